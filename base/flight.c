@@ -157,6 +157,9 @@ flight_describe(const struct flight_entry *entry, char *text, size_t bytes)
         snprintf(text, bytes, "%s touched a gradient of bucket %" PRIu64 ", which was launched before", more,
                  entry->number);
         break;
+    case FLIGHT_REDUCE:
+        snprintf(text, bytes, "made call %" PRIu64 " of DDP_REDUCE (%s)", entry->number, more);
+        break;
     case FLIGHT_GRAPH_LAUNCH:
         snprintf(text, bytes, "launched a graph (%s)", more);
         break;

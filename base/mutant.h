@@ -73,6 +73,12 @@ enum mutant {
     MUTANT_LATE_LET_THROUGH,  /* a write to a gradient that is launched is not noticed */
     MUTANT_LATE_NOT_WAITED,   /* a touch of a gradient that is launched does not wait for its bucket */
 
+    /* DDP_REDUCE */
+    MUTANT_REDUCED_AS_FLOATS,      /* integers are summed as floats of their size */
+    MUTANT_REDUCED_TOO_EARLY,      /* what the trainer's streams still do to the memory is not waited for */
+    MUTANT_REDUCED_NOT_WAITED_FOR, /* the trainer's stream does not wait for the result */
+    MUTANT_REDUCES_UNCOMPARED,     /* ranks do not compare their calls */
+
     /* checked */
     MUTANT_CONTENT_UNCHECKED,       /* gradients are not compared between their reduction and the boundary */
     MUTANT_HASH_NOT_RUN,            /* memory is not hashed on the device: all hashes of a length are equal */

@@ -220,6 +220,8 @@ struct rank_status {
     _Atomic uint64_t training_us;     /* from the first boundary that was passed to the last, on the host */
     _Atomic uint32_t nccl_version;    /* as NCCL_VERSION_CODE; 0: not opened */
     struct rank_told told;            /* the program, of itself */
+    _Atomic uint64_t reduce_count;    /* calls of DDP_REDUCE, with one that is being compared now */
+    _Atomic uint64_t reduce_bytes;    /* that all of them were given */
     _Atomic uint32_t reduction;       /* enum ddprun_reduction: what became of gradients */
     _Atomic uint64_t check_count;     /* comparisons of parameter hashes across ranks that found all equal */
     _Atomic uint64_t checked_step;    /* step after which the last of them looked at the parameters */

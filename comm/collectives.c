@@ -140,18 +140,24 @@ run_in_time(struct collectives *c, bool (*work)(struct collectives *, struct com
 /* ---- the beginning ---- */
 
 static bool
-create_streams(struct collectives *c, struct comm_error *error)
+create_stream(struct collectives *c, struct communicator *communicator, struct comm_error *error)
 {
     int least = 0, greatest = 0;
-    if (!cuda_ok(c->driver, c->driver->cuCtxGetCurrent_p(&c->context), "cuCtxGetCurrent", error) ||
-        !cuda_ok(c->driver, c->driver->cuCtxGetStreamPriorityRange_p(&least, &greatest), "cuCtxGetStreamPriorityRange",
-                 error))
+    return cuda_ok(c->driver, c->driver->cuCtxGetStreamPriorityRange_p(&least, &greatest),
+                   "cuCtxGetStreamPriorityRange", error) &&
+           cuda_ok(c->driver,
+                   c->driver->cuStreamCreateWithPriority_p(&communicator->stream, CU_STREAM_NON_BLOCKING, greatest),
+                   "cuStreamCreateWithPriority", error);
+}
+
+static bool
+create_streams(struct collectives *c, struct comm_error *error)
+{
+    if (!cuda_ok(c->driver, c->driver->cuCtxGetCurrent_p(&c->context), "cuCtxGetCurrent", error))
         return false;
     for (unsigned i = 0; i < c->communicator_count; ++i) {
         struct communicator *communicator = &c->communicators[i];
-        if (!cuda_ok(c->driver,
-                     c->driver->cuStreamCreateWithPriority_p(&communicator->stream, CU_STREAM_NON_BLOCKING, greatest),
-                     "cuStreamCreateWithPriority", error))
+        if (!create_stream(c, communicator, error))
             return false;
         if (i > 0 && !cuda_ok(c->driver, c->driver->cuEventCreate_p(&communicator->joined, CU_EVENT_DISABLE_TIMING),
                               "cuEventCreate", error))
@@ -212,16 +218,24 @@ share_opening(struct collectives *c, struct rendezvous *rendezvous, struct openi
                              c->rank);
 }
 
+/* `most_ctas`: blocks of its kernels; 0: as NCCL likes. */
+static bool
+create_communicator(struct collectives *c, struct communicator *communicator, int most_ctas, struct comm_error *error)
+{
+    struct nccl_config config;
+    nccl_config_fill(&config, c->nccl->version, true);
+    if (most_ctas > 0)
+        config.max_ctas = most_ctas;
+    ncclResult_t result = c->nccl->ncclCommInitRankConfig_p(&communicator->comm, c->world_size, communicator->id,
+                                                            c->rank, (ncclConfig_t *)&config);
+    return nccl_ok(c, NULL, result, "ncclCommInitRankConfig", error);
+}
+
 static bool
 create_communicators(struct collectives *c, struct comm_error *error)
 {
     for (unsigned i = 0; i < c->communicator_count; ++i) {
-        struct communicator *communicator = &c->communicators[i];
-        struct nccl_config config;
-        nccl_config_fill(&config, c->nccl->version, true);
-        ncclResult_t result = c->nccl->ncclCommInitRankConfig_p(&communicator->comm, c->world_size, communicator->id,
-                                                                c->rank, (ncclConfig_t *)&config);
-        if (!nccl_ok(c, NULL, result, "ncclCommInitRankConfig", error))
+        if (!create_communicator(c, &c->communicators[i], 0, error))
             return false;
     }
     return true;
@@ -246,7 +260,59 @@ collectives_open(struct collectives *c, const struct driver *driver, const struc
         return false;
     for (unsigned i = 0; i < c->communicator_count; ++i)
         c->communicators[i].id = opening.ids[i];
-    return run_in_time(c, create_communicators, "ncclCommInitRankConfig", error);
+    if (!run_in_time(c, create_communicators, "ncclCommInitRankConfig", error))
+        return false;
+    atomic_store(&c->open_count, c->communicator_count);
+    return true;
+}
+
+/* ---- the communicator of the program's own reductions ---- */
+
+/*
+ * Blocks that its kernels have at most. A kernel of a bucket and one of these may wait on the device at the same time,
+ * on different ranks for each other: none of them may keep the other from being resident. NCCL takes at most 64 blocks
+ * for a kernel (MAXCHANNELS), of which a multiprocessor holds one or more.
+ */
+enum { PROGRAM_CTAS_AT_MOST = 16 };
+
+static bool
+create_program_communicator(struct collectives *c, struct comm_error *error)
+{
+    return create_communicator(c, &c->communicators[c->communicator_count], PROGRAM_CTAS_AT_MOST, error);
+}
+
+bool
+collectives_open_program(struct collectives *c, struct rendezvous *rendezvous, struct comm_error *error)
+{
+    ncclUniqueId id;
+    struct communicator *own = &c->communicators[c->communicator_count];
+    memset(&id, 0, sizeof(id));
+    ncclResult_t result = c->rank == 0 ? c->nccl->ncclGetUniqueId_p(&id) : ncclSuccess;
+    if (result != ncclSuccess)
+        return nccl_failed(c, NULL, result, "ncclGetUniqueId", error);
+    if (!create_stream(c, own, error) || !rendezvous_share(rendezvous, "ddprun.nccl.program", c->rank == 0 ? &id : NULL,
+                                                           &own->id, sizeof(own->id), c->timeout_s, error))
+        return false;
+    if (!run_in_time(c, create_program_communicator, "ncclCommInitRankConfig", error))
+        return false;
+    atomic_store(&c->open_count, c->communicator_count + 1);
+    return true;
+}
+
+CUstream
+collectives_program_stream(const struct collectives *c)
+{
+    return c->communicators[c->communicator_count].stream;
+}
+
+bool
+collectives_reduce_program(struct collectives *c, CUdeviceptr address, size_t count, ncclDataType_t type,
+                           ncclRedOp_t operation, struct comm_error *error)
+{
+    void *memory = (void *)(uintptr_t)address;
+    struct communicator *own = enter_call(&c->communicators[c->communicator_count]);
+    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, operation, own->comm, own->stream);
+    return leave_call(c, own, result, "ncclAllReduce", error);
 }
 
 /* ---- what is sent ---- */
@@ -267,7 +333,7 @@ collectives_stream_of(const struct collectives *c, size_t bucket)
 bool
 collectives_own_stream(const struct collectives *c, CUstream stream)
 {
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
+    for (unsigned i = 0; i < atomic_load(&c->open_count); ++i) {
         if (c->communicators[i].stream == stream)
             return true;
     }
@@ -344,12 +410,12 @@ collectives_wait(struct collectives *c, struct comm_error *error)
 }
 
 bool
-collectives_gather_words(struct collectives *c, CUdeviceptr send, CUdeviceptr receive, size_t count,
-                         struct comm_error *error)
+collectives_gather_words(struct collectives *c, unsigned communicator, CUdeviceptr send, CUdeviceptr receive,
+                         size_t count, struct comm_error *error)
 {
-    struct communicator *of = enter_call(&c->communicators[0]);
+    struct communicator *of = enter_call(&c->communicators[communicator]);
     ncclResult_t result = c->nccl->ncclAllGather_p((const void *)(uintptr_t)send, (void *)(uintptr_t)receive, count,
-                                                   ncclUint64, of->comm, c->stream);
+                                                   ncclUint64, of->comm, of->stream);
     return leave_call(c, of, result, "ncclAllGather", error);
 }
 
@@ -358,7 +424,7 @@ collectives_gather_words(struct collectives *c, CUdeviceptr send, CUdeviceptr re
 bool
 collectives_sound(struct collectives *c, struct comm_error *error)
 {
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
+    for (unsigned i = 0; i < atomic_load(&c->open_count); ++i) {
         ncclResult_t state = ncclSuccess;
         ncclComm_t comm = c->communicators[i].comm;
         ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(comm, &state);
@@ -381,7 +447,7 @@ collectives_in_call_us(const struct collectives *c, unsigned communicator)
 static bool
 close_communicators(struct collectives *c, struct comm_error *error)
 {
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
+    for (unsigned i = 0; i < atomic_load(&c->open_count); ++i) {
         ncclComm_t comm = c->communicators[i].comm;
         if (comm == NULL)
             continue;

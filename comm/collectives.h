@@ -1,12 +1,17 @@
 /*
  * collectives.h - the job's NCCL communicators, a stream for each, and what the engine sends through them.
  *
- * Buckets take turns on the communicators; all else goes through the first. The streams are non-blocking (they take no
- * part in the legacy default stream's barriers) and of high priority. Every function only enqueues, unless it says that
- * it waits. Exactly one thread at a time may call: the engine's issuer; in the same order on all ranks, whichever
- * communicator is meant. Communicators are blocking (nccl.h says why): the first operations of each wait on the host
- * for the other ranks, to connect, and with a dead peer may never return. Another thread looks after the time limit
- * there: collectives_in_call_us().
+ * Buckets take turns on the communicators; all else goes through the first, but for what the program itself reduces
+ * (DDP_REDUCE), which has a communicator of its own, opened when it is first used: buckets that leave during backward
+ * leave in their own order, and a rank whose step deviates sends them later than the others do, so a call of the
+ * program's would stand before a bucket on one rank and behind it on another. Neither waits for the other on the
+ * device. Both kernels may be resident at once, each waiting for its peer on another rank: that needs room for both,
+ * which a bound on the blocks of the second gives (PROGRAM_CTAS_AT_MOST in collectives.c). The streams are non-blocking
+ * (they take no part in the legacy default stream's barriers) and of high priority. Every function only enqueues,
+ * unless it says that it waits. Exactly one thread at a time may call: the engine's issuer; in the same order on all
+ * ranks, whichever communicator of buckets is meant. Communicators are blocking (nccl.h says why): the first operations
+ * of each wait on the host for the other ranks, to connect, and with a dead peer may never return. Another thread looks
+ * after the time limit there: collectives_in_call_us().
  */
 #ifndef DDPRUN_COMM_COLLECTIVES_H
 #define DDPRUN_COMM_COLLECTIVES_H
@@ -40,8 +45,10 @@ struct collectives_options {
 struct collectives {
     const struct driver *driver;
     const struct nccl *nccl;
-    struct communicator communicators[DDPRUN_MOST_COMMUNICATORS];
-    unsigned communicator_count;
+    struct communicator
+        communicators[DDPRUN_MOST_COMMUNICATORS + 1]; /* the one of its own behind the last of buckets */
+    unsigned communicator_count;                      /* of buckets */
+    _Atomic unsigned open_count; /* that are open: those of buckets, and one more once it is there */
     struct wire_setting setting;
     CUcontext context;
     CUstream stream; /* of the first communicator */
@@ -58,6 +65,21 @@ struct collectives {
 bool collectives_open(struct collectives *collectives, const struct driver *driver, const struct nccl *nccl,
                       struct rendezvous *rendezvous, const struct collectives_options *options,
                       struct comm_error *error) __attribute__((warn_unused_result));
+
+/*
+ * Opens one communicator more, number communicator_count, for what the program itself reduces. Collective, once; waits
+ * and fails as collectives_open().
+ */
+bool collectives_open_program(struct collectives *collectives, struct rendezvous *rendezvous, struct comm_error *error)
+    __attribute__((warn_unused_result));
+
+/* Its stream, once it is open. */
+CUstream collectives_program_stream(const struct collectives *collectives);
+
+/* `count` elements of device memory become the result of `operation` over all ranks, through that communicator and in
+ * the order of its stream. Collective. */
+bool collectives_reduce_program(struct collectives *collectives, CUdeviceptr address, size_t count, ncclDataType_t type,
+                                ncclRedOp_t operation, struct comm_error *error) __attribute__((warn_unused_result));
 
 /* Which communicator reduces a bucket; its stream. */
 unsigned collectives_communicator_of(const struct collectives *collectives, size_t bucket);
@@ -94,12 +116,13 @@ bool collectives_reduce_on(struct collectives *collectives, const struct bucket_
 /* What is enqueued on the first communicator's stream from now on comes after all that the others were given. */
 bool collectives_join(struct collectives *collectives, struct comm_error *error) __attribute__((warn_unused_result));
 
-/* Waits on the host until nothing is on its way any more. */
+/* Waits on the host until no bucket is on its way any more. */
 bool collectives_wait(struct collectives *collectives, struct comm_error *error) __attribute__((warn_unused_result));
 
-/* send[count] of each rank to receive[rank * count] on all. Device memory. Collective. */
-bool collectives_gather_words(struct collectives *collectives, CUdeviceptr send, CUdeviceptr receive, size_t count,
-                              struct comm_error *error) __attribute__((warn_unused_result));
+/* send[count] of each rank to receive[rank * count] on all, through that communicator. Device memory. Collective. */
+bool collectives_gather_words(struct collectives *collectives, unsigned communicator, CUdeviceptr send,
+                              CUdeviceptr receive, size_t count, struct comm_error *error)
+    __attribute__((warn_unused_result));
 
 /*
  * Whether the communicators are still sound; false with NCCL's words when a peer is gone or an operation failed. Any

@@ -24,8 +24,10 @@ _Static_assert(sizeof(struct nccl_config) == 120 && offsetof(struct nccl_config,
                    offsetof(struct nccl_config, launch_order_implicit) == 96 &&
                    offsetof(struct nccl_config, nvls_host_mode) == 112,
                "as NCCL's headers lay it out");
-_Static_assert(sizeof(ncclUniqueId) == 128 && ncclRemoteError == 6 && ncclInProgress == 7 && ncclAvg == 4 &&
-                   ncclUint8 == 1 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 && ncclFloat64 == 8,
+_Static_assert(sizeof(ncclUniqueId) == 128 && ncclRemoteError == 6 && ncclInProgress == 7 && ncclSum == 0 &&
+                   ncclMax == 2 && ncclMin == 3 && ncclAvg == 4 && ncclUint8 == 1 && ncclInt32 == 2 &&
+                   ncclUint32 == 3 && ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 &&
+                   ncclFloat64 == 8,
                "the same in every version");
 
 void

@@ -144,6 +144,7 @@ struct engine {
     void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*weight)(size_t count, size_t total, const struct ddp_site *site);
     void (*mean_as)(const char *label, float *value, const struct ddp_site *site);
+    void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
 
     /* Around each hooked operation: before it goes to the driver, and after the driver answered. */
     void (*begin)(struct operation *operation);

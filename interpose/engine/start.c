@@ -173,7 +173,7 @@ wait_for_averages(void)
         context_synchronize("at the end");
         return;
     }
-    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+    for (unsigned i = 0; i < atomic_load(&engine_state.collectives.open_count); ++i)
         require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.communicators[i].stream),
                      "waiting for the last averages");
 }
@@ -312,6 +312,7 @@ static struct engine engine = {
     .state = tensor_annotate_state,
     .weight = weight_add,
     .mean_as = mean_as,
+    .reduce = reduce_memory,
     .begin = touches_begin,
     .end = touches_end,
     .allocated = escape_allocated,

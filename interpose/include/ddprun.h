@@ -33,7 +33,8 @@
  * job. */
 #define DDP_INTERFACE_VERSION 4
 
-/* Types of elements; integers for DDP_STATE only. */
+/* Types of elements; integers for DDP_STATE and DDP_REDUCE only, and of those the unsigned ones but uint8 for the
+ * latter only. */
 enum ddp_type {
     DDP_FLOAT32 = 1,
     DDP_FLOAT64 = 2,
@@ -41,8 +42,13 @@ enum ddp_type {
     DDP_BFLOAT16 = 4,
     DDP_INT32 = 5,
     DDP_INT64 = 6,
-    DDP_UINT8 = 7
+    DDP_UINT8 = 7,
+    DDP_UINT32 = 8,
+    DDP_UINT64 = 9
 };
+
+/* What DDP_REDUCE makes of the elements of all ranks. */
+enum ddp_operation { DDP_OP_SUM = 1, DDP_OP_MEAN = 2, DDP_OP_MIN = 3, DDP_OP_MAX = 4 };
 
 /* Where an annotation stands, for messages. Static storage. */
 struct ddp_site {
@@ -249,6 +255,27 @@ ddp_stream(uintptr_t stream)
  */
 #define DDP_MEAN_AS(label, pointer_to_host_float) \
     DDP_CALL_(mean_as, pointer_to_host_float, (label), DDP_FLOAT_AT_(pointer_to_host_float))
+
+/*
+ * DDP_REDUCE(ptr, count, type, op, stream): replaces each of the elements ptr[0..count) by its sum, mean, minimum or
+ * maximum over all ranks (op: DDP_OP_SUM, DDP_OP_MEAN, DDP_OP_MIN, DDP_OP_MAX), for loops that sum over data without
+ * being a training: clusters, histograms, statistics. Needs no annotation and no DDP_STEP, and has nothing to do with
+ * groups, DDP_NO_SYNC, DDP_WEIGHT, --reduce and --compress. Types: DDP_INT32, DDP_INT64, DDP_UINT32, DDP_UINT64 and the
+ * float types; integers are exact modulo 2 to their bits, and have no mean.
+ *
+ * Device memory: in the order of `stream`, as a kernel there would do it; the host does not wait. Host memory, pageable
+ * or pinned, and managed memory: what all streams of the device hold is waited for, and the result is there when the
+ * call returns. All ranks hold the same bits afterwards. One rank, and a program without ddprun: nothing happens, and
+ * nothing is waited for.
+ *
+ * All ranks make the same calls in the same order, in one thread at a time. The host waits for the other ranks in the
+ * first call of each combination of place, count, type and operation, to compare it. count 0 does nothing. Ends the
+ * job: an operation that the type does not have, a null pointer, memory of an annotated gradient, of another device or
+ * beyond its allocation, host memory that is not the process's, a stream that is being captured into a CUDA graph,
+ * ranks whose calls differ.
+ */
+#define DDP_REDUCE(ptr, count, type, op, stream) \
+    DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), ddp_stream((uintptr_t)(stream)))
 
 /* The pointer, if what it leads to has a float's size; else it does not compile. Not a cast: an int is no float. */
 #define DDP_FLOAT_AT_(pointer) ((void)sizeof(char[sizeof(*(pointer)) == sizeof(float) ? 1 : -1]), (pointer))

@@ -82,13 +82,6 @@ sync_now(void *stream, const struct ddp_site *site)
 }
 
 static void
-reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
-{
-    (void)ptr, (void)count, (void)type, (void)op, (void)stream;
-    stop_not_available("DDP_REDUCE", site);
-}
-
-static void
 mean(float *value, const struct ddp_site *site)
 {
     FORWARD(mean(value, site), site);
@@ -134,6 +127,12 @@ static void
 state(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     FORWARD(state(ptr, count, type, site), site);
+}
+
+static void
+reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
+{
+    FORWARD(reduce(ptr, count, type, op, stream, site), site);
 }
 
 /*

@@ -35,6 +35,8 @@ static const struct view_field {
     ROW(FIELD_LONG, launch_count, false),
     ROW(FIELD_LONG, gradient_work, false),
     ROW(FIELD_LONG, changed_count, true),
+    ROW(FIELD_LONG, reduce_count, false),
+    ROW(FIELD_LONG, reduce_bytes, false),
     ROW(FIELD_BOOL, unannotated, false),
     ROW(FIELD_LONG, exposed_count, false),
     ROW(FIELD_LONG, exposed_ns, false),

@@ -36,10 +36,11 @@ struct rank_view {
     uint64_t gradient_elements, parameter_elements;
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t parameter_count;
-    uint64_t launch_count;  /* kernels and library calls, but for some that touched no gradient */
-    uint64_t gradient_work; /* of them before the first step, those that may have worked on gradients */
-    uint64_t changed_count; /* how often a parameter was seen to change before the first step */
-    bool unannotated;       /* --unannotated: nothing of this is to be said */
+    uint64_t launch_count;               /* kernels and library calls, but for some that touched no gradient */
+    uint64_t gradient_work;              /* of them before the first step, those that may have worked on gradients */
+    uint64_t changed_count;              /* how often a parameter was seen to change before the first step */
+    uint64_t reduce_count, reduce_bytes; /* calls of DDP_REDUCE, and what they were given */
+    bool unannotated;                    /* --unannotated: nothing of this is to be said */
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
     uint64_t exposed_steps[RANK_EXPOSED_STEPS];           /* of the last boundaries, each (rank_exposed_pack()) */
     uint64_t training_us;                                 /* from the first boundary to the last */

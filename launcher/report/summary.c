@@ -217,6 +217,8 @@ describe(const struct summary *summary)
     add_number(object, "gradient_elements", first->gradient_elements);
     add_number(object, "parameter_elements", first->parameter_elements);
     add_number(object, "buckets", first->bucket_count);
+    add_number(object, "reduce_calls", first->reduce_count);
+    add_number(object, "reduce_bytes", first->reduce_bytes);
     add_pace(object, summary);
     add_number(object, "comparisons", first->check_count);
     add_text(object, "parameter_hash", first->check_count > 0 ? hash : NULL);

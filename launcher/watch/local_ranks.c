@@ -70,6 +70,8 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->launch_count = atomic_load(&status->reported_launch_count) + atomic_load(&status->launch_count);
     view->gradient_work = atomic_load(&status->gradient_work);
     view->changed_count = atomic_load(&status->changed_count);
+    view->reduce_count = atomic_load(&status->reduce_count);
+    view->reduce_bytes = atomic_load(&status->reduce_bytes);
     view->unannotated = atomic_load(&status->unannotated) != 0;
     view->checked_step = atomic_load(&status->checked_step);
     view->parameter_hash = atomic_load(&status->parameter_hash);

@@ -113,11 +113,18 @@ is_annotated(const struct rank_view *rank)
     return rank->gradient_count > 0 || rank->parameter_count > 0;
 }
 
+/* What it reduces by DDP_REDUCE is its own business: it needs no DDP_STEP. */
+static bool
+reduces_only(const struct rank_view *rank)
+{
+    return rank->reduce_count > 0 && rank->gradient_count == 0;
+}
+
 /* It has trained, and nothing was averaged; without doubt. */
 static bool
 is_unaveraged(const struct rank_view *rank)
 {
-    return rank->step == 0 && !rank->unannotated &&
+    return rank->step == 0 && !rank->unannotated && !reduces_only(rank) &&
            (rank->changed_count > 0 || (!is_annotated(rank) && rank->launch_count > 0));
 }
 
@@ -502,6 +509,16 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
             "DDP_PARAMETER annotates");
 }
 
+/* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
+static const char *
+reduces_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
+{
+    char size[TEXT_BYTES];
+    snprintf(text, 2 * TEXT_BYTES, "%" PRIu64 " call%s of DDP_REDUCE, %s in all", rank->reduce_count,
+             plural(rank->reduce_count), bytes_text(rank->reduce_bytes, size));
+    return text;
+}
+
 void
 verdict_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
@@ -538,9 +555,15 @@ verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say
     for (int i = 0; i < count; ++i)
         used_driver = used_driver || ranks[i].stage >= RANK_STAGE_GATE;
 
+    char reduces[2 * TEXT_BYTES];
     if (most_steps(ranks, count) > 0) {
         if (summary)
             close_trained(ranks, count, say);
+        if (summary && ranks[0].reduce_count > 0)
+            say("%s", reduces_text(&ranks[0], reduces));
+    } else if (reduces_only(&ranks[0])) {
+        if (summary)
+            say("%d rank%s, %s", count, plural((uint64_t)count), reduces_text(&ranks[0], reduces));
     } else if (count > 1 && (all_evaluated(ranks, count) || (ranks[0].unannotated && !summary))) {
         return;
     } else if (count > 1 && became_rank) {

@@ -116,6 +116,16 @@ fused() { # MODE
 fused_streams() { fused streams; }
 fused_momentum() { fused momentum; }
 fused_mixed() { fused mixed; }
+reduced() { # MODE
+    run env "${disorder[@]}" "$launcher" -n 3 --timeout "$seconds" "$build/tests/trainers/reduces" "$1" && [ "$code" -eq 0 ]
+}
+reduced_types() { reduced types; }
+reduced_in_order() { reduced order; }
+reduced_host() { reduced host; }
+swapped_reduces() {
+    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/reduces" swapped
+    [ "$code" -eq 1 ] && grep -q 'differ in call number 21 of DDP_REDUCE' "$work/stderr"
+}
 hidden_streams() { # behind many buckets on a slow link the one that is sent too early would be late enough
     run env "${disorder[0]}" "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$build/tests/trainers/escapes" each-step 60 &&
         [ "$code" -eq 0 ]
@@ -196,4 +206,9 @@ mutant OWN_GRADIENTS_LATE own_shares
 mutant PARAMETERS_UNSEEN fused_streams
 mutant STATE_NOT_AVERAGED fused_momentum
 mutant PARAMETERS_HASHED_EARLY fused_mixed
+mutant REDUCED_AS_FLOATS reduced_types
+mutant REDUCED_TOO_EARLY reduced_in_order
+mutant REDUCED_TOO_EARLY reduced_host
+mutant REDUCED_NOT_WAITED_FOR reduced_in_order
+mutant REDUCES_UNCOMPARED swapped_reduces
 finish

@@ -160,6 +160,12 @@ mean_as(const char *label, float *value, const struct ddp_site *site)
 }
 
 static void
+reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
+{
+    printf("reduce %s %zu %d %d %p %s\n", site->text, count, type, op, stream, ptr != NULL ? "ptr" : "null");
+}
+
+static void
 weight(size_t count, size_t total, const struct ddp_site *site)
 {
     printf("weight %zu of %zu %s\n", count, total, site->text);
@@ -364,6 +370,7 @@ static const struct engine engine = {
     .state = state,
     .weight = weight,
     .mean_as = mean_as,
+    .reduce = reduce,
     .gradient_ready = gradient_ready,
     .begin = begin,
     .end = end,

@@ -77,6 +77,11 @@ void device_ensure_driver(const struct ddp_site *site);
 void device_refuse_after_reset(const char *macro, const struct ddp_site *site);
 void device_ensure_events(void); /* of the stream table */
 void device_ensure_collectives(void);
+/* The issuer: the communicator of DDP_REDUCE, once. Collective. */
+void device_open_program_communicator(void) BY_ISSUER;
+/* The first memory that ddprun is to work on is of this context and device: they are the engine's from now on. NULL:
+ * the calling thread's context. */
+void device_adopt_context(CUcontext context, int device);
 
 /* What the driver knows of an address. */
 struct memory_facts {
@@ -161,6 +166,7 @@ void notice_print(void);
 struct gathered {
     bool compares;             /* the words are hashes: how they differ is wanted, not the words of all ranks */
     bool on_device;            /* and is found there */
+    unsigned communicator;     /* through which they go; set before gather_prepare() */
     size_t count;              /* words of each rank */
     CUdeviceptr send, receive; /* device: count, and count for each rank */
     CUdeviceptr found;         /* device: `differs` */
@@ -169,9 +175,43 @@ struct gathered {
 };
 /* Makes room for so many words, the same on all ranks; waits if others are on their way. */
 void gather_prepare(struct gathered *gathered, size_t count);
-/* The issuer: what host functions on the first communicator's stream have left in mine[] goes to all ranks; then
+/* The issuer: what host functions on the communicator's stream have left in mine[] goes to all ranks; then
  * compare(arg), a host function too, finds all[rank * count], or differs[]. `what` is in static storage. */
 void gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhostFn compare, void *arg) BY_ISSUER;
+
+/* ---- reduce_calls.c: which calls of DDP_REDUCE were made, as ranks compare them ---- */
+/* One combination of place, count, type and operation. Lives as long as the process. */
+struct reduce_kind {
+    uint64_t key;
+    char text[112]; /* "DDP_REDUCE (main.c:50), 160 int64, sum" */
+};
+
+/* Words in which a rank says which calls it has made: their number, a hash of their sequence, and the last ones' keys.
+ */
+enum { REDUCE_CALLS_KEPT = 64, REDUCE_WORDS = 2 + REDUCE_CALLS_KEPT };
+
+/* A call as the program made it. */
+struct reduce_call {
+    size_t count;
+    int type, op;
+    bool on_host; /* the memory is the host's, or managed */
+    const struct ddp_site *site;
+};
+
+/* "sum"; NULL: not an enum ddp_operation. */
+const char *reduce_operation_name(int op);
+
+/* Takes down a call: its number, from 1, and its kind. Whether it is the first of its kind. The issuer. */
+bool reduce_calls_add(const struct reduce_call *call, uint64_t *number_p, const struct reduce_kind **kind_p) BY_ISSUER;
+
+/* What this rank says of its calls so far. Any thread. */
+void reduce_calls_say(uint64_t words[REDUCE_WORDS]);
+
+/*
+ * Of what all ranks said at the same place, words[rank * REDUCE_WORDS]: false with the reason, which names both calls,
+ * if two of them have made different calls. Any thread, host functions too.
+ */
+bool reduce_calls_judge(const uint64_t *words, int rank_count, char why[512]);
 
 /* ---- flight.c: what this rank did last, for reports; any thread ---- */
 void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);

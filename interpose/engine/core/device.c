@@ -88,6 +88,31 @@ device_ensure_collectives(void)
     role_give();
 }
 
+void
+device_open_program_communicator(void)
+{
+    struct comm_error error;
+    status_waits_at("the start of NCCL for DDP_REDUCE");
+    if (!collectives_open_program(&engine_state.collectives, &engine_state.rendezvous, &error))
+        stop_job_by(error.cause, "%s", error.text);
+    status_waits_no_more();
+    ending_before_driver();
+}
+
+void
+device_adopt_context(CUcontext context, int device)
+{
+    engine_lock();
+    bool is_first = engine_state.context == NULL;
+    if (is_first) {
+        engine_state.context = context;
+        engine_state.device = device;
+    }
+    engine_unlock();
+    if (is_first && context == NULL) /* pooled memory: then it is the calling thread's */
+        require_cuda(engine_state.driver.cuCtxGetCurrent_p(&engine_state.context), "cuCtxGetCurrent");
+}
+
 /* The driver decides, not a map that the engine keeps. */
 struct memory_facts
 device_ask_about(CUdeviceptr address)

@@ -18,7 +18,7 @@ exchange_at(const char *place, const char *about, const void *mine, size_t bytes
     struct comm_error error;
     if (atomic_flag_test_and_set(&exchanging))
         stop_job("two threads make ddprun calls at the same time that involve the other ranks (%s is one of them): "
-                 "DDP_PARAMETER, DDP_STATE, DDP_STEP and DDP_MEAN must come from one thread at a time",
+                 "DDP_PARAMETER, DDP_STATE, DDP_STEP, DDP_REDUCE and DDP_MEAN must come from one thread at a time",
                  about);
     flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, about);
     status_waits_at(place);

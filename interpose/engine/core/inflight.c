@@ -4,12 +4,12 @@
  */
 #include "interpose/engine/core/inflight.h"
 
-struct awaited awaited_of[DDPRUN_MOST_COMMUNICATORS];
+struct awaited awaited_of[DDPRUN_MOST_COMMUNICATORS + 1];
 
 void
 inflight_prepare(void)
 {
-    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i) {
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count + 1; ++i) { /* and what DDP_REDUCE may open */
         struct awaited *awaited = &awaited_of[i];
         CUresult result = engine_state.driver.cuEventCreate_p(&awaited->tail, CU_EVENT_DISABLE_TIMING);
         for (unsigned k = 0; k < AWAITED_AT_MOST && result == CUDA_SUCCESS; ++k) {

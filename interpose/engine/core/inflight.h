@@ -39,6 +39,6 @@ struct awaited {
 };
 
 /* Of each communicator; guarded by the engine's lock. */
-extern struct awaited awaited_of[DDPRUN_MOST_COMMUNICATORS];
+extern struct awaited awaited_of[DDPRUN_MOST_COMMUNICATORS + 1];
 
 #endif

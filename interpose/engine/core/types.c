@@ -18,12 +18,14 @@ static const struct type_row types[] = {
     [DDP_INT32] = {4, "int32", ncclInt32, 0},
     [DDP_INT64] = {8, "int64", ncclInt64, 0},
     [DDP_UINT8] = {1, "uint8", ncclUint8, 0},
+    [DDP_UINT32] = {4, "uint32", ncclUint32, 0},
+    [DDP_UINT64] = {8, "uint64", ncclUint64, 0},
 };
 
 static bool
 is_type(int type)
 {
-    return type >= DDP_FLOAT32 && type <= DDP_UINT8;
+    return type >= DDP_FLOAT32 && type <= DDP_UINT64;
 }
 
 bool

@@ -28,6 +28,8 @@ void trace_captured_step(int group, const struct shipment *shipment, uint64_t nu
 void trace_sent(const struct group *group) BY_ISSUER;                    /* all buckets are on their way */
 void trace_checked(const struct group *group, uint64_t bytes) BY_ISSUER; /* so many bytes were copied to the host */
 void trace_step_end(const struct group *group) BY_ISSUER;
+/* A call of DDP_REDUCE. */
+void trace_reduce(uint64_t number, const char *text, uint64_t bytes) BY_ISSUER;
 void trace_close(void);
 
 #endif

@@ -9,6 +9,9 @@
  *
  * A step in a CUDA graph, "graph" being its number, has no times: its line is written when the graph is launched.
  *
+ * A call of DDP_REDUCE has a line of its own, without times: {"reduce": 3, "after_step": 7, "call": "DDP_REDUCE
+ * (main.c:50), 160 int64, sum", "bytes": 1280}.
+ *
  * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: of its elements as sent.
  * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
  * wait. A bucket with a negative begin_us was on its way while backward still ran. exposed_us is when the last bucket
@@ -324,6 +327,20 @@ trace_step_end(const struct group *group)
     write_complete(group->id);
     for (size_t k = 0; k < trace->steps[next].bucket_count; ++k)
         trace->steps[next].buckets[k].sent = false;
+}
+
+void
+trace_reduce(uint64_t number, const char *text, uint64_t bytes)
+{
+    if (file == NULL)
+        return;
+    json_object *line = json_object_new_object();
+    json_object_object_add(line, "reduce", json_object_new_uint64(number));
+    json_object_object_add(line, "after_step", json_object_new_uint64(engine_state.boundary_count));
+    json_object_object_add(line, "call", json_object_new_string(text));
+    json_object_object_add(line, "bytes", json_object_new_uint64(bytes));
+    fprintf(file, "%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
+    json_object_put(line);
 }
 
 void

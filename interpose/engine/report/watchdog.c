@@ -121,7 +121,7 @@ publish(void)
 {
     struct rank_status *status = engine_state.status;
     const struct awaited *worst = &awaited_of[0];
-    for (unsigned i = 1; i < engine_state.collectives.communicator_count; ++i) {
+    for (unsigned i = 1; i < atomic_load(&engine_state.collectives.open_count); ++i) {
         const struct awaited *other = &awaited_of[i];
         if (other->state > worst->state || (other->state == worst->state && other->since_ns < worst->since_ns))
             worst = other;
@@ -141,10 +141,11 @@ publish(void)
  * if no rank is (under a cluster's launcher each rank has its own launcher, and supervisor 0 sees both:
  * launcher/watch/hang.c). It cannot if it has made fewer steps than this one: before it continues all ranks must reach
  * its place, which this one has passed. Nor if it is at its program's end, and the collective belongs to a step that it
- * has not made. Both would wait without end.
+ * has not made. Nor if it compares a call of DDP_REDUCE that has the number of the awaited one, or a smaller one: this
+ * rank has made the call of that number without a comparison. All would wait without end.
  */
 static const struct rank_status *
-find_waiter(uint64_t awaited_step, int *rank_p)
+find_waiter(const struct traveller *awaited, bool is_reduce, int *rank_p)
 {
     const char *first = (const char *)engine_state.status - (size_t)engine_state.status_index * RANK_STATUS_STRIDE;
     for (int i = 0; i < engine_state.status_count; ++i) {
@@ -153,7 +154,9 @@ find_waiter(uint64_t awaited_step, int *rank_p)
             continue;
         uint64_t steps = atomic_load(&other->step);
         bool at_end = strncmp(other->place, RANK_PLACE_END, sizeof(other->place)) == 0;
-        if (steps >= engine_state.boundary_count && !(at_end && steps < awaited_step))
+        bool compares = is_reduce && strncmp(other->place, "DDP_REDUCE", strlen("DDP_REDUCE")) == 0 &&
+                        atomic_load(&other->reduce_count) <= awaited->number;
+        if (steps >= engine_state.boundary_count && !(at_end && steps < awaited->step) && !compares)
             continue;
         *rank_p = i;
         return other;
@@ -214,8 +217,10 @@ look_at_waiting(unsigned communicator)
         return;
 
     int rank;
+    bool is_reduce = communicator == engine_state.collectives.communicator_count;
     uint64_t waiting_ms = (now_ns() - awaited->since_ns) / NS_PER_MS;
-    const struct rank_status *waiter = waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(of.step, &rank) : NULL;
+    const struct rank_status *waiter =
+        waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&of, is_reduce, &rank) : NULL;
     char text[sizeof(engine_state.status->collective_text)];
     describe_traveller(&of, text, sizeof(text));
     if (waiter != NULL && stays(waiter) && atomic_load(&waiter->waits) != 0)
@@ -270,7 +275,7 @@ look_at_device(void)
     entered = true;
     if (!collectives_sound(&engine_state.collectives, &error))
         stop_job_by(error.cause, "%s", error.text);
-    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+    for (unsigned i = 0; i < atomic_load(&engine_state.collectives.open_count); ++i)
         look_at_waiting(i);
     publish();
 }

@@ -64,16 +64,9 @@ require_memory(struct tensor *tensor)
         stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check the count", MADE(tensor),
                  tensor->bytes, (size_t)(facts.begin + facts.bytes - tensor->address));
 
-    engine_lock();
     bool is_first = engine_state.context == NULL;
-    if (is_first) {
-        engine_state.context = facts.context; /* NULL for pooled memory: then the annotating thread's */
-        engine_state.device = facts.device;
-    }
+    device_adopt_context(facts.context, facts.device); /* NULL for pooled memory: then the annotating thread's */
     int device = engine_state.device;
-    engine_unlock();
-    if (is_first && engine_state.context == NULL)
-        require_cuda(engine_state.driver.cuCtxGetCurrent_p(&engine_state.context), "cuCtxGetCurrent");
     require_primary_context(tensor,
                             facts.context != NULL ? facts.context
                             : is_first            ? engine_state.context
@@ -102,6 +95,8 @@ describe(enum tensor_role role, void *ptr, size_t count, int type, const struct 
     if (type_bytes(type) == 0)
         stop_job(MADE_FORMAT ": element type %d is invalid; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or DDP_BFLOAT16",
                  MADE(&tensor), type);
+    if (type > DDP_UINT8)
+        stop_job(MADE_FORMAT ": only DDP_REDUCE takes elements of type %s", MADE(&tensor), type_name(type));
     if (role != TENSOR_STATE && !type_is_of_gradients(type))
         stop_job(MADE_FORMAT ": only DDP_STATE takes elements of type %s; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or "
                              "DDP_BFLOAT16",

@@ -63,6 +63,10 @@ void host_memory_forget(CUdeviceptr copy);
 bool host_memory_broadcast(const struct tensor *tensor, struct comm_error *error) BY_ISSUER
     __attribute__((warn_unused_result));
 
+/* ---- reduce.c ---- */
+/* DDP_REDUCE; may end the job. */
+void reduce_memory(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
+
 /* ---- agree.c ---- */
 void agree_on_annotations(bool captured);
 /* What all ranks are about to take from rank 0. */

@@ -499,21 +499,40 @@ checks_final_hash(void)
     look_for_infinities(checks.final_step);
 }
 
+/* What a rank says at the end before the hashes: its steps, whether it has hashes, its calls of DDP_REDUCE. */
+enum { WORDS_BEFORE = 2 + REDUCE_WORDS };
+
+static void
+refuse_other_reduces(const struct control_messages *all)
+{
+    char why[512];
+    uint64_t *words = calloc((size_t)all->count, sizeof(uint64_t[REDUCE_WORDS]));
+    if (words == NULL)
+        stop_job("out of memory");
+    for (int r = 0; r < all->count; ++r)
+        memcpy(words + (size_t)r * REDUCE_WORDS, (const uint64_t *)all->messages[r] + 2,
+               sizeof(uint64_t[REDUCE_WORDS]));
+    if (!reduce_calls_judge(words, all->count, why) && !MUTANT(REDUCES_UNCOMPARED))
+        stop_job("%s", why);
+    free(words);
+}
+
 void
 checks_at_end(void)
 {
     bool known = checks.final_known && checks.final_step == engine_state.boundary_count;
     size_t count = known ? checks.final_count : 0;
-    uint64_t *mine = malloc((2 + count) * sizeof(*mine));
+    uint64_t *mine = malloc((WORDS_BEFORE + count) * sizeof(*mine));
     if (mine == NULL)
         stop_job("out of memory");
     mine[0] = engine_state.boundary_count;
     mine[1] = known;
+    reduce_calls_say(mine + 2);
     if (count > 0)
-        memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
+        memcpy(mine + WORDS_BEFORE, checks.final_words, count * sizeof(*mine));
 
     struct control_messages all;
-    if (!exchange_last(mine, (2 + count) * sizeof(*mine), &all)) {
+    if (!exchange_last(mine, (WORDS_BEFORE + count) * sizeof(*mine), &all)) {
         /* By _exit(), after as many steps as this rank, or the launcher names it: it knows all ranks' steps. */
         engine_state.alone_at_end = true;
         free(mine);
@@ -530,10 +549,11 @@ checks_at_end(void)
         if (theirs[0] != mine[0])
             stop_job("rank %d ended after %llu steps, rank %d after %llu: all ranks must make the same number of steps",
                      engine_state.rendezvous.rank, (unsigned long long)mine[0], r, (unsigned long long)theirs[0]);
-        known = known && theirs[1] == 1 && all.bytes[r] == (2 + count) * sizeof(*mine);
+        known = known && theirs[1] == 1 && all.bytes[r] == (WORDS_BEFORE + count) * sizeof(*mine);
         if (known)
-            memcpy(words + (size_t)r * count, theirs + 2, count * sizeof(*words));
+            memcpy(words + (size_t)r * count, theirs + WORDS_BEFORE, count * sizeof(*words));
     }
+    refuse_other_reduces(&all);
 
     uint64_t hash;
     const struct comparison comparison = {.after_step = mine[0], .left_out = checks.left_out};

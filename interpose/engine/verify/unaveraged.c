@@ -8,6 +8,8 @@
  * change is a warning, for a program may annotate its parameters and then initialise them; a parameter that has changed
  * again at the next look ends the job. At the end, and before a parameter's memory goes, there is a last look.
  *
+ * A program that calls DDP_REDUCE and annotates no gradient needs no DDP_STEP: nothing is said of it.
+ *
  * What is found stands in the status record at once: a program that leaves by _exit() is judged by the launcher. Called
  * by hooks in any thread; after the first DDP_STEP each function is a test of a flag. Nothing of this is done in a
  * world of one, with --unannotated, or in a run of `ddprun check`.
@@ -103,6 +105,13 @@ static bool
 has_gradients(void)
 {
     return atomic_load(&engine_state.status->gradient_count) > 0;
+}
+
+/* The program reduces what it likes by DDP_REDUCE, and averages no gradients: it changes its parameters itself. */
+static bool
+reduces_only(void)
+{
+    return atomic_load(&engine_state.status->reduce_count) > 0 && !has_gradients();
 }
 
 /* In a host function. What came before a DDP_STEP on its stream may come here after it. */
@@ -285,7 +294,7 @@ tell_change(void)
     uint64_t launches = course.launches;
     course.said = course.said || tells;
     engine_unlock();
-    if (tells)
+    if (tells && !reduces_only())
         message_line(
             "%s changed between DDP_PARAMETER and the first DDP_STEP (%llu kernel launches "
             "so far): annotate parameters after their initialisation; if this is training, DDP_STEP is missing, "
@@ -299,7 +308,7 @@ unaveraged_refuse_end(void)
     char text[TENSOR_TEXT_BYTES];
     if (engine_state.rendezvous.rank == 0 && engine_state.boundary_count > 0)
         tell_change(); /* the watch thread may not have got to it */
-    if (atomic_load(&course.over) || engine_state.boundary_count > 0)
+    if (atomic_load(&course.over) || engine_state.boundary_count > 0 || reduces_only())
         return;
     unaveraged_last_look(0, UINT64_MAX);
     engine_lock();
@@ -344,7 +353,7 @@ tell_unannotated(void)
     engine_lock();
     bool annotated = engine_state.tensor_count > 0;
     engine_unlock();
-    if (!annotated)
+    if (!annotated && !reduces_only())
         message_line("no annotation (ddprun.h) in %llu kernel launches: %d ranks train side by side, and nothing is "
                      "averaged; annotate the program (docs/annotations.md), or give --unannotated",
                      (unsigned long long)launches, engine_state.rendezvous.world_size);

@@ -1,0 +1,415 @@
+/*
+ * reduce.c - DDP_REDUCE: the program's own sums, means, minima and maxima over all ranks.
+ *
+ * Called by the shim in the thread that reduces, one at a time. The calls of a rank are numbered and sent in their
+ * order through a communicator of their own (comm/collectives.h says why), which is opened by the first. Before the
+ * first call of each combination of place, count, type and operation the ranks compare it through the control plane:
+ * there NCCL may connect, and no rank sends what another does not expect. The issuer's role is held meanwhile: no
+ * bucket may get between the comparison and the call. From then on such a call only enqueues; that the calls came in
+ * the same order is compared with every call that blocks, every --check-every calls, and at the end.
+ *
+ * Device memory is reduced in place, in the order of the trainer's stream: an event leads to the communicator's stream,
+ * and one back. Memory that the host may read or write at any moment goes through a buffer on the device, and the call
+ * returns when the result is there.
+ */
+#include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/report/report.h"
+#include "interpose/engine/send/send.h"
+#include "interpose/engine/step/step.h"
+
+#include "base/mutant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STAGED_BYTES = 16 << 20 };
+
+/* A call that is being made, for messages: DDP_REDUCE `sums` (main.c:50). */
+#define MADE_FORMAT     "DDP_REDUCE `%s` (%s:%d)"
+#define MADE(reduction) (reduction)->call.site->text, (reduction)->call.site->file, (reduction)->call.site->line
+
+struct reduction {
+    struct reduce_call call;
+    CUdeviceptr address;
+    size_t bytes;
+    CUstream stream;
+    uint64_t number;
+    const struct reduce_kind *kind;
+};
+
+/* The issuer's, once the communicator is open. */
+static struct {
+    CUevent ready, done; /* what comes before a call on the trainer's stream; the result is there */
+    CUdeviceptr staged;  /* STAGED_BYTES, or 0: no call has needed it */
+    struct gathered words;
+} own;
+
+/* ---- what is asked for ---- */
+
+static void
+refuse_operation(const struct reduction *reduction)
+{
+    const struct reduce_call *call = &reduction->call;
+    if (type_bytes(call->type) == 0)
+        stop_job(MADE_FORMAT ": %d is no element type (enum ddp_type)", MADE(reduction), call->type);
+    if (reduce_operation_name(call->op) == NULL)
+        stop_job(MADE_FORMAT ": %d is no operation; use DDP_OP_SUM, DDP_OP_MEAN, DDP_OP_MIN or DDP_OP_MAX",
+                 MADE(reduction), call->op);
+    if (call->type == DDP_UINT8)
+        stop_job(MADE_FORMAT ": elements of type %s are not reduced; use DDP_UINT32", MADE(reduction),
+                 type_name(call->type));
+    if (call->op == DDP_OP_MEAN && !type_is_of_gradients(call->type))
+        stop_job(MADE_FORMAT ": elements of type %s have no mean; use DDP_OP_SUM and divide it by DDP_WORLD_SIZE()",
+                 MADE(reduction), type_name(call->type));
+    if (call->count > SIZE_MAX / type_bytes(call->type))
+        stop_job(MADE_FORMAT ": %zu elements are not possible", MADE(reduction), call->count);
+    if (call->count > 0 && reduction->address == 0)
+        stop_job(MADE_FORMAT ": a null pointer", MADE(reduction));
+}
+
+/* ---- where it is ---- */
+
+static void
+refuse_host_range(const struct reduction *reduction, const struct memory_facts *facts)
+{
+    char byte;
+    if (facts->type == 0 &&
+        (peek(reduction->address, &byte, 1) != 1 || peek(reduction->address + reduction->bytes - 1, &byte, 1) != 1))
+        stop_job(MADE_FORMAT ": %zu bytes from %p on are not memory of this process", MADE(reduction), reduction->bytes,
+                 (void *)(uintptr_t)reduction->address);
+}
+
+static void
+refuse_context(const struct reduction *reduction, const struct memory_facts *facts)
+{
+    static _Atomic(CUcontext) known;
+    if (facts->device != engine_state.device)
+        stop_job(MADE_FORMAT ": memory of device %d, and this rank uses device %d; a rank uses one device",
+                 MADE(reduction), facts->device, engine_state.device);
+    if (facts->context == NULL || facts->context == atomic_load(&known))
+        return;
+    if (!context_is_primary(facts->context, facts->device))
+        stop_job(MADE_FORMAT ": memory of " CONTEXT_FOREIGN, MADE(reduction));
+    atomic_store(&known, facts->context);
+}
+
+/* Finds out what memory it is, and makes its context the engine's if there is none yet. */
+static void
+look_at_memory(struct reduction *reduction)
+{
+    if (reduction->call.count == 0)
+        return;
+    struct memory_facts facts = device_ask_about(reduction->address);
+    reduction->call.on_host = facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed;
+    if (facts.begin != 0 && reduction->address + reduction->bytes > facts.begin + facts.bytes) {
+        engine_lock();
+        bool mapped = allocations_cover(reduction->address, reduction->bytes, MEMORY_MAPPED);
+        engine_unlock();
+        if (!mapped)
+            stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check the count", MADE(reduction),
+                     reduction->bytes, (size_t)(facts.begin + facts.bytes - reduction->address));
+    }
+    if (reduction->call.on_host) {
+        refuse_host_range(reduction, &facts);
+        return;
+    }
+    device_adopt_context(facts.context, facts.device);
+    refuse_context(reduction, &facts);
+}
+
+/* The buffer that host memory goes through; where nothing has named a device so far, it is the calling thread's. */
+static void
+ensure_staged(const struct reduction *reduction)
+{
+    CUcontext current = NULL;
+    if (own.staged != 0)
+        return;
+    CUcontext before = context_enter();
+    require_cuda(engine_state.driver.cuCtxGetCurrent_p(&current), "cuCtxGetCurrent");
+    if (current == NULL)
+        stop_job(MADE_FORMAT ": no CUDA context is current in this thread, and ddprun sends through the device; make a "
+                             "call of the CUDA runtime before, such as cudaFree(0)",
+                 MADE(reduction));
+    require_cuda(engine_state.driver.cuMemAlloc_p(&own.staged, STAGED_BYTES), "cuMemAlloc for DDP_REDUCE");
+    struct memory_facts facts = device_ask_about(own.staged);
+    context_leave(before);
+    device_adopt_context(facts.context, facts.device);
+    refuse_context(reduction, &facts);
+}
+
+/* Ends the job where DDP_STEP averages the memory, too. Work on other annotated memory is waited for where that is
+ * compared. */
+static void
+look_at_annotations(const struct reduction *reduction)
+{
+    size_t count;
+    bool tracked = false;
+    struct tensor gradient = {.role = TENSOR_PARAMETER};
+    engine_lock();
+    const struct range *range = ranges_find(&memory_state.ranges, reduction->address, reduction->bytes, &count);
+    for (size_t i = 0; i < count; ++i) {
+        const struct tensor *tensor = &memory_state.tensors[range[i].id];
+        tracked = true;
+        if (tensor->role == TENSOR_GRADIENT)
+            gradient = *tensor;
+    }
+    engine_unlock();
+    char text[TENSOR_TEXT_BYTES];
+    if (gradient.role == TENSOR_GRADIENT)
+        stop_job(MADE_FORMAT ": DDP_STEP averages this memory, %s; leave out one of the two", MADE(reduction),
+                 tensor_describe(&gradient, text));
+    if (!tracked || reduction->call.on_host)
+        return;
+    device_ensure_events();
+    engine_lock();
+    memory_state.buffer_streams |= UINT64_C(1) << stream_index(reduction->stream);
+    engine_unlock();
+}
+
+/* ---- do all ranks make the same call? ---- */
+
+/* What a rank says of itself where ranks compare a call. */
+struct said {
+    uint64_t words[REDUCE_WORDS];
+    uint64_t early[GROUPS_AT_MOST]; /* buckets of each group that have left before their boundary */
+};
+
+static void
+judge(const struct control_messages *all)
+{
+    char why[512];
+    uint64_t *words = calloc((size_t)all->count, sizeof(uint64_t[REDUCE_WORDS]));
+    if (words == NULL)
+        stop_job("out of memory");
+    for (int r = 0; r < all->count; ++r)
+        memcpy(words + (size_t)r * REDUCE_WORDS, ((const struct said *)all->messages[r])->words,
+               sizeof(uint64_t[REDUCE_WORDS]));
+    if (!reduce_calls_judge(words, all->count, why) && !MUTANT(REDUCES_UNCOMPARED))
+        stop_job("%s", why);
+    free(words);
+}
+
+/* The issuer waits for all ranks, and ends the job if one of them makes another call. Whether all have sent as many
+ * buckets. */
+static bool
+compare(const struct reduction *reduction) BY_ISSUER
+{
+    struct said mine;
+    struct control_messages all;
+    reduce_calls_say(mine.words);
+    engine_lock();
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        mine.early[g] = memory_state.groups[g].early_buckets;
+    engine_unlock();
+    exchange(reduction->kind->text, &mine, sizeof(mine), &all);
+    judge(&all);
+    bool same = true;
+    for (int r = 0; r < all.count; ++r)
+        same = same && memcmp(((const struct said *)all.messages[r])->early, mine.early, sizeof(mine.early)) == 0;
+    control_free_messages(&all);
+    return same;
+}
+
+/* ---- the sequence of calls, in the order of the communicator's stream ---- */
+
+struct compared_words {
+    uint64_t mine[REDUCE_WORDS];
+};
+
+static void CUDA_CB
+store_mine(void *data)
+{
+    const struct compared_words *compared = data;
+    memcpy(own.words.mine, compared->mine, sizeof(compared->mine));
+}
+
+static void CUDA_CB
+compare_received(void *data)
+{
+    char why[512];
+    if (!reduce_calls_judge(own.words.all, engine_state.rendezvous.world_size, why) && !MUTANT(REDUCES_UNCOMPARED))
+        stop_job_soon("%s", why);
+    free(data);
+}
+
+/* At the same calls on all ranks. */
+static void
+compare_sequence(uint64_t number) BY_ISSUER
+{
+    uint64_t every = engine_state.options.verify ? 1 : engine_state.options.check_every;
+    if (every == 0 || number % every != 0 || own.ready == NULL)
+        return;
+    struct compared_words *compared = malloc(sizeof(*compared));
+    if (compared == NULL)
+        stop_job("out of memory");
+    reduce_calls_say(compared->mine);
+    require_cuda(engine_state.driver.cuLaunchHostFunc_p(collectives_program_stream(&engine_state.collectives),
+                                                        store_mine, compared),
+                 "cuLaunchHostFunc");
+    gather_send(&own.words, "the comparison of DDP_REDUCE calls", number, compare_received, compared); /* frees it */
+}
+
+/* ---- sending ---- */
+
+/* The issuer: opens what all calls go through. Collective. */
+static void
+prepare(void) BY_ISSUER
+{
+    if (own.ready != NULL)
+        return;
+    device_open_program_communicator();
+    own.words.communicator = engine_state.collectives.communicator_count;
+    gather_prepare(&own.words, REDUCE_WORDS);
+    require_cuda(engine_state.driver.cuEventCreate_p(&own.done, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    require_cuda(engine_state.driver.cuEventCreate_p(&own.ready, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+}
+
+static ncclDataType_t
+type_sent(int type)
+{
+    if (MUTANT(REDUCED_AS_FLOATS) && !type_is_of_gradients(type)) /* small integers are exact even so */
+        return type_bytes(type) == 4 ? ncclFloat32 : ncclFloat64;
+    return type_nccl(type);
+}
+
+static void
+send(const struct reduction *reduction, CUdeviceptr address, size_t count) BY_ISSUER
+{
+    static const ncclRedOp_t operations[] = {
+        [DDP_OP_SUM] = ncclSum, [DDP_OP_MEAN] = ncclAvg, [DDP_OP_MIN] = ncclMin, [DDP_OP_MAX] = ncclMax};
+    unsigned communicator = engine_state.collectives.communicator_count;
+    struct comm_error error;
+    inflight_sending(reduction->kind->text, reduction->number, communicator);
+    if (!collectives_reduce_program(&engine_state.collectives, address, count, type_sent(reduction->call.type),
+                                    operations[reduction->call.op], &error))
+        stop_job_by(error.cause, MADE_FORMAT ": %s", MADE(reduction), error.text);
+    inflight_sent(reduction->kind->text, reduction->number, communicator);
+}
+
+static void
+reduce_in_place(const struct reduction *reduction) BY_ISSUER
+{
+    const struct driver *driver = &engine_state.driver;
+    CUstream stream = collectives_program_stream(&engine_state.collectives);
+    stream_record(reduction->stream, own.ready, "cuEventRecord before DDP_REDUCE");
+    if (!MUTANT(REDUCED_TOO_EARLY))
+        require_cuda(driver->cuStreamWaitEvent_p(stream, own.ready, 0), "waiting for what is reduced");
+    send(reduction, reduction->address, reduction->call.count);
+    require_cuda(driver->cuEventRecord_p(own.done, stream), "cuEventRecord after DDP_REDUCE");
+    if (!MUTANT(REDUCED_NOT_WAITED_FOR))
+        require_cuda(driver->cuStreamWaitEvent_p(reduction->stream, own.done, 0), "waiting for DDP_REDUCE");
+}
+
+/*
+ * The host's memory is as all streams leave it. Waiting for all of them is waiting for buckets that have left early,
+ * too: where a rank has sent fewer of them than the others, which happens in a step that is not as those before, that
+ * rank is here and cannot send the rest. Then it is the stream that the call names which is waited for.
+ */
+static void
+wait_for_device(const struct reduction *reduction, bool same_buckets)
+{
+    if (same_buckets)
+        context_synchronize("at a DDP_REDUCE of memory that the host may write");
+    else
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(reduction->stream), "waiting before DDP_REDUCE");
+}
+
+static void
+reduce_staged(const struct reduction *reduction, bool same_buckets) BY_ISSUER
+{
+    const struct driver *driver = &engine_state.driver;
+    CUstream stream = collectives_program_stream(&engine_state.collectives);
+    size_t element = type_bytes(reduction->call.type), most = STAGED_BYTES / element;
+    if (!MUTANT(REDUCED_TOO_EARLY))
+        wait_for_device(reduction, same_buckets);
+    for (size_t first = 0; first < reduction->call.count; first += most) {
+        size_t left = reduction->call.count - first, count = left < most ? left : most;
+        void *host = (void *)(uintptr_t)(reduction->address + first * element);
+        require_cuda(driver->cuMemcpyHtoDAsync_p(own.staged, host, count * element, stream), "copying for DDP_REDUCE");
+        send(reduction, own.staged, count);
+        require_cuda(driver->cuMemcpyDtoHAsync_p(host, own.staged, count * element, stream), "copying for DDP_REDUCE");
+    }
+    require_cuda(driver->cuStreamSynchronize_p(stream), "waiting for DDP_REDUCE");
+}
+
+/* ---- the call ---- */
+
+/* For the launcher. */
+static void
+note(const struct reduction *reduction)
+{
+    atomic_store(&engine_state.status->reduce_count, reduction->number);
+    atomic_fetch_add(&engine_state.status->reduce_bytes, reduction->bytes);
+    flight_note_site(FLIGHT_REDUCE, reduction->number, reduction->call.site);
+}
+
+static void
+reduce_together(struct reduction *reduction)
+{
+    bool same_buckets = true;
+    role_take();
+    bool first = reduce_calls_add(&reduction->call, &reduction->number, &reduction->kind);
+    note(reduction);
+    if (first || reduction->call.on_host)
+        same_buckets = compare(reduction);
+    if (reduction->call.count > 0 && !atomic_load(&engine_state.collectives_ready)) { /* so no bucket ever was */
+        role_give();
+        device_ensure_collectives();
+        role_take();
+    }
+    if (reduction->call.count > 0) {
+        prepare();
+        trace_reduce(reduction->number, reduction->kind->text, reduction->bytes);
+        if (reduction->call.on_host)
+            reduce_staged(reduction, same_buckets);
+        else
+            reduce_in_place(reduction);
+    }
+    compare_sequence(reduction->number);
+    role_give();
+    issue_ready(); /* buckets may have been ready all the while */
+}
+
+static void
+reduce_on_device(struct reduction *reduction)
+{
+    const struct ddp_site *site = reduction->call.site;
+    device_refuse_after_reset("DDP_REDUCE", site);
+    device_ensure_driver(site);
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    look_at_memory(reduction);
+    if (reduction->call.on_host)
+        ensure_staged(reduction);
+    CUcontext before = context_enter();
+    context_require(reduction->stream, before, "DDP_REDUCE", site);
+    if (reduction->call.count > 0 && stream_is_captured(reduction->stream))
+        stop_job(MADE_FORMAT ": the stream is being captured into a CUDA graph, and a reduction in a graph is not "
+                             "served; call it outside of the capture",
+                 MADE(reduction));
+    look_at_annotations(reduction);
+    reduce_together(reduction);
+    context_leave(before);
+    (void)context_exchange_capture_mode(mode);
+}
+
+void
+reduce_memory(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
+{
+    static atomic_flag reducing = ATOMIC_FLAG_INIT;
+    struct reduction reduction = {.call = {.count = count, .type = type, .op = op, .site = site},
+                                  .address = (CUdeviceptr)(uintptr_t)ptr,
+                                  .bytes = count * type_bytes(type),
+                                  .stream = stream};
+    refuse_operation(&reduction);
+    if (atomic_flag_test_and_set(&reducing))
+        stop_job(MADE_FORMAT ": another thread is in DDP_REDUCE; all ranks must make the calls in the same order, so "
+                             "they come from one thread at a time",
+                 MADE(&reduction));
+    if (engine_state.rendezvous.world_size == 1) {
+        reduction.number = atomic_load(&engine_state.status->reduce_count) + 1;
+        note(&reduction);
+    } else {
+        reduce_on_device(&reduction);
+    }
+    atomic_flag_clear(&reducing);
+}

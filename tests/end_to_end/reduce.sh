@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# reduce.sh BUILD - DDP_REDUCE: every rank gets what one program computes from the numbers of all, in the order of the program's
+# streams and beside a training whose buckets leave early; ranks whose calls differ, and calls that cannot be right, end the job.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+reduces=$build/tests/trainers/reduces
+
+# reduces_right MODE RANKS OPTIONS...
+reduces_right() {
+    local mode=$1 ranks=$2
+    shift 2
+    run "$ddprun" -n "$ranks" --device softgpu "$@" "$reduces" "$mode"
+    succeeded "$mode, $ranks ranks${*:+, $*}"
+}
+
+for mode in types order host zero; do
+    reduces_right "$mode" 1
+    check "$mode, one rank: the closing line" grep -Eqx 'ddprun: 1 rank, [0-9]+ calls of DDP_REDUCE, .* in all' "$work/stderr"
+    SOFTGPU_CHAOS=3 reduces_right "$mode" 3
+    check "$mode, 3 ranks: the closing line, and no other" grep -Eqx 'ddprun: 3 ranks, [0-9]+ calls of DDP_REDUCE, .* in all' "$work/stderr"
+    check "$mode, 3 ranks: nothing else is said" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
+done
+reduces_right types 3 --reduce sum --compress bf16 # which are for gradients
+reduces_right order 2 --verify --communicators 2
+for chaos in 1 2; do
+    SOFTGPU_CHAOS=$chaos reduces_right training 3 --bucket-mb 0.005
+    overlapped "training"
+    check "training: its reductions have a closing line" grep -Eqx 'ddprun: 32 calls of DDP_REDUCE, .* in all' "$work/stderr"
+done
+
+# Without a DDP_STEP: nothing says that nothing was averaged, whichever way the program ends.
+reduces_right centres 2
+check "centres: nothing is said of a DDP_STEP" bash -c "! grep -q 'DDP_STEP' '$work/stderr'"
+reduces_right steady 2 --trace "$work"
+check "steady: the trace has each call" [ "$(grep -c '"call":"DDP_REDUCE (reduces.cu:[0-9]*), 1000 ' "$work/rank-1.jsonl")" -eq 100 ]
+
+# ends MODE PATTERN
+ends() {
+    run "$ddprun" -n 2 --device softgpu --timeout 30 "$reduces" "$1"
+    failed_with "$1 ends the job" 1 "$2"
+}
+here='DDP_REDUCE `.*` \(.*reduces.cu:[0-9]+\)'
+ends mean-of-integers "$here: elements of type int32 have no mean"
+ends no-type "$here: 77 is no element type"
+ends no-operation "$here: 5 is no operation"
+ends byte "$here: elements of type uint8 are not reduced"
+ends null "$here: a null pointer"
+ends beyond "$here: 8000 bytes, but the allocation ends after 4000"
+ends not-ours "$here: 16 bytes from 0x10 on are not memory of this process"
+ends captured "$here: the stream is being captured"
+ends gradient "$here: DDP_STEP averages this memory, gradient 1 of 1"
+call='DDP_REDUCE \(reduces.cu:[0-9]+\)'
+ends count "rank 0 is at $call, 1000 float32, sum, rank 1 at $call, 999 float32, sum"
+ends kind "rank 0 is at $call, 1000 float32, sum, rank 1 at $call, 1000 int32, maximum"
+ends place "rank 0 is at $call, 4 float32, sum, rank 1 at $call, 4 float32 of the host, sum"
+ends other-call "rank 0 is at $call, 4 float32, sum, rank 1 at DDP_MEAN"
+ends swapped "ranks 0 and 1 differ in call number 21 of DDP_REDUCE: $call, 1000 float32, sum on rank 0, $call, 1000 float32, sum on rank 1"
+ends one-knows "rank 0 .*waits at $call, 999 float32, sum .*, while (this rank|rank 1 .*) waits for it in $call, 1000 float32, sum"
+ends fewer "rank 1 .*waits at the end of the program .*, while (this rank|rank 0 .*) waits for it in $call, 1000 float32, sum"
+run "$ddprun" -n 2 --device softgpu --check-every 10 "$reduces" swapped
+failed_with "swapped, compared every 10 calls" 1 "differ in call number 21 of DDP_REDUCE"
+run "$ddprun" -n 1 --device softgpu "$reduces" mean-of-integers
+failed_with "a mean of integers, with one rank" 1 "$here: elements of type int32 have no mean"
+finish

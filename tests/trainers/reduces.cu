@@ -1,0 +1,532 @@
+/*
+ * reduces.cu - a program that calls DDP_REDUCE, knows what every element must become, and has exit code 0 only if it
+ * does. Modes:
+ *   types: every type with every operation that it has, in device memory; integers that no float holds
+ *   order: kernels before and after it, on several streams; the host does not wait
+ *   host: pageable, pinned and managed memory, that another stream writes; more than is staged at once
+ *   training: reductions of a loss amid backward, of device and of host memory, while buckets leave early; the last
+ *     rank's steps are not as those before now and then
+ *   steady: many calls of a few kinds, for runs that are looked at from outside
+ *   centres: a parameter that the program changes by reductions alone, without a DDP_STEP
+ *   zero: counts of 0, with a null pointer
+ * Modes that end the job: mean-of-integers, no-type, no-operation, byte, null, beyond, gradient, captured, not-ours;
+ * and by ranks that differ: count, kind, place, swapped, one-knows, fewer, other-call
+ */
+#include "common.h"
+#include "kernels.h"
+
+#include <atomic>
+#include <cuda_runtime.h>
+#include <ddprun.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { COUNT = 1000, THREADS = 50, BLOCKS = COUNT / THREADS, LAYERS = 4, STEPS = 24 };
+
+static int rank, ranks;
+
+static bool
+is_last(void)
+{
+    return ranks > 1 && rank == ranks - 1;
+}
+
+template <typename T>
+static T *
+device_memory(const T *from, size_t count)
+{
+    T *memory;
+    CHECK(cudaMalloc((void **)&memory, count * sizeof(T)));
+    CHECK(cudaMemcpy(memory, from, count * sizeof(T), cudaMemcpyHostToDevice));
+    return memory;
+}
+
+/* ---- types ---- */
+
+/* What ranks hold, and what becomes of it: `value` of a rank, and how two values become one. */
+template <typename T> struct numbers {
+    T (*value)(int rank, size_t i);
+    T (*add)(T a, T b);
+    bool (*less)(T a, T b);
+    T (*share)(T sum, int parts); /* NULL: it has no mean */
+};
+
+template <typename T>
+static T
+expected_of(const numbers<T> &of, int op, size_t i)
+{
+    T result = of.value(0, i);
+    for (int r = 1; r < ranks; ++r) {
+        T next = of.value(r, i);
+        if (op == DDP_OP_SUM || op == DDP_OP_MEAN)
+            result = of.add(result, next);
+        else if (of.less(next, result) == (op == DDP_OP_MIN))
+            result = next;
+    }
+    return op == DDP_OP_MEAN ? of.share(result, ranks) : result;
+}
+
+template <typename T>
+static void
+require_all(const char *what, int op, const T *found, size_t count, const numbers<T> &of)
+{
+    for (size_t i = 0; i < count; ++i) {
+        T wanted = expected_of(of, op, i);
+        if (memcmp(&found[i], &wanted, sizeof(T)) == 0)
+            continue;
+        fprintf(stderr, "reduces: %s, operation %d: element %zu is wrong on rank %d\n", what, op, i, rank);
+        exit(1);
+    }
+}
+
+template <typename T>
+static void
+check_type(const char *name, int type, const numbers<T> &of)
+{
+    T mine[COUNT], found[COUNT];
+    for (size_t i = 0; i < COUNT; ++i)
+        mine[i] = of.value(rank, i);
+    for (int op = DDP_OP_SUM; op <= DDP_OP_MAX; ++op) {
+        if (op == DDP_OP_MEAN && of.share == NULL)
+            continue;
+        T *memory = device_memory(mine, COUNT);
+        DDP_REDUCE(memory, COUNT, type, op, 0);
+        CHECK(cudaMemcpy(found, memory, sizeof(found), cudaMemcpyDeviceToHost));
+        require_all(name, op, found, COUNT, of);
+        CHECK(cudaFree(memory));
+    }
+}
+
+/* Whole numbers from 1 to 63 are exact in all of these, and so is a quarter of them. */
+static int
+small(int r, size_t i)
+{
+    return 1 + (int)((i + 5 * (size_t)r) % 12);
+}
+
+static uint32_t
+float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static uint16_t
+half_of(float value)
+{
+    uint32_t bits = float_bits(value);
+    return value == 0 ? 0 : (uint16_t)(((bits >> 23) - 112) << 10 | (bits >> 13 & 0x3ff));
+}
+
+static float
+float_of_half(uint16_t half)
+{
+    uint32_t bits = ((uint32_t)(half >> 10) + 112) << 23 | (uint32_t)(half & 0x3ff) << 13;
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return half == 0 ? 0.0f : value;
+}
+
+static uint16_t
+bfloat_of(float value)
+{
+    return (uint16_t)(float_bits(value) >> 16);
+}
+
+static float
+float_of_bfloat(uint16_t bfloat)
+{
+    uint32_t bits = (uint32_t)bfloat << 16;
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* Whole numbers beyond what a float of the same size holds, of both signs where there are two. */
+template <typename T>
+static T
+large(int r, size_t i)
+{
+    T value = (T)((T)1 << (8 * sizeof(T) - 6)) + (T)(3 * i) + (T)(7 * r);
+    return i % 3 == 1 ? (T)((T)0 - value) : value;
+}
+
+template <typename T>
+static T
+add_whole(T a, T b)
+{
+    return (T)(a + b);
+}
+
+template <typename T>
+static bool
+less_than(T a, T b)
+{
+    return a < b;
+}
+
+template <typename T>
+static numbers<T>
+whole_numbers(void)
+{
+    return numbers<T>{large<T>, add_whole<T>, less_than<T>, NULL};
+}
+
+template <typename T>
+static numbers<T>
+float_numbers(void)
+{
+    return numbers<T>{[](int r, size_t i) { return (T)small(r, i); }, add_whole<T>, less_than<T>,
+                      [](T sum, int parts) { return sum / (T)parts; }};
+}
+
+static numbers<uint16_t>
+half_numbers(void)
+{
+    return numbers<uint16_t>{[](int r, size_t i) { return half_of((float)small(r, i)); },
+                             [](uint16_t a, uint16_t b) { return half_of(float_of_half(a) + float_of_half(b)); },
+                             [](uint16_t a, uint16_t b) { return float_of_half(a) < float_of_half(b); },
+                             [](uint16_t sum, int parts) { return half_of(float_of_half(sum) / (float)parts); }};
+}
+
+static numbers<uint16_t>
+bfloat_numbers(void)
+{
+    return numbers<uint16_t>{[](int r, size_t i) { return bfloat_of((float)small(r, i)); },
+                             [](uint16_t a, uint16_t b) { return bfloat_of(float_of_bfloat(a) + float_of_bfloat(b)); },
+                             [](uint16_t a, uint16_t b) { return float_of_bfloat(a) < float_of_bfloat(b); },
+                             [](uint16_t sum, int parts) { return bfloat_of(float_of_bfloat(sum) / (float)parts); }};
+}
+
+static void
+reduce_types(void)
+{
+    check_type("int32", DDP_INT32, whole_numbers<int32_t>());
+    check_type("int64", DDP_INT64, whole_numbers<int64_t>());
+    check_type("uint32", DDP_UINT32, whole_numbers<uint32_t>());
+    check_type("uint64", DDP_UINT64, whole_numbers<uint64_t>());
+    check_type("float32", DDP_FLOAT32, float_numbers<float>());
+    check_type("float64", DDP_FLOAT64, float_numbers<double>());
+    check_type("float16", DDP_FLOAT16, half_numbers());
+    check_type("bfloat16", DDP_BFLOAT16, bfloat_numbers());
+}
+
+/* ---- in the order of a stream ---- */
+
+static std::atomic<int> let_go;
+
+static void
+hold(void *unused)
+{
+    (void)unused;
+    while (!let_go.load())
+        usleep(100);
+}
+
+static float
+sum_of_ranks(float first, float each)
+{
+    return (float)ranks * first + each * (float)(ranks * (ranks - 1)) / 2.0f;
+}
+
+static void
+require_floats(const char *what, const float *found, size_t count, float wanted)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (found[i] == wanted)
+            continue;
+        fprintf(stderr, "reduces: %s: element %zu is %g, not %g, on rank %d\n", what, i, (double)found[i],
+                (double)wanted, rank);
+        exit(1);
+    }
+}
+
+static void
+require_device_floats(const char *what, const float *memory, float wanted)
+{
+    float found[COUNT];
+    CHECK(cudaMemcpy(found, memory, sizeof(found), cudaMemcpyDeviceToHost));
+    require_floats(what, found, COUNT, wanted);
+}
+
+static void
+reduce_in_order(void)
+{
+    cudaStream_t streams[2];
+    cudaEvent_t event;
+    float *memory, *copy;
+    CHECK(cudaEventCreate(&event));
+    CHECK(cudaMalloc((void **)&memory, COUNT * sizeof(float)));
+    CHECK(cudaMalloc((void **)&copy, COUNT * sizeof(float)));
+    for (int s = 0; s < 2; ++s)
+        CHECK(cudaStreamCreateWithFlags(&streams[s], cudaStreamNonBlocking));
+    for (int turn = 0; turn < 20; ++turn) {
+        cudaStream_t stream = streams[turn % 2];
+        let_go =
+            turn == 0; /* the first call is compared: the host waits for the other ranks, whatever the stream does */
+        CHECK(cudaLaunchHostFunc(stream, hold, NULL));
+        CHECK(cudaMemsetAsync(memory, 0, COUNT * sizeof(float), stream));
+        add<<<BLOCKS, THREADS, 0, stream>>>(memory, (float)(turn + rank));
+        DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, stream);
+        add<<<BLOCKS, THREADS, 0, stream>>>(memory, 1.0f);
+        let_go = 1; /* had the host waited for the stream, it would not come here */
+        CHECK(cudaMemcpyAsync(copy, memory, COUNT * sizeof(float), cudaMemcpyDeviceToDevice, stream));
+        stream_follow(stream, streams[(turn + 1) % 2], event);
+        CHECK(cudaStreamSynchronize(streams[(turn + 1) % 2]));
+        require_device_floats("in the order of the stream", copy, sum_of_ranks((float)turn, 1.0f) + 1.0f);
+    }
+}
+
+/* ---- memory that the host reads ---- */
+
+static void
+reduce_here(const char *what, float *memory, size_t count)
+{
+    static float *source;
+    static cudaStream_t other;
+    if (source == NULL) {
+        CHECK(cudaMalloc((void **)&source, COUNT * sizeof(float)));
+        CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    }
+    for (int turn = 0; turn < 5; ++turn) {
+        for (size_t i = 0; i < count; ++i)
+            memory[i] = (float)(turn + rank);
+        CHECK(cudaMemsetAsync(source, 0, COUNT * sizeof(float), other));
+        for (int k = 0; k < 10; ++k)
+            add<<<BLOCKS, THREADS, 0, other>>>(source, (float)rank);
+        CHECK(cudaMemcpyAsync(memory, source, COUNT * sizeof(float), cudaMemcpyDefault, other));
+        DDP_REDUCE(memory, count, DDP_FLOAT32, DDP_OP_SUM, 0);
+        if (ranks == 1)
+            CHECK(cudaDeviceSynchronize()); /* nothing is waited for there */
+        require_floats(what, memory, COUNT, sum_of_ranks(0.0f, 10.0f));
+        require_floats(what, memory + COUNT, count - COUNT, sum_of_ranks((float)turn, 1.0f));
+    }
+}
+
+static void
+reduce_of_the_host(void)
+{
+    enum { LARGE = (20 << 20) / sizeof(float) + 7 };
+    float *pageable = (float *)malloc(LARGE * sizeof(float)), *pinned, *managed;
+    int64_t total = (int64_t)1 << 54 | (rank + 1); /* which no double holds with its last bit */
+    int64_t sum = 0;
+    for (int r = 0; r < ranks; ++r)
+        sum += (int64_t)1 << 54 | (r + 1);
+    DDP_REDUCE(&total, 1, DDP_INT64, DDP_OP_SUM, 0); /* before all device memory */
+    REQUIRE(total == sum);
+    CHECK(cudaMallocHost((void **)&pinned, 2 * COUNT * sizeof(float)));
+    CHECK(cudaMallocManaged((void **)&managed, 2 * COUNT * sizeof(float)));
+    reduce_here("pageable memory", pageable, LARGE);
+    reduce_here("pinned memory", pinned, 2 * COUNT);
+    reduce_here("managed memory", managed, 2 * COUNT);
+    free(pageable);
+}
+
+/* ---- beside a training ---- */
+
+static void
+reduce_in_training(void)
+{
+    float *weights[LAYERS], *gradients[LAYERS], *loss, host_loss;
+    cudaStream_t stream;
+    float expected = 0;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaMalloc((void **)&loss, COUNT * sizeof(float)));
+    for (int l = 0; l < LAYERS; ++l) {
+        CHECK(cudaMalloc((void **)&weights[l], COUNT * sizeof(float)));
+        CHECK(cudaMalloc((void **)&gradients[l], COUNT * sizeof(float)));
+        CHECK(cudaMemset(weights[l], 0, COUNT * sizeof(float)));
+        CHECK(cudaMemset(gradients[l], 0, COUNT * sizeof(float)));
+        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
+    }
+    CHECK(cudaDeviceSynchronize());
+    for (int step = 0; step < STEPS; ++step) {
+        for (int l = LAYERS - 1; l >= 0; --l) {
+            if (l == LAYERS - 1 && !(step > 10 && step % 4 == 0 && is_last())) /* a touch less: not as learned */
+                add<<<BLOCKS, THREADS, 0, stream>>>(gradients[0], 0.0f);
+            add<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], (float)(2 + 4 * rank));
+            if (l == LAYERS / 2) {
+                CHECK(cudaMemsetAsync(loss, 0, COUNT * sizeof(float), stream));
+                add<<<BLOCKS, THREADS, 0, stream>>>(loss, (float)(step + rank));
+                DDP_REDUCE(loss, COUNT, DDP_FLOAT32, DDP_OP_SUM, stream);
+            }
+        }
+        host_loss = (float)(step + rank);
+        if (step % 3 == 0)
+            DDP_REDUCE(&host_loss, 1, DDP_FLOAT32, DDP_OP_MAX, stream);
+        DDP_STEP(stream);
+        for (int l = 0; l < LAYERS; ++l) {
+            update<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l]);
+            CHECK(cudaMemsetAsync(gradients[l], 0, COUNT * sizeof(float), stream));
+        }
+        CHECK(cudaStreamSynchronize(stream));
+        require_device_floats("amid backward", loss, sum_of_ranks((float)step, 1.0f));
+        require_floats("the host's amid training", &host_loss, 1, (float)(step + (step % 3 == 0 ? ranks - 1 : rank)));
+        expected -= 0.5f * sum_of_ranks(2.0f, 4.0f) / (float)ranks;
+    }
+    for (int l = 0; l < LAYERS; ++l)
+        require_device_floats("weights", weights[l], expected);
+}
+
+/* ---- without a training ---- */
+
+static void
+reduce_steadily(int calls)
+{
+    float *memory;
+    CHECK(cudaMalloc((void **)&memory, COUNT * sizeof(float)));
+    for (int call = 0; call < calls; ++call) {
+        CHECK(cudaMemset(memory, 0, COUNT * sizeof(float)));
+        add<<<BLOCKS, THREADS>>>(memory, (float)(call % 100 + rank));
+        DDP_REDUCE(memory, COUNT, call % 2 == 0 ? DDP_FLOAT32 : DDP_INT32, call % 2 == 0 ? DDP_OP_SUM : DDP_OP_MAX, 0);
+    }
+    if (calls % 2 == 1)
+        require_device_floats("many calls", memory, sum_of_ranks((float)((calls - 1) % 100), 1.0f));
+}
+
+static void
+move_centres(void)
+{
+    float *centres;
+    float zeros[COUNT] = {0};
+    centres = device_memory(zeros, COUNT);
+    DDP_PARAMETER(centres, COUNT, DDP_FLOAT32);
+    for (int turn = 1; turn <= 40; ++turn) {
+        add<<<BLOCKS, THREADS>>>(centres, (float)(1 + rank));
+        DDP_REDUCE(centres, COUNT, DDP_FLOAT32, DDP_OP_MEAN, 0);
+    }
+    require_device_floats("centres", centres, 40.0f * sum_of_ranks(1.0f, 1.0f) / (float)ranks);
+}
+
+static void
+reduce_nothing(void)
+{
+    float zeros[COUNT] = {0};
+    for (int i = 0; i < 3; ++i)
+        DDP_REDUCE(NULL, 0, DDP_FLOAT32, DDP_OP_SUM, 0);
+    float *memory = device_memory(zeros, COUNT);
+    DDP_REDUCE(memory, 0, DDP_INT32, DDP_OP_MAX, 0);
+    add<<<BLOCKS, THREADS>>>(memory, 1.0f);
+    DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
+    require_device_floats("after counts of 0", memory, (float)ranks);
+}
+
+/* ---- what ends the job ---- */
+
+static void
+reduce_captured(float *memory)
+{
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, stream);
+}
+
+static void
+reduce_wrongly(float *memory)
+{
+    float here[4] = {0}, *nothing = NULL;
+    if (is_mode("mean-of-integers"))
+        DDP_REDUCE(memory, COUNT, DDP_INT32, DDP_OP_MEAN, 0);
+    else if (is_mode("no-type"))
+        DDP_REDUCE(memory, COUNT, 77, DDP_OP_SUM, 0);
+    else if (is_mode("no-operation"))
+        DDP_REDUCE(memory, COUNT, DDP_FLOAT32, 5, 0);
+    else if (is_mode("byte"))
+        DDP_REDUCE(memory, COUNT, DDP_UINT8, DDP_OP_SUM, 0);
+    else if (is_mode("null"))
+        DDP_REDUCE(nothing, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
+    else if (is_mode("beyond"))
+        DDP_REDUCE(memory, 2 * COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
+    else if (is_mode("captured"))
+        reduce_captured(memory);
+    else if (is_mode("not-ours"))
+        DDP_REDUCE((void *)(uintptr_t)0x10, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
+    else if (is_mode("gradient")) {
+        DDP_GRADIENT(memory, COUNT, DDP_FLOAT32);
+        DDP_REDUCE(memory + 3, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
+    } else if (is_mode("count"))
+        DDP_REDUCE(memory, is_last() ? COUNT - 1 : COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
+    else if (is_mode("kind"))
+        DDP_REDUCE(memory, COUNT, is_last() ? DDP_INT32 : DDP_FLOAT32, is_last() ? DDP_OP_MAX : DDP_OP_SUM, 0);
+    else if (is_mode("place"))
+        DDP_REDUCE(is_last() ? here : memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
+    else if (is_mode("other-call")) {
+        float value = 1;
+        if (is_last())
+            DDP_MEAN(&value);
+        else
+            DDP_REDUCE(memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
+    }
+}
+
+/* Both kinds are known to all ranks, when the last one makes its calls in another order: from number 21 on. */
+static void
+reduce_swapped(float *memory)
+{
+    for (int call = 0; call < 40; ++call) {
+        bool first = call % 2 == (call >= 20 && is_last());
+        if (first)
+            DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
+        else
+            DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0); /* at another place */
+    }
+}
+
+/* A rank compares a call, and the other makes one that was compared long ago. */
+static void
+reduce_alone(float *memory)
+{
+    for (int call = 0; call < 10; ++call)
+        DDP_REDUCE(memory, call == 7 && rank == 0 ? COUNT - 1 : COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
+    CHECK(cudaDeviceSynchronize());
+}
+
+static void
+reduce_one_by_one(float *memory) /* fewer: all the same, but not as many */
+{
+    int calls = is_last() ? 7 : 9;
+    for (int call = 0; call < calls; ++call)
+        DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
+}
+
+int
+main(int argc, char **argv)
+{
+    mode = argc > 1 ? argv[1] : "types";
+    rank = DDP_RANK();
+    ranks = DDP_WORLD_SIZE();
+    CHECK(cudaFree(0));
+    if (is_mode("types"))
+        reduce_types();
+    else if (is_mode("order"))
+        reduce_in_order();
+    else if (is_mode("host"))
+        reduce_of_the_host();
+    else if (is_mode("training"))
+        reduce_in_training();
+    else if (is_mode("steady"))
+        reduce_steadily(argc > 2 ? atoi(argv[2]) : 100);
+    else if (is_mode("centres"))
+        move_centres();
+    else if (is_mode("zero"))
+        reduce_nothing();
+    else {
+        float zeros[COUNT] = {0};
+        float *memory = device_memory(zeros, COUNT);
+        if (is_mode("swapped"))
+            reduce_swapped(memory);
+        else if (is_mode("one-knows"))
+            reduce_alone(memory);
+        else if (is_mode("fewer"))
+            reduce_one_by_one(memory);
+        else
+            reduce_wrongly(memory);
+    }
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}
