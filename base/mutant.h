@@ -55,6 +55,7 @@ enum mutant {
     MUTANT_MANAGED_SENT_EARLY,  /* managed memory is reduced before the host's last write to it */
     MUTANT_CONTEXT_NOT_WAITED,  /* and without a wait for streams that write it unseen */
     MUTANT_AVERAGES_NOT_WAITED, /* the host reads before the averages are there */
+    MUTANT_STAGED_NOT_WAITED,   /* averages go to the host before they are copied from the device */
 
     /* used */
     MUTANT_NO_BOUNDARY_WAIT,     /* no stream waits for the reduction */

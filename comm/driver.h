@@ -42,6 +42,7 @@
     REQUIRED(cuStreamSynchronize, 2000)                \
     REQUIRED(cuStreamWaitEvent, 3020)                  \
     REQUIRED(cuThreadExchangeStreamCaptureMode, 10010) \
+    OPTIONAL(cuCtxGetDevice, 2000)                     \
     OPTIONAL(cuDeviceGetName, 2000)                    \
     OPTIONAL(cuDevicePrimaryCtxGetState, 7000)         \
     OPTIONAL(cuDevicePrimaryCtxRelease, 11000)         \

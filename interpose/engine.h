@@ -88,6 +88,7 @@ enum memory_kind {
     MEMORY_MANAGED, /* the host can, at the cost of moving it */
     MEMORY_HOST,    /* the host's own, pinned */
     MEMORY_MAPPED,  /* a chunk of an address range: the host cannot read it, and another chunk may follow */
+    MEMORY_PINNED,  /* the host's own, pinned by cuMemHostRegister: it is there before and after that */
 };
 
 /* Launches that hooks let pass because they touch no gradient: for reports, so it does not matter that some are lost.

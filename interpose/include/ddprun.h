@@ -135,14 +135,14 @@ ddp_stream(uintptr_t stream)
     } while (0)
 
 /*
- * DDP_PARAMETER(ptr, count, type): device or managed memory ptr[0..count) holds weights. Stands after their
- * initialisation, once per tensor and before the first DDP_STEP. Takes effect at once: all ranks take the values of
- * rank 0, ordered after all work that this process has enqueued so far (the context is synchronised once). Same
- * tensors, in the same order, on all ranks: what several threads annotate has no order. Ends the job: memory that the
- * driver does not know as device memory, a range that overlaps another annotated one, another count, type, expression
- * or line than rank 0's. Annotating the same range again with the same count and type changes nothing. A re-allocated
- * parameter is annotated again before the next DDP_STEP: freed and left so, it ends the job there, unless DDP_FORGET
- * came first.
+ * DDP_PARAMETER(ptr, count, type): memory ptr[0..count), of the device, managed or of the host, holds weights. Stands
+ * after their initialisation, once per tensor and before the first DDP_STEP. Takes effect at once: all ranks take the
+ * values of rank 0, ordered after all work that this process has enqueued so far (the context is synchronised once).
+ * Same tensors, in the same order, on all ranks: what several threads annotate has no order. Ends the job: memory that
+ * is neither a device's nor the process's own, a range that overlaps another annotated one, another count, type,
+ * expression, line or kind of memory than rank 0's. Annotating the same range again with the same count and type
+ * changes nothing. A re-allocated parameter is annotated again before the next DDP_STEP: freed and left so, it ends the
+ * job there, unless DDP_FORGET came first; before memory of the host is freed, DDP_FORGET comes first.
  */
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
@@ -167,10 +167,10 @@ ddp_stream(uintptr_t stream)
  * DDP_STEP(stream): the boundary. Work enqueued on `stream` from here on (and on every other stream, from its first
  * touch of a gradient) sees averaged gradients. Stands after backward and before the first use of final gradients:
  * gradient clipping, norms, checks for infinities, the optimizer. Once per optimizer step, the same number of times on
- * all ranks. The host does not wait, unless gradients of the group, or buffers, are in managed memory: then DDP_STEP
- * first waits for the device, and returns when the averages are there. `stream` is a cudaStream_t or CUstream; 0 is the
- * default stream of this source file's compilation. Ends the job: no gradient annotated, ranks that annotated different
- * things.
+ * all ranks. The host does not wait, unless gradients of the group, or buffers, are in memory that the host reaches:
+ * then DDP_STEP first waits for the device, and returns when the averages are there. `stream` is a cudaStream_t or
+ * CUstream; 0 is the default stream of this source file's compilation. Ends the job: no gradient annotated, ranks that
+ * annotated different things, a captured stream where gradients or buffers are the host's.
  */
 #define DDP_STEP(stream) DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
 

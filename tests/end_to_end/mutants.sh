@@ -57,6 +57,7 @@ streams() { trainer streams; }
 structs() { trainer structs; }
 branches() { trainer branches; }
 managed() { trainer managed; }
+host() { trainer host; }
 copies() { run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/types_legacy" steady && [ "$code" -eq 0 ]; }
 no_step() {
     run env "${disorder[@]}" "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/stepless" train 40
@@ -154,7 +155,7 @@ mutant() {
 
 wanted=("${@:2}")
 run "$ladder" "${ladder_options[@]}" --save "$work/ladder.serial"
-for program in accumulate branches flat managed realloc streams structs structs_memory towers; do
+for program in accumulate branches flat host managed realloc streams structs structs_memory towers; do
     run "$programs/${program}_shared" --save "$work/$program.serial"
     succeeded "$program alone"
 done
@@ -185,7 +186,9 @@ mutant ORDER_DIFFERS ladder
 mutant GROUP_UNEXPECTED towers
 mutant MANAGED_SENT_EARLY managed
 mutant CONTEXT_NOT_WAITED managed
+mutant CONTEXT_NOT_WAITED host
 mutant AVERAGES_NOT_WAITED managed
+mutant STAGED_NOT_WAITED host
 mutant NO_BOUNDARY_WAIT ladder
 mutant OTHER_STREAMS_RUN_ON streams
 mutant GRAPH_PRODUCERS_FORGOTTEN graph_step

@@ -3,7 +3,7 @@
  * debuggers cannot read ([vvar] is one that every process has), up to where memory ends, and without a signal where
  * memory is missing; also where process_vm_writev is forbidden.
  */
-#include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/core/core.h"
 
 #include "tests/test.h"
 

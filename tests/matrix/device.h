@@ -114,6 +114,13 @@ device_download(void *host, const void *memory, size_t bytes)
     CHECK(cuMemcpyDtoH(host, device_address(memory), bytes));
 }
 
+/* In the order of `stream`; to pinned memory without a wait. */
+static inline void
+device_download_later(void *host, const void *memory, size_t bytes, cudaStream_t stream)
+{
+    CHECK(cuMemcpyDtoHAsync(host, device_address(memory), bytes, stream));
+}
+
 static inline void
 device_wait(void)
 {
@@ -233,6 +240,13 @@ static inline void
 device_download(void *host, const void *memory, size_t bytes)
 {
     CHECK(cudaMemcpy(host, memory, bytes, cudaMemcpyDeviceToHost));
+}
+
+/* In the order of `stream`; to pinned memory without a wait. */
+static inline void
+device_download_later(void *host, const void *memory, size_t bytes, cudaStream_t stream)
+{
+    CHECK(cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream));
 }
 
 static inline void

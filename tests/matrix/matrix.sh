@@ -20,16 +20,16 @@ shapes=(shared static driver)
 # itself (loaded.h); and a driver that looks its own functions up.
 others=(streams/local clipping/global accumulate/plugin mlp/self)
 worlds=(1 2 4)
-trainers=(accumulate batched branches clipping digits flat gan graph managed mixed mlp per_image realloc streams structs structs_memory threads tied towers)
+trainers=(accumulate batched branches clipping digits flat gan graph host managed memories mixed mlp per_image realloc streams structs structs_memory threads tied towers)
 
 # Trainers whose steps are all different, or whose gradients the host may write until DDP_STEP: nothing overlaps.
-declare -A never_overlaps=([branches]=1 [managed]=1)
+declare -A never_overlaps=([branches]=1 [host]=1 [managed]=1)
 
 # Trainers whose steps are in graphs, where buckets are made by size: these are small enough for one.
 declare -A overlaps_by_size=([graph]=1)
 
 # Trainers whose gradients are reached through memory or by the host, or never touched alike: what is said of them.
-declare -A says=([managed]='10 of 10 gradients and buffers are in memory that the host may write' [branches]='what touches them differs from step to step' [batched]='4 of 14 gradients are averaged at DDP_STEP, without overlap' [structs_memory]='4 of 10 gradients are averaged at DDP_STEP, without overlap')
+declare -A says=([host]='10 of 10 gradients and buffers are in memory that the host may write' [managed]='10 of 10 gradients and buffers are in memory that the host may write' [memories]='5 of 10 gradients and buffers are in memory that the host may write' [branches]='what touches them differs from step to step' [batched]='4 of 14 gradients are averaged at DDP_STEP, without overlap' [structs_memory]='4 of 10 gradients are averaged at DDP_STEP, without overlap')
 
 # The covering array: of the cells of trainer t, one for each shape s, the ranks and orders are those of a Latin square that t turns.
 pairwise() {

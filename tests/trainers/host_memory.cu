@@ -1,14 +1,28 @@
 /*
  * host_memory.cu KIND MODE - a trainer whose gradients, parameters, buffer and state are in memory that the host
- * reaches, and reads and writes as its own. KIND is device (for comparison), managed, or mixed: each layer's in another
- * kind.
+ * reaches, and reads and writes as its own. KIND is device (for comparison), managed, pinned (cudaMallocHost), pageable
+ * (malloc), registered (cudaHostRegister, for as long as a step), or mixed: each layer's in another kind.
  *
- * In step s the gradient of rank r holds (s + 1)(r + 1) + i % 7 in element i. The host knows what each mean is, and
+ * In step s the gradient of rank r holds (2 s + 1)(r + 1) + i % 7 in element i. The host knows what each mean is, and
  * reads it right behind DDP_STEP, where its memory is the host's: the program's exit code is 0 only if all of them are
- * right. Modes: plain; accumulate: by two passes; no-sync: the first of them is marked; ready: DDP_GRADIENT_READY
- * stands behind backward; groups: odd layers are a group of their own; weight: the last rank has twice as many items
+ * right. Modes:
+ *   plain
+ *   accumulate: by two passes
+ *   no-sync: the first of them is marked
+ *   ready: DDP_GRADIENT_READY stands behind backward, before the host writes as in host-writes
+ *   groups: odd layers are a group of their own
+ *   weight: the last rank has twice as many items
  *   host-writes: behind backward and before DDP_STEP the host adds 1 to what it reaches
  *   graph: the step is captured
+ *   freed-at-end: memory of the host is given back before the program ends
+ *   forgotten-at-end: the same after DDP_FORGET
+ * and, wrong, of the first layer's gradient:
+ *   not-there: it is annotated when its memory has gone
+ *   in-file: it is in a file that processes may share
+ *   unmapped: its memory goes in step 5
+ *   protected: it can only be read from step 5 on
+ *   other-buffer: another one is annotated
+ *   kinds-differ: it is in device memory on rank 1
  */
 #include "common.h"
 
@@ -18,15 +32,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-enum { LAYERS = 6, COUNT = 1500, BYTES = COUNT * sizeof(float), THREADS = 50, BLOCKS = COUNT / THREADS, STEPS = 12 };
+enum {
+    LAYERS = 6,
+    COUNT = 1500,
+    BYTES = COUNT * sizeof(float),
+    THREADS = 50,
+    BLOCKS = COUNT / THREADS,
+    STEPS = 12,
+    WRONG_FROM = 4
+};
 
-enum kind { KIND_DEVICE, KIND_MANAGED, KINDS };
-static const char *const kind_names[KINDS] = {"device", "managed"};
+enum kind { KIND_DEVICE, KIND_MANAGED, KIND_PINNED, KIND_PAGEABLE, KIND_REGISTERED, KINDS };
+static const char *const kind_names[KINDS] = {"device", "managed", "pinned", "pageable", "registered"};
 
 static const char *kind_option;
 static cudaStream_t stream;
-static float *gradients[LAYERS], *parameters[LAYERS], *buffer;
+static float *gradients[LAYERS], *parameters[LAYERS], *buffer, *computed[LAYERS];
 static int *counter; /* optimizer state */
 
 /* ---- memory ---- */
@@ -50,9 +74,37 @@ allocate(enum kind kind, size_t bytes)
     void *memory = NULL;
     if (kind == KIND_DEVICE)
         CHECK(cudaMalloc(&memory, bytes));
-    else
+    else if (kind == KIND_MANAGED)
         CHECK(cudaMallocManaged(&memory, bytes));
+    else if (kind == KIND_PINNED)
+        CHECK(cudaMallocHost(&memory, bytes));
+    else
+        memory = malloc(bytes);
+    REQUIRE(memory != NULL);
     return memory;
+}
+
+static bool
+has_pages_of_its_own(void)
+{
+    return is_mode("not-there") || is_mode("in-file") || is_mode("unmapped") || is_mode("protected");
+}
+
+static float *
+map_pages(void)
+{
+    int fd = -1, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    char path[] = "/tmp/host_memory-XXXXXX";
+    if (is_mode("in-file")) {
+        fd = mkstemp(path);
+        REQUIRE(fd >= 0 && unlink(path) == 0 && ftruncate(fd, BYTES) == 0);
+        flags = MAP_SHARED;
+    }
+    void *pages = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
+    REQUIRE(pages != MAP_FAILED);
+    if (is_mode("not-there"))
+        CHECK(munmap(pages, BYTES));
+    return (float *)pages;
 }
 
 /* Between memory of any kind and the host's; the device has done all before. */
@@ -116,11 +168,22 @@ update(float *parameter, const float *gradient)
     parameter[i] -= gradient[i] / 8.0f;
 }
 
+static bool
+is_on_host(enum kind kind)
+{
+    return kind != KIND_DEVICE && kind != KIND_MANAGED;
+}
+
+/* Gradients of the host are computed on the device, and copied. */
 static void
 backward(float value, int adds)
 {
-    for (int l = LAYERS - 1; l >= 0; --l)
-        set<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], value, adds);
+    for (int l = LAYERS - 1; l >= 0; --l) {
+        float *gradient = is_on_host(kind_of(l)) ? computed[l] : gradients[l];
+        set<<<BLOCKS, THREADS, 0, stream>>>(gradient, value, adds);
+        if (gradient != gradients[l])
+            CHECK(cudaMemcpyAsync(gradients[l], gradient, BYTES, cudaMemcpyDeviceToHost, stream));
+    }
 }
 
 static void
@@ -184,6 +247,8 @@ optimize(void)
 static void
 check_means(float mean)
 {
+    if (is_mode("other-buffer"))
+        return;
     for (int l = 0; l < LAYERS; ++l)
         require_all("the mean", l, gradients[l], mean + written_by_host(l), 1, kind_of(l));
     require_all("the buffer", 0, buffer, mean, 0, kind_of(1));
@@ -193,12 +258,24 @@ static void
 train(void)
 {
     for (int step = 0; step < STEPS; ++step) {
-        float each = (float)(step + 1), mean = each * mean_of_ranks();
+        float each = (float)(2 * step + 1), mean = each * mean_of_ranks();
         store_all(buffer, DDP_RANK() == 0 ? mean : -1.0f, kind_of(1));
         if (is_mode("weight"))
             DDP_WEIGHT(DDP_RANK() == DDP_WORLD_SIZE() - 1 ? 2 : 1, DDP_WORLD_SIZE() + 1);
+        for (int l = 0; l < LAYERS; ++l) {
+            if (kind_of(l) == KIND_REGISTERED)
+                CHECK(cudaHostRegister(gradients[l], BYTES, 0));
+        }
         work_through(each * (float)(DDP_RANK() + 1));
+        if (step == WRONG_FROM && (is_mode("protected") || is_mode("unmapped"))) {
+            CHECK(cudaStreamSynchronize(stream));
+            CHECK(is_mode("unmapped") ? munmap(gradients[0], BYTES) : mprotect(gradients[0], BYTES, PROT_READ));
+        }
         step_all();
+        for (int l = 0; l < LAYERS; ++l) {
+            if (kind_of(l) == KIND_REGISTERED)
+                CHECK(cudaHostUnregister(gradients[l]));
+        }
         check_means(mean);
         optimize();
         CHECK(cudaStreamSynchronize(stream));
@@ -233,12 +310,22 @@ annotate(void)
     int start = 100 + DDP_RANK();
     for (int l = 0; l < LAYERS; ++l) {
         gradients[l] = (float *)allocate(kind_of(l), BYTES);
+        computed[l] = (float *)allocate(KIND_DEVICE, BYTES);
+        if (l == 0 && has_pages_of_its_own())
+            gradients[l] = map_pages();
         parameters[l] = (float *)allocate(kind_of(l), BYTES);
         store_all(parameters[l], (float)start, kind_of(l));
         DDP_PARAMETER(parameters[l], COUNT, DDP_FLOAT32);
         require_all("rank 0's value", l, parameters[l], 100.0f, 0, kind_of(l));
         DDP_GRADIENT_GROUP(is_mode("groups") ? l % 2 : 0);
-        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
+        float *annotated = gradients[l];
+        if (is_mode("other-buffer")) {
+            annotated = (float *)allocate(kind_of(l), BYTES);
+            store_all(annotated, 1.0f, kind_of(l));
+        }
+        if (l == 0 && is_mode("kinds-differ") && DDP_RANK() == 1)
+            annotated = computed[l];
+        DDP_GRADIENT(annotated, COUNT, DDP_FLOAT32);
     }
     buffer = (float *)allocate(kind_of(1), BYTES);
     DDP_BUFFER(buffer, COUNT, DDP_FLOAT32);
@@ -247,6 +334,19 @@ annotate(void)
     DDP_STATE(counter, 1, DDP_INT32);
     fetch(&start, counter, sizeof(start), kind_of(1));
     REQUIRE(start == 100);
+}
+
+static void
+give_back(void)
+{
+    for (int l = 0; l < LAYERS; ++l) {
+        if (is_mode("forgotten-at-end")) {
+            DDP_FORGET(parameters[l]);
+            DDP_FORGET(gradients[l]);
+        }
+        free(parameters[l]);
+        free(gradients[l]);
+    }
 }
 
 int
@@ -261,5 +361,7 @@ main(int argc, char **argv)
         train_in_graph();
     else
         train();
+    if (is_mode("freed-at-end") || is_mode("forgotten-at-end"))
+        give_back();
     return 0;
 }

@@ -108,13 +108,16 @@ list_tensors(enum tensor_role role, int group, size_t *count_p)
     return list;
 }
 
+/* `is_last`: but for memory of the host, which the program may have freed, unseen. */
 static void
-look_at(enum tensor_role role, int group, uint32_t step)
+look_at(enum tensor_role role, int group, uint32_t step, bool is_last)
 {
     size_t count;
     struct tensor *list = list_tensors(role, group, &count);
-    for (size_t i = 0; i < count; ++i)
-        values_tensor(&list[i], step);
+    for (size_t i = 0; i < count; ++i) {
+        if (!is_last || list[i].kind != MEMORY_HOST)
+            values_tensor(&list[i], step);
+    }
     free(list);
 }
 
@@ -129,7 +132,7 @@ look_at_averaged(int group, uint32_t step)
         for (size_t i = 0; i < count && step == 1; ++i)
             values_note_averaged(&list[i]);
         free(list);
-        look_at(roles[k], group, step + 1);
+        look_at(roles[k], group, step + 1, false);
     }
 }
 
@@ -151,8 +154,8 @@ count_step(void)
     if (step == 3)
         values_note(CHECK_ROW_COPIED, 2, atomic_load(&course.copied_bytes));
     if (check_run.turn_count == 0) {
-        look_at(TENSOR_PARAMETER, -1, step);
-        look_at(TENSOR_STATE, -1, step);
+        look_at(TENSOR_PARAMETER, -1, step, false);
+        look_at(TENSOR_STATE, -1, step, false);
         updaters_boundary(step);
     }
     if (step > check_run.steps)
@@ -205,7 +208,7 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
         begin_steps();
     }
     if (MUTANT(CHECK_GRADIENTS_LATE) && course.group_steps[group] > 0)
-        look_at(TENSOR_GRADIENT, group, course.group_steps[group]);
+        look_at(TENSOR_GRADIENT, group, course.group_steps[group], false);
     uint32_t step = ++course.group_steps[group];
     if (step <= check_run.steps)
         note_own_gradients(group, step);
@@ -224,11 +227,11 @@ check_boundary_ends(int group)
     CUcontext before = context_enter();
     context_synchronize("after DDP_STEP");
     if (!MUTANT(CHECK_GRADIENTS_LATE))
-        look_at(TENSOR_GRADIENT, group, step);
+        look_at(TENSOR_GRADIENT, group, step, false);
     if (check_run.turn_count == 0)
         look_at_averaged(group, step);
     if (group == course.first_group && check_run.turn_count == 0)
-        look_at(TENSOR_BUFFER, -1, step);
+        look_at(TENSOR_BUFFER, -1, step, false);
     if (check_run.turn_count > 0 && step == check_run.steps)
         end_run(step, true);
     context_leave(before);
@@ -269,8 +272,8 @@ check_program_ends(void)
         CUcontext before = context_enter();
         context_synchronize("at the end");
         ++course.steps;
-        look_at(TENSOR_PARAMETER, -1, course.steps);
-        look_at(TENSOR_STATE, -1, course.steps);
+        look_at(TENSOR_PARAMETER, -1, course.steps, true);
+        look_at(TENSOR_STATE, -1, course.steps, true);
         updaters_boundary(course.steps);
         context_leave(before);
     }

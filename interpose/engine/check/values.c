@@ -247,6 +247,35 @@ values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const voi
 /* ---- tensors ---- */
 
 static void
+tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes)
+{
+    if (tensor->kind != MEMORY_HOST)
+        values_copy_out(to, tensor->address + at, bytes);
+    else if (peek(tensor->address + at, to, bytes) < bytes)
+        tensor_refuse_missing(tensor, "read");
+}
+
+static void
+tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes)
+{
+    if (tensor->kind != MEMORY_HOST)
+        values_copy_in(tensor->address + at, from, bytes);
+    else if (poke(tensor->address + at, from, bytes) < bytes)
+        tensor_refuse_missing(tensor, "written");
+}
+
+/* As values_read(). */
+static void
+tensor_read(const struct tensor *tensor, void (*take)(void *arg, const void *piece, size_t bytes), void *arg)
+{
+    for (size_t at = 0; at < tensor->bytes; at += PIECE_BYTES) {
+        size_t here = tensor->bytes - at < PIECE_BYTES ? tensor->bytes - at : PIECE_BYTES;
+        tensor_out(values.piece, tensor, at, here);
+        take(arg, values.piece, here);
+    }
+}
+
+static void
 describe(const struct tensor *tensor, struct check_tensor *described)
 {
     *described = (struct check_tensor){.role = tensor->role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor->role,
@@ -365,7 +394,7 @@ write_tensor(const struct tensor *tensor, struct passing *passing, const struct 
 {
     if (!reference_begin(&values.writer, key))
         values_stop_writing();
-    values_read(tensor->address, tensor->bytes, pass_piece, passing);
+    tensor_read(tensor, pass_piece, passing);
     if (!reference_end(&values.writer, passing->stride > 1 ? hash_end(passing->whole, tensor->bytes) : 0))
         values_stop_writing();
 }
@@ -384,7 +413,7 @@ compare_tensor(const struct tensor *tensor, struct passing *passing, const struc
     if (passing->norms == NULL)
         stop_job("out of memory");
     norms_begin(passing->norms, kept);
-    values_read(tensor->address, tensor->bytes, pass_piece, passing);
+    tensor_read(tensor, pass_piece, passing);
     bool sampled = passing->stride > 1;
     struct check_row row = {.kind = CHECK_ROW_TENSOR,
                             .step = key->step,
@@ -480,7 +509,7 @@ values_hash_gradients(int group)
         struct hashing hashing = {0, 0};
         if (!tensor.placed || !tensor.averaged || tensor.group != group)
             continue;
-        values_read(tensor.address, tensor.bytes, hash_piece, &hashing);
+        tensor_read(&tensor, hash_piece, &hashing);
         hash = hash_chain(hash, hash_end(hashing.sum, hashing.bytes));
     }
     return hash;
@@ -492,8 +521,8 @@ values_perturb(const struct tensor *tensor)
     size_t each = type_bytes(tensor->type);
     for (size_t at = 0; at < tensor->bytes; at += PIECE_BYTES) {
         size_t here = tensor->bytes - at < PIECE_BYTES ? tensor->bytes - at : PIECE_BYTES;
-        values_copy_out(values.piece, tensor->address + at, here);
+        tensor_out(values.piece, tensor, at, here);
         element_perturb(tensor->type, values.piece, here / each, at / each, 1);
-        values_copy_in(tensor->address + at, values.piece, here);
+        tensor_in(tensor, at, values.piece, here);
     }
 }

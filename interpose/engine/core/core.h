@@ -80,8 +80,8 @@ void device_ensure_collectives(void);
 /* The issuer: the communicator of DDP_REDUCE, once. Collective. */
 void device_open_program_communicator(void) BY_ISSUER;
 /* The first memory that ddprun is to work on is of this context and device: they are the engine's from now on. NULL:
- * the calling thread's context. */
-void device_adopt_context(CUcontext context, int device);
+ * the calling thread's context. Whether it is the first. */
+bool device_adopt_context(CUcontext context, int device);
 
 /* What the driver knows of an address. */
 struct memory_facts {
@@ -216,6 +216,12 @@ bool reduce_calls_judge(const uint64_t *words, int rank_count, char why[512]);
 /* ---- flight.c: what this rank did last, for reports; any thread ---- */
 void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);
 void flight_note_site(enum flight_kind kind, uint64_t number, const struct ddp_site *site);
+
+/* ---- peek.c ---- */
+/* Copies up to `bytes` bytes of the process's memory to `to`; returns how many could be read, from `address` on. */
+size_t peek(uint64_t address, void *to, size_t bytes);
+/* The other way; returns how many could be written. */
+size_t poke(uint64_t address, const void *from, size_t bytes);
 
 /* ---- stack.c ---- */
 /* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */

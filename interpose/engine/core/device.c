@@ -99,7 +99,7 @@ device_open_program_communicator(void)
     ending_before_driver();
 }
 
-void
+bool
 device_adopt_context(CUcontext context, int device)
 {
     engine_lock();
@@ -109,8 +109,9 @@ device_adopt_context(CUcontext context, int device)
         engine_state.device = device;
     }
     engine_unlock();
-    if (is_first && context == NULL) /* pooled memory: then it is the calling thread's */
+    if (is_first && context == NULL) /* pooled memory, and the host's: then it is the calling thread's */
         require_cuda(engine_state.driver.cuCtxGetCurrent_p(&engine_state.context), "cuCtxGetCurrent");
+    return is_first;
 }
 
 /* The driver decides, not a map that the engine keeps. */

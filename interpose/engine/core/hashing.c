@@ -30,6 +30,8 @@ struct item {
     size_t bytes;
     bool sampled;
     uint64_t exponents; /* 0: elements are not looked at */
+    bool is_known;      /* memory of the host: */
+    struct hash_result known;
     void (*done)(void *arg, const struct hashed *hashed);
     void *arg;
 };
@@ -201,6 +203,48 @@ window_address(const struct item *item, size_t i)
     return item->address + (item->bytes - SAMPLE_WINDOW_BYTES) / (SAMPLE_WINDOWS - 1) * i;
 }
 
+/* ---- on the host, at once ---- */
+
+/* Whether all of [address, address + bytes), which lies behind `before` bytes that are hashed, is there. */
+static bool
+hash_host(struct item *item, uint64_t before, uint64_t address, size_t bytes, char *piece)
+{
+    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
+        size_t here = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        if (peek(address + at, piece, here) < here)
+            return false;
+        item->known.sum = hash_part(item->known.sum, before + at, piece, here);
+        if (item->exponents != 0)
+            hash_look(piece, here, item->exponents, &item->known);
+    }
+    return true;
+}
+
+bool
+hasher_add_host(struct hasher *hasher, uint64_t address, size_t bytes, bool sampled, int type,
+                void (*done)(void *arg, const struct hashed *hashed), void *arg)
+{
+    uint64_t exponent = type_exponent(type);
+    struct item item = {.address = address,
+                        .bytes = bytes,
+                        .sampled = sampled && bytes > (size_t)SAMPLE_WINDOWS * SAMPLE_WINDOW_BYTES,
+                        .exponents = exponent != 0 && !sampled ? hash_exponents(exponent, type_bytes(type)) : 0,
+                        .is_known = true,
+                        .done = done,
+                        .arg = arg};
+    char *piece = allocate(PIECE_BYTES);
+    bool is_there = true;
+    for (size_t i = 0; i < SAMPLE_WINDOWS && item.sampled; ++i)
+        is_there =
+            is_there && hash_host(&item, i * SAMPLE_WINDOW_BYTES, window_address(&item, i), SAMPLE_WINDOW_BYTES, piece);
+    if (!item.sampled)
+        is_there = hash_host(&item, 0, address, bytes, piece);
+    free(piece);
+    if (is_there)
+        add(hasher, &item);
+    return is_there;
+}
+
 /* ---- on the device ---- */
 
 static void
@@ -224,7 +268,7 @@ add_range(struct hasher *hasher, CUstream stream, struct hash_range range)
 static void
 add_item(struct hasher *hasher, CUstream stream, const struct item *item, CUdeviceptr result)
 {
-    if (item->bytes == 0)
+    if (item->bytes == 0 || item->is_known)
         return;
     struct hash_range range = {item->address, item->bytes, result, item->exponents, 0, 0};
     if (!item->sampled) {
@@ -263,7 +307,7 @@ copy_out(CUstream stream, void *to, CUdeviceptr from, size_t bytes)
 static void
 copy_item(struct hasher *hasher, CUstream stream, const struct item *item, struct hash_result *result)
 {
-    size_t bytes = hashed_bytes(item);
+    size_t bytes = item->is_known ? 0 : hashed_bytes(item);
     for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
         struct piece *piece = allocate(sizeof(*piece));
         *piece = (struct piece){hasher->piece, at, bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES, item->exponents,
@@ -325,7 +369,7 @@ hand_out(void *data)
         const struct item *item = &batch->items[i];
         if (i > 0 && i % PAGE_RESULTS == 0)
             page = page->next;
-        const struct hash_result *result = &page->host[i % PAGE_RESULTS];
+        const struct hash_result *result = item->is_known ? &item->known : &page->host[i % PAGE_RESULTS];
         size_t bytes = hashed_bytes(item);
         struct hashed hashed = {.finite = bytes == 0 || result->infinite == 0,
                                 .zero = bytes == 0 || result->nonzero == 0};

@@ -30,6 +30,11 @@ void hasher_add(struct hasher *hasher, CUdeviceptr address, size_t bytes, int ty
 /* The same of a sample of it, evenly spread; elements are not looked at. */
 void hasher_add_sample(struct hasher *hasher, CUdeviceptr address, size_t bytes,
                        void (*done)(void *arg, const struct hashed *hashed), void *arg);
+/* The same of the host's memory, which is hashed now, with or without a sample. False, and nothing is added: it is not
+ * there. */
+bool hasher_add_host(struct hasher *hasher, uint64_t address, size_t bytes, bool sampled, int type,
+                     void (*done)(void *arg, const struct hashed *hashed), void *arg)
+    __attribute__((warn_unused_result));
 /* What was added is hashed as it is when the stream comes here. */
 void hasher_launch(struct hasher *hasher, CUstream stream);
 /* The same for the rest, and all done() are called, in the order of their additions, when the stream comes here. */

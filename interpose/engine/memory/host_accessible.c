@@ -97,6 +97,19 @@ host_accessible_has(uint64_t address, size_t bytes)
     return all;
 }
 
+bool
+host_accessible_is_pinned(uint64_t address)
+{
+    size_t count;
+    if (!host_accessible_may_hold(address))
+        return false;
+    engine_lock();
+    const struct range *range = ranges_find(&visible, address, 1, &count);
+    bool pinned = range != NULL && range->begin == address && range->id == MEMORY_PINNED;
+    engine_unlock();
+    return pinned;
+}
+
 /* The allocation is there, and may hold any address. */
 static void
 say_unreadable(void)
@@ -151,9 +164,10 @@ escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind
 {
     if (address == NULL || *address == 0)
         return;
-    if (kind == MEMORY_MANAGED || kind == MEMORY_HOST)
+    bool is_host = kind == MEMORY_HOST || kind == MEMORY_PINNED;
+    if (kind == MEMORY_MANAGED || is_host)
         host_accessible_add(*address, bytes, kind);
-    if (kind == MEMORY_HOST)
+    if (is_host)
         return;
     unsigned type = 0, managed = 0;
     CUdeviceptr end = *address + bytes;

@@ -36,9 +36,10 @@ struct tensor {
     bool declared;          /* gradients: the program itself says when it is complete */
     enum deferral deferral; /* gradients: the same on all ranks, as of the last exchange */
     CUdeviceptr address;
-    enum memory_kind kind; /* MEMORY_DEVICE or MEMORY_MANAGED; memory of one identity stays of its kind */
-    CUdeviceptr copy;      /* of a buffer that NCCL is not given: the engine's, on the device; else 0 */
-    size_t count;          /* elements */
+    enum memory_kind kind; /* MEMORY_DEVICE, MEMORY_MANAGED or MEMORY_HOST; that of one identity stays as it is */
+    CUdeviceptr copy;      /* of a buffer, or a gradient of the host's: the engine's, on the device; 0: there is none */
+    uint64_t noted; /* gradients that the host reaches: what they held after the first DDP_STEP (host_memory.c) */
+    size_t count;   /* elements */
     size_t bytes;
     int type; /* enum ddp_type */
     struct ddp_site site;
@@ -69,6 +70,13 @@ static inline bool
 tensor_is_shared(const struct tensor *tensor)
 {
     return tensor->kind != MEMORY_DEVICE;
+}
+
+/* Where it is on the device: a gradient of the host's is there from the beginning of its boundary to the end. */
+static inline CUdeviceptr
+tensor_on_device(const struct tensor *tensor)
+{
+    return tensor->kind == MEMORY_HOST ? tensor->copy : tensor->address;
 }
 
 struct memory_state {
@@ -115,12 +123,17 @@ void tensor_report_averaged(void) WITH_LOCK;
 size_t tensor_compared_count(void);
 const struct tensor *tensor_compared(size_t index) WITH_LOCK;
 
+/* Whether memory of the host is among them; takes the lock. The same on all ranks. */
+bool tensor_compares_host(void);
+
 /* "parameter", "gradient", "buffer", "state"; static storage. */
 const char *tensor_role_name(enum tensor_role role);
 
 /* Ends the job, naming the annotation, if what is to be sent or to be looked at has no memory any more; at a step. */
 void tensor_refuse_freed(const struct tensor *tensor);
 void tensor_refuse_freed_parameters(void);
+/* Ends the job: memory of the host cannot be read, or written, any more. */
+void tensor_refuse_missing(const struct tensor *tensor, const char *what) __attribute__((noreturn));
 /* With lock held: how many of the role there are. */
 size_t *tensor_count_of(enum tensor_role role) WITH_LOCK;
 

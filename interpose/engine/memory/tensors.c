@@ -53,6 +53,16 @@ tensor_refuse_freed(const struct tensor *tensor)
                  tensor_describe(tensor, text));
 }
 
+void
+tensor_refuse_missing(const struct tensor *tensor, const char *what)
+{
+    char text[TENSOR_TEXT_BYTES];
+    stop_job("%s: memory of the host from %p to %p cannot be %s: it was freed, or its protection changed; say "
+             "DDP_FORGET before it is freed",
+             tensor_describe(tensor, text), (void *)(uintptr_t)tensor->address,
+             (void *)(uintptr_t)(tensor->address + tensor->bytes), what);
+}
+
 /*
  * What is in its place now would be neither sent from rank 0 nor compared. No group says which parameters are its own:
  * those of one that steps no more went with its gradients, of as many elements. Its states went with gradients, too.
@@ -102,6 +112,17 @@ tensor_compared_count(void)
     size_t count = memory_state.parameter_count + memory_state.state_count;
     engine_unlock();
     return count;
+}
+
+bool
+tensor_compares_host(void)
+{
+    bool found = false;
+    engine_lock();
+    for (size_t i = 0; i < engine_state.tensor_count && !found; ++i)
+        found = tensor_is_compared(&memory_state.tensors[i]) && memory_state.tensors[i].kind == MEMORY_HOST;
+    engine_unlock();
+    return found;
 }
 
 const struct tensor *

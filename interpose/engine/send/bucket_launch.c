@@ -82,8 +82,8 @@ members_of(const struct shipment *shipment, const size_t *places, size_t bucket)
     for (size_t i = 0; i < of->count; ++i) {
         const struct plan_piece *piece = &shipment->plan->pieces[shipment->send_order[of->first + i]];
         const struct tensor *tensor = &memory_state.tensors[places[piece->gradient]];
-        members[i] =
-            (struct bucket_member){tensor->address + piece->first_byte, piece->bytes, tensor_is_shared(tensor)};
+        members[i] = (struct bucket_member){tensor_on_device(tensor) + piece->first_byte, piece->bytes,
+                                            tensor->kind == MEMORY_MANAGED};
         if (!tensor->placed)
             missing = *tensor;
     }

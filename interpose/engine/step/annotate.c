@@ -49,32 +49,78 @@ require_primary_context(const struct tensor *tensor, CUcontext context, int devi
     atomic_store(&known, context);
 }
 
+/* Memory of the host says nothing of a device: the one that the thread uses, or will use. */
+static void
+require_device_in_use(const struct tensor *tensor)
+{
+    const struct driver *driver = &engine_state.driver;
+    struct memory_facts facts = {.type = 0};
+    if (engine_state.context != NULL)
+        return;
+    if (driver->cuCtxGetCurrent_p(&facts.context) != CUDA_SUCCESS ||
+        (facts.context == NULL && (driver->cuDevicePrimaryCtxRetain_p == NULL ||
+                                   driver->cuDevicePrimaryCtxRetain_p(&facts.context, 0) != CUDA_SUCCESS)))
+        stop_job(MADE_FORMAT ": memory of the host, annotated before the program uses a device: call cudaSetDevice and "
+                             "cudaFree(0) first",
+                 MADE(tensor));
+    CUdevice device = 0;
+    CUcontext before = NULL;
+    require_cuda(driver->cuCtxGetCurrent_p(&before), "cuCtxGetCurrent");
+    require_cuda(driver->cuCtxSetCurrent_p(facts.context), "cuCtxSetCurrent");
+    if (driver->cuCtxGetDevice_p != NULL)
+        require_cuda(driver->cuCtxGetDevice_p(&device), "cuCtxGetDevice");
+    require_cuda(driver->cuCtxSetCurrent_p(before), "cuCtxSetCurrent");
+    (void)device_adopt_context(facts.context, device);
+    require_primary_context(tensor, facts.context, device);
+}
+
+/* What the driver does not know as a device's is the host's. */
+static void
+require_host_memory(const struct tensor *tensor)
+{
+    char file[128];
+    size_t there = host_memory_readable(tensor);
+    if (there < tensor->bytes)
+        stop_job(MADE_FORMAT
+                 ": %p is not device memory, and of the host's memory there only %zu of %zu bytes can be read; "
+                 "annotate what cudaMalloc, cudaMallocManaged or malloc returned",
+                 MADE(tensor), (void *)(uintptr_t)tensor->address, there, tensor->bytes);
+    if (engine_state.rendezvous.world_size > 1 &&
+        mapping_of_file(tensor->address, tensor->address + tensor->bytes, file, sizeof(file)))
+        stop_job(MADE_FORMAT
+                 ": %p is memory that the process shares with all that map the file %s, which ranks may be: "
+                 "annotate memory of its own (malloc, MAP_PRIVATE)",
+                 MADE(tensor), (void *)(uintptr_t)tensor->address, file);
+    require_device_in_use(tensor);
+}
+
 /* Finds out the kind of its memory. Ends the job if the range is not within one allocation of managed memory, or of
- * device memory of the one device that this rank uses, or several that are one range of virtual memory. */
+ * device memory of the one device that this rank uses, or several that are one range of virtual memory, or memory of
+ * the host's that is this process's own. */
 static void
 require_memory(struct tensor *tensor)
 {
     device_refuse_after_reset(macros[tensor->role], &tensor->site);
     struct memory_facts facts = device_ask_about(tensor->address);
-    tensor->kind = facts.is_managed ? MEMORY_MANAGED : MEMORY_DEVICE; /* wherever its pages are now */
-    if (facts.type != CU_MEMORYTYPE_DEVICE && !facts.is_managed)
-        stop_job(MADE_FORMAT ": %p is not device memory; annotate what cudaMalloc returned", MADE(tensor),
-                 (void *)(uintptr_t)tensor->address);
+    bool is_device = facts.type == CU_MEMORYTYPE_DEVICE;
+    tensor->kind = facts.is_managed ? MEMORY_MANAGED : is_device ? MEMORY_DEVICE : MEMORY_HOST; /* wherever pages are */
+    if (tensor->kind == MEMORY_HOST) {
+        require_host_memory(tensor);
+        return;
+    }
     if (facts.begin != 0 && tensor->address + tensor->bytes > facts.begin + facts.bytes && !is_mapped(tensor))
         stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check the count", MADE(tensor),
                  tensor->bytes, (size_t)(facts.begin + facts.bytes - tensor->address));
 
-    bool is_first = engine_state.context == NULL;
-    device_adopt_context(facts.context, facts.device); /* NULL for pooled memory: then the annotating thread's */
-    int device = engine_state.device;
+    bool is_first = device_adopt_context(facts.context, facts.device);
     require_primary_context(tensor,
                             facts.context != NULL ? facts.context
                             : is_first            ? engine_state.context
                                                   : NULL,
                             facts.device);
-    if (facts.device != device)
+    if (facts.device != engine_state.device)
         stop_job(MADE_FORMAT ": on device %d, other annotations are on device %d; a rank uses one device", MADE(tensor),
-                 facts.device, device);
+                 facts.device, engine_state.device);
 }
 
 static struct tensor

@@ -153,7 +153,7 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
     bool blind = group->boundary_count == 1 && group->touch_count == 0 && group->opaque_streams == 0 && !idle &&
                  !is_touched_unseen(group);
     engine_unlock();
-    if (blind)
+    if (blind && !host_memory_may_change(group, site))
         stop_job("%s (%s:%d): no kernel, copy or library call has touched an annotated %s since the step before; do "
                  "the annotations name the memory that backward writes?",
                  group_step_name(group), site->file, site->line, group->of_parameters ? "parameter" : "gradient");
@@ -214,13 +214,14 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
 {
     int64_t exposed_ns, bound_ns;
     ensure_agreement(group, false, site);
+    host_memory_begin(group);
     refuse_blindness(group, site);
     tensor_refuse_freed_parameters();
     refuse_step_outside(group, site);
-    host_memory_begin(group);
 
     step_open(0, group_step_name(group), site);
     agree_on_boundary(group, site);
+    host_memory_send(group);
     measure_promised(group, &exposed_ns, &bound_ns);
     trace_boundary(group, stream, exposed_ns, bound_ns);
     measure_backward_done(group, stream);
@@ -273,6 +274,7 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
         if (state == CAPTURE_ACTIVE) {
             refuse_capture(&memory_state.groups[group], site);
             check_boundary_begins(group, true, site);
+            host_memory_refuse_capture(group, site);
             ensure_agreement(&memory_state.groups[group], true, site);
             capture_step(capture, &memory_state.groups[group], stream, site);
         } else {

@@ -1,11 +1,16 @@
 /*
- * host_memory.c - annotated memory that the host reaches as well: managed memory.
+ * host_memory.c - annotated memory that the host reaches as well: managed memory, and the host's own, pinned or not.
  *
  * The host writes such memory without a call, after whatever the device did to it: no touch shows when a gradient is
  * complete. So it is never averaged early (escape_deferral_of_kind()); DDP_STEP first waits for the context, and so
  * comes after the work of all streams and after what the host wrote before the call; and it returns when the averages
- * are there, for the host may read them at once. NCCL works in memory of the device only: gradients are packed
- * (comm/wire.h), parameters, states and buffers pass through memory of the engine's.
+ * are there, for the host may read them at once. NCCL works in memory of the device only: gradients in managed memory
+ * are packed (comm/wire.h), those of the host have a copy on the device, which is all that buckets know of them.
+ * Managed buffers have a copy, too; parameters and states pass through one piece of memory when they are annotated.
+ *
+ * That the host's own memory was freed is not seen, so it is read and written through the kernel (core/peek.c): where
+ * it is missing, the job ends with the tensor's name. Where a device reaches all memory of the host, the driver does
+ * not know it any better, and it is treated alike.
  *
  * Called by annotate.c, agree.c, buffers.c and boundary.c.
  */
@@ -13,28 +18,55 @@
 
 #include "base/message.h"
 #include "base/mutant.h"
+#include "comm/hash.h"
+
+#include <string.h>
 
 enum { PIECE_BYTES = 4 << 20 };
 
-/* ---- which tensors ---- */
+/* Memory that a piece of a tensor passes through; the issuer's, but for host_memory_readable(). */
+static struct {
+    void *pinned;
+    CUdeviceptr device;
+} piece GUARDED_BY(issuer_role);
 
-/* With lock held: whether DDP_STEP of the group averages it or sends it. */
-static bool
-is_concerned(const struct tensor *tensor, const struct group *group) WITH_LOCK
+static size_t
+piece_bytes(const struct tensor *tensor, size_t at)
 {
-    return tensor_is_shared(tensor) && tensor->placed &&
-           (tensor->role == TENSOR_BUFFER || (tensor->role == TENSOR_GRADIENT && tensor->group == group->id));
+    return tensor->bytes - at < PIECE_BYTES ? tensor->bytes - at : PIECE_BYTES;
 }
 
+/* ---- which tensors ---- */
+
+/* Whether DDP_STEP of the group averages it or sends it. */
 static bool
-concerns(const struct group *group)
+is_sent(const struct tensor *tensor, int group)
+{
+    return tensor->placed && tensor_is_shared(tensor) &&
+           (tensor->role == TENSOR_BUFFER || (tensor->role == TENSOR_GRADIENT && tensor->group == group));
+}
+
+/* The next tensor from number *at_p on that a boundary of the group sends; false if there are no more. */
+static bool
+next_sent(int group, size_t *at_p, struct tensor *tensor_p)
 {
     bool found = false;
     engine_lock();
-    for (size_t i = 0; i < engine_state.tensor_count && !found; ++i)
-        found = is_concerned(&memory_state.tensors[i], group);
+    for (; *at_p < engine_state.tensor_count && !found; ++*at_p) {
+        found = is_sent(&memory_state.tensors[*at_p], group);
+        if (found)
+            *tensor_p = memory_state.tensors[*at_p];
+    }
     engine_unlock();
     return found;
+}
+
+static bool
+sends_any(const struct group *group)
+{
+    struct tensor tensor;
+    size_t at = 0;
+    return next_sent(group->id, &at, &tensor);
 }
 
 void
@@ -62,20 +94,18 @@ host_memory_say(void)
                  count, all, tensor_describe(&first, text));
 }
 
-/* ---- DDP_STEP ---- */
-
 void
-host_memory_begin(const struct group *group)
+host_memory_refuse_capture(int group, const struct ddp_site *site)
 {
-    if (concerns(group) && !MUTANT(CONTEXT_NOT_WAITED))
-        context_synchronize("at a DDP_STEP with memory that the host may write");
-}
-
-void
-host_memory_end(const struct group *group)
-{
-    if (concerns(group) && !MUTANT(AVERAGES_NOT_WAITED))
-        streams_wait_for_buckets();
+    char text[TENSOR_TEXT_BYTES];
+    struct tensor tensor;
+    for (size_t at = 0; next_sent(group, &at, &tensor);) {
+        if (tensor.kind == MEMORY_HOST)
+            stop_job(
+                "DDP_STEP (%s:%d) stands in a capture, and %s is in memory of the host, which a graph cannot wait for: "
+                "call DDP_STEP outside of the graph, or allocate it by cudaMallocManaged",
+                site->file, site->line, tensor_describe(&tensor, text));
+    }
 }
 
 /* ---- memory of the engine's in its place ---- */
@@ -91,9 +121,13 @@ allocate(size_t bytes)
 }
 
 static void
-copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+ensure_piece(void) BY_ISSUER
 {
-    require_cuda(engine_state.driver.cuMemcpyDtoDAsync_p(to, from, bytes, stream), "copying managed memory");
+    if (piece.device != 0)
+        return;
+    piece.device = allocate(PIECE_BYTES);
+    require_cuda(engine_state.driver.cuMemHostAlloc_p(&piece.pinned, PIECE_BYTES, CU_MEMHOSTALLOC_PORTABLE),
+                 "cuMemHostAlloc");
 }
 
 /* The copy of a tensor that is sent in each step; made when it is first needed. */
@@ -113,23 +147,6 @@ copy_of(const struct tensor *tensor) BY_ISSUER
     return made;
 }
 
-CUdeviceptr
-host_memory_lend(const struct tensor *tensor, CUstream stream)
-{
-    if (!tensor_is_shared(tensor))
-        return tensor->address;
-    CUdeviceptr lent = copy_of(tensor);
-    copy(lent, tensor->address, tensor->bytes, stream);
-    return lent;
-}
-
-void
-host_memory_take_back(const struct tensor *tensor, CUdeviceptr lent, CUstream stream)
-{
-    if (lent != tensor->address)
-        copy(tensor->address, lent, tensor->bytes, stream);
-}
-
 void
 host_memory_forget(CUdeviceptr copy)
 {
@@ -137,22 +154,196 @@ host_memory_forget(CUdeviceptr copy)
         require_cuda(engine_state.driver.cuMemFree_p(copy), "cuMemFree of a copy of annotated memory");
 }
 
+/* ---- between a tensor and memory of the device ---- */
+
+static CUstream
+own_stream(void)
+{
+    return engine_state.collectives.stream;
+}
+
+static void
+wait_for_copy(void)
+{
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(own_stream()), "copying annotated memory");
+}
+
+static void
+copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    require_cuda(engine_state.driver.cuMemcpyDtoDAsync_p(to, from, bytes, stream), "copying managed memory");
+}
+
+/* Bytes [at, at + bytes) of the tensor go to `to`; it waits for those of the host. */
+static void
+copy_in(const struct tensor *tensor, size_t at, size_t bytes, CUdeviceptr to) BY_ISSUER
+{
+    if (tensor->kind != MEMORY_HOST) {
+        copy_on_device(to, tensor->address + at, bytes, own_stream());
+        return;
+    }
+    if (peek(tensor->address + at, piece.pinned, bytes) < bytes)
+        tensor_refuse_missing(tensor, "read");
+    require_cuda(engine_state.driver.cuMemcpyHtoDAsync_p(to, piece.pinned, bytes, own_stream()),
+                 "copying memory of the host");
+    wait_for_copy();
+}
+
+static void
+copy_out(const struct tensor *tensor, size_t at, size_t bytes, CUdeviceptr from) BY_ISSUER
+{
+    if (tensor->kind != MEMORY_HOST) {
+        copy_on_device(tensor->address + at, from, bytes, own_stream());
+        return;
+    }
+    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(piece.pinned, from, bytes, own_stream()),
+                 "copying to memory of the host");
+    if (!MUTANT(STAGED_NOT_WAITED))
+        wait_for_copy();
+    if (poke(tensor->address + at, piece.pinned, bytes) < bytes)
+        tensor_refuse_missing(tensor, "written");
+}
+
+CUdeviceptr
+host_memory_lend(const struct tensor *tensor, CUstream stream)
+{
+    if (!tensor_is_shared(tensor))
+        return tensor->address;
+    CUdeviceptr lent = copy_of(tensor);
+    if (tensor->kind == MEMORY_MANAGED)
+        copy_on_device(lent, tensor->address, tensor->bytes, stream);
+    return lent;
+}
+
+void
+host_memory_take_back(const struct tensor *tensor, CUdeviceptr lent, CUstream stream)
+{
+    if (tensor->kind == MEMORY_MANAGED)
+        copy_on_device(tensor->address, lent, tensor->bytes, stream);
+}
+
+/* ---- annotations ---- */
+
+size_t
+host_memory_readable(const struct tensor *tensor)
+{
+    static char page[1 << 16];
+    static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it: nothing reads what is there */
+    size_t at = 0, got = 1;
+    pthread_mutex_lock(&page_lock);
+    while (at < tensor->bytes && got > 0) {
+        size_t here = tensor->bytes - at < sizeof(page) ? tensor->bytes - at : sizeof(page);
+        got = peek(tensor->address + at, page, here);
+        at += got;
+    }
+    pthread_mutex_unlock(&page_lock);
+    return at;
+}
+
 bool
 host_memory_broadcast(const struct tensor *tensor, struct comm_error *error)
 {
-    static CUdeviceptr piece GUARDED_BY(issuer_role);
-    CUstream stream = engine_state.collectives.stream;
     if (!tensor_is_shared(tensor))
         return collectives_broadcast(&engine_state.collectives, tensor->address, tensor->bytes, error);
-    if (piece == 0)
-        piece = allocate(PIECE_BYTES);
+    ensure_piece();
     for (size_t at = 0; at < tensor->bytes; at += PIECE_BYTES) {
-        size_t here = tensor->bytes - at < PIECE_BYTES ? tensor->bytes - at : PIECE_BYTES;
-        copy(piece, tensor->address + at, here, stream);
-        if (!collectives_broadcast(&engine_state.collectives, piece, here, error))
+        size_t here = piece_bytes(tensor, at);
+        copy_in(tensor, at, here, piece.device);
+        if (!collectives_broadcast(&engine_state.collectives, piece.device, here, error))
             return false;
-        copy(tensor->address + at, piece, here, stream);
+        copy_out(tensor, at, here, piece.device);
     }
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(stream), "waiting for rank 0's values");
+    wait_for_copy();
     return true;
+}
+
+/* ---- DDP_STEP ---- */
+
+void
+host_memory_begin(const struct group *group)
+{
+    if ((sends_any(group) || tensor_compares_host()) && !MUTANT(CONTEXT_NOT_WAITED))
+        context_synchronize("at a DDP_STEP with memory that the host may write");
+}
+
+void
+host_memory_send(const struct group *group)
+{
+    struct tensor tensor;
+    for (size_t i = 0; next_sent(group->id, &i, &tensor);) {
+        if (tensor.kind != MEMORY_HOST)
+            continue;
+        ensure_piece();
+        CUdeviceptr copy = copy_of(&tensor);
+        for (size_t at = 0; at < tensor.bytes; at += PIECE_BYTES)
+            copy_in(&tensor, at, piece_bytes(&tensor, at), copy + at);
+    }
+}
+
+/* Of a gradient: a hash of what it holds; 0: zeros alone, or it cannot be read. */
+static uint64_t
+content_of(const struct tensor *tensor) BY_ISSUER
+{
+    static const char zeros[1024];
+    uint64_t hash = 0;
+    bool any = false;
+    ensure_piece();
+    for (size_t at = 0; at < tensor->bytes; at += PIECE_BYTES) {
+        size_t here = piece_bytes(tensor, at);
+        if (peek(tensor->address + at, piece.pinned, here) < here)
+            return 0;
+        for (size_t i = 0; i < here && !any; i += sizeof(zeros))
+            any = memcmp((char *)piece.pinned + i, zeros, here - i < sizeof(zeros) ? here - i : sizeof(zeros)) != 0;
+        hash = hash_chain(hash, hash_bytes(piece.pinned, here));
+    }
+    return any ? hash | 1 : 0;
+}
+
+bool
+host_memory_may_change(const struct group *group, const struct ddp_site *site)
+{
+    struct tensor tensor;
+    bool any = false, changed = false;
+    role_take();
+    for (size_t i = 0; next_sent(group->id, &i, &tensor) && !changed;) {
+        bool is_gradient = tensor.role == TENSOR_GRADIENT;
+        any = any || is_gradient;
+        changed = is_gradient && (tensor.noted == 0 || content_of(&tensor) != tensor.noted);
+    }
+    role_give();
+    if (any && !changed) /* nothing ends: a gradient may be the same in two steps */
+        message_line(
+            "rank %d: at DDP_STEP (%s:%d) all gradients that the host may write hold what the step before has left "
+            "there; do the annotations name the memory that backward writes?",
+            engine_state.rendezvous.rank, site->file, site->line);
+    return any;
+}
+
+/* After the first averages: what the gradients hold now, before the program goes on. */
+static void
+note_content(const struct group *group) BY_ISSUER
+{
+    struct tensor tensor;
+    for (size_t i = 0; next_sent(group->id, &i, &tensor);) {
+        uint64_t content = tensor.role == TENSOR_GRADIENT ? content_of(&tensor) : 0;
+        engine_lock();
+        memory_state.tensors[i - 1].noted = content;
+        engine_unlock();
+    }
+}
+
+void
+host_memory_end(const struct group *group)
+{
+    struct tensor tensor;
+    if (!sends_any(group))
+        return;
+    if (!MUTANT(AVERAGES_NOT_WAITED))
+        streams_wait_for_buckets();
+    for (size_t i = 0; next_sent(group->id, &i, &tensor);) {
+        for (size_t at = 0; at < tensor.bytes && tensor.kind == MEMORY_HOST; at += PIECE_BYTES)
+            copy_out(&tensor, at, piece_bytes(&tensor, at), tensor.copy + at);
+    }
+    if (group->boundary_count == 0)
+        note_content(group);
 }

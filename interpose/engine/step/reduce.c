@@ -113,7 +113,7 @@ look_at_memory(struct reduction *reduction)
         refuse_host_range(reduction, &facts);
         return;
     }
-    device_adopt_context(facts.context, facts.device);
+    (void)device_adopt_context(facts.context, facts.device);
     refuse_context(reduction, &facts);
 }
 
@@ -133,7 +133,7 @@ ensure_staged(const struct reduction *reduction)
     require_cuda(engine_state.driver.cuMemAlloc_p(&own.staged, STAGED_BYTES), "cuMemAlloc for DDP_REDUCE");
     struct memory_facts facts = device_ask_about(own.staged);
     context_leave(before);
-    device_adopt_context(facts.context, facts.device);
+    (void)device_adopt_context(facts.context, facts.device);
     refuse_context(reduction, &facts);
 }
 

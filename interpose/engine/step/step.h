@@ -46,15 +46,25 @@ void buffers_send(void) BY_ISSUER;
 void buffers_send_on(CUstream stream) BY_ISSUER;
 
 /* ---- host_memory.c: tensors in memory that the host reaches ---- */
+/* At an annotation: how many bytes of the tensor, in memory of the host, can be read, from its beginning on. */
+size_t host_memory_readable(const struct tensor *tensor);
 /* Rank 0, once, when gradients are agreed on: DDP_STEP waits because of them. */
 void host_memory_say(void);
+/* Ends the job if a captured DDP_STEP of the group would have to wait for the host. */
+void host_memory_refuse_capture(int group, const struct ddp_site *site);
 /* At a boundary of the group, before anything of it is looked at: waits for the context if the host may write what the
  * boundary sends. */
 void host_memory_begin(const struct group *group);
-/* The issuer, when all of it is sent: waits until the host may read it. */
+/* At the second boundary, after that, if nothing was seen to touch the group's gradients: whether the host may have
+ * written them. Says so if none of them has changed. */
+bool host_memory_may_change(const struct group *group, const struct ddp_site *site);
+/* The issuer, before buckets and buffers of the boundary are sent: what is the host's is copied to the device. */
+void host_memory_send(const struct group *group) BY_ISSUER;
+/* The issuer, when all of it is sent: waits until the host may read it, where it was. */
 void host_memory_end(const struct group *group) BY_ISSUER;
 /* The issuer, around a collective that is enqueued on the stream: memory of the device with the tensor's bytes, and the
- * tensor with the bytes that are there. Of a tensor that the host does not reach: its own. */
+ * tensor with the bytes that are there. Of a tensor that the host does not reach: its own. Of one of the host's: what
+ * host_memory_send() has filled. */
 CUdeviceptr host_memory_lend(const struct tensor *tensor, CUstream stream) BY_ISSUER;
 void host_memory_take_back(const struct tensor *tensor, CUdeviceptr lent, CUstream stream);
 /* With nothing on its way: the tensor with this copy is gone for good. */

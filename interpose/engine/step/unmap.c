@@ -13,7 +13,10 @@
 void
 unmap_before_free(CUdeviceptr address, size_t bytes)
 {
+    bool stays = host_accessible_is_pinned(address);
     host_accessible_remove(address);
+    if (stays)
+        return;
     engine_lock();
     uint64_t known_bytes = bytes > 0 ? bytes : allocations_bytes_at(address);
     bool removed = known_bytes == 0 || allocations_remove(address, known_bytes);
@@ -85,7 +88,7 @@ next_placed(size_t *at_p, CUdeviceptr *address_p)
     bool found = false;
     engine_lock();
     for (; *at_p < engine_state.tensor_count && !found; ++*at_p) {
-        found = memory_state.tensors[*at_p].placed;
+        found = memory_state.tensors[*at_p].placed && memory_state.tensors[*at_p].kind != MEMORY_HOST;
         *address_p = memory_state.tensors[*at_p].address;
     }
     engine_unlock();

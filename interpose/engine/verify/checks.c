@@ -14,6 +14,7 @@
 #include "interpose/engine/verify/verify.h"
 
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/mutant.h"
 #include "comm/device_hash.h"
 #include "comm/hash.h"
@@ -259,8 +260,11 @@ is_in_between(const struct tensor *tensor, const struct group *group)
            !MUTANT(PARAMETERS_HASHED_EARLY);
 }
 
-/* The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
- * false if none has any. At a boundary of `group`, what other groups will average is left out; NULL: all. */
+/*
+ * The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
+ * false if none has any. At a boundary of `group`, what other groups will average is left out. NULL: at the end, all;
+ * the program may have given memory of the host back, without a call that is seen.
+ */
 static bool
 add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
 {
@@ -270,9 +274,15 @@ add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
         tensor.placed = tensor.placed && !is_in_between(&tensor, group);
         if (checks.hashes[i].word != &words[i]) /* else the last comparison may be reading it */
             checks.hashes[i].word = &words[i];
-        hasher_add(checks.hasher, tensor.address, tensor.placed ? tensor.bytes : 0, tensor.type, store_hash,
-                   &checks.hashes[i]);
         any = any || tensor.placed;
+        bool on_host = tensor.placed && tensor.kind == MEMORY_HOST;
+        if (on_host && hasher_add_host(checks.hasher, tensor.address, tensor.bytes, false, tensor.type, store_hash,
+                                       &checks.hashes[i]))
+            continue;
+        if (on_host && group != NULL)
+            tensor_refuse_missing(&tensor, "read");
+        hasher_add(checks.hasher, tensor.address, tensor.placed && !on_host ? tensor.bytes : 0, tensor.type, store_hash,
+                   &checks.hashes[i]);
     }
     return any;
 }
@@ -289,6 +299,8 @@ checks_parameters_due(const struct group *group)
         group->boundary_count / every > checks.groups[group->id].compared_step / every)
         return true;
     return (steps == 0 && every > 0) ||
+           /* what differs there at the end may have been freed: it is looked at before */
+           (every > 0 && steps <= FIRST_STEPS && tensor_compares_host()) ||
            (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
            (engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS) ||
            (every > 0 && steps / every > checks.compared_step / every) || engine_state.options.verify;
@@ -517,6 +529,29 @@ refuse_other_reduces(const struct control_messages *all)
     free(words);
 }
 
+/*
+ * A difference in memory of the host ends nothing there: what was freed holds anything. It is left out of differs[],
+ * and rank 0 reports the first. Returns whether there was one.
+ */
+static bool
+leave_out_host(uint32_t *differs, size_t count)
+{
+    char text[TENSOR_TEXT_BYTES];
+    bool found = false;
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor tensor = get_compared(i);
+        if (tensor.kind != MEMORY_HOST || differs[i] == HASH_EQUAL || differs[i] == HASH_UNCOMPARED)
+            continue;
+        if (!found && engine_state.rendezvous.rank == 0)
+            message_line("%s differs between ranks 0 and %u at the end of the program: either it was freed, then say "
+                         "DDP_FORGET before that, or the last update was not the same on all ranks",
+                         tensor_describe(&tensor, text), differs[i]);
+        found = true;
+        differs[i] = HASH_UNCOMPARED;
+    }
+    return found;
+}
+
 void
 checks_at_end(void)
 {
@@ -559,7 +594,8 @@ checks_at_end(void)
     const struct comparison comparison = {.after_step = mine[0], .left_out = checks.left_out};
     if (known)
         find_differences(words, count, differs);
-    if (known && judge_differences(differs, words, count, &comparison, &hash))
+    bool is_whole = known && !leave_out_host(differs, count);
+    if (known && judge_differences(differs, words, count, &comparison, &hash) && is_whole)
         note_equal(mine[0], hash);
     stop_if_asked();
     control_free_messages(&all);

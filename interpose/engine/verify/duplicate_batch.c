@@ -89,7 +89,7 @@ duplicate_batch_own_gradients(const struct group *group, size_t bucket)
         issuer_lock();
         const struct tensor tensor = *tensor_gradient(group, piece->gradient);
         issuer_unlock();
-        hasher_add(own.hasher, tensor.address + piece->first_byte, piece->bytes, tensor.type, add_hash,
+        hasher_add(own.hasher, tensor_on_device(&tensor) + piece->first_byte, piece->bytes, tensor.type, add_hash,
                    &own.hashes.mine[place]);
     }
     hasher_launch(own.hasher, engine_state.collectives.stream);

@@ -147,12 +147,18 @@ look_at(struct hasher *hasher, const struct tensor *tensor, bool is_last)
     if (look == NULL)
         stop_job("out of memory");
     *look = (struct look){tensor->address, is_last};
+    if (tensor->kind == MEMORY_HOST) {
+        if (!hasher_add_host(hasher, tensor->address, tensor->bytes, true, tensor->type, compare, look))
+            free(look); /* it may have been freed, unseen */
+        return;
+    }
     hasher_add_sample(hasher, tensor->address, tensor->bytes, compare, look);
 }
 
-/* The parameters in [begin, end) that have memory, malloc'ed; NULL: there are none. */
+/* The parameters in [begin, end) that have memory, malloc'ed; NULL: there are none. `is_last`: the host's own are left
+ * out, for the program may have freed them, unseen. */
 static struct tensor *
-list_parameters(CUdeviceptr begin, CUdeviceptr end, size_t *count_p)
+list_parameters(CUdeviceptr begin, CUdeviceptr end, bool is_last, size_t *count_p)
 {
     size_t count = 0;
     engine_lock();
@@ -161,7 +167,7 @@ list_parameters(CUdeviceptr begin, CUdeviceptr end, size_t *count_p)
     for (size_t i = 0; list != NULL && i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == TENSOR_PARAMETER && tensor->placed && tensor->address < end &&
-            tensor->address + tensor->bytes > begin)
+            tensor->address + tensor->bytes > begin && !(is_last && tensor->kind == MEMORY_HOST))
             list[count++] = *tensor;
     }
     engine_unlock();
@@ -182,7 +188,7 @@ static void
 look_in_order_of(CUstream stream)
 {
     size_t count;
-    struct tensor *list = list_parameters(0, UINT64_MAX, &count);
+    struct tensor *list = list_parameters(0, UINT64_MAX, false, &count);
     struct hasher *hasher = hasher_get();
     for (size_t i = 0; i < count; ++i)
         look_at(hasher, &list[i], false);
@@ -268,7 +274,7 @@ void
 unaveraged_last_look(CUdeviceptr begin, CUdeviceptr end)
 {
     size_t count;
-    struct tensor *list = may_look() ? list_parameters(begin, end, &count) : NULL;
+    struct tensor *list = may_look() ? list_parameters(begin, end, true, &count) : NULL;
     if (list == NULL || count == 0) {
         free(list);
         return;
@@ -313,7 +319,10 @@ unaveraged_refuse_end(void)
     unaveraged_last_look(0, UINT64_MAX);
     engine_lock();
     bool changed = course.changed;
-    bool comparable = atomic_load(&engine_state.status->parameter_count) > 0;
+    bool comparable = false; /* there are parameters at which the last look was */
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        comparable = comparable ||
+                     (memory_state.tensors[i].role == TENSOR_PARAMETER && memory_state.tensors[i].kind != MEMORY_HOST);
     size_t gradients = memory_state.gradient_count;
     struct tensor tensor = course.tensor;
     engine_unlock();

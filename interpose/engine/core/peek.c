@@ -1,21 +1,21 @@
 /*
- * peek.c - reads memory of the process that may be gone at any moment, or belong to a device's driver.
+ * peek.c - reads and writes memory of the process that may be gone at any moment, or belong to a device's driver.
  *
- * The kernel reads it in the process's place, as any system call reads a buffer: what is not there is an error and not
+ * The kernel does it in the process's place, as any system call uses a buffer: what is not there is an error and not
  * a signal, and pages that only a driver's fault handler can bring (pinned and managed memory) come as for a plain
  * read. That is what process_vm_readv and /proc/self/mem do not do: they read as a debugger does, page by page, and
  * such mappings refuse them. Calls nothing of CUDA; any thread.
  */
-#include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/core/core.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Through a pipe: where filters of system calls, as containers have them, forbid process_vm_writev. */
+/* Through a pipe: where filters of system calls, as containers have them, forbid the others. */
 static size_t
-peek_through_pipe(const char *from, char *to, size_t bytes)
+copy_through_pipe(const char *from, char *to, size_t bytes)
 {
     int ends[2];
     size_t done = 0;
@@ -40,5 +40,16 @@ peek(uint64_t address, void *to, size_t bytes)
     ssize_t got = process_vm_writev(getpid(), &source, 1, &target, 1, 0);
     if (got >= 0 || errno == EFAULT)
         return got > 0 ? (size_t)got : 0;
-    return peek_through_pipe((const char *)(uintptr_t)address, to, bytes);
+    return copy_through_pipe((const char *)(uintptr_t)address, to, bytes);
+}
+
+size_t
+poke(uint64_t address, const void *from, size_t bytes)
+{
+    /* From ourselves: the target is the side that is written plainly. */
+    struct iovec source = {(void *)(uintptr_t)from, bytes}, target = {(void *)(uintptr_t)address, bytes};
+    ssize_t got = process_vm_readv(getpid(), &target, 1, &source, 1, 0);
+    if (got >= 0 || errno == EFAULT)
+        return got > 0 ? (size_t)got : 0;
+    return copy_through_pipe(from, (char *)(uintptr_t)address, bytes);
 }
