@@ -1,7 +1,7 @@
 /*
  * test_peek.c - memory of the process is read whatever mapping it is in: ordinary pages, pages of a driver that
  * debuggers cannot read ([vvar] is one that every process has), up to where memory ends, and without a signal where
- * memory is missing; also where process_vm_writev is forbidden.
+ * memory is missing; also where process_vm_writev is forbidden. And memory is written, where it may be, or not at all.
  */
 #include "interpose/engine/core/core.h"
 
@@ -80,6 +80,20 @@ check_reads(void)
     if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 64)
         printf("# debuggers can read [vvar] here\n");
     ck_assert_uint_eq(peek(drivers_page, seen, 64), 64);
+}
+
+TEST(memory_is_written)
+{
+    static const unsigned char source[PAGE] = {1, 2, 3};
+    char *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(pages, MAP_FAILED);
+    ck_assert_uint_eq(poke((uint64_t)(uintptr_t)pages, source, PAGE), PAGE);
+    ck_assert_mem_eq(pages, source, PAGE);
+    ck_assert_int_eq(mprotect(pages, PAGE, PROT_READ), 0);
+    ck_assert_int_eq(munmap(pages + PAGE, PAGE), 0);
+    ck_assert_uint_eq(poke((uint64_t)(uintptr_t)pages, source, 8), 0);
+    ck_assert_uint_eq(poke((uint64_t)(uintptr_t)pages + PAGE, source, 8), 0);
+    ck_assert_int_eq(munmap(pages, PAGE), 0);
 }
 
 TEST(all_mappings_are_read)
