@@ -1,6 +1,6 @@
 /*
- * allreduce.h - what the two all-reduce benchmarks (allreduce_nccl.c, allreduce_mpi.c) share, so that they measure the
- * same: the sizes, how often, and how a time is printed for softgpu.c to read.
+ * allreduce.h - what the all-reduce benchmarks (allreduce_nccl.c, allreduce_ddp.cu, allreduce_mpi.c) share, so that
+ * they measure the same: the sizes, how often, and how a time is printed for softgpu.c to read.
  *
  * A time is the median over the repetitions of the time that the slowest rank took, all starting at a barrier.
  */
@@ -11,14 +11,15 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { ALLREDUCE_SIZES = 3, ALLREDUCE_RANKS_AT_MOST = 64 };
+enum { ALLREDUCE_SIZES = 6, ALLREDUCE_BAR_BYTES = 1 << 20, ALLREDUCE_RANKS_AT_MOST = 64 };
 
 static const struct {
-    size_t mebibytes;
+    size_t bytes;
     int repetitions;
-} allreduce_sizes[ALLREDUCE_SIZES] = {{1, 41}, {16, 11}, {64, 5}};
+} allreduce_sizes[ALLREDUCE_SIZES] = {{4 << 10, 61}, {64 << 10, 61}, {256 << 10, 41},
+                                      {1 << 20, 41}, {16 << 20, 11}, {64 << 20, 5}};
 
-#define ALLREDUCE_LINE "all-reduce of %zu MiB took %lf s\n"
+#define ALLREDUCE_LINE "all-reduce of %zu bytes took %lf s\n"
 
 static inline double
 allreduce_now(void)
@@ -29,9 +30,9 @@ allreduce_now(void)
 }
 
 static inline void
-allreduce_print(size_t mebibytes, double seconds)
+allreduce_print(size_t bytes, double seconds)
 {
-    printf("all-reduce of %zu MiB took %.9f s\n", mebibytes, seconds);
+    printf("all-reduce of %zu bytes took %.9f s\n", bytes, seconds);
 }
 
 #endif

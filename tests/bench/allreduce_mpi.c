@@ -15,7 +15,7 @@ main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int s = 0; s < ALLREDUCE_SIZES; ++s) {
-        size_t count = allreduce_sizes[s].mebibytes * (1 << 20) / sizeof(float);
+        size_t count = allreduce_sizes[s].bytes / sizeof(float);
         float *send = malloc(count * sizeof(float)), *receive = malloc(count * sizeof(float));
         double times[64];
         for (size_t i = 0; i < count; ++i) {
@@ -32,7 +32,7 @@ main(int argc, char **argv)
                 times[i] = slowest;
         }
         if (rank == 0)
-            allreduce_print(allreduce_sizes[s].mebibytes, report_median(times, (size_t)allreduce_sizes[s].repetitions));
+            allreduce_print(allreduce_sizes[s].bytes, report_median(times, (size_t)allreduce_sizes[s].repetitions));
         free(send);
         free(receive);
     }

@@ -57,7 +57,7 @@ slowest(const struct meeting *meeting, int rank_count)
 static void
 measure(struct meeting *meeting, ncclComm_t comm, int rank, int rank_count, int s)
 {
-    size_t count = allreduce_sizes[s].mebibytes * (1 << 20) / sizeof(float);
+    size_t count = allreduce_sizes[s].bytes / sizeof(float);
     CUdeviceptr send = device_floats(count), receive = device_floats(count);
     double times[64];
     for (int i = -2; i < allreduce_sizes[s].repetitions; ++i) { /* two to warm up */
@@ -72,7 +72,7 @@ measure(struct meeting *meeting, ncclComm_t comm, int rank, int rank_count, int 
             times[i] = slowest(meeting, rank_count);
     }
     if (rank == 0)
-        allreduce_print(allreduce_sizes[s].mebibytes, report_median(times, (size_t)allreduce_sizes[s].repetitions));
+        allreduce_print(allreduce_sizes[s].bytes, report_median(times, (size_t)allreduce_sizes[s].repetitions));
     expect(cuMemFree(send), "cuMemFree");
     expect(cuMemFree(receive), "cuMemFree");
 }

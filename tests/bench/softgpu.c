@@ -133,10 +133,10 @@ static void
 read_time(const char *line, void *context)
 {
     struct times *times = context;
-    size_t mebibytes;
+    size_t bytes;
     double seconds;
-    if (times->count < ALLREDUCE_SIZES && sscanf(line, ALLREDUCE_LINE, &mebibytes, &seconds) == 2 &&
-        mebibytes == allreduce_sizes[times->count].mebibytes)
+    if (times->count < ALLREDUCE_SIZES && sscanf(line, ALLREDUCE_LINE, &bytes, &seconds) == 2 &&
+        bytes == allreduce_sizes[times->count].bytes)
         times->seconds[times->count++] = seconds;
 }
 
@@ -152,28 +152,54 @@ run_allreduce(const char *before, const char *program, const char *after)
     return times;
 }
 
+/* Of one of our programs, the times of all runs and how many times faster than Open MPI it was in each. */
+struct measured {
+    const char *what;
+    double ratios[ALLREDUCE_SIZES][PAIRS_AT_MOST], ours[ALLREDUCE_SIZES][PAIRS_AT_MOST];
+};
+
+static void
+report_allreduce(struct report *report, struct measured *measured, int rank_count, int pairs)
+{
+    char name[96];
+    for (int s = 0; s < ALLREDUCE_SIZES; ++s) {
+        size_t bytes = allreduce_sizes[s].bytes;
+        bool large = bytes >= ALLREDUCE_BAR_BYTES;
+        double ratio = report_median(measured->ratios[s], (size_t)pairs);
+        snprintf(name, sizeof(name), "%s of %zu %s, %d processes: speed over Open MPI's", measured->what,
+                 large ? bytes >> 20 : bytes >> 10, large ? "MiB" : "KiB", rank_count);
+        if (large)
+            report_figure(report, name, ratio, "ratio", BAR_AT_LEAST, 1);
+        else
+            report_value(report, name, ratio, "ratio");
+        if (!report->json)
+            printf("  (%.3g ms)\n", 1e3 * report_median(measured->ours[s], (size_t)pairs));
+    }
+}
+
 static void
 measure_allreduce(struct report *report, int rank_count, int pairs)
 {
-    double ratios[ALLREDUCE_SIZES][PAIRS_AT_MOST], ours[ALLREDUCE_SIZES][PAIRS_AT_MOST];
-    char mpi[160], count[16], name[96];
+    static struct measured nccl = {.what = "all-reduce"}, ddp = {.what = "DDP_REDUCE"};
+    bool bound = rank_count <= sysconf(_SC_NPROCESSORS_ONLN); /* a core for each, as mpirun does it */
+    char mpi[160], count[16], ddprun[PATH_MAX + 64];
+    snprintf(ddprun, sizeof(ddprun), "%s/../bin/ddprun --quiet -n %d --device softgpu %s", folder, rank_count,
+             bound ? "--bind core " : "");
     snprintf(mpi, sizeof(mpi), "mpirun %s%s-n %d ", getuid() == 0 ? "--allow-run-as-root " : "",
              rank_count > sysconf(_SC_NPROCESSORS_ONLN) ? "--oversubscribe " : "", rank_count);
     snprintf(count, sizeof(count), " %d", rank_count);
     for (int i = 0; i < pairs; ++i) {
-        struct times nccl = run_allreduce("", "allreduce_nccl", count), peer = run_allreduce(mpi, "allreduce_mpi", "");
+        struct times peer = run_allreduce(mpi, "allreduce_mpi", "");
+        struct times ours[2] = {run_allreduce("", "allreduce_nccl", count), run_allreduce(ddprun, "allreduce_ddp", "")};
         for (int s = 0; s < ALLREDUCE_SIZES; ++s) {
-            ratios[s][i] = peer.seconds[s] / nccl.seconds[s];
-            ours[s][i] = nccl.seconds[s];
+            nccl.ratios[s][i] = peer.seconds[s] / ours[0].seconds[s];
+            nccl.ours[s][i] = ours[0].seconds[s];
+            ddp.ratios[s][i] = peer.seconds[s] / ours[1].seconds[s];
+            ddp.ours[s][i] = ours[1].seconds[s];
         }
     }
-    for (int s = 0; s < ALLREDUCE_SIZES; ++s) {
-        snprintf(name, sizeof(name), "all-reduce of %zu MiB, %d processes: speed over Open MPI's",
-                 allreduce_sizes[s].mebibytes, rank_count);
-        report_figure(report, name, report_median(ratios[s], (size_t)pairs), "ratio", BAR_AT_LEAST, 1);
-        if (!report->json)
-            printf("  (%.3g ms)\n", 1e3 * report_median(ours[s], (size_t)pairs));
-    }
+    report_allreduce(report, &nccl, rank_count, pairs);
+    report_allreduce(report, &ddp, rank_count, pairs);
 }
 
 static void
