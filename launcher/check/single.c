@@ -110,8 +110,9 @@ run_alone(struct check *check, const struct check_order *order, struct check_row
         (void)session_explain(check, order, &outcome, find_stop(&mine), any_step, error);
     } else if (!any_step) {
         ok = error_set(error, DDPRUN_EXIT_USAGE,
-                       "the program ended without a DDP_STEP: there is nothing to compare; annotate it (see "
-                       "docs/annotations.md), or look for a problem with ddprun doctor");
+                       "the program ended without a DDP_STEP: there is nothing to compare, for what "
+                       "DDP_REDUCE finds is not compared; annotate it (see docs/annotations.md), or look for a problem "
+                       "with ddprun doctor");
     } else if (!complete) {
         ok = error_set(error, DDPRUN_EXIT_USAGE,
                        "the program made %u step%s in the run of %s, and %u are to be compared; give it more to do, or "

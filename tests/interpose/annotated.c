@@ -40,6 +40,7 @@ ANNOTATED_MAIN(void)
     DDP_MEAN(&loss);
     DDP_MEAN_AS("loss", &loss);
     printf("loss %g\n", (double)loss);
+    DDP_REDUCE(weights, 8, DDP_UINT64, DDP_OP_MAX, 0);
     DDP_FORGET(gradients);
     return 0;
 }

@@ -26,6 +26,7 @@ ready ptr 0x1 gradients
 mean 1.5
 mean 7 as loss
 loss 8
+reduce weights 8 9 4 0x1 ptr
 forget gradients ptr'
 
 compare() { # NAME EXPECTED GOT

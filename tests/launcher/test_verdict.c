@@ -341,6 +341,30 @@ TEST(closing_lines_claim_what_was_checked)
     ck_assert_str_eq(said, "");
 }
 
+/* A program that calls DDP_REDUCE and annotates no gradient needs no DDP_STEP; one that annotates gradients does. */
+TEST(reductions_need_no_step)
+{
+    struct rank_view ranks[2] = {{.stage = RANK_STAGE_RANK, .ended = true, .order = 1, .launch_count = 40},
+                                 {.stage = RANK_STAGE_RANK, .ended = true, .order = 1, .launch_count = 40}};
+    struct error error;
+    ck_assert(verdict_find(ranks, 2, &error));
+    for (int i = 0; i < 2; ++i) {
+        ranks[i].reduce_count = 3;
+        ranks[i].reduce_bytes = 2048;
+        ranks[i].changed_count = 1; /* of a parameter */
+        ranks[i].parameter_count = 1;
+    }
+    ck_assert(!verdict_find(ranks, 2, &error));
+    said[0] = '\0';
+    verdict_say_unaveraged(ranks, 2, say);
+    ck_assert_str_eq(said, "");
+    verdict_close(ranks, 2, true, say);
+    ck_assert_str_eq(said, "2 ranks, 3 calls of DDP_REDUCE, 2.0 KiB in all\n");
+    for (int i = 0; i < 2; ++i)
+        ranks[i].gradient_count = 1;
+    ck_assert(verdict_find(ranks, 2, &error));
+}
+
 TEST(waiting_is_that_of_the_rank_that_came_last)
 {
     struct rank_view ranks[2] = {
