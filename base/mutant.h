@@ -78,6 +78,7 @@ enum mutant {
     MUTANT_REDUCED_AS_FLOATS,      /* integers are summed as floats of their size */
     MUTANT_REDUCED_TOO_EARLY,      /* what the trainer's streams still do to the memory is not waited for */
     MUTANT_REDUCED_NOT_WAITED_FOR, /* the trainer's stream does not wait for the result */
+    MUTANT_REDUCED_BEHIND_BUCKETS, /* a call of host memory waits for buckets that another rank has not sent */
     MUTANT_REDUCES_UNCOMPARED,     /* ranks do not compare their calls */
 
     /* checked */

@@ -117,12 +117,13 @@ fused() { # MODE
 fused_streams() { fused streams; }
 fused_momentum() { fused momentum; }
 fused_mixed() { fused mixed; }
-reduced() { # MODE
-    run env "${disorder[@]}" "$launcher" -n 3 --timeout "$seconds" "$build/tests/trainers/reduces" "$1" && [ "$code" -eq 0 ]
+reduced() { # MODE OPTIONS...
+    run env "${disorder[@]}" "$launcher" -n 3 --timeout "$seconds" "${@:2}" "$build/tests/trainers/reduces" "$1" && [ "$code" -eq 0 ]
 }
 reduced_types() { reduced types; }
 reduced_in_order() { reduced order; }
 reduced_host() { reduced host; }
+reduced_in_training() { reduced training --bucket-mb 0.005; }
 swapped_reduces() {
     run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/reduces" swapped
     [ "$code" -eq 1 ] && grep -q 'differ in call number 21 of DDP_REDUCE' "$work/stderr"
@@ -213,5 +214,6 @@ mutant REDUCED_AS_FLOATS reduced_types
 mutant REDUCED_TOO_EARLY reduced_in_order
 mutant REDUCED_TOO_EARLY reduced_host
 mutant REDUCED_NOT_WAITED_FOR reduced_in_order
+mutant REDUCED_BEHIND_BUCKETS reduced_in_training
 mutant REDUCES_UNCOMPARED swapped_reduces
 finish

@@ -60,6 +60,8 @@ ends one-knows "rank 0 .*waits at $call, 999 float32, sum .*, while (this rank|r
 ends fewer "rank 1 .*waits at the end of the program .*, while (this rank|rank 0 .*) waits for it in $call, 1000 float32, sum"
 run "$ddprun" -n 2 --device softgpu --check-every 10 "$reduces" swapped
 failed_with "swapped, compared every 10 calls" 1 "differ in call number 21 of DDP_REDUCE"
+run "$ddprun" -n 2 --device softgpu --check-every 50 "$reduces" at-steps # where parameters are compared, before call 50 and any end
+failed_with "another order, compared at steps" 1 "differ in call number 4 of DDP_REDUCE"
 run "$ddprun" -n 1 --device softgpu "$reduces" mean-of-integers
 failed_with "a mean of integers, with one rank" 1 "$here: elements of type int32 have no mean"
 finish

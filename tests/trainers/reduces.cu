@@ -10,7 +10,7 @@
  *   centres: a parameter that the program changes by reductions alone, without a DDP_STEP
  *   zero: counts of 0, with a null pointer
  * Modes that end the job: mean-of-integers, no-type, no-operation, byte, null, beyond, gradient, captured, not-ours;
- * and by ranks that differ: count, kind, place, swapped, one-knows, fewer, other-call
+ * and by ranks that differ: count, kind, place, swapped, at-steps, one-knows, fewer, other-call
  */
 #include "common.h"
 #include "kernels.h"
@@ -372,6 +372,29 @@ reduce_in_training(void)
         require_device_floats("weights", weights[l], expected);
 }
 
+/* Alternate calls of a loop with few of them, which the last rank makes in another order from number 4 on; the training
+ * goes on until it is ended. */
+static void
+reduce_between_steps(void)
+{
+    float *memory[3], zeros[COUNT] = {0};
+    for (int i = 0; i < 3; ++i)
+        memory[i] = device_memory(zeros, COUNT);
+    DDP_PARAMETER(memory[0], COUNT, DDP_FLOAT32);
+    DDP_GRADIENT(memory[1], COUNT, DDP_FLOAT32);
+    for (int step = 0; step < 12; ++step) {
+        add<<<BLOCKS, THREADS>>>(memory[1], 1.0f);
+        if (step % 2 == (step >= 3 && is_last()))
+            DDP_REDUCE(memory[2], COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
+        else
+            DDP_REDUCE(memory[2], COUNT, DDP_FLOAT32, DDP_OP_SUM, 0); /* at another place */
+        DDP_STEP(0);
+        update<<<BLOCKS, THREADS>>>(memory[0], memory[1]);
+    }
+    for (;;)
+        pause();
+}
+
 /* ---- without a training ---- */
 
 static void
@@ -509,6 +532,8 @@ main(int argc, char **argv)
         reduce_of_the_host();
     else if (is_mode("training"))
         reduce_in_training();
+    else if (is_mode("at-steps"))
+        reduce_between_steps();
     else if (is_mode("steady"))
         reduce_steadily(argc > 2 ? atoi(argv[2]) : 100);
     else if (is_mode("centres"))

@@ -230,10 +230,13 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     streams_join();
     buffers_send();
     trace_sent(group);
+    bool compares = checks_parameters_due(group); /* until they are hashed */
     step_release(group, stream);
     measure_released(group, stream);
     checks_after_release();
     host_memory_end(group);
+    if (compares)
+        reduce_compare_at_boundary();
     trace_checked(group, hashing_take_copied());
     struct weight weight = weight_of(group);
     weight_compare(&weight);

@@ -6,7 +6,8 @@
  * first call of each combination of place, count, type and operation the ranks compare it through the control plane:
  * there NCCL may connect, and no rank sends what another does not expect. The issuer's role is held meanwhile: no
  * bucket may get between the comparison and the call. From then on such a call only enqueues; that the calls came in
- * the same order is compared with every call that blocks, every --check-every calls, and at the end.
+ * the same order is compared with every call that blocks, every --check-every calls, where parameters are
+ * compared, and at the end.
  *
  * Device memory is reduced in place, in the order of the trainer's stream: an event leads to the communicator's stream,
  * and one back. Memory that the host may read or write at any moment goes through a buffer on the device, and the call
@@ -39,9 +40,9 @@ struct reduction {
 
 /* The issuer's, once the communicator is open. */
 static struct {
-    CUevent ready, done; /* what comes before a call on the trainer's stream; the result is there */
-    CUdeviceptr staged;  /* STAGED_BYTES, or 0: no call has needed it */
-    struct gathered words;
+    CUevent ready, done;                     /* what comes before a call on the trainer's stream; the result is there */
+    CUdeviceptr staged;                      /* STAGED_BYTES, or 0: no call has needed it */
+    struct gathered at_calls, at_boundaries; /* words of all ranks: through that communicator, through the first */
 } own;
 
 /* ---- what is asked for ---- */
@@ -210,9 +211,10 @@ compare(const struct reduction *reduction) BY_ISSUER
     return same;
 }
 
-/* ---- the sequence of calls, in the order of the communicator's stream ---- */
+/* ---- the sequence of calls, in the order of a communicator's stream ---- */
 
 struct compared_words {
+    struct gathered *through;
     uint64_t mine[REDUCE_WORDS];
 };
 
@@ -220,33 +222,47 @@ static void CUDA_CB
 store_mine(void *data)
 {
     const struct compared_words *compared = data;
-    memcpy(own.words.mine, compared->mine, sizeof(compared->mine));
+    memcpy(compared->through->mine, compared->mine, sizeof(compared->mine));
 }
 
 static void CUDA_CB
 compare_received(void *data)
 {
     char why[512];
-    if (!reduce_calls_judge(own.words.all, engine_state.rendezvous.world_size, why) && !MUTANT(REDUCES_UNCOMPARED))
+    struct compared_words *compared = data;
+    const uint64_t *words = compared->through->all;
+    if (!reduce_calls_judge(words, engine_state.rendezvous.world_size, why) && !MUTANT(REDUCES_UNCOMPARED))
         stop_job_soon("%s", why);
-    free(data);
+    free(compared);
 }
 
-/* At the same calls on all ranks. */
 static void
-compare_sequence(uint64_t number) BY_ISSUER
+compare_sequence(struct gathered *through, uint64_t number) BY_ISSUER
 {
-    uint64_t every = engine_state.options.verify ? 1 : engine_state.options.check_every;
-    if (every == 0 || number % every != 0 || own.ready == NULL)
-        return;
     struct compared_words *compared = malloc(sizeof(*compared));
     if (compared == NULL)
         stop_job("out of memory");
+    compared->through = through;
     reduce_calls_say(compared->mine);
-    require_cuda(engine_state.driver.cuLaunchHostFunc_p(collectives_program_stream(&engine_state.collectives),
-                                                        store_mine, compared),
-                 "cuLaunchHostFunc");
-    gather_send(&own.words, "the comparison of DDP_REDUCE calls", number, compare_received, compared); /* frees it */
+    CUstream stream = engine_state.collectives.communicators[through->communicator].stream;
+    require_cuda(engine_state.driver.cuLaunchHostFunc_p(stream, store_mine, compared), "cuLaunchHostFunc");
+    gather_send(through, "the comparison of DDP_REDUCE calls", number, compare_received, compared); /* frees it */
+}
+
+/* At the same calls on all ranks: whether the number is one at which they are compared. */
+static bool
+is_due(uint64_t number)
+{
+    uint64_t every = engine_state.options.verify ? 1 : engine_state.options.check_every;
+    return every > 0 && number % every == 0;
+}
+
+/* Once the first call is made it is made on all ranks: they have compared it. */
+void
+reduce_compare_at_boundary(void)
+{
+    if (own.ready != NULL)
+        compare_sequence(&own.at_boundaries, engine_state.boundary_count);
 }
 
 /* ---- sending ---- */
@@ -258,8 +274,9 @@ prepare(void) BY_ISSUER
     if (own.ready != NULL)
         return;
     device_open_program_communicator();
-    own.words.communicator = engine_state.collectives.communicator_count;
-    gather_prepare(&own.words, REDUCE_WORDS);
+    own.at_calls.communicator = engine_state.collectives.communicator_count;
+    gather_prepare(&own.at_calls, REDUCE_WORDS);
+    gather_prepare(&own.at_boundaries, REDUCE_WORDS);
     require_cuda(engine_state.driver.cuEventCreate_p(&own.done, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     require_cuda(engine_state.driver.cuEventCreate_p(&own.ready, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
@@ -308,7 +325,7 @@ reduce_in_place(const struct reduction *reduction) BY_ISSUER
 static void
 wait_for_device(const struct reduction *reduction, bool same_buckets)
 {
-    if (same_buckets)
+    if (same_buckets || MUTANT(REDUCED_BEHIND_BUCKETS))
         context_synchronize("at a DDP_REDUCE of memory that the host may write");
     else
         require_cuda(engine_state.driver.cuStreamSynchronize_p(reduction->stream), "waiting before DDP_REDUCE");
@@ -365,7 +382,8 @@ reduce_together(struct reduction *reduction)
         else
             reduce_in_place(reduction);
     }
-    compare_sequence(reduction->number);
+    if (own.ready != NULL && is_due(reduction->number))
+        compare_sequence(&own.at_calls, reduction->number);
     role_give();
     issue_ready(); /* buckets may have been ready all the while */
 }

@@ -76,6 +76,8 @@ bool host_memory_broadcast(const struct tensor *tensor, struct comm_error *error
 /* ---- reduce.c ---- */
 /* DDP_REDUCE; may end the job. */
 void reduce_memory(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
+/* The issuer, at a boundary where parameters are compared: the calls so far are, too. */
+void reduce_compare_at_boundary(void) BY_ISSUER;
 
 /* ---- agree.c ---- */
 void agree_on_annotations(bool captured);
