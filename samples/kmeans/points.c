@@ -21,7 +21,7 @@ points_make(size_t count)
 {
     struct random random = random_seeded(1);
     float middles[CLUSTERS][DIMENSIONS];
-    float *points = malloc((count + CLUSTERS) * DIMENSIONS * sizeof(float));
+    float *points = malloc(count * DIMENSIONS * sizeof(float));
     if (points == NULL) {
         fprintf(stderr, "kmeans: out of host memory\n");
         exit(1);
