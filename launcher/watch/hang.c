@@ -301,11 +301,21 @@ outcome_of(const struct hang *hang, uint64_t idle, bool may_end, bool *warned)
     return HANG_WARNING;
 }
 
+/* Whether `behind` compares its call of DDP_REDUCE, and `ahead` has made the call of that number without. */
+static bool
+is_past_comparison(const struct rank_view *behind, const struct rank_view *ahead)
+{
+    static const char call[] = "DDP_REDUCE";
+    return strncmp(behind->wait_for, call, sizeof(call) - 1) == 0 &&
+           strncmp(ahead->wait_for, call, sizeof(call) - 1) == 0 && behind->reduce_count <= ahead->reduce_count;
+}
+
 /*
  * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device: for how long
  * both must have waited to be sure of it; 0: it can. It cannot if it is at its program's end, and the collective
  * belongs to a step that it has not made. Nor if it has made fewer steps, for before it continues all ranks must reach
- * its place, which the other has passed; unless what it waits to hear is still on its way.
+ * its place, which the other has passed; unless what it waits to hear is still on its way. The same holds for calls of
+ * DDP_REDUCE.
  */
 static uint64_t
 sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
@@ -314,7 +324,7 @@ sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
         return 0;
     if (strcmp(behind->wait_for, RANK_PLACE_END) == 0 && behind->step < ahead->wait_step)
         return AT_END_NS;
-    return behind->step < ahead->step ? ON_ITS_WAY_NS : 0;
+    return behind->step < ahead->step || is_past_comparison(behind, ahead) ? ON_ITS_WAY_NS : 0;
 }
 
 /* Two ranks that wait for each other, and would for ever: the first two that are found, and that have waited for as

@@ -267,6 +267,19 @@ TEST(different_places_are_named)
     ck_assert_int_eq(play_on(&play, 5, 1 << 2), HANG_END);
     hang_free(play.hang);
 
+    begin(&play, 60, 600); /* its call 4 of DDP_REDUCE, which the other has made without a comparison */
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "DDP_REDUCE (a.cu:1), 3 int32, sum");
+    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_REDUCE (a.cu:2), 3 int32, sum");
+    play.views[1].reduce_count = 4;
+    play.views[0].reduce_count = 3; /* the call before: in flight */
+    ck_assert_int_eq(play_on(&play, 20, 1 << 2), HANG_NONE);
+    play.views[0].reduce_count = 5;
+    ck_assert_int_eq(play_on(&play, 20, 1 << 2), HANG_END);
+    ck_assert_ptr_nonnull(
+        strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) waits at DDP_REDUCE (a.cu:2), 3 "));
+    ck_assert_ptr_nonnull(strstr(play.error.text, "waits for it in DDP_REDUCE (a.cu:1), 3 int32, sum"));
+    hang_free(play.hang);
+
     begin(&play, 60, 600); /* the same step: in flight */
     wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
