@@ -43,6 +43,7 @@ enum mutant {
     MUTANT_GRADIENT_LEFT_OUT, /* one gradient of a bucket is not reduced */
     MUTANT_SUM_NOT_MEAN,
     MUTANT_STATE_NOT_AVERAGED,   /* with DDP_STEP_PARAMETERS only parameters are averaged */
+    MUTANT_SYNC_COUNTS_PASSES,   /* --sync-every K counts passes of backward, two for each step */
     MUTANT_WEIGHT_IGNORED,       /* all ranks contribute alike, whatever DDP_WEIGHT says */
     MUTANT_SCALE_LEFT_OUT,       /* compressed gradients are not divided by the number of ranks */
     MUTANT_MEMBERS_OVERLAP,      /* in a packed bucket each gradient begins one element too early */

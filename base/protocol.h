@@ -97,6 +97,7 @@ struct job_options {
     uint32_t compression;           /* enum ddprun_compression */
     uint32_t communicator_count;    /* 1 to DDPRUN_MOST_COMMUNICATORS */
     uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
+    uint64_t sync_every;            /* steps between two averages of parameters; 0: each step averages */
     uint64_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
     uint32_t timeout_s;             /* for which a rank may wait for the others */
     uint8_t cost_cache;             /* 0: what an all-reduce costs is measured in each run */
@@ -202,6 +203,8 @@ struct rank_status {
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
     _Atomic uint64_t averaged_parameter_count; /* of gradient_count: parameters and states (DDP_STEP_PARAMETERS) */
+    _Atomic uint64_t sync_count, sync_bytes;   /* --sync-every: averages so far, and what this rank gave to them */
+    _Atomic uint64_t step_bytes;               /* what it would give to an average in each step; 0: no --sync-every */
     _Atomic uint64_t gradient_elements, parameter_elements; /* that are annotated; what is compared across ranks */
     _Atomic uint64_t parameter_count;
     /* Before the first DDP_STEP: */

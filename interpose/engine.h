@@ -136,6 +136,7 @@ struct engine {
     void (*gradient_group)(int id, const struct ddp_site *site);
     void (*step)(int group, void *stream, const struct ddp_site *site);
     void (*step_parameters)(int group, void *stream, const struct ddp_site *site);
+    void (*sync)(void *stream, const struct ddp_site *site);
     void (*mean)(float *value, const struct ddp_site *site);
     void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
     void (*forget)(void *ptr, const struct ddp_site *site);

@@ -50,7 +50,8 @@ read_options(struct options *options, const struct job_options *given)
     *options = (struct options){
         .bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, given->bucket_bytes, UINT64_MAX),
         .cost_cache = given->cost_cache,
-        .overlap = given->overlap,
+        .overlap = given->overlap && given->sync_every == 0, /* averages are rare, and made at the step */
+        .sync_every = given->sync_every,
         .check_every = given->check_every,
         .verify = given->verify,
         .unannotated = given->unannotated,
@@ -257,6 +258,7 @@ end_in_order(void)
             message_line("the program ends within a capture: what its last steps made of the parameters is not "
                          "compared");
         wait_for_averages();
+        sync_warn_at_end();
         checks_final_hash();
         checks_at_end();
         close_device();
@@ -303,6 +305,7 @@ static struct engine engine = {
     .gradient_group = tensor_choose_group,
     .step = boundary_step,
     .step_parameters = boundary_step_parameters,
+    .sync = boundary_sync,
     .mean = mean,
     .shard = shard,
     .forget = tensor_forget,

@@ -210,6 +210,14 @@ ddp_stream(uintptr_t stream)
     DDP_CALL_(step_parameters, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
 
 /*
+ * DDP_SYNC(stream): with `ddprun --sync-every K`, which averages parameters after every K-th update only: averages them
+ * now. Stands where all ranks must have the same: before a checkpoint, an evaluation, the end; after the update, on all
+ * ranks in the same places. In stream order; the ranks exchange a message. Otherwise nothing happens. Ends the job: a
+ * captured stream, ranks that have made different numbers of steps.
+ */
+#define DDP_SYNC(stream) DDP_CALL_(sync, stream, ddp_stream((uintptr_t)(stream)))
+
+/*
  * Gradient accumulation over a number of backward passes that differs from step to step:
  *
  *     DDP_NO_SYNC_BEGIN();

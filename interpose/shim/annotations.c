@@ -67,18 +67,10 @@ step_parameters(int id, void *stream, const struct ddp_site *site)
     FORWARD(step_parameters(id, stream, site), site);
 }
 
-/* A place in the interface that this version has no function for. */
-static void __attribute__((noreturn)) stop_not_available(const char *macro, const struct ddp_site *site)
-{
-    message_line("%s (%s:%d) is not available in this version of ddprun", macro, site->file, site->line);
-    _exit(DDPRUN_EXIT_FAILURE);
-}
-
 static void
 sync_now(void *stream, const struct ddp_site *site)
 {
-    (void)stream;
-    stop_not_available("DDP_SYNC", site);
+    FORWARD(sync(stream, site), site);
 }
 
 static void

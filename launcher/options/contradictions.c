@@ -65,6 +65,30 @@ per_host_and_hosts(const struct options *options)
     return options->ranks_per_host && options->hosts != NULL;
 }
 
+/* Sums of parameters are no parameters. */
+static bool
+sync_and_sum(const struct options *options)
+{
+    return options->sync_every > 0 && options->reduction == DDPRUN_REDUCE_SUM;
+}
+
+static bool
+sync_and_compress(const struct options *options)
+{
+    return options->sync_every > 0 && options->compression != DDPRUN_COMPRESS_NONE;
+}
+
+static void
+settle_sync(struct options *options, const struct options *given)
+{
+    if (given->sync_every > 0) {
+        options->reduction = DDPRUN_REDUCE_MEAN;
+        options->compression = DDPRUN_COMPRESS_NONE;
+    } else {
+        options->sync_every = 0;
+    }
+}
+
 static const struct contradiction {
     bool (*holds)(const struct options *options);
     void (*settle)(struct options *options, const struct options *given); /* NULL: nothing is to be given up */
@@ -76,6 +100,11 @@ static const struct contradiction {
      "--verify compares in every step, --check-every 0 never; leave one out"},
     {warning_after_end, NULL,
      "--hang-warning is not before --hang-timeout, so no warning would appear; give a smaller number of seconds"},
+    {sync_and_sum, settle_sync,
+     "--sync-every averages parameters, and --reduce sum would multiply them; leave out one of the two"},
+    {sync_and_compress, settle_sync,
+     "--sync-every averages parameters, which lose small updates in the 16 bits of --compress; leave out one of the "
+     "two"},
     {per_host_and_hosts, NULL,
      "--nproc-per-node counts the ranks of one host, and --hosts does too; leave --nproc-per-node out (h1:8,h2:8)"},
 };

@@ -151,6 +151,16 @@ take_nccl(const struct option_row *row, struct options *options, const char *val
 }
 
 static bool
+take_sync_every(const struct option_row *row, struct options *options, const char *value, struct error *error)
+{
+    unsigned long number;
+    if (!option_whole_number(value, 1, 1000000000, &number))
+        return option_bad_value(error, row, value, "a number of steps from 1 to 1000000000");
+    options->sync_every = (unsigned)number;
+    return true;
+}
+
+static bool
 take_check_every(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
@@ -448,6 +458,8 @@ const struct option_row option_rows[] = {
      .brief = "average at the end of each step, not during backward"},
     {0, "reduce", "mean|sum", GROUP_TRAINING, take_reduce,
      "what becomes of a gradient: the mean of all ranks', or their\nsum (default mean)"},
+    {0, "sync-every", "K", GROUP_TRAINING, take_sync_every,
+     "average parameters every K steps, instead of gradients in\neach (default: not; docs/annotations.md)"},
     {0, "compress", "none|fp16|bf16", GROUP_TRAINING, take_compress,
      "send float32 gradients in 16 bits: half the bytes, rounded\n(default none)",
      .brief = "send float32 gradients in 16 bits"},

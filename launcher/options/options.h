@@ -94,6 +94,7 @@ struct options {
     const char *nccl; /* path or name; NULL: not given */
     bool verify;
     unsigned check_every;
+    unsigned sync_every; /* 0: gradients are averaged in each step */
     unsigned timeout_s;
     unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
     const char *interface;                   /* that they find each other over: a name or a network; NULL: any */

@@ -14,6 +14,7 @@ terms_write(const struct options *options, bool softgpu, char *terms, size_t byt
              "--bucket-mb (bytes) %llu\n"
              "--no-overlap %d\n"
              "--reduce %s\n"
+             "--sync-every %u\n"
              "--compress %s\n"
              "--communicators %u\n"
              "--check-every %u\n"
@@ -23,7 +24,7 @@ terms_write(const struct options *options, bool softgpu, char *terms, size_t byt
              "--hang-timeout %u\n"
              "--heartbeat-timeout %u\n",
              softgpu ? "softgpu" : "gpu", (unsigned long long)options->bucket_bytes, !options->overlap,
-             reduction_names[options->reduction], compression_names[options->compression], options->communicator_count,
-             options->check_every, options->verify, options->timeout_s, options->hang_warning_s,
-             options->hang_timeout_s, options->heartbeat_timeout_s);
+             reduction_names[options->reduction], options->sync_every, compression_names[options->compression],
+             options->communicator_count, options->check_every, options->verify, options->timeout_s,
+             options->hang_warning_s, options->hang_timeout_s, options->heartbeat_timeout_s);
 }

@@ -47,6 +47,9 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->overlapped_step = atomic_load(&status->overlapped_step);
     view->graph_step = atomic_load(&status->graph_step);
     view->gradient_count = atomic_load(&status->gradient_count);
+    view->sync_count = atomic_load(&status->sync_count);
+    view->sync_bytes = atomic_load(&status->sync_bytes);
+    view->step_bytes = atomic_load(&status->step_bytes);
     view->averaged_parameter_count = atomic_load(&status->averaged_parameter_count);
     view->gradient_bytes = atomic_load(&status->gradient_bytes);
     view->gradient_elements = atomic_load(&status->gradient_elements);

@@ -462,6 +462,18 @@ averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
                  plural(parameters));
 }
 
+/* --sync-every: what travelled, beside an average in each step. */
+static void
+close_sync(const struct rank_view *rank, void (*say)(const char *format, ...))
+{
+    char sent[TEXT_BYTES], each[TEXT_BYTES];
+    bytes_text(rank->sync_bytes, sent);
+    bytes_text(rank->step * rank->step_bytes, each);
+    say("--sync-every: %" PRIu64 " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
+        " steps would have sent %s",
+        rank->sync_count, plural(rank->sync_count), sent, rank->step, each);
+}
+
 static void
 close_trained(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
@@ -490,6 +502,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
 
     if (count == 1)
         return;
+    if (rank->step_bytes > 0)
+        close_sync(rank, say);
     close_exposed(ranks, count, say);
     char elements[2 * TEXT_BYTES];
     snprintf(elements, sizeof(elements), "%" PRIu64 " elements of parameters, %" PRIu64 " of gradients",

@@ -114,6 +114,12 @@ tensor_map() { SOFTGPU_TENSOR_MAPS=scrambled unseen map; }
 fused() { # MODE
     "$build/tests/trainers/fused" "$1" --save "$work/fused_$1.serial" && equal 2 "$work/fused_$1.serial" --bucket-mb 0.004 -- "$build/tests/trainers/fused" "$1"
 }
+sync_every() { # as by a program that says itself where
+    local by_hand=$work/sync_every.by_hand
+    [ -e "$by_hand-0" ] || run "$ddprun" -n 2 --no-overlap "$build/tests/trainers/fused" gemm --steps 40 --every 4 --save "$by_hand-%d"
+    run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$build/tests/trainers/fused" gemm --steps 40 --save "$work/rank-%d"
+    [ "$code" -eq 0 ] && cmp -s "$work/rank-0" "$by_hand-0"
+}
 fused_streams() { fused streams; }
 fused_momentum() { fused momentum; }
 fused_mixed() { fused mixed; }
@@ -209,6 +215,7 @@ mutant WEIGHTS_UNCOMPARED wrong_weights
 mutant OWN_GRADIENTS_LATE own_shares
 mutant PARAMETERS_UNSEEN fused_streams
 mutant STATE_NOT_AVERAGED fused_momentum
+mutant SYNC_COUNTS_PASSES sync_every
 mutant PARAMETERS_HASHED_EARLY fused_mixed
 mutant REDUCED_AS_FLOATS reduced_types
 mutant REDUCED_TOO_EARLY reduced_in_order

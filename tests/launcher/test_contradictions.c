@@ -37,6 +37,7 @@ static const struct sample {
     {"nccl", "libnccl.so.2"},
     {"check-every", "0"},
     {"check-every", "7"},
+    {"sync-every", "16"},
     {"verify", NULL},
     {"timeout", "30"},
     {"hang-warning", "900"},
@@ -87,6 +88,9 @@ static const struct excluded {
     {{"verbose", NULL}, {"quiet", NULL}, "contradict each other"},
     {{"progress", "on"}, {"quiet", NULL}, "contradict each other"},
     {{"check-every", "0"}, {"verify", NULL}, "leave one out"},
+    {{"sync-every", NULL}, {"reduce", "sum"}, "leave out one of the two"},
+    {{"sync-every", NULL}, {"compress", "fp16"}, "leave out one of the two"},
+    {{"sync-every", NULL}, {"compress", "bf16"}, "leave out one of the two"},
     {{"hang-warning", "900"}, {"hang-timeout", "20"}, "no warning would appear"},
     {{"hang-warning", "60"}, {"hang-timeout", "20"}, "no warning would appear"}, /* the usual time, but asked for */
     {{"nproc-per-node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},

@@ -232,6 +232,7 @@ static const char *const bad_lines[] = {
     "--gpus GPU- ./train",
     "--gpus GPU-a;b ./train",
     "--check-every -1 ./train",
+    "--sync-every 0 ./train",
     "--check-every 5000000000 ./train",
     "--timeout 0 ./train",
     "--reduce avg ./train",

@@ -2,7 +2,7 @@
  * fused.cu - trainers that update their parameters inside backward, without gradient buffers, and average them by
  * DDP_STEP_PARAMETERS. A network of LAYERS square layers with tanh learns a fixed function; SGD.
  *
- *     fused MODE [--steps N] [--save FILE]
+ *     fused MODE [--steps N] [--save FILE] [--every K] [--sync 1]
  *
  * gemm: updates are gemms with beta = 1 into the weights; kernels: kernels of its own; updated: as gemm, but each
  * layer's input gradient is computed after its weights have changed; momentum: kernels that update velocities
@@ -10,9 +10,12 @@
  * updated inside backward and are group 1; graph: forward and backward are a CUDA graph; weighted: DDP_WEIGHT, for
  * ranks that do not divide the batch; streams: kernels, and biases are updated on a stream of their own, which
  * DDP_STEP_PARAMETERS does not name; evaluates: a forward pass before every third step
- * Misuse: step: DDP_STEP; gradients: both for group 0, which has gradients; both: DDP_STEP after DDP_STEP_PARAMETERS;
- * empty: of a group without parameters; forgotten: biases are a group that is never stepped; captured: in a capture;
- * unstepped: rank 1 leaves out a step; no-sync: between DDP_NO_SYNC_BEGIN and its end
+ * For --sync-every: descent: weights have gradients and DDP_STEP, and it stands before the update; local: the same, and
+ * instead of DDP_STEP parameters are averaged before the update that follows every K-th one (--every); with --every the
+ * others average after every K-th step only. --sync 1: DDP_SYNC at the end, in `local` an average. passes: as gemm,
+ * with two passes for each step Misuse: step: DDP_STEP; gradients: both for group 0, which has gradients; both:
+ * DDP_STEP after DDP_STEP_PARAMETERS; empty: of a group without parameters; forgotten: biases are a group that is never
+ * stepped; captured: in a capture; unstepped: rank 1 leaves out a step; no-sync: between DDP_NO_SYNC_BEGIN and its end
  */
 #include "common.h"
 
@@ -36,7 +39,7 @@ static cublasHandle_t blas;
 static cudaStream_t stream, side;
 static cudaEvent_t event;
 static size_t first, count; /* this rank's items */
-static int steps = STEPS;
+static int steps = STEPS, every = 1, syncs;
 
 /* ---- kernels: one block for each row ---- */
 
@@ -216,10 +219,14 @@ end_step(int step)
         forward();
     if (is_mode("no-sync"))
         DDP_NO_SYNC_BEGIN();
-    if (gradient[0] != NULL && !is_mode("gradients"))
+    if (is_mode("local") && step > 0 && step % every == 0)
+        DDP_STEP_PARAMETERS(stream);
+    if (gradient[0] != NULL && !is_mode("gradients") && !is_mode("local"))
         DDP_STEP(stream);
     for (int l = 0; gradient[l] != NULL && l < LAYERS; ++l)
         CHECK(cublasSaxpy(blas, SQUARE, &minus, gradient[l], 1, weight[l], 1));
+    if (is_mode("descent") || is_mode("local") || (step + 1) % every != 0)
+        return;
     if (is_mode("step") || (is_mode("both") && step == 10))
         DDP_STEP(stream);
     else if (is_mode("mixed"))
@@ -251,11 +258,17 @@ train(void)
         if (launched != NULL) {
             CHECK(cudaGraphLaunch(launched, stream));
         } else {
-            forward();
-            backward();
+            for (int pass = 0; pass < (is_mode("passes") ? 2 : 1); ++pass) {
+                forward();
+                backward();
+            }
         }
         end_step(step);
     }
+    if (syncs && is_mode("local"))
+        DDP_STEP_PARAMETERS(stream);
+    else if (syncs)
+        DDP_SYNC(stream);
     CHECK(cudaDeviceSynchronize());
     if (launched != NULL)
         CHECK(cudaGraphExecDestroy(launched));
@@ -293,7 +306,7 @@ create(void)
         make(&bias[l], WIDTH, 0.1f);
         if (is_mode("momentum"))
             make(&velocity[l], SQUARE, 0);
-        if (is_mode("mixed") || is_mode("gradients"))
+        if (is_mode("mixed") || is_mode("gradients") || is_mode("descent") || is_mode("local"))
             make(&gradient[l], SQUARE, 0);
     }
     if (is_mode("momentum")) {
@@ -308,7 +321,7 @@ annotate(void)
     for (int l = 0; l < LAYERS; ++l) {
         DDP_GRADIENT_GROUP(0);
         DDP_PARAMETER(weight[l], SQUARE, DDP_FLOAT32);
-        if (gradient[l] != NULL)
+        if (gradient[l] != NULL && !is_mode("local"))
             DDP_GRADIENT(gradient[l], SQUARE, DDP_FLOAT32);
         if (velocity[l] != NULL)
             DDP_STATE(velocity[l], SQUARE, DDP_FLOAT32);
@@ -349,6 +362,10 @@ main(int argc, char **argv)
     for (int i = 2; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--steps") == 0)
             steps = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--every") == 0)
+            every = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--sync") == 0)
+            syncs = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--save") == 0)
             path = argv[i + 1];
     }

@@ -47,6 +47,7 @@ struct options {
     bool cost_cache;       /* what an all-reduce costs is kept from run to run */
     bool overlap;
     uint64_t check_every; /* steps; 0: never */
+    uint64_t sync_every;  /* steps between two averages of parameters; 0: each step averages */
     bool verify;          /* everything, in every step */
     bool unannotated;     /* nothing is averaged, as the user knows */
     int unannotated_ms;   /* how long an annotation may be waited for after the first launch */

@@ -72,7 +72,8 @@ look_at(struct hits *hits, const struct operand *operand)
     const struct range *range = ranges_find(&memory_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
         const struct tensor *tensor = &memory_state.tensors[range[i].id];
-        if ((tensor->role == TENSOR_PARAMETER && !tensor->averaged) ||
+        bool is_trained = tensor->role == TENSOR_PARAMETER || tensor->role == TENSOR_GRADIENT;
+        if ((is_trained && !tensor->averaged) ||
             !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
             continue;
         if (tensor->averaged)

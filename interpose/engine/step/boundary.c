@@ -72,17 +72,20 @@ static void
 prepare_kind(int id, bool of_parameters, const struct ddp_site *site)
 {
     struct group *group = &memory_state.groups[id];
+    bool keeps_gradients = !of_parameters && engine_state.options.sync_every > 0;
     if (of_parameters)
         refuse_parameters(id, site);
-    else if (group->of_parameters)
+    else if (group->of_parameters && !group->keeps_gradients)
         stop_job("DDP_STEP (%s:%d) of group %d, whose parameters DDP_STEP_PARAMETERS averages: a group has one of the "
                  "two",
                  site->file, site->line, id);
-    if (!of_parameters || group->of_parameters)
+    sync_refuse(id, of_parameters ? "DDP_STEP_PARAMETERS" : "DDP_STEP", false, site);
+    if (!(of_parameters || keeps_gradients) || group->of_parameters)
         return;
     if (engine_state.rendezvous.world_size > 1) /* streams that touch them are remembered from now on */
         device_ensure_events();
     engine_lock();
+    group->keeps_gradients = keeps_gradients;
     tensor_average_parameters(group);
     tensor_report_averaged();
     engine_unlock();
@@ -91,6 +94,7 @@ prepare_kind(int id, bool of_parameters, const struct ddp_site *site)
 static void
 refuse_capture(const struct group *group, const struct ddp_site *site)
 {
+    sync_refuse(group->id, group_step_name(group), true, site);
     if (group->of_parameters)
         stop_job("DDP_STEP_PARAMETERS (%s:%d) stands in the capture of a CUDA graph, which ddprun does not follow: end "
                  "the capture before it, and call it after each launch",
@@ -209,6 +213,23 @@ refuse_step_outside(const struct group *group, const struct ddp_site *site)
                  group->of_parameters ? "end the capture before" : "name a stream of the capture, or end it before");
 }
 
+/* --sync-every: the step leaves each rank its own parameters. Nothing is sent. */
+static void
+step_apart(struct group *group, CUstream stream, const struct ddp_site *site)
+{
+    step_open(0, group_step_name(group), site);
+    agree_on_boundary(group, site);
+    size_t bucket;
+    engine_lock();
+    while (readiness_flush(&group->readiness, &bucket)) { /* as the end of an interval wants it */
+    }
+    engine_unlock();
+    sync_passed(group, false);
+    (void)step_close_interval(group, stream, false);
+    step_close(group);
+    role_give();
+}
+
 static void
 step_together(struct group *group, CUstream stream, const struct ddp_site *site)
 {
@@ -218,6 +239,10 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     refuse_blindness(group, site);
     tensor_refuse_freed_parameters();
     refuse_step_outside(group, site);
+    if (!sync_is_due(group)) {
+        step_apart(group, stream, site);
+        return;
+    }
 
     step_open(0, group_step_name(group), site);
     agree_on_boundary(group, site);
@@ -240,7 +265,8 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     trace_checked(group, hashing_take_copied());
     struct weight weight = weight_of(group);
     weight_compare(&weight);
-    planner_vote(group, step_close_interval(group, stream));
+    sync_passed(group, true);
+    planner_vote(group, step_close_interval(group, stream, true));
     measure_next_interval(group, stream);
     step_close(group);
     trace_step_end(group);

@@ -115,18 +115,18 @@ streams_named(void) WITH_LOCK
 }
 
 bool
-step_close_interval(struct group *group, CUstream stream)
+step_close_interval(struct group *group, CUstream stream, bool averaged)
 {
     issuer_lock();
     bool overlapped = group->overlapping && !group->readiness.deviates;
     bool repeats = history_boundary(&group->history);
     readiness_boundary(&group->readiness);
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        if (memory_state.tensors[i].group == group->id)
+        if (memory_state.tensors[i].group == group->id && averaged)
             memory_state.tensors[i].touched_by = 0;
     }
-    group->opaque_streams = group->hidden_streams = 0;
-    memory_state.buffer_streams = 0;
+    if (averaged)
+        group->opaque_streams = group->hidden_streams = memory_state.buffer_streams = 0;
     group->touch_count = 0;
     group->weight = (struct weight){0, 0};
     ++group->boundary_count;

@@ -488,7 +488,8 @@ checks_final_hash(void)
 {
     size_t count = tensor_compared_count();
     if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended) || count == 0 ||
-        checks.hasher == NULL || (checks.final_known && checks.final_step == engine_state.boundary_count))
+        checks.hasher == NULL || groups_are_unsynced() ||
+        (checks.final_known && checks.final_step == engine_state.boundary_count))
         return;
     if (atomic_load(&engine_state.captures_open) > 0) { /* waiting for the whole device would break them */
         require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "waiting for the last comparison");

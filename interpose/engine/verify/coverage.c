@@ -100,7 +100,9 @@ static void
 compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters, uint64_t gradients)
 {
     struct listing unmatched = {.used = 0};
-    if (parameters == 0 && gradients > 0) {
+    if (engine_state.options.sync_every > 0) {
+        return; /* parameters are averaged, and gradients are not */
+    } else if (parameters == 0 && gradients > 0) {
         message_line(
             "no parameter is annotated: each rank keeps the initial values that it has made itself, and nothing "
             "compares them; annotate them with DDP_PARAMETER");
