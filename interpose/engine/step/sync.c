@@ -107,7 +107,7 @@ make_streams_wait(CUstream stream)
 }
 
 static void
-average(struct group *group, CUstream stream)
+average(struct group *group, CUstream stream) BY_ISSUER
 {
     step_wait_for_producers(group, stream);
     for (size_t k = 0; k < group->plan->bucket_count; ++k)
