@@ -176,8 +176,6 @@ class _Memory:
             raise TypeError("ddprun: %s has elements of type %s; ddprun serves %s" %
                             (_name_of(x), type_name, ", ".join(_TYPES)))
         self.type = _TYPES[type_name]
-        if count == 0:
-            raise ValueError("ddprun: %s has no elements; annotate it after its memory is allocated" % _name_of(x))
 
 
 def _name_of(x):
@@ -352,6 +350,8 @@ def _require_type(x, memory):
 def _annotate(name, x, site):
     memory = _memory_of(x)
     _require_type(x, memory)
+    if memory.count == 0:
+        raise ValueError("ddprun: %s has no elements; annotate it after its memory is allocated" % _name_of(x))
     _call(name, memory.address, memory.count, memory.type, site)
     _annotated[memory.address] = memory.owners
 

@@ -32,7 +32,7 @@ def say(*words):
         print(*words, flush=True)
 
 
-def parameters(group):
+def parameters(group=None, sync=False):
     """Updates inside backward: each rank updates the weights by its own share, and the weights are averaged."""
     w = Array(ctypes.c_float, "<f4")
     if group is not None:
@@ -45,7 +45,8 @@ def parameters(group):
             w.host[j] -= 0.5 * sum((w.host[j] - 0.5 * i * j) / count for i in range(first, first + count))
         w.write()
         ddprun.step_parameters(group=group)
-    ddprun.sync()
+    if sync:
+        ddprun.sync()
     say("w", w.read())
 
 
@@ -71,4 +72,4 @@ def reduce():
     say("host", list(host))
 
 
-{"parameters": lambda: parameters(None), "group": lambda: parameters(3), "reduce": reduce}[sys.argv[1]]()
+{"parameters": parameters, "group": lambda: parameters(group=3), "sync": lambda: parameters(sync=True), "reduce": reduce}[sys.argv[1]]()

@@ -63,6 +63,7 @@ reduce 1 8 9 3 0x66 CudaArray("<u8", stream=0x66)
 reduce 1 8 1 2 0x77 CudaArray(stream=0x66)
 reduce 1 8 1 1 0x78 Packed()
 asked for stream 0x78
+reduce 0 0 7 1 0x1 bytearray()
 state 4 8
 ok - step_parameters
 ok - sync

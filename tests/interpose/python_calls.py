@@ -221,6 +221,7 @@ def versions():
     ddprun.reduce(CudaArray(stream=0x66), "mean", 0x77)
     ddprun.reduce(Packed(), 1, 0x78)
     say("asked for stream %#x" % Packed.asked_stream)
+    ddprun.reduce(bytearray(), "sum")
     ddprun.state((ADDRESS, 4, "uint32"))
 
     ddprun._interface_found = ddprun._Interface(3, **serving)
