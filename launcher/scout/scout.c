@@ -10,6 +10,7 @@
 #include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
+#include "launcher/scout/report/report.h"
 #include "launcher/scout/run.h"
 #include "launcher/scout/show.h"
 #include "launcher/start/job_folder.h"
@@ -45,9 +46,10 @@ print_help(void)
           "  --steps M                 end the program after M periods, 3 to 100 (default 3); 0: let it go on to its "
           "end\n"
           "  --timeout SECONDS         end the program if the recording takes longer (default 900)\n"
-          "  --json FILE               write the recording to FILE\n"
+          "  --json FILE               write what was found to FILE, also if it is refused\n"
           "  --help                    print this\n\n"
-          "Exit codes: 0: recorded; 1: the program cannot be followed, with the reason; 2: wrong options.\n",
+          "Exit codes: 0: found; 1: the program cannot be followed, or no\n"
+          "gradients are found, with the reason; 2: wrong options.\n",
           stdout);
 }
 
@@ -178,24 +180,16 @@ judge(const struct scout_outcome *outcome, const struct request *request, struct
 }
 
 static bool
-look(const struct scout_outcome *outcome, bool verbose, struct error *error)
+look(const struct scout_outcome *outcome, bool verbose, const char *json, struct error *error)
 {
     struct scout_log log;
     const char *why;
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
     bool ok = log.has_end || error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
-    if (ok) {
-        struct scout_finding finding;
-        scout_find(&log, &finding);
-        if (verbose)
-            scout_show(stdout, &log, outcome->period);
-        if (finding.found)
-            scout_show_finding(stdout, &log, &finding);
-        else
-            ok = error_set(error, DDPRUN_EXIT_FAILURE, "%s", finding.reason);
-        scout_finding_free(&finding);
-    }
+    if (ok && verbose)
+        scout_show(stdout, &log, outcome->period);
+    ok = ok && scout_report(stdout, &log, json, error);
     scout_log_free(&log);
     return ok;
 }
@@ -232,7 +226,8 @@ scout_command(const struct options *options)
         order.folder = folder.path;
         order.steps = request.steps;
         order.timeout_s = request.timeout_s;
-        ok = scout_run_make(&order, &outcome, &error) && judge(&outcome, &request, &error) && look(&outcome, options->verbose, &error);
+        ok = scout_run_make(&order, &outcome, &error) && judge(&outcome, &request, &error) &&
+             look(&outcome, options->verbose, request.json, &error);
         job_folder_remove(&folder);
     } else {
         ok = false;

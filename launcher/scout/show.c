@@ -89,29 +89,3 @@ scout_show(FILE *out, const struct scout_log *log, uint64_t period)
             show_operation(out, log, &log->ops[i], (uint32_t)i);
     }
 }
-
-void
-scout_show_finding(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
-{
-    fprintf(out, "a step is %u operations, from operation %u on (%s)\n", finding->period, finding->first,
-            scout_log_name(log, log->ops[finding->first].name));
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &finding->tensors[i];
-        uint32_t bytes = scout_type_bytes(tensor->type);
-        uint64_t count = bytes > 0 ? (tensor->hi - tensor->lo) / bytes : 0;
-        fprintf(out, "%4u %-16s %-9s %10llu elements %12llu bytes, allocation %u+%llu", i,
-                scout_role_name(tensor->role), scout_type_name(tensor->type), (unsigned long long)count,
-                (unsigned long long)(tensor->hi - tensor->lo), tensor->alloc, (unsigned long long)tensor->lo);
-        if (tensor->pair != PAIR_NONE)
-            fprintf(out, ", with %u", tensor->pair);
-        fprintf(out, "%s\n", tensor->fused ? ", without a gradient of its own" : "");
-    }
-    for (uint32_t i = 0; i < finding->group_count; ++i) {
-        const struct scout_group *group = &finding->groups[i];
-        fprintf(out, "group %u: %u gradients; complete after operation %u (%s), to be averaged before operation %u (%s)\n",
-                i, group->gradients, group->complete, scout_log_name(log, log->ops[group->complete].name), group->before,
-                scout_log_name(log, log->ops[group->before].name));
-    }
-    for (uint32_t i = 0; i < finding->note_count; ++i)
-        fprintf(out, "%s\n", finding->notes[i]);
-}
