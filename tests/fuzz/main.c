@@ -38,6 +38,7 @@ static const struct target {
     {"auth", fuzz_auth},
     {"script", fuzz_script},
     {"reference", fuzz_reference},
+    {"scout", fuzz_scout},
 };
 
 static const struct target *chosen;

@@ -7,6 +7,7 @@
 #include "base/check/reference.h"
 #include "base/flight.h"
 #include "base/protocol.h"
+#include "base/scout/log.h"
 #include "launcher/cluster/auth.h"
 #include "launcher/cluster/handshake.h"
 #include "launcher/cluster/peer_link.h"
@@ -187,6 +188,49 @@ put_status(void)
     put("status", "failed", bytes, add_rank(bytes, add_rank(bytes, PAGES_AT, &done), &failed));
 }
 
+/* A trainer of one kernel that adds to its memory, four steps of it, behind the byte that fuzz_scout() takes first. */
+static void
+put_scout(void)
+{
+    unsigned char bytes[ROOM];
+    int fd = fuzz_file((const unsigned char *)"", 0);
+    struct scout_writer writer;
+    struct scout_range all = {0, 64};
+    struct scout_segment segments[] = {{.hi = 64, .type = SCOUT_FLOAT32, .tested = 1, .modified = {&all, 1}},
+                                       {.alloc = 1, .hi = 64, .type = SCOUT_FLOAT32, .tested = 1}};
+    struct scout_dependence dependence = {.from = 1, .changed = {&all, 1}};
+    struct scout_elementwise map = {.from = 1, .from_bytes = 4, .to_bytes = 4, .samples = 12};
+    struct scout_argument arguments[] = {{.end = 64}, {.slot = 1, .alloc = 1, .end = 64}};
+    struct scout_op copy = {.kind = SCOUT_COPY,
+                            .name = SCOUT_NONE,
+                            .site = SCOUT_NONE,
+                            .to = {.alloc = 1},
+                            .from = {.alloc = SCOUT_NONE},
+                            .bytes = 64,
+                            .rows = 1};
+    struct scout_op launch = {.kind = SCOUT_LAUNCH, .site = SCOUT_NONE, .arguments = arguments, .argument_count = 2};
+    struct scout_effect none = {.why = SCOUT_NONE, .hidden_write = SCOUT_NONE}, effect = none;
+    effect.segments = segments;
+    effect.segment_count = 2;
+    effect.dependences = &dependence;
+    effect.dependence_count = effect.elementwise_count = 1;
+    effect.elementwise = &map;
+    bool ok = scout_writer_open(&writer, NULL, fd) && scout_writer_put(&writer, SCOUT_NAME, "sgd");
+    for (uint32_t i = 0; i < 2; ++i)
+        ok = ok &&
+             scout_writer_put(&writer, SCOUT_ALLOC,
+                              &(struct scout_alloc){.bytes = 64, .ordinal = i, .site = SCOUT_NONE, .name = SCOUT_NONE});
+    for (int step = 0; step < 4; ++step)
+        ok = ok && scout_writer_put(&writer, SCOUT_OP, &copy) && scout_writer_put(&writer, SCOUT_EFFECT, &none) &&
+             scout_writer_put(&writer, SCOUT_OP, &launch) && scout_writer_put(&writer, SCOUT_EFFECT, &effect);
+    bytes[0] = 0;
+    ssize_t count = pread(fd, bytes + 1, sizeof(bytes) - 1, 0);
+    fuzz_require(ok && count > 0 && scout_writer_close(&writer), "a log can be written");
+    put("scout", "steps", bytes, (size_t)count + 1);
+    bytes[0] = 1;
+    put("scout", "checks_put_right", bytes, (size_t)count + 1);
+}
+
 void
 fuzz_write_seeds(const char *folder)
 {
@@ -196,5 +240,6 @@ fuzz_write_seeds(const char *folder)
     put_frames();
     put_auths();
     put_references();
+    put_scout();
     put_status();
 }
