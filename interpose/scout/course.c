@@ -87,9 +87,9 @@ keep(const struct noted *noted)
     uint64_t what[] = {op->kind,     op->name,           op->grid[0],
                        op->grid[1],  op->grid[2],        op->block[0],
                        op->block[1], op->block[2],       op->bytes,
-                       op->rows,     op->argument_count, op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0};
+                       op->rows,     noted->named_count, op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0};
     brief.what = XXH3_64bits(what, sizeof(what));
-    for (uint32_t i = 0; i < op->argument_count; ++i)
+    for (uint32_t i = 0; i < noted->named_count; ++i)
         add_argument(op->arguments[i].alloc, op->arguments[i].offset, op->arguments[i].slot);
     if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) {
         if (op->to.alloc != SCOUT_NONE)

@@ -162,6 +162,19 @@ settle_scattered(struct part *part, const struct allocation *allocation)
     *modified = all;
 }
 
+/* Whether all arguments in an image have been changed, and were left alone. */
+static bool
+is_all_tested(const struct effect *effect, size_t image)
+{
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        const struct part *part = &effect->parts[i];
+        if (part->image == image && part->is_argument &&
+            (!part->is_tested || part->killed.count > 0 || part->modified.count > 0))
+            return false;
+    }
+    return true;
+}
+
 void
 effect_judge(struct effect *effect, struct part *part)
 {
@@ -186,6 +199,8 @@ effect_judge(struct effect *effect, struct part *part)
         else if (changed != image->before[i] && part->killed.count < KILLED_AT_MOST)
             append_word(&part->killed, i);
     }
+    effect->images.items[part->image].is_settled =
+        part->killed.count == 0 && part->modified.count == 0 && is_all_tested(effect, part->image);
     settle_scattered(part, image->allocation);
     part->matters = part->matters || part->modified.count > 0;
 }
@@ -230,7 +245,7 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
 
 /* ---- elementwise: few words ---- */
 
-enum { FEW = 12, LEAST_FEW = 4, TRIES = 600, PAIRS_AT_MOST = 64, CHANGED_AT_MOST = 4096 };
+enum { FEW = 12, LEAST_FEW = 4, LEAST_HITS = 2, TRIES = 600, PAIRS_AT_MOST = 64, CHANGED_AT_MOST = 4096 };
 
 static struct few {
     struct part *part;
@@ -246,14 +261,12 @@ static size_t
 extent(const struct effect *effect)
 {
     size_t most = 0;
-    for (size_t k = 0; k < effect->base_count; ++k) {
-        const struct image *image = &effect->images.items[effect->base_images[k]];
-        size_t end = k + 1 < effect->base_count && effect->base_images[k + 1] == effect->base_images[k]
-                         ? effect->bases[k + 1]
-                         : image->words;
-        for (size_t i = end; image->is_written && i > effect->bases[k] + most; --i) {
-            if (image->before[i - 1] != image->after[i - 1])
-                most = i - effect->bases[k];
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        const struct part *part = &effect->parts[i];
+        const struct ranges_list *lists[] = {&part->killed, &part->modified};
+        for (size_t k = 0; k < 2 && part->is_argument; ++k) {
+            size_t end = lists[k]->count > 0 ? lists[k]->items[lists[k]->count - 1].hi / sizeof(uint32_t) : 0;
+            most = end > part->first + most ? end - part->first : most;
         }
     }
     return most;
@@ -279,13 +292,14 @@ choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
     struct few *chosen = &few[few_count];
     *chosen = (struct few){.part = part, .base = part->first};
     size_t room = part->end - part->first;
-    size_t among = reach > 0 && 2 * reach < room ? 2 * reach : room;
+    size_t near = reach > 0 && reach < room ? reach : room;
     if (part->change != CHANGE_FLOAT)
         return;
     ++few_count;
-    size_t wanted = among / (4 * of) < FEW ? among / (4 * of) : FEW;
+    size_t wanted = near / (4 * of) < FEW ? near / (4 * of) : FEW;
     for (size_t t = 0; t < TRIES && chosen->count < (wanted > LEAST_FEW ? wanted : LEAST_FEW); ++t) {
-        size_t word = (size_t)((t * UINT64_C(2654435761) + part->first + 12345) % among);
+        size_t word = (size_t)((t * UINT64_C(2654435761) + part->first + 12345) %
+                               (t % 2 == 0 ? near : room)); /* what is far shows that it is used, too */
         uint32_t value = image->before[part->first + word];
         if (is_taken(word) || !change_one(&value, image->allocation->held_floats))
             continue;
@@ -430,7 +444,7 @@ note_elementwise(struct effect *effect, const struct few *from, size_t base, enu
     effect->found[effect->found_count++] = found;
 }
 
-/* Each part gets the first ratio of which at least half of its words show and that explains a word of its own. */
+/* Each part gets the first ratio by which some of its words show, if all that changed is explained so. */
 static bool
 judge_base(struct effect *effect, size_t base, const struct changed_words *changed)
 {
@@ -440,7 +454,7 @@ judge_base(struct effect *effect, size_t base, const struct changed_words *chang
         hits[i] = 0;
         for (enum ratio ratio = 0; ratio < RATIOS && hits[i] == 0; ++ratio) {
             size_t found = count_hits(&few[i], ratio, changed);
-            if (2 * found >= few[i].count) {
+            if (found >= LEAST_HITS || (found > 0 && few[i].count == 1)) {
                 hits[i] = found;
                 ratios[i] = ratio;
                 /* Prefer a ratio that alone explains all, when there is one part only. */

@@ -2,7 +2,7 @@
  * images.c - what the memory of a launch held before it, after it, and holds now.
  *
  * `now` is always what the device holds, as far as it was read: so only what differs is written back. Memory that no
- * run was seen to write is read at the end only.
+ * run writes, as changing it has shown, is read at the end only.
  */
 #include "interpose/scout/scout.h"
 
@@ -73,7 +73,7 @@ images_read(struct images *images, bool all)
 {
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
-        if (all || image->is_written || image->is_changed)
+        if (all || image->is_written || image->is_changed || !image->is_settled)
             memory_read(image->allocation, 0, image->now, image->allocation->bytes);
     }
 }

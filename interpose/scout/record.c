@@ -196,6 +196,7 @@ describe(struct noted *noted, const struct operation *operation)
     }
     noted->opaque = operation->opaque;
     pending_content = 0;
+    noted->named_count = noted->op.argument_count;
     settle_ends(noted);
 }
 

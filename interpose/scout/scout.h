@@ -125,6 +125,7 @@ struct noted {
     struct scout_op op;
     struct scout_argument arguments[ARGUMENTS_AT_MOST];
     bool read_only[ARGUMENTS_AT_MOST]; /* the call's documentation says so */
+    uint32_t named_count;              /* of them, the first ones: that the call names; the rest its memory holds */
     bool too_many;                     /* there are more */
     bool unknown;                      /* the driver does not tell its parameters, or it is a graph not seen made */
     bool opaque;                       /* the hook cannot tell what it gets */
@@ -190,6 +191,7 @@ struct image {
     uint32_t *before, *after, *now; /* the first run; `now`: what the device holds */
     bool is_written;                /* by the first run */
     bool is_changed;                /* on purpose, since it was restored */
+    bool is_settled;                /* changing its parts has shown that no run writes it */
     bool is_table;                  /* it holds pointers: never changed */
     float tolerance;                /* 0: repetitions gave the same bits */
 };

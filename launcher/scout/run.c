@@ -28,13 +28,29 @@ enum {
     TRIAL_LIMIT_S = 60,  /* of one repetition */
 };
 
+/* What the scout itself decides. */
+static bool
+is_ours(const char *given)
+{
+    static const char *const names[] = {"--verbose", "--quiet",        "--progress", "--summary-json",
+                                        "--ranks",   "--max-restarts", "--trace",    "--dry-run"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        size_t length = strlen(names[i]);
+        if (strncmp(given, names[i], length) == 0 && (given[length] == '\0' || given[length] == '='))
+            return true;
+    }
+    return false;
+}
+
 static struct word_list
 command_of(const struct scout_order *order, const char *summary)
 {
     struct word_list words = {0};
     word_list_add(&words, xstrdup("ddprun"));
-    for (char **given = order->options->given; given != NULL && *given != NULL; ++given)
-        word_list_add(&words, xstrdup(*given));
+    for (char **given = order->options->given; given != NULL && *given != NULL; ++given) {
+        if (!is_ours(*given))
+            word_list_add(&words, xstrdup(*given));
+    }
     word_list_add(&words, xstrdup("--ranks=1"));
     word_list_add(&words, xstrdup("--progress=off"));
     word_list_add(&words, xstrdup("--quiet"));
@@ -49,8 +65,9 @@ command_of(const struct scout_order *order, const char *summary)
     return words;
 }
 
+/* Its stderr goes into `errors`: its ddprun says there what this one says in one line. */
 static void __attribute__((noreturn))
-become(const struct scout_order *order, char **command, const char *settings, pid_t parent)
+become(const struct scout_order *order, char **command, const char *settings, const char *errors, pid_t parent)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -64,6 +81,9 @@ become(const struct scout_order *order, char **command, const char *settings, pi
     int null = open("/dev/null", O_RDWR);
     if (null >= 0)
         dup2(null, STDIN_FILENO);
+    int out = open(errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (out >= 0)
+        dup2(out, STDERR_FILENO);
     sigprocmask(SIG_SETMASK, &order->old_mask, NULL);
     execv("/proc/self/exe", command);
     _exit(DDPRUN_EXIT_NOT_RUN);
@@ -122,6 +142,8 @@ attend(const struct scout_order *order, const struct scout_progress *progress, p
 {
     int status;
     int64_t begin_ms = clock_now_ms(), asked_ms = 0;
+    int64_t trial_limit_ms =
+        (int64_t)(order->timeout_s / 2 < TRIAL_LIMIT_S ? order->timeout_s / 2 : TRIAL_LIMIT_S) * 1000;
     while (!has_ended(pid, &status)) {
         int number = next_signal();
         int64_t now_ms = clock_now_ms(), trial_ms = (int64_t)atomic_load(&progress->trial_ms);
@@ -131,7 +153,7 @@ attend(const struct scout_order *order, const struct scout_progress *progress, p
             outcome->signal = number;
             kill(pid, number);
             asked_ms = asked_ms != 0 ? asked_ms : now_ms;
-        } else if (asked_ms == 0 && !over && trial_ms != 0 && now_ms - trial_ms > TRIAL_LIMIT_S * 1000) {
+        } else if (asked_ms == 0 && !over && trial_ms != 0 && now_ms - trial_ms > trial_limit_ms) {
             outcome->hung = true;
         } else if (asked_ms == 0 && !over && now_ms - begin_ms > (int64_t)order->timeout_s * 1000) {
             outcome->late = true;
@@ -158,12 +180,30 @@ read_summary(const char *path, struct scout_outcome *outcome)
     json_object_put(summary);
 }
 
+/* What the program wrote to stderr, without lines of its ddprun. */
+static void
+show_errors(const char *path)
+{
+    static const char ours[] = "ddprun: ";
+    char *line = NULL;
+    size_t room = 0;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && getline(&line, &room, file) > 0) {
+        if (strncmp(line, ours, strlen(ours)) != 0)
+            fputs(line, stderr);
+    }
+    free(line);
+    if (file != NULL)
+        fclose(file);
+}
+
 bool
 scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)
 {
     *outcome = (struct scout_outcome){.log = xasprintf("%s/scout.log", order->folder)};
     char *settings_path = xasprintf("%s/scout.run", order->folder),
          *summary = xasprintf("%s/scout.json", order->folder);
+    char *errors = xasprintf("%s/scout.err", order->folder);
     static struct scout_run_settings settings; /* large */
     settings = (struct scout_run_settings){.version = SCOUT_RUN_VERSION,
                                            .periods = order->steps > DEFAULT_PERIODS ? order->steps : DEFAULT_PERIODS,
@@ -178,7 +218,7 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
     if (progress != NULL && scout_run_save(settings_path, &settings))
         pid = fork();
     if (pid == 0)
-        become(order, command.list, settings_path, parent);
+        become(order, command.list, settings_path, errors, parent);
     bool ok = pid > 0;
     if (ok) {
         outcome->exit_code = attend(order, progress, pid, outcome);
@@ -190,6 +230,9 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
         memcpy(outcome->kernel, progress->kernel, sizeof(outcome->kernel));
         outcome->kernel[sizeof(outcome->kernel) - 1] = '\0';
         read_summary(summary, outcome);
+        bool is_asked = outcome->late || outcome->hung || outcome->signal != 0;
+        if (!is_asked && !(outcome->repeated && outcome->exit_code != 0))
+            show_errors(errors);
     } else {
         ok =
             error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program, in %s: %s; make room there, or set TMPDIR",
@@ -200,5 +243,6 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
     environment_free(command.list);
     free(settings_path);
     free(summary);
+    free(errors);
     return ok;
 }

@@ -15,15 +15,19 @@
 #include "launcher/scout/show.h"
 #include "launcher/start/job_folder.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, DEFAULT_TIMEOUT_S = 900, MOST_TIMEOUT_S = 1000000 };
 
 struct request {
     unsigned steps, timeout_s;
     const char *json;
+    const char *record; /* the recording is kept there; NULL: it is removed */
     char *const *program;
     bool help;
 };
@@ -47,6 +51,7 @@ print_help(void)
           "end\n"
           "  --timeout SECONDS         end the program if the recording takes longer (default 900)\n"
           "  --json FILE               write what was found to FILE, also if it is refused\n"
+          "  --record FILE             keep the recording in FILE\n"
           "  --help                    print this\n\n"
           "Exit codes: 0: found; 1: the program cannot be followed, or no\n"
           "gradients are found, with the reason; 2: wrong options.\n",
@@ -108,6 +113,10 @@ parse(char *const *words, struct request *request, struct error *error)
             request->json = value;
             if (value[0] == '\0')
                 return error_set(error, DDPRUN_EXIT_USAGE, "option --json wants a file; see ddprun scout --help");
+        } else if ((value = value_of("--record", &words)) != NULL) {
+            request->record = value;
+            if (value[0] == '\0')
+                return error_set(error, DDPRUN_EXIT_USAGE, "option --record wants a file; see ddprun scout --help");
         } else {
             return error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s of scout; see ddprun scout --help", *words);
         }
@@ -131,7 +140,8 @@ refuse(const struct options *options, const struct request *request, struct erro
         return error_set(error, DDPRUN_EXIT_USAGE, "--hosts and scout contradict each other; leave one out");
     if (options->dry_run)
         return error_set(error, DDPRUN_EXIT_USAGE, "--dry-run and scout contradict each other; leave one out");
-    return request->json == NULL || whole_file_check(request->json, "--json", error);
+    return (request->json == NULL || whole_file_check(request->json, "--json", error)) &&
+           (request->record == NULL || whole_file_check(request->record, "--record", error));
 }
 
 /* ---- the run ---- */
@@ -194,6 +204,28 @@ look(const struct scout_outcome *outcome, bool verbose, const char *json, struct
     return ok;
 }
 
+/* The recorder has written into the job's folder. */
+static bool
+keep_recording(const char *from, const char *to, struct error *error)
+{
+    char block[65536];
+    size_t got = 0;
+    FILE *in = fopen(from, "re");
+    int fd = in != NULL ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    bool ok = out != NULL;
+    while (ok && (got = fread(block, 1, sizeof(block), in)) > 0)
+        ok = fwrite(block, 1, got, out) == got;
+    ok = ok && !ferror(in);
+    if (out != NULL)
+        ok = fclose(out) == 0 && ok;
+    else if (fd >= 0)
+        close(fd);
+    if (in != NULL)
+        fclose(in);
+    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --record: %s", to, strerror(errno));
+}
+
 static void
 block_signals(sigset_t *old)
 {
@@ -226,8 +258,10 @@ scout_command(const struct options *options)
         order.folder = folder.path;
         order.steps = request.steps;
         order.timeout_s = request.timeout_s;
-        ok = scout_run_make(&order, &outcome, &error) && judge(&outcome, &request, &error) &&
-             look(&outcome, options->verbose, request.json, &error);
+        ok = scout_run_make(&order, &outcome, &error) &&
+             (request.record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
+              keep_recording(outcome.log, request.record, &error)) &&
+             judge(&outcome, &request, &error) && look(&outcome, options->verbose, request.json, &error);
         job_folder_remove(&folder);
     } else {
         ok = false;

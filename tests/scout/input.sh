@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# input.sh BUILD - what `ddprun scout` does with what is wrong: one line on stderr, the exit code that its help names, nothing left in
+# TMPDIR, and no process.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+wrong=$build/tests/scout/wrong
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+mark=scout-input-$$
+export DDPRUN_TEST_MARK=$mark
+
+# refused NAME CODE PATTERN WORDS...: `ddprun -q WORDS...` ends with CODE and one line that matches.
+refused() {
+    local name=$1 expected=$2 pattern=$3
+    shift 3
+    run "$ddprun" -q "$@"
+    failed_with "$name" "$expected" "$pattern"
+    check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$name: leaves no process" none_left
+}
+
+refused "no program" 2 "no program given, after scout" scout
+refused "an unknown option" 2 "unknown option --wrong of scout" scout --wrong "$wrong"
+refused "--steps x" 2 "'x' is not a number from 3 to 100, in --steps" scout --steps x "$wrong"
+refused "--timeout 0" 2 "'0' is not a number from 1 to" scout --timeout 0 "$wrong"
+refused "two ranks" 2 "-n 2 and scout contradict each other" -n 2 scout "$wrong"
+refused "--json in no folder" 2 "in --json" scout --json "$work/none/found.json" "$wrong"
+refused "no such program" 127 "not found|no such file|cannot" scout "$work/none"
+refused "a program without CUDA" 1 "without a use of CUDA" --device softgpu scout true
+refused "a program that does not repeat itself" 1 "repeated nothing three times" scout "$wrong" once
+refused "a program that trains nothing" 1 "this is not training" scout "$wrong" same
+refused "a kernel that fails with other inputs" 1 "wrong_step" scout "$wrong" traps
+refused "a kernel that does not end with other inputs" 1 "a launch of wrong_step did not end" scout --timeout 8 "$wrong" hangs
+finish

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# recorder.sh BUILD - the recorder of `ddprun scout` says of kernels what they are known to do, and disturbs nothing: what programs
+# have computed at their end has the bits of a bare run, and a kernel that prints has printed once in each launch.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+scout=$build/tests/scout
+text=$(dirname "$data")/shakespeare.txt
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+
+# undisturbed NAME PROGRAM...: ends with the same file @ in a bare run and after scouting.
+undisturbed() {
+    local name=$1
+    shift
+    run "$ddprun" -q -n 1 --unannotated "${@//@/$work/bare}"
+    [ "$code" -eq 0 ] || { not_ok "$name" "the bare run ends with $code"; return; }
+    run "$ddprun" -q scout --steps 0 --record "$work/recording" "${@//@/$work/scouted}"
+    check "$name: the same bits" cmp "$work/bare" "$work/scouted"
+    check "$name: recorded to the end" test -s "$work/recording"
+    check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+}
+
+undisturbed facts "$scout/facts" @
+check "a kernel prints once a launch" test "$(grep -c 'printed once' "$work/stdout")" -eq 14
+shown=$work/facts
+"$scout/facts_check" "$work/recording" >"$work/facts" || failures=$((failures + 1))
+cat "$work/facts"
+
+undisturbed digits "$build/samples/digits" --data "$data" --steps 24 --quiet --save @
+undisturbed chargpt "$build/samples/chargpt" --data "$text" --layers 1 --width 16 --heads 2 --context 8 --batch 2 --steps 9 \
+    --warmup 0 --eval-every 1000 --eval-batches 1 --quiet --save @
+finish
