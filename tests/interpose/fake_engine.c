@@ -83,8 +83,10 @@ begin(struct operation *operation)
 static void
 end(struct operation *operation, bool enqueued)
 {
-    (void)operation;
     fake_record.ends += enqueued;
+    fake_record.grid_x = operation->config != NULL ? operation->config->gridDimX : 0;
+    operation->again = fake_record.agains > 0;
+    fake_record.agains -= operation->again;
     note(enqueued ? " done" : " refused");
 }
 

@@ -13,6 +13,8 @@ struct fake_record {
     char name[64];       /* of the last operation */
     char log[LOG_BYTES]; /* all that the shim reported since the test emptied the log, as text */
     const struct shim_services *services;
+    unsigned agains; /* how often the next operation is to be made once more */
+    unsigned grid_x; /* of the last launch */
     CUresult (*call_inside)(CUdeviceptr, CUdeviceptr, size_t); /* a hook to call from within begin() */
 };
 extern struct fake_record fake_record;

@@ -233,6 +233,20 @@ TEST(long_lists_arrive_whole)
     ck_assert_ptr_nonnull(strstr(record->log, " 0.150:1096+1 1.150:9096+1 "));
 }
 
+/* An engine that asks for it: one `begin`, the call three times with an `end` after each, and the same arguments. */
+TEST(calls_are_made_as_often_as_the_engine_asks)
+{
+    __typeof__(&cuLaunchKernel) hook;
+    ck_assert_int_eq(get_proc("cuLaunchKernel", (void **)&hook, 4000, 0, NULL), CUDA_SUCCESS);
+    unsigned long forwarded = calls_of("cuLaunchKernel"), begins = record->begins, ends = record->ends;
+    record->agains = 2;
+    ck_assert_int_eq(hook(FUNCTION, 7, 1, 1, 32, 1, 1, 0, STREAM, NULL, NULL), CUDA_SUCCESS);
+    ck_assert_uint_eq(calls_of("cuLaunchKernel"), forwarded + 3);
+    ck_assert_uint_eq(record->begins, begins + 1);
+    ck_assert_uint_eq(record->ends, ends + 3);
+    ck_assert_uint_eq(record->grid_x, 7);
+}
+
 static int
 run(void)
 {
