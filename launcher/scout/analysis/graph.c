@@ -409,19 +409,40 @@ covers(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi)
     return lo >= hi;
 }
 
+/* Bytes that changed, as far as they count: a kernel that overwrites a part of a segment and computes nothing from the
+ * rest of it has written what it overwrites. Ranges of changes may have been joined across bytes that did not change.
+ */
+static void
+target_changes(struct builder *builder, const struct scout_effect *effect, uint32_t alloc,
+               const struct scout_ranges *ranges)
+{
+    for (uint32_t i = 0; i < ranges->count; ++i) {
+        struct scout_range left = ranges->items[i];
+        for (uint32_t k = 0; k < effect->segment_count; ++k) {
+            const struct scout_segment *segment = &effect->segments[k];
+            if (segment->alloc != alloc || segment->tested == 0 || segment->killed.count == 0 ||
+                segment->modified.count > 0 || segment->lo >= left.hi || segment->hi <= left.lo)
+                continue;
+            add_target(builder, enter_memory(builder->graph, alloc), left.lo, segment->lo);
+            left.lo = segment->hi < left.hi ? segment->hi : left.hi;
+        }
+        add_target(builder, enter_memory(builder->graph, alloc), left.lo, left.hi);
+    }
+}
+
 static void
 target_effect(struct builder *builder, const struct scout_effect *effect)
 {
     for (uint32_t i = 0; i < effect->segment_count; ++i)
         (void)enter_memory(builder->graph, effect->segments[i].alloc);
     for (uint32_t i = 0; i < effect->written_count; ++i)
-        add_target_ranges(builder, effect->written[i].alloc, &effect->written[i].ranges);
+        target_changes(builder, effect, effect->written[i].alloc, &effect->written[i].ranges);
     for (uint32_t i = 0; i < effect->segment_count; ++i) {
         add_target_ranges(builder, effect->segments[i].alloc, &effect->segments[i].killed);
         add_target_ranges(builder, effect->segments[i].alloc, &effect->segments[i].modified);
     }
     for (uint32_t i = 0; i < effect->dependence_count; ++i)
-        add_target_ranges(builder, effect->dependences[i].to, &effect->dependences[i].changed);
+        target_changes(builder, effect, effect->dependences[i].to, &effect->dependences[i].changed);
 }
 
 /* Whether the version's bytes come to be, in part, from what was there: where it was not seen to be overwritten. */
@@ -487,6 +508,15 @@ add_self_edges(struct builder *builder, const struct scout_op *op, uint32_t numb
     }
 }
 
+/* The bytes that an elementwise map takes to a version. */
+static struct scout_range
+range_behind(const struct graph_map *map, const struct graph_version *version)
+{
+    uint64_t lo = version->lo > map->to_base ? version->lo - map->to_base : 0, hi = version->hi - map->to_base;
+    return (struct scout_range){map->from_base + lo / map->to_bytes * map->from_bytes,
+                                map->from_base + (hi + map->to_bytes - 1) / map->to_bytes * map->from_bytes};
+}
+
 static void
 add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_t number, uint32_t first, uint32_t end)
 {
@@ -507,8 +537,15 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
         struct scout_range all = {from->lo, from->hi};
         const struct scout_ranges *read =
             dependence->read.count > 0 ? &dependence->read : &(struct scout_ranges){&all, 1};
-        for (uint32_t r = 0; r < read->count; ++r)
-            add_edges(builder, memory, read->items[r].lo, read->items[r].hi, from->type, number, found);
+        struct scout_range limit = {0, UINT64_MAX};
+        if (found != NULL)
+            limit = range_behind(found, &builder->graph->versions[number]);
+        for (uint32_t r = 0; r < read->count; ++r) {
+            uint64_t lo = read->items[r].lo > limit.lo ? read->items[r].lo : limit.lo;
+            uint64_t hi = read->items[r].hi < limit.hi ? read->items[r].hi : limit.hi;
+            if (lo < hi)
+                add_edges(builder, memory, lo, hi, from->type, number, found);
+        }
     }
 }
 

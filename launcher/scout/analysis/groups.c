@@ -26,8 +26,9 @@ compare_tensors(const void *a, const void *b, void *context)
 static bool
 are_alike(const struct scout_tensor *x, const struct scout_tensor *y)
 {
-    return x->role == y->role && x->alloc == y->alloc && x->hi == y->lo && x->writer == y->writer &&
-           x->type == y->type && x->fused == y->fused;
+    /* gradients are written one by one */
+    return x->role == y->role && x->alloc == y->alloc && x->hi == y->lo && x->type == y->type && x->fused == y->fused &&
+           (x->role == ROLE_GRADIENT ? x->group == y->group : x->writer == y->writer);
 }
 
 /* Joins what lies side by side and is alike, gradients together with their parameters; a flat buffer becomes one
@@ -50,6 +51,8 @@ join_tensors(struct scout_finding *finding)
             if (gx == gy || !are_alike(gx, gy) || gx->pair != last || gy->pair != here)
                 continue;
             gx->hi = gy->hi;
+            if (gy->writer > gx->writer)
+                gx->writer = gy->writer;
             into[y->pair] = x->pair;
         }
         x->hi = y->hi;

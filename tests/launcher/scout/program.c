@@ -26,6 +26,7 @@ struct operand {
     uint64_t lo, hi; /* bytes that the argument reaches */
     uint64_t touched, touched_end;
     bool elementwise;
+    struct scout_range noted; /* as changed */
 };
 
 static struct memory memories[MEMORIES];
@@ -106,7 +107,7 @@ operand_of(const char *word)
 {
     struct operand operand = {.elementwise = word[0] == '~'};
     word += operand.elementwise;
-    size_t length = strcspn(word, "[{");
+    size_t length = strcspn(word, "[{(");
     operand.memory = memory_named(word, length);
     uint64_t bytes = operand.memory->element_bytes, lo = 0, hi = operand.memory->elements;
     if (word[length] != '\0')
@@ -115,6 +116,9 @@ operand_of(const char *word)
     operand.touched_end = hi * bytes;
     operand.lo = word[length] == '[' ? operand.touched : 0;
     operand.hi = word[length] == '[' ? operand.touched_end : operand.memory->elements * bytes;
+    operand.noted = (struct scout_range){operand.touched, operand.touched_end};
+    if (word[length] == '(')
+        operand.noted = (struct scout_range){operand.lo, operand.hi};
     return operand;
 }
 
@@ -174,7 +178,7 @@ add_output(const struct operand *out, char how)
         if (how == '+')
             add_map(out, out);
     }
-    written_ranges[effect.written_count] = touched;
+    written_ranges[effect.written_count] = out->noted;
     written[effect.written_count] =
         (struct scout_written){.alloc = out->memory->alloc, .ranges = {&written_ranges[effect.written_count], 1}};
     effect.written_count += 1;
@@ -185,7 +189,7 @@ add_input(const struct operand *in, const struct operand *out)
 {
     uint32_t from = segment_of(in);
     struct scout_range *range = &changed[effect.dependence_count];
-    *range = (struct scout_range){out->touched, out->touched_end};
+    *range = out->noted;
     dependences[effect.dependence_count++] =
         (struct scout_dependence){.from = from, .to = out->memory->alloc, .changed = {range, 1}};
     if (in->elementwise)

@@ -13,7 +13,8 @@
  *
  * A kernel overwrites what is in front of `=`, adds to each element in front of `+=`, and computes it in front of `*=`
  * from all that was there; behind it stands what it reads, with `~` element by element. `x[8:16]` are elements of x
- * that an argument points to and reaches; `x{8:16}` are those that are touched, while the argument points to the whole.
+ * that an argument points to and reaches; `x{8:16}` are those that are touched, while the argument points to the whole,
+ * and of `x(8:16)` the same, but the whole was noted as changed.
  * `kernel!differs:`, `kernel!hidden:` and `kernel!excluded:` say what repetitions showed.
  */
 #ifndef DDPRUN_TESTS_LAUNCHER_SCOUT_PROGRAM_H

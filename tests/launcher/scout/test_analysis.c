@@ -122,6 +122,11 @@ static const struct row {
      "id 64 int\nt 64 int\ne 4096\nh 512\nd 512\nge 4096\nstep\nh2d id\nh2d t\n"
      "gather: h = e id\nlossk: d = ~h t\nscatter: ge{128:640} = d id\nsgd: e += ~ge\n",
      "e parameter <- ge[0:16384]; 1 group before sgd"},
+    {"heads that overwrite a part of a buffer each",
+     NET
+     "step\nh2d x\nh2d t\nhead: h(0:256) = x w1\nhead: h(256:512) = x w1\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD
+         SGD,
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"one flat buffer",
      "x 384\nt 128 int\nw 1024\nh 512\ny 1024\ndy 1024\ndh 512\ng 1024\nm 1024\nstep\nh2d x\nh2d t\n"
      "layer1: h = x w[0:768]\nlayer2: y = h w[768:1024]\nlossk: dy = y t\ndw2: g[768:1024] = h dy\ndx: dh = dy "
