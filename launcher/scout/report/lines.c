@@ -51,6 +51,20 @@ pointer_in(const char *line, char *text, size_t room)
     return text[0] != '(' && strpbrk(text, "\"'") == NULL;
 }
 
+/* Whether the line that allocates does so for several callers: then its pointer has no name there. */
+static bool
+is_helper(struct sites *sites, const struct scout_log *log, uint32_t site)
+{
+    struct site_place place, other;
+    if (!sites_find(sites, site, &place) || place.file[0] == '\0')
+        return false;
+    for (uint32_t i = 0; i < log->site_count; ++i)
+        if (i != site && sites_find(sites, i, &other) && other.line == place.line &&
+            strcmp(other.file, place.file) == 0)
+            return true;
+    return false;
+}
+
 void
 lines_pointer(struct sites *sites, const struct scout_log *log, const struct scout_tensor *tensor, char *text,
               size_t room)
@@ -62,8 +76,9 @@ lines_pointer(struct sites *sites, const struct scout_log *log, const struct sco
     if (alloc->name != SCOUT_NONE)
         snprintf(text, room, "%s", scout_log_name(log, alloc->name));
     else
-        for (unsigned depth = 0; depth < 3 && sites_find_outer(sites, alloc->site, depth, &place); ++depth)
-            if (read_line(place.file, place.line, line, sizeof(line)) && pointer_in(line, text, room))
+        for (unsigned depth = is_helper(sites, log, alloc->site); depth < 3; ++depth)
+            if (sites_find_outer(sites, alloc->site, depth, &place) &&
+                read_line(place.file, place.line, line, sizeof(line)) && pointer_in(line, text, room))
                 break;
 }
 

@@ -87,7 +87,8 @@ sites_close(struct sites *sites)
     free(sites);
 }
 
-/* What stands between a launch in the source and CUDA's library: made by compilers, or a part of a static cudart. */
+/* What stands between a launch in the source and CUDA's library: made by compilers, or a part of a static cudart or of
+ * a header. */
 static bool
 is_stub(const struct site_place *place)
 {
@@ -95,7 +96,7 @@ is_stub(const struct site_place *place)
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i)
         if (strstr(place->function, parts[i]) != NULL)
             return true;
-    return strstr(place->file, "cuda_runtime") != NULL;
+    return strstr(place->file, "cuda_runtime") != NULL || strstr(place->file, "/softgpu/") != NULL;
 }
 
 static void
@@ -119,17 +120,20 @@ sites_find_outer(struct sites *sites, uint32_t site, unsigned depth, struct site
     if (site >= sites->log->site_count)
         return false;
     const struct scout_site *stack = &sites->log->sites[site];
+    struct site_place first = {.text = "?"};
     for (uint32_t i = 0; i < stack->count; ++i) {
         *place = (struct site_place){.text = "?"};
         if (stack->frames[i].object == SCOUT_NONE || stack->frames[i].offset == 0)
             continue;
         look_up(sites, &stack->frames[i], place);
+        describe(sites, &stack->frames[i], place);
+        if (first.text[0] == '?')
+            first = *place;
         if (is_stub(place) || depth-- > 0)
             continue;
-        describe(sites, &stack->frames[i], place);
         return true;
     }
-    *place = (struct site_place){.text = "?"};
+    *place = first;
     return false;
 }
 
