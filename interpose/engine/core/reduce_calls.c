@@ -19,7 +19,7 @@ static struct {
     uint64_t keys[REDUCE_CALLS_KEPT]; /* of call number n at (n - 1) % REDUCE_CALLS_KEPT */
     struct reduce_kind **kinds;       /* [capacity]: at their key, or behind it where that is taken; NULL: free */
     size_t kind_count, capacity;      /* a power of two */
-} calls GUARDED_BY(engine_state.lock);
+} calls GUARDED_BY(engine_mutex);
 
 static const char *const operation_names[] = {
     [DDP_OP_SUM] = "sum", [DDP_OP_MEAN] = "mean", [DDP_OP_MIN] = "minimum", [DDP_OP_MAX] = "maximum"};
@@ -115,12 +115,12 @@ bool
 reduce_calls_add(const struct reduce_call *call, uint64_t *number_p, const struct reduce_kind **kind_p)
 {
     uint64_t key = key_of(call);
-    engine_lock();
+    issuer_lock();
     const struct reduce_kind *kind = find_kind(key);
-    engine_unlock();
+    issuer_unlock();
     struct reduce_kind *added = kind == NULL ? new_kind(call, key) : NULL;
     bool good = true;
-    engine_lock();
+    issuer_lock();
     if (added != NULL) { /* the issuer alone adds one */
         good = make_room();
         if (good)
@@ -131,7 +131,7 @@ reduce_calls_add(const struct reduce_call *call, uint64_t *number_p, const struc
     calls.keys[calls.count % REDUCE_CALLS_KEPT] = key;
     calls.hash = hash_chain(calls.hash, key);
     *number_p = ++calls.count;
-    engine_unlock();
+    issuer_unlock();
     if (!good)
         stop_job("out of memory");
     *kind_p = kind;

@@ -220,10 +220,10 @@ step_apart(struct group *group, CUstream stream, const struct ddp_site *site)
     step_open(0, group_step_name(group), site);
     agree_on_boundary(group, site);
     size_t bucket;
-    engine_lock();
+    issuer_lock();
     while (readiness_flush(&group->readiness, &bucket)) { /* as the end of an interval wants it */
     }
-    engine_unlock();
+    issuer_unlock();
     sync_passed(group, false);
     (void)step_close_interval(group, stream, false);
     step_close(group);

@@ -28,11 +28,11 @@ static void
 send(size_t index, CUstream stream) BY_ISSUER
 {
     struct comm_error error;
-    engine_lock();
+    issuer_lock();
     const struct tensor *found = find_buffer(index);
     struct tensor buffer =
         found != NULL ? *found : (struct tensor){.role = TENSOR_BUFFER, .index = index, .site = {"?", "?", 0}};
-    engine_unlock();
+    issuer_unlock();
     tensor_refuse_freed(&buffer);
     char text[TENSOR_TEXT_BYTES];
     CUdeviceptr lent = host_memory_lend(&buffer, stream);

@@ -137,13 +137,13 @@ copy_of(const struct tensor *tensor) BY_ISSUER
     if (tensor->copy != 0)
         return tensor->copy;
     CUdeviceptr made = allocate(tensor->bytes);
-    engine_lock();
+    issuer_lock();
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         struct tensor *of = &memory_state.tensors[i];
         if (of->role == tensor->role && of->index == tensor->index)
             of->copy = made;
     }
-    engine_unlock();
+    issuer_unlock();
     return made;
 }
 
@@ -326,9 +326,9 @@ note_content(const struct group *group) BY_ISSUER
     struct tensor tensor;
     for (size_t i = 0; next_sent(group->id, &i, &tensor);) {
         uint64_t content = tensor.role == TENSOR_GRADIENT ? content_of(&tensor) : 0;
-        engine_lock();
+        issuer_lock();
         memory_state.tensors[i - 1].noted = content;
-        engine_unlock();
+        issuer_unlock();
     }
 }
 

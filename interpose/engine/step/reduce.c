@@ -198,10 +198,10 @@ compare(const struct reduction *reduction) BY_ISSUER
     struct said mine;
     struct control_messages all;
     reduce_calls_say(mine.words);
-    engine_lock();
+    issuer_lock();
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         mine.early[g] = memory_state.groups[g].early_buckets;
-    engine_unlock();
+    issuer_unlock();
     exchange(reduction->kind->text, &mine, sizeof(mine), &all);
     judge(&all);
     bool same = true;

@@ -18,7 +18,9 @@
 bool
 sync_is_due(const struct group *group)
 {
+    engine_lock();
     uint64_t every = engine_state.options.sync_every, passed = group->boundary_count;
+    engine_unlock();
     if (MUTANT(SYNC_COUNTS_PASSES))
         passed = 2 * passed + 1; /* as a program with two passes for each step would have it */
     if (every == 0)
@@ -31,9 +33,9 @@ sync_passed(struct group *group, bool averaged)
 {
     if (engine_state.options.sync_every == 0)
         return;
-    engine_lock();
+    issuer_lock();
     group->unsynced = !averaged || group->keeps_gradients; /* whose update comes behind the step */
-    engine_unlock();
+    issuer_unlock();
     if (!averaged)
         return;
     uint64_t bytes = 0;
@@ -117,9 +119,9 @@ average(struct group *group, CUstream stream) BY_ISSUER
     step_release(group, stream);
     checks_after_release();
     sync_passed(group, true);
-    engine_lock();
+    issuer_lock();
     group->unsynced = false;
-    engine_unlock();
+    issuer_unlock();
     make_streams_wait(stream);
 }
 
