@@ -5,7 +5,7 @@
 source "$(dirname "$0")/lib.sh"
 limit=90
 trainer=$build/tests/trainers/host_memory
-said='of 7 gradients and buffers are in memory that the host may write'
+said='of 7 .* and buffers are in memory that the host may write'
 
 # trains RANKS KIND MODE OPTIONS...: right, and said once.
 trains() {
@@ -30,6 +30,13 @@ for mode in accumulate no-sync ready groups weight host-writes; do
     trains 2 mixed "$mode"
     overlapped "device gradients beside others, $mode"
 done
+for kind in managed mixed; do
+    trains 1 "$kind" parameters
+    trains 2 "$kind" parameters
+    trains 3 "$kind" parameters --verify
+done
+trains 3 mixed sync --sync-every 5
+trains 1 pageable sync --sync-every 5
 for kind in pinned pageable registered; do
     trains 3 "$kind" plain
 done

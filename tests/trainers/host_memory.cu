@@ -14,6 +14,8 @@
  *   weight: the last rank has twice as many items
  *   host-writes: behind backward and before DDP_STEP the host adds 1 to what it reaches
  *   graph: the step is captured
+ *   parameters: backward writes the parameters themselves, and DDP_STEP_PARAMETERS averages them
+ *   sync: for --sync-every: the gradients stay this rank's, and DDP_SYNC after the last update averages parameters
  *   freed-at-end: memory of the host is given back before the program ends
  *   forgotten-at-end: the same after DDP_FORGET
  * and, wrong, of the first layer's gradient:
@@ -226,7 +228,10 @@ mean_of_ranks(void)
 static void
 step_all(void)
 {
-    DDP_STEP(stream);
+    if (is_mode("parameters"))
+        DDP_STEP_PARAMETERS(stream);
+    else
+        DDP_STEP(stream);
     if (is_mode("groups"))
         DDP_STEP_GROUP(1, stream);
     if (DDP_WORLD_SIZE() == 1 && !is_mode("graph")) /* nothing is averaged, and nothing is waited for */
@@ -236,7 +241,7 @@ step_all(void)
 static void
 optimize(void)
 {
-    for (int l = 0; l < LAYERS; ++l) {
+    for (int l = 0; l < LAYERS && !is_mode("parameters"); ++l) {
         if (kind_of(l) == KIND_DEVICE || is_mode("graph"))
             update<<<BLOCKS, THREADS, 0, stream>>>(parameters[l], gradients[l]);
         for (int i = 0; i < COUNT && kind_of(l) != KIND_DEVICE && !is_mode("graph"); ++i)
@@ -247,7 +252,7 @@ optimize(void)
 static void
 check_means(float mean)
 {
-    if (is_mode("other-buffer"))
+    if (is_mode("other-buffer") || is_mode("sync"))
         return;
     for (int l = 0; l < LAYERS; ++l)
         require_all("the mean", l, gradients[l], mean + written_by_host(l), 1, kind_of(l));
@@ -279,6 +284,24 @@ train(void)
         check_means(mean);
         optimize();
         CHECK(cudaStreamSynchronize(stream));
+    }
+}
+
+/* The mean of what each rank has made of rank 0's values by its own gradients: for 12 steps, 100 - 18 (rank + 1) and
+ * less by 12 / 8 (i % 7), exact. */
+static void
+check_synced(void)
+{
+    DDP_SYNC(stream);
+    if (DDP_WORLD_SIZE() == 1)
+        CHECK(cudaStreamSynchronize(stream));
+    for (int l = 0; l < LAYERS; ++l) {
+        static float values[COUNT];
+        fetch(values, parameters[l], BYTES, kind_of(l));
+        for (int i = 0; i < COUNT; ++i) {
+            float expected = 100.0f - (float)(STEPS * STEPS) / 8.0f * mean_of_ranks() - (float)(STEPS * (i % 7)) / 8.0f;
+            REQUIRE(values[i] == expected);
+        }
     }
 }
 
@@ -317,6 +340,10 @@ annotate(void)
         store_all(parameters[l], (float)start, kind_of(l));
         DDP_PARAMETER(parameters[l], COUNT, DDP_FLOAT32);
         require_all("rank 0's value", l, parameters[l], 100.0f, 0, kind_of(l));
+        if (is_mode("parameters")) {
+            gradients[l] = parameters[l];
+            continue;
+        }
         DDP_GRADIENT_GROUP(is_mode("groups") ? l % 2 : 0);
         float *annotated = gradients[l];
         if (is_mode("other-buffer")) {
@@ -361,6 +388,8 @@ main(int argc, char **argv)
         train_in_graph();
     else
         train();
+    if (is_mode("sync"))
+        check_synced();
     if (is_mode("freed-at-end") || is_mode("forgotten-at-end"))
         give_back();
     return 0;

@@ -71,7 +71,7 @@ tensor_average_parameters(struct group *group)
     ++engine_state.placements; /* graphs captured so far have not noted what they do to them */
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor->averaged && tensor->placed && !tensor->escaped && escape_has(tensor))
+        if (tensor->averaged && tensor->placed && !tensor_is_shared(tensor) && !tensor->escaped && escape_has(tensor))
             escape_hold(tensor);
     }
     update_bounds();

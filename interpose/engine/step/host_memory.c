@@ -43,7 +43,7 @@ static bool
 is_sent(const struct tensor *tensor, int group)
 {
     return tensor->placed && tensor_is_shared(tensor) &&
-           (tensor->role == TENSOR_BUFFER || (tensor->role == TENSOR_GRADIENT && tensor->group == group));
+           (tensor->role == TENSOR_BUFFER || (tensor->averaged && tensor->group == group));
 }
 
 /* The next tensor from number *at_p on that a boundary of the group sends; false if there are no more. */
@@ -74,13 +74,15 @@ host_memory_say(void)
 {
     static bool said;
     size_t count = 0, all = 0;
+    bool parameters = false;
     struct tensor first = {.placed = false};
     engine_lock();
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor_is_compared(tensor))
+        if (!tensor_is_sent(tensor))
             continue;
         ++all;
+        parameters = parameters || tensor_is_compared(tensor);
         if (tensor_is_shared(tensor) && count++ == 0)
             first = *tensor;
     }
@@ -89,9 +91,9 @@ host_memory_say(void)
         return;
     said = true;
     char text[TENSOR_TEXT_BYTES];
-    message_line("%zu of %zu gradients and buffers are in memory that the host may write: DDP_STEP waits for the "
-                 "device, averages them without overlap, and returns when the averages are there; the first is %s",
-                 count, all, tensor_describe(&first, text));
+    message_line("%zu of %zu %s and buffers are in memory that the host may write: the step waits for the device, "
+                 "averages them without overlap, and returns when the averages are there; the first is %s",
+                 count, all, parameters ? "averaged tensors" : "gradients", tensor_describe(&first, text));
 }
 
 void
@@ -306,9 +308,8 @@ host_memory_may_change(const struct group *group, const struct ddp_site *site)
     bool any = false, changed = false;
     role_take();
     for (size_t i = 0; next_sent(group->id, &i, &tensor) && !changed;) {
-        bool is_gradient = tensor.role == TENSOR_GRADIENT;
-        any = any || is_gradient;
-        changed = is_gradient && (tensor.noted == 0 || content_of(&tensor) != tensor.noted);
+        any = any || tensor.averaged;
+        changed = tensor.averaged && (tensor.noted == 0 || content_of(&tensor) != tensor.noted);
     }
     role_give();
     if (any && !changed) /* nothing ends: a gradient may be the same in two steps */
@@ -325,7 +326,7 @@ note_content(const struct group *group) BY_ISSUER
 {
     struct tensor tensor;
     for (size_t i = 0; next_sent(group->id, &i, &tensor);) {
-        uint64_t content = tensor.role == TENSOR_GRADIENT ? content_of(&tensor) : 0;
+        uint64_t content = tensor.averaged ? content_of(&tensor) : 0;
         issuer_lock();
         memory_state.tensors[i - 1].noted = content;
         issuer_unlock();

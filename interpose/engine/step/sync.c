@@ -111,6 +111,7 @@ make_streams_wait(CUstream stream)
 static void
 average(struct group *group, CUstream stream) BY_ISSUER
 {
+    host_memory_send(group);
     step_wait_for_producers(group, stream);
     for (size_t k = 0; k < group->plan->bucket_count; ++k)
         issue_bucket(group, k, false);
@@ -118,6 +119,7 @@ average(struct group *group, CUstream stream) BY_ISSUER
     buffers_send();
     step_release(group, stream);
     checks_after_release();
+    host_memory_end(group);
     sync_passed(group, true);
     issuer_lock();
     group->unsynced = false;
@@ -144,6 +146,8 @@ boundary_sync(void *stream, const struct ddp_site *site)
     engine_unlock();
     if (changed)
         agree_on_annotations(false);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        host_memory_begin(&memory_state.groups[g]);
     step_open(0, "DDP_SYNC", site);
     compare_steps(site);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {

@@ -275,14 +275,15 @@ add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
         if (checks.hashes[i].word != &words[i]) /* else the last comparison may be reading it */
             checks.hashes[i].word = &words[i];
         any = any || tensor.placed;
-        bool on_host = tensor.placed && tensor.kind == MEMORY_HOST;
+        bool is_staged = group != NULL && tensor.averaged; /* the average comes to the host's memory behind the step */
+        bool on_host = tensor.placed && tensor.kind == MEMORY_HOST && !is_staged;
         if (on_host && hasher_add_host(checks.hasher, tensor.address, tensor.bytes, false, tensor.type, store_hash,
                                        &checks.hashes[i]))
             continue;
         if (on_host && group != NULL)
             tensor_refuse_missing(&tensor, "read");
-        hasher_add(checks.hasher, tensor.address, tensor.placed && !on_host ? tensor.bytes : 0, tensor.type, store_hash,
-                   &checks.hashes[i]);
+        hasher_add(checks.hasher, is_staged ? tensor_on_device(&tensor) : tensor.address,
+                   tensor.placed && !on_host ? tensor.bytes : 0, tensor.type, store_hash, &checks.hashes[i]);
     }
     return any;
 }
