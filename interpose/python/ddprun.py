@@ -434,7 +434,7 @@ def reduce(x, op, stream=0):
     if _interface() is None:
         return
     if op not in _OPERATIONS and op not in _OPERATIONS.values():
-        raise ValueError("ddprun: %r is no operation; use one of %s" % (op, ", ".join(map(repr, _OPERATIONS))))
+        raise ValueError("ddprun: %r is not an operation; use one of %s" % (op, ", ".join(map(repr, _OPERATIONS))))
     site = _site("reduce")
     handle = _stream_of(stream)
     memory = _memory_of(x, handle)

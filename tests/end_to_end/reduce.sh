@@ -42,8 +42,8 @@ ends() {
 }
 here='DDP_REDUCE `.*` \(.*reduces.cu:[0-9]+\)'
 ends mean-of-integers "$here: elements of type int32 have no mean"
-ends no-type "$here: 77 is no element type"
-ends no-operation "$here: 5 is no operation"
+ends no-type "$here: element type 77 is invalid"
+ends no-operation "$here: operation 5 is invalid"
 ends byte "$here: elements of type uint8 are not reduced"
 ends null "$here: a null pointer"
 ends beyond "$here: 8000 bytes, but the allocation ends after 4000"

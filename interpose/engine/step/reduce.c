@@ -52,9 +52,9 @@ refuse_operation(const struct reduction *reduction)
 {
     const struct reduce_call *call = &reduction->call;
     if (type_bytes(call->type) == 0)
-        stop_job(MADE_FORMAT ": %d is no element type (enum ddp_type)", MADE(reduction), call->type);
+        stop_job(MADE_FORMAT ": element type %d is invalid (enum ddp_type)", MADE(reduction), call->type);
     if (reduce_operation_name(call->op) == NULL)
-        stop_job(MADE_FORMAT ": %d is no operation; use DDP_OP_SUM, DDP_OP_MEAN, DDP_OP_MIN or DDP_OP_MAX",
+        stop_job(MADE_FORMAT ": operation %d is invalid; use DDP_OP_SUM, DDP_OP_MEAN, DDP_OP_MIN or DDP_OP_MAX",
                  MADE(reduction), call->op);
     if (call->type == DDP_UINT8)
         stop_job(MADE_FORMAT ": elements of type %s are not reduced; use DDP_UINT32", MADE(reduction),
