@@ -15,7 +15,7 @@ fault() {
 }
 
 # Annotations.
-fault "host memory" 1 "rank [01].*DDP_GRADIENT number 9 \(.host_memory., 16 float32, .*ladder.cu:[0-9]+\).* is not device memory" host-memory
+fault "no memory" 1 "rank [01].*DDP_GRADIENT number 9 \(.no_memory., 16 float32, .*ladder.cu:[0-9]+\).* is not device memory, and of the host.s memory there only 0 of 64 bytes can be read" no-memory
 fault "overlapping annotations" 1 "DDP_GRADIENT number 9 \(.first \+ count / 2., 576 float32, .* overlaps DDP_GRADIENT number 1 \(.t->layers\[l\].gradient., 2304 float32," overlap
 fault "a count beyond the allocation" 1 "the allocation ends after" beyond
 fault "no such type" 1 "element type 77 is invalid" type

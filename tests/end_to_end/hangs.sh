@@ -161,7 +161,7 @@ wait "$job"
 code=$?
 succeeded "a slow checkpoint is not ended"
 says "a slow checkpoint is warned of, once, and the result is right" 'parameters bitwise identical on all ranks'
-check "a slow checkpoint is warned of once" [ "$(grep -c 'no fault' "$work/stderr")" -eq 1 ]
+check "a slow checkpoint is warned of once" [ "$(grep -c 'not a fault' "$work/stderr")" -eq 1 ]
 
 # A rank that is stopped where it waits for the others does not hear that they have come; what it said before does not accuse it.
 rm "$HANGS_GO_ON"

@@ -182,7 +182,7 @@ TABLE_TEST(what_the_culprit_does_is_said, doings)
     ck_assert_int_eq(play_on(&play, 61, 0), HANG_WARNING);
     ck_assert_int_eq(play.error.rank, 2);
     ck_assert_msg(strstr(play.error.text, doings[_i].says) != NULL, "%s", play.error.text);
-    ck_assert_int_eq(strstr(play.error.text, "no fault") != NULL, doings[_i].may_be_busy);
+    ck_assert_int_eq(strstr(play.error.text, "not a fault") != NULL, doings[_i].may_be_busy);
     hang_free(play.hang);
 }
 

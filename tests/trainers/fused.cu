@@ -313,6 +313,7 @@ create(void)
         CHECK(cudaMalloc(&calls, sizeof(*calls)));
         CHECK(cudaMemset(calls, 0, sizeof(*calls)));
     }
+    CHECK(cudaDeviceSynchronize()); /* streams do not wait for copies from pageable memory that cudaMemcpy began */
 }
 
 static void
