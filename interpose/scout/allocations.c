@@ -71,8 +71,7 @@ ask(uint64_t address, uint64_t *begin_p, uint64_t *bytes_p, bool *is_host_p)
 {
     CUdeviceptr begin = 0;
     size_t bytes = 0;
-    unsigned type = 0;
-    bool is_managed = false;
+    unsigned type = 0, is_managed = 0;
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
                                         CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *values[] = {&begin, &bytes, &type, &is_managed};
@@ -91,7 +90,8 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
     static const uint32_t memories[] = {[MEMORY_DEVICE] = SCOUT_DEVICE,
                                         [MEMORY_MANAGED] = SCOUT_MANAGED,
                                         [MEMORY_HOST] = SCOUT_PINNED,
-                                        [MEMORY_MAPPED] = SCOUT_DEVICE};
+                                        [MEMORY_MAPPED] = SCOUT_DEVICE,
+                                        [MEMORY_PINNED] = SCOUT_PINNED};
     uint64_t begin = address;
     bool is_host = false;
     if (bytes == 0) {
