@@ -1,5 +1,6 @@
 /*
- * check.c - what does `ddprun check` cost? bench/check [--json] [--runs R] [--steps K] [--ranks N] [--width W].
+ * check.c - what does `ddprun check` cost? bench/check [--json] [--runs R] [--steps K] [--ranks N] [--width W]
+ * [--layers L].
  *
  * Time: of the command for a right program, samples/chargpt, beside what it cannot do without: three runs of K steps on
  * one rank and one on N, each with its start, as `ddprun -n 1` and `ddprun -n N` make them without comparing. Runs of
@@ -22,11 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RUNS_AT_MOST = 100, WORDS_AT_MOST = 40, LIMIT_S = 300, RUNS_OF_ONE = 3 };
+enum { RUNS_AT_MOST = 100, WORDS_AT_MOST = 40, LIMIT_S = 900, RUNS_OF_ONE = 3 };
 
 static char folder[PATH_MAX]; /* of this program */
 static char ddprun[PATH_MAX + 16], trainer[PATH_MAX + 32], data[2 * PATH_MAX], work[] = "/tmp/ddprun-check-XXXXXX";
-static int runs = 7, steps = 3, ranks = 2, width = 64;
+static int runs = 7, steps = 3, ranks = 2, width = 64, layers = 2;
 
 /* What one run took. */
 struct cost {
@@ -54,12 +55,14 @@ now_s(void)
 static struct cost
 run(char *const *words)
 {
-    char steps_text[16], width_text[16];
+    char steps_text[16], width_text[16], layers_text[16];
     snprintf(steps_text, sizeof(steps_text), "%d", steps);
     snprintf(width_text, sizeof(width_text), "%d", width);
-    char *trainer_words[] = {trainer,   "--data",         data,       "--width",  width_text, "--batch",
-                             "24",      "--steps",        steps_text, "--warmup", "0",        "--eval-every",
-                             "1000000", "--eval-batches", "1",        "--quiet",  NULL};
+    snprintf(layers_text, sizeof(layers_text), "%d", layers);
+    char *trainer_words[] = {trainer,    "--data",       data,      "--layers",       layers_text, "--width",
+                             width_text, "--batch",      "24",      "--steps",        steps_text,  "--warmup",
+                             "0",        "--eval-every", "1000000", "--eval-batches", "1",         "--quiet",
+                             NULL};
     char *all[WORDS_AT_MOST];
     size_t count = 0;
     for (size_t i = 0; words[i] != NULL; ++i)
@@ -134,13 +137,14 @@ measure_time(struct report *report)
 static double
 parameter_bytes(void)
 {
-    char path[PATH_MAX + 16], steps_text[] = "0", width_text[16];
+    char path[PATH_MAX + 16], steps_text[] = "0", width_text[16], layers_text[16];
     snprintf(path, sizeof(path), "%s/parameters", work);
     snprintf(width_text, sizeof(width_text), "%d", width);
+    snprintf(layers_text, sizeof(layers_text), "%d", layers);
     pid_t pid = fork();
     if (pid == 0) {
-        execl(trainer, trainer, "--data", data, "--width", width_text, "--steps", steps_text, "--save", path, "--quiet",
-              (char *)NULL);
+        execl(trainer, trainer, "--data", data, "--width", width_text, "--layers", layers_text, "--steps", steps_text,
+              "--save", path, "--quiet", (char *)NULL);
         _exit(127);
     }
     int status;
@@ -183,8 +187,10 @@ take_options(int argc, char **argv, struct report *report)
             ranks = atoi(value);
         else if (strcmp(argv[i], "--width") == 0 && atoi(value) > 0 && ++i)
             width = atoi(value);
+        else if (strcmp(argv[i], "--layers") == 0 && atoi(value) > 0 && ++i)
+            layers = atoi(value);
         else
-            fail("usage", "check [--json] [--runs R] [--steps K] [--ranks N] [--width W]");
+            fail("usage", "check [--json] [--runs R] [--steps K] [--ranks N] [--width W] [--layers L]");
     }
 }
 
