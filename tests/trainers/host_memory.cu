@@ -19,7 +19,7 @@
  *   freed-at-end: memory of the host is given back before the program ends
  *   forgotten-at-end: the same after DDP_FORGET
  * and, wrong, of the first layer's gradient:
- *   not-there: it is annotated when its memory has gone
+ *   not-there: its memory cannot be read
  *   in-file: it is in a file that processes may share
  *   unmapped: its memory goes in step 5
  *   protected: it can only be read from step 5 on
@@ -104,8 +104,8 @@ map_pages(void)
     }
     void *pages = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
     REQUIRE(pages != MAP_FAILED);
-    if (is_mode("not-there"))
-        CHECK(munmap(pages, BYTES));
+    if (is_mode("not-there")) /* not munmap: another mapping could take its place */
+        CHECK(mprotect(pages, BYTES, PROT_NONE));
     return (float *)pages;
 }
 
@@ -274,7 +274,7 @@ train(void)
         work_through(each * (float)(DDP_RANK() + 1));
         if (step == WRONG_FROM && (is_mode("protected") || is_mode("unmapped"))) {
             CHECK(cudaStreamSynchronize(stream));
-            CHECK(is_mode("unmapped") ? munmap(gradients[0], BYTES) : mprotect(gradients[0], BYTES, PROT_READ));
+            CHECK(mprotect(gradients[0], BYTES, is_mode("unmapped") ? PROT_NONE : PROT_READ)); /* as for not-there */
         }
         step_all();
         for (int l = 0; l < LAYERS; ++l) {
