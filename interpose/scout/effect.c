@@ -448,10 +448,9 @@ note_elementwise(struct effect *effect, const struct few *from, size_t base, enu
 static bool
 judge_base(struct effect *effect, size_t base, const struct changed_words *changed)
 {
-    enum ratio ratios[PARTS_AT_MOST];
-    size_t hits[PARTS_AT_MOST];
+    enum ratio ratios[PARTS_AT_MOST] = {0};
+    size_t hits[PARTS_AT_MOST] = {0};
     for (size_t i = 0; i < few_count; ++i) {
-        hits[i] = 0;
         for (enum ratio ratio = 0; ratio < RATIOS && hits[i] == 0; ++ratio) {
             size_t found = count_hits(&few[i], ratio, changed);
             if (found >= LEAST_HITS || (found > 0 && few[i].count == 1)) {

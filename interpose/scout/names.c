@@ -138,12 +138,21 @@ static struct kept_site {
 } * sites;
 static uint32_t site_count, site_room;
 
+static bool
+is_same_site(const struct kept_site *a, const struct kept_site *b)
+{
+    for (uint32_t i = 0; a->count == b->count && i < a->count; ++i) {
+        if (a->frames[i].object != b->frames[i].object || a->frames[i].offset != b->frames[i].offset)
+            return false;
+    }
+    return a->count == b->count;
+}
+
 uint32_t
 names_site(void)
 {
     void *stack[FRAMES_SEEN];
     struct kept_site site = {0};
-    memset(site.frames, 0, sizeof(site.frames)); /* compared as a whole */
     int depth = backtrace(stack, FRAMES_SEEN);
     for (int i = 0; i < depth && site.count < FRAMES_KEPT; ++i) {
         const struct object *object = object_of((const char *)stack[i] - 1);
@@ -155,7 +164,7 @@ names_site(void)
     if (site.count == 0)
         return SCOUT_NONE;
     for (uint32_t i = site_count; i-- > 0;) {
-        if (sites[i].count == site.count && memcmp(sites[i].frames, site.frames, sizeof(site.frames)) == 0)
+        if (is_same_site(&sites[i], &site))
             return i;
     }
     if (site_count == site_room) {

@@ -72,13 +72,13 @@ find(void *handle)
 static void
 keep(void *handle, const struct known_graph *from)
 {
-    struct known_graph *grown = realloc(graphs, (graph_count + 1) * sizeof(*graphs));
-    if (grown == NULL)
-        scout_stop("out of memory");
-    graphs = grown;
     struct known_graph copy = {.handle = handle, .incomplete = from->incomplete};
     for (uint32_t i = 0; i < from->argument_count; ++i)
         add(&copy, &from->arguments[i]);
+    struct known_graph *grown = realloc(graphs, (graph_count + 1) * sizeof(*graphs)); /* `from` may be one of them */
+    if (grown == NULL)
+        scout_stop("out of memory");
+    graphs = grown;
     graphs[graph_count++] = copy;
 }
 

@@ -166,7 +166,7 @@ judge(const struct scout_outcome *outcome, const struct request *request, struct
     if (outcome->late)
         return error_set(error, code, "recording took longer than %u s (%llu of %llu operations); raise --timeout",
                          request->timeout_s, (unsigned long long)outcome->deep,
-                         (unsigned long long)(outcome->period * DEFAULT_STEPS));
+                         (unsigned long long)outcome->period * DEFAULT_STEPS);
     if (outcome->stage == SCOUT_STAGE_OVER)
         return true;
     if (outcome->exit_code != 0 && outcome->repeated)
@@ -186,7 +186,7 @@ judge(const struct scout_outcome *outcome, const struct request *request, struct
                          (unsigned long long)outcome->operations);
     return error_set(
         error, code, "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
-        DEFAULT_STEPS, (unsigned long long)outcome->deep, (unsigned long long)(outcome->period * DEFAULT_STEPS));
+        DEFAULT_STEPS, (unsigned long long)outcome->deep, (unsigned long long)outcome->period * DEFAULT_STEPS);
 }
 
 static bool

@@ -59,7 +59,7 @@ show_operation(FILE *out, const struct scout_log *log, const struct scout_op *op
             fputs(" <-", out);
             show_place(out, &op->from);
         }
-        fprintf(out, " %llu bytes", (unsigned long long)(op->bytes * op->rows));
+        fprintf(out, " %llu bytes", (unsigned long long)op->bytes * op->rows);
     }
     for (uint32_t i = 0; i < op->argument_count; ++i)
         show_argument(out, op->effect, &op->arguments[i]);

@@ -187,7 +187,7 @@ static void
 add_edge(struct builder *builder, uint32_t from, uint32_t to, const struct graph_map *map, uint64_t bytes)
 {
     struct graph *graph = builder->graph;
-    if (graph->version_count > builder->seen_room) {
+    if (builder->seen == NULL || graph->version_count > builder->seen_room) {
         uint32_t room = 2 * graph->version_count;
         builder->seen = xrealloc(builder->seen, room * sizeof(*builder->seen));
         builder->edge_at = xrealloc(builder->edge_at, room * sizeof(*builder->edge_at));
@@ -301,7 +301,8 @@ arrange_targets(struct builder *builder)
 {
     struct target *old = builder->targets;
     uint32_t count = builder->target_count;
-    qsort(old, count, sizeof(*old), compare_targets);
+    if (count > 0)
+        qsort(old, count, sizeof(*old), compare_targets);
     builder->targets = NULL;
     builder->target_count = builder->target_room = 0;
     for (uint32_t i = 0; i < count;) {

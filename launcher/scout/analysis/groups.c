@@ -203,6 +203,13 @@ compare_groups(const void *a, const void *b)
     return x->before < y->before ? -1 : x->before > y->before;
 }
 
+static bool
+is_same(const struct scout_group *a, const struct scout_group *b)
+{
+    return a->complete == b->complete && a->before == b->before && a->gradients == b->gradients &&
+           a->parameters == b->parameters && a->fused == b->fused && a->inside_backward == b->inside_backward;
+}
+
 /* In the order of the program. */
 static void
 sort_groups(struct scout_finding *finding)
@@ -215,7 +222,7 @@ sort_groups(struct scout_finding *finding)
     }
     for (uint32_t t = 0; t < finding->tensor_count; ++t)
         for (uint32_t g = 0; g < count && finding->tensors[t].group != GROUP_NONE; ++g)
-            if (memcmp(&finding->groups[g], &old[finding->tensors[t].group], sizeof(*old)) == 0) {
+            if (is_same(&finding->groups[g], &old[finding->tensors[t].group])) {
                 finding->tensors[t].group = g;
                 break;
             }
