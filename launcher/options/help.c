@@ -52,7 +52,7 @@ options_print_help(FILE *out)
             "Usage: ddprun [options] program [arguments...]\n\n%s\n"
             "  ddprun -n 8 ./train --batch 256        eight ranks on eight GPUs\n"
             "  srun --mpi=pmix -n 64 ddprun ./train   64 ranks on a cluster (or mpirun -n)\n"
-            "  ddprun scout ./train                   which lines to add to a program without any\n"
+            "  ddprun scout ./train                   which annotations ./train needs\n"
             "  ddprun check ./train                   whether two ranks compute what one does\n"
             "  ddprun doctor ./train                  what this machine and ./train lack\n\n",
             what_it_is);
