@@ -63,7 +63,7 @@ options_print_help(FILE *out)
         print_name(out, &option_rows[i], COLUMN);
         fprintf(out, "%s\n", option_rows[i].brief);
     }
-    fputs("\nOptions end at the program. ddprun --help-all explains all of them.\n", out);
+    fputs("Options end at the program. ddprun --help-all explains all of them.\n", out);
 }
 
 void
@@ -72,12 +72,15 @@ options_print_help_all(FILE *out)
     fprintf(out,
             "Usage: ddprun [options] program [arguments...]\n"
             "       ddprun [options] check [options] program [arguments...]\n"
+            "       ddprun [options] scout [options] program [arguments...]\n"
             "       ddprun [options] doctor [--json] [program]\n\n%s"
             "Options end at the program; everything behind it belongs to the program.\n"
             "The second form runs a few steps on one rank and on several, and compares them\n"
             "tensor by tensor (ddprun check --help). A program of that name is started as\n"
             "./check.\n"
-            "The third form starts nothing: it says what this machine and the program have\n"
+            "The third form finds gradients in a program without annotations\n"
+            "(ddprun scout --help).\n"
+            "The fourth form starts nothing: it says what this machine and the program have\n"
             "and lack for a job, and what to do. Its exit code is 1 if something is a\n"
             "problem. A program of that name is started as ./doctor.\n",
             what_it_is);
