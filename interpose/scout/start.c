@@ -125,6 +125,19 @@ step(int group, void *stream, const struct ddp_site *site)
 }
 
 static void
+sync_parameters(void *stream, const struct ddp_site *site)
+{
+    (void)stream, (void)site;
+}
+
+/* Of one rank: what is there is the result. */
+static void
+reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
+{
+    (void)ptr, (void)count, (void)type, (void)op, (void)stream, (void)site;
+}
+
+static void
 buffer(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     record_annotation(SCOUT_SAYS_BUFFER, 0, ptr, count * type_bytes(type), (uint32_t)type, site);
@@ -343,6 +356,8 @@ static const struct engine engine = {
     .gradient = gradient,
     .gradient_group = gradient_group,
     .step = step,
+    .step_parameters = step,
+    .sync = sync_parameters,
     .mean = mean,
     .shard = shard,
     .forget = forget,
@@ -352,6 +367,7 @@ static const struct engine engine = {
     .state = state,
     .weight = weight,
     .mean_as = mean_as,
+    .reduce = reduce,
     .begin = record_begin,
     .end = record_end,
     .allocated = allocated,

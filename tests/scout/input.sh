@@ -31,4 +31,13 @@ refused "a program that does not repeat itself" 1 "repeated nothing three times"
 refused "a program that trains nothing" 1 "this is not training" scout "$wrong" same
 refused "a kernel that fails with other inputs" 1 "wrong_step" scout "$wrong" traps
 refused "a kernel that does not end with other inputs" 1 "a launch of wrong_step did not end" scout --timeout 8 "$wrong" hangs
+
+# Every macro may be called while the program is scouted.
+for words in "fused kernels" "fused descent --sync 1"; do
+    # shellcheck disable=SC2086 # several words
+    run "$ddprun" -q scout "$build/tests/trainers/"$words
+    succeeded "$words: found"
+    check "$words: annotations are confirmed" grep -q '^annotations: each parameter and each gradient has one' "$work/stdout"
+done
+refused "a program that reduces, and trains nothing" 1 "before 3 periods were recorded" scout "$build/tests/trainers/reduces" types
 finish
