@@ -34,16 +34,15 @@ whole_file_check(const char *path, const char *option, struct error *error)
 
 /* False with errno: not all of it is in the file. */
 static bool
-write_text(int fd, const char *text)
+write_all(int fd, const char *bytes, size_t left)
 {
-    size_t left = strlen(text);
     while (left > 0) {
-        ssize_t written = write(fd, text, left);
+        ssize_t written = write(fd, bytes, left);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
             return false;
-        text += written;
+        bytes += written;
         left -= (size_t)written;
     }
     return true;
@@ -51,12 +50,12 @@ write_text(int fd, const char *text)
 
 /* Beside the old file and then in its place: a reader finds the old or the new one, whole. */
 static bool
-replace_file(const char *path, const char *text)
+replace_file(const char *path, const char *bytes, size_t count)
 {
     char *real = realpath(path, NULL); /* a link stays one */
     char *unfinished = xasprintf("%s.%d.new", real != NULL ? real : path, (int)getpid());
     int fd = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    bool written = fd >= 0 && write_text(fd, text);
+    bool written = fd >= 0 && write_all(fd, bytes, count);
     int cause = errno;
     if (fd >= 0 && close(fd) != 0 && written) { /* some file systems tell only now that there was no room */
         cause = errno;
@@ -75,10 +74,10 @@ replace_file(const char *path, const char *text)
 }
 
 static bool
-write_into(const char *path, const char *text)
+write_into(const char *path, const char *bytes, size_t count)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    bool written = fd >= 0 && write_text(fd, text);
+    bool written = fd >= 0 && write_all(fd, bytes, count);
     int cause = errno;
     if (fd >= 0)
         close(fd);
@@ -87,9 +86,15 @@ write_into(const char *path, const char *text)
 }
 
 bool
-whole_file_write(const char *path, const char *text)
+whole_file_write_bytes(const char *path, const void *bytes, size_t count)
 {
     struct stat file;
     bool special = stat(path, &file) == 0 && !S_ISREG(file.st_mode);
-    return special ? write_into(path, text) : replace_file(path, text);
+    return special ? write_into(path, bytes, count) : replace_file(path, bytes, count);
+}
+
+bool
+whole_file_write(const char *path, const char *text)
+{
+    return whole_file_write_bytes(path, text, strlen(text));
 }

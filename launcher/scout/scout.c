@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, DEFAULT_TIMEOUT_S = 900, MOST_TIMEOUT_S = 1000000 };
@@ -204,26 +206,25 @@ look(const struct scout_outcome *outcome, bool verbose, const char *json, struct
     return ok;
 }
 
-/* The recorder has written into the job's folder. */
+/* The recorder has written into the job's folder. Only the user may read what is kept. */
 static bool
 keep_recording(const char *from, const char *to, struct error *error)
 {
-    char block[65536];
-    size_t got = 0;
-    FILE *in = fopen(from, "re");
-    int fd = in != NULL ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
-    bool ok = out != NULL;
-    while (ok && (got = fread(block, 1, sizeof(block), in)) > 0)
-        ok = fwrite(block, 1, got, out) == got;
-    ok = ok && !ferror(in);
-    if (out != NULL)
-        ok = fclose(out) == 0 && ok;
-    else if (fd >= 0)
+    struct stat file;
+    int fd = open(from, O_RDONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && fstat(fd, &file) == 0;
+    size_t bytes = ok ? (size_t)file.st_size : 0;
+    void *all = bytes > 0 ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    ok = ok && all != MAP_FAILED;
+    mode_t mask = umask(077);
+    ok = ok && whole_file_write_bytes(to, all, bytes);
+    int cause = errno;
+    umask(mask);
+    if (bytes > 0 && all != MAP_FAILED)
+        munmap(all, bytes);
+    if (fd >= 0)
         close(fd);
-    if (in != NULL)
-        fclose(in);
-    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --record: %s", to, strerror(errno));
+    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --record: %s", to, strerror(cause));
 }
 
 static void
