@@ -12,6 +12,7 @@
 #include "launcher/check/session.h"
 #include "launcher/check/show.h"
 #include "launcher/common/close_stdout.h"
+#include "launcher/common/inner_run.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
@@ -260,19 +261,6 @@ run_all(struct check *check, int *exit_code, struct error *error)
 }
 
 static void
-block_signals(sigset_t *old)
-{
-    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i)
-        sigaddset(&blocked, signals[i]);
-    sigaction(SIGCHLD, &plain, NULL); /* inherited as ignored, it would make exit codes vanish */
-    sigprocmask(SIG_BLOCK, &blocked, old);
-}
-
-static void
 free_check(struct check *check)
 {
     struct check_evidence *evidence = &check->evidence;
@@ -304,7 +292,7 @@ check_command(const struct options *options)
     struct check check = {.options = options};
     struct error error;
     int exit_code = 0;
-    block_signals(&check.place.old_mask);
+    inner_run_block_signals(&check.place.old_mask);
     /* A reference may be as large as the model: $TMPDIR has room where $XDG_RUNTIME_DIR often is main memory. */
     unsetenv("XDG_RUNTIME_DIR");
     bool ok = session_prepare(&check, &error) && run_all(&check, &exit_code, &error);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/common/inner_run.h"
 #include "launcher/common/word_list.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
@@ -152,29 +153,6 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
     _exit(DDPRUN_EXIT_NOT_RUN);
 }
 
-/* The next signal, or 0 after a quarter of a second. */
-static int
-next_signal(void)
-{
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i)
-        sigaddset(&wanted, signals[i]);
-    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = 250000000});
-    return number > 0 ? number : 0;
-}
-
-static bool
-has_ended(pid_t pid, int *status_p)
-{
-    pid_t ended;
-    do
-        ended = waitpid(pid, status_p, WNOHANG);
-    while (ended < 0 && errno == EINTR);
-    return ended == pid;
-}
-
 /* Rows so far of the first rank that is here; they grow with each step. */
 static off_t
 rows_bytes(const char *results)
@@ -192,8 +170,8 @@ attend(const struct check_place *place, pid_t pid, struct check_outcome *outcome
     int status;
     int64_t since_ms = clock_now_ms(), asked_ms = 0;
     off_t seen = 0;
-    while (!has_ended(pid, &status)) {
-        int number = next_signal();
+    while (!inner_run_has_ended(pid, &status)) {
+        int number = inner_run_next_signal();
         int64_t now_ms = clock_now_ms();
         off_t bytes = rows_bytes(outcome->results);
         if (bytes != seen) {

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/protocol.h"
 #include "base/scout/run.h"
+#include "launcher/common/inner_run.h"
 #include "launcher/common/word_list.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
@@ -89,29 +90,6 @@ become(const struct scout_order *order, char **command, const char *settings, co
     _exit(DDPRUN_EXIT_NOT_RUN);
 }
 
-/* The next signal, or 0 after a quarter of a second. */
-static int
-next_signal(void)
-{
-    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i)
-        sigaddset(&wanted, signals[i]);
-    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = 250000000});
-    return number > 0 ? number : 0;
-}
-
-static bool
-has_ended(pid_t pid, int *status_p)
-{
-    pid_t ended;
-    do
-        ended = waitpid(pid, status_p, WNOHANG);
-    while (ended < 0 && errno == EINTR);
-    return ended == pid;
-}
-
 /* On a terminal, one line that is written over. */
 static void
 show_progress(const struct scout_progress *progress, bool over)
@@ -144,8 +122,8 @@ attend(const struct scout_order *order, const struct scout_progress *progress, p
     int64_t begin_ms = clock_now_ms(), asked_ms = 0;
     int64_t trial_limit_ms =
         (int64_t)(order->timeout_s / 2 < TRIAL_LIMIT_S ? order->timeout_s / 2 : TRIAL_LIMIT_S) * 1000;
-    while (!has_ended(pid, &status)) {
-        int number = next_signal();
+    while (!inner_run_has_ended(pid, &status)) {
+        int number = inner_run_next_signal();
         int64_t now_ms = clock_now_ms(), trial_ms = (int64_t)atomic_load(&progress->trial_ms);
         bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
         show_progress(progress, over);

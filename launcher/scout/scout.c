@@ -8,6 +8,7 @@
 #include "base/scout/log.h"
 #include "base/scout/run.h"
 #include "launcher/common/close_stdout.h"
+#include "launcher/common/inner_run.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/scout/report/report.h"
@@ -227,19 +228,6 @@ keep_recording(const char *from, const char *to, struct error *error)
     return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --record: %s", to, strerror(cause));
 }
 
-static void
-block_signals(sigset_t *old)
-{
-    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i)
-        sigaddset(&blocked, signals[i]);
-    sigaction(SIGCHLD, &plain, NULL); /* inherited as ignored, it would make exit codes vanish */
-    sigprocmask(SIG_BLOCK, &blocked, old);
-}
-
 int
 scout_command(const struct options *options)
 {
@@ -253,7 +241,7 @@ scout_command(const struct options *options)
         print_help();
         return close_stdout(stdout);
     }
-    block_signals(&order.old_mask);
+    inner_run_block_signals(&order.old_mask);
     if (ok && refuse(options, &request, &error) && job_folder_make(&folder, &error)) {
         order.program = request.program;
         order.folder = folder.path;
