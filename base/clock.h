@@ -1,5 +1,6 @@
 /*
- * clock.h - the time for deadlines: micro- and milliseconds of the monotonic clock, which is never set back.
+ * clock.h - the time for deadlines and traces: nano-, micro- and milliseconds of the monotonic clock, which is never
+ * set back.
  */
 #ifndef DDPRUN_BASE_CLOCK_H
 #define DDPRUN_BASE_CLOCK_H
@@ -8,11 +9,17 @@
 #include <time.h>
 
 static inline int64_t
-clock_now_us(void)
+clock_now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static inline int64_t
+clock_now_us(void)
+{
+    return clock_now_ns() / 1000;
 }
 
 static inline int64_t

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 7
+#define DDPRUN_PROTOCOL_VERSION 8
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -92,12 +92,14 @@ enum ddprun_compression {
  * started, and not changed after that. Paths: NUL-terminated; empty: none. */
 enum { JOB_PATH_BYTES = 4096 };
 struct job_options {
-    uint32_t protocol;              /* DDPRUN_PROTOCOL_VERSION */
-    uint32_t reduction;             /* enum ddprun_reduction; this one and the next are the same on all ranks */
-    uint32_t compression;           /* enum ddprun_compression */
-    uint32_t communicator_count;    /* 1 to DDPRUN_MOST_COMMUNICATORS */
-    uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
-    uint64_t sync_every;            /* steps between two averages of parameters; 0: each step averages */
+    uint32_t protocol;           /* DDPRUN_PROTOCOL_VERSION */
+    uint32_t reduction;          /* enum ddprun_reduction; this one and the next are the same on all ranks */
+    uint32_t compression;        /* enum ddprun_compression */
+    uint32_t communicator_count; /* 1 to DDPRUN_MOST_COMMUNICATORS */
+    uint64_t bucket_bytes;       /* upper bound of a bucket; 0: as measured */
+    uint64_t sync_every;         /* steps between two averages of parameters; 0: each step averages */
+    uint64_t trace_first;        /* to trace_last: steps that the trace has all of; 0 to 0: none */
+    uint64_t trace_last;
     uint64_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
     uint32_t timeout_s;             /* for which a rank may wait for the others */
     uint8_t cost_cache;             /* 0: what an all-reduce costs is measured in each run */

@@ -129,6 +129,12 @@ touches_until_ready(const struct readiness *readiness, size_t gradient)
 }
 
 bool
+readiness_completes(const struct readiness *readiness, size_t gradient)
+{
+    return !readiness->held[gradient] && readiness->begun[gradient] == touches_until_ready(readiness, gradient);
+}
+
+bool
 readiness_enqueued(struct readiness *readiness, size_t gradient)
 {
     if (++readiness->enqueued[gradient] != touches_until_ready(readiness, gradient) || readiness->held[gradient])

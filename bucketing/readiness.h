@@ -76,6 +76,9 @@ bool readiness_fits(const struct readiness *readiness, const struct history *his
  */
 enum touch_verdict readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch);
 
+/* Whether the touches that have begun make the gradient ready, once they are enqueued. */
+bool readiness_completes(const struct readiness *readiness, size_t gradient);
+
 /* A touch that has begun, and was not late, is enqueued. True if it was the one that makes the gradient ready. */
 bool readiness_enqueued(struct readiness *readiness, size_t gradient);
 

@@ -23,6 +23,7 @@
     REQUIRED(cuEventElapsedTime, 2000)                 \
     REQUIRED(cuEventQuery, 2000)                       \
     REQUIRED(cuEventRecord, 2000)                      \
+    REQUIRED(cuEventSynchronize, 2000)                 \
     REQUIRED(cuGetErrorName, 6000)                     \
     REQUIRED(cuLaunchHostFunc, 10000)                  \
     REQUIRED(cuLaunchKernel, 4000)                     \

@@ -57,7 +57,7 @@ _ddprun() {
             mapfile -t COMPREPLY < <(compgen -W "$(awk '{ print "--" $2 } $1 != "-" { print "-" $1 }' <<<"$options")" -- "$current")
         else
             mapfile -t COMPREPLY < <(
-                compgen -W 'check doctor' -- "$current"
+                compgen -W 'check doctor scout trace' -- "$current"
                 compgen -c -- "$current"
                 compgen -f -- "$current"
             )

@@ -17,6 +17,7 @@
 #include "launcher/start/dry_run.h"
 #include "launcher/start/file_limit.h"
 #include "launcher/start/setuid_check.h"
+#include "launcher/trace/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -195,6 +196,11 @@ main(int argc, char **argv)
         int verdict = check_command(&options);
         options_free(&options);
         return verdict;
+    }
+    if (result == OPTIONS_RUN && trace_is_asked(&options)) {
+        int code = trace_command(&options);
+        options_free(&options);
+        return code;
     }
     if (result == OPTIONS_RUN && scout_is_asked(&options)) {
         int code = scout_command(&options);

@@ -63,6 +63,8 @@ read_options(struct options *options, const struct job_options *given)
         .kernels_path = path_or(given->kernels, NULL),
         .nccl_path = path_or(given->nccl, "libnccl.so.2"),
         .trace_dir = path_or(given->trace_dir, NULL),
+        .trace_first = given->trace_first,
+        .trace_last = given->trace_last,
     };
 }
 
@@ -277,7 +279,7 @@ after_fork_in_child(void)
     rendezvous_forget(&engine_state.rendezvous);
 }
 
-/* ---- operations, in a run of `ddprun check` ---- */
+/* ---- operations, where more than averages is wanted of them ---- */
 
 static void
 begin_operation(struct operation *operation)
@@ -291,6 +293,15 @@ end_operation(struct operation *operation, bool enqueued)
 {
     touches_end(operation, enqueued);
     check_operation_ends(operation, enqueued);
+}
+
+static void
+begin_traced_operation(struct operation *operation)
+{
+    touches_begin(operation);
+    const struct group *group = touches_complete(operation);
+    if (group != NULL)
+        trace_completes(group, operation->stream);
 }
 
 /* ---- the start ---- */
@@ -386,6 +397,8 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         engine.end = end_operation;
     } else if (check_is_on()) {
         alone_install(&engine);
+    } else if (engine.watching && engine_state.options.trace_dir != NULL) {
+        engine.begin = begin_traced_operation;
     }
     atomic_store(&status->stage, RANK_STAGE_RANK);
     return &engine;

@@ -73,7 +73,8 @@ options_print_help_all(FILE *out)
             "Usage: ddprun [options] program [arguments...]\n"
             "       ddprun [options] check [options] program [arguments...]\n"
             "       ddprun [options] scout [options] program [arguments...]\n"
-            "       ddprun [options] doctor [--json] [program]\n\n%s"
+            "       ddprun [options] doctor [--json] [program]\n"
+            "       ddprun trace DIR -o FILE\n\n%s"
             "Options end at the program; everything behind it belongs to the program.\n"
             "The second form runs a few steps on one rank and on several, and compares them\n"
             "tensor by tensor (ddprun check --help). A program of that name is started as\n"
@@ -82,7 +83,9 @@ options_print_help_all(FILE *out)
             "(ddprun scout --help).\n"
             "The fourth form starts nothing: it says what this machine and the program have\n"
             "and lack for a job, and what to do. Its exit code is 1 if something is a\n"
-            "problem. A program of that name is started as ./doctor.\n",
+            "problem. A program of that name is started as ./doctor.\n"
+            "The fifth form makes a timeline of what --trace DIR has written\n"
+            "(ddprun trace --help).\n",
             what_it_is);
     for (int group = 0; group < GROUP_COUNT; ++group) {
         fprintf(out, "\n%s:\n", group_titles[group]);

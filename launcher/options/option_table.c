@@ -233,6 +233,23 @@ take_trace(const struct option_row *row, struct options *options, const char *va
     return true;
 }
 
+static bool
+take_trace_steps(const struct option_row *row, struct options *options, const char *value, struct error *error)
+{
+    enum { DIGITS = 20 };
+    const char *dash = strchr(value, '-');
+    char first_text[DIGITS] = "";
+    unsigned long first, last;
+    if (dash != NULL && dash - value < DIGITS)
+        memcpy(first_text, value, (size_t)(dash - value));
+    if (dash == NULL || !option_whole_number(first_text, 1, UINT32_MAX, &first) ||
+        !option_whole_number(dash + 1, first, UINT32_MAX, &last))
+        return option_bad_value(error, row, value, "two steps such as 5000-5100");
+    options->trace_first = first;
+    options->trace_last = last;
+    return true;
+}
+
 /* Variables that ddprun would overwrite without a message. */
 static bool
 is_ranks_own(const char *name, size_t length)
@@ -487,8 +504,10 @@ const struct option_row option_rows[] = {
      "happened",
      .brief = "start again after a failure, up to K times"},
     {0, "trace", "DIR", GROUP_SAFETY, take_trace,
-     "write what each rank did to DIR/rank-N.jsonl; DIR is made if\nabsent (default: no trace)",
+     "write what each rank did to DIR/rank-N.jsonl, for ddprun trace;\nDIR is made if absent (default: no trace)",
      .brief = "write what each rank did, step by step"},
+    {0, "trace-steps", "A-B", GROUP_SAFETY, take_trace_steps,
+     "with --trace: write all steps from A to B; of steps beyond the\nfirst thousand it has only some (default: none)"},
     {0, "env", "NAME=VALUE", GROUP_PROGRAM, take_env, "a variable for the ranks; may be given again"},
     {0, "cwd", "DIR", GROUP_PROGRAM, take_cwd, "folder to start the ranks in (default: this one)"},
     {0, "subst", NULL, GROUP_PROGRAM, take_subst,

@@ -101,6 +101,7 @@ struct options {
     unsigned hang_warning_s, hang_timeout_s; /* 0: never */
     bool hang_warning_given;                 /* the user wants it, be it the usual time */
     const char *trace_dir;                   /* NULL: no trace */
+    uint64_t trace_first, trace_last;        /* steps that it has all of; 0 to 0: none but the usual ones */
     char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
     const char *cwd;                         /* folder that ranks start in; NULL: this one */
     bool subst;       /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */

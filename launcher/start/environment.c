@@ -274,6 +274,8 @@ environment_fill_options(const struct rank_settings *settings, struct job_option
     to->communicator_count = options->communicator_count;
     to->bucket_bytes = options->bucket_bytes;
     to->check_every = options->check_every;
+    to->trace_first = options->trace_first;
+    to->trace_last = options->trace_last;
     to->sync_every = options->sync_every;
     to->timeout_s = options_rank_timeout_s(options);
     to->cost_cache = options->cost_cache;

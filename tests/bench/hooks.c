@@ -182,8 +182,9 @@ most_check_bytes(void)
 {
     char command[COMMAND_BYTES];
     snprintf(command, sizeof(command),
-             "tail -n %d %s/rank-0.jsonl | sed 's/.*\"check_bytes\":\\([0-9]*\\).*/bytes \\1/' | sort -k 2 -n",
-             CHECK_STEPS / 2, job);
+             "grep check_bytes %s/rank-0.jsonl | tail -n %d | sed 's/.*\"check_bytes\":\\([0-9]*\\).*/bytes \\1/' | "
+             "sort -k 2 -n",
+             job, CHECK_STEPS / 2);
     return number_from(command, "bytes ");
 }
 

@@ -55,7 +55,7 @@ fi
 run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 --trace "$work/trace" "$escapes" declared
 succeeded "declared ready"
 check "declared ready: all buckets are launched early at the end" bash -c \
-    "tail -n 1 '$work/trace/rank-0.jsonl' | grep '\"early\":true' | grep -qv '\"early\":false'"
+    "grep '^{.step.:' '$work/trace/rank-0.jsonl' | tail -n 1 | grep '\"early\":true' | grep -qv '\"early\":false'"
 check "declared ready: nothing waits" bash -c "! grep -q 'are averaged at DDP_STEP' '$work/stderr'"
 
 # ddprun does not know what is in arrays that a kernel has built: all gradients are deferred to DDP_STEP.

@@ -58,7 +58,7 @@ trains 3 late --compress bf16
 trains 3 fork --communicators 3
 run "$ddprun" -n 2 --bucket-mb 0.01 --check-every 1 --trace "$work/trace" "$graphs" late
 succeeded "packed buckets"
-check "packed buckets: the trace shows it" grep -q '"graph":1,"buckets":\[{"bucket":0,"path":"kernels"' "$work/trace/rank-0.jsonl"
+check "packed buckets: the trace shows it" grep -q '"graph":1,"entered_ns":[0-9]*,"buckets":\[{"bucket":0,"path":"kernels"' "$work/trace/rank-0.jsonl"
 
 # A number in a batch may look like an address, on one rank, too: that is reported once, and nothing ends.
 run "$ddprun" -n 2 --bucket-mb 0.006 "$graphs" number-later

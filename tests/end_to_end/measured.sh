@@ -19,7 +19,7 @@ run "$ddprun" -n 2 --trace "$work/measured" "$paced" "${shape[@]}" --steps 70
 succeeded 'measured buckets: all means are right'
 for rank in 0 1; do
     check "rank $rank: a measured plan takes effect" grep -q '"predicted_us":' "$work/measured/rank-$rank.jsonl"
-    check "rank $rank: no plan is promised before" bash -c "! head -n 8 '$work/measured/rank-$rank.jsonl' | grep -q predicted_us"
+    check "rank $rank: no plan is promised before" bash -c "! grep '^{.step.:' '$work/measured/rank-$rank.jsonl' | head -n 8 | grep -q predicted_us"
     check "rank $rank: it has several buckets" grep -q '"predicted_us":.*"bucket":1,"early":true' "$work/measured/rank-$rank.jsonl"
 done
 run "$ddprun" -n 2 --trace "$work/declared" "$paced" "${shape[@]}" --steps 70 --declares 1
@@ -70,7 +70,7 @@ check 'gradients in pieces: five buckets and the small ones' grep -q '"bucket":5
 # Beside backward an all-reduce takes three times as long. The first plan has one bucket, which shows nothing; reviews follow
 # after steps 128 and 256.
 field() { # NAME RANK: in the last step, of each bucket if buckets have it
-    tail -n 1 "$work/busy/rank-$2.jsonl" | grep -o "\"$1\":[0-9.]*" | cut -d: -f2
+    grep '^{"step":' "$work/busy/rank-$2.jsonl" | tail -n 1 | grep -o "\"$1\":[0-9.]*" | cut -d: -f2
 }
 SOFTGPU_LINK=$SOFTGPU_LINK,busy_factor=3 run "$ddprun" -n 2 --no-cost-cache --trace "$work/busy" "$paced" --layers 12 --kib 512 \
     --layer-us 6000 --forward-us 500 --steps 264

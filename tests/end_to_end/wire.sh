@@ -43,7 +43,7 @@ reduces "while a stream is captured, checking everything" 2 capturing mean bf16 
 run "$ddprun" -n 2 --bucket-mb 1 --communicators 3 --verify --trace "$work/trace" "$values" swapped mean none 7 9
 succeeded "a gradient in pieces"
 took 1 kernels float32
-pieces=$(tail -n 1 "$work/trace/rank-0.jsonl" | grep -o '"path":"in place","type":"float32"' | wc -l)
+pieces=$(grep '^{"step":' "$work/trace/rank-0.jsonl" | tail -n 1 | grep -o '"path":"in place","type":"float32"' | wc -l)
 check "a gradient in pieces: in place on rank 0, all but the one with others" [ "$pieces" -ge 2 ]
 run "$ddprun" -n 2 --bucket-mb 1 --communicators 2 --compress bf16 "$values" separate mean bf16 7 9
 succeeded "a gradient in pieces, in bfloat16"

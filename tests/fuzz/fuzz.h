@@ -30,6 +30,7 @@ void fuzz_frames(const uint8_t *bytes, size_t count);
 void fuzz_auth(const uint8_t *bytes, size_t count);
 void fuzz_reference(const uint8_t *bytes, size_t count);
 void fuzz_scout(const uint8_t *bytes, size_t count);
+void fuzz_trace(const uint8_t *bytes, size_t count);
 
 /* Writes FOLDER/TARGET/NAME for the targets whose formats are ddprun's own (seeds.c). */
 void fuzz_write_seeds(const char *folder);

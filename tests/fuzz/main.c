@@ -39,6 +39,7 @@ static const struct target {
     {"script", fuzz_script},
     {"reference", fuzz_reference},
     {"scout", fuzz_scout},
+    {"trace", fuzz_trace},
 };
 
 static const struct target *chosen;

@@ -174,7 +174,7 @@ overlap() {
     ddprun 120 2 --bucket-mb 0.02 --trace "$work/trace" "$programs/ladder_static" --layers 12 "${size[@]}"
     expect_success "two ranks, small buckets: end" "exit code 0"
     exposed=$(summary exposed_ms)
-    lines=$(tail -n 10 "$work/trace/rank-0.jsonl" 2>/dev/null)
+    lines=$(grep '^{"step":' "$work/trace/rank-0.jsonl" 2>/dev/null | tail -n 10)
     all=$(grep -o '"begin_us":' <<<"$lines" | wc -l)
     early=$(grep -o '"begin_us":-' <<<"$lines" | wc -l)
     report_row "overlap by events: buckets that begin before backward ends, in the last 10 steps" "most of them" "$early of $all" \
@@ -281,7 +281,7 @@ all_reduce() {
             expect_success "all-reduce of $mib MiB by ddprun" "exit code 0"
             return
         }
-        ours=$(tail -n 20 "$work/trace/rank-0.jsonl" | grep -o '"begin_us":[-0-9.e+]*,"end_us":[-0-9.e+]*' | tr ':' ',' |
+        ours=$(grep '^{"step":' "$work/trace/rank-0.jsonl" | tail -n 20 | grep -o '"begin_us":[-0-9.e+]*,"end_us":[-0-9.e+]*' | tr ':' ',' |
             awk -F , '{ print $4 - $2 }' | median)
         report_row "all-reduce of $mib MiB, two ranks: ddprun beside NCCL alone" "as NCCL alone: $alone us" \
             "$(awk -v a="$alone" -v b="$ours" -v m="$mib" 'BEGIN {

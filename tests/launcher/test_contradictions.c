@@ -47,6 +47,7 @@ static const struct sample {
     {"heartbeat-timeout", "20"},
     {"max-restarts", "3"},
     {"trace", "traces"},
+    {"trace-steps", "5-9"},
     {"env", "A=1"},
     {"cwd", "/tmp"},
     {"subst", NULL},

@@ -71,6 +71,16 @@ void exchange(const char *about, const void *mine, size_t bytes, struct control_
 void exchange_at(const char *place, const char *about, const void *mine, size_t bytes, struct control_messages *all);
 /* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
 bool exchange_last(const void *mine, size_t bytes, struct control_messages *all);
+/* When this rank was in one of them, by its monotonic clock. Ranks number them alike. */
+struct exchange_time {
+    uint64_t number;
+    int64_t begin_ns, end_ns;
+    char about[64];
+};
+/* From now on, times are kept. Any thread. */
+void exchange_times_keep(void);
+/* Those since the last call: *times_p is malloc'ed, or NULL. Returns how many. Any thread. */
+size_t exchange_times_take(struct exchange_time **times_p);
 
 /* ---- device.c ---- */
 void device_ensure_driver(const struct ddp_site *site);
@@ -142,7 +152,7 @@ void streams_before_destroy(CUstream stream);
  * free again; `released` has waited. */
 void streams_forget(CUstream released, uint64_t named) WITH_LOCK;
 /* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
-void streams_wait_for_producers(uint64_t mask, unsigned communicator) BY_ISSUER;
+void streams_wait_for_producers(uint64_t mask, CUstream waiter) BY_ISSUER;
 /* The issuer: the first communicator's stream waits for all buckets of the others. */
 void streams_join(void) BY_ISSUER;
 /* The issuer: waits on the host for everything that is on its way. */

@@ -4,6 +4,59 @@
  */
 #include "interpose/engine/core/core.h"
 
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- their times ---- */
+
+static pthread_mutex_t times_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static bool times_kept;
+static struct exchange_time *times; /* [times_count], malloc'ed */
+static size_t times_count, times_capacity;
+static uint64_t exchange_count;
+
+void
+exchange_times_keep(void)
+{
+    pthread_mutex_lock(&times_lock);
+    times_kept = true;
+    pthread_mutex_unlock(&times_lock);
+}
+
+size_t
+exchange_times_take(struct exchange_time **times_p)
+{
+    pthread_mutex_lock(&times_lock);
+    size_t count = times_count;
+    *times_p = times;
+    times = NULL;
+    times_count = times_capacity = 0;
+    pthread_mutex_unlock(&times_lock);
+    return count;
+}
+
+static void
+keep_time(const char *about, int64_t begin_ns)
+{
+    pthread_mutex_lock(&times_lock);
+    struct exchange_time time = {.number = ++exchange_count, .begin_ns = begin_ns, .end_ns = clock_now_ns()};
+    snprintf(time.about, sizeof(time.about), "%s", about);
+    if (times_kept && times_count == times_capacity) {
+        times_capacity = 2 * times_capacity + 16;
+        times = realloc(times, times_capacity * sizeof(*times));
+        if (times == NULL)
+            stop_job("out of memory");
+    }
+    if (times_kept)
+        times[times_count++] = time;
+    pthread_mutex_unlock(&times_lock);
+}
+
+/* ---- exchanges ---- */
+
 void
 exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all)
 {
@@ -22,8 +75,10 @@ exchange_at(const char *place, const char *about, const void *mine, size_t bytes
                  about);
     flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, about);
     status_waits_at(place);
+    int64_t begin_ns = clock_now_ns();
     if (!control_exchange(&engine_state.control, about, mine, bytes, all, &error))
         stop_job_by(error.cause, "%s", error.text);
+    keep_time(about, begin_ns);
     status_waits_no_more();
     flight_note(FLIGHT_EXCHANGE_END, 0, 0, about);
     atomic_flag_clear(&exchanging);

@@ -57,7 +57,8 @@ struct options {
     unsigned communicator_count;
     const char *kernels_path; /* or NULL */
     const char *nccl_path;
-    const char *trace_dir; /* or NULL */
+    const char *trace_dir;            /* or NULL */
+    uint64_t trace_first, trace_last; /* steps that the trace has all of; others thin out */
 };
 
 /* How often addresses of tensors were copied to the device, at some time (engine_state). */

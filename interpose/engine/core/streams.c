@@ -138,7 +138,7 @@ streams_forget(CUstream released, uint64_t named)
 /* ---- streams and collectives ---- */
 
 void
-streams_wait_for_producers(uint64_t mask, unsigned communicator)
+streams_wait_for_producers(uint64_t mask, CUstream waiter)
 {
     const struct driver *driver = &engine_state.driver;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
@@ -155,9 +155,7 @@ streams_wait_for_producers(uint64_t mask, unsigned communicator)
         if (!recorded)
             stream_record(entry.handle, entry.event, "cuEventRecord after gradients");
         if (!MUTANT(NO_PRODUCER_WAIT))
-            require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
-                                                     entry.event, 0),
-                         "waiting for gradients");
+            require_cuda(driver->cuStreamWaitEvent_p(waiter, entry.event, 0), "waiting for gradients");
         if (MUTANT(SECOND_STREAM_FORGOTTEN))
             return;
     }

@@ -13,7 +13,7 @@ void watch_start(void (*each_period)(void));
 /* Waits until the watch thread has ended. Once is enough; more do no harm. */
 void watch_stop(void);
 
-/* ---- trace.c: one line of JSON for each step ---- */
+/* ---- trace.c: what happens in each step ---- */
 void trace_open(void);
 /* What an all-reduce costs on an idle device; `cost` stays. */
 void trace_costs(const struct cost *cost) BY_ISSUER;
@@ -25,9 +25,15 @@ void trace_bucket_end(const struct group *group, size_t bucket) BY_ISSUER;
 void trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns) BY_ISSUER;
 void trace_captured_step(int group, const struct shipment *shipment, uint64_t number,
                          bool overlaps);                                 /* passed, in a graph */
-void trace_sent(const struct group *group) BY_ISSUER;                    /* all buckets are on their way */
 void trace_checked(const struct group *group, uint64_t bytes) BY_ISSUER; /* so many bytes were copied to the host */
-void trace_step_end(const struct group *group) BY_ISSUER;
+/* The stream waits for the averages of this step from here on. */
+void trace_released(const struct group *group, CUstream stream) BY_ISSUER;
+void trace_step_end(const struct group *group, CUstream stream) BY_ISSUER;
+/* With --trace only: an operation on the stream, which is about to be enqueued, completes a gradient of the group. Any
+ * thread. */
+void trace_completes(const struct group *group, CUstream stream);
+/* The bucket is about to be launched early; `streams`: of the trainer, with work on it. */
+void trace_bucket_ready(const struct group *group, size_t bucket, uint64_t streams) BY_ISSUER;
 /* A call of DDP_REDUCE. */
 void trace_reduce(uint64_t number, const char *text, uint64_t bytes) BY_ISSUER;
 void trace_close(void);

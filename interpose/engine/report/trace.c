@@ -1,40 +1,29 @@
 /*
- * trace.c - what happened in each step, as recorded by events on the device: one line of JSON for each, in
- * rank-N.jsonl.
+ * trace.c - what happened in each step, as recorded by events on the device. docs/trace.md has the format of the lines.
  *
- *   {"step": 7, "overlapped": true, "group": 0, "exposed_us": 214.0, "predicted_us": 201.5, "bound_us": 180.0,
- *    "busy_factor": 1.25, "check_bytes": 1200, "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0,
- *    "end_us": -101.5, "idle_us": 240.0, "busy_us": 300.0, "path": "kernels", "type": "float32", "communicator": 0},
- *    ...]}
+ * Times of a step are relative to its boundary: the event on the trainer's stream when its backward was done and it
+ * began to wait. An anchor, an event on an idle stream between two looks at the host's clock, says when that was. A
+ * line is written when the step's events are complete, a few steps later; of steps beyond the first thousand only some.
+ * Events are recorded for each step, also for those that have no line: the next one begins with them.
  *
- * A step in a CUDA graph, "graph" being its number, has no times: its line is written when the graph is launched.
- *
- * A call of DDP_REDUCE has a line of its own, without times: {"reduce": 3, "after_step": 7, "call": "DDP_REDUCE
- * (main.c:50), 160 int64, sum", "bytes": 1280}.
- *
- * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: of its elements as sent.
- * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
- * wait. A bucket with a negative begin_us was on its way while backward still ran. exposed_us is when the last bucket
- * was done; beside it, once the plan is a measured one, what that promised and the least that any buckets could, and
- * how many times as long as on an idle device an all-reduce takes beside backward. idle_us and busy_us: what a bucket
- * costs by itself, as measured at the start, and beside backward, as its own times say.
- * check_bytes: what checks copied to the host since the step before. Off unless `ddprun --trace DIR`; a line is written
- * when its events are complete, a few steps later.
+ * Off unless `ddprun --trace DIR`.
  */
 #include "interpose/engine/report/report.h"
+#include "interpose/engine/report/trace_file.h"
 
-#include <json-c/json.h>
+#include "base/clock.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_IN_FLIGHT = 16 };
+enum { STEPS_IN_FLIGHT = 16, STEPS_WRITTEN_IN_FULL = 1000, ANCHOR_TRIES = 4 };
+
+#define ANCHOR_PERIOD_NS INT64_C(1000000000)
+#define ANCHOR_GOOD_NS   INT64_C(50000)
 
 struct bucket_trace {
-    CUevent begin, end;
+    CUevent ready, begin, end; /* ready: of a bucket that is launched early */
     bool early;
     bool sent;
     unsigned communicator;
@@ -48,7 +37,11 @@ struct step_trace {
     uint64_t step;
     bool overlapped;
     bool used;
-    CUevent boundary;
+    bool has_begin;                 /* its begin is recorded */
+    bool has_backward;              /* backward is recorded; guarded by the lock */
+    CUevent begin, backward;        /* of the interval; before the operation that completes its first gradient */
+    CUevent boundary, released;     /* around what the trainer's stream waits */
+    int64_t entered_ns, left_ns;    /* the host, in DDP_STEP */
     int64_t predicted_ns, bound_ns; /* negative: not known */
     unsigned busy_factor;           /* thousandths, with them */
     uint64_t check_bytes;
@@ -59,24 +52,69 @@ struct step_trace {
 /* The steps of one group; buckets[] of each are those of the plan in force. */
 struct group_trace {
     struct step_trace steps[STEPS_IN_FLIGHT];
-    size_t current; /* the open step */
+    size_t current;   /* the open step; guarded by the lock, the issuer reads it without */
+    bool has_tensors; /* the file says what the group's gradients are */
+    uint64_t plans;
 };
 
-static FILE *file;
+/* An event of known time. */
+struct anchor {
+    CUevent event;
+    int64_t at_ns, error_ns;
+};
+
 static struct group_trace *groups[GROUPS_AT_MOST]; /* NULL: no plan so far */
+static CUstream ready_stream, anchor_stream;
+static struct anchor anchor;
 
 void
 trace_open(void)
 {
-    if (engine_state.options.trace_dir == NULL)
+    trace_file_open();
+}
+
+static CUevent
+timing_event(void)
+{
+    CUevent event;
+    require_cuda(engine_state.driver.cuEventCreate_p(&event, CU_EVENT_DEFAULT), "cuEventCreate for the trace");
+    return event;
+}
+
+/* ---- the device's clock ---- */
+
+static void
+make_streams(void)
+{
+    if (ready_stream != NULL)
         return;
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/rank-%d.jsonl", engine_state.options.trace_dir, engine_state.rendezvous.rank);
-    bool again = engine_state.rendezvous.generation > 0 || getenv(DDPRUN_ENV_RESTART) != NULL;
-    file = fopen(path, again ? "ae" : "we"); /* what this job has written before stays */
-    if (file == NULL)
-        stop_job("cannot write the trace %s: %s", path, strerror(errno));
-    (void)setvbuf(file, NULL, _IOLBF, BUFSIZ); /* whole steps, as they end: a rank that is killed has written them */
+    require_cuda(engine_state.driver.cuStreamCreateWithPriority_p(&ready_stream, CU_STREAM_NON_BLOCKING, 0),
+                 "cuStreamCreate for the trace");
+    require_cuda(engine_state.driver.cuStreamCreateWithPriority_p(&anchor_stream, CU_STREAM_NON_BLOCKING, 0),
+                 "cuStreamCreate for the trace");
+    anchor.event = timing_event();
+}
+
+/* Nothing else is on its stream, so the event completes between the two looks at the clock. Where the host was busy in
+ * between, once more. */
+static void
+renew_anchor(void)
+{
+    const struct driver *driver = &engine_state.driver;
+    int64_t before_ns = clock_now_ns();
+    if (anchor.at_ns != 0 && before_ns - anchor.at_ns < ANCHOR_PERIOD_NS)
+        return;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    anchor.error_ns = INT64_MAX;
+    for (int i = 0; i < ANCHOR_TRIES && anchor.error_ns > ANCHOR_GOOD_NS; ++i) {
+        before_ns = clock_now_ns();
+        require_cuda(driver->cuEventRecord_p(anchor.event, anchor_stream), "cuEventRecord of the trace");
+        require_cuda(driver->cuStreamSynchronize_p(anchor_stream), "cuStreamSynchronize of the trace");
+        int64_t after_ns = clock_now_ns();
+        anchor.at_ns = before_ns + (after_ns - before_ns) / 2;
+        anchor.error_ns = (after_ns - before_ns + 1) / 2;
+    }
+    (void)context_exchange_capture_mode(mode);
 }
 
 static double
@@ -85,6 +123,16 @@ elapsed_us(CUevent from, CUevent to)
     float ms = 0;
     require_cuda(engine_state.driver.cuEventElapsedTime_p(&ms, from, to), "cuEventElapsedTime of the trace");
     return (double)ms * 1000.0;
+}
+
+/* ---- lines ---- */
+
+static void
+add_us(json_object *line, const char *name, double us)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%.3f", us);
+    json_object_object_add(line, name, json_object_new_double_s(us, text));
 }
 
 /* When the step's last bucket was done, or 0 if that was before the boundary. */
@@ -114,8 +162,48 @@ add_costs(json_object *entry, uint64_t bytes, unsigned busy_factor)
     if (idle_cost == NULL || idle_cost->count == 0)
         return;
     double idle_us = (double)cost_fs(idle_cost, bytes) / (1e3 * COST_FS_PER_NS);
-    json_object_object_add(entry, "idle_us", json_object_new_double(idle_us));
-    json_object_object_add(entry, "busy_us", json_object_new_double(idle_us * busy_factor / 1e3));
+    add_us(entry, "idle_us", idle_us);
+    add_us(entry, "busy_us", idle_us * busy_factor / 1e3);
+}
+
+/* Nanoseconds of the begin, the end and what else is known of the step, as in the file. */
+static void
+add_times(json_object *line, struct step_trace *step)
+{
+    double anchored_us = elapsed_us(anchor.event, step->boundary);
+    float backward_ms;
+    json_object_object_add(line, "boundary_ns", json_object_new_int64(anchor.at_ns + (int64_t)(anchored_us * 1e3)));
+    json_object_object_add(line, "error_ns", json_object_new_int64(anchor.error_ns));
+    if (step->has_begin)
+        add_us(line, "interval_us", elapsed_us(step->boundary, step->begin));
+    if (step->has_backward && engine_state.driver.cuEventElapsedTime_p(&backward_ms, step->boundary, step->backward) ==
+                                  CUDA_SUCCESS) /* another thread may be about to record it */
+        add_us(line, "backward_us", (double)backward_ms * 1e3);
+    add_us(line, "released_us", elapsed_us(step->boundary, step->released));
+    json_object_object_add(line, "entered_ns", json_object_new_int64(step->entered_ns));
+    json_object_object_add(line, "left_ns", json_object_new_int64(step->left_ns));
+}
+
+static json_object *
+bucket_entry(const struct step_trace *step, size_t k)
+{
+    const struct bucket_trace *bucket = &step->buckets[k];
+    json_object *entry = json_object_new_object();
+    json_object_object_add(entry, "bucket", json_object_new_uint64(k));
+    json_object_object_add(entry, "early", json_object_new_boolean(bucket->early));
+    double begin_us = elapsed_us(step->boundary, bucket->begin);
+    double ready_us = bucket->early ? elapsed_us(step->boundary, bucket->ready) : 0;
+    if (bucket->early) /* two streams have waited for the same, and each may have been late to see it */
+        add_us(entry, "ready_us", ready_us < begin_us ? ready_us : begin_us);
+    add_us(entry, "begin_us", begin_us);
+    add_us(entry, "end_us", elapsed_us(step->boundary, bucket->end));
+    if (step->predicted_ns >= 0)
+        add_costs(entry, bucket->bytes, step->busy_factor);
+    json_object_object_add(entry, "bytes", json_object_new_uint64(bucket->bytes));
+    json_object_object_add(entry, "path", json_object_new_string(wire_path_name(bucket->path)));
+    json_object_object_add(entry, "type", json_object_new_string(wire_type_name(bucket->type)));
+    json_object_object_add(entry, "communicator", json_object_new_uint64(bucket->communicator));
+    return entry;
 }
 
 static void
@@ -125,41 +213,43 @@ write_step(struct step_trace *step, int group)
     json_object_object_add(line, "step", json_object_new_uint64(step->step));
     json_object_object_add(line, "overlapped", json_object_new_boolean(step->overlapped));
     json_object_object_add(line, "group", json_object_new_int(group));
-    json_object_object_add(line, "exposed_us", json_object_new_double(exposed_us(step)));
+    add_times(line, step);
+    add_us(line, "exposed_us", exposed_us(step));
     if (step->predicted_ns >= 0) {
-        json_object_object_add(line, "predicted_us", json_object_new_double((double)step->predicted_ns / 1e3));
-        json_object_object_add(line, "bound_us", json_object_new_double((double)step->bound_ns / 1e3));
+        add_us(line, "predicted_us", (double)step->predicted_ns / 1e3);
+        add_us(line, "bound_us", (double)step->bound_ns / 1e3);
         json_object_object_add(line, "busy_factor", json_object_new_double((double)step->busy_factor / 1e3));
     }
     json_object_object_add(line, "check_bytes", json_object_new_uint64(step->check_bytes));
     for (size_t k = 0; k < step->bucket_count; ++k) {
-        const struct bucket_trace *bucket = &step->buckets[k];
-        if (!bucket->sent)
-            continue;
-        json_object *entry = json_object_new_object();
-        json_object_object_add(entry, "bucket", json_object_new_uint64(k));
-        json_object_object_add(entry, "early", json_object_new_boolean(bucket->early));
-        json_object_object_add(entry, "begin_us", json_object_new_double(elapsed_us(step->boundary, bucket->begin)));
-        json_object_object_add(entry, "end_us", json_object_new_double(elapsed_us(step->boundary, bucket->end)));
-        if (step->predicted_ns >= 0)
-            add_costs(entry, bucket->bytes, step->busy_factor);
-        json_object_object_add(entry, "path", json_object_new_string(wire_path_name(bucket->path)));
-        json_object_object_add(entry, "type", json_object_new_string(wire_type_name(bucket->type)));
-        json_object_object_add(entry, "communicator", json_object_new_uint64(bucket->communicator));
-        json_object_array_add(buckets, entry);
+        if (step->buckets[k].sent)
+            json_object_array_add(buckets, bucket_entry(step, k));
     }
     json_object_object_add(line, "buckets", buckets);
-    fprintf(file, "%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
-    json_object_put(line);
-    step->used = false;
+    trace_file_write(line);
+}
+
+/* The first thousand, then 900 of each power of ten; and those that were asked for. */
+static bool
+is_written(uint64_t step)
+{
+    uint64_t every = 1;
+    for (uint64_t end = STEPS_WRITTEN_IN_FULL; step > end && end <= UINT64_MAX / 10; end *= 10)
+        every *= 10;
+    const struct options *options = &engine_state.options;
+    return step % every == 0 || (step >= options->trace_first && step <= options->trace_last);
 }
 
 static bool
 is_complete(const struct step_trace *step)
 {
-    bool complete = engine_state.driver.cuEventQuery_p(step->boundary) == CUDA_SUCCESS;
-    for (size_t k = 0; k < step->bucket_count && complete; ++k)
-        complete = !step->buckets[k].sent || engine_state.driver.cuEventQuery_p(step->buckets[k].end) == CUDA_SUCCESS;
+    const struct driver *driver = &engine_state.driver;
+    bool complete = driver->cuEventQuery_p(step->released) == CUDA_SUCCESS;
+    for (size_t k = 0; k < step->bucket_count && complete; ++k) {
+        const struct bucket_trace *bucket = &step->buckets[k];
+        complete = !bucket->sent || (driver->cuEventQuery_p(bucket->end) == CUDA_SUCCESS &&
+                                     (!bucket->early || driver->cuEventQuery_p(bucket->ready) == CUDA_SUCCESS));
+    }
     return complete;
 }
 
@@ -175,57 +265,141 @@ write_complete(int group)
             continue;
         if (!is_complete(step))
             return;
-        write_step(step, group);
+        if (is_written(step->step))
+            write_step(step, group);
+        step->used = false;
     }
+}
+
+static void
+wait_for(const struct step_trace *step)
+{
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    require_cuda(engine_state.driver.cuEventSynchronize_p(step->released), "cuEventSynchronize of the trace");
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(ready_stream), "cuStreamSynchronize of the trace");
+    (void)context_exchange_capture_mode(mode);
+}
+
+static void
+write_all(int group) BY_ISSUER
+{
+    const struct step_trace *current = &groups[group]->steps[groups[group]->current];
+    if (current->used)
+        wait_for(current);
+    streams_wait_for_buckets();
+    write_complete(group);
+}
+
+/* ---- plans ---- */
+
+static json_object *
+tensor_entries(const struct group *group)
+{
+    json_object *tensors = json_object_new_array();
+    engine_lock();
+    for (size_t i = 0; i < group->gradient_count; ++i) {
+        const struct tensor *tensor = tensor_gradient(group, i);
+        const char *slash = strrchr(tensor->site.file, '/');
+        char place[64];
+        snprintf(place, sizeof(place), "%.50s:%d", slash != NULL ? slash + 1 : tensor->site.file, tensor->site.line);
+        json_object *entry = json_object_new_object();
+        json_object_object_add(entry, "name", json_object_new_string(tensor->site.text));
+        json_object_object_add(entry, "place", json_object_new_string(place));
+        json_object_object_add(entry, "type", json_object_new_string(type_name(tensor->type)));
+        json_object_object_add(entry, "elements", json_object_new_uint64(tensor->count));
+        json_object_object_add(entry, "bytes", json_object_new_uint64(tensor->bytes));
+        json_object_array_add(tensors, entry);
+    }
+    engine_unlock();
+    return tensors;
+}
+
+static void
+write_plan(struct group_trace *trace, const struct group *group) BY_ISSUER
+{
+    const struct plan *plan = group->plan;
+    json_object *line = json_object_new_object(), *buckets = json_object_new_array();
+    json_object_object_add(line, "plan", json_object_new_uint64(++trace->plans));
+    json_object_object_add(line, "group", json_object_new_int(group->id));
+    json_object_object_add(line, "after_step", json_object_new_uint64(engine_state.boundary_count));
+    json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
+    if (!trace->has_tensors)
+        json_object_object_add(line, "tensors", tensor_entries(group));
+    trace->has_tensors = true;
+    for (size_t k = 0; k < plan->bucket_count; ++k) {
+        const struct plan_bucket *bucket = &plan->buckets[k];
+        json_object *entry = json_object_new_object(), *members = json_object_new_array();
+        for (size_t i = bucket->first; i < bucket->first + bucket->count; ++i)
+            json_object_array_add(members, json_object_new_uint64(plan->pieces[i].gradient));
+        json_object_object_add(entry, "bytes", json_object_new_uint64(bucket->bytes));
+        json_object_object_add(entry, "tensors", members);
+        json_object_array_add(buckets, entry);
+    }
+    json_object_object_add(line, "buckets", buckets);
+    trace_file_write(line);
 }
 
 static void
 free_events(struct step_trace *step)
 {
+    const struct driver *driver = &engine_state.driver;
+    CUevent own[] = {step->begin, step->backward, step->boundary, step->released};
     for (size_t k = 0; k < step->bucket_count; ++k) {
-        (void)engine_state.driver.cuEventDestroy_p(step->buckets[k].begin);
-        (void)engine_state.driver.cuEventDestroy_p(step->buckets[k].end);
+        (void)driver->cuEventDestroy_p(step->buckets[k].ready);
+        (void)driver->cuEventDestroy_p(step->buckets[k].begin);
+        (void)driver->cuEventDestroy_p(step->buckets[k].end);
     }
-    if (step->boundary != NULL)
-        (void)engine_state.driver.cuEventDestroy_p(step->boundary);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); ++i) {
+        if (own[i] != NULL)
+            (void)driver->cuEventDestroy_p(own[i]);
+    }
     free(step->buckets);
     *step = (struct step_trace){0};
 }
 
-static CUevent
-timing_event(void)
+static void
+make_events(struct step_trace *step, size_t bucket_count)
 {
-    CUevent event;
-    require_cuda(engine_state.driver.cuEventCreate_p(&event, CU_EVENT_DEFAULT), "cuEventCreate for the trace");
-    return event;
+    step->bucket_count = bucket_count;
+    step->buckets = calloc(bucket_count + 1, sizeof(step->buckets[0]));
+    if (step->buckets == NULL)
+        stop_job("out of memory");
+    step->begin = timing_event();
+    step->backward = timing_event();
+    step->boundary = timing_event();
+    step->released = timing_event();
+    for (size_t k = 0; k < bucket_count; ++k)
+        step->buckets[k] = (struct bucket_trace){timing_event(), timing_event(), timing_event()};
 }
 
 void
 trace_plan(const struct group *group)
 {
-    if (file == NULL)
+    if (!trace_file_is_open())
         return;
     struct group_trace *trace = groups[group->id];
     if (trace == NULL)
-        trace = groups[group->id] = calloc(1, sizeof(*trace));
+        trace = calloc(1, sizeof(*trace));
     if (trace == NULL)
         stop_job("out of memory");
-    streams_wait_for_buckets(); /* and so for the boundaries, which buckets have waited for */
-    write_complete(group->id);  /* the step that ends with a new plan, too */
+    make_streams();
+    renew_anchor();
+    if (groups[group->id] != NULL)
+        write_all(group->id); /* the step that ends with a new plan, too */
+    issuer_lock();
+    groups[group->id] = NULL; /* no touch is followed meanwhile */
+    issuer_unlock();
     for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i) {
-        struct step_trace *step = &trace->steps[i];
-        free_events(step);
-        step->bucket_count = group->plan->bucket_count;
-        step->buckets = calloc(step->bucket_count + 1, sizeof(step->buckets[0]));
-        if (step->buckets == NULL)
-            stop_job("out of memory");
-        step->boundary = timing_event();
-        for (size_t k = 0; k < step->bucket_count; ++k) {
-            step->buckets[k].begin = timing_event();
-            step->buckets[k].end = timing_event();
-        }
+        free_events(&trace->steps[i]);
+        make_events(&trace->steps[i], group->plan->bucket_count);
     }
+    write_plan(trace, group);
+    issuer_lock();
+    groups[group->id] = trace;
+    issuer_unlock();
 }
+
+/* ---- a step ---- */
 
 static struct step_trace *
 current_step(const struct group *group)
@@ -233,10 +407,41 @@ current_step(const struct group *group)
     return &groups[group->id]->steps[groups[group->id]->current];
 }
 
+static void
+record(CUevent event, CUstream stream)
+{
+    stream_record(stream, event, "cuEventRecord of the trace");
+}
+
+void
+trace_completes(const struct group *group, CUstream stream)
+{
+    CUevent backward = NULL;
+    engine_lock();
+    struct group_trace *trace = groups[group->id];
+    struct step_trace *step = trace != NULL ? &trace->steps[trace->current] : NULL;
+    if (step != NULL && !step->has_backward) {
+        backward = step->backward;
+        step->has_backward = true;
+    }
+    engine_unlock();
+    if (backward != NULL)
+        record(backward, stream);
+}
+
+void
+trace_bucket_ready(const struct group *group, size_t bucket, uint64_t streams)
+{
+    if (!trace_file_is_open())
+        return;
+    streams_wait_for_producers(streams, ready_stream);
+    record(current_step(group)->buckets[bucket].ready, ready_stream);
+}
+
 void
 trace_bucket_begin(const struct group *group, size_t bucket, bool early)
 {
-    if (file == NULL)
+    if (!trace_file_is_open())
         return;
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->early = early;
@@ -244,29 +449,27 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
     of->bytes = group->plan->buckets[bucket].bytes;
     of->path = group->shipment.wires[bucket].path;
     of->type = group->shipment.wires[bucket].type;
-    require_cuda(
-        engine_state.driver.cuEventRecord_p(of->begin, collectives_stream_of(&engine_state.collectives, bucket)),
-        "cuEventRecord of the trace");
+    record(of->begin, collectives_stream_of(&engine_state.collectives, bucket));
 }
 
 void
 trace_bucket_end(const struct group *group, size_t bucket)
 {
-    if (file == NULL)
+    if (!trace_file_is_open())
         return;
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->sent = true;
-    require_cuda(engine_state.driver.cuEventRecord_p(of->end, collectives_stream_of(&engine_state.collectives, bucket)),
-                 "cuEventRecord of the trace");
+    record(of->end, collectives_stream_of(&engine_state.collectives, bucket));
 }
 
 void
 trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns)
 {
-    if (file == NULL)
+    if (!trace_file_is_open())
         return;
     struct step_trace *step = current_step(group);
-    stream_record(stream, step->boundary, "cuEventRecord of the trace");
+    record(step->boundary, stream);
+    step->entered_ns = clock_now_ns();
     step->step = engine_state.boundary_count + 1;
     step->overlapped = group->overlapping;
     step->predicted_ns = promised_ns;
@@ -275,15 +478,26 @@ trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, 
 }
 
 void
+trace_released(const struct group *group, CUstream stream)
+{
+    if (!trace_file_is_open())
+        return;
+    record(current_step(group)->released, stream);
+    current_step(group)->left_ns = clock_now_ns();
+    current_step(group)->used = true;
+}
+
+void
 trace_captured_step(int group, const struct shipment *shipment, uint64_t number, bool overlaps)
 {
-    if (file == NULL)
+    if (!trace_file_is_open())
         return;
     json_object *line = json_object_new_object(), *buckets = json_object_new_array();
     json_object_object_add(line, "step", json_object_new_uint64(engine_state.boundary_count));
     json_object_object_add(line, "overlapped", json_object_new_boolean(overlaps));
     json_object_object_add(line, "group", json_object_new_int(group));
     json_object_object_add(line, "graph", json_object_new_uint64(number));
+    json_object_object_add(line, "entered_ns", json_object_new_int64(clock_now_ns()));
     for (size_t k = 0; k < shipment->wire_count; ++k) {
         json_object *entry = json_object_new_object();
         json_object_object_add(entry, "bucket", json_object_new_uint64(k));
@@ -294,64 +508,73 @@ trace_captured_step(int group, const struct shipment *shipment, uint64_t number,
         json_object_array_add(buckets, entry);
     }
     json_object_object_add(line, "buckets", buckets);
-    fprintf(file, "%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
-    json_object_put(line);
-}
-
-void
-trace_sent(const struct group *group)
-{
-    if (file != NULL)
-        current_step(group)->used = true;
+    if (is_written(engine_state.boundary_count))
+        trace_file_write(line);
+    else
+        json_object_put(line);
 }
 
 void
 trace_checked(const struct group *group, uint64_t bytes)
 {
-    if (file != NULL)
+    if (trace_file_is_open())
         current_step(group)->check_bytes = bytes;
 }
 
-void
-trace_step_end(const struct group *group)
+static void
+begin_interval(struct group_trace *trace, size_t next, CUstream stream) BY_ISSUER
 {
-    if (file == NULL)
+    struct step_trace *step = &trace->steps[next];
+    issuer_lock();
+    trace->current = next;
+    step->has_backward = false;
+    issuer_unlock();
+    step->has_begin = true;
+    record(step->begin, stream);
+    for (size_t k = 0; k < step->bucket_count; ++k)
+        step->buckets[k].sent = false;
+}
+
+void
+trace_step_end(const struct group *group, CUstream stream)
+{
+    if (!trace_file_is_open())
         return;
     struct group_trace *trace = groups[group->id];
+    current_step(group)->left_ns = clock_now_ns();
     size_t next = (trace->current + 1) % STEPS_IN_FLIGHT;
-    if (trace->steps[next].used) { /* too far ahead: wait for the oldest */
-        streams_wait_for_buckets();
+    if (trace->steps[next].used) { /* too far ahead */
+        wait_for(&trace->steps[next]);
         write_complete(group->id);
     }
-    trace->current = next;
+    begin_interval(trace, next, stream);
+    renew_anchor();
     write_complete(group->id);
-    for (size_t k = 0; k < trace->steps[next].bucket_count; ++k)
-        trace->steps[next].buckets[k].sent = false;
+    trace_file_write_exchanges();
 }
 
 void
 trace_reduce(uint64_t number, const char *text, uint64_t bytes)
 {
-    if (file == NULL)
+    if (!trace_file_is_open())
         return;
     json_object *line = json_object_new_object();
     json_object_object_add(line, "reduce", json_object_new_uint64(number));
     json_object_object_add(line, "after_step", json_object_new_uint64(engine_state.boundary_count));
+    json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
     json_object_object_add(line, "call", json_object_new_string(text));
     json_object_object_add(line, "bytes", json_object_new_uint64(bytes));
-    fprintf(file, "%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
-    json_object_put(line);
+    trace_file_write(line);
 }
 
 void
 trace_close(void)
 {
-    if (file == NULL)
+    if (!trace_file_is_open())
         return;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if (groups[g] != NULL)
             write_complete(g);
     }
-    fclose(file);
-    file = NULL;
+    trace_file_close();
 }

@@ -257,7 +257,8 @@ issue_ready(void)
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;
         issuer_unlock();
-        streams_wait_for_producers(mask, collectives_communicator_of(&engine_state.collectives, bucket));
+        trace_bucket_ready(group, bucket, mask);
+        streams_wait_for_producers(mask, collectives_stream_of(&engine_state.collectives, bucket));
         issue_bucket(group, bucket, true);
         issuer_lock();
     }

@@ -254,10 +254,10 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     flush_buckets(group);
     streams_join();
     buffers_send();
-    trace_sent(group);
     bool compares = checks_parameters_due(group); /* until they are hashed */
     step_release(group, stream);
     measure_released(group, stream);
+    trace_released(group, stream);
     checks_after_release();
     host_memory_end(group);
     if (compares)
@@ -269,7 +269,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     planner_vote(group, step_close_interval(group, stream, true));
     measure_next_interval(group, stream);
     step_close(group);
-    trace_step_end(group);
+    trace_step_end(group, stream);
     role_give();
     issue_ready(); /* of the group whose boundary is next, buckets may have been ready all the while */
 }

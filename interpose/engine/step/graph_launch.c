@@ -73,7 +73,7 @@ follow(CUstream stream) BY_ISSUER
     uint64_t mask = UINT64_C(1) << stream_index(stream);
     issuer_unlock();
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
-        streams_wait_for_producers(mask, i);
+        streams_wait_for_producers(mask, engine_state.collectives.communicators[i].stream);
     require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
 }
 

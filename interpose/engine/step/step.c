@@ -87,7 +87,7 @@ step_wait_for_producers(const struct group *group, CUstream stream)
     }
     issuer_unlock();
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
-        streams_wait_for_producers(mask, i);
+        streams_wait_for_producers(mask, engine_state.collectives.communicators[i].stream);
 }
 
 /* ---- what comes after them ---- */

@@ -28,6 +28,8 @@ void unmap_before_primary_release(CUdevice device);
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);
 void touches_end(struct operation *operation, bool enqueued);
+/* Between the two: the group with a gradient that the operation completes; NULL: there is none. */
+const struct group *touches_complete(const struct operation *operation);
 void touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows); /* see engine.h */
 
 /* ---- intervals.c: what the program says of an interval ---- */

@@ -281,6 +281,24 @@ touches_begin(struct operation *operation)
         begin_at_once(operation, touches);
 }
 
+const struct group *
+touches_complete(const struct operation *operation)
+{
+    const struct touches *touches = operation->notes;
+    const struct group *group = NULL;
+    if (touches == NULL || touches->state != CAPTURE_NONE)
+        return NULL;
+    engine_lock();
+    for (size_t i = 0; i < touches->hits.count && group == NULL; ++i) {
+        const struct hit *hit = &touches->hits.items[i];
+        bool followed = hit->begun && !hit->late && hit->boundary == hit->group->boundary_count;
+        if (followed && readiness_completes(&hit->group->readiness, hit->gradient))
+            group = hit->group;
+    }
+    engine_unlock();
+    return group;
+}
+
 /* ---- after it ---- */
 
 /* With lock held: one touch is enqueued. */

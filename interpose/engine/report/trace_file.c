@@ -1,0 +1,161 @@
+/*
+ * trace_file.c - see trace_file.h.
+ */
+#include "interpose/engine/report/trace_file.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static FILE *file;
+static uint64_t steps_of_means[RANK_MEANS_AT_MOST]; /* the step of the value that was written last; + 1; 0: none */
+
+/* ---- the file ---- */
+
+/* Only a file that a trace has made is written over: a regular one that begins as all of them do, or an empty one. */
+static void
+require_trace(int fd, const char *path)
+{
+    static const char beginning[] = "{\"ddprun_trace\":";
+    char found[sizeof(beginning)] = "";
+    struct stat status;
+    bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    ssize_t bytes = regular ? pread(fd, found, sizeof(beginning) - 1, 0) : -1;
+    if (!regular || (bytes != 0 && strncmp(found, beginning, sizeof(beginning) - 1) != 0))
+        stop_job("%s is there, and is not a trace: give --trace another folder", path);
+}
+
+static void
+open_file(const char *path, bool again)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd < 0)
+        stop_job("cannot write the trace %s: %s", path, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+    require_trace(fd, path);
+    if ((!again && ftruncate(fd, 0) != 0) || fchmod(fd, 0600) != 0 || (file = fdopen(fd, "ae")) == NULL)
+        stop_job("cannot write the trace %s: %s", path, strerror(errno));
+    (void)setvbuf(file, NULL, _IOLBF, BUFSIZ); /* whole lines, as they end: a rank that is killed has written them */
+}
+
+static int64_t
+unix_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The same number on all ranks, and another one in each job. */
+static int64_t
+agree_on_job(int64_t mine)
+{
+    struct control_messages all;
+    exchange("the start of the trace", &mine, sizeof(mine), &all);
+    memcpy(&mine, all.messages[0], sizeof(mine));
+    control_free_messages(&all);
+    return mine;
+}
+
+static void
+write_head(void)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    (void)gethostname(host, sizeof(host) - 1);
+    int64_t at_ns = clock_now_ns(), unix_ns = unix_now_ns();
+    json_object *line = json_object_new_object();
+    json_object_object_add(line, "ddprun_trace", json_object_new_int(TRACE_VERSION));
+    json_object_object_add(line, "job", json_object_new_int64(agree_on_job(unix_ns)));
+    json_object_object_add(line, "rank", json_object_new_int(engine_state.rendezvous.rank));
+    json_object_object_add(line, "world", json_object_new_int(engine_state.rendezvous.world_size));
+    json_object_object_add(line, "host", json_object_new_string(host));
+    json_object_object_add(line, "at_ns", json_object_new_int64(at_ns));
+    json_object_object_add(line, "unix_ns", json_object_new_int64(unix_ns));
+    trace_file_write(line);
+}
+
+void
+trace_file_open(void)
+{
+    if (engine_state.options.trace_dir == NULL)
+        return;
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/rank-%d.jsonl", engine_state.options.trace_dir, engine_state.rendezvous.rank);
+    open_file(path, engine_state.rendezvous.generation > 0 || getenv(DDPRUN_ENV_RESTART) != NULL);
+    exchange_times_keep();
+    write_head();
+}
+
+bool
+trace_file_is_open(void)
+{
+    return file != NULL;
+}
+
+void
+trace_file_write(json_object *line)
+{
+    fprintf(file, "%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
+    json_object_put(line);
+}
+
+/* ---- what came in between ---- */
+
+static void
+write_means(void)
+{
+    struct rank_told *told = &engine_state.status->told;
+    uint32_t count = atomic_load(&told->mean_count);
+    for (uint32_t i = 0; i < count; ++i) {
+        uint64_t step = atomic_load(&told->means[i].step), bits = atomic_load(&told->means[i].value);
+        double value;
+        memcpy(&value, &bits, sizeof(value));
+        if (steps_of_means[i] == step + 1)
+            continue;
+        steps_of_means[i] = step + 1;
+        json_object *line = json_object_new_object();
+        json_object_object_add(line, "mean", json_object_new_string(told->means[i].name));
+        json_object_object_add(line, "place", json_object_new_string(told->means[i].place));
+        json_object_object_add(line, "after_step", json_object_new_uint64(step));
+        json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
+        json_object_object_add(line, "value", json_object_new_double(value));
+        trace_file_write(line);
+    }
+}
+
+void
+trace_file_write_exchanges(void)
+{
+    struct exchange_time *times;
+    size_t count = exchange_times_take(&times);
+    for (size_t i = 0; i < count; ++i) {
+        json_object *line = json_object_new_object();
+        json_object_object_add(line, "exchange", json_object_new_uint64(times[i].number));
+        json_object_object_add(line, "about", json_object_new_string(times[i].about));
+        json_object_object_add(line, "begin_ns", json_object_new_int64(times[i].begin_ns));
+        json_object_object_add(line, "end_ns", json_object_new_int64(times[i].end_ns));
+        trace_file_write(line);
+    }
+    free(times);
+    if (engine_state.rendezvous.rank == 0)
+        write_means();
+}
+
+void
+trace_file_close(void)
+{
+    trace_file_write_exchanges();
+    json_object *line = json_object_new_object();
+    json_object_object_add(line, "end", json_object_new_boolean(true));
+    json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
+    trace_file_write(line);
+    fclose(file);
+    file = NULL;
+}

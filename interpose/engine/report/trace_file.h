@@ -1,0 +1,25 @@
+/*
+ * trace_file.h - the file of a trace: a line of JSON for each thing that happened. docs/trace.md has the format.
+ *
+ * Called by trace.c, with the issuer's role, and at the start and the end of the program.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_REPORT_TRACE_FILE_H
+#define DDPRUN_INTERPOSE_ENGINE_REPORT_TRACE_FILE_H
+
+#include "interpose/engine/memory/memory.h"
+
+#include <json-c/json.h>
+
+enum { TRACE_VERSION = 1 };
+
+/* With --trace: opens the file and writes its head. All ranks: it is an exchange. Ends the job if it cannot. */
+void trace_file_open(void);
+bool trace_file_is_open(void);
+/* Writes a line, and frees it. */
+void trace_file_write(json_object *line);
+/* Writes the exchanges and the values of DDP_MEAN since the last call. */
+void trace_file_write_exchanges(void);
+/* Writes the line that says that the trace is whole. */
+void trace_file_close(void);
+
+#endif

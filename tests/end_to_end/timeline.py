@@ -1,0 +1,104 @@
+"""timeline.py TRACE TIMELINE - holds a timeline of `ddprun trace` to the trace that it was made from.
+
+Slices of a track do not overlap (one may be inside another); each flow has its three parts, in order, each inside a slice; each
+bucket of each step is there once, as long as the trace says, and no earlier than it was ready. Prints what is wrong; exit code 1.
+"""
+import glob
+import json
+import sys
+
+CLOSE_US = 0.01  # times are written with three digits behind the point
+
+wrong = []
+
+
+def complain(text):
+    if len(wrong) < 10:
+        print(text)
+    wrong.append(text)
+
+
+def check_tracks(events):
+    tracks = {}
+    for event in events:
+        if event["ph"] == "X":
+            tracks.setdefault((event["pid"], event["tid"]), []).append(event)
+    for track, slices in tracks.items():
+        open_ends = []
+        for one in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
+            while open_ends and open_ends[-1] <= one["ts"] + CLOSE_US:
+                open_ends.pop()
+            if open_ends and one["ts"] + one["dur"] > open_ends[-1] + CLOSE_US:
+                complain("track %s: %s at %.3f reaches beyond the slice that it begins in" % (track, one["name"], one["ts"]))
+            open_ends.append(one["ts"] + one["dur"])
+    return tracks
+
+
+def check_flows(events, tracks):
+    flows = {}
+    for event in events:
+        if event["ph"] in "stf":
+            flows.setdefault(event["id"], []).append(event)
+    for name, parts in flows.items():
+        if [e["ph"] for e in parts] != ["s", "t", "f"]:
+            complain("flow %s has the parts %s" % (name, [e["ph"] for e in parts]))
+        elif not parts[0]["ts"] <= parts[1]["ts"] <= parts[2]["ts"] + CLOSE_US:
+            complain("flow %s goes back in time" % name)
+    begins = {}
+    for track, slices in tracks.items():
+        begins[track] = sorted((s["ts"], s["ts"] + s["dur"]) for s in slices)
+    for name, parts in flows.items():
+        for part in parts:
+            at = part["ts"]
+            if not any(b - CLOSE_US <= at <= e + CLOSE_US for b, e in begins.get((part["pid"], part["tid"]), [])):
+                complain("flow %s: its part %s is in no slice" % (name, part["ph"]))
+    return len(flows)
+
+
+def lines_of(folder):
+    for path in sorted(glob.glob(folder + "/rank-*.jsonl")):
+        rank = int(path.rsplit("-", 1)[1].split(".")[0])
+        for line in open(path, encoding="utf-8"):
+            yield rank, json.loads(line)
+
+
+def check_buckets(folder, events):
+    shown = {}
+    for event in events:
+        if event["ph"] == "X" and event["name"].startswith("bucket "):
+            key = (event["pid"], event["args"]["group"], event["args"]["step"], int(event["name"].split()[1]))
+            if key in shown:
+                complain("bucket %s is there twice" % (key,))
+            shown[key] = event
+    count = 0
+    for rank, line in lines_of(folder):
+        if "step" not in line or "graph" in line:
+            continue
+        for bucket in line["buckets"]:
+            count += 1
+            event = shown.get((rank, line["group"], line["step"], bucket["bucket"]))
+            if event is None:
+                complain("rank %d, step %d, bucket %d is not there" % (rank, line["step"], bucket["bucket"]))
+                continue
+            if abs(event["dur"] - (bucket["end_us"] - bucket["begin_us"])) > 1:
+                complain("rank %d, step %d, bucket %d has another length" % (rank, line["step"], bucket["bucket"]))
+            if event["args"]["bytes"] != bucket["bytes"] or event["args"]["early"] != bucket["early"]:
+                complain("rank %d, step %d, bucket %d is described otherwise" % (rank, line["step"], bucket["bucket"]))
+            if bucket["early"] and bucket["ready_us"] > bucket["begin_us"]:
+                complain("rank %d, step %d, bucket %d begins before it is ready" % (rank, line["step"], bucket["bucket"]))
+    if count != len(shown):
+        complain("%d buckets in the trace, %d in the timeline" % (count, len(shown)))
+    return count
+
+
+def main():
+    events = json.load(open(sys.argv[2], encoding="utf-8"))["traceEvents"]
+    tracks = check_tracks(events)
+    flows, buckets = check_flows(events, tracks), check_buckets(sys.argv[1], events)
+    if buckets == 0 or flows != buckets:
+        complain("%d buckets, %d flows" % (buckets, flows))
+    print("%d events, %d tracks, %d flows, %d complaints" % (len(events), len(tracks), flows, len(wrong)))
+    sys.exit(1 if wrong else 0)
+
+
+main()

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# trace.sh BUILD - what --trace writes, and the timeline that `ddprun trace` makes of it (timeline.py holds the one to the other): with
+# overlap, groups, several communicators and graphs; and of files that are cut, missing or not a trace at all.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+export SOFTGPU_LINK=latency_us=300,gbytes_per_s=1
+held_to=$(dirname "$0")/timeline.py
+shape=(--layers 6 --width 64 --batch 64)
+trace=$work/trace
+command -v python3 >/dev/null || skip "there is no python3 here, which looks at timelines"
+
+# timeline NAME: made of $trace, and the same as it says. What `ddprun trace` prints goes to $work/said.
+timeline() {
+    run "$ddprun" trace "$trace" -o "$work/timeline.json"
+    cp "$work/stderr" "$work/said"
+    succeeded "$1: a timeline is made"
+    check "$1: the timeline is what the trace says" python3 "$held_to" "$trace" "$work/timeline.json"
+}
+
+# aligned NAME: within a millisecond, on one host.
+aligned() {
+    local within
+    within=$(sed -n 's/.*clocks are aligned within \([0-9.]*\) ms.*/\1/p' "$work/said")
+    check "$1: clocks are aligned within ${within:-?} ms" awk -v within="${within:-9}" 'BEGIN { exit !(within < 1) }'
+}
+
+for ranks in 2 4; do
+    rm -rf "$trace"
+    run "$ddprun" -n "$ranks" --bucket-mb 0.02 --trace "$trace" "$ladder" "${shape[@]}" --steps 30
+    succeeded "$ranks ranks: ends well"
+    timeline "$ranks ranks"
+    aligned "$ranks ranks"
+    check "$ranks ranks: nothing is missing" bash -c "[ \$(wc -l <'$work/said') -eq 1 ]"
+done
+check "only the user may read a trace" [ "$(stat -c %a "$trace"/rank-*.jsonl "$work/timeline.json" | sort -u)" = 600 ]
+check "backward stands in steps that overlap" grep -q '"name":"backward"' "$work/timeline.json"
+check "means are curves" grep -q '"ph":"C".*"mean":' "$work/timeline.json"
+check "buckets have the names of their tensors" grep -q '"tensors":\["t->layers\[l\].gradient (ladder.cu:' "$work/timeline.json"
+rm -rf "$trace"
+run "$ddprun" -n 2 --bucket-mb 0.005 --trace "$trace" "$build/tests/trainers/gan" --rhythm joint --streams 3
+succeeded "two groups: ends well"
+timeline "two groups"
+rm -rf "$trace"
+run "$ddprun" -n 2 --bucket-mb 0.02 --communicators 3 --trace "$trace" "$ladder" "${shape[@]}" --steps 30
+succeeded "three communicators: ends well"
+timeline "three communicators"
+check "three communicators: each has a track" grep -q '"collectives 2"' "$work/timeline.json"
+rm -rf "$trace"
+run "$ddprun" -n 2 --bucket-mb 0.01 --trace "$trace" "$build/tests/trainers/graphs" late
+succeeded "graphs: ends well"
+run "$ddprun" trace "$trace" -o "$work/timeline.json"
+succeeded "graphs: a timeline is made"
+check "graphs: a captured step is one block, named so" grep -q ', in a CUDA graph, as launched"' "$work/timeline.json"
+
+# A folder that is used again: what a trace has written there before is replaced, all else stays.
+rm -rf "$trace"
+run "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 1010
+succeeded "many steps: ends well"
+check "of a thousand steps all, then every tenth" [ "$(grep -c '^{"step":' "$trace/rank-1.jsonl")" -eq 1001 ]
+printf 'mine\n' >"$trace/rank-7.txt"
+run "$ddprun" -n 2 --trace "$trace" --trace-steps 1003-1005 "$ladder" "${shape[@]}" --steps 1010
+check "--trace-steps adds those" [ "$(grep -c '^{"step":' "$trace/rank-1.jsonl")" -eq 1004 ]
+check "used again: another file stays" [ "$(cat "$trace/rank-7.txt")" = mine ]
+printf 'mine\n' >"$trace/rank-1.jsonl"
+run "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 3
+check "a file that is not a trace ends the job" [ "$code" -eq 1 ]
+check "... by name" grep -q 'rank-1.jsonl is there, and is not a trace: give --trace another folder' "$work/stderr"
+check "... and stays" [ "$(cat "$trace/rank-1.jsonl")" = mine ]
+ln -sf "$work/elsewhere" "$trace/rank-1.jsonl"
+run "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 3
+check "a link ends the job" [ "$code" -eq 1 ]
+check "... and is not followed" [ ! -e "$work/elsewhere" ]
+
+# What is whole is shown, the rest is named.
+rm -rf "$trace"
+run "$ddprun" -n 4 --bucket-mb 0.02 --trace "$trace" "$ladder" "${shape[@]}" --steps 20
+head -c "$(($(stat -c %s "$trace/rank-2.jsonl") / 2))" "$trace/rank-2.jsonl" >"$work/half"
+mv "$work/half" "$trace/rank-2.jsonl"
+rm "$trace/rank-3.jsonl"
+run "$ddprun" trace "$trace" -o "$work/timeline.json"
+succeeded "a file is cut and another missing: a timeline is made"
+check "... the cut one is named" grep -Eq 'rank-2.jsonl, line [0-9]+, is cut or is not JSON: the lines before it are shown' "$work/stderr"
+check "... and the missing one" grep -q '1 of 4 ranks have no trace of this job here, the first of them rank 3' "$work/stderr"
+sed -i '1s/"ddprun_trace":1/"ddprun_trace":9/' "$trace"/rank-*.jsonl
+run "$ddprun" trace "$trace" -o "$work/timeline-9.json"
+check "another version: refused" [ "$code" -eq 1 -a ! -e "$work/timeline-9.json" ]
+check "... by number" grep -q 'is of version 9, and this ddprun reads version 1' "$work/stderr"
+
+# refused NAME CODE MESSAGE WORDS...
+refused() {
+    local name=$1 wanted=$2 message=$3
+    shift 3
+    run "$ddprun" "$@"
+    check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
+    check "$name: one line" bash -c "[ \$(wc -l <'$work/stderr') -eq 1 ] && grep -q '$message' '$work/stderr'"
+}
+refused "no folder" 2 'no folder given, after trace' trace
+refused "no file" 2 'no file for the timeline' trace "$trace"
+refused "two folders" 2 'trace takes one folder' trace a b -o c
+refused "an unknown option" 2 'unknown option --what of trace' trace --what
+refused "a folder that is not there" 2 'cannot read the trace in' trace "$work/none" -o "$work/t"
+mkdir "$work/empty"
+refused "an empty folder" 1 'no trace in' trace "$work/empty" -o "$work/t"
+refused "a file in no folder" 2 'cannot write to' trace "$trace" -o "$work/none/t"
+refused "steps that are not two" 2 'two steps such as 5000-5100' --trace-steps 7 "$ladder"
+run "$ddprun" -n 2 --device softgpu -q --trace "$work/bare" true
+refused "no step" 1 'no trace in\|has no steps' trace "$work/bare" -o "$work/t"
+run "$ddprun" trace --help
+succeeded "--help"
+finish
