@@ -231,6 +231,7 @@ job_prepare(struct job *job, struct error *error)
         return false;
     return may_open_files(job, error) && make_trace_dir(job, error) && output_prepare(&job->options, error) &&
            (!reports || (whole_file_check(job->options.summary_json, "--summary-json", error) &&
+                         whole_file_check(job->options.metrics, "--metrics", error) &&
                          report_file_check(job->options.report, error)));
 }
 

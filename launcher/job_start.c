@@ -181,6 +181,7 @@ job_run(struct job *job, const struct error *error)
                         job->options.hang_timeout_s * UINT64_C(1000000000)},
         .verbose = job->options.verbose && reports ? &verbose : NULL,
         .progress = progress_new(job->options.quiet || !reports ? PROGRESS_OFF : job->options.progress),
+        .metrics = metrics_new(reports ? job->options.metrics : NULL, job->restarts),
         .summary = !job->options.quiet,
         .summary_json = job->options.summary_json,
         .restarts = job->restarts,
@@ -193,6 +194,7 @@ job_run(struct job *job, const struct error *error)
     }
     int exit_code = supervisor_run(&running);
     progress_free(running.progress);
+    metrics_free(running.metrics);
     return exit_code;
 }
 

@@ -222,6 +222,7 @@ judge(struct supervisor *s)
         pace_note(s->ranks, s->view_count);
     }
     progress_show(s->job->progress, s->ranks, s->view_count, now);
+    metrics_look(s->job->metrics, s->ranks, s->view_count, now, message_line);
     verbose_tell(s->job->verbose, &s->ranks[0]);
     if (judgement != JUDGED_FAILED && supervisor_net_find_error(&s->net, &s->reason)) {
         fail(s, -1); /* no rank's doing */
@@ -400,6 +401,7 @@ summarize(struct supervisor *s, double seconds)
     };
     if (s->job->summary_json != NULL)
         summary_write(s->job->summary_json, &summary, message_line);
+    metrics_end(s->job->metrics, s->ranks, s->view_count, summary.exit_code, message_line);
     char *attempts = summary_attempts(&summary);
     free(*s->job->attempts);
     *s->job->attempts = attempts;

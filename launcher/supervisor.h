@@ -13,6 +13,7 @@
 #include "launcher/output/messages.h"
 #include "launcher/output/relay.h"
 #include "launcher/output/terminal_input.h"
+#include "launcher/report/metrics.h"
 #include "launcher/report/progress.h"
 #include "launcher/report/verbose.h"
 #include "launcher/start/pmix_server.h"
@@ -39,6 +40,7 @@ struct running_job {
     struct hang_limits hang_limits;
     struct verbose *verbose;   /* what -v tells; NULL: nothing */
     struct progress *progress; /* NULL: none is shown */
+    struct metrics *metrics;   /* NULL: none are written */
     bool summary;              /* print the closing lines */
     const char *summary_json;  /* file for them; NULL: none */
     unsigned restarts;         /* of --max-restarts, so far */

@@ -75,7 +75,8 @@ static bool
 refuse_others(const struct check *check, struct error *error)
 {
     const struct options *options = check->options;
-    static const char *const others[] = {"--max-restarts", "--trace", "--summary-json", "--output", "--sync-every"};
+    static const char *const others[] = {"--max-restarts", "--trace",  "--summary-json",
+                                         "--metrics",      "--output", "--sync-every"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); ++i) {
         if (is_given(options, others[i]))
             return error_set(error, DDPRUN_EXIT_USAGE, "%s and check contradict each other; leave one out", others[i]);

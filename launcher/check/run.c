@@ -34,8 +34,8 @@ enum { PATIENCE_S = 20 }; /* with a ddprun that was asked to end */
 static bool
 is_ours(const char *given)
 {
-    static const char *const names[] = {"--verbose",      "--quiet", "--progress",     "--output",
-                                        "--summary-json", "--hosts", "--max-restarts", "--trace"};
+    static const char *const names[] = {"--verbose", "--quiet", "--progress",     "--output", "--summary-json",
+                                        "--metrics", "--hosts", "--max-restarts", "--trace"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
         size_t length = strlen(names[i]);
         if (strncmp(given, names[i], length) == 0 && (given[length] == '\0' || given[length] == '='))

@@ -304,6 +304,12 @@ take_config(const struct option_row *row, struct options *options, const char *v
 }
 
 static bool
+take_metrics(const struct option_row *row, struct options *options, const char *value, struct error *error)
+{
+    return option_take_text(row, &options->metrics, value, "a file", error);
+}
+
+static bool
 take_summary_json(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     return option_take_text(row, &options->summary_json, value, "a file", error);
@@ -530,6 +536,8 @@ const struct option_row option_rows[] = {
      "the course of training in the last row of a terminal: steps,\n"
      "exposed communication, means (default auto: if stderr is a\n"
      "terminal; on: else a line every 10 s; off: for programs that\nmove the cursor themselves)"},
+    {0, "metrics", "FILE", GROUP_OUTPUT, take_metrics,
+     "every 10 s replace FILE by figures of the job, in the text format\nof Prometheus"},
     {0, "summary-json", "FILE", GROUP_OUTPUT, take_summary_json, "write how the job ended to FILE, as JSON"},
     {0, "report", "FILE", GROUP_OUTPUT, take_report,
      "a report of a failure has 25 lines; the whole of a longer one goes\n"

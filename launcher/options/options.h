@@ -112,6 +112,7 @@ struct options {
     enum buffering_choice buffering;
     enum progress_choice progress;
     const char *summary_json; /* file for the summary; NULL: none */
+    const char *metrics;      /* file for figures of the job while it runs; NULL: none */
     const char *report;       /* file for long reports, "-": stderr; NULL: report_file.h names one */
     const char *config;       /* file of settings; NULL: the user's own, if there is one */
     unsigned max_restarts;

@@ -33,7 +33,7 @@ enum {
 static bool
 is_ours(const char *given)
 {
-    static const char *const names[] = {"--verbose", "--quiet",        "--progress", "--summary-json",
+    static const char *const names[] = {"--verbose", "--quiet",        "--progress", "--summary-json", "--metrics",
                                         "--ranks",   "--max-restarts", "--trace",    "--dry-run"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
         size_t length = strlen(names[i]);

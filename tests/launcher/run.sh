@@ -272,6 +272,7 @@ report "--dry-run prints commands that a shell runs" "$why"
 bad "--dry-run: a file instead of the --trace folder" 2 "in --trace, is not a folder" --dry-run --trace "$top/text" "$fake"
 bad "--dry-run: no place for the --output folder" 2 "in --output: No such file" --dry-run --output "files=$top/nowhere/out" "$fake"
 bad "--dry-run: no place for --summary-json" 2 "cannot write to" --dry-run --summary-json "$top/nowhere/end.json" "$fake"
+bad "--metrics in no folder" 2 "cannot write to" --metrics "$top/nowhere/metrics" "$fake"
 
 # ---- limits ----
 # A soft limit is raised for the job, and is the rank's again; a hard one is refused before PMIx gets to it.

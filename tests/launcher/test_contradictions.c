@@ -60,6 +60,7 @@ static const struct sample {
     {"progress", "on"},
     {"progress", "off"},
     {"summary-json", "end.json"},
+    {"metrics", "metrics.prom"},
     {"verbose", NULL},
     {"quiet", NULL},
     {"hang-warning", "60"},

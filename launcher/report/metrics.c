@@ -1,0 +1,199 @@
+/*
+ * metrics.c - see metrics.h.
+ */
+#include "launcher/report/metrics.h"
+
+#include "launcher/common/xcalloc.h"
+#include "launcher/output/whole_file.h"
+#include "launcher/watch/pace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PERIOD_NS UINT64_C(10000000000)
+
+struct metrics {
+    const char *path;
+    unsigned restarts;
+    uint64_t written_ns; /* 0: not yet */
+    bool failed;         /* and that was reported */
+};
+
+struct metrics *
+metrics_new(const char *path, unsigned restarts)
+{
+    if (path == NULL)
+        return NULL;
+    struct metrics *metrics = xcalloc(1, sizeof(*metrics));
+    metrics->path = path;
+    metrics->restarts = restarts;
+    return metrics;
+}
+
+/* ---- the text ---- */
+
+static void
+put_head(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP ddprun_%s %s\n# TYPE ddprun_%s %s\n", name, help, name, type);
+}
+
+/* What is not known (NAN) has no line. */
+static void
+put(FILE *out, const char *name, const char *type, const char *help, double value)
+{
+    if (isnan(value))
+        return;
+    put_head(out, name, type, help);
+    fprintf(out, "ddprun_%s %.12g\n", name, value);
+}
+
+/* As the format wants it in a label. */
+static void
+put_label(FILE *out, const char *name, const char *text, const char *before)
+{
+    fprintf(out, "%s%s=\"", before, name);
+    for (; *text != '\0'; ++text) {
+        if (*text == '\n')
+            fputs("\\n", out);
+        else
+            fprintf(out, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
+    }
+    fputc('"', out);
+}
+
+static double
+seconds_of(uint64_t ns, bool known)
+{
+    return known ? (double)ns * 1e-9 : NAN;
+}
+
+static void
+put_pace(FILE *out, const struct rank_view *ranks, int count)
+{
+    struct pace pace = pace_of(ranks, count);
+    bool known = pace.count > 0, bounded = known && pace.bound_ns != UINT64_MAX;
+    put(out, "steps_per_second", "gauge", "Mean from the first DDP_STEP on.",
+        pace.steps_per_s > 0.0 ? pace.steps_per_s : NAN);
+    put(out, "items_per_second", "gauge", "Items that DDP_SHARD shares out, on all ranks together.",
+        pace.items_per_s > 0.0 ? pace.items_per_s : NAN);
+    put(out, "exposed_seconds", "gauge", "What a step waits for the network, median of the last steps.",
+        seconds_of(pace.exposed_ns, known));
+    put(out, "exposed_bound_seconds", "gauge", "The least that any buckets would leave exposed.",
+        seconds_of(pace.bound_ns, bounded));
+    put(out, "waiting_seconds", "gauge", "What a step waits for other ranks; 0: less than matters.",
+        seconds_of(pace.waiting_ns, known));
+    put(out, "straggler_rank", "gauge", "The rank that the others wait for in most steps; -1: none.",
+        known ? pace.straggler : NAN);
+}
+
+static void
+put_job(FILE *out, const struct rank_view *ranks, int count, unsigned restarts, int exit_code)
+{
+    const struct rank_view *first = &ranks[0];
+    uint64_t steps = first->step;
+    for (int i = 1; i < count; ++i)
+        steps = ranks[i].step < steps ? ranks[i].step : steps;
+    put(out, "running", "gauge", "1 while the job runs, 0 after its end.", exit_code < 0);
+    put(out, "exit_code", "gauge", "How the job ended.", exit_code < 0 ? NAN : exit_code);
+    put(out, "ranks", "gauge", "Ranks of the job.", count);
+    put(out, "restarts_total", "counter", "Restarts after failures.", restarts);
+    put(out, "steps_total", "counter", "Steps that all ranks have made.", (double)steps);
+    put_pace(out, ranks, count);
+    put(out, "step_bytes", "gauge", "Bytes that a step averages, of one rank.",
+        first->gradient_count > 0 ? (double)first->gradient_bytes : NAN);
+    put(out, "buckets", "gauge", "Buckets of a step.", first->bucket_count > 0 ? (double)first->bucket_count : NAN);
+    put(out, "reduce_bytes_total", "counter", "Bytes of DDP_REDUCE, of one rank.",
+        first->reduce_count > 0 ? (double)first->reduce_bytes : NAN);
+    put(out, "checks_total", "counter", "Comparisons of parameters across ranks.", (double)first->check_count);
+    put(out, "checked_step", "gauge", "The step of the last of them.",
+        first->check_count > 0 ? (double)first->checked_step : NAN);
+}
+
+static void
+put_means(FILE *out, const struct rank_view *rank)
+{
+    if (rank->mean_count > 0)
+        put_head(out, "mean", "gauge", "The last value of a DDP_MEAN.");
+    for (unsigned i = 0; i < rank->mean_count; ++i) {
+        double value = rank->means[i].value;
+        put_label(out, "name", rank->means[i].name, "ddprun_mean{");
+        put_label(out, "place", rank->means[i].place, ",");
+        fprintf(out, isnan(value) ? "} NaN\n" : isinf(value) ? value > 0 ? "} +Inf\n" : "} -Inf\n" : "} %.9g\n", value);
+    }
+}
+
+static void
+put_ranks(FILE *out, const struct rank_view *ranks, int count)
+{
+    put_head(out, "rank_steps_total", "counter", "Steps of each rank.");
+    for (int i = 0; i < count; ++i) {
+        fprintf(out, "ddprun_rank_steps_total{rank=\"%d\"", i);
+        put_label(out, "host", ranks[i].host, ",");
+        fprintf(out, "} %" PRIu64 "\n", ranks[i].step);
+    }
+}
+
+char *
+metrics_compose(const struct rank_view *ranks, int count, unsigned restarts, int exit_code, double unix_s)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return xstrdup("");
+    put_job(out, ranks, count, restarts, exit_code);
+    put_means(out, &ranks[0]);
+    put_ranks(out, ranks, count);
+    put(out, "written_seconds", "gauge", "When this was written, as time of day.", unix_s);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return xstrdup("");
+}
+
+/* ---- the file ---- */
+
+static void
+write_file(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code,
+           void (*say)(const char *format, ...))
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    char *text =
+        metrics_compose(ranks, count, metrics->restarts, exit_code, (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+    bool ok = whole_file_write(metrics->path, text);
+    if (!ok && !metrics->failed)
+        say("cannot write %s, in --metrics: %s; the job goes on", metrics->path, strerror(errno));
+    metrics->failed = !ok;
+    free(text);
+}
+
+void
+metrics_look(struct metrics *metrics, const struct rank_view *ranks, int count, uint64_t now_ns,
+             void (*say)(const char *format, ...))
+{
+    if (metrics == NULL || (metrics->written_ns != 0 && now_ns - metrics->written_ns < PERIOD_NS))
+        return;
+    metrics->written_ns = now_ns;
+    write_file(metrics, ranks, count, -1, say);
+}
+
+void
+metrics_end(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code,
+            void (*say)(const char *format, ...))
+{
+    if (metrics != NULL)
+        write_file(metrics, ranks, count, exit_code, say);
+}
+
+void
+metrics_free(struct metrics *metrics)
+{
+    free(metrics);
+}

@@ -1,0 +1,34 @@
+/*
+ * metrics.h - --metrics FILE: what a job does now, for a dashboard, in the text format of Prometheus (version 0.0.4,
+ * "Exposition formats" in its documentation). docs/insight.md has the figures.
+ *
+ * The supervisor calls it at each look; the file is replaced every ten seconds, and at the end. One thread.
+ */
+#ifndef DDPRUN_LAUNCHER_REPORT_METRICS_H
+#define DDPRUN_LAUNCHER_REPORT_METRICS_H
+
+#include "launcher/common/rank_view.h"
+
+#include <stdbool.h>
+
+struct metrics;
+
+/* NULL if `path` is; the functions below do nothing with NULL. The path is borrowed. */
+struct metrics *metrics_new(const char *path, unsigned restarts);
+
+/* Writes what is known of the ranks now, if it is time to. The first failure is reported by `say`. */
+void metrics_look(struct metrics *metrics, const struct rank_view *ranks, int count, uint64_t now_ns,
+                  void (*say)(const char *format, ...));
+
+/* Writes how the job ended. */
+void metrics_end(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code,
+                 void (*say)(const char *format, ...));
+
+void metrics_free(struct metrics *metrics);
+
+/* ---- for the unit test ---- */
+
+/* What the file holds; malloc'ed. exit_code: -1 while the job runs. unix_s: the time of day. */
+char *metrics_compose(const struct rank_view *ranks, int count, unsigned restarts, int exit_code, double unix_s);
+
+#endif
