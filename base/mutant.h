@@ -42,15 +42,18 @@ enum mutant {
     /* reduced */
     MUTANT_GRADIENT_LEFT_OUT, /* one gradient of a bucket is not reduced */
     MUTANT_SUM_NOT_MEAN,
-    MUTANT_STATE_NOT_AVERAGED,   /* with DDP_STEP_PARAMETERS only parameters are averaged */
-    MUTANT_SYNC_COUNTS_PASSES,   /* --sync-every K counts passes of backward, two for each step */
-    MUTANT_WEIGHT_IGNORED,       /* all ranks contribute alike, whatever DDP_WEIGHT says */
-    MUTANT_SCALE_LEFT_OUT,       /* compressed gradients are not divided by the number of ranks */
-    MUTANT_MEMBERS_OVERLAP,      /* in a packed bucket each gradient begins one element too early */
-    MUTANT_UNPACK_LEFT_OUT,      /* a packed bucket stays in its buffer */
-    MUTANT_COMMUNICATOR_DIFFERS, /* odd ranks send each bucket through another communicator */
-    MUTANT_ORDER_DIFFERS,        /* odd ranks launch buckets in another order */
-    MUTANT_GROUP_UNEXPECTED,     /* odd ranks send any group's buckets early, not only those of the one that is next */
+    MUTANT_STATE_NOT_AVERAGED,      /* with DDP_STEP_PARAMETERS only parameters are averaged */
+    MUTANT_SYNC_COUNTS_PASSES,      /* --sync-every K counts passes of backward, two for each step */
+    MUTANT_OUTER_MOMENTUM_LEFT_OUT, /* an outer step keeps no velocity */
+    MUTANT_OUTER_AT_EVERY_SYNC,     /* DDP_SYNC makes an outer step, too */
+    MUTANT_OUTER_STATE_AVERAGED,    /* states are averaged beside an outer step */
+    MUTANT_WEIGHT_IGNORED,          /* all ranks contribute alike, whatever DDP_WEIGHT says */
+    MUTANT_SCALE_LEFT_OUT,          /* compressed gradients are not divided by the number of ranks */
+    MUTANT_MEMBERS_OVERLAP,         /* in a packed bucket each gradient begins one element too early */
+    MUTANT_UNPACK_LEFT_OUT,         /* a packed bucket stays in its buffer */
+    MUTANT_COMMUNICATOR_DIFFERS,    /* odd ranks send each bucket through another communicator */
+    MUTANT_ORDER_DIFFERS,           /* odd ranks launch buckets in another order */
+    MUTANT_GROUP_UNEXPECTED, /* odd ranks send any group's buckets early, not only those of the one that is next */
 
     /* in memory that the host reaches */
     MUTANT_MANAGED_SENT_EARLY,  /* managed memory is reduced before the host's last write to it */

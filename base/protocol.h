@@ -92,13 +92,15 @@ enum ddprun_compression {
  * started, and not changed after that. Paths: NUL-terminated; empty: none. */
 enum { JOB_PATH_BYTES = 4096 };
 struct job_options {
-    uint32_t protocol;           /* DDPRUN_PROTOCOL_VERSION */
-    uint32_t reduction;          /* enum ddprun_reduction; this one and the next are the same on all ranks */
-    uint32_t compression;        /* enum ddprun_compression */
-    uint32_t communicator_count; /* 1 to DDPRUN_MOST_COMMUNICATORS */
-    uint64_t bucket_bytes;       /* upper bound of a bucket; 0: as measured */
-    uint64_t sync_every;         /* steps between two averages of parameters; 0: each step averages */
-    uint64_t trace_first;        /* to trace_last: steps that the trace has all of; 0 to 0: none */
+    uint32_t protocol;              /* DDPRUN_PROTOCOL_VERSION */
+    uint32_t reduction;             /* enum ddprun_reduction; this one and the next are the same on all ranks */
+    uint32_t compression;           /* enum ddprun_compression */
+    uint32_t communicator_count;    /* 1 to DDPRUN_MOST_COMMUNICATORS */
+    uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
+    uint64_t sync_every;            /* steps between two averages of parameters; 0: each step averages */
+    double outer_rate;              /* --outer-lr, of the step behind such an average; 0: there is none */
+    double outer_momentum;          /* its momentum */
+    uint64_t trace_first;           /* to trace_last: steps that the trace has all of; 0 to 0: none */
     uint64_t trace_last;
     uint64_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
     uint32_t timeout_s;             /* for which a rank may wait for the others */
@@ -206,6 +208,7 @@ struct rank_status {
     _Atomic uint64_t gradient_bytes;
     _Atomic uint64_t averaged_parameter_count; /* of gradient_count: parameters and states (DDP_STEP_PARAMETERS) */
     _Atomic uint64_t sync_count, sync_bytes;   /* --sync-every: averages so far, and what this rank gave to them */
+    _Atomic uint64_t outer_bytes;              /* --outer-lr: device memory for anchors and velocities */
     _Atomic uint64_t step_bytes;               /* what it would give to an average in each step; 0: no --sync-every */
     _Atomic uint64_t gradient_elements, parameter_elements; /* that are annotated; what is compared across ranks */
     _Atomic uint64_t parameter_count;

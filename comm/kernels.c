@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,11 +22,11 @@ static const struct {
     [DDPRUN_COMPRESS_BF16] = {"ddprun_pack_bfloat16", "ddprun_unpack_bfloat16"},
 };
 
-static const char *const scale_names[KERNEL_TYPES] = {
-    [KERNEL_FLOAT32] = "ddprun_scale_float32",
-    [KERNEL_FLOAT64] = "ddprun_scale_float64",
-    [KERNEL_FLOAT16] = "ddprun_scale_float16",
-    [KERNEL_BFLOAT16] = "ddprun_scale_bfloat16",
+static const char *const type_names[KERNEL_TYPES] = {
+    [KERNEL_FLOAT32] = "float32",
+    [KERNEL_FLOAT64] = "float64",
+    [KERNEL_FLOAT16] = "float16",
+    [KERNEL_BFLOAT16] = "bfloat16",
 };
 
 /* Where kernels come from: one module with all of them, or for each an image of its own. */
@@ -51,6 +52,19 @@ find_kernel(const struct source *source, const char *name, CUfunction *function_
                                                name, driver_result_name(source->driver, result));
 }
 
+/* "ddprun_scale_float32" and its like. */
+static bool
+find_for_types(const struct source *source, const char *what, CUfunction found[KERNEL_TYPES], struct comm_error *error)
+{
+    char name[64];
+    for (int i = 0; i < KERNEL_TYPES; ++i) {
+        snprintf(name, sizeof(name), "ddprun_%s_%s", what, type_names[i]);
+        if (!find_kernel(source, name, &found[i], error))
+            return false;
+    }
+    return true;
+}
+
 static bool
 find_all(const struct source *source, struct kernels *kernels_p, struct comm_error *error)
 {
@@ -60,11 +74,9 @@ find_all(const struct source *source, struct kernels *kernels_p, struct comm_err
             !find_kernel(source, names[i].unpack, &found.in[i].unpack, error))
             return false;
     }
-    for (int i = 0; i < KERNEL_TYPES; ++i) {
-        if (!find_kernel(source, scale_names[i], &found.scale[i], error))
-            return false;
-    }
-    if (!find_kernel(source, "ddprun_hash", &found.hash, error) ||
+    if (!find_for_types(source, "scale", found.scale, error) || !find_for_types(source, "outer", found.outer, error) ||
+        !find_for_types(source, "anchor", found.anchor, error) ||
+        !find_kernel(source, "ddprun_hash", &found.hash, error) ||
         !find_kernel(source, "ddprun_compare", &found.compare, error))
         return false;
     *kernels_p = found;

@@ -1,6 +1,6 @@
 /*
  * kernels.h - ddprun's own kernels, loaded at run time: packing, unpacking, converting, scaling (comm/kernels/wire.cu),
- * hashing and comparing hashes (comm/kernels/hash.cu).
+ * outer steps (comm/kernels/outer.cu), hashing and comparing hashes (comm/kernels/hash.cu).
  *
  * They come as a file beside the engine: a fatbin made by nvcc for GPUs, a library made by softgpu-cc for the stand-in.
  * The launcher knows which of the two a job needs. Without them buckets are packed by copies, memory is hashed on the
@@ -12,7 +12,7 @@
 #include "base/protocol.h"
 #include "comm/driver.h"
 
-/* What kernels scale, by their own numbers. */
+/* What kernels compute with, by their own numbers. */
 enum kernel_type { KERNEL_FLOAT32, KERNEL_FLOAT64, KERNEL_FLOAT16, KERNEL_BFLOAT16, KERNEL_TYPES };
 
 /* Functions of the context that they were loaded into; they live as long as it does. */
@@ -21,8 +21,9 @@ struct kernels {
     unsigned threads; /* of a block: one on the stand-in, where they run one after another, each across a whole chunk */
     struct {
         CUfunction pack, unpack;
-    } in[DDPRUN_COMPRESSION_COUNT]; /* by enum ddprun_compression; none: plain copies */
-    CUfunction scale[KERNEL_TYPES]; /* each element times a factor, in place */
+    } in[DDPRUN_COMPRESSION_COUNT];                       /* by enum ddprun_compression; none: plain copies */
+    CUfunction scale[KERNEL_TYPES];                       /* each element times a factor, in place */
+    CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES]; /* comm/outer.h */
     CUfunction hash, compare;
 };
 

@@ -22,9 +22,8 @@ static const struct {
     [KERNEL_BFLOAT16] = {NCCL_BFLOAT16, 2, "bfloat16"},
 };
 
-/* KERNEL_TYPES: not a type of gradients. */
-static enum kernel_type
-kernel_type_of(ncclDataType_t type)
+enum kernel_type
+wire_kernel_type(ncclDataType_t type)
 {
     int i = 0;
     while (i < KERNEL_TYPES && types[i].type != type)
@@ -35,14 +34,14 @@ kernel_type_of(ncclDataType_t type)
 size_t
 wire_element_bytes(ncclDataType_t type)
 {
-    enum kernel_type kernel_type = kernel_type_of(type);
+    enum kernel_type kernel_type = wire_kernel_type(type);
     return kernel_type < KERNEL_TYPES ? types[kernel_type].bytes : 0;
 }
 
 const char *
 wire_type_name(ncclDataType_t type)
 {
-    enum kernel_type kernel_type = kernel_type_of(type);
+    enum kernel_type kernel_type = wire_kernel_type(type);
     return kernel_type < KERNEL_TYPES ? types[kernel_type].name : "no type of gradients";
 }
 
@@ -292,6 +291,17 @@ clear(const struct bucket_wire *wire, const struct driver *driver, CUstream stre
     return result == CUDA_SUCCESS || driver_fail(driver, result, "clearing a bucket", error);
 }
 
+bool
+wire_run(const struct wire_setting *setting, CUfunction function, size_t count, ncclDataType_t type, void **arguments,
+         CUstream stream, const char *what, struct comm_error *error)
+{
+    uint64_t chunks = (count * wire_element_bytes(type) + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    unsigned blocks = chunks < CHUNK_BLOCKS_AT_MOST ? (unsigned)chunks : CHUNK_BLOCKS_AT_MOST;
+    CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
+                                                        stream, arguments, NULL);
+    return result == CUDA_SUCCESS || driver_fail(setting->driver, result, what, error);
+}
+
 /* What is sent is multiplied with the weight, where it is. */
 static bool
 scale(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUstream stream,
@@ -303,12 +313,9 @@ scale(const struct bucket_wire *wire, const struct wire_setting *setting, double
                          "this device: build ddprun where nvcc of CUDA 13 is, or make the shares equal");
     CUdeviceptr values = wire->address;
     unsigned long long count = wire->element_count;
-    uint64_t chunks = (count * wire_element_bytes(wire->type) + CHUNK_BYTES - 1) / CHUNK_BYTES;
-    unsigned blocks = chunks < CHUNK_BLOCKS_AT_MOST ? (unsigned)chunks : CHUNK_BLOCKS_AT_MOST;
     void *arguments[] = {&values, &count, &weight};
-    CUresult result = setting->driver->cuLaunchKernel_p(setting->kernels.scale[kernel_type_of(wire->type)], blocks, 1,
-                                                        1, setting->kernels.threads, 1, 1, 0, stream, arguments, NULL);
-    return result == CUDA_SUCCESS || driver_fail(setting->driver, result, "scaling a bucket", error);
+    return wire_run(setting, setting->kernels.scale[wire_kernel_type(wire->type)], wire->element_count, wire->type,
+                    arguments, stream, "scaling a bucket", error);
 }
 
 bool

@@ -88,6 +88,14 @@ bool wire_unpack(const struct bucket_wire *wire, const struct wire_setting *sett
  */
 ncclRedOp_t wire_operation(const struct bucket_wire *wire, const struct wire_setting *setting);
 
+/* Launches one of ddprun's kernels that go through `count` elements by chunks; `what` is for messages. */
+bool wire_run(const struct wire_setting *setting, CUfunction function, size_t count, ncclDataType_t type,
+              void **arguments, CUstream stream, const char *what, struct comm_error *error)
+    __attribute__((warn_unused_result));
+
+/* KERNEL_TYPES: not a type of gradients. */
+enum kernel_type wire_kernel_type(ncclDataType_t type);
+
 /* Bytes of an element; 0: not a type of gradients. */
 size_t wire_element_bytes(ncclDataType_t type);
 

@@ -100,13 +100,18 @@ choose_devices(struct job *job, struct error *error)
                             : device_plan_make(options, &inventory, &job->devices, error));
 }
 
+/* What cannot be done without ddprun's own kernels. */
 static bool
-check_compress(const struct job *job, struct error *error)
+check_kernels(const struct job *job, struct error *error)
 {
-    return job->options.compression == DDPRUN_COMPRESS_NONE || job->installation.kernels != NULL ||
+    const char *option = job->options.compression != DDPRUN_COMPRESS_NONE ? "--compress"
+                         : job->options.has_outer                         ? "--outer-lr"
+                                                                          : NULL;
+    return option == NULL || job->installation.kernels != NULL ||
            error_set(error, DDPRUN_EXIT_USAGE,
-                     "--compress needs ddprun's own kernels, which are not installed for this device; build ddprun "
-                     "where nvcc of CUDA 13 is, or leave --compress out");
+                     "%s needs ddprun's own kernels, which are not installed for this device; build ddprun "
+                     "where nvcc of CUDA 13 is, or leave %s out",
+                     option, option);
 }
 
 /* Ranks that start elsewhere still run the program that was found from here. */
@@ -223,7 +228,7 @@ job_prepare(struct job *job, struct error *error)
     bool reports = !job->in_cluster || job->cluster.rank == 0;
     if ((job->in_cluster && !check_cluster(job, error)) ||
         !program_find(job->options.program[0], getenv("PATH"), &job->program, error) || !check_is_trainer(job, error) ||
-        !choose_devices(job, error) || !check_compress(job, error) || !check_nccl(job, error) || !check_cwd(job, error))
+        !choose_devices(job, error) || !check_kernels(job, error) || !check_nccl(job, error) || !check_cwd(job, error))
         return false;
     ask_nccl(job);
     find_place(job);

@@ -3,3 +3,5 @@
  */
 #include "comm/kernels/hash.cu"
 #include "comm/kernels/wire.cu"
+
+#include "comm/kernels/outer.cu" /* behind what it uses of wire.cu */

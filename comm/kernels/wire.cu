@@ -223,16 +223,25 @@ template <typename Number> struct plain {
     }
 };
 
-template <typename Format, typename Stored, typename Wide>
+/* work(i) for each of `count` values: blocks take chunks of them in turn. */
+template <typename Stored, typename Work>
 __device__ static void
-scale_values(Stored *values, unsigned long long count, Wide factor)
+each_value(unsigned long long count, Work work)
 {
     const unsigned long long each = CHUNK_BYTES / sizeof(Stored), step = each * gridDim.x;
     for (unsigned long long begin = each * blockIdx.x; begin < count; begin += step) {
         unsigned here = (unsigned)(count - begin < each ? count - begin : each);
         for (unsigned i = threadIdx.x; i < here; i += blockDim.x)
-            values[begin + i] = Format::narrow(Format::widen(values[begin + i]) * factor);
+            work(begin + i);
     }
+}
+
+template <typename Format, typename Stored, typename Wide>
+__device__ static void
+scale_values(Stored *values, unsigned long long count, Wide factor)
+{
+    each_value<Stored>(count,
+                       [=](unsigned long long i) { values[i] = Format::narrow(Format::widen(values[i]) * factor); });
 }
 
 extern "C" __global__ void

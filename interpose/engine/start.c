@@ -52,6 +52,8 @@ read_options(struct options *options, const struct job_options *given)
         .cost_cache = given->cost_cache,
         .overlap = given->overlap && given->sync_every == 0, /* averages are rare, and made at the step */
         .sync_every = given->sync_every,
+        .has_outer = given->outer_rate > 0,
+        .outer = {.rate = given->outer_rate, .momentum = given->outer_momentum},
         .check_every = given->check_every,
         .verify = given->verify,
         .unannotated = given->unannotated,

@@ -27,6 +27,7 @@ static const struct view_field {
     ROW(FIELD_LONG, sync_count, false),
     ROW(FIELD_LONG, sync_bytes, false),
     ROW(FIELD_LONG, step_bytes, false),
+    ROW(FIELD_LONG, outer_bytes, false),
     ROW(FIELD_LONG, gradient_bytes, false),
     ROW(FIELD_LONG, bucket_count, false),
     ROW(FIELD_LONG, gradient_elements, false),

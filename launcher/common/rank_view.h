@@ -34,6 +34,7 @@ struct rank_view {
     uint64_t plan_count, plan_step; /* the plan with these buckets: its number, and after which step it was adopted */
     uint64_t averaged_parameter_count;           /* of gradient_count: parameters and states (DDP_STEP_PARAMETERS) */
     uint64_t sync_count, sync_bytes, step_bytes; /* --sync-every */
+    uint64_t outer_bytes;                        /* --outer-lr */
     uint64_t gradient_elements, parameter_elements;
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t parameter_count;

@@ -78,6 +78,12 @@ sync_and_compress(const struct options *options)
     return options->sync_every > 0 && options->compression != DDPRUN_COMPRESS_NONE;
 }
 
+static bool
+outer_without_sync(const struct options *options)
+{
+    return options->has_outer && options->sync_every == 0;
+}
+
 static void
 settle_sync(struct options *options, const struct options *given)
 {
@@ -86,6 +92,7 @@ settle_sync(struct options *options, const struct options *given)
         options->compression = DDPRUN_COMPRESS_NONE;
     } else {
         options->sync_every = 0;
+        options->has_outer = false;
     }
 }
 
@@ -105,6 +112,8 @@ static const struct contradiction {
     {sync_and_compress, settle_sync,
      "--sync-every averages parameters, which lose small updates in the 16 bits of --compress; leave out one of the "
      "two"},
+    {outer_without_sync, NULL,
+     "--outer-lr and --outer-momentum are of the step behind an average of --sync-every; give --sync-every K, too"},
     {per_host_and_hosts, NULL,
      "--nproc-per-node counts the ranks of one host, and --hosts does too; leave --nproc-per-node out (h1:8,h2:8)"},
 };

@@ -161,6 +161,22 @@ take_sync_every(const struct option_row *row, struct options *options, const cha
 }
 
 static bool
+take_outer_lr(const struct option_row *row, struct options *options, const char *value, struct error *error)
+{
+    options->has_outer = true;
+    return (option_real_number(value, 0, 100, &options->outer_rate) && options->outer_rate > 0) ||
+           option_bad_value(error, row, value, "a rate above 0 and up to 100");
+}
+
+static bool
+take_outer_momentum(const struct option_row *row, struct options *options, const char *value, struct error *error)
+{
+    options->has_outer = true;
+    return (option_real_number(value, 0, 1, &options->outer_momentum) && options->outer_momentum < 1) ||
+           option_bad_value(error, row, value, "a number from 0 to below 1");
+}
+
+static bool
 take_check_every(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
@@ -483,6 +499,11 @@ const struct option_row option_rows[] = {
      "what becomes of a gradient: the mean of all ranks', or their\nsum (default mean)"},
     {0, "sync-every", "K", GROUP_TRAINING, take_sync_every,
      "average parameters every K steps, instead of gradients in\neach (default: not; docs/annotations.md)"},
+    {0, "outer-lr", "X", GROUP_TRAINING, take_outer_lr,
+     "with --sync-every: behind each average, a step of SGD with this\n"
+     "rate from the average before (DiLoCo; default 1, the average)"},
+    {0, "outer-momentum", "Y", GROUP_TRAINING, take_outer_momentum,
+     "Nesterov's momentum of that step, from 0 to below 1 (default 0)"},
     {0, "compress", "none|fp16|bf16", GROUP_TRAINING, take_compress,
      "send float32 gradients in 16 bits: half the bytes, rounded\n(default none)",
      .brief = "send float32 gradients in 16 bits"},

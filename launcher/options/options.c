@@ -198,6 +198,7 @@ default_options(void)
         .overlap = true,
         .cost_cache = true,
         .communicator_count = 1,
+        .outer_rate = 1,
         .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,
         .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,

@@ -95,6 +95,8 @@ struct options {
     bool verify;
     unsigned check_every;
     unsigned sync_every; /* 0: gradients are averaged in each step */
+    bool has_outer;      /* an outer step was given, by its rate or its momentum: */
+    double outer_rate, outer_momentum;
     unsigned timeout_s;
     unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
     const char *interface;                   /* that they find each other over: a name or a network; NULL: any */

@@ -15,6 +15,8 @@ terms_write(const struct options *options, bool softgpu, char *terms, size_t byt
              "--no-overlap %d\n"
              "--reduce %s\n"
              "--sync-every %u\n"
+             "--outer-lr %.17g\n"
+             "--outer-momentum %.17g\n"
              "--compress %s\n"
              "--communicators %u\n"
              "--check-every %u\n"
@@ -24,7 +26,8 @@ terms_write(const struct options *options, bool softgpu, char *terms, size_t byt
              "--hang-timeout %u\n"
              "--heartbeat-timeout %u\n",
              softgpu ? "softgpu" : "gpu", (unsigned long long)options->bucket_bytes, !options->overlap,
-             reduction_names[options->reduction], options->sync_every, compression_names[options->compression],
-             options->communicator_count, options->check_every, options->verify, options->timeout_s,
-             options->hang_warning_s, options->hang_timeout_s, options->heartbeat_timeout_s);
+             reduction_names[options->reduction], options->sync_every, options->outer_rate, options->outer_momentum,
+             compression_names[options->compression], options->communicator_count, options->check_every,
+             options->verify, options->timeout_s, options->hang_warning_s, options->hang_timeout_s,
+             options->heartbeat_timeout_s);
 }

@@ -277,6 +277,8 @@ environment_fill_options(const struct rank_settings *settings, struct job_option
     to->trace_first = options->trace_first;
     to->trace_last = options->trace_last;
     to->sync_every = options->sync_every;
+    to->outer_rate = options->has_outer ? options->outer_rate : 0;
+    to->outer_momentum = options->outer_momentum;
     to->timeout_s = options_rank_timeout_s(options);
     to->cost_cache = options->cost_cache;
     to->overlap = options->overlap;

@@ -466,12 +466,14 @@ averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
 static void
 close_sync(const struct rank_view *rank, void (*say)(const char *format, ...))
 {
-    char sent[TEXT_BYTES], each[TEXT_BYTES];
+    char sent[TEXT_BYTES], each[TEXT_BYTES], kept[TEXT_BYTES];
     bytes_text(rank->sync_bytes, sent);
     bytes_text(rank->step * rank->step_bytes, each);
     say("--sync-every: %" PRIu64 " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
         " steps would have sent %s",
         rank->sync_count, plural(rank->sync_count), sent, rank->step, each);
+    if (rank->outer_bytes > 0)
+        say("outer steps keep %s of device memory on each rank", bytes_text(rank->outer_bytes, kept));
 }
 
 static void

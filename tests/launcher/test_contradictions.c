@@ -38,6 +38,8 @@ static const struct sample {
     {"check-every", "0"},
     {"check-every", "7"},
     {"sync-every", "16"},
+    {"outer-lr", "0.7"},
+    {"outer-momentum", "0.9"},
     {"verify", NULL},
     {"timeout", "30"},
     {"hang-warning", "900"},
@@ -100,7 +102,7 @@ static const struct excluded {
 };
 
 /* These are so by themselves, beside another option's usual value. */
-static const struct sample alone[] = {{"hang-warning", "900"}};
+static const struct sample alone[] = {{"hang-warning", "900"}, {"outer-lr", NULL}, {"outer-momentum", NULL}};
 
 static bool
 is_sample(const struct sample *wanted, const struct sample *sample)
@@ -313,6 +315,13 @@ TEST(the_command_line_counts_against_a_setting)
     options_free(&options);
     ck_assert_int_eq(parse_beside("{\"check-every\": 0}", "--verify", NULL, &options, &error), OPTIONS_RUN);
     ck_assert(options.verify && options.check_every != 0);
+    options_free(&options);
+    ck_assert_int_eq(parse_beside("{\"sync-every\": 8, \"outer-lr\": 0.7}", "--reduce", "sum", &options, &error),
+                     OPTIONS_RUN);
+    ck_assert(options.sync_every == 0 && !options.has_outer && options.reduction == DDPRUN_REDUCE_SUM);
+    options_free(&options);
+    ck_assert_int_eq(parse_beside("{\"outer-lr\": 0.7}", "--sync-every", "8", &options, &error), OPTIONS_RUN);
+    ck_assert(options.has_outer && options.outer_rate == 0.7 && options.outer_momentum == 0);
     options_free(&options);
 
     /* Never is a check taken away without a word, and settings that exclude each other have no order. */

@@ -104,6 +104,8 @@ struct memory_facts {
 };
 
 struct memory_facts device_ask_about(CUdeviceptr address);
+/* Ends the job, with `what`, if there is no memory; while streams are captured, too. */
+CUdeviceptr device_allocate(size_t bytes, const char *what);
 
 /* ---- types.c ---- */
 size_t type_bytes(int type); /* 0: not an enum ddp_type */

@@ -133,3 +133,13 @@ device_ask_about(CUdeviceptr address)
         facts.type = 0;
     return facts;
 }
+
+CUdeviceptr
+device_allocate(size_t bytes, const char *what)
+{
+    CUdeviceptr memory;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    require_cuda(engine_state.driver.cuMemAlloc_p(&memory, bytes), what);
+    (void)context_exchange_capture_mode(mode);
+    return memory;
+}

@@ -29,6 +29,7 @@
 #include "comm/control.h"
 #include "comm/driver.h"
 #include "comm/nccl.h"
+#include "comm/outer.h"
 #include "comm/rendezvous.h"
 #include "interpose/engine.h"
 #include "interpose/engine/core/capability.h"
@@ -48,9 +49,11 @@ struct options {
     bool overlap;
     uint64_t check_every; /* steps; 0: never */
     uint64_t sync_every;  /* steps between two averages of parameters; 0: each step averages */
-    bool verify;          /* everything, in every step */
-    bool unannotated;     /* nothing is averaged, as the user knows */
-    int unannotated_ms;   /* how long an annotation may be waited for after the first launch */
+    bool has_outer;       /* an outer step comes behind such an average: */
+    struct outer_rule outer;
+    bool verify;        /* everything, in every step */
+    bool unannotated;   /* nothing is averaged, as the user knows */
+    int unannotated_ms; /* how long an annotation may be waited for after the first launch */
     int timeout_s;
     enum ddprun_reduction reduction;
     enum ddprun_compression compression;

@@ -38,6 +38,7 @@ struct tensor {
     CUdeviceptr address;
     enum memory_kind kind; /* MEMORY_DEVICE, MEMORY_MANAGED or MEMORY_HOST; that of one identity stays as it is */
     CUdeviceptr copy;      /* of a buffer, or a gradient of the host's: the engine's, on the device; 0: there is none */
+    CUdeviceptr anchor;    /* of a parameter: what outer steps keep (step/outer.c); 0: nothing */
     uint64_t noted; /* gradients that the host reaches: what they held after the first DDP_STEP (host_memory.c) */
     size_t count;   /* elements */
     size_t bytes;
@@ -128,6 +129,9 @@ bool tensor_compares_host(void);
 
 /* "parameter", "gradient", "buffer", "state"; static storage. */
 const char *tensor_role_name(enum tensor_role role);
+
+/* With lock held: number `index` of the role; NULL if not found. */
+struct tensor *tensor_find(enum tensor_role role, size_t index) WITH_LOCK;
 
 /* Ends the job, naming the annotation, if what is to be sent or to be looked at has no memory any more; at a step. */
 void tensor_refuse_freed(const struct tensor *tensor);

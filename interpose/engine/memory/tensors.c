@@ -43,6 +43,17 @@ tensor_role_name(enum tensor_role role)
     return names[role];
 }
 
+struct tensor *
+tensor_find(enum tensor_role role, size_t index)
+{
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        struct tensor *tensor = &memory_state.tensors[i];
+        if (tensor->role == role && tensor->index == index)
+            return tensor;
+    }
+    return NULL;
+}
+
 void
 tensor_refuse_freed(const struct tensor *tensor)
 {

@@ -205,6 +205,7 @@ share(const struct tensor *tensor)
     if (!host_memory_broadcast(tensor, &error))
         stop_job_by(error.cause, MADE_FORMAT ": %s", MADE(tensor), error.text);
     status_waits_no_more();
+    outer_annotated(tensor);
     unaveraged_annotated(tensor);
     role_give();
 }
@@ -265,7 +266,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     context_leave(before);
     size_t count;
     bool too_late = false;
-    CUdeviceptr copy = 0;
+    struct tensor forgotten = {.placed = false};
     engine_lock();
     const struct range *range = ranges_find(&memory_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
     if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
@@ -273,12 +274,13 @@ tensor_forget(void *ptr, const struct ddp_site *site)
         too_late = tensor_is_sent(tensor) && groups_have_sent();
         if (tensor_is_sent(tensor))
             groups_annotations_changed();
-        copy = tensor->copy;
+        forgotten = *tensor;
         tensor_unplace(tensor);
         tensor_drop(tensor);
     }
     engine_unlock();
-    host_memory_forget(copy);
+    host_memory_forget(&forgotten);
+    outer_forget(&forgotten);
     if (too_late)
         stop_too_late("DDP_FORGET", site);
 }

@@ -12,24 +12,12 @@ buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site)
     tensor_annotate(TENSOR_BUFFER, ptr, count, type, site);
 }
 
-/* With lock held: buffer number `index`; NULL if not found. */
-static const struct tensor *
-find_buffer(size_t index) WITH_LOCK
-{
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor->role == TENSOR_BUFFER && tensor->index == index)
-            return tensor;
-    }
-    return NULL;
-}
-
 static void
 send(size_t index, CUstream stream) BY_ISSUER
 {
     struct comm_error error;
     issuer_lock();
-    const struct tensor *found = find_buffer(index);
+    const struct tensor *found = tensor_find(TENSOR_BUFFER, index);
     struct tensor buffer =
         found != NULL ? *found : (struct tensor){.role = TENSOR_BUFFER, .index = index, .site = {"?", "?", 0}};
     issuer_unlock();

@@ -112,22 +112,14 @@ host_memory_refuse_capture(int group, const struct ddp_site *site)
 
 /* ---- memory of the engine's in its place ---- */
 
-static CUdeviceptr
-allocate(size_t bytes)
-{
-    CUdeviceptr memory;
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    require_cuda(engine_state.driver.cuMemAlloc_p(&memory, bytes), "cuMemAlloc for a copy of annotated memory");
-    (void)context_exchange_capture_mode(mode);
-    return memory;
-}
+static const char allocated_for[] = "cuMemAlloc for a copy of annotated memory";
 
 static void
 ensure_piece(void) BY_ISSUER
 {
     if (piece.device != 0)
         return;
-    piece.device = allocate(PIECE_BYTES);
+    piece.device = device_allocate(PIECE_BYTES, allocated_for);
     require_cuda(engine_state.driver.cuMemHostAlloc_p(&piece.pinned, PIECE_BYTES, CU_MEMHOSTALLOC_PORTABLE),
                  "cuMemHostAlloc");
 }
@@ -138,22 +130,20 @@ copy_of(const struct tensor *tensor) BY_ISSUER
 {
     if (tensor->copy != 0)
         return tensor->copy;
-    CUdeviceptr made = allocate(tensor->bytes);
+    CUdeviceptr made = device_allocate(tensor->bytes, allocated_for);
     issuer_lock();
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *of = &memory_state.tensors[i];
-        if (of->role == tensor->role && of->index == tensor->index)
-            of->copy = made;
-    }
+    struct tensor *of = tensor_find(tensor->role, tensor->index);
+    if (of != NULL)
+        of->copy = made;
     issuer_unlock();
     return made;
 }
 
 void
-host_memory_forget(CUdeviceptr copy)
+host_memory_forget(const struct tensor *tensor)
 {
-    if (copy != 0)
-        require_cuda(engine_state.driver.cuMemFree_p(copy), "cuMemFree of a copy of annotated memory");
+    if (tensor->copy != 0)
+        require_cuda(engine_state.driver.cuMemFree_p(tensor->copy), "cuMemFree of a copy of annotated memory");
 }
 
 /* ---- between a tensor and memory of the device ---- */
@@ -268,18 +258,24 @@ host_memory_begin(const struct group *group)
         context_synchronize("at a DDP_STEP with memory that the host may write");
 }
 
+CUdeviceptr
+host_memory_load(const struct tensor *tensor)
+{
+    if (tensor->kind != MEMORY_HOST)
+        return tensor->address;
+    ensure_piece();
+    CUdeviceptr copy = copy_of(tensor);
+    for (size_t at = 0; at < tensor->bytes; at += PIECE_BYTES)
+        copy_in(tensor, at, piece_bytes(tensor, at), copy + at);
+    return copy;
+}
+
 void
 host_memory_send(const struct group *group)
 {
     struct tensor tensor;
-    for (size_t i = 0; next_sent(group->id, &i, &tensor);) {
-        if (tensor.kind != MEMORY_HOST)
-            continue;
-        ensure_piece();
-        CUdeviceptr copy = copy_of(&tensor);
-        for (size_t at = 0; at < tensor.bytes; at += PIECE_BYTES)
-            copy_in(&tensor, at, piece_bytes(&tensor, at), copy + at);
-    }
+    for (size_t i = 0; next_sent(group->id, &i, &tensor);)
+        (void)host_memory_load(&tensor);
 }
 
 /* Of a gradient: a hash of what it holds; 0: zeros alone, or it cannot be read. */

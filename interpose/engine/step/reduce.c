@@ -131,7 +131,7 @@ ensure_staged(const struct reduction *reduction)
         stop_job(MADE_FORMAT ": no CUDA context is current in this thread, and ddprun sends through the device; make a "
                              "call of the CUDA runtime before, such as cudaFree(0)",
                  MADE(reduction));
-    require_cuda(engine_state.driver.cuMemAlloc_p(&own.staged, STAGED_BYTES), "cuMemAlloc for DDP_REDUCE");
+    own.staged = device_allocate(STAGED_BYTES, "cuMemAlloc for DDP_REDUCE");
     struct memory_facts facts = device_ask_about(own.staged);
     context_leave(before);
     (void)device_adopt_context(facts.context, facts.device);

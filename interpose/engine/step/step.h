@@ -62,6 +62,8 @@ void host_memory_begin(const struct group *group);
 bool host_memory_may_change(const struct group *group, const struct ddp_site *site);
 /* The issuer, before buckets and buffers of the boundary are sent: what is the host's is copied to the device. */
 void host_memory_send(const struct group *group) BY_ISSUER;
+/* The issuer: memory of the device with the tensor's bytes as they are now. */
+CUdeviceptr host_memory_load(const struct tensor *tensor) BY_ISSUER;
 /* The issuer, when all of it is sent: waits until the host may read it, where it was. */
 void host_memory_end(const struct group *group) BY_ISSUER;
 /* The issuer, around a collective that is enqueued on the stream: memory of the device with the tensor's bytes, and the
@@ -69,8 +71,8 @@ void host_memory_end(const struct group *group) BY_ISSUER;
  * host_memory_send() has filled. */
 CUdeviceptr host_memory_lend(const struct tensor *tensor, CUstream stream) BY_ISSUER;
 void host_memory_take_back(const struct tensor *tensor, CUdeviceptr lent, CUstream stream);
-/* With nothing on its way: the tensor with this copy is gone for good. */
-void host_memory_forget(CUdeviceptr copy);
+/* With nothing on its way: the tensor is gone for good. */
+void host_memory_forget(const struct tensor *tensor);
 /* The issuer: all ranks take rank 0's bytes, now. */
 bool host_memory_broadcast(const struct tensor *tensor, struct comm_error *error) BY_ISSUER
     __attribute__((warn_unused_result));
@@ -107,6 +109,14 @@ void sync_refuse(int group, const char *name, bool captured, const struct ddp_si
 void boundary_sync(void *stream, const struct ddp_site *site);
 /* At the end: rank 0 warns if ranks end with different parameters. */
 void sync_warn_at_end(void);
+
+/* ---- outer.c: --outer-lr, the step that ranks make behind an average ---- */
+/* All ranks hold the same in the tensor, which is annotated: the anchor of a parameter begins there. */
+void outer_annotated(const struct tensor *tensor) BY_ISSUER;
+/* The issuer, behind the buckets of an average: the outer step of the group's parameters. */
+void outer_after_average(const struct group *group) BY_ISSUER;
+/* With nothing on its way: the tensor is gone for good. */
+void outer_forget(const struct tensor *tensor);
 
 /* ---- step.c: what every step has, outside of graphs and in them ---- */
 /* Ends the job if calls were made that the engine cannot follow, or none were seen at all. */

@@ -116,6 +116,8 @@ average(struct group *group, CUstream stream) BY_ISSUER
     for (size_t k = 0; k < group->plan->bucket_count; ++k)
         issue_bucket(group, k, false);
     streams_join();
+    if (MUTANT(OUTER_AT_EVERY_SYNC))
+        outer_after_average(group);
     buffers_send();
     step_release(group, stream);
     checks_after_release();

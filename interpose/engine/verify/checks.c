@@ -260,6 +260,13 @@ is_in_between(const struct tensor *tensor, const struct group *group)
            !MUTANT(PARAMETERS_HASHED_EARLY);
 }
 
+/* With --outer-lr each rank keeps state of its own. */
+static bool
+stays_apart(const struct tensor *tensor)
+{
+    return engine_state.options.has_outer && tensor->role == TENSOR_STATE && type_is_of_gradients(tensor->type);
+}
+
 /*
  * The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
  * false if none has any. At a boundary of `group`, what other groups will average is left out. NULL: at the end, all;
@@ -271,7 +278,7 @@ add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
     bool any = false;
     for (size_t i = 0; i < checks.hash_count; ++i) {
         struct tensor tensor = get_compared(i);
-        tensor.placed = tensor.placed && !is_in_between(&tensor, group);
+        tensor.placed = tensor.placed && !is_in_between(&tensor, group) && !stays_apart(&tensor);
         if (checks.hashes[i].word != &words[i]) /* else the last comparison may be reading it */
             checks.hashes[i].word = &words[i];
         any = any || tensor.placed;

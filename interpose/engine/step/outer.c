@@ -1,0 +1,78 @@
+/*
+ * outer.c - --outer-lr and --outer-momentum: behind an average of --sync-every all ranks make the same outer step
+ * (comm/outer.h) from the parameters as the outer step before has left them, the anchor.
+ *
+ * The anchor begins where DDP_PARAMETER stands, as the parameters that all ranks take from rank 0, and again where a
+ * parameter is annotated again. Called by annotate.c and boundary.c; DDP_SYNC averages without an outer step, so the
+ * next one counts from the same anchor.
+ */
+#include "interpose/engine/step/step.h"
+
+#include "comm/outer.h"
+
+/* With rate 1, and no momentum, an outer step leads to the mean: then nothing is kept and nothing is computed. */
+static bool
+keeps_anchors(void)
+{
+    const struct outer_rule *rule = &engine_state.options.outer;
+    return engine_state.options.has_outer && (rule->rate != 1 || rule->momentum != 0);
+}
+
+static struct outer_values
+values_of(const struct tensor *tensor, CUdeviceptr values)
+{
+    return (struct outer_values){
+        .values = values, .kept = tensor->anchor, .count = tensor->count, .type = type_nccl(tensor->type)};
+}
+
+void
+outer_annotated(const struct tensor *tensor)
+{
+    char text[TENSOR_TEXT_BYTES];
+    struct comm_error error;
+    const struct outer_rule *rule = &engine_state.options.outer;
+    if (!keeps_anchors() || tensor->role != TENSOR_PARAMETER)
+        return;
+    struct outer_values values = values_of(tensor, host_memory_load(tensor));
+    size_t bytes = outer_bytes(&values, rule);
+    if (values.kept == 0) {
+        values.kept = device_allocate(bytes, "cuMemAlloc for the anchor of an outer step");
+        issuer_lock();
+        struct tensor *of = tensor_find(tensor->role, tensor->index);
+        if (of != NULL)
+            of->anchor = values.kept;
+        issuer_unlock();
+        atomic_fetch_add(&engine_state.status->outer_bytes, bytes);
+    }
+    if (!outer_begin(&values, rule, &engine_state.collectives.setting, engine_state.collectives.stream, &error))
+        stop_job_by(error.cause, "%s: %s", tensor_describe(tensor, text), error.text);
+    streams_wait_for_buckets(); /* before the program goes on to change them */
+}
+
+void
+outer_after_average(const struct group *group)
+{
+    char text[TENSOR_TEXT_BYTES];
+    struct comm_error error;
+    if (!keeps_anchors())
+        return;
+    for (size_t i = 0; i < group->gradient_count; ++i) {
+        issuer_lock();
+        struct tensor tensor = *tensor_gradient(group, i);
+        issuer_unlock();
+        struct outer_values values = values_of(&tensor, tensor_on_device(&tensor));
+        if (!outer_step(&values, &engine_state.options.outer, &engine_state.collectives.setting,
+                        engine_state.collectives.stream, &error))
+            stop_job_by(error.cause, "%s: %s", tensor_describe(&tensor, text), error.text);
+    }
+}
+
+void
+outer_forget(const struct tensor *tensor)
+{
+    if (tensor->anchor == 0)
+        return;
+    struct outer_values values = values_of(tensor, 0);
+    require_cuda(engine_state.driver.cuMemFree_p(tensor->anchor), "cuMemFree of an anchor");
+    atomic_fetch_sub(&engine_state.status->outer_bytes, outer_bytes(&values, &engine_state.options.outer));
+}
