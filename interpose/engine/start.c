@@ -306,6 +306,22 @@ begin_traced_operation(struct operation *operation)
         trace_completes(group, operation->stream);
 }
 
+/* ---- operations with --sync-every, on rank 0 ---- */
+
+static void
+begin_watched(struct operation *operation)
+{
+    touches_begin(operation);
+    forgotten_state_begin(operation);
+}
+
+static void
+end_watched(struct operation *operation, bool enqueued)
+{
+    forgotten_state_end(operation, enqueued);
+    touches_end(operation, enqueued);
+}
+
 /* ---- the start ---- */
 
 static const struct stop_asked asked_at_stop = {
@@ -399,6 +415,10 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         engine.end = end_operation;
     } else if (check_is_on()) {
         alone_install(&engine);
+    } else if (engine.watching && engine.rank == 0 && engine_state.options.sync_every > 0 &&
+               !engine_state.options.has_outer) {
+        engine.begin = begin_watched;
+        engine.end = end_watched;
     } else if (engine.watching && engine_state.options.trace_dir != NULL) {
         engine.begin = begin_traced_operation;
     }

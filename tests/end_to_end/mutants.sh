@@ -120,6 +120,10 @@ sync_every() { # as by a program that says itself where
     run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$build/tests/trainers/fused" gemm --steps 40 --save "$work/rank-%d"
     [ "$code" -eq 0 ] && cmp -s "$work/rank-0" "$by_hand-0"
 }
+sync_clears() { # an update that makes gradients zero keeps no state
+    run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$build/tests/trainers/fused" clears --steps 12 && [ "$code" -eq 0 ] &&
+        ! grep -q 'annotated as nothing' "$work/stderr"
+}
 outer() { # what each rank must hold, it knows
     run "$launcher" -n 2 --sync-every 4 --outer-lr 0.7 --outer-momentum 0.9 --timeout "$seconds" "$build/tests/trainers/outer" sync device \
         --every 4 --rate 0.7 --momentum 0.9 && [ "$code" -eq 0 ]
@@ -220,6 +224,7 @@ mutant OWN_GRADIENTS_LATE own_shares
 mutant PARAMETERS_UNSEEN fused_streams
 mutant STATE_NOT_AVERAGED fused_momentum
 mutant SYNC_COUNTS_PASSES sync_every
+mutant FORGOTTEN_STATE_UNCOMPARED sync_clears
 mutant OUTER_MOMENTUM_LEFT_OUT outer
 mutant OUTER_AT_EVERY_SYNC outer
 mutant OUTER_STATE_AVERAGED outer

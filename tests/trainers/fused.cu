@@ -2,20 +2,23 @@
  * fused.cu - trainers that update their parameters inside backward, without gradient buffers, and average them by
  * DDP_STEP_PARAMETERS. A network of LAYERS square layers with tanh learns a fixed function; SGD.
  *
- *     fused MODE [--steps N] [--save FILE] [--every K] [--sync 1]
+ *     fused MODE [--steps N] [--save FILE] [--every K] [--sync 1] [--forget 1]
  *
  * gemm: updates are gemms with beta = 1 into the weights; kernels: kernels of its own; updated: as gemm, but each
  * layer's input gradient is computed after its weights have changed; momentum: kernels that update velocities
  * (DDP_STATE) and count their calls (a DDP_STATE of integers); mixed: weights have gradients and DDP_STEP, biases are
  * updated inside backward and are group 1; graph: forward and backward are a CUDA graph; weighted: DDP_WEIGHT, for
  * ranks that do not divide the batch; streams: kernels, and biases are updated on a stream of their own, which
- * DDP_STEP_PARAMETERS does not name; evaluates: a forward pass before every third step
+ * DDP_STEP_PARAMETERS does not name; evaluates: a forward pass before every third step; whole: as kernels, and one
+ * kernel updates a layer's weights and computes the gradient of its input; clears: weights have gradients that are not
+ * annotated, and the kernel that updates the weights makes them zero
  * For --sync-every: descent: weights have gradients and DDP_STEP, and it stands before the update; local: the same, and
  * instead of DDP_STEP parameters are averaged before the update that follows every K-th one (--every); with --every the
  * others average after every K-th step only. --sync 1: DDP_SYNC at the end, in `local` an average. passes: as gemm,
- * with two passes for each step Misuse: step: DDP_STEP; gradients: both for group 0, which has gradients; both:
- * DDP_STEP after DDP_STEP_PARAMETERS; empty: of a group without parameters; forgotten: biases are a group that is never
- * stepped; captured: in a capture; unstepped: rank 1 leaves out a step; no-sync: between DDP_NO_SYNC_BEGIN and its end
+ * with two passes for each step. --forget 1: momentum's velocities are not annotated. Misuse: step: DDP_STEP;
+ * gradients: both for group 0, which has gradients; both: DDP_STEP after DDP_STEP_PARAMETERS; empty: of a group without
+ * parameters; forgotten: biases are a group that is never stepped; captured: in a capture; unstepped: rank 1 leaves out
+ * a step; no-sync: between DDP_NO_SYNC_BEGIN and its end
  */
 #include "common.h"
 
@@ -39,7 +42,7 @@ static cublasHandle_t blas;
 static cudaStream_t stream, side;
 static cudaEvent_t event;
 static size_t first, count; /* this rank's items */
-static int steps = STEPS, every = 1, syncs;
+static int steps = STEPS, every = 1, syncs, forgets;
 
 /* ---- kernels: one block for each row ---- */
 
@@ -98,6 +101,33 @@ update_with_momentum(float *w, float *v, const float *delta, const float *x, flo
     }
 }
 
+/* One block. */
+__global__ void
+update_and_pass(float *w, float *passed, const float *delta, const float *x, float rate, int items)
+{
+    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x) {
+        for (int k = 0; k < WIDTH; ++k) {
+            float sum = 0;
+            for (int j = 0; j < WIDTH; ++j)
+                sum += w[k * WIDTH + j] * delta[i * WIDTH + j];
+            passed[i * WIDTH + k] = sum;
+        }
+    }
+    __syncthreads();
+    for (int k = (int)threadIdx.x; k < SQUARE; k += (int)blockDim.x) {
+        for (int i = 0; i < items; ++i)
+            w[k] -= rate * delta[i * WIDTH + k % WIDTH] * x[i * WIDTH + k / WIDTH];
+    }
+}
+
+__global__ void
+update_and_clear(float *w, float *gradient, float rate)
+{
+    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    w[i] -= rate * gradient[i];
+    gradient[i] = 0;
+}
+
 __global__ void
 update_bias(float *bias, const float *delta, float rate, int items)
 {
@@ -119,7 +149,7 @@ count_calls(int *calls)
 static int
 uses_gemm(void)
 {
-    return !is_mode("kernels") && !is_mode("momentum") && !is_mode("streams");
+    return !is_mode("kernels") && !is_mode("momentum") && !is_mode("streams") && !is_mode("whole");
 }
 
 static void
@@ -162,6 +192,8 @@ update(int l)
     else if (is_mode("momentum"))
         update_with_momentum<<<WIDTH, 8, 0, stream>>>(weight[l], velocity[l], deltas[l + 1], values[l], rate * share,
                                                       items);
+    else if (is_mode("whole"))
+        update_and_pass<<<1, 8, 0, stream>>>(weight[l], deltas[l], deltas[l + 1], values[l], rate * share, items);
     else
         update_weights<<<WIDTH, 8, 0, stream>>>(weight[l], deltas[l + 1], values[l], rate * share, items);
     if (is_mode("streams"))
@@ -178,7 +210,7 @@ backward(void)
         through_tanh<<<WIDTH, 8, 0, stream>>>(deltas[l + 1], values[l + 1], items);
         if (is_mode("updated"))
             update(l);
-        if (l > 0)
+        if (l > 0 && !is_mode("whole"))
             compute_input_gradient(l);
         if (!is_mode("updated"))
             update(l);
@@ -221,10 +253,14 @@ end_step(int step)
         DDP_NO_SYNC_BEGIN();
     if (is_mode("local") && step > 0 && step % every == 0)
         DDP_STEP_PARAMETERS(stream);
-    if (gradient[0] != NULL && !is_mode("gradients") && !is_mode("local"))
+    if (gradient[0] != NULL && !is_mode("gradients") && !is_mode("local") && !is_mode("clears"))
         DDP_STEP(stream);
-    for (int l = 0; gradient[l] != NULL && l < LAYERS; ++l)
-        CHECK(cublasSaxpy(blas, SQUARE, &minus, gradient[l], 1, weight[l], 1));
+    for (int l = 0; gradient[l] != NULL && l < LAYERS; ++l) {
+        if (is_mode("clears"))
+            update_and_clear<<<WIDTH, WIDTH, 0, stream>>>(weight[l], gradient[l], rate);
+        else
+            CHECK(cublasSaxpy(blas, SQUARE, &minus, gradient[l], 1, weight[l], 1));
+    }
     if (is_mode("descent") || is_mode("local") || (step + 1) % every != 0)
         return;
     if (is_mode("step") || (is_mode("both") && step == 10))
@@ -306,7 +342,7 @@ create(void)
         make(&bias[l], WIDTH, 0.1f);
         if (is_mode("momentum"))
             make(&velocity[l], SQUARE, 0);
-        if (is_mode("mixed") || is_mode("gradients") || is_mode("descent") || is_mode("local"))
+        if (is_mode("mixed") || is_mode("gradients") || is_mode("descent") || is_mode("local") || is_mode("clears"))
             make(&gradient[l], SQUARE, 0);
     }
     if (is_mode("momentum")) {
@@ -322,9 +358,9 @@ annotate(void)
     for (int l = 0; l < LAYERS; ++l) {
         DDP_GRADIENT_GROUP(0);
         DDP_PARAMETER(weight[l], SQUARE, DDP_FLOAT32);
-        if (gradient[l] != NULL && !is_mode("local"))
+        if (gradient[l] != NULL && !is_mode("local") && !is_mode("clears"))
             DDP_GRADIENT(gradient[l], SQUARE, DDP_FLOAT32);
-        if (velocity[l] != NULL)
+        if (velocity[l] != NULL && !forgets)
             DDP_STATE(velocity[l], SQUARE, DDP_FLOAT32);
         DDP_GRADIENT_GROUP(is_mode("mixed") || is_mode("forgotten") ? 1 : 0);
         DDP_PARAMETER(bias[l], WIDTH, DDP_FLOAT32);
@@ -367,6 +403,8 @@ main(int argc, char **argv)
             every = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--sync") == 0)
             syncs = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--forget") == 0)
+            forgets = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--save") == 0)
             path = argv[i + 1];
     }

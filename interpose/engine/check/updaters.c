@@ -9,6 +9,7 @@
  * What is captured is not looked at. Operations of several threads are looked at one after the other.
  */
 #include "interpose/engine/check/memory.h"
+#include "interpose/engine/memory/pointers.h"
 
 #include "base/check/element.h"
 
@@ -22,14 +23,6 @@ enum {
     WATCHED_AT_MOST = 8, /* segments of one operation */
     PROBE_BYTES = 4096,  /* of a parameter, at most PROBES times, to see whether it changes */
     PROBES = 16,
-    WORD_SHIFT = 16, /* of a word's place in a struct, beside its argument's */
-};
-
-/* A pointer that an operation of this thread was given. */
-struct pointed {
-    uint32_t argument;
-    CUdeviceptr address;
-    size_t bytes; /* 0: not known */
 };
 
 /* Memory that is looked at around an operation. */
@@ -78,48 +71,6 @@ finds(void)
     return values_writer() != NULL;
 }
 
-/* ---- what an operation points to ---- */
-
-typedef void (*pointed_fn)(void *arg, const struct pointed *pointed);
-
-static void
-visit_words(uint32_t argument, const void *value, size_t bytes, pointed_fn visit, void *arg)
-{
-    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, (const char *)value + at, sizeof(word));
-        if (word >= 4096)
-            visit(arg, &(struct pointed){argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT, word, 0});
-    }
-}
-
-/* Hands over every pointer that the operation names. */
-static void
-visit_pointers(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
-{
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
-        if (operand->access != ACCESS_READ && operand->pointer_count == 0)
-            visit(arg, &(struct pointed){operand->argument, operand->address, operand->bytes});
-    }
-    for (unsigned i = 0; layout != NULL && operation->params != NULL && i < layout->param_count; ++i)
-        visit_words(i, operation->params[i], layout->params[i].bytes, visit, arg);
-}
-
-/* A launch, or a call of a library: copies and memsets bring data, they update nothing. */
-static bool
-may_update(const struct operation *operation, const struct function_layout **layout_p)
-{
-    *layout_p = NULL;
-    if (operation->graph != NULL || atomic_load(&engine_state.captures_open) > 0 ||
-        stream_is_captured(operation->stream))
-        return false;
-    if (operation->function == NULL)
-        return strncmp(operation->name, "cuMem", 5) != 0;
-    *layout_p = function_layout(operation->function);
-    return (*layout_p)->known;
-}
-
 static size_t
 updater_of(uint64_t call)
 {
@@ -130,28 +81,6 @@ updater_of(uint64_t call)
 }
 
 /* ---- the second step: which functions change parameters? ---- */
-
-/* The annotated range that holds the address, or the next one behind it in *next_p. */
-static bool
-annotated_at(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p)
-{
-    bool found = false;
-    *next_p = UINT64_MAX;
-    engine_lock();
-    for (size_t i = 0; i < memory_state.ranges.count; ++i) {
-        const struct range *range = &memory_state.ranges.sorted[i];
-        if (range->begin > address) {
-            *next_p = range->begin;
-            break;
-        }
-        if (address < range->end) {
-            *tensor_p = memory_state.tensors[range->id];
-            found = true;
-        }
-    }
-    engine_unlock();
-    return found;
-}
 
 /* Reads some of the parameter into bytes[PROBES * PROBE_BYTES]; returns how much. */
 static size_t
@@ -189,7 +118,7 @@ watch_parameter(void *arg, const struct pointed *pointed)
     if (device_ask_about(pointed->address).type != CU_MEMORYTYPE_DEVICE)
         return;
     add_pointer(pointed->address);
-    if (around.count == WATCHED_AT_MOST || !annotated_at(pointed->address, &tensor, &next) ||
+    if (around.count == WATCHED_AT_MOST || !pointers_annotated(pointed->address, &tensor, &next) ||
         tensor.role != TENSOR_PARAMETER)
         return;
     struct watched *watched = &around.watched[around.count];
@@ -275,7 +204,7 @@ watch_unannotated(void *arg, const struct pointed *pointed)
     CUdeviceptr begin = pointed->address, next;
     if (around.count == WATCHED_AT_MOST)
         return;
-    bool annotated = annotated_at(begin, &tensor, &next);
+    bool annotated = pointers_annotated(begin, &tensor, &next);
     size_t bytes = bytes_behind(begin, pointed->bytes);
     if (annotated && begin + bytes <= tensor.address + tensor.bytes) /* else it may say too little */
         return;
@@ -310,7 +239,7 @@ note_change(const struct watched *watched, size_t first, size_t end)
                                             .group = is_parameters_place(updater_of(around.call), watched->argument),
                                             .type = (uint32_t)watched->type,
                                             .count = (end - first) / each,
-                                            .argument = watched->argument & ((1u << WORD_SHIFT) - 1)},
+                                            .argument = watched->argument & ((1u << POINTER_WORD_SHIFT) - 1)},
                                  .call = around.call,
                                  .ordinal = around.ordinal,
                                  .argument = watched->argument,
@@ -342,7 +271,7 @@ compare_around(const struct watched *watched)
     for (size_t at = 0; at < watched->bytes;) {
         struct tensor tensor;
         CUdeviceptr next;
-        if (annotated_at(watched->begin + at, &tensor, &next)) {
+        if (pointers_annotated(watched->begin + at, &tensor, &next)) {
             at = tensor.address + tensor.bytes - watched->begin;
             continue;
         }
@@ -371,7 +300,7 @@ begin_operation(const struct operation *operation, const struct function_layout 
     around.count = 0;
     if (finds() && updaters.step == 1) {
         context_synchronize("before an operation that may update parameters");
-        visit_pointers(operation, layout, watch_parameter, NULL);
+        pointers_visit(operation, layout, watch_parameter, NULL);
         around.active = around.count > 0;
         return;
     }
@@ -381,10 +310,10 @@ begin_operation(const struct operation *operation, const struct function_layout 
     around.ordinal = updaters.list[updater].ordinal++;
     if (finds() && updaters.step == 2) {
         context_synchronize("before an operation that updates parameters");
-        visit_pointers(operation, layout, watch_unannotated, &updaters.list[updater].type);
+        pointers_visit(operation, layout, watch_unannotated, &updaters.list[updater].type);
         around.active = around.count > 0;
     } else {
-        visit_pointers(operation, layout, resolve, NULL);
+        pointers_visit(operation, layout, resolve, NULL);
     }
 }
 
@@ -393,7 +322,7 @@ updaters_operation_begins(const struct operation *operation)
 {
     const struct function_layout *layout;
     around.active = false;
-    if (!may_update(operation, &layout))
+    if (!pointers_may_update(operation, &layout))
         return;
     pthread_mutex_lock(&memory_lock);
     CUcontext before = context_enter();

@@ -45,6 +45,11 @@ void duplicate_batch_compare(void) BY_ISSUER;
  */
 void coverage_look(void);
 
+/* ---- forgotten_state.c: --sync-every, and state that is annotated as nothing ---- */
+/* Around each operation. */
+void forgotten_state_begin(const struct operation *operation);
+void forgotten_state_end(const struct operation *operation, bool enqueued);
+
 /* ---- unaveraged.c: nothing is annotated, or no DDP_STEP comes ---- */
 /* At the engine's start, when options, rank and world are known. */
 void unaveraged_open(void);

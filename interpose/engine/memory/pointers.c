@@ -1,0 +1,63 @@
+/*
+ * pointers.c - see pointers.h.
+ */
+#include "interpose/engine/memory/pointers.h"
+
+#include <string.h>
+
+static void
+visit_words(uint32_t argument, const void *value, size_t bytes, pointed_fn visit, void *arg)
+{
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, (const char *)value + at, sizeof(word));
+        if (word >= 4096)
+            visit(arg, &(struct pointed){argument | (uint32_t)(at / sizeof(word)) << POINTER_WORD_SHIFT, word, 0});
+    }
+}
+
+void
+pointers_visit(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (operand->access != ACCESS_READ && operand->pointer_count == 0)
+            visit(arg, &(struct pointed){operand->argument, operand->address, operand->bytes});
+    }
+    for (unsigned i = 0; layout != NULL && operation->params != NULL && i < layout->param_count; ++i)
+        visit_words(i, operation->params[i], layout->params[i].bytes, visit, arg);
+}
+
+bool
+pointers_may_update(const struct operation *operation, const struct function_layout **layout_p)
+{
+    *layout_p = NULL;
+    if (operation->graph != NULL || atomic_load(&engine_state.captures_open) > 0 ||
+        stream_is_captured(operation->stream))
+        return false;
+    if (operation->function == NULL)
+        return strncmp(operation->name, "cuMem", 5) != 0;
+    *layout_p = function_layout(operation->function);
+    return (*layout_p)->known;
+}
+
+bool
+pointers_annotated(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p)
+{
+    bool found = false;
+    *next_p = UINT64_MAX;
+    engine_lock();
+    for (size_t i = 0; i < memory_state.ranges.count; ++i) {
+        const struct range *range = &memory_state.ranges.sorted[i];
+        if (range->begin > address) {
+            *next_p = range->begin;
+            break;
+        }
+        if (address < range->end) {
+            *tensor_p = memory_state.tensors[range->id];
+            found = true;
+        }
+    }
+    engine_unlock();
+    return found;
+}
