@@ -82,7 +82,7 @@ grep '^DDPRUN_SANITIZE' "$build/CMakeCache.txt" >"$part/build/CMakeCache.txt" # 
 
 # ---- programs ----
 names=(ladder habits graphs libraries values types_legacy types_per_thread thousands digits digits_plain chargpt chargpt_plain
-    probe launches tokens nccl_alone)
+    kmeans kmeans_plain probe launches tokens nccl_alone)
 cp "$build"/tests/interpose/libraries/{test_library_*extents,librecorder.so} "$part/build/tests/interpose/libraries/"
 cp "$build/tests/comm/libold_nccl_21701.so" "$part/build/tests/comm/"
 if [ "$rehearse" -eq 0 ]; then

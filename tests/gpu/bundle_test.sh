@@ -67,12 +67,12 @@ for wanted in sys.argv[2:]:
     assert any(wanted in row["name"] for row in rows), f"no row of {wanted}"
 PYTHON
 run "$work/bundle/first.sh" --rehearse --report "$work/report" exit_order handles addresses tensor_maps reading overlap tokens lt_verify \
-    check_every launch_cost all_reduce script/inert
+    check_every launch_cost all_reduce sums script/inert
 cp "$work/stdout" "$work/rows"
 check "first.sh ends" [ "$code" -le 1 ]
 check "the report" python3 "$work/check_report" "$work/report/report.json" "one rank, digits_static" "cuKernelGetParamInfo of a CUkernel" \
     "cudaMalloc, 4 MiB" "tensor maps" "pinned memory read by a plain load" "overlap by events" "overlapped steps" "cuBLASLt" \
-    "--check-every 100" "ranks: 2" "all-reduce of 1 MiB" "end-to-end test inert"
+    "--check-every 100" "ranks: 2" "all-reduce of 1 MiB" "DDP_REDUCE on two ranks" "end-to-end test inert"
 check "report.md has a line for each row" [ "$(grep -Ec '^\| (ok|differs|measured|not run) \|' "$work/report/report.md")" -eq \
     "$(wc -l <"$work/report/rows")" ]
 # The stand-in does what a GPU would, but that variables lie in the program, and that /proc/self/mem reads managed memory.

@@ -11,7 +11,7 @@ source "$here/report.sh"
 # shellcheck source=tests/patience.sh
 source "$root/tests/patience.sh"
 
-all_checks=(exit_order handles addresses tensor_maps reading overlap tokens lt_verify check_every world_of_one launch_cost
+all_checks=(exit_order handles addresses tensor_maps reading overlap tokens sums lt_verify check_every world_of_one launch_cost
     all_reduce doctor)
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
@@ -191,6 +191,20 @@ tokens() {
     seen=$(summary overlapped_steps)
     report_row "... overlapped steps" "at least $((steps * 9 / 10)) of $steps" "${seen:-none}" \
         "$([ "${seen:-0}" -ge $((steps * 9 / 10)) ] && echo ok || echo differs)"
+}
+
+sums() {
+    local points=200000 off
+    [ "$rehearse" -eq 0 ] || points=20000
+    run 120 "$programs/kmeans_plain_static" --points "$points" --save "$work/serial"
+    expect_success "kmeans, bare: ends" "exit code 0"
+    ddprun 120 2 "$programs/kmeans_static" --points "$points" --save "$work/found"
+    expect_success "kmeans, DDP_REDUCE on two ranks: ends" "exit code 0"
+    off=$(paste -d ' ' "$work/serial" "$work/found" 2>/dev/null |
+        awk '{ counts += $1 != $10; for (i = 2; i <= 9; ++i) { d = $i - $(i + 9); d = d < 0 ? -d : d; most = d > most ? d : most } }
+             END { printf "%.1e, %d of %d counts differ", most, counts, NR }')
+    report_row "... largest difference of a centroid from the bare program's" "at most 1e-4" "$off" \
+        "$(awk -v off="$off" 'BEGIN { print off + 0 <= 1e-4 && off ~ / of 32 / ? "ok" : "differs" }')"
 }
 
 lt_verify() {

@@ -13,6 +13,7 @@ file=samples/common/parameter_file.c
 digits="samples/digits/options.c samples/digits/data.c samples/digits/model.c samples/digits/kernels.cu $file"
 chargpt="samples/chargpt/options.c samples/chargpt/text.c samples/chargpt/layout.c samples/chargpt/model.c
     samples/chargpt/checkpoint.c samples/chargpt/sampling.c samples/chargpt/kernels.cu $file"
+kmeans="samples/kmeans/options.c samples/kmeans/points.c samples/kmeans/lloyd.cu"
 
 # name, sources, options of compiler and linker
 programs() {
@@ -33,6 +34,8 @@ digits           | samples/digits/main.c ${digits//$'\n'/ }        | -lcublas
 digits_plain     | samples/digits/main_plain.c ${digits//$'\n'/ }  | -lcublas
 chargpt          | samples/chargpt/main.c ${chargpt//$'\n'/ }       | -lcublas
 chargpt_plain    | samples/chargpt/main_plain.c ${chargpt//$'\n'/ } | -lcublas
+kmeans           | samples/kmeans/main.c $kmeans           | -lm
+kmeans_plain     | samples/kmeans/main_plain.c $kmeans     | -lm
 TABLE
 }
 
