@@ -25,8 +25,8 @@ mix(uint64_t token, uint64_t value)
     return token ^ (token >> 29);
 }
 
-/* Memory that is written in the deep pass counts by what it is; other memory by its size: batches that lie in memory of
- * their own are all alike. */
+/* Memory that launches write in the deep pass counts by what it is; other memory by its size: batches that lie in memory
+ * of their own, or one behind the other, are all alike. */
 static uint64_t
 mix_place(uint64_t token, const struct scout_log *log, const uint32_t *memory_of, const bool *written, uint32_t alloc,
           uint64_t offset)
@@ -61,8 +61,6 @@ find_written(const struct scout_log *log, uint32_t first, uint32_t end, const ui
 {
     for (uint32_t i = first; i < end; ++i) {
         const struct scout_op *op = &log->ops[i];
-        if ((op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) && op->to.alloc != SCOUT_NONE)
-            written[memory_of[op->to.alloc]] = true;
         for (uint32_t k = 0; k < op->effect->written_count; ++k)
             written[memory_of[op->effect->written[k].alloc]] |= op->effect->written[k].ranges.count > 0;
         for (uint32_t k = 0; k < op->effect->segment_count; ++k)
