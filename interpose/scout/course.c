@@ -1,9 +1,11 @@
 /*
  * course.c - how far the recording is: light, until the operations repeat; deep, for some periods; over.
  *
- * An operation is the same as one a period before if it does the same on the same memory. Memory that no kernel has
- * written is only a size: a program with 20 batches in 20 allocations has the period of its step. Which memory that is
- * shows when all of it is hashed now and then.
+ * An operation is like one a period before if it does the same on the same memory. Memory that no kernel has written is
+ * only a size: a program with 20 batches in 20 allocations has the period of its step. Which memory that is shows when
+ * all of it is hashed now and then. A place that is new in each period (a history of losses) is like another one that
+ * was new as many operations ago. A period has a launch that works where it worked a period before: the
+ * initialisation of one layer after the other is none.
  *
  * A period that is left again in the deep pass (an evaluation, the end of an epoch) sends the recording back to the
  * light pass; one that is left repeatedly is too short.
@@ -20,20 +22,28 @@ enum { FIRST_SEARCH = 8, LEAST_PERIOD = 2, MOST_LEFT = 2 };
 struct brief_argument {
     uint64_t name, bytes, offset;
     uint32_t alloc, slot;
+    uint32_t begun; /* the operation that was the first one here */
 };
 
 /* An operation, as far as its likeness to others goes. */
 struct brief {
     uint64_t what; /* hash of all but its arguments */
     uint32_t first, count;
+    bool computes; /* a launch, or a graph's */
 };
+
+/* Where operations were, and since when: a hash table, [place_room] a power of two. */
+static struct place {
+    uint64_t name, offset;
+    uint32_t begun;
+    bool used;
+} * places;
+static size_t place_count, place_room;
 
 static struct brief *briefs;
 static size_t brief_count, brief_room;
 static struct brief_argument *arguments;
 static size_t argument_count, argument_room;
-static uint64_t *tokens; /* [brief_count] at the last search, and those of the deep pass behind them */
-static size_t token_room;
 static bool *written; /* by number of an allocation: a kernel changed it */
 static uint32_t written_count;
 static unsigned looks;
@@ -64,6 +74,41 @@ grown(void *list, size_t count, size_t *room, size_t item)
     return more;
 }
 
+static struct place *
+place_slot(struct place *table, size_t room, uint64_t name, uint64_t offset)
+{
+    uint64_t key[] = {name, offset};
+    size_t at = (size_t)XXH3_64bits(key, sizeof(key)) & (room - 1);
+    while (table[at].used && (table[at].name != name || table[at].offset != offset))
+        at = (at + 1) & (room - 1);
+    return &table[at];
+}
+
+/* The operation that was the first one in a place; this one, if none was there before. */
+static uint32_t
+place_begun(uint64_t name, uint64_t offset)
+{
+    if (2 * place_count >= place_room) {
+        size_t room = place_room > 0 ? 2 * place_room : 1024;
+        struct place *more = calloc(room, sizeof(*more));
+        if (more == NULL)
+            scout_stop("out of memory");
+        for (size_t i = 0; i < place_room; ++i) {
+            if (places[i].used)
+                *place_slot(more, room, places[i].name, places[i].offset) = places[i];
+        }
+        free(places);
+        places = more;
+        place_room = room;
+    }
+    struct place *place = place_slot(places, place_room, name, offset);
+    if (!place->used) {
+        *place = (struct place){name, offset, (uint32_t)brief_count, true};
+        ++place_count;
+    }
+    return place->begun;
+}
+
 static void
 add_argument(uint32_t number, uint64_t offset, uint32_t slot)
 {
@@ -72,9 +117,10 @@ add_argument(uint32_t number, uint64_t offset, uint32_t slot)
     for (size_t i = 0; i < count; ++i) {
         if (all[i]->number != number)
             continue;
+        uint64_t name = allocations_name(all[i]);
         arguments = grown(arguments, argument_count + 1, &argument_room, sizeof(*arguments));
         arguments[argument_count++] =
-            (struct brief_argument){allocations_name(all[i]), all[i]->bytes, offset, number, slot};
+            (struct brief_argument){name, all[i]->bytes, offset, number, slot, place_begun(name, offset)};
         return;
     }
 }
@@ -83,7 +129,8 @@ static void
 keep(const struct noted *noted)
 {
     const struct scout_op *op = &noted->op;
-    struct brief brief = {.first = (uint32_t)argument_count};
+    struct brief brief = {.first = (uint32_t)argument_count,
+                          .computes = op->kind == SCOUT_LAUNCH || op->kind == SCOUT_GRAPH};
     uint64_t what[] = {op->kind,     op->name,           op->grid[0],
                        op->grid[1],  op->grid[2],        op->block[0],
                        op->block[1], op->block[2],       op->bytes,
@@ -102,26 +149,46 @@ keep(const struct noted *noted)
     briefs[brief_count++] = brief;
 }
 
-static uint64_t
-token_of(const struct brief *brief)
+static bool
+is_size(const struct brief_argument *argument)
 {
-    uint64_t token = brief->what;
-    for (uint32_t i = 0; i < brief->count; ++i) {
-        const struct brief_argument *argument = &arguments[brief->first + i];
-        bool is_size = looks > 1 && (argument->alloc >= written_count || !written[argument->alloc]);
-        uint64_t words[] = {argument->slot, is_size ? argument->bytes : argument->name, is_size ? 0 : argument->offset,
-                            is_size};
-        token = XXH3_64bits_withSeed(words, sizeof(words), token);
-    }
-    return token;
+    return looks > 1 && (argument->alloc >= written_count || !written[argument->alloc]);
 }
 
-static void
-make_tokens(size_t from)
+static bool
+is_same_place(const struct brief_argument *a, const struct brief_argument *b)
 {
-    tokens = grown(tokens, brief_count, &token_room, sizeof(*tokens));
-    for (size_t i = from; i < brief_count; ++i)
-        tokens[i] = token_of(&briefs[i]);
+    return a->name == b->name && a->offset == b->offset;
+}
+
+/* Whether operation i is like the one `lag` operations before. */
+static bool
+is_alike(size_t i, size_t lag)
+{
+    const struct brief *now_brief = &briefs[i], *then = &briefs[i - lag];
+    if (now_brief->what != then->what || now_brief->count != then->count)
+        return false;
+    for (uint32_t k = 0; k < now_brief->count; ++k) {
+        const struct brief_argument *a = &arguments[now_brief->first + k], *b = &arguments[then->first + k];
+        bool both_new = i - a->begun < lag && i - a->begun == i - lag - b->begun;
+        if (a->slot != b->slot || is_size(a) != is_size(b) || (is_size(a) && a->bytes != b->bytes) ||
+            (!is_size(a) && !is_same_place(a, b) && (!both_new || a->bytes != b->bytes)))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a launch of the last period works where it worked in the one before. */
+static bool
+is_step(size_t lag)
+{
+    for (size_t i = brief_count - lag; i < brief_count; ++i) {
+        for (uint32_t k = 0; k < briefs[i].count && briefs[i].computes; ++k) {
+            if (is_same_place(&arguments[briefs[i].first + k], &arguments[briefs[i - lag].first + k]))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* The shortest period of which the last three are alike; 0: there is none. */
@@ -131,9 +198,9 @@ find_period(void)
     size_t least = least_period > LEAST_PERIOD ? least_period : LEAST_PERIOD;
     for (size_t lag = least; 3 * lag <= brief_count; ++lag) {
         size_t alike = 0;
-        while (alike < 2 * lag && tokens[brief_count - 1 - alike] == tokens[brief_count - 1 - alike - lag])
+        while (alike < 2 * lag && is_alike(brief_count - 1 - alike, lag))
             ++alike;
-        if (alike == 2 * lag)
+        if (alike == 2 * lag && is_step(lag))
             return lag;
     }
     return 0;
@@ -239,10 +306,9 @@ course_note(const struct noted *noted)
     note_copies(&noted->op);
     keep(noted);
     if (course_now() == COURSE_DEEP) {
-        make_tokens(brief_count - 1);
         size_t done = brief_count - deep_begin;
         atomic_store(&scout_state.progress->deep, done);
-        if (tokens[brief_count - 1] != tokens[brief_count - 1 - period])
+        if (!is_alike(brief_count - 1, period))
             back_to_light();
         else if (done >= period * scout_state.settings.periods)
             end_deep();
@@ -252,7 +318,6 @@ course_note(const struct noted *noted)
         return;
     next_search = brief_count + brief_count / 8 + 1;
     look();
-    make_tokens(0);
     period = find_period();
     if (period > 0)
         begin_deep();

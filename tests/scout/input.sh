@@ -39,5 +39,5 @@ for words in "fused kernels" "fused descent --sync 1"; do
     succeeded "$words: found"
     check "$words: annotations are confirmed" grep -q '^annotations: each parameter and each gradient has one' "$work/stdout"
 done
-refused "a program that reduces, and trains nothing" 1 "before 3 periods were recorded" scout "$build/tests/trainers/reduces" types
+refused "a program that reduces, and trains nothing" 1 "repeated nothing three times" scout "$build/tests/trainers/reduces" types
 finish

@@ -4,72 +4,16 @@
 #include "launcher/scout/analysis/finding.h"
 
 #include "base/mutant.h"
-#include "base/scout/period.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/scout/analysis/graph.h"
 #include "launcher/scout/analysis/groups.h"
+#include "launcher/scout/analysis/period.h"
 #include "launcher/scout/analysis/roles.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { CANDIDATES_AT_MOST = 64, DATA_BYTES = 64 };
-
-/* ---- tokens ---- */
-
-static uint64_t
-mix(uint64_t token, uint64_t value)
-{
-    /* FNV-1a by words; what differs only has to differ */
-    token = (token ^ value) * 1099511628211u;
-    return token ^ (token >> 29);
-}
-
-/* Memory that launches write in the deep pass counts by what it is; other memory by its size: batches that lie in memory
- * of their own, or one behind the other, are all alike. */
-static uint64_t
-mix_place(uint64_t token, const struct scout_log *log, const uint32_t *memory_of, const bool *written, uint32_t alloc,
-          uint64_t offset)
-{
-    if (alloc == SCOUT_NONE)
-        return mix(token, UINT64_MAX);
-    if (!written[memory_of[alloc]])
-        return mix(mix(token, 2), log->allocs[alloc].bytes);
-    return mix(mix(mix(token, 3), memory_of[alloc]), offset);
-}
-
-static uint64_t
-token_of(const struct scout_log *log, const uint32_t *memory_of, const bool *written, const struct scout_op *op)
-{
-    uint64_t token = mix(mix(1469598103934665603u, op->kind), op->name);
-    if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
-        token = mix(mix(token, op->bytes), op->rows);
-        token = mix_place(token, log, memory_of, written, op->to.alloc, op->to.offset);
-        return op->kind == SCOUT_FILL ? token
-                                      : mix_place(token, log, memory_of, written, op->from.alloc, op->from.offset);
-    }
-    for (int i = 0; i < 3; ++i)
-        token = mix(mix(token, op->grid[i]), op->block[i]);
-    for (uint32_t i = 0; i < op->argument_count; ++i)
-        token = mix_place(mix(token, op->arguments[i].slot), log, memory_of, written, op->arguments[i].alloc,
-                          op->arguments[i].offset);
-    return token;
-}
-
-static void
-find_written(const struct scout_log *log, uint32_t first, uint32_t end, const uint32_t *memory_of, bool *written)
-{
-    for (uint32_t i = first; i < end; ++i) {
-        const struct scout_op *op = &log->ops[i];
-        for (uint32_t k = 0; k < op->effect->written_count; ++k)
-            written[memory_of[op->effect->written[k].alloc]] |= op->effect->written[k].ranges.count > 0;
-        for (uint32_t k = 0; k < op->effect->segment_count; ++k)
-            written[memory_of[op->effect->segments[k].alloc]] |=
-                op->effect->segments[k].killed.count + op->effect->segments[k].modified.count > 0;
-        for (uint32_t k = 0; k < op->effect->dependence_count; ++k)
-            written[memory_of[op->effect->dependences[k].to]] |= op->effect->dependences[k].changed.count > 0;
-    }
-}
 
 /* ---- the border ---- */
 
@@ -91,9 +35,16 @@ only_sets(const struct graph *graph, uint32_t position)
     return true;
 }
 
+static bool
+is_from_host(const struct graph *graph, uint32_t position)
+{
+    const struct scout_op *op = &graph->log->ops[graph->first + position];
+    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE;
+}
+
 /* Position in [period, 2 * period) of a graph of three periods before which a step begins: at new data, where the
- * fewest bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with belongs to the
- * step. */
+ * fewest bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with, and smaller copies
+ * in front of the data, belong to the step. */
 static uint32_t
 find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
 {
@@ -125,7 +76,7 @@ find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
             best_data = data;
         }
     }
-    while (best > period && only_sets(graph, best - 1)) {
+    while (best > period && (only_sets(graph, best - 1) || (best_data && is_from_host(graph, best - 1)))) {
         best_live -= change[best];
         best -= 1;
     }
@@ -201,26 +152,17 @@ scout_find(const struct scout_log *log, struct scout_finding *finding)
     *finding = (struct scout_finding){0};
     uint32_t first, end;
     find_deep(log, &first, &end);
-    uint32_t *memory_of, memories = graph_name_memories(log, &memory_of);
-    bool *written = xcalloc(memories + 1, sizeof(*written));
-    find_written(log, first, end, memory_of, written);
-    uint64_t *tokens = xcalloc(end - first + 1, sizeof(*tokens));
-    for (uint32_t i = first; i < end; ++i)
-        tokens[i - first] = token_of(log, memory_of, written, &log->ops[i]);
-    struct scout_period periods[CANDIDATES_AT_MOST];
-    finding->candidates = scout_periods(tokens, end - first, periods, CANDIDATES_AT_MOST);
+    struct period periods[CANDIDATES_AT_MOST];
+    finding->candidates = periods_find(log, first, end, periods, CANDIDATES_AT_MOST);
     enum roles_verdict verdict = ROLES_NO_LOOP;
     for (uint32_t i = 0; i < finding->candidates && verdict == ROLES_NO_LOOP; ++i) {
         forget_tensors(finding);
-        uint32_t begin = first + periods[i].end - periods[i].run - periods[i].lag;
-        verdict = try_period(log, begin, first + periods[i].end, periods[i].lag, finding);
+        uint32_t begin = periods[i].end - periods[i].run - periods[i].lag;
+        verdict = try_period(log, begin, periods[i].end, periods[i].lag, finding);
     }
     if (finding->candidates == 0)
         refuse_early(log, end - first, finding);
     finding->found = finding->candidates > 0 && verdict == ROLES_FOUND;
-    free(tokens);
-    free(written);
-    free(memory_of);
 }
 
 void

@@ -127,20 +127,29 @@ is_repeated(const struct roles *roles, const struct graph_version *version)
            roles->graph->log->ops[roles->graph->first + later].content == op->content;
 }
 
+/* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch. */
+static bool
+is_small(const struct graph_version *version)
+{
+    return version->from_host && version->bytes <= DATA_BYTES;
+}
+
 static void
 find_sources(struct roles *roles, struct scout_finding *finding)
 {
     const struct graph *graph = roles->graph;
-    uint64_t least = DATA_BYTES, constants = 0, copies = 0;
-    for (int turn = 0; turn < 2 && copies == 0; ++turn, least = 0)
-        for (uint32_t i = 0; i < graph->version_count; ++i) {
-            const struct graph_version *version = &graph->versions[i];
-            if (!version->from_host || !in_period(roles, i) || version->bytes <= least)
-                continue;
-            roles->source[i] = true;
-            roles->constant[i] = is_repeated(roles, version);
-            copies += 1;
-        }
+    uint64_t constants = 0, copies = 0;
+    for (uint32_t i = 0; i < graph->version_count; ++i)
+        roles->has_large = roles->has_large ||
+                           (graph->versions[i].from_host && in_period(roles, i) && !is_small(&graph->versions[i]));
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (!version->from_host || !in_period(roles, i))
+            continue;
+        roles->source[i] = true;
+        roles->constant[i] = is_repeated(roles, version) || (roles->has_large && is_small(version));
+        copies += 1;
+    }
     for (uint32_t i = 0; i < graph->version_count; ++i)
         if (graph->versions[i].op == VERSION_BEFORE && graph->versions[i].out_count > 0 && !is_overwritten(roles, i)) {
             roles->source[i] = roles->constant[i] = true;
@@ -179,14 +188,31 @@ find_persistent(struct roles *roles)
     }
 }
 
-/* Whether what was in the version's place before the period leads to it through other memory. */
+/* Marks a version and those that it became, element by element in the same place, in this period. */
+static void
+mark_own(const struct roles *roles, uint32_t number, bool *own)
+{
+    memset(own, 0, roles->graph->version_count);
+    own[number] = true;
+    for (uint32_t i = number + 1; i-- > 0;)
+        for (uint32_t e = 0; e < version_of(roles, i)->in_count && own[i]; ++e) {
+            const struct graph_edge *edge = in_edge(roles, i, e);
+            own[edge->from] = own[edge->from] || (edge->elementwise && version_of(roles, edge->from)->op >= 0 &&
+                                                  overlaps(version_of(roles, edge->from), version_of(roles, number)));
+        }
+}
+
+/* Whether what was in the version's place before the period leads to it, or to what it was on the way, through other
+ * memory; `directly`: and not through a value that a parameter has between two steps. */
 static bool
-feeds_back(const struct roles *roles, uint32_t number)
+feeds_back(const struct roles *roles, uint32_t number, bool directly)
 {
     const struct graph *graph = roles->graph;
     const struct graph_version *end = version_of(roles, number);
     uint8_t *reached = xcalloc(graph->version_count, 1); /* 1: within the same place; 2: by way of another */
-    for (uint32_t i = 0; i <= number; ++i) {
+    bool *own = xcalloc(graph->version_count, sizeof(*own)), found = false;
+    mark_own(roles, number, own);
+    for (uint32_t i = 0; i <= number && !found; ++i) {
         const struct graph_version *version = version_of(roles, i);
         if (version->op == VERSION_BEFORE && overlaps(version, end))
             reached[i] = 1;
@@ -196,10 +222,13 @@ feeds_back(const struct roles *roles, uint32_t number)
             if (here > reached[i])
                 reached[i] = here;
         }
+        /* What left and came back counts, too: 2 goes through the place itself. */
+        found = own[i] && reached[i] == 2;
+        if (roles->between[i] && directly)
+            reached[i] = 0;
     }
-    /* What left and came back counts, too: 2 goes through the place itself. */
-    bool found = reached[number] == 2;
     free(reached);
+    free(own);
     return found;
 }
 
@@ -230,16 +259,63 @@ comes_from_itself(const struct roles *roles, uint32_t number)
     return found;
 }
 
+/* Whether an edge leaves a version for other memory, in this period, and not element by element. */
+static bool
+spreads(const struct roles *roles, const struct graph_edge *edge)
+{
+    const struct graph_version *from = version_of(roles, edge->from), *to = version_of(roles, edge->to);
+    return in_period(roles, edge->to) && !edge->elementwise && !overlaps(to, from) && to->bytes > SCALAR_BYTES;
+}
+
+/* A period may hold several steps. The value that a parameter has between two of them comes element by element from
+ * what was there before, is read elsewhere, not only element by element as the optimizer's state is, and changes again
+ * in the same way. */
+static void
+find_between(struct roles *roles)
+{
+    uint32_t count = roles->graph->version_count;
+    bool *own = xcalloc(count, sizeof(*own)); /* comes from what was in its place */
+    for (uint32_t i = 0; i < count; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        bool is_read = false, changes = false;
+        own[i] = version->op == VERSION_BEFORE;
+        for (uint32_t e = 0; e < version->in_count && !own[i]; ++e) {
+            const struct graph_edge *edge = in_edge(roles, i, e);
+            own[i] = own[edge->from] && edge->elementwise && overlaps(version_of(roles, edge->from), version);
+        }
+        for (uint32_t e = 0; e < version->out_count; ++e) {
+            const struct graph_edge *edge = out_edge(roles, i, e);
+            is_read = is_read || spreads(roles, edge);
+            changes = changes || (in_period(roles, edge->to) && edge->elementwise &&
+                                  overlaps(version_of(roles, edge->to), version));
+        }
+        roles->between[i] =
+            own[i] && is_read && changes && version->op >= 0 && in_period(roles, i) && roles->tainted[i];
+    }
+    free(own);
+}
+
 static void
 find_parameters(struct roles *roles)
 {
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        if (!roles->persistent[i] || !roles->tainted[i] || roles->source[i] || !feeds_back(roles, i))
+    uint32_t count = roles->graph->version_count;
+    bool *own = xcalloc(count, sizeof(*own)), *between = xcalloc(count, sizeof(*between));
+    find_between(roles);
+    for (uint32_t i = 0; i < count; ++i) {
+        if (!roles->persistent[i] || !roles->tainted[i] || roles->source[i] || !feeds_back(roles, i, true))
             continue;
-        bool own = comes_from_itself(roles, i) || MUTANT(SCOUT_CHAIN_NOT_REQUIRED);
-        roles->parameter[i] = own;
-        roles->carried[i] = !own;
+        roles->parameter[i] = comes_from_itself(roles, i) || MUTANT(SCOUT_CHAIN_NOT_REQUIRED);
+        roles->carried[i] = !roles->parameter[i];
+        if (roles->parameter[i])
+            mark_own(roles, i, own);
+        for (uint32_t k = 0; k < i && roles->parameter[i]; ++k)
+            between[k] = between[k] || (own[k] && roles->between[k]);
     }
+    memcpy(roles->between, between, count);
+    for (uint32_t i = 0; i < count; ++i)
+        roles->parameter[i] = roles->parameter[i] || between[i];
+    free(own);
+    free(between);
 }
 
 /* Marks what leads to a parameter in this period; a parameter's new value leads to itself. */
@@ -275,7 +351,8 @@ goes_by_element(const struct roles *roles, const struct graph_edge *edge)
 static bool
 matters(const struct roles *roles, const struct graph_edge *edge)
 {
-    return roles->tainted[edge->from] && !(roles->constant[edge->from] && goes_by_element(roles, edge));
+    return roles->tainted[edge->from] && !roles->between[edge->from] &&
+           !(roles->constant[edge->from] && goes_by_element(roles, edge));
 }
 
 /* Whether all that a version has from data comes element by element, scalars aside: roles->inner. */
@@ -352,6 +429,32 @@ find_chain(struct roles *roles)
     free(asked);
 }
 
+/* Whether what a version read of `rest` is only what a later version of the same memory, on the way, left as it was:
+ * rows that a batch does not touch. */
+static bool
+is_rest(const struct roles *roles, uint32_t number, uint32_t rest)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = in_edge(roles, number, e);
+        uint32_t at = edge->from;
+        bool found = roles->chain[at] && at > rest && matters(roles, edge) && goes_by_element(roles, edge);
+        while (found && at > rest) { /* from one version of the memory to the one before */
+            uint32_t before = UINT32_MAX;
+            for (uint32_t i = 0; i < version_of(roles, at)->in_count; ++i) {
+                const struct graph_edge *own = in_edge(roles, at, i);
+                if (own->elementwise && own->from >= rest && (before == UINT32_MAX || own->from > before) &&
+                    version_of(roles, own->from)->memory == version_of(roles, rest)->memory)
+                    before = own->from;
+            }
+            if (before == rest)
+                return true;
+            found = before != UINT32_MAX;
+            at = before;
+        }
+    }
+    return false;
+}
+
 /* Whether the way up goes on from a version: all that it has from data is on the way, scalars aside. */
 static bool
 goes_on(const struct roles *roles, uint32_t number)
@@ -363,7 +466,7 @@ goes_on(const struct roles *roles, uint32_t number)
             continue;
         if (roles->chain[edge->from])
             some = true;
-        else if (version_of(roles, edge->from)->bytes > SCALAR_BYTES)
+        else if (version_of(roles, edge->from)->bytes > SCALAR_BYTES && !is_rest(roles, number, edge->from))
             return false;
     }
     return some && roles->inner[number];
@@ -421,10 +524,36 @@ log_op(const struct roles *roles, uint32_t number)
     return roles->graph->first + (uint32_t)(op < 0 ? 0 : op);
 }
 
+/* The version that a gradient is copied to as it is, if it leads to parameters in no other way: there all of it may lie
+ * together. Moves [*lo, *hi) along. */
+static uint32_t
+follow_copies(const struct roles *roles, uint32_t number, uint64_t *lo, uint64_t *hi)
+{
+    for (;;) {
+        const struct graph_edge *only = NULL;
+        for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+            const struct graph_edge *edge = out_edge(roles, number, e);
+            if (!in_period(roles, edge->to) || !roles->leads[edge->to])
+                continue;
+            if (only != NULL || !roles->chain[edge->to] || !edge->elementwise || version_of(roles, edge->to)->op < 0 ||
+                graph_op(roles->graph, version_of(roles, edge->to))->kind != SCOUT_COPY)
+                return number;
+            only = edge;
+        }
+        if (only == NULL || roles->parameter[only->to])
+            return number;
+        *lo = *lo - only->map.from_base + only->map.to_base;
+        *hi = *hi - only->map.from_base + only->map.to_base;
+        number = only->to;
+    }
+}
+
 static void
 end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
 {
     const struct roles *roles = way->roles;
+    if (number != way->parameter)
+        number = follow_copies(roles, number, &lo, &hi);
     const struct graph_version *version = version_of(roles, number);
     roles->gradient[number] = true;
     if (number == way->parameter) {
@@ -444,8 +573,10 @@ end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
                                                                         .pair = way->tensor,
                                                                         .group = GROUP_NONE,
                                                                         .writer = log_op(roles, number)});
-    if (way->tensor != PAIR_NONE && way->gradients++ == 0)
-        way->finding->tensors[way->tensor].pair = gradient;
+    struct scout_tensor *parameter = &way->finding->tensors[way->tensor];
+    if (parameter->pair == PAIR_NONE)
+        parameter->pair = gradient;
+    way->gradients += parameter->pair != gradient || way->gradients == 0;
 }
 
 /* Follows the way from bytes [lo, hi) of a version upwards. */
@@ -463,8 +594,12 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
     }
     for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
         const struct graph_edge *edge = in_edge(roles, number, e);
-        if (!matters(roles, edge) || !goes_by_element(roles, edge) || !roles->chain[edge->from])
+        if (!matters(roles, edge) || !goes_by_element(roles, edge))
             continue;
+        if (!roles->chain[edge->from]) {
+            way->roles->gradient[edge->from] |= is_rest(roles, number, edge->from); /* averaged with what follows it */
+            continue;
+        }
         const struct graph_version *from = version_of(roles, edge->from);
         uint64_t image_lo = from->lo, image_hi = from->hi;
         const struct graph_map *map = &edge->map;
@@ -524,6 +659,9 @@ find_gradients(struct roles *roles, struct scout_finding *finding)
         if (way.follows && !way.own)
             finding->tensors[way.tensor].role = ROLE_AVERAGE;
         finding->tensors[way.tensor].fused = way.own;
+        if (roles->between[i])
+            add_note(finding, "a period holds several updates of parameters: average before each of them; groups show "
+                              "the first");
         if (way.gradients > 1)
             note_unlike(roles, finding, i, way.gradients);
         free(way.visited);
@@ -572,7 +710,8 @@ prove_cut(struct roles *roles, struct scout_finding *finding)
     uint32_t count = roles->graph->version_count;
     bool *sources = xcalloc(count, sizeof(*sources));
     for (uint32_t i = 0; i < count; ++i)
-        sources[i] = roles->source[i] && !(roles->constant[i] && belongs_to_update(roles, i));
+        sources[i] = roles->source[i] && !(roles->constant[i] && belongs_to_update(roles, i)) &&
+                     !(roles->has_large && is_small(version_of(roles, i)));
     spread(roles, roles->past, sources, roles->gradient);
     free(sources);
     for (uint32_t i = 0; i < count; ++i) {
@@ -763,6 +902,11 @@ find_state(const struct roles *roles, struct scout_finding *finding)
         enum scout_role role = role_of_state(roles, i);
         char place[64], other[64], name[SCOUT_NAME_BYTES];
         uint32_t parameter;
+        if (role == ROLE_CARRIED && !roles->carried[i] && comes_from_itself(roles, i) && feeds_back(roles, i, false))
+            return refuse(finding, ROLES_REFUSED,
+                          "%s, written by %s, changes several times in a period, and whether it is a parameter cannot "
+                          "be told: it has no gradient of its own",
+                          place_text(roles, i, place), op_name(roles, i, name));
         if (role == ROLE_CARRIED && !roles->carried[i] && comes_from_itself(roles, i) &&
             parameters_behind(roles, i, &parameter) == 1 && version_of(roles, parameter)->bytes == version->bytes)
             return refuse(finding, ROLES_REFUSED,
@@ -790,9 +934,9 @@ find_all(struct roles *roles, struct scout_finding *finding)
     find_sources(roles, finding);
     spread(roles, roles->tainted, roles->source, NULL);
     find_persistent(roles);
+    find_parameters(roles);
     for (uint32_t i = 0; i < roles->graph->version_count; ++i)
         roles->inner[i] = is_inner(roles, i);
-    find_parameters(roles);
     enum roles_verdict verdict = judge_loops(roles, finding);
     if (verdict != ROLES_FOUND)
         return verdict;
@@ -820,7 +964,7 @@ roles_find(const struct graph *graph, uint32_t period, struct scout_finding *fin
     struct roles roles = {.graph = graph, .period = period};
     bool **arrays[] = {&roles.source,     &roles.constant,  &roles.tainted, &roles.past,
                        &roles.persistent, &roles.parameter, &roles.carried, &roles.leads,
-                       &roles.inner,      &roles.chain,     &roles.gradient};
+                       &roles.inner,      &roles.chain,     &roles.gradient, &roles.between};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
         *arrays[i] = xcalloc(graph->version_count + 1, sizeof(**arrays[i]));
     roles.scales = xcalloc(graph->version_count + 1, sizeof(*roles.scales));

@@ -17,9 +17,11 @@ struct roles {
     uint32_t period;
     bool *source, *constant; /* data; data that is the same in each period */
     bool *tainted;           /* computed from data */
+    bool has_large;          /* copies from the host, larger than a few numbers */
     bool *past;              /* computed from data past the gradients */
     bool *persistent;        /* read in the next period */
     bool *parameter;         /* a parameter's new value */
+    bool *between;           /* a parameter's value between two steps of the period */
     bool *carried;           /* such a loop, but no element comes from its own old value */
     bool *leads;             /* to a parameter, in this period */
     bool *inner;             /* all that it has from data comes element by element, scalars aside */

@@ -3,10 +3,12 @@
  */
 #include "launcher/scout/report/print.h"
 
+#include "launcher/scout/analysis/graph.h"
 #include "launcher/scout/report/lines.h"
 #include "launcher/scout/report/site.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT,   ROLE_OPTIMIZER_STATE, ROLE_AVERAGE,
@@ -127,7 +129,8 @@ static void
 print_annotations(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
 {
     static const uint32_t says[] = {[ROLE_PARAMETER] = SCOUT_SAYS_PARAMETER, [ROLE_GRADIENT] = SCOUT_SAYS_GRADIENT};
-    uint32_t wrong = 0;
+    uint32_t wrong = 0, *memory_of; /* memory that is made again in each step is annotated in each */
+    (void)graph_name_memories(log, &memory_of);
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
         uint64_t covered = 0;
@@ -136,7 +139,8 @@ print_annotations(FILE *out, const struct scout_log *log, const struct scout_fin
             continue;
         for (uint32_t k = 0; k < log->annotation_count; ++k) {
             const struct scout_annotation *it = &log->annotations[k];
-            if (it->says != says[tensor->role] || it->alloc != tensor->alloc || it->offset >= tensor->hi ||
+            if (it->says != says[tensor->role] || it->alloc == SCOUT_NONE ||
+                memory_of[it->alloc] != memory_of[tensor->alloc] || it->offset >= tensor->hi ||
                 it->offset + it->bytes <= tensor->lo)
                 continue;
             uint64_t lo = it->offset > tensor->lo ? it->offset : tensor->lo;
@@ -157,7 +161,8 @@ print_annotations(FILE *out, const struct scout_log *log, const struct scout_fin
         for (uint32_t i = 0; i < finding->tensor_count && !known; ++i) {
             const struct scout_tensor *tensor = &finding->tensors[i];
             known = (tensor->role == ROLE_PARAMETER || tensor->role == ROLE_GRADIENT) &&
-                    says[tensor->role] == it->says && it->alloc == tensor->alloc && it->offset < tensor->hi &&
+                    says[tensor->role] == it->says && it->alloc != SCOUT_NONE &&
+                    memory_of[it->alloc] == memory_of[tensor->alloc] && it->offset < tensor->hi &&
                     it->offset + it->bytes > tensor->lo;
         }
         wrong += !known;
@@ -165,6 +170,7 @@ print_annotations(FILE *out, const struct scout_log *log, const struct scout_fin
             fprintf(out, "superfluous: %s, annotated at %s:%u, is no %s\n", it->text, it->file, it->line,
                     it->says == SCOUT_SAYS_GRADIENT ? "gradient" : "parameter");
     }
+    free(memory_of);
     if (wrong == 0)
         fputs("annotations: each parameter and each gradient has one, and there is no other\n", out);
 }
