@@ -13,13 +13,13 @@ struct known_graph {
     void *handle;
     struct scout_argument *arguments;
     uint32_t argument_count;
+    uint32_t nodes;
     bool incomplete; /* something in it has arguments that are not known */
 };
 
 static struct known_graph *graphs;
 static size_t graph_count;
 static struct known_graph captured; /* by the captures that are open */
-static uint32_t captured_nodes;
 static unsigned captures_open;
 
 bool
@@ -41,7 +41,7 @@ add(struct known_graph *graph, const struct scout_argument *argument)
 void
 graphs_capture(const struct noted *noted)
 {
-    uint32_t first = captured_nodes++ * NODES_STRIDE;
+    uint32_t first = captured.nodes++ * NODES_STRIDE;
     captured.incomplete = captured.incomplete || noted->opaque || noted->unknown || noted->too_many;
     for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
         struct scout_argument argument = noted->arguments[i];
@@ -72,7 +72,7 @@ find(void *handle)
 static void
 keep(void *handle, const struct known_graph *from)
 {
-    struct known_graph copy = {.handle = handle, .incomplete = from->incomplete};
+    struct known_graph copy = {.handle = handle, .nodes = from->nodes, .incomplete = from->incomplete};
     for (uint32_t i = 0; i < from->argument_count; ++i)
         add(&copy, &from->arguments[i]);
     struct known_graph *grown = realloc(graphs, (graph_count + 1) * sizeof(*graphs)); /* `from` may be one of them */
@@ -88,6 +88,7 @@ graphs_describe(struct noted *noted, CUgraphExec graph)
     const struct known_graph *known = find(graph);
     noted->op.kind = SCOUT_GRAPH;
     noted->unknown = known == NULL || known->incomplete;
+    noted->nodes = known != NULL ? known->nodes : 0;
     for (uint32_t i = 0; known != NULL && i < known->argument_count; ++i) {
         if (noted->op.argument_count == ARGUMENTS_AT_MOST) {
             noted->too_many = true;
@@ -107,7 +108,6 @@ record_capture_begun(CUstream stream, bool done)
     if (captures_open++ == 0) {
         free(captured.arguments);
         captured = (struct known_graph){0};
-        captured_nodes = 0;
     }
     record_unlock();
 }

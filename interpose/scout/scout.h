@@ -129,6 +129,7 @@ struct noted {
     bool too_many;                     /* there are more */
     bool unknown;                      /* the driver does not tell its parameters, or it is a graph not seen made */
     bool opaque;                       /* the hook cannot tell what it gets */
+    uint32_t nodes;                    /* of a graph */
     bool cooperative;                  /* its blocks wait for each other */
     const char *text;                  /* of op.name */
 };
@@ -244,6 +245,7 @@ struct part {
     size_t first, end;
     bool is_argument;
     bool is_tested;
+    bool was_tested; /* by an earlier launch, and not again by this one */
     bool matters; /* something outside depends on it, or it is modified */
     size_t few;   /* words that were changed in the last run of few */
     enum change change;

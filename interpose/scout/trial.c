@@ -39,7 +39,8 @@ static enum run next;
 static size_t at; /* the part, or the image of a group */
 static unsigned learned;
 static const char *excluded; /* why there is no repetition; NULL: there is one */
-static bool too_large, looks_hidden, few_are_clean;
+static bool too_large, looks_hidden, few_are_clean, is_cut_short;
+static uint32_t most_tests;
 static CUresult device_answer;
 
 /* Launches of which it is known that they use their arguments only: the kernel with all its arguments. */
@@ -77,6 +78,50 @@ note_clean(void)
         return;
     clean = grown;
     clean[clean_count++] = identity();
+}
+
+/* ---- launches with more arguments than tests ---- */
+
+/* Parts that an earlier launch of the same kernel has tested: each launch then tests others. */
+static uint64_t *had;
+static size_t had_count;
+
+static uint64_t
+key_of(const struct part *part)
+{
+    const struct allocation *allocation = effect.images.items[part->image].allocation;
+    uint64_t words[] = {noted->op.name, allocations_name(allocation), part->first};
+    return XXH3_64bits(words, sizeof(words));
+}
+
+/* Marks the parts that an earlier launch has tested, if not all of them can be tested in this one. */
+static void
+share_tests(void)
+{
+    enum { OTHER_TESTS = 4 };
+    size_t arguments = 0, left = 0;
+    for (size_t i = 0; i < effect.part_count; ++i)
+        arguments += effect.parts[i].is_argument;
+    if (arguments + OTHER_TESTS <= most_tests)
+        return;
+    for (size_t i = 0; i < effect.part_count; ++i) {
+        struct part *part = &effect.parts[i];
+        for (size_t k = 0; part->is_argument && k < had_count && !part->was_tested; ++k)
+            part->was_tested = had[k] == key_of(part);
+        left += part->is_argument && !part->was_tested;
+    }
+    for (size_t i = 0; left == 0 && i < effect.part_count; ++i)
+        effect.parts[i].was_tested = false;
+}
+
+static void
+note_had(const struct part *part)
+{
+    uint64_t *grown = realloc(had, (had_count + 1) * sizeof(*had));
+    if (grown == NULL)
+        return;
+    had = grown;
+    had[had_count++] = key_of(part);
 }
 
 /* ---- before the first run ---- */
@@ -151,6 +196,8 @@ trial_begin(struct noted *launch)
     next = RUN_FIRST;
     at = learned = 0;
     few_are_clean = true;
+    is_cut_short = false;
+    most_tests = scout_state.settings.tests * (launch->nodes > 1 ? launch->nodes : 1);
     excluded = reason_to_exclude();
     too_large = !add_images() || !follow_tables(launch);
     looks_hidden = !too_large && !is_clean();
@@ -274,6 +321,7 @@ judge(enum run run)
         break;
     case RUN_PART:
         effect_judge(&effect, &effect.parts[at]);
+        note_had(&effect.parts[at]);
         break;
     case RUN_GROUP:
         judge_group();
@@ -293,9 +341,12 @@ judge(enum run run)
 static bool
 find_untested(void)
 {
-    while (at < effect.part_count && (!effect.parts[at].is_argument || effect.parts[at].is_tested))
+    while (at < effect.part_count &&
+           (!effect.parts[at].is_argument || effect.parts[at].is_tested || effect.parts[at].was_tested))
         ++at;
-    return at < effect.part_count;
+    /* the last test is of few words */
+    is_cut_short = is_cut_short || (at < effect.part_count && effect.tests + 1 >= most_tests);
+    return at < effect.part_count && !is_cut_short;
 }
 
 /* The next one that matters, and whose words are not known to be elementwise or not from the run of all. */
@@ -344,7 +395,7 @@ following(enum run run)
         /* fallthrough */
     case RUN_GROUP:
         groups_done = true;
-        if (++at < effect.images.count)
+        if (++at < effect.images.count && !is_cut_short)
             return RUN_GROUP;
         at = 0;
         if (find_untested())
@@ -375,6 +426,8 @@ finish(bool repeated)
     } else if (excluded != NULL) {
         effect.verdict = SCOUT_EXCLUDED;
         effect.why = names_put(excluded);
+    } else if (is_cut_short && effect.verdict != SCOUT_DIFFERS) {
+        effect.why = names_put("it has more inputs than are tried");
     }
     effect_put(&effect);
     effect_free(&effect);
@@ -395,6 +448,7 @@ look_at_first_run(void)
     if (excluded == NULL && effect.hidden_write != SCOUT_NONE)
         excluded = "it writes memory that is not among its arguments";
     effect_make_parts(&effect, noted);
+    share_tests();
     return excluded == NULL;
 }
 
@@ -424,8 +478,8 @@ trial_next(void)
     do {
         next = following(made);
         made = next;
-    } while (next != RUN_END && effect.tests < scout_state.settings.tests && !prepare(next));
-    if (next == RUN_END || effect.tests >= scout_state.settings.tests) {
+    } while (next != RUN_END && effect.tests < most_tests && !prepare(next));
+    if (next == RUN_END || effect.tests >= most_tests) {
         finish(true);
         return false;
     }

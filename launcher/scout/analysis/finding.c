@@ -5,6 +5,7 @@
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
+#include "launcher/scout/analysis/borrow.h"
 #include "launcher/scout/analysis/graph.h"
 #include "launcher/scout/analysis/groups.h"
 #include "launcher/scout/analysis/period.h"
@@ -107,18 +108,21 @@ static enum roles_verdict
 try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, struct scout_finding *finding)
 {
     struct graph graph;
-    graph_build(log, first, 3 * period, &graph);
+    struct scout_log lent;
+    borrow_make(log, first, end, period, &lent);
+    graph_build(&lent, first, 3 * period, &graph);
     uint32_t border = first + find_border(&graph, period, &finding->live_bytes);
     graph_free(&graph);
     if (border + 2 * period > end)
         border -= period;
     finding->first = border;
     finding->period = period;
-    graph_build(log, border, 2 * period, &graph);
+    graph_build(&lent, border, 2 * period, &graph);
     enum roles_verdict verdict = roles_find(&graph, period, finding);
     if (verdict == ROLES_FOUND)
         groups_find(&graph, period, finding);
     graph_free(&graph);
+    borrow_free(log, &lent);
     return verdict;
 }
 

@@ -830,6 +830,11 @@ judge_loops(const struct roles *roles, struct scout_finding *finding)
                       "nothing stays on the device between steps: the optimizer runs on the host (%" PRIu64
                       " bytes are copied to the host, and as many come back)",
                       bytes);
+    if (carried != UINT32_MAX && graph_op(roles->graph, version_of(roles, carried))->kind == SCOUT_GRAPH)
+        return refuse(finding, ROLES_NO_LOOP,
+                      "%s is updated in a graph, together with what its gradient is computed from: capture less, or scout "
+                      "the program without its graph",
+                      place_text(roles, carried, place));
     if (carried != UINT32_MAX)
         return refuse(finding, ROLES_NO_LOOP,
                       "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
@@ -858,6 +863,9 @@ judge_unsure(const struct roles *roles, struct scout_finding *finding)
             return refuse(finding, ROLES_REFUSED, "%s cannot be repeated: %s", name,
                           effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies of its memory"
                                                              : scout_log_name(roles->graph->log, effect->why));
+        if (effect->why != SCOUT_NONE)
+            return refuse(finding, ROLES_REFUSED, "%s cannot be followed: %s", name,
+                          scout_log_name(roles->graph->log, effect->why));
         return refuse(finding, ROLES_REFUSED, "%s %s memory that is not among its arguments", name,
                       effect->hidden_read != 0 ? "reads" : "writes");
     }
