@@ -255,6 +255,7 @@ static struct few {
     size_t count;
 } few[PARTS_AT_MOST];
 static size_t few_count;
+static bool few_are_alike; /* all of float32: elements of different size need not be told apart */
 
 /* How far elements reach that the launch works on, as far as what it wrote shows. */
 static size_t
@@ -278,7 +279,8 @@ is_taken(size_t word)
     for (size_t i = 0; i < few_count; ++i) {
         for (size_t k = 0; k < few[i].count; ++k) {
             size_t other = few[i].words[k];
-            if (other == word || other / 2 == word || other == word / 2 || other / 2 == word / 2)
+            if (other == word ||
+                (!few_are_alike && (other / 2 == word || other == word / 2 || other / 2 == word / 2)))
                 return true;
         }
     }
@@ -322,6 +324,10 @@ effect_change_few(struct effect *effect, struct part *const *parts, size_t count
 {
     size_t reach = extent(effect);
     few_count = 0;
+    few_are_alike = true;
+    for (size_t i = 0; i < count; ++i)
+        few_are_alike = few_are_alike && change_type(effect->images.items[parts[i]->image].before, parts[i]->first,
+                                                     parts[i]->end, parts[i]->change) == SCOUT_FLOAT32;
     for (size_t i = 0; i < count; ++i)
         choose_few(effect, parts[i], count, reach);
     return few_count > 0;

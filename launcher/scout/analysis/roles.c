@@ -813,6 +813,20 @@ sent_and_returned(const struct roles *roles)
     return 0;
 }
 
+/* What stays, and is computed in a graph from data and from all of its own old value. */
+static bool
+is_step_of_graph(const struct roles *roles, uint32_t number)
+{
+    const struct scout_op *op = graph_op(roles->graph, version_of(roles, number));
+    if (!roles->persistent[number] || !roles->tainted[number] || op == NULL || op->kind != SCOUT_GRAPH)
+        return false;
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
+        if (!in_edge(roles, number, e)->elementwise &&
+            overlaps(version_of(roles, in_edge(roles, number, e)->from), version_of(roles, number)))
+            return true;
+    return false;
+}
+
 static enum roles_verdict
 judge_loops(const struct roles *roles, struct scout_finding *finding)
 {
@@ -830,11 +844,12 @@ judge_loops(const struct roles *roles, struct scout_finding *finding)
                       "nothing stays on the device between steps: the optimizer runs on the host (%" PRIu64
                       " bytes are copied to the host, and as many come back)",
                       bytes);
-    if (carried != UINT32_MAX && graph_op(roles->graph, version_of(roles, carried))->kind == SCOUT_GRAPH)
-        return refuse(finding, ROLES_NO_LOOP,
-                      "%s is updated in a graph, together with what its gradient is computed from: capture less, or scout "
-                      "the program without its graph",
-                      place_text(roles, carried, place));
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        if (is_step_of_graph(roles, i))
+            return refuse(finding, ROLES_REFUSED,
+                          "%s is updated in a graph, together with what its gradient is computed from: capture less, or "
+                          "scout the program without its graph",
+                          place_text(roles, i, place));
     if (carried != UINT32_MAX)
         return refuse(finding, ROLES_NO_LOOP,
                       "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
