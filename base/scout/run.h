@@ -26,7 +26,7 @@ struct scout_run_settings {
 
 enum scout_stage { SCOUT_STAGE_NONE, SCOUT_STAGE_LIGHT, SCOUT_STAGE_DEEP, SCOUT_STAGE_OVER };
 
-/* Written by the recorder only. */
+/* Written by the recorder, but for its answers. */
 struct scout_progress {
     _Atomic uint32_t stage;        /* enum scout_stage */
     _Atomic uint64_t operations;   /* so far */
@@ -35,6 +35,11 @@ struct scout_progress {
     _Atomic uint64_t tests;        /* repetitions so far */
     _Atomic uint64_t trial_ms;     /* CLOCK_MONOTONIC, when the running repetition began; 0: none runs */
     char kernel[128];              /* that is repeated, or was last */
+
+    /* The recorder asks whether what it has recorded is a step, waits, and goes on with another period if it is not. */
+    _Atomic uint32_t asked;
+    _Atomic uint32_t answered; /* by the launcher: == asked: `is_step` is its answer */
+    _Atomic uint32_t is_step;
 };
 
 /* Creates the file, mode 0600. False with errno. */

@@ -8,16 +8,25 @@
  * initialisation of one layer after the other is none.
  *
  * A period that is left again in the deep pass (an evaluation, the end of an epoch) sends the recording back to the
- * light pass; one that is left repeatedly is too short.
+ * light pass; one that is left repeatedly is too short. One in which nothing feeds back, as the launcher finds in what
+ * was recorded, is a loop inside a step, or in front of the first one: the recording goes on with another one.
  */
 #include "interpose/scout/scout.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { FIRST_SEARCH = 8, LEAST_PERIOD = 2, MOST_LEFT = 2 };
+enum {
+    FIRST_SEARCH = 8,
+    LEAST_PERIOD = 2,
+    MOST_LEFT = 2,
+    MOST_REFUSED = 64,
+    MOST_FURTHER = 50000, /* operations behind the first period that was none of a step */
+    PATIENCE_MS = 60000   /* with the launcher */
+};
 
 struct brief_argument {
     uint64_t name, bytes, offset;
@@ -53,6 +62,13 @@ static size_t next_search = FIRST_SEARCH;
 static size_t period, deep_begin;
 static uint64_t least_period;
 static unsigned left_count;
+
+/* Periods that were none of a step: wherever they begin, these operations. */
+static struct refused {
+    size_t period;
+    uint64_t sum;
+} refused[MOST_REFUSED];
+static size_t refused_count, give_up_at;
 
 enum course
 course_now(void)
@@ -191,6 +207,27 @@ is_step(size_t lag)
     return false;
 }
 
+static uint64_t
+sum_of(size_t lag)
+{
+    uint64_t sum = 0;
+    for (size_t i = brief_count - lag; i < brief_count; ++i)
+        sum += briefs[i].what;
+    return sum;
+}
+
+/* Whether it is one that was refused, or several of it. */
+static bool
+is_refused(size_t lag)
+{
+    uint64_t sum = sum_of(lag);
+    for (size_t i = 0; i < refused_count; ++i) {
+        if (lag % refused[i].period == 0 && sum == lag / refused[i].period * refused[i].sum)
+            return true;
+    }
+    return false;
+}
+
 /* The shortest period of which the last three are alike; 0: there is none. */
 static size_t
 find_period(void)
@@ -200,7 +237,7 @@ find_period(void)
         size_t alike = 0;
         while (alike < 2 * lag && is_alike(brief_count - 1 - alike, lag))
             ++alike;
-        if (alike == 2 * lag && is_step(lag))
+        if (alike == 2 * lag && is_step(lag) && !is_refused(lag))
             return lag;
     }
     return 0;
@@ -274,14 +311,20 @@ begin_deep(void)
 static void
 back_to_light(void)
 {
-    if (++left_count >= MOST_LEFT) {
-        least_period = period + 1;
-        left_count = 0;
-    }
     next_search = brief_count + 1;
     atomic_store(&scout_state.progress->period, 0);
     atomic_store(&scout_state.progress->stage, SCOUT_STAGE_LIGHT);
     atomic_store_explicit(&now, COURSE_LIGHT, memory_order_release);
+}
+
+static void
+leave_deep(void)
+{
+    if (++left_count >= MOST_LEFT) {
+        least_period = period + 1;
+        left_count = 0;
+    }
+    back_to_light();
 }
 
 /* The trainer continues by itself, or ends here without what exit() calls. */
@@ -297,6 +340,26 @@ end_deep(void)
     _exit(0);
 }
 
+/* Whether what was recorded is a step, as far as the launcher answers. */
+static bool
+ask(void)
+{
+    struct scout_progress *progress = scout_state.progress;
+    uint32_t asked = atomic_fetch_add(&progress->asked, 1) + 1;
+    for (int ms = 0; ms < PATIENCE_MS && atomic_load(&progress->answered) != asked; ++ms)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return atomic_load(&progress->answered) != asked || atomic_load(&progress->is_step) != 0;
+}
+
+static void
+refuse_period(void)
+{
+    refused[refused_count++] = (struct refused){period, sum_of(period)};
+    if (give_up_at == 0)
+        give_up_at = brief_count + MOST_FURTHER;
+    back_to_light();
+}
+
 void
 course_note(const struct noted *noted)
 {
@@ -309,9 +372,17 @@ course_note(const struct noted *noted)
         size_t done = brief_count - deep_begin;
         atomic_store(&scout_state.progress->deep, done);
         if (!is_alike(brief_count - 1, period))
-            back_to_light();
-        else if (done >= period * scout_state.settings.periods)
-            end_deep();
+            leave_deep();
+        else if (done >= period * scout_state.settings.periods) {
+            if (refused_count == MOST_REFUSED || ask())
+                end_deep();
+            else
+                refuse_period();
+        }
+        return;
+    }
+    if (give_up_at != 0 && brief_count >= give_up_at) {
+        end_deep();
         return;
     }
     if (brief_count < next_search)

@@ -114,9 +114,22 @@ show_progress(const struct scout_progress *progress, bool over)
     fflush(stderr);
 }
 
+/* Answers the recorder, which waits. */
+static void
+answer(const struct scout_order *order, struct scout_progress *progress, struct scout_outcome *outcome)
+{
+    uint32_t asked = atomic_load(&progress->asked);
+    if (asked == atomic_load(&progress->answered))
+        return;
+    bool is_step = order->is_step(outcome->log);
+    outcome->refused = outcome->refused || !is_step;
+    atomic_store(&progress->is_step, is_step);
+    atomic_store(&progress->answered, asked);
+}
+
 /* Stays with the run until it has ended: asks it to end when a signal asks us, or when it takes too long. */
 static int
-attend(const struct scout_order *order, const struct scout_progress *progress, pid_t pid, struct scout_outcome *outcome)
+attend(const struct scout_order *order, struct scout_progress *progress, pid_t pid, struct scout_outcome *outcome)
 {
     int status;
     int64_t begin_ms = clock_now_ms(), asked_ms = 0;
@@ -127,6 +140,7 @@ attend(const struct scout_order *order, const struct scout_progress *progress, p
         int64_t now_ms = clock_now_ms(), trial_ms = (int64_t)atomic_load(&progress->trial_ms);
         bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
         show_progress(progress, over);
+        answer(order, progress, outcome);
         if (number != 0 && number != SIGCHLD) {
             outcome->signal = number;
             kill(pid, number);

@@ -19,6 +19,7 @@ struct scout_order {
     unsigned steps;        /* after so many periods the program is ended; 0: it goes on to its end */
     uint64_t least_period; /* in operations; shorter ones are passed over */
     unsigned timeout_s;    /* in which all must be recorded */
+    bool (*is_step)(const char *log); /* of what was recorded so far: is the last period a step? */
 };
 
 struct scout_outcome {
@@ -27,6 +28,7 @@ struct scout_outcome {
     bool late;         /* it was ended because of --timeout */
     bool hung;         /* it was ended because a repeated launch did not end */
     bool repeated;     /* a launch was being repeated when it ended */
+    bool refused;      /* periods were recorded that are none of a step */
     char kernel[128];  /* that was repeated last */
     char reason[1024]; /* why it failed, by its summary; empty: unknown */
     uint64_t operations, period, deep;

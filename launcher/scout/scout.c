@@ -11,6 +11,7 @@
 #include "launcher/common/inner_run.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
+#include "launcher/scout/analysis/finding.h"
 #include "launcher/scout/report/report.h"
 #include "launcher/scout/run.h"
 #include "launcher/scout/show.h"
@@ -149,6 +150,22 @@ refuse(const struct options *options, const struct request *request, struct erro
 
 /* ---- the run ---- */
 
+/* Whether the last period that was recorded is a step: something feeds back in it. */
+static bool
+is_step(const char *path)
+{
+    struct scout_log log;
+    struct scout_finding finding;
+    const char *why;
+    if (!scout_log_open(path, &log, &why))
+        return true;
+    scout_find(&log, &finding);
+    bool is_step = finding.feeds_back;
+    scout_finding_free(&finding);
+    scout_log_free(&log);
+    return is_step;
+}
+
 /* Why a recording is of no use; true: it is. */
 static bool
 judge(const struct scout_outcome *outcome, const struct request *request, struct error *error)
@@ -161,6 +178,8 @@ judge(const struct scout_outcome *outcome, const struct request *request, struct
                          "a launch of %s did not end when it was made again; the program was ended: such a launch "
                          "cannot be followed",
                          outcome->kernel);
+    if (outcome->refused && (outcome->late || outcome->exit_code == 0))
+        return true;
     if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
         return error_set(error, code,
                          "the program made %llu operations in %u s and repeated nothing three times; raise --timeout, "
@@ -199,7 +218,7 @@ look(const struct scout_outcome *outcome, bool verbose, const char *json, struct
     const char *why;
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
-    bool ok = log.has_end || error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
+    bool ok = log.has_end || outcome->refused || error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
     if (ok && verbose)
         scout_show(stdout, &log, outcome->period);
     ok = ok && scout_report(stdout, &log, json, error);
@@ -247,6 +266,7 @@ scout_command(const struct options *options)
         order.folder = folder.path;
         order.steps = request.steps;
         order.timeout_s = request.timeout_s;
+        order.is_step = is_step;
         ok = scout_run_make(&order, &outcome, &error) &&
              (request.record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
               keep_recording(outcome.log, request.record, &error)) &&

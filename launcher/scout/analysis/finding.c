@@ -126,47 +126,57 @@ try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t p
     return verdict;
 }
 
-/* The longest stretch of operations of the deep pass. */
-static void
+/* The last stretch of operations of the deep pass in front of *end; false: there is none. */
+static bool
 find_deep(const struct scout_log *log, uint32_t *first, uint32_t *end)
 {
-    *first = *end = 0;
-    for (uint32_t i = 0, begin = 0; i <= log->op_count; ++i)
-        if (i == log->op_count || log->ops[i].effect == NULL) {
-            if (i - begin > *end - *first) {
-                *first = begin;
-                *end = i;
-            }
-            begin = i + 1;
-        }
+    while (*end > 0 && log->ops[*end - 1].effect == NULL)
+        --*end;
+    *first = *end;
+    while (*first > 0 && log->ops[*first - 1].effect != NULL)
+        --*first;
+    return *first < *end;
 }
 
+/* Looks at all that repeats in a stretch, the shortest first. */
 static void
-refuse_early(const struct scout_log *log, uint32_t deep, struct scout_finding *finding)
+try_stretch(const struct scout_log *log, uint32_t first, uint32_t end, struct scout_finding *finding)
 {
-    const char *why = log->op_count == 0 ? "the program makes no use of the device"
-                      : deep == 0        ? "the program ended before its operations repeated"
-                                         : "the program's operations do not repeat";
-    finding->reason = xstrdup(why);
-}
-
-void
-scout_find(const struct scout_log *log, struct scout_finding *finding)
-{
-    *finding = (struct scout_finding){0};
-    uint32_t first, end;
-    find_deep(log, &first, &end);
     struct period periods[CANDIDATES_AT_MOST];
-    finding->candidates = periods_find(log, first, end, periods, CANDIDATES_AT_MOST);
     enum roles_verdict verdict = ROLES_NO_LOOP;
-    for (uint32_t i = 0; i < finding->candidates && verdict == ROLES_NO_LOOP; ++i) {
+    uint32_t count = periods_find(log, first, end, periods, CANDIDATES_AT_MOST);
+    for (uint32_t i = 0; i < count && verdict == ROLES_NO_LOOP; ++i) {
         forget_tensors(finding);
         uint32_t begin = periods[i].end - periods[i].run - periods[i].lag;
         verdict = try_period(log, begin, periods[i].end, periods[i].lag, finding);
     }
+    finding->candidates += count;
+    finding->feeds_back = verdict != ROLES_NO_LOOP;
+    finding->found = verdict == ROLES_FOUND;
+}
+
+static void
+refuse_early(const struct scout_log *log, bool deep, struct scout_finding *finding)
+{
+    const char *why = log->op_count == 0 ? "the program makes no use of the device"
+                      : !deep            ? "the program ended before its operations repeated"
+                                         : "the program's operations do not repeat";
+    finding->reason = xstrdup(why);
+}
+
+/* The program may repeat several things, one after the other: the last one that feeds back counts. */
+void
+scout_find(const struct scout_log *log, struct scout_finding *finding)
+{
+    *finding = (struct scout_finding){0};
+    uint32_t first, end = log->op_count;
+    bool deep = false;
+    for (; !finding->feeds_back && find_deep(log, &first, &end); end = first) {
+        try_stretch(log, first, end, finding);
+        deep = true;
+    }
     if (finding->candidates == 0)
-        refuse_early(log, end - first, finding);
-    finding->found = finding->candidates > 0 && verdict == ROLES_FOUND;
+        refuse_early(log, deep, finding);
 }
 
 void

@@ -47,6 +47,7 @@ struct scout_group {
 
 struct scout_finding {
     bool found;
+    bool feeds_back;        /* something leads from a period into its own place in the next one: it is a step */
     char *reason;           /* why not; NULL if found */
     uint32_t first, period; /* operations [first, first + period) of the log are a period, from border to border */
     uint64_t live_bytes;    /* that stay across the border */
