@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is not larger than SCALAR_BYTES may be a scalar: a norm, a flag, a count. An element is one number. */
+/* What is not larger than SCALAR_BYTES may be a few scalars: norms, flags, counts; if it is larger than an element, which
+ * is one number, only if it is computed from gradients. */
 enum { SCALAR_BYTES = 256, DATA_BYTES = 64, ELEMENT_BYTES = 8 };
 
 static const struct graph_version *
@@ -334,9 +335,16 @@ find_leading(struct roles *roles)
 /* ---- the elementwise way ---- */
 
 static bool
+may_scale(const struct roles *roles, uint32_t number)
+{
+    uint64_t bytes = version_of(roles, number)->bytes;
+    return bytes <= ELEMENT_BYTES || (bytes <= SCALAR_BYTES && !roles->vector[number]);
+}
+
+static bool
 is_scalar(const struct roles *roles, uint32_t number)
 {
-    return version_of(roles, number)->bytes <= SCALAR_BYTES && !roles->parameter[number];
+    return may_scale(roles, number) && !roles->parameter[number];
 }
 
 /* An edge along which each element goes to one element. */
@@ -366,7 +374,7 @@ is_inner(const struct roles *roles, uint32_t number)
             continue;
         if (goes_by_element(roles, edge))
             some = true;
-        else if (version_of(roles, edge->from)->bytes > SCALAR_BYTES)
+        else if (!may_scale(roles, edge->from))
             return false;
     }
     return some;
@@ -429,6 +437,14 @@ find_chain(struct roles *roles)
     free(asked);
 }
 
+/* A small input that is less than what it is an input of. */
+static bool
+is_scalar_of(const struct roles *roles, const struct graph_edge *edge)
+{
+    uint64_t bytes = version_of(roles, edge->from)->bytes;
+    return bytes <= ELEMENT_BYTES || (may_scale(roles, edge->from) && bytes < version_of(roles, edge->to)->bytes);
+}
+
 /* Whether what a version read of `rest` is only what a later version of the same memory, on the way, left as it was:
  * rows that a batch does not touch. */
 static bool
@@ -466,7 +482,7 @@ goes_on(const struct roles *roles, uint32_t number)
             continue;
         if (roles->chain[edge->from])
             some = true;
-        else if (version_of(roles, edge->from)->bytes > SCALAR_BYTES && !is_rest(roles, number, edge->from))
+        else if (!is_scalar_of(roles, edge) && !is_rest(roles, number, edge->from))
             return false;
     }
     return some && roles->inner[number];
@@ -610,6 +626,43 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
         }
         go_up(way, edge->from, image_lo, image_hi);
     }
+}
+
+/* Whether a version has something from data element by element, and not only from its own place. */
+static bool
+has_other_elements(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = in_edge(roles, number, e);
+        if (matters(roles, edge) && goes_by_element(roles, edge) &&
+            !overlaps(version_of(roles, edge->from), version_of(roles, number)))
+            return true;
+    }
+    return false;
+}
+
+/* What is used as a few scalars on the way, and is not computed from gradients, is a vector, where it is added to a sum:
+ * what a gradient is computed from. Whether there was one. */
+static bool
+find_vectors(struct roles *roles)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < roles->graph->edge_count; ++i) {
+        const struct graph_edge *edge = &roles->graph->edges[i];
+        uint32_t from = edge->from;
+        if (!in_period(roles, edge->to) || !roles->chain[edge->to] || !matters(roles, edge) ||
+            goes_by_element(roles, edge) || version_of(roles, from)->bytes <= ELEMENT_BYTES ||
+            !may_scale(roles, from) || has_other_elements(roles, edge->to))
+            continue;
+        bool is_vector = roles->source[from] && !roles->constant[from];
+        for (uint32_t e = 0; e < version_of(roles, from)->in_count; ++e) {
+            uint32_t of = in_edge(roles, from, e)->from;
+            is_vector = is_vector || (matters(roles, in_edge(roles, from, e)) && !roles->chain[of] && !may_scale(roles, of));
+        }
+        roles->vector[from] = is_vector;
+        some = some || is_vector;
+    }
+    return some;
 }
 
 /* A sum that a net keeps, such as that of a recurrent cell, looks like a parameter until its way up is known: it has no
@@ -827,6 +880,19 @@ is_step_of_graph(const struct roles *roles, uint32_t number)
     return false;
 }
 
+/* Whether what comes from the host leads to gradients, or is data alone, cannot be told where as much as comes has been
+ * computed and sent: the host may have updated it. */
+static void
+note_host(const struct roles *roles, struct scout_finding *finding)
+{
+    uint64_t bytes = sent_and_returned(roles);
+    if (bytes > 0)
+        add_note(finding,
+                 "%" PRIu64 " bytes that are computed from data are copied to the host, and as many come back: if the "
+                 "host updates parameters, these and their gradients are not in the table",
+                 bytes);
+}
+
 static enum roles_verdict
 judge_loops(const struct roles *roles, struct scout_finding *finding)
 {
@@ -958,15 +1024,15 @@ find_all(struct roles *roles, struct scout_finding *finding)
     spread(roles, roles->tainted, roles->source, NULL);
     find_persistent(roles);
     find_parameters(roles);
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        roles->inner[i] = is_inner(roles, i);
     enum roles_verdict verdict = judge_loops(roles, finding);
     if (verdict != ROLES_FOUND)
         return verdict;
     do {
+        for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+            roles->inner[i] = is_inner(roles, i);
         find_leading(roles);
         find_chain(roles);
-    } while (find_kept_sums(roles));
+    } while (find_vectors(roles) || find_kept_sums(roles));
     verdict = judge_loops(roles, finding);
     if (verdict == ROLES_FOUND)
         verdict = judge_unsure(roles, finding);
@@ -978,6 +1044,8 @@ find_all(struct roles *roles, struct scout_finding *finding)
         verdict = prove_cut(roles, finding);
     if (verdict == ROLES_FOUND)
         verdict = find_state(roles, finding);
+    if (verdict == ROLES_FOUND)
+        note_host(roles, finding);
     return verdict;
 }
 
@@ -987,7 +1055,8 @@ roles_find(const struct graph *graph, uint32_t period, struct scout_finding *fin
     struct roles roles = {.graph = graph, .period = period};
     bool **arrays[] = {&roles.source,     &roles.constant,  &roles.tainted, &roles.past,
                        &roles.persistent, &roles.parameter, &roles.carried, &roles.leads,
-                       &roles.inner,      &roles.chain,     &roles.gradient, &roles.between};
+                       &roles.inner,      &roles.chain,     &roles.gradient, &roles.between,
+                       &roles.vector};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
         *arrays[i] = xcalloc(graph->version_count + 1, sizeof(**arrays[i]));
     roles.scales = xcalloc(graph->version_count + 1, sizeof(*roles.scales));

@@ -26,6 +26,7 @@ struct roles {
     bool *leads;             /* to a parameter, in this period */
     bool *inner;             /* all that it has from data comes element by element, scalars aside */
     bool *chain;             /* on the elementwise way to a parameter */
+    bool *vector;            /* of a few numbers, and no scalars */
     uint8_t *scales; /* a scalar: 1: all its ways to parameters enter the way on its inside; 2: not; 0: not asked */
     bool *gradient;
 };
