@@ -290,7 +290,7 @@ note_copies(const struct scout_op *op)
         return;
     for (size_t i = 0; i < count; ++i) {
         if (all[i]->number == op->to.alloc)
-            all[i]->host_wrote = true;
+            all[i]->host_wrote = true, all[i]->left_known = false;
     }
 }
 
@@ -325,6 +325,28 @@ leave_deep(void)
         left_count = 0;
     }
     back_to_light();
+}
+
+/* Managed memory that the host has written: behind all operations, for each a copy of no bytes, as where and when is not
+ * known. */
+static void
+put_shared(void)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (size_t i = 0; i < count; ++i) {
+        if (!all[i]->is_shared)
+            continue;
+        (void)scout_writer_put(&scout_state.log, SCOUT_OP,
+                               &(struct scout_op){.kind = SCOUT_COPY,
+                                                  .name = names_put("the host"),
+                                                  .site = SCOUT_NONE,
+                                                  .to = {.alloc = all[i]->number},
+                                                  .from = {.alloc = SCOUT_NONE},
+                                                  .rows = 1});
+        (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT,
+                               &(struct scout_effect){.why = SCOUT_NONE, .hidden_write = SCOUT_NONE});
+    }
 }
 
 /* The trainer continues by itself, or ends here without what exit() calls. */
@@ -374,6 +396,7 @@ course_note(const struct noted *noted)
         if (!is_alike(brief_count - 1, period))
             leave_deep();
         else if (done >= period * scout_state.settings.periods) {
+            put_shared();
             if (refused_count == MOST_REFUSED || ask())
                 end_deep();
             else

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* Repetitions may differ by this much of the largest number, and what counts as the same by FACTOR times as much as
  * was seen. */
@@ -39,6 +40,28 @@ images_add(struct images *images, struct allocation *allocation)
     if (images->bytes > scout_state.copied_bytes)
         scout_state.copied_bytes = images->bytes;
     return true;
+}
+
+void
+images_note_host(const struct images *images)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct allocation *allocation = images->items[i].allocation;
+        allocation->is_shared =
+            allocation->is_shared || (allocation->left_known && XXH3_64bits(images->items[i].before,
+                                                                            allocation->bytes) != allocation->left);
+    }
+}
+
+void
+images_note_left(const struct images *images)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct allocation *allocation = images->items[i].allocation;
+        allocation->left_known = allocation->memory == SCOUT_MANAGED;
+        if (allocation->left_known)
+            allocation->left = XXH3_64bits(images->items[i].after, allocation->bytes);
+    }
 }
 
 struct image *

@@ -68,6 +68,9 @@ struct allocation {
     uint32_t memory;  /* enum scout_memory */
     bool held_floats; /* some of its words have looked like numbers with a fraction */
     bool host_wrote;  /* since `hash` was taken */
+    bool left_known;  /* managed memory: */
+    uint64_t left;    /* hash of what the last launch has left there */
+    bool is_shared;   /* the host wrote it between launches */
     bool hash_known;
     uint64_t hash;     /* of what it held last */
     uint64_t *offsets; /* sorted: at which pointers into it were seen */
@@ -204,6 +207,10 @@ struct images {
     uint64_t bytes; /* of copies */
 };
 bool images_add(struct images *images, struct allocation *allocation) __attribute__((warn_unused_result));
+/* Notes what managed memory the host has written since the last launch. */
+void images_note_host(const struct images *images);
+/* The last run is over: remembers what it has left in managed memory. */
+void images_note_left(const struct images *images);
 struct image *images_find(const struct images *images, uint32_t alloc);
 /* What the first run has left. Returns whether memory of the host was changed. */
 bool images_first_run(struct images *images);

@@ -200,6 +200,7 @@ trial_begin(struct noted *launch)
     most_tests = scout_state.settings.tests * (launch->nodes > 1 ? launch->nodes : 1);
     excluded = reason_to_exclude();
     too_large = !add_images() || !follow_tables(launch);
+    images_note_host(&effect.images);
     looks_hidden = !too_large && !is_clean();
     if (too_large)
         images_free(&effect.images);
@@ -441,6 +442,7 @@ look_at_first_run(void)
     if (too_large || device_answer != CUDA_SUCCESS)
         return false;
     bool host_changed = images_first_run(&effect.images);
+    images_note_left(&effect.images);
     if (excluded == NULL && host_changed)
         excluded = "it writes memory of the host";
     if (looks_hidden)
