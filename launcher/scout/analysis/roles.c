@@ -891,6 +891,15 @@ note_host(const struct roles *roles, struct scout_finding *finding)
                  "%" PRIu64 " bytes that are computed from data are copied to the host, and as many come back: if the "
                  "host updates parameters, these and their gradients are not in the table",
                  bytes);
+    const struct scout_log *log = roles->graph->log;
+    for (uint32_t i = 0; i < log->op_count; ++i)
+        if (log->ops[i].kind == SCOUT_COPY && log->ops[i].bytes == 0 && log->ops[i].to.alloc != SCOUT_NONE) {
+            add_note(finding,
+                     "the host writes memory that it shares with the device, as a%" PRIu32 ": if it updates parameters "
+                     "or gradients, these are not in the table",
+                     log->ops[i].to.alloc);
+            return;
+        }
 }
 
 static enum roles_verdict
