@@ -3,12 +3,11 @@
  */
 #include "launcher/scout/report/print.h"
 
-#include "launcher/scout/analysis/graph.h"
+#include "launcher/scout/report/annotated.h"
 #include "launcher/scout/report/lines.h"
 #include "launcher/scout/report/site.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT,   ROLE_OPTIMIZER_STATE, ROLE_AVERAGE,
@@ -124,57 +123,6 @@ print_host(FILE *out, const struct scout_log *log, struct sites *sites)
     }
 }
 
-/* Annotations of the program that no finding confirms, and findings without an annotation. */
-static void
-print_annotations(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
-{
-    static const uint32_t says[] = {[ROLE_PARAMETER] = SCOUT_SAYS_PARAMETER, [ROLE_GRADIENT] = SCOUT_SAYS_GRADIENT};
-    uint32_t wrong = 0, *memory_of; /* memory that is made again in each step is annotated in each */
-    (void)graph_name_memories(log, &memory_of);
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &finding->tensors[i];
-        uint64_t covered = 0;
-        char memory[64];
-        if (tensor->role != ROLE_PARAMETER && tensor->role != ROLE_GRADIENT)
-            continue;
-        for (uint32_t k = 0; k < log->annotation_count; ++k) {
-            const struct scout_annotation *it = &log->annotations[k];
-            if (it->says != says[tensor->role] || it->alloc == SCOUT_NONE ||
-                memory_of[it->alloc] != memory_of[tensor->alloc] || it->offset >= tensor->hi ||
-                it->offset + it->bytes <= tensor->lo)
-                continue;
-            uint64_t lo = it->offset > tensor->lo ? it->offset : tensor->lo;
-            uint64_t hi = it->offset + it->bytes < tensor->hi ? it->offset + it->bytes : tensor->hi;
-            covered += hi - lo;
-        }
-        memory_text(tensor, memory);
-        wrong += covered < tensor->hi - tensor->lo;
-        if (covered == 0)
-            fprintf(out, "missing: %s %s is not annotated\n", scout_role_name(tensor->role), memory);
-        else if (covered < tensor->hi - tensor->lo)
-            fprintf(out, "missing: %" PRIu64 " of %" PRIu64 " bytes of %s %s are annotated\n", covered,
-                    tensor->hi - tensor->lo, scout_role_name(tensor->role), memory);
-    }
-    for (uint32_t k = 0; k < log->annotation_count; ++k) {
-        const struct scout_annotation *it = &log->annotations[k];
-        bool known = it->says != SCOUT_SAYS_PARAMETER && it->says != SCOUT_SAYS_GRADIENT;
-        for (uint32_t i = 0; i < finding->tensor_count && !known; ++i) {
-            const struct scout_tensor *tensor = &finding->tensors[i];
-            known = (tensor->role == ROLE_PARAMETER || tensor->role == ROLE_GRADIENT) &&
-                    says[tensor->role] == it->says && it->alloc != SCOUT_NONE &&
-                    memory_of[it->alloc] == memory_of[tensor->alloc] && it->offset < tensor->hi &&
-                    it->offset + it->bytes > tensor->lo;
-        }
-        wrong += !known;
-        if (!known)
-            fprintf(out, "superfluous: %s, annotated at %s:%u, is no %s\n", it->text, it->file, it->line,
-                    it->says == SCOUT_SAYS_GRADIENT ? "gradient" : "parameter");
-    }
-    free(memory_of);
-    if (wrong == 0)
-        fputs("annotations: each parameter and each gradient has one, and there is no other\n", out);
-}
-
 void
 scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
 {
@@ -186,7 +134,7 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     print_evidence(out, log, finding);
     print_host(out, log, sites);
     if (log->annotation_count > 0)
-        print_annotations(out, log, finding);
+        annotated_print(out, log, finding);
     else
         lines_print(out, log, finding, sites);
     sites_close(sites);
