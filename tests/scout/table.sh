@@ -19,8 +19,13 @@ verdict() {
     local number=$1 words=$2 out=$work/out-$1 code=0 missing superfluous
     words=${words//DATA/$data}
     words=${words//TEXT/$TEXT}
+    local settings=()
+    while [[ ${words%% *} == *=* ]]; do
+        settings+=("${words%% *}")
+        words=${words#* }
+    done
     # shellcheck disable=SC2086 # several words
-    TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout --timeout 240 "$build/"$words \
+    TMPDIR=$work env "${settings[@]}" timeout -k 2 300 "$ddprun" -q --device softgpu scout --timeout 240 "$build/"$words \
         >"$out" 2>"$out.err" </dev/null || code=$?
     if [ "$code" -ne 0 ]; then
         sed -n 's/^ddprun: \(no gradients found: \)\?/refused: /p' "$out.err" | head -n 1 |

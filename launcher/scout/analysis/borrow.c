@@ -100,6 +100,7 @@ complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first,
         if (i != number && loan.from->name == loan.to->name)
             open = lend(&loan);
     }
+    effect->written = copy_of(old->written, old->written_count, old->written_count, sizeof(*old->written));
     effect->why = open ? old->why : SCOUT_NONE;
     return effect;
 }
@@ -110,6 +111,48 @@ is_cut_short(const struct scout_effect *effect)
     return (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE) && effect->why != SCOUT_NONE;
 }
 
+static bool
+is_idle(const struct scout_effect *effect)
+{
+    bool idle = effect->verdict == SCOUT_TESTED && effect->written_count == 0;
+    for (uint32_t i = 0; i < effect->segment_count && idle; ++i)
+        idle = effect->segments[i].killed.count == 0;
+    return idle;
+}
+
+/* A launch that wrote nothing, as in a step that is left out by a flag, does what it does in another period; NULL: it
+ * writes in none. */
+static struct scout_effect *
+awake(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, uint32_t number)
+{
+    struct loan loan = {.to = &log->ops[number]};
+    for (uint32_t i = first + (number - first) % period; i < end && loan.from == NULL; i += period)
+        if (log->ops[i].name == loan.to->name && log->ops[i].effect->written_count > 0)
+            loan.from = &log->ops[i];
+    if (loan.from == NULL)
+        return NULL;
+    const struct scout_effect *old = loan.from->effect;
+    struct scout_effect *effect = xcalloc(1, sizeof(*effect));
+    *effect = *old;
+    effect->segments = copy_of(old->segments, old->segment_count, old->segment_count, sizeof(*old->segments));
+    effect->dependences =
+        copy_of(old->dependences, old->dependence_count, old->dependence_count, sizeof(*old->dependences));
+    effect->elementwise =
+        copy_of(old->elementwise, old->elementwise_count, old->elementwise_count, sizeof(*old->elementwise));
+    effect->written = copy_of(old->written, old->written_count, old->written_count, sizeof(*old->written));
+    for (uint32_t i = 0; i < effect->segment_count; ++i)
+        effect->segments[i].alloc = alloc_here(&loan, effect->segments[i].alloc);
+    for (uint32_t i = 0; i < effect->written_count; ++i)
+        effect->written[i].alloc = alloc_here(&loan, effect->written[i].alloc);
+    for (uint32_t i = 0; i < effect->dependence_count; ++i)
+        effect->dependences[i].to = alloc_here(&loan, effect->dependences[i].to);
+    for (uint32_t i = 0; i < effect->elementwise_count; ++i) {
+        effect->elementwise[i].from = alloc_here(&loan, effect->elementwise[i].from);
+        effect->elementwise[i].to = alloc_here(&loan, effect->elementwise[i].to);
+    }
+    return effect;
+}
+
 void
 borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, struct scout_log *lent)
 {
@@ -118,9 +161,15 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
     *lent = *log;
     lent->ops = xcalloc(log->op_count + 1, sizeof(*lent->ops));
     memcpy(lent->ops, log->ops, log->op_count * sizeof(*lent->ops));
-    for (uint32_t i = first; i < end; ++i)
+    for (uint32_t i = first; i < end; ++i) {
+        struct scout_effect *effect = NULL;
         if (is_cut_short(log->ops[i].effect))
-            lent->ops[i].effect = complete(log, memory_of, first, end, period, i);
+            effect = complete(log, memory_of, first, end, period, i);
+        else if (log->ops[i].argument_count > 0 && is_idle(log->ops[i].effect))
+            effect = awake(log, first, end, period, i);
+        if (effect != NULL)
+            lent->ops[i].effect = effect;
+    }
     free(memory_of);
 }
 
@@ -134,6 +183,7 @@ borrow_free(const struct scout_log *log, struct scout_log *lent)
         free(effect->segments);
         free(effect->dependences);
         free(effect->elementwise);
+        free(effect->written);
         free(effect);
     }
     free(lent->ops);

@@ -1,0 +1,813 @@
+/*
+ * habits.cu HABIT[+HABIT...] [STEPS] - a small trainer with the habits that trainers have, annotated as it has to be, so
+ * that what `ddprun scout` finds can be held against it. Two dense layers, a softmax, Adam. The habits:
+ *
+ *   of the update      sgd: y += a x; momentum-in-gradient: the gradient is scaled, never zeroed; decay: written into the
+ *                      gradient; clip, host-norm: by a norm that the device or the host computes; average, two-averages:
+ *                      of the parameters; schedule: another rate in each step; skip: every fifth
+ *                      step, by a flag on the device; scaled: the loss is, and the host leaves every seventh step out
+ *   of the step        batches: three passes, the last one with fewer items; evaluate: every tenth step; one: one item;
+ *                      zeroed: gradients are zeroed and added to
+ *   of memory          realloc: gradients are made anew in each step; flat: one buffer, made in the first backward;
+ *                      history: the loss of each step has a place of its own
+ *   of the net         batch-norm, dropout, embedding, recurrent; tied: one matrix in both directions; half: bfloat16
+ *                      beside float32 weights
+ *   of the kernels     atomics: gradients are sums by atomicAdd; fused, fused-momentum: updates in the kernel that
+ *                      computes the gradient; captured: forward and backward are a graph; captured-all: the update, too
+ *   other              host: the host updates; two: two nets by turns, an optimizer for each; kmeans, stencil, inference;
+ *                      diverged: it has
+ */
+#include "tests/trainer.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <cuda_runtime.h>
+#include <ddprun.h>
+
+enum { BATCH = 16, INPUTS = 24, HIDDEN = 32, OUTPUTS = 8, WORDS = 50, TENSORS = 4, NETS = 2, PASSES = 3, STEPS = 48 };
+
+static const char *habits;
+static int steps = STEPS;
+static cudaStream_t stream;
+
+/* Whether the habit is among the given ones. */
+static bool
+is(const char *habit)
+{
+    size_t length = strlen(habit);
+    for (const char *at = habits; at != NULL; at = strchr(at, '+') != NULL ? strchr(at, '+') + 1 : NULL)
+        if (strncmp(at, habit, length) == 0 && (at[length] == '+' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* ---- kernels ---- */
+
+static __device__ int
+index_of(void)
+{
+    return (int)(blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+__global__ void
+dense(float *y, const float *x, const float *w, const float *b, int rows, int in, int out, int bends)
+{
+    int k = index_of();
+    if (k >= rows * out)
+        return;
+    float sum = b[k % out];
+    for (int i = 0; i < in; ++i)
+        sum += x[k / out * in + i] * w[i * out + k % out];
+    y[k] = bends ? tanhf(sum) : sum;
+}
+
+__global__ void
+softmax_delta(float *d, float *loss, const float *y, const int *wanted, int rows, int out, float scale)
+{
+    int row = index_of();
+    if (row >= rows)
+        return;
+    float most = y[row * out], sum = 0;
+    for (int j = 1; j < out; ++j)
+        most = fmaxf(most, y[row * out + j]);
+    for (int j = 0; j < out; ++j)
+        sum += expf(y[row * out + j] - most);
+    for (int j = 0; j < out; ++j)
+        d[row * out + j] = scale * (expf(y[row * out + j] - most) / sum - (j == wanted[row] ? 1.0f : 0.0f)) / rows;
+    atomicAdd(loss, (logf(sum) + most - y[row * out + wanted[row]]) / rows);
+}
+
+/* g = keep * g + x' d; by_item: each item adds its own. */
+__global__ void
+weight_gradient(float *g, const float *x, const float *d, int rows, int in, int out, float keep, int by_item)
+{
+    int k = index_of();
+    if (k >= in * out * (by_item ? rows : 1))
+        return;
+    int row = k / (in * out), e = k % (in * out);
+    if (by_item) {
+        atomicAdd(&g[e], x[row * in + e / out] * d[row * out + e % out]);
+        return;
+    }
+    float sum = 0;
+    for (int r = 0; r < rows; ++r)
+        sum += x[r * in + e / out] * d[r * out + e % out];
+    g[e] = keep != 0.0f ? keep * g[e] + sum : sum;
+}
+
+__global__ void
+bias_gradient(float *g, const float *d, int rows, int out, float keep, int by_item)
+{
+    int k = index_of();
+    if (k >= out * (by_item ? rows : 1))
+        return;
+    if (by_item) {
+        atomicAdd(&g[k % out], d[k]);
+        return;
+    }
+    float sum = 0;
+    for (int r = 0; r < rows; ++r)
+        sum += d[r * out + k];
+    g[k] = keep != 0.0f ? keep * g[k] + sum : sum;
+}
+
+__global__ void
+delta_below(float *below, const float *d, const float *w, const float *h, int rows, int in, int out)
+{
+    int k = index_of();
+    if (k >= rows * in)
+        return;
+    float sum = 0;
+    for (int j = 0; j < out; ++j)
+        sum += d[k / in * out + j] * w[k % in * out + j];
+    below[k] = sum * (1.0f - h[k] * h[k]);
+}
+
+__global__ void
+add_scaled(float *y, const float *x, float a, int count)
+{
+    if (index_of() < count)
+        y[index_of()] += a * x[index_of()];
+}
+
+__global__ void
+scale(float *y, float a, int count)
+{
+    if (index_of() < count)
+        y[index_of()] *= a;
+}
+
+__global__ void
+add_squares(float *sum, const float *x, int count)
+{
+    float squares = 0;
+    for (int i = 0; index_of() == 0 && i < count; ++i)
+        squares += x[i] * x[i];
+    if (index_of() == 0)
+        *sum += squares;
+}
+
+__global__ void
+scale_to_norm(float *y, const float *squares, float norm, int count)
+{
+    float now = sqrtf(*squares);
+    if (index_of() < count && now > norm)
+        y[index_of()] *= norm / now;
+}
+
+__global__ void
+set_flag(float *flag, const float *squares, float most)
+{
+    if (index_of() == 0)
+        *flag = *squares < most ? 1.0f : 0.0f;
+}
+
+/* `flag`: nothing happens where it is 0; NULL: it always does. */
+__global__ void
+adam(float *w, const float *g, float *m, float *v, const float *flag, float rate, float unscale, int step, int count)
+{
+    int k = index_of();
+    if (k >= count || (flag != NULL && *flag == 0.0f))
+        return;
+    float gradient = g[k] * unscale;
+    m[k] = 0.9f * m[k] + 0.1f * gradient;
+    v[k] = 0.99f * v[k] + 0.01f * gradient * gradient;
+    w[k] -= rate * (m[k] / (1 - powf(0.9f, step))) / (sqrtf(v[k] / (1 - powf(0.99f, step))) + 1e-3f);
+}
+
+__global__ void
+move_average(float *average, const float *x, float keep, int count)
+{
+    if (index_of() < count)
+        average[index_of()] = keep * average[index_of()] + (1 - keep) * x[index_of()];
+}
+
+__global__ void
+normalise(float *h, float *mean, float *variance, int rows, int width)
+{
+    int j = index_of();
+    if (j >= width)
+        return;
+    float m = 0, v = 0;
+    for (int r = 0; r < rows; ++r)
+        m += h[r * width + j] / rows;
+    for (int r = 0; r < rows; ++r)
+        v += (h[r * width + j] - m) * (h[r * width + j] - m) / rows;
+    mean[j] = 0.9f * mean[j] + 0.1f * m;
+    variance[j] = 0.9f * variance[j] + 0.1f * v;
+    for (int r = 0; r < rows; ++r)
+        h[r * width + j] = (h[r * width + j] - m) / sqrtf(v + 1e-2f);
+}
+
+__global__ void
+drop(float *h, unsigned *seeds, int count)
+{
+    int k = index_of();
+    if (k >= count)
+        return;
+    seeds[k] = seeds[k] * 1664525u + 1013904223u;
+    if ((seeds[k] >> 16) % 5 == 0)
+        h[k] = 0;
+}
+
+__global__ void
+look_up(float *x, const float *table, const int *words, int rows, int width)
+{
+    int k = index_of();
+    if (k < rows * width)
+        x[k] = table[words[k / width] * width + k % width];
+}
+
+__global__ void
+look_up_gradient(float *g, const float *d, const int *words, int rows, int width)
+{
+    int k = index_of();
+    if (k < rows * width)
+        atomicAdd(&g[words[k / width] * width + k % width], d[k]);
+}
+
+__global__ void
+cell(float *next, const float *x, const float *h, const float *w, const float *u, int rows, int in, int width)
+{
+    int k = index_of();
+    if (k >= rows * width)
+        return;
+    float sum = 0;
+    for (int i = 0; i < in; ++i)
+        sum += x[k / width * in + i] * w[i * width + k % width];
+    for (int i = 0; i < width; ++i)
+        sum += h[k / width * width + i] * u[i * width + k % width];
+    next[k] = tanhf(sum);
+}
+
+__global__ void
+cell_delta(float *d, const float *h, const float *x, int rows, int in, int width)
+{
+    int k = index_of();
+    if (k < rows * width)
+        d[k] = (h[k] - x[k / width * in + k % in]) * (1 - h[k] * h[k]) / rows;
+}
+
+/* w -= rate x' d, with a velocity if there is one. */
+__global__ void
+update_fused(float *w, float *velocity, const float *x, const float *d, int rows, int in, int out, float rate)
+{
+    int k = index_of();
+    if (k >= in * out)
+        return;
+    float sum = 0;
+    for (int r = 0; r < rows; ++r)
+        sum += (in > 1 ? x[r * in + k / out] : 1.0f) * d[r * out + k % out];
+    if (velocity != NULL)
+        sum = velocity[k] = 0.9f * velocity[k] + sum;
+    w[k] -= rate * sum;
+}
+
+static __device__ float
+widen(uint16_t half)
+{
+    unsigned bits = (unsigned)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static __device__ uint16_t
+narrow(float value)
+{
+    unsigned bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return (uint16_t)((bits + 0x8000u) >> 16);
+}
+
+__global__ void
+to_half(uint16_t *half, const float *x, int count)
+{
+    if (index_of() < count)
+        half[index_of()] = narrow(x[index_of()]);
+}
+
+__global__ void
+from_half(float *x, const uint16_t *half, int count)
+{
+    if (index_of() < count)
+        x[index_of()] = widen(half[index_of()]);
+}
+
+/* in 1: of a bias. */
+__global__ void
+half_gradient(uint16_t *g, const float *x, const float *d, int rows, int in, int out)
+{
+    int k = index_of();
+    float sum = 0;
+    for (int r = 0; k < in * out && r < rows; ++r)
+        sum += (in > 1 ? x[r * in + k / out] : 1.0f) * d[r * out + k % out];
+    if (k < in * out)
+        g[k] = narrow(sum);
+}
+
+__global__ void
+nearest(int *cluster, const float *points, const float *centres, int count, int width, int clusters)
+{
+    int i = index_of();
+    float best = 1e30f;
+    for (int c = 0; i < count && c < clusters; ++c) {
+        float distance = 0;
+        for (int d = 0; d < width; ++d)
+            distance += (points[i * width + d] - centres[c * width + d]) * (points[i * width + d] - centres[c * width + d]);
+        if (distance < best) {
+            best = distance;
+            cluster[i] = c;
+        }
+    }
+}
+
+__global__ void
+centre(float *centres, const float *points, const int *cluster, int count, int width, int clusters)
+{
+    int k = index_of();
+    float sum = 0, of = 0;
+    for (int i = 0; k < clusters * width && i < count; ++i)
+        if (cluster[i] == k / width) {
+            sum += points[i * width + k % width];
+            of += 1;
+        }
+    if (k < clusters * width && of > 0)
+        centres[k] = sum / of;
+}
+
+__global__ void
+spread_heat(float *next, const float *now, int count)
+{
+    int i = index_of();
+    if (i > 0 && i < count - 1)
+        next[i] = now[i] + 0.1f * (now[i - 1] - 2 * now[i] + now[i + 1]);
+}
+
+/* ---- memory and data ---- */
+
+#define RUN(kernel, count) kernel<<<((count) + 63) / 64, 64, 0, stream>>>
+
+static float
+random_number(void)
+{
+    static unsigned state = 1;
+    state = state * 1664525u + 1013904223u;
+    return (float)(state >> 8) / (float)(1 << 24);
+}
+
+static float *
+floats(int count, float spread)
+{
+    float *memory, *host = (float *)calloc((size_t)count, sizeof(float));
+    CHECK(cudaMalloc(&memory, (size_t)count * sizeof(float)));
+    for (int i = 0; i < count && spread > 0; ++i)
+        host[i] = spread * (random_number() - 0.5f);
+    CHECK(cudaMemcpy(memory, host, (size_t)count * sizeof(float), cudaMemcpyHostToDevice));
+    free(host);
+    return memory;
+}
+
+static void
+upload(void *to, const void *from, size_t bytes)
+{
+    CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+struct net {
+    int counts[TENSORS];
+    float *w[TENSORS], *g[TENSORS], *m[TENSORS], *v[TENSORS], *average[NETS][TENSORS];
+    uint16_t *half[TENSORS], *half_gradient[TENSORS];
+    float *table, *table_gradient, *table_m, *table_v;
+};
+
+static float *x, *h, *y, *delta, *below, *x_delta, *loss, *squares, *flag, *mean, *variance;
+static int *wanted, *words;
+static unsigned *seeds;
+static float host_x[BATCH * INPUTS];
+static int host_wanted[BATCH], host_words[BATCH];
+
+static void
+annotate_gradients(struct net *net, int group)
+{
+    DDP_GRADIENT_GROUP(group);
+    for (int i = 0; i < TENSORS; ++i)
+        DDP_GRADIENT(net->g[i], net->counts[i], DDP_FLOAT32);
+}
+
+static void
+create(struct net *net, int group)
+{
+    static const int counts[TENSORS] = {INPUTS * HIDDEN, HIDDEN, HIDDEN * OUTPUTS, OUTPUTS};
+    for (int i = 0; i < TENSORS; ++i) {
+        net->counts[i] = counts[i];
+        net->w[i] = floats(counts[i], 0.4f);
+        net->m[i] = floats(counts[i], 0);
+        net->v[i] = floats(counts[i], 0);
+        for (int n = 0; n < NETS; ++n)
+            net->average[n][i] = floats(counts[i], 0);
+        DDP_PARAMETER(net->w[i], counts[i], DDP_FLOAT32);
+        if (!is("flat") && !is("realloc") && !is("fused") && !is("fused-momentum") && !is("half"))
+            net->g[i] = floats(counts[i], 0);
+        if (is("half")) {
+            CHECK(cudaMalloc(&net->half[i], (size_t)counts[i] * 2));
+            CHECK(cudaMalloc(&net->half_gradient[i], (size_t)counts[i] * 2));
+            net->g[i] = floats(counts[i], 0);
+            DDP_GRADIENT(net->half_gradient[i], counts[i], DDP_BFLOAT16);
+        }
+    }
+    if (net->g[0] != NULL && !is("half"))
+        annotate_gradients(net, group);
+    if (is("embedding")) {
+        net->table = floats(WORDS * INPUTS, 1.0f);
+        net->table_gradient = floats(WORDS * INPUTS, 0);
+        net->table_m = floats(WORDS * INPUTS, 0);
+        net->table_v = floats(WORDS * INPUTS, 0);
+        DDP_PARAMETER(net->table, WORDS * INPUTS, DDP_FLOAT32);
+        DDP_GRADIENT(net->table_gradient, WORDS * INPUTS, DDP_FLOAT32);
+    }
+}
+
+/* Gradients of habits that make them as they go. */
+static void
+prepare_gradients(struct net *net)
+{
+    if (is("flat") && net->g[0] == NULL) {
+        int total = 0;
+        for (int i = 0; i < TENSORS; ++i)
+            total += net->counts[i];
+        net->g[0] = floats(total, 0);
+        for (int i = 1; i < TENSORS; ++i)
+            net->g[i] = net->g[i - 1] + net->counts[i - 1];
+        annotate_gradients(net, 0);
+    }
+    for (int i = 0; i < TENSORS && is("realloc"); ++i) {
+        if (net->g[i] != NULL) {
+            DDP_FORGET(net->g[i]);
+            CHECK(cudaFree(net->g[i]));
+        }
+        CHECK(cudaMalloc(&net->g[i], (size_t)net->counts[i] * sizeof(float)));
+    }
+    if (is("realloc"))
+        annotate_gradients(net, 0);
+}
+
+static void
+load(int rows)
+{
+    for (int r = 0; r < rows; ++r) {
+        host_wanted[r] = (int)(random_number() * OUTPUTS);
+        host_words[r] = (int)(random_number() * WORDS);
+        for (int i = 0; i < INPUTS; ++i)
+            host_x[r * INPUTS + i] = (i % OUTPUTS == host_wanted[r] ? 1.0f : 0.0f) + 0.3f * random_number();
+    }
+    if (is("embedding"))
+        upload(words, host_words, (size_t)rows * sizeof(int));
+    else
+        upload(x, host_x, (size_t)rows * INPUTS * sizeof(float));
+    upload(wanted, host_wanted, (size_t)rows * sizeof(int));
+}
+
+/* ---- a step ---- */
+
+static void
+forward(const struct net *net, int rows)
+{
+    if (is("embedding"))
+        RUN(look_up, rows * INPUTS)(x, net->table, words, rows, INPUTS);
+    RUN(dense, rows * HIDDEN)(h, x, net->w[0], net->w[1], rows, INPUTS, HIDDEN, 1);
+    if (is("batch-norm"))
+        RUN(normalise, HIDDEN)(h, mean, variance, rows, HIDDEN);
+    if (is("dropout"))
+        RUN(drop, rows * HIDDEN)(h, seeds, rows * HIDDEN);
+    RUN(dense, rows * OUTPUTS)(y, h, net->w[2], net->w[3], rows, HIDDEN, OUTPUTS, 0);
+}
+
+/* keep: of what is in the gradients. */
+static void
+backward(const struct net *net, int rows, float keep, float scaled)
+{
+    int by_item = is("atomics");
+    RUN(softmax_delta, rows)(delta, loss, y, wanted, rows, OUTPUTS, scaled);
+    RUN(weight_gradient, HIDDEN *OUTPUTS *(by_item ? rows : 1))
+    (net->g[2], h, delta, rows, HIDDEN, OUTPUTS, keep, by_item);
+    RUN(bias_gradient, OUTPUTS *(by_item ? rows : 1))(net->g[3], delta, rows, OUTPUTS, keep, by_item);
+    RUN(delta_below, rows * HIDDEN)(below, delta, net->w[2], h, rows, HIDDEN, OUTPUTS);
+    RUN(weight_gradient, INPUTS *HIDDEN *(by_item ? rows : 1))
+    (net->g[0], x, below, rows, INPUTS, HIDDEN, keep, by_item);
+    RUN(bias_gradient, HIDDEN *(by_item ? rows : 1))(net->g[1], below, rows, HIDDEN, keep, by_item);
+    if (!is("embedding"))
+        return;
+    RUN(delta_below, rows * INPUTS)(x_delta, below, net->w[0], x, rows, INPUTS, HIDDEN);
+    CHECK(cudaMemsetAsync(net->table_gradient, 0, WORDS * INPUTS * sizeof(float), stream));
+    RUN(look_up_gradient, rows * INPUTS)(net->table_gradient, x_delta, words, rows, INPUTS);
+}
+
+static void
+measure_norm(const struct net *net)
+{
+    CHECK(cudaMemsetAsync(squares, 0, sizeof(float), stream));
+    for (int i = 0; i < TENSORS; ++i)
+        RUN(add_squares, 1)(squares, net->g[i], net->counts[i]);
+}
+
+static float
+norm_on_host(const struct net *net)
+{
+    float sum;
+    measure_norm(net);
+    CHECK(cudaMemcpyAsync(&sum, squares, sizeof(sum), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    return sqrtf(sum);
+}
+
+static void
+before_update(const struct net *net, int step)
+{
+    for (int i = 0; i < TENSORS && is("decay"); ++i)
+        RUN(add_scaled, net->counts[i])(net->g[i], net->w[i], 1e-2f, net->counts[i]);
+    if (is("clip") || is("skip"))
+        measure_norm(net);
+    for (int i = 0; i < TENSORS && is("clip"); ++i)
+        RUN(scale_to_norm, net->counts[i])(net->g[i], squares, 0.1f, net->counts[i]);
+    if (is("skip"))
+        RUN(set_flag, 1)(flag, squares, step % 5 == 4 ? 0.0f : 10.0f);
+    if (is("host-norm")) {
+        float norm = norm_on_host(net);
+        for (int i = 0; i < TENSORS; ++i)
+            RUN(scale, net->counts[i])(net->g[i], norm > 0.1f ? 0.1f / norm : 1.0f, net->counts[i]);
+    }
+}
+
+static void
+update(const struct net *net, int step, float unscale)
+{
+    float rate = is("diverged") ? 1e30f : is("schedule") ? 0.01f / (1.0f + 0.1f * step) : 0.01f;
+    for (int i = 0; i < TENSORS; ++i) {
+        int count = net->counts[i];
+        if (is("half"))
+            RUN(from_half, count)(net->g[i], net->half_gradient[i], count);
+        if (is("sgd") || is("momentum-in-gradient") || is("diverged"))
+            RUN(add_scaled, count)(net->w[i], net->g[i], -10 * rate, count);
+        else
+            RUN(adam, count)
+            (net->w[i], net->g[i], net->m[i], net->v[i], is("skip") ? flag : NULL, rate, unscale, step + 1, count);
+        if (is("momentum-in-gradient"))
+            RUN(scale, count)(net->g[i], 0.9f, count);
+        for (int n = 0; n < is("average") + 2 * is("two-averages"); ++n)
+            RUN(move_average, count)(net->average[n][i], net->w[i], n == 0 ? 0.9f : 0.99f, count);
+    }
+    if (is("embedding"))
+        RUN(adam, WORDS * INPUTS)
+        (net->table, net->table_gradient, net->table_m, net->table_v, NULL, rate, 1.0f, step + 1, WORDS * INPUTS);
+}
+
+/* Weights and gradients in 16 bits beside those in 32. */
+static void
+round_weights(const struct net *net)
+{
+    for (int i = 0; i < TENSORS; ++i) {
+        RUN(to_half, net->counts[i])(net->half[i], net->w[i], net->counts[i]);
+        RUN(from_half, net->counts[i])(net->average[0][i], net->half[i], net->counts[i]); /* what forward reads */
+    }
+}
+
+/* Inputs, deltas and shapes of what each tensor's gradient is computed from. */
+static const int tensor_in[TENSORS] = {INPUTS, 1, HIDDEN, 1}, tensor_out[TENSORS] = {HIDDEN, HIDDEN, OUTPUTS, OUTPUTS};
+
+static void
+step_half(const struct net *net, int step)
+{
+    struct net rounded = *net;
+    const float *inputs[TENSORS] = {x, x, h, h}, *deltas[TENSORS] = {below, below, delta, delta};
+    load(BATCH);
+    round_weights(net);
+    memcpy(rounded.w, net->average[0], sizeof(rounded.w));
+    forward(&rounded, BATCH);
+    RUN(softmax_delta, BATCH)(delta, loss, y, wanted, BATCH, OUTPUTS, 1.0f);
+    RUN(delta_below, BATCH * HIDDEN)(below, delta, rounded.w[2], h, BATCH, HIDDEN, OUTPUTS);
+    for (int i = 0; i < TENSORS; ++i)
+        RUN(half_gradient, net->counts[i])
+        (net->half_gradient[i], inputs[i], deltas[i], BATCH, tensor_in[i], tensor_out[i]);
+    DDP_STEP(stream);
+    update(net, step, 1);
+}
+
+static void
+step_fused(const struct net *net)
+{
+    bool velocity = is("fused-momentum");
+    load(BATCH);
+    forward(net, BATCH);
+    RUN(softmax_delta, BATCH)(delta, loss, y, wanted, BATCH, OUTPUTS, 1.0f);
+    RUN(delta_below, BATCH * HIDDEN)(below, delta, net->w[2], h, BATCH, HIDDEN, OUTPUTS);
+    const float *inputs[TENSORS] = {x, x, h, h}, *deltas[TENSORS] = {below, below, delta, delta};
+    for (int i = 0; i < TENSORS; ++i)
+        RUN(update_fused, net->counts[i])
+        (net->w[i], velocity ? net->m[i] : NULL, inputs[i], deltas[i], BATCH, tensor_in[i], tensor_out[i], 0.1f);
+    DDP_STEP_PARAMETERS(stream);
+}
+
+/* The host has the weights, and the device only computes gradients. */
+static void
+step_on_host(const struct net *net)
+{
+    static float weights[TENSORS][INPUTS * HIDDEN], gradient[INPUTS * HIDDEN];
+    load(BATCH);
+    for (int i = 0; i < TENSORS; ++i)
+        upload(net->w[i], weights[i], (size_t)net->counts[i] * sizeof(float));
+    forward(net, BATCH);
+    backward(net, BATCH, 0, 1);
+    for (int i = 0; i < TENSORS; ++i) {
+        CHECK(cudaMemcpy(gradient, net->g[i], (size_t)net->counts[i] * sizeof(float), cudaMemcpyDeviceToHost));
+        for (int k = 0; k < net->counts[i]; ++k)
+            weights[i][k] -= 0.1f * gradient[k] + 1e-3f * random_number();
+    }
+}
+
+static cudaGraphExec_t
+capture(const struct net *net)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t launchable;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    forward(net, BATCH);
+    backward(net, BATCH, 0, 1);
+    if (is("captured-all"))
+        update(net, 1, 1);
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&launchable, graph, 0));
+    return launchable;
+}
+
+static void
+step_captured(const struct net *net, int step)
+{
+    static cudaGraphExec_t graph;
+    if (graph == NULL)
+        graph = capture(net);
+    load(BATCH);
+    CHECK(cudaGraphLaunch(graph, stream));
+    DDP_STEP(stream);
+    if (is("captured"))
+        update(net, step, 1);
+}
+
+static void
+step_plain(struct net *net, int step, int group)
+{
+    static float *history;
+    bool adds = is("momentum-in-gradient") || is("zeroed") || is("atomics");
+    float scaled = is("scaled") ? 128.0f : 1.0f;
+    int passes = is("batches") ? PASSES : 1;
+    prepare_gradients(net);
+    for (int i = 0; i < TENSORS && (is("zeroed") || is("atomics")); ++i)
+        CHECK(cudaMemsetAsync(net->g[i], 0, (size_t)net->counts[i] * sizeof(float), stream));
+    for (int pass = 0; pass < passes; ++pass) {
+        int rows = is("one") ? 1 : pass == PASSES - 1 ? BATCH / 2 : BATCH;
+        load(rows);
+        forward(net, rows);
+        backward(net, rows, adds || pass > 0 ? 1.0f : 0.0f, scaled);
+    }
+    DDP_STEP_GROUP(group, stream);
+    before_update(net, step);
+    if (!is("scaled") || norm_on_host(net) < (step % 7 == 6 ? 0.0f : 128.0f * 4.0f))
+        update(net, step, 1.0f / scaled);
+    if (is("history")) {
+        if (history == NULL)
+            history = floats(steps, 0);
+        CHECK(cudaMemsetAsync(&history[step], 0, sizeof(float), stream));
+        RUN(add_scaled, 1)(&history[step], loss, 1.0f, 1);
+    }
+    if (is("evaluate") && step % 10 == 9) {
+        load(BATCH);
+        forward(net, BATCH);
+        CHECK(cudaMemcpyAsync(host_x, y, BATCH * OUTPUTS * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    }
+}
+
+/* ---- programs of another kind ---- */
+
+/* x' = W' tanh(W x), by one matrix. */
+static void
+train_tied(void)
+{
+    float *w = floats(INPUTS * HIDDEN, 0.4f), *b = floats(HIDDEN, 0), *g = floats(INPUTS * HIDDEN, 0);
+    float *gb = floats(HIDDEN, 0), *m = floats(INPUTS * HIDDEN, 0), *v = floats(INPUTS * HIDDEN, 0);
+    DDP_PARAMETER(w, INPUTS * HIDDEN, DDP_FLOAT32);
+    DDP_PARAMETER(b, HIDDEN, DDP_FLOAT32);
+    DDP_GRADIENT(g, INPUTS * HIDDEN, DDP_FLOAT32);
+    DDP_GRADIENT(gb, HIDDEN, DDP_FLOAT32);
+    for (int step = 0; step < steps; ++step) {
+        load(BATCH);
+        RUN(dense, BATCH * HIDDEN)(h, x, w, b, BATCH, INPUTS, HIDDEN, 1);
+        RUN(delta_below, BATCH * INPUTS)(x_delta, h, w, x, BATCH, INPUTS, HIDDEN);
+        RUN(add_scaled, BATCH * INPUTS)(x_delta, x, -1.0f, BATCH * INPUTS);
+        RUN(weight_gradient, INPUTS * HIDDEN)(g, x_delta, h, BATCH, INPUTS, HIDDEN, 0.0f, 0);
+        RUN(dense, BATCH * HIDDEN)(below, x_delta, w, b, BATCH, INPUTS, HIDDEN, 0);
+        RUN(weight_gradient, INPUTS * HIDDEN)(g, x, below, BATCH, INPUTS, HIDDEN, 1.0f, 0);
+        RUN(bias_gradient, HIDDEN)(gb, below, BATCH, HIDDEN, 0.0f, 0);
+        DDP_STEP(stream);
+        RUN(adam, INPUTS * HIDDEN)(w, g, m, v, NULL, 0.01f, 1.0f, step + 1, INPUTS * HIDDEN);
+        RUN(add_scaled, HIDDEN)(b, gb, -0.1f, HIDDEN);
+    }
+}
+
+static void
+train_recurrent(void)
+{
+    float *w = floats(INPUTS * HIDDEN, 0.4f), *u = floats(HIDDEN * HIDDEN, 0.4f), *next = floats(BATCH * HIDDEN, 0);
+    float *gw = floats(INPUTS * HIDDEN, 0), *gu = floats(HIDDEN * HIDDEN, 0);
+    DDP_PARAMETER(w, INPUTS * HIDDEN, DDP_FLOAT32);
+    DDP_PARAMETER(u, HIDDEN * HIDDEN, DDP_FLOAT32);
+    DDP_GRADIENT(gw, INPUTS * HIDDEN, DDP_FLOAT32);
+    DDP_GRADIENT(gu, HIDDEN * HIDDEN, DDP_FLOAT32);
+    for (int step = 0; step < steps; ++step) {
+        load(BATCH);
+        RUN(cell, BATCH * HIDDEN)(next, x, h, w, u, BATCH, INPUTS, HIDDEN);
+        RUN(cell_delta, BATCH * HIDDEN)(below, next, x, BATCH, INPUTS, HIDDEN);
+        RUN(weight_gradient, INPUTS * HIDDEN)(gw, x, below, BATCH, INPUTS, HIDDEN, 0.0f, 0);
+        RUN(weight_gradient, HIDDEN * HIDDEN)(gu, h, below, BATCH, HIDDEN, HIDDEN, 0.0f, 0);
+        DDP_STEP(stream);
+        RUN(add_scaled, INPUTS * HIDDEN)(w, gw, -0.1f, INPUTS * HIDDEN);
+        RUN(add_scaled, HIDDEN * HIDDEN)(u, gu, -0.1f, HIDDEN * HIDDEN);
+        CHECK(cudaMemcpyAsync(h, next, BATCH * HIDDEN * sizeof(float), cudaMemcpyDeviceToDevice, stream));
+    }
+}
+
+static void
+run_others(struct net *net)
+{
+    enum { POINTS = 256, WIDTH = 8, CLUSTERS = 8, CELLS = 1024 };
+    static float host_points[POINTS * WIDTH];
+    float *points = floats(POINTS * WIDTH, 1), *centres = floats(CLUSTERS * WIDTH, 1);
+    float *now = floats(CELLS, 1), *next = floats(CELLS, 1);
+    int *cluster = (int *)floats(POINTS, 0);
+    for (int step = 0; step < steps; ++step) {
+        if (is("kmeans")) {
+            for (int i = 0; i < POINTS * WIDTH; ++i)
+                host_points[i] = random_number();
+            upload(points, host_points, sizeof(host_points));
+            RUN(nearest, POINTS)(cluster, points, centres, POINTS, WIDTH, CLUSTERS);
+            RUN(centre, CLUSTERS * WIDTH)(centres, points, cluster, POINTS, WIDTH, CLUSTERS);
+        } else if (is("stencil")) {
+            RUN(spread_heat, CELLS)(next, now, CELLS);
+            RUN(spread_heat, CELLS)(now, next, CELLS);
+        } else {
+            load(BATCH);
+            forward(net, BATCH);
+            CHECK(cudaMemcpy(host_x, y, BATCH * OUTPUTS * sizeof(float), cudaMemcpyDeviceToHost));
+        }
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct net nets[NETS];
+    habits = argc > 1 ? argv[1] : "adam";
+    steps = argc > 2 ? atoi(argv[2]) : STEPS;
+    CHECK(cudaStreamCreate(&stream));
+    x = floats(BATCH * INPUTS, 0);
+    h = floats(BATCH * HIDDEN, 0);
+    y = floats(BATCH * OUTPUTS, 0);
+    delta = floats(BATCH * OUTPUTS, 0);
+    below = floats(BATCH * HIDDEN, 0);
+    x_delta = floats(BATCH * INPUTS, 0);
+    loss = floats(1, 0);
+    squares = floats(1, 0);
+    flag = floats(1, 0);
+    mean = floats(HIDDEN, 0);
+    variance = floats(HIDDEN, 1);
+    seeds = (unsigned *)floats(BATCH * HIDDEN, 1);
+    wanted = (int *)floats(BATCH, 0);
+    words = (int *)floats(BATCH, 0);
+    if (is("kmeans") || is("stencil") || is("inference")) {
+        create(&nets[0], 0);
+        run_others(&nets[0]);
+    } else if (is("tied")) {
+        train_tied();
+    } else if (is("recurrent")) {
+        train_recurrent();
+    } else {
+        for (int n = 0; n < 1 + is("two"); ++n)
+            create(&nets[n], n);
+        for (int step = 0; step < steps; ++step) {
+            CHECK(cudaMemsetAsync(loss, 0, sizeof(float), stream));
+            if (is("half"))
+                step_half(&nets[0], step);
+            else if (is("fused") || is("fused-momentum"))
+                step_fused(&nets[0]);
+            else if (is("host"))
+                step_on_host(&nets[0]);
+            else if (is("captured") || is("captured-all"))
+                step_captured(&nets[0], step);
+            else
+                step_plain(&nets[step % (1 + is("two"))], step, step % (1 + is("two")));
+        }
+    }
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}
