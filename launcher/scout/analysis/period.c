@@ -80,6 +80,8 @@ list_op(struct listing *listing, uint32_t number)
     for (int i = 0; i < 3; ++i)
         listing->what = mix(mix(listing->what, op->grid[i]), op->block[i]);
     for (uint32_t i = 0; i < op->argument_count; ++i) {
+        if (op->arguments[i].slot == UINT16_MAX) /* found in memory; the recorder has not compared it, either */
+            continue;
         listing->what = mix(listing->what, op->arguments[i].slot);
         list_place(listing, number, op->arguments[i].alloc, op->arguments[i].offset);
     }

@@ -471,6 +471,41 @@ is_rest(const struct roles *roles, uint32_t number, uint32_t rest)
     return false;
 }
 
+/* Whether a version has something from data element by element, and not only from its own place. */
+static bool
+has_other_elements(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = in_edge(roles, number, e);
+        if (matters(roles, edge) && goes_by_element(roles, edge) &&
+            !overlaps(version_of(roles, edge->from), version_of(roles, number)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a version is what a sum has become that begins at nothing in this period: that is the gradient, not what is
+ * added to it. */
+static bool
+is_sum(const struct roles *roles, uint32_t number)
+{
+    if (!has_other_elements(roles, number))
+        return false;
+    for (uint32_t at = number, before; at != UINT32_MAX; at = before) {
+        if (version_of(roles, at)->op < 0)
+            return false;
+        before = UINT32_MAX;
+        for (uint32_t e = 0; e < version_of(roles, at)->in_count; ++e) {
+            const struct graph_edge *edge = in_edge(roles, at, e);
+            if (edge->elementwise && overlaps(version_of(roles, edge->from), version_of(roles, number)))
+                before = edge->from;
+        }
+        if (before == UINT32_MAX)
+            return at != number;
+    }
+    return false;
+}
+
 /* Whether the way up goes on from a version: all that it has from data is on the way, scalars aside. */
 static bool
 goes_on(const struct roles *roles, uint32_t number)
@@ -485,7 +520,7 @@ goes_on(const struct roles *roles, uint32_t number)
         else if (!is_scalar_of(roles, edge) && !is_rest(roles, number, edge->from))
             return false;
     }
-    return some && roles->inner[number];
+    return some && roles->inner[number] && !is_sum(roles, number);
 }
 
 /* Whether a version leads, in this period, to parameters other than itself; the last of them. */
@@ -626,19 +661,6 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
         }
         go_up(way, edge->from, image_lo, image_hi);
     }
-}
-
-/* Whether a version has something from data element by element, and not only from its own place. */
-static bool
-has_other_elements(const struct roles *roles, uint32_t number)
-{
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
-        const struct graph_edge *edge = in_edge(roles, number, e);
-        if (matters(roles, edge) && goes_by_element(roles, edge) &&
-            !overlaps(version_of(roles, edge->from), version_of(roles, number)))
-            return true;
-    }
-    return false;
 }
 
 /* What is used as a few scalars on the way, and is not computed from gradients, is a vector, where it is added to a sum:
