@@ -203,6 +203,26 @@ mark_own(const struct roles *roles, uint32_t number, bool *own)
         }
 }
 
+/* How a version is reached from what was in a place: */
+enum reached {
+    NOT_REACHED,
+    BY_PLACE,   /* within the place, or by a scalar of it that scales it, as in clipping */
+    BY_SCALARS, /* by few numbers that are computed from it */
+    BY_OTHERS,  /* by way of other memory; what left and came back counts, too */
+};
+
+static enum reached
+reached_by(const struct roles *roles, enum reached before, uint32_t from, uint32_t to, const struct graph_version *place)
+{
+    const struct graph_version *next = version_of(roles, to);
+    uint64_t bytes = version_of(roles, from)->bytes;
+    if (before == NOT_REACHED || before == BY_OTHERS)
+        return before;
+    if (overlaps(next, place))
+        return before == BY_PLACE || (bytes <= ELEMENT_BYTES && bytes < place->bytes) ? BY_PLACE : BY_OTHERS;
+    return next->bytes <= SCALAR_BYTES && next->bytes < place->bytes ? BY_SCALARS : BY_OTHERS;
+}
+
 /* Whether what was in the version's place before the period leads to it, or to what it was on the way, through other
  * memory; `directly`: and not through a value that a parameter has between two steps. */
 static bool
@@ -210,23 +230,22 @@ feeds_back(const struct roles *roles, uint32_t number, bool directly)
 {
     const struct graph *graph = roles->graph;
     const struct graph_version *end = version_of(roles, number);
-    uint8_t *reached = xcalloc(graph->version_count, 1); /* 1: within the same place; 2: by way of another */
+    enum reached *reached = xcalloc(graph->version_count, sizeof(*reached));
     bool *own = xcalloc(graph->version_count, sizeof(*own)), found = false;
     mark_own(roles, number, own);
     for (uint32_t i = 0; i <= number && !found; ++i) {
         const struct graph_version *version = version_of(roles, i);
         if (version->op == VERSION_BEFORE && overlaps(version, end))
-            reached[i] = 1;
+            reached[i] = BY_PLACE;
         for (uint32_t e = 0; e < version->in_count && in_period(roles, i); ++e) {
-            uint8_t before = reached[in_edge(roles, i, e)->from];
-            uint8_t here = before == 1 && overlaps(version, end) ? 1 : before > 0 ? 2 : 0;
+            uint32_t from = in_edge(roles, i, e)->from;
+            enum reached here = reached_by(roles, reached[from], from, i, end);
             if (here > reached[i])
                 reached[i] = here;
         }
-        /* What left and came back counts, too: 2 goes through the place itself. */
-        found = own[i] && reached[i] == 2;
+        found = own[i] && reached[i] == BY_OTHERS;
         if (roles->between[i] && directly)
-            reached[i] = 0;
+            reached[i] = NOT_REACHED;
     }
     free(reached);
     free(own);
