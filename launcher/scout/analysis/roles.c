@@ -503,24 +503,46 @@ has_other_elements(const struct roles *roles, uint32_t number)
     return false;
 }
 
-/* Whether a version is what a sum has become that begins at nothing in this period: that is the gradient, not what is
- * added to it. */
+/* The version that this one comes from element by element in the same place; UINT32_MAX: there is none. */
+static uint32_t
+own_before(const struct roles *roles, uint32_t number)
+{
+    uint32_t before = UINT32_MAX;
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = in_edge(roles, number, e);
+        if (edge->elementwise && overlaps(version_of(roles, edge->from), version_of(roles, number)))
+            before = edge->from;
+    }
+    return before;
+}
+
+/* Whether a version leads to parameters only by what it becomes in its place. */
+static bool
+leads_by_place(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+        uint32_t to = out_edge(roles, number, e)->to;
+        if (in_period(roles, to) && roles->leads[to] && !overlaps(version_of(roles, to), version_of(roles, number)))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a version is what a sum has become that begins at nothing in this period, or to which several have been added
+ * in it: that is the gradient, not what is added to it. */
 static bool
 is_sum(const struct roles *roles, uint32_t number)
 {
+    bool several = false;
     if (!has_other_elements(roles, number))
         return false;
     for (uint32_t at = number, before; at != UINT32_MAX; at = before) {
-        if (version_of(roles, at)->op < 0)
-            return false;
-        before = UINT32_MAX;
-        for (uint32_t e = 0; e < version_of(roles, at)->in_count; ++e) {
-            const struct graph_edge *edge = in_edge(roles, at, e);
-            if (edge->elementwise && overlaps(version_of(roles, edge->from), version_of(roles, number)))
-                before = edge->from;
-        }
+        before = own_before(roles, at);
         if (before == UINT32_MAX)
-            return at != number;
+            return version_of(roles, at)->op < 0 ? several : at != number;
+        if (at != number && (!leads_by_place(roles, at) || roles->parameter[at]))
+            return false;
+        several = several || (at != number && has_other_elements(roles, at));
     }
     return false;
 }
