@@ -57,7 +57,8 @@ find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
             int32_t op = graph->versions[graph->edges[graph->outs[version->first_out + e]].to].op;
             last = op > last ? op : last;
         }
-        if (version->op < 0 || last <= version->op || version->memory == HOST_MEMORY)
+        bool is_set = version->in_count == 0 && !version->from_host; /* to what it always is: nothing that stays */
+        if (version->op < 0 || last <= version->op || version->memory == HOST_MEMORY || is_set)
             continue;
         change[version->op + 1] += (int64_t)version->bytes;
         change[last + 1] -= (int64_t)version->bytes;
