@@ -109,6 +109,11 @@ enum mutant {
     MUTANT_SCOUT_DOWNSTREAM,         /* the gradient is what the update reads, not the most upstream */
     MUTANT_SCOUT_BORDER_EARLY,       /* a period begins one operation too early */
     MUTANT_SCOUT_GROUPS_MIXED,       /* gradients are of one group, whatever reads them first */
+
+    /* ddprun scout --prove (in the player) */
+    MUTANT_SCOUT_PLAY_TENSOR_MISSING, /* the plan does not have the last gradient */
+    MUTANT_SCOUT_PLAY_ROW_MISSING,    /* of the last gradient it does not have the last element */
+    MUTANT_SCOUT_PLAY_TOO_LATE,       /* gradients are averaged one operation too late */
 };
 
 #ifdef DDPRUN_MUTANTS

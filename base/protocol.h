@@ -40,6 +40,10 @@
 
 /* A run of `ddprun scout`: absolute path of its settings (base/scout/run.h); absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
+/* A run of `ddprun scout --prove`: absolute path of its plan (base/scout/play.h), and of the engine that the player
+ * stands in front of; absent: an ordinary run. */
+#define DDPRUN_ENV_SCOUT_PLAY   "_DDPRUN_SCOUT_PLAY"
+#define DDPRUN_ENV_SCOUT_ENGINE "_DDPRUN_SCOUT_ENGINE"
 
 /* From the ddprun that has --hosts to those on the hosts: the folder that they enter. */
 #define DDPRUN_ENV_HOSTS_FOLDER "_DDPRUN_HOSTS_FOLDER"

@@ -302,4 +302,10 @@ void trial_begin(struct noted *launch);
  * effect is written and the memory is as the first call left it. */
 bool trial_next(void);
 
+/* ---- play.c: `ddprun scout --prove` ---- */
+
+/* The engine that follows the plan in the file `path`; NULL: it is of another version. Does not return if there is no
+ * plan. */
+const struct engine *play_start(const struct shim_services *services, struct rank_status *status, const char *path);
+
 #endif

@@ -420,12 +420,15 @@ __attribute__((visibility("default"))) const struct engine *ddprun_engine_start(
 __attribute__((visibility("default"))) const struct engine *
 ddprun_engine_start(const struct shim_services *services, struct rank_status *status)
 {
-    const char *path = getenv(DDPRUN_ENV_SCOUT_RUN);
+    const char *path = getenv(DDPRUN_ENV_SCOUT_RUN), *plan = getenv(DDPRUN_ENV_SCOUT_PLAY);
     scout_state.services = services;
     scout_state.status = status;
+    scout_state.log.fd = -1;
     own_pid = getpid();
     if (services->abi != ENGINE_ABI)
         return NULL;
+    if (plan != NULL && plan[0] != '\0')
+        return play_start(services, status, plan);
     if (path == NULL || !scout_run_load(path, &scout_state.settings))
         scout_stop("cannot read what ddprun scout was asked for, in %s: %s", path != NULL ? path : DDPRUN_ENV_SCOUT_RUN,
                    strerror(path != NULL ? errno : ENOENT));

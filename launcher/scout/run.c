@@ -44,7 +44,7 @@ is_ours(const char *given)
 }
 
 static struct word_list
-command_of(const struct scout_order *order, const char *summary)
+command_of(const struct scout_order *order, const struct scout_child *child)
 {
     struct word_list words = {0};
     word_list_add(&words, xstrdup("ddprun"));
@@ -52,29 +52,34 @@ command_of(const struct scout_order *order, const char *summary)
         if (!is_ours(*given))
             word_list_add(&words, xstrdup(*given));
     }
-    word_list_add(&words, xstrdup("--ranks=1"));
+    word_list_add(&words, xasprintf("--ranks=%d", child->ranks));
+    if (child->ranks > 1) {
+        word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */
+        word_list_add(&words, xstrdup("--no-cost-cache"));
+    }
+    if (child->silent)
+        word_list_add(&words, xstrdup("--output=none"));
     word_list_add(&words, xstrdup("--progress=off"));
     word_list_add(&words, xstrdup("--quiet"));
     word_list_add(&words, xstrdup("--max-restarts=0"));
     word_list_add(&words, xstrdup("--hang-timeout=0"));
     word_list_add(&words, xstrdup("--hang-warning=0"));
     word_list_add(&words, xstrdup("--unannotated"));
-    word_list_add(&words, xasprintf("--summary-json=%s", summary));
+    word_list_add(&words, xasprintf("--summary-json=%s", child->summary));
     word_list_add(&words, xstrdup("--"));
     for (char *const *argument = order->program; *argument != NULL; ++argument)
         word_list_add(&words, xstrdup(*argument));
     return words;
 }
 
-/* Its stderr goes into `errors`: its ddprun says there what this one says in one line. */
 static void __attribute__((noreturn))
-become(const struct scout_order *order, char **command, const char *settings, const char *errors, pid_t parent)
+become(const struct scout_order *order, const struct scout_child *child, char **command, pid_t parent)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(DDPRUN_EXIT_FAILURE);
-    setenv(DDPRUN_ENV_SCOUT_RUN, settings, 1);
+    setenv(child->variable, child->value, 1);
     static const char *const others[] = {"DDPRUN_RANKS", "DDPRUN_TRACE", "DDPRUN_MAX_RESTARTS", "DDPRUN_VERBOSE"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); ++i)
         unsetenv(others[i]);
@@ -82,12 +87,23 @@ become(const struct scout_order *order, char **command, const char *settings, co
     int null = open("/dev/null", O_RDWR);
     if (null >= 0)
         dup2(null, STDIN_FILENO);
-    int out = open(errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    int out = open(child->errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
     if (out >= 0)
         dup2(out, STDERR_FILENO);
     sigprocmask(SIG_SETMASK, &order->old_mask, NULL);
     execv("/proc/self/exe", command);
     _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+pid_t
+scout_child_start(const struct scout_order *order, const struct scout_child *child)
+{
+    struct word_list command = command_of(order, child);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become(order, child, command.list, parent);
+    environment_free(command.list);
+    return pid;
 }
 
 /* On a terminal, one line that is written over. */
@@ -161,15 +177,16 @@ attend(const struct scout_order *order, struct scout_progress *progress, pid_t p
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void
-read_summary(const char *path, struct scout_outcome *outcome)
+void
+scout_child_reason(const char *summary, char *reason, size_t room)
 {
-    struct json_object *summary = json_object_from_file(path), *member;
-    if (summary == NULL)
+    struct json_object *root = json_object_from_file(summary), *member;
+    reason[0] = '\0';
+    if (root == NULL)
         return;
-    if (json_object_object_get_ex(summary, "reason", &member) && json_object_get_string(member) != NULL)
-        snprintf(outcome->reason, sizeof(outcome->reason), "%s", json_object_get_string(member));
-    json_object_put(summary);
+    if (json_object_object_get_ex(root, "reason", &member) && json_object_get_string(member) != NULL)
+        snprintf(reason, room, "%s", json_object_get_string(member));
+    json_object_put(root);
 }
 
 /* What the program wrote to stderr, without lines of its ddprun. */
@@ -204,13 +221,12 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
                                            .least_period = order->least_period};
     snprintf(settings.log, sizeof(settings.log), "%s", outcome->log);
     snprintf(settings.progress, sizeof(settings.progress), "%s/scout.progress", order->folder);
-    struct word_list command = command_of(order, summary);
+    const struct scout_child child = {
+        .variable = DDPRUN_ENV_SCOUT_RUN, .value = settings_path, .ranks = 1, .summary = summary, .errors = errors};
     struct scout_progress *progress = scout_progress_map(settings.progress, true);
-    pid_t parent = getpid(), pid = -1;
+    pid_t pid = -1;
     if (progress != NULL && scout_run_save(settings_path, &settings))
-        pid = fork();
-    if (pid == 0)
-        become(order, command.list, settings_path, errors, parent);
+        pid = scout_child_start(order, &child);
     bool ok = pid > 0;
     if (ok) {
         outcome->exit_code = attend(order, progress, pid, outcome);
@@ -221,7 +237,7 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
         outcome->stage = atomic_load(&progress->stage);
         memcpy(outcome->kernel, progress->kernel, sizeof(outcome->kernel));
         outcome->kernel[sizeof(outcome->kernel) - 1] = '\0';
-        read_summary(summary, outcome);
+        scout_child_reason(summary, outcome->reason, sizeof(outcome->reason));
         bool is_asked = outcome->late || outcome->hung || outcome->signal != 0;
         if (!is_asked && !(outcome->repeated && outcome->exit_code != 0))
             show_errors(errors);
@@ -232,7 +248,6 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
     }
     if (progress != NULL)
         munmap(progress, sizeof(*progress));
-    environment_free(command.list);
     free(settings_path);
     free(summary);
     free(errors);

@@ -10,6 +10,7 @@
 #include "launcher/options/options.h"
 
 #include <signal.h>
+#include <sys/types.h>
 
 struct scout_order {
     const struct options *options;
@@ -35,6 +36,21 @@ struct scout_outcome {
     uint32_t stage; /* enum scout_stage */
     char *log;      /* path, malloc'ed; the file exists if the program became a rank */
 };
+
+/* A ddprun that is started with the program. */
+struct scout_child {
+    const char *variable, *value; /* of the environment: what it is for, and the file that says so */
+    int ranks;
+    bool silent;         /* what the program prints is dropped */
+    const char *summary; /* its ddprun's, a file */
+    const char *errors;  /* a file for what goes to stderr: its ddprun says there what this one says in one line */
+};
+
+/* Returns its process, -1 with errno. It is a process group of its own. */
+pid_t scout_child_start(const struct scout_order *order, const struct scout_child *child)
+    __attribute__((warn_unused_result));
+/* The reason that its summary has; "" without one. */
+void scout_child_reason(const char *summary, char *reason, size_t room);
 
 /* Error: the run could not be started. A run that fails is no error. */
 bool scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)

@@ -12,7 +12,9 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/scout/analysis/finding.h"
-#include "launcher/scout/report/report.h"
+#include "launcher/scout/prove.h"
+#include "launcher/scout/report/plan.h"
+#include "launcher/scout/report/print.h"
 #include "launcher/scout/run.h"
 #include "launcher/scout/show.h"
 #include "launcher/start/job_folder.h"
@@ -32,6 +34,7 @@ struct request {
     unsigned steps, timeout_s;
     const char *json;
     const char *record; /* the recording is kept there; NULL: it is removed */
+    bool prove;
     char *const *program;
     bool help;
 };
@@ -54,11 +57,12 @@ print_help(void)
           "  --steps M                 end the program after M periods, 3 to 100 (default 3); 0: let it go on to its "
           "end\n"
           "  --timeout SECONDS         end the program if the recording takes longer (default 900)\n"
+          "  --prove                   then train two ranks by what was found, with different data, and compare them\n"
           "  --json FILE               write what was found to FILE, also if it is refused\n"
           "  --record FILE             keep the recording in FILE\n"
           "  --help                    print this\n\n"
-          "Exit codes: 0: found; 1: the program cannot be followed, or no\n"
-          "gradients are found, with the reason; 2: wrong options.\n",
+          "Exit codes: 0: found; 1: the program cannot be followed, no gradients are found, or\n"
+          "a proof has failed, with the reason; 2: wrong options.\n",
           stdout);
 }
 
@@ -107,7 +111,9 @@ parse(char *const *words, struct request *request, struct error *error)
             request->help = true;
             return true;
         }
-        if ((value = value_of("--steps", &words)) != NULL) {
+        if (strcmp(*words, "--prove") == 0) {
+            request->prove = true;
+        } else if ((value = value_of("--steps", &words)) != NULL) {
             if (!take_number("--steps", value, DEFAULT_STEPS, MOST_STEPS, &request->steps, error))
                 return false;
         } else if ((value = value_of("--timeout", &words)) != NULL) {
@@ -212,16 +218,47 @@ judge(const struct scout_outcome *outcome, const struct request *request, struct
 }
 
 static bool
-look(const struct scout_outcome *outcome, bool verbose, const char *json, struct error *error)
+is_proved(const struct scout_proofs *proofs, struct error *error)
+{
+    const struct proof *failed = proofs->ranks.end == PROOF_FAILED    ? &proofs->ranks
+                                 : proofs->halves.end == PROOF_FAILED ? &proofs->halves
+                                                                      : NULL;
+    return failed == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "what was found is not proved: %s", failed->text);
+}
+
+/* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is
+ * refused. */
+static bool
+report(const struct scout_order *order, const struct request *request, const struct scout_log *log, struct error *error)
+{
+    struct scout_finding finding;
+    struct scout_proofs proofs = {0};
+    scout_find(log, &finding);
+    bool ok = finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "no gradients found: %s", finding.reason);
+    if (ok)
+        scout_print(stdout, log, &finding);
+    if (ok && request->prove)
+        ok = scout_prove(order, log, &finding, &proofs, error);
+    proofs_print(stdout, &proofs);
+    ok = ok && is_proved(&proofs, error);
+    if (request->json != NULL)
+        ok = plan_write(request->json, log, &finding, &proofs, error) && ok;
+    scout_finding_free(&finding);
+    return ok;
+}
+
+static bool
+look(const struct scout_outcome *outcome, const struct scout_order *order, const struct request *request,
+     struct error *error)
 {
     struct scout_log log;
     const char *why;
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
     bool ok = log.has_end || outcome->refused || error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
-    if (ok && verbose)
+    if (ok && order->options->verbose)
         scout_show(stdout, &log, outcome->period);
-    ok = ok && scout_report(stdout, &log, json, error);
+    ok = ok && report(order, request, &log, error);
     scout_log_free(&log);
     return ok;
 }
@@ -270,7 +307,7 @@ scout_command(const struct options *options)
         ok = scout_run_make(&order, &outcome, &error) &&
              (request.record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
               keep_recording(outcome.log, request.record, &error)) &&
-             judge(&outcome, &request, &error) && look(&outcome, options->verbose, request.json, &error);
+             judge(&outcome, &request, &error) && look(&outcome, &order, &request, &error);
         job_folder_remove(&folder);
     } else {
         ok = false;

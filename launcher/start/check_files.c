@@ -19,11 +19,13 @@ make_folder(const char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* What the engine itself writes: rows, and the reference. */
+/* What the engine itself writes: rows, and the reference; of a run that proves a plan, pages beside the plan. */
 static char *
-exceptions(const struct rank_settings *settings, int rank, const char *run_file)
+exceptions(const struct rank_settings *settings, int rank, const char *run_file, const char *play_file)
 {
     static struct check_run run; /* large */
+    if (play_file != NULL)
+        return xasprintf("%s:%.*s", settings->job_dir, (int)(strrchr(play_file, '/') - play_file), play_file);
     if (!check_run_load(run_file, &run))
         return xstrdup(settings->job_dir);
     return xasprintf("%s:%s-%d:%s", settings->job_dir, run.results, rank, run.reference);
@@ -33,13 +35,16 @@ bool
 check_files_add(const struct rank_settings *settings, int index, char ***environment, struct error *error)
 {
     const char *run_file = environment_get(*environment, DDPRUN_ENV_CHECK_RUN);
+    const char *play_file = environment_get(*environment, DDPRUN_ENV_SCOUT_PLAY);
     const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
-    if (run_file == NULL || run_file[0] == '\0')
+    if (play_file != NULL && play_file[0] != '/')
+        play_file = NULL;
+    if ((run_file == NULL || run_file[0] == '\0') && play_file == NULL)
         return true;
     char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
     int rank = settings->place.first_rank + index;
     char *folder = xasprintf("%s/rank-%d", all, rank);
-    char *except = exceptions(settings, rank, run_file);
+    char *except = exceptions(settings, rank, run_file, play_file);
     bool ok = (make_folder(all) && make_folder(folder)) ||
               error_set(error, DDPRUN_EXIT_FAILURE,
                         "cannot make %s, for what the program writes: %s; make room there, "

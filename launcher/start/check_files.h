@@ -9,7 +9,7 @@
 
 /*
  * Makes the folder and adds to the environment of rank `index` what loads interpose/files/, if this job is a run of a
- * check; else nothing. Error (DDPRUN_EXIT_FAILURE): the folder cannot be made.
+ * check, or proves a plan of `ddprun scout`; else nothing. Error (DDPRUN_EXIT_FAILURE): the folder cannot be made.
  */
 bool check_files_add(const struct rank_settings *settings, int index, char ***environment, struct error *error)
     __attribute__((warn_unused_result));

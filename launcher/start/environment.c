@@ -234,6 +234,24 @@ set_place(char ***list, const struct rank_settings *settings, int index)
     free(path);
 }
 
+static bool
+is_set(char *const *list, const char *name)
+{
+    const char *value = environment_get(list, name);
+    return value != NULL && value[0] != '\0';
+}
+
+/* `ddprun scout` puts its library in the engine's place, or in front of it. */
+static void
+set_engine(char ***list, const struct installation *installation)
+{
+    bool is_played = is_set(*list, DDPRUN_ENV_SCOUT_PLAY);
+    bool is_scouted = is_played || is_set(*list, DDPRUN_ENV_SCOUT_RUN);
+    environment_set(list, DDPRUN_ENV_ENGINE, is_scouted ? installation->scout : installation->engine);
+    if (is_played)
+        environment_set(list, DDPRUN_ENV_SCOUT_ENGINE, installation->engine);
+}
+
 char **
 environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index)
 {
@@ -249,10 +267,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 
     set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);
     environment_set(&list, DDPRUN_ENV_JOB_DIR, settings->job_dir);
-    const char *scout_run = environment_get(list, DDPRUN_ENV_SCOUT_RUN);
-    bool is_scouted = scout_run != NULL && scout_run[0] != '\0';
-    environment_set(&list, DDPRUN_ENV_ENGINE,
-                    is_scouted ? settings->installation->scout : settings->installation->engine);
+    set_engine(&list, settings->installation);
     set_launch_order(&list, settings);
     set_place(&list, settings, index);
     return list;

@@ -207,7 +207,19 @@ put_groups(struct json_object *plan, const struct scout_log *log, const struct s
 }
 
 static void
-put_found(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding)
+put_proof(struct json_object *to, const char *key, const struct proof *proof)
+{
+    if (proof->end == PROOF_NOT_ASKED)
+        return;
+    struct json_object *item = json_object_new_object();
+    json_object_object_add(to, key, item);
+    put_text(item, "end", proof_end_name(proof->end));
+    put_text(item, "text", proof->text);
+}
+
+static void
+put_found(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
+          const struct scout_proofs *proofs)
 {
     struct json_object *period = json_object_new_object();
     json_object_object_add(plan, "period", period);
@@ -227,6 +239,8 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     json_object_object_add(plan, "proof", proof);
     put_text(proof, "gradients_cut", "passed");
     put_number(proof, "ways_cut", finding->paths_cut);
+    put_proof(proof, "ranks", &proofs->ranks);
+    put_proof(proof, "halves", &proofs->halves);
 }
 
 static void
@@ -247,7 +261,7 @@ put_host(struct json_object *plan, const struct scout_log *log)
 }
 
 char *
-plan_text(const struct scout_log *log, const struct scout_finding *finding)
+plan_text(const struct scout_log *log, const struct scout_finding *finding, const struct scout_proofs *proofs)
 {
     struct json_object *plan = json_object_new_object();
     put_number(plan, "version", SCOUT_PLAN_VERSION);
@@ -255,7 +269,7 @@ plan_text(const struct scout_log *log, const struct scout_finding *finding)
     put_text(plan, "reason", finding->reason);
     put_program(plan, log);
     if (finding->found)
-        put_found(plan, log, finding);
+        put_found(plan, log, finding, proofs);
     put_host(plan, log);
     char *text = xasprintf(
         "%s\n", json_object_to_json_string_ext(plan, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -264,9 +278,10 @@ plan_text(const struct scout_log *log, const struct scout_finding *finding)
 }
 
 bool
-plan_write(const char *path, const struct scout_log *log, const struct scout_finding *finding, struct error *error)
+plan_write(const char *path, const struct scout_log *log, const struct scout_finding *finding,
+           const struct scout_proofs *proofs, struct error *error)
 {
-    char *text = plan_text(log, finding);
+    char *text = plan_text(log, finding, proofs);
     mode_t old = umask(077);
     bool written = whole_file_write(path, text);
     int cause = errno;

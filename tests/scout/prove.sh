@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# prove.sh BUILD - what `ddprun scout --prove` says of plans: right ones pass on two ranks under the engine, without a change of the
+# program; a plan without one tensor, without one element, or that averages one operation too late fails, and names the tensor; what
+# cannot be played is said to be so. The program's files stay as they are, and nothing is left behind.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+mark=scout-prove-$$
+export DDPRUN_TEST_MARK=$mark
+broken=$work/broken # as installed, but for the player
+mkdir -p "$broken/bin" "$broken/lib"
+cp "$ddprun" "$broken/bin/"
+ln -s "$build/lib/libddprun.so" "$build/lib/libddprun-engine.so" "$build/lib/libddprun-files.so" "$build/lib/softgpu" "$broken/lib/"
+ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+training=(--data "$data" --steps 40 --quiet)
+
+# says NAME CODE PROOF PATTERN: the last command ended with CODE, and its line on the proof (b or c) matches.
+says() {
+    check "$1" grep -Eq "^proof \($3\): ($4)" "$work/stdout"
+    check "$1: exit code $2" test "$code" -eq "$2"
+    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$1: leaves no process" none_left
+}
+
+# proved NAME PROGRAM...: both proofs pass.
+proved() {
+    local name=$1
+    shift
+    run "$ddprun" -q --device softgpu scout --prove --json "$work/plan.json" "$@"
+    says "$name: ranks stay equal" 0 b passed
+    says "$name: halves may be exchanged" 0 c passed
+    check "$name: the plan has both" test "$(grep -c '"end":"passed"' "$work/plan.json")" -eq 2
+}
+
+# fails NAME MUTANT PATTERN: a plan that is broken so fails.
+fails() {
+    run env DDPRUN_MUTANT="$2" "$broken/bin/ddprun" -q scout --prove "$digits_plain" "${training[@]}"
+    says "$1" 1 b "failed: $3"
+    check "$1: in one line" test "$(grep -c '^ddprun: what was found is not proved' "$work/stderr")" -eq 1
+}
+
+proved digits_plain sh -c "echo run >>$work/runs; exec $digits_plain --data $data --steps 40 --quiet"
+check "what ranks write is not in the user's files" test "$(wc -l <"$work/runs")" -eq 1
+proved digits "$digits" "${training[@]}"
+
+run env DDPRUN_MUTANT=none "$broken/bin/ddprun" -q scout --prove "$digits_plain" "${training[@]}"
+says "the player that can be broken" 0 b passed
+fails "a plan without a tensor" SCOUT_PLAY_TENSOR_MISSING "parameter .* differs between the ranks after step 1"
+fails "a plan without an element" SCOUT_PLAY_ROW_MISSING "parameter .* differs between the ranks after step 1"
+fails "a plan that averages too late" SCOUT_PLAY_TOO_LATE "parameter .* differs between the ranks after step 1"
+
+run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
+says "few steps" 0 b "passed: .* after each of [1-4] steps; then operation [0-9]* of the program, [1-4] steps later, is "
+run "$ddprun" -q scout --prove "$build/tests/trainers/fused" kernels
+says "an update without gradients" 0 b "not possible here: .* without a gradient of its own"
+finish
