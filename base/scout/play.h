@@ -19,9 +19,10 @@
 
 enum { PLAY_RANKS = 2, PLAY_NAME_BYTES = 112, PLAY_SAMPLES = 4096, PLAY_WHY_BYTES = 512 };
 
-enum play_role { PLAY_PARAMETER = 1, PLAY_GRADIENT, PLAY_STATE };
+/* PLAY_COMPARED: state that the engine does not hear of, because it shares bytes with a gradient. */
+enum play_role { PLAY_PARAMETER = 1, PLAY_GRADIENT, PLAY_STATE, PLAY_COMPARED };
 
-/* Memory that the engine hears of: bytes [lo, hi) of an allocation. */
+/* Bytes [lo, hi) of an allocation. */
 struct play_tensor {
     uint32_t role;    /* enum play_role */
     uint32_t type;    /* enum ddp_type */

@@ -113,7 +113,7 @@ annotate(uint32_t number)
     const struct play_tensor *tensor = &play.tensors[number];
     const struct allocation *allocation = allocation_of(tensor);
     size_t count = (size_t)(end_of(number) - tensor->lo) / element_size((int)tensor->type);
-    if (allocation == NULL || count == 0)
+    if (allocation == NULL || count == 0 || tensor->role == PLAY_COMPARED)
         return;
     said[number].live = true;
     void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
@@ -178,7 +178,7 @@ average(CUstream stream, uint32_t step)
 {
     static const struct ddp_site site = {"the plan", "ddprun scout --prove", 0};
     for (uint32_t i = 0; i < play.plan.tensor_count; ++i) {
-        if (!said[i].live && end_of(i) > play.tensors[i].lo)
+        if (!said[i].live)
             (void)allocation_needed(&play.tensors[i]);
     }
     hash_tensors(true, step + 1);

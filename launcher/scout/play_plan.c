@@ -102,6 +102,19 @@ played_type(uint32_t type)
     return type > SCOUT_UNKNOWN && type <= SCOUT_INTEGER ? types[type] : types[SCOUT_INTEGER];
 }
 
+/* Momentum that is kept in a gradient's buffer, for instance. */
+static bool
+overlaps_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *other = &finding->tensors[i];
+        if (other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
+            tensor->lo < other->hi)
+            return true;
+    }
+    return false;
+}
+
 static bool
 take_tensors(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
 {
@@ -113,7 +126,9 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, s
             return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
         if (role == 0)
             continue;
-        if (role != PLAY_STATE && type == played_type(SCOUT_INTEGER))
+        if (role == PLAY_STATE && overlaps_gradient(finding, tensor))
+            role = PLAY_COMPARED;
+        if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == played_type(SCOUT_INTEGER))
             return refuse(why, "the type of the %s a%u is not known", scout_role_name(tensor->role), tensor->alloc);
         play->tensors[play->plan.tensor_count++] = (struct play_tensor){.role = role,
                                                                         .type = type,

@@ -45,8 +45,10 @@ conclude(struct proof *proof, enum proof_end end, const char *format, ...)
 static void
 tensor_text(const struct play_tensor *tensor, char text[64])
 {
-    static const char *const names[] = {
-        [PLAY_PARAMETER] = "parameter", [PLAY_GRADIENT] = "gradient", [PLAY_STATE] = "state"};
+    static const char *const names[] = {[PLAY_PARAMETER] = "parameter",
+                                        [PLAY_GRADIENT] = "gradient",
+                                        [PLAY_STATE] = "state",
+                                        [PLAY_COMPARED] = "state"};
     snprintf(text, 64, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", names[tensor->role], tensor->alloc, tensor->lo,
              tensor->hi);
 }
@@ -205,6 +207,10 @@ judge_ranks(const struct play *play, const struct played *played, uint32_t steps
             bool same = is_same(play, pages, step, i), is_gradient = tensor->role == PLAY_GRADIENT;
             char text[64];
             tensor_text(tensor, text);
+            if (step == 0 && !is_gradient && !same) {
+                conclude(proof, PROOF_IMPOSSIBLE, "%s is not the same on two ranks before the first step", text);
+                return;
+            }
             if (!is_gradient && !same) {
                 conclude(proof, PROOF_FAILED,
                          "%s differs between the ranks after step %u: what updates it is not averaged, or is used "

@@ -50,6 +50,15 @@ fails "a plan without a tensor" SCOUT_PLAY_TENSOR_MISSING "parameter .* differs 
 fails "a plan without an element" SCOUT_PLAY_ROW_MISSING "parameter .* differs between the ranks after step 1"
 fails "a plan that averages too late" SCOUT_PLAY_TOO_LATE "parameter .* differs between the ranks after step 1"
 
+clipped=$build/tests/scout/clipped
+proved "clipping" "$clipped" clip
+run "$ddprun" -q scout --prove "$clipped" normalise
+says "an average of clipped gradients keeps ranks equal" 1 b passed
+says "an average of clipped gradients depends on who has which records" 1 c "failed: .* another average of gradient"
+proved "momentum in the gradient" "$clipped" momentum
+run "$ddprun" -q scout --prove "$clipped" still
+says "the same batch in each step" 0 b "not possible here: both ranks compute the same gradients"
+
 run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
 says "few steps" 0 b "passed: .* after each of [1-4] steps; then operation [0-9]* of the program, [1-4] steps later, is "
 run "$ddprun" -q scout --prove "$build/tests/trainers/fused" kernels

@@ -1,0 +1,89 @@
+/*
+ * clipped.cu HABIT - trainers of one linear layer for tests/scout/prove.sh: `clip` clips its gradient by a norm that a
+ * kernel of its own computes; `normalise` does both in one kernel, which hides where the gradient was complete;
+ * `momentum` keeps momentum in the gradient's buffer; `still` copies the same batch in each step.
+ */
+#include "tests/trainer.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+enum { BATCH = 32, COUNT = 8, STEPS = 30 };
+
+/* The gradient of half the squared error of sum(w * x) and x[0] * 3, over the batch. */
+extern "C" __global__ void
+backward(float *gradient, const float *weight, const float *x, float keep)
+{
+    int k = (int)threadIdx.x;
+    float sum = 0;
+    for (int row = 0; row < BATCH; ++row) {
+        float error = -3.0f * x[row * COUNT];
+        for (int i = 0; i < COUNT; ++i)
+            error += weight[i] * x[row * COUNT + i];
+        sum += error * x[row * COUNT + k] / BATCH;
+    }
+    gradient[k] = keep * gradient[k] + sum;
+}
+
+extern "C" __global__ void
+square(float *sum, const float *gradient)
+{
+    *sum = 0;
+    for (int i = 0; i < COUNT; ++i)
+        *sum += gradient[i] * gradient[i];
+}
+
+extern "C" __global__ void
+clip(float *gradient, const float *sum)
+{
+    gradient[threadIdx.x] *= 0.01f / sqrtf(*sum);
+}
+
+extern "C" __global__ void
+normalise(float *gradient)
+{
+    float sum = 0;
+    for (int i = 0; i < COUNT; ++i)
+        sum += gradient[i] * gradient[i];
+    for (int i = 0; i < COUNT; ++i)
+        gradient[i] *= 0.01f / sqrtf(sum);
+}
+
+extern "C" __global__ void
+update(float *weight, const float *gradient)
+{
+    weight[threadIdx.x] -= 0.05f * gradient[threadIdx.x];
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *habit = argc > 1 ? argv[1] : "";
+    bool clips = strcmp(habit, "clip") == 0, normalises = strcmp(habit, "normalise") == 0,
+         keeps = strcmp(habit, "momentum") == 0, is_still = strcmp(habit, "still") == 0;
+    float batch[BATCH * COUNT], *x, *weight, *gradient, *sum;
+    CHECK(cudaMalloc(&x, sizeof(batch)));
+    CHECK(cudaMalloc(&weight, COUNT * sizeof(float)));
+    CHECK(cudaMalloc(&gradient, COUNT * sizeof(float)));
+    CHECK(cudaMalloc(&sum, sizeof(float)));
+    for (int i = 0; i < COUNT; ++i)
+        batch[i] = 0.1f * (float)(i + 1);
+    CHECK(cudaMemcpy(weight, batch, COUNT * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(cudaMemset(gradient, 0, COUNT * sizeof(float)));
+    for (int step = 0; step < STEPS; ++step) {
+        for (int i = 0; i < BATCH * COUNT && (step == 0 || !is_still); ++i)
+            batch[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+        CHECK(cudaMemcpy(x, batch, sizeof(batch), cudaMemcpyHostToDevice));
+        backward<<<1, COUNT>>>(gradient, weight, x, keeps ? 0.9f : 0.0f);
+        if (clips) {
+            square<<<1, 1>>>(sum, gradient);
+            clip<<<1, COUNT>>>(gradient, sum);
+        }
+        if (normalises)
+            normalise<<<1, 1>>>(gradient);
+        update<<<1, COUNT>>>(weight, gradient);
+    }
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}
