@@ -45,20 +45,34 @@ names_put(const char *text)
 static struct object {
     uintptr_t base;
     uint32_t number; /* SCOUT_NONE: its frames are left out */
+    bool passes_on;  /* what it calls is called on behalf of its caller */
 } * objects;
 static uint32_t object_count, numbered_count;
+
+static bool
+is_called(const char *path, const char *const *begins, size_t count)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    for (size_t i = 0; i < count; ++i) {
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool
+passes_on(const char *path)
+{
+    static const char *const begins[] = {"libddprun-calls", "libstdc++", "libc.so"};
+    return is_called(path, begins, sizeof(begins) / sizeof(begins[0]));
+}
 
 /* ddprun's, CUDA's and the stand-in's. */
 static bool
 is_left_out(const char *path)
 {
-    static const char *const begins[] = {"libddprun", "libcuda.so", "libcudart", "libsoftgpu", "libc.so", "ld-linux"};
-    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); ++i) {
-        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-            return true;
-    }
-    return false;
+    static const char *const begins[] = {"libddprun", "libcuda.so", "libcudart", "libsoftgpu", "ld-linux"};
+    return is_called(path, begins, sizeof(begins) / sizeof(begins[0])) || passes_on(path);
 }
 
 struct note_search {
@@ -125,9 +139,25 @@ object_of(const void *address)
         scout_stop("out of memory");
     objects = grown;
     bool left_out = is_left_out(info.dli_fname);
-    objects[object_count] =
-        (struct object){map->l_addr, left_out ? SCOUT_NONE : put_object(info.dli_fname, map->l_addr)};
+    objects[object_count] = (struct object){.base = map->l_addr,
+                                            .number = left_out ? SCOUT_NONE : put_object(info.dli_fname, map->l_addr),
+                                            .passes_on = passes_on(info.dli_fname)};
     return &objects[object_count++];
+}
+
+/* An object of which no frame was seen. What has no file is the kernel's. */
+static int
+put_loaded(struct dl_phdr_info *info, size_t bytes, void *unused)
+{
+    (void)bytes, (void)unused;
+    if (info->dlpi_name[0] != '\0' && info->dlpi_name[0] != '/')
+        return 0;
+    for (uint32_t i = 0; i < object_count; ++i) {
+        if (objects[i].base == info->dlpi_addr && objects[i].number != SCOUT_NONE)
+            return 0;
+    }
+    (void)put_object(info->dlpi_name, info->dlpi_addr);
+    return 0;
 }
 
 /* ---- call sites ---- */
@@ -148,12 +178,34 @@ is_same_site(const struct kept_site *a, const struct kept_site *b)
     return a->count == b->count;
 }
 
+bool
+names_is_programs(void *const *stack, int depth)
+{
+    for (int i = 0; i < depth; ++i) {
+        const struct object *object = object_of((const char *)stack[i] - 1);
+        if (object != NULL && !object->passes_on)
+            return object->number != SCOUT_NONE;
+    }
+    return false;
+}
+
+void
+names_put_objects(void)
+{
+    (void)dl_iterate_phdr(put_loaded, NULL);
+}
+
 uint32_t
 names_site(void)
 {
     void *stack[FRAMES_SEEN];
+    return names_site_of(stack, backtrace(stack, FRAMES_SEEN));
+}
+
+uint32_t
+names_site_of(void *const *stack, int depth)
+{
     struct kept_site site = {0};
-    int depth = backtrace(stack, FRAMES_SEEN);
     for (int i = 0; i < depth && site.count < FRAMES_KEPT; ++i) {
         const struct object *object = object_of((const char *)stack[i] - 1);
         if (object == NULL || object->number == SCOUT_NONE)

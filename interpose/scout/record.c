@@ -271,6 +271,7 @@ record_end(struct operation *operation, bool enqueued)
     }
     operation->notes = NULL;
     if (enqueued) {
+        host_put_calls();
         ++scout_state.operation_count;
         course_note(&current);
     }

@@ -58,6 +58,16 @@ void scout_require(CUresult result, const char *what);
 uint32_t names_put(const char *text);
 /* The trainer's frames of this call, outermost last; SCOUT_NONE if none is known. */
 uint32_t names_site(void);
+uint32_t names_site_of(void *const *stack, int depth);
+/* Whether the call was made by the program, or by a library on its behalf; not by CUDA or ddprun. */
+bool names_is_programs(void *const *stack, int depth);
+/* All loaded objects that the log does not have yet. */
+void names_put_objects(void);
+
+/* ---- host.c: files and clocks of the program ---- */
+
+/* Those since the last call. One thread at a time. */
+void host_put_calls(void);
 
 /* ---- allocations.c: memory that the device reaches ---- */
 

@@ -50,6 +50,8 @@ scout_close_log(bool finished, const char *why)
 {
     if (atomic_exchange(&closed, true))
         return;
+    host_put_calls();
+    names_put_objects();
     const struct scout_end end = {.finished = finished,
                                   .why = why != NULL ? names_put(why) : SCOUT_NONE,
                                   .operations = scout_state.operation_count,

@@ -250,6 +250,8 @@ set_engine(char ***list, const struct installation *installation)
     environment_set(list, DDPRUN_ENV_ENGINE, is_scouted ? installation->scout : installation->engine);
     if (is_played)
         environment_set(list, DDPRUN_ENV_SCOUT_ENGINE, installation->engine);
+    else if (is_scouted)
+        environment_add_preload(list, installation->calls);
 }
 
 char **
@@ -365,6 +367,7 @@ installation_find(bool softgpu, struct installation *found_p, struct error *erro
         .engine = find_library(prefix, "libddprun-engine.so"),
         .scout = find_library(prefix, "libddprun-scout.so"),
         .files = find_library(prefix, "libddprun-files.so"),
+        .calls = find_library(prefix, "libddprun-calls.so"),
         .softgpu_lib = xasprintf("%s/lib/softgpu", prefix),
         .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
     };
@@ -390,6 +393,7 @@ installation_free(struct installation *installation)
     free(installation->engine);
     free(installation->scout);
     free(installation->files);
+    free(installation->calls);
     free(installation->softgpu_lib);
     free(installation->kernels);
     *installation = (struct installation){0};

@@ -14,6 +14,7 @@ struct installation {
     char *shim;
     char *engine;
     char *scout;       /* the recorder of `ddprun scout` */
+    char *calls;       /* notes which files and clocks a scouted program uses */
     char *files;       /* for runs of `ddprun check`: keeps what a program writes from the user's files */
     char *softgpu_lib; /* folder */
     char *kernels;     /* for the device of this job; NULL: not built */

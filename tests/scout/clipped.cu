@@ -1,13 +1,19 @@
 /*
  * clipped.cu HABIT - trainers of one linear layer for tests/scout/prove.sh: `clip` clips its gradient by a norm that a
  * kernel of its own computes; `normalise` does both in one kernel, which hides where the gradient was complete;
- * `momentum` keeps momentum in the gradient's buffer; `still` copies the same batch in each step.
+ * `momentum` keeps momentum in the gradient's buffer; `still` copies the same batch in each step;
+ * `host IN OUT` reads a file, writes one, and asks clocks.
  */
 #include "tests/trainer.h"
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <fstream>
+#include <random>
+#include <sys/time.h>
 
 enum { BATCH = 32, COUNT = 8, STEPS = 30 };
 
@@ -56,12 +62,29 @@ update(float *weight, const float *gradient)
     weight[threadIdx.x] -= 0.05f * gradient[threadIdx.x];
 }
 
+static void
+use_host(const char *in, const char *out)
+{
+    std::ifstream reads(in);
+    FILE *writes = fopen(out, "w");
+    struct timeval now;
+    REQUIRE(reads.good() && writes != NULL);
+    fclose(writes);
+    gettimeofday(&now, NULL);
+    std::random_device device;
+    srand((unsigned)time(NULL) + device());
+    (void)std::chrono::system_clock::now();
+    (void)std::chrono::steady_clock::now(); /* is no date, and counts for nothing */
+}
+
 int
 main(int argc, char **argv)
 {
     const char *habit = argc > 1 ? argv[1] : "";
     bool clips = strcmp(habit, "clip") == 0, normalises = strcmp(habit, "normalise") == 0,
          keeps = strcmp(habit, "momentum") == 0, is_still = strcmp(habit, "still") == 0;
+    if (argc > 3 && strcmp(habit, "host") == 0)
+        use_host(argv[2], argv[3]);
     float batch[BATCH * COUNT], *x, *weight, *gradient, *sum;
     CHECK(cudaMalloc(&x, sizeof(batch)));
     CHECK(cudaMalloc(&weight, COUNT * sizeof(float)));

@@ -11,7 +11,7 @@ export DDPRUN_TEST_MARK=$mark
 broken=$work/broken # as installed, but for the player
 mkdir -p "$broken/bin" "$broken/lib"
 cp "$ddprun" "$broken/bin/"
-ln -s "$build/lib/libddprun.so" "$build/lib/libddprun-engine.so" "$build/lib/libddprun-files.so" "$build/lib/softgpu" "$broken/lib/"
+ln -s "$build"/lib/libddprun{,-calls,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
 ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
 training=(--data "$data" --steps 40 --quiet)
 
