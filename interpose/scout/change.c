@@ -10,39 +10,13 @@
 
 #include <string.h>
 
-/* The exponents of about 1e-14 to 1e10. */
-enum { LEAST_EXPONENT = 0x50, MOST_EXPONENT = 0xA0, EXPONENT_SHIFT = 23 };
-
-static bool
-looks_like_float(uint32_t word)
-{
-    uint32_t exponent = word >> EXPONENT_SHIFT & 0xFF;
-    return exponent > LEAST_EXPONENT && exponent < MOST_EXPONENT;
-}
-
-static float
-as_float(uint32_t word)
-{
-    float value;
-    memcpy(&value, &word, sizeof(value));
-    return value;
-}
-
-static uint32_t
-as_word(float value)
-{
-    uint32_t word;
-    memcpy(&word, &value, sizeof(word));
-    return word;
-}
-
 enum change
 change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
 {
     size_t floats = 0, others = 0;
     bool varied = false;
     for (size_t i = first; i < end; ++i) {
-        if (looks_like_float(words[i]))
+        if (change_looks_like_float(words[i]))
             ++floats;
         else if (words[i] != 0)
             ++others;
@@ -55,28 +29,13 @@ change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
     return varied ? CHANGE_INTEGER : CHANGE_NONE;
 }
 
-uint32_t
-change_word(enum change change, const uint32_t *words, size_t first, size_t end, size_t i, bool held_floats)
-{
-    uint32_t word = words[i];
-    if (change == CHANGE_INTEGER)
-        return words[i + 1 < end ? i + 1 : first];
-    if (change == CHANGE_FLOAT && looks_like_float(word)) {
-        float value = as_float(word);
-        return as_word(value * 1.3F + (value > 0 ? 1e-3F : -1e-3F));
-    }
-    if (change == CHANGE_FLOAT && word == 0 && held_floats)
-        return as_word(1e-3F);
-    return word;
-}
-
 bool
 change_one(uint32_t *word, bool held_floats)
 {
-    if (!looks_like_float(*word) && !(*word == 0 && held_floats))
+    if (!change_looks_like_float(*word) && !(*word == 0 && held_floats))
         return false;
-    float value = as_float(*word);
-    *word = as_word(value * 3.0F + (value >= 0 ? 0.5F : -0.5F));
+    float value = change_as_float(*word);
+    *word = change_as_word(value * 3.0F + (value >= 0 ? 0.5F : -0.5F));
     return true;
 }
 
@@ -84,10 +43,8 @@ change_one(uint32_t *word, bool held_floats)
 void
 change_reversibly(uint32_t *words, size_t count)
 {
-    for (size_t i = 0; i < count; ++i) {
-        if (looks_like_float(words[i]))
-            words[i] ^= 1U << (EXPONENT_SHIFT - 1);
-    }
+    for (size_t i = 0; i < count; ++i)
+        words[i] ^= (uint32_t)change_looks_like_float(words[i]) << (CHANGE_EXPONENT_SHIFT - 1);
 }
 
 bool
@@ -95,7 +52,7 @@ change_looks_like_floats(const uint32_t *words, size_t count)
 {
     size_t floats = 0, others = 0;
     for (size_t i = 0; i < count; ++i) {
-        if (looks_like_float(words[i]))
+        if (change_looks_like_float(words[i]))
             ++floats;
         else if (words[i] != 0)
             ++others;
@@ -131,14 +88,26 @@ looks_like_doubles(const uint32_t *words, size_t first, size_t end)
         unsigned exponent = words[i + 1] >> 20 & 0x7FF;
         ++seen;
         like += exponent > 0x3C0 && exponent < 0x430;
-        noise += !looks_like_float(words[i]);
+        noise += !change_looks_like_float(words[i]);
     }
     return seen > 1 && like * 10 >= seen * 9 && noise * 4 >= seen;
+}
+
+/* Of a large part its beginning says it, where that is not all zero. */
+static size_t
+end_of_sample(const uint32_t *words, size_t first, size_t end)
+{
+    enum { SAMPLE = 4096 };
+    size_t seen = 0, i = first;
+    while (i < end && seen < SAMPLE)
+        seen += words[i++] != 0;
+    return i;
 }
 
 uint32_t
 change_type(const uint32_t *words, size_t first, size_t end, enum change change)
 {
+    end = end_of_sample(words, first, end);
     if (change == CHANGE_INTEGER)
         return SCOUT_INTEGER;
     if (change == CHANGE_NONE)

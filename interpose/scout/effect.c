@@ -109,19 +109,32 @@ append_near(struct ranges_list *list, const struct allocation *allocation, size_
     append_word(list, word);
 }
 
+/* The first word of [from, to) that is not as the first run has left it; `to`: there is none. */
+static size_t
+next_different(const struct image *image, size_t from, size_t to)
+{
+    enum { BLOCK = 1024 };
+    while (from < to) {
+        size_t end = to - from < BLOCK ? to : from + BLOCK;
+        if (image->now[from] == image->after[from] &&
+            memcmp(image->now + from, image->after + from, (end - from) * sizeof(uint32_t)) == 0) {
+            from = end;
+            continue;
+        }
+        while (image->now[from] == image->after[from])
+            ++from;
+        return from;
+    }
+    return to;
+}
+
 /* Words [from, to) that have another result. */
 static void
 list_changed(const struct image *image, size_t from, size_t to, struct ranges_list *list)
 {
-    enum { BLOCK = 1024 };
-    for (size_t at = from; at < to; at += BLOCK) {
-        size_t end = to - at < BLOCK ? to : at + BLOCK;
-        if (memcmp(image->now + at, image->after + at, (end - at) * sizeof(uint32_t)) == 0)
-            continue;
-        for (size_t i = at; i < end; ++i) {
-            if (!images_same(image, image->now[i], image->after[i]))
-                append_near(list, image->allocation, i);
-        }
+    for (size_t i = next_different(image, from, to); i < to; i = next_different(image, i + 1, to)) {
+        if (!images_same(image, image->now[i], image->after[i]))
+            append_near(list, image->allocation, i);
     }
 }
 
@@ -220,12 +233,13 @@ part_of(const struct part *const *parts, size_t count, size_t image, size_t word
 bool
 effect_any(const struct effect *effect, const struct part *const *parts, size_t count)
 {
+    const struct part *part = NULL; /* of the last word */
     for (size_t k = 0; k < effect->images.count; ++k) {
         const struct image *image = &effect->images.items[k];
-        for (size_t i = 0; i < image->words; ++i) {
-            if (image->now[i] == image->after[i])
-                continue;
-            const struct part *part = part_of(parts, count, k, i);
+        for (size_t i = next_different(image, 0, image->words); i < image->words;
+             i = next_different(image, i + 1, image->words)) {
+            if (part == NULL || part->image != k || i < part->first || i >= part->end)
+                part = part_of(parts, count, k, i);
             uint32_t changed = part == NULL ? image->before[i]
                                             : change_word(part->change, image->before, part->first, part->end, i,
                                                           image->allocation->held_floats);
@@ -234,10 +248,9 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
         }
         /* A part that is overwritten is no less of interest. */
         for (size_t p = 0; p < count; ++p) {
-            for (size_t i = parts[p]->first; parts[p]->image == k && i < parts[p]->end; ++i) {
-                if (image->after[i] != image->before[i])
-                    return true;
-            }
+            const size_t first = parts[p]->first, bytes = (parts[p]->end - first) * sizeof(uint32_t);
+            if (parts[p]->image == k && memcmp(image->after + first, image->before + first, bytes) != 0)
+                return true;
         }
     }
     return false;
@@ -393,9 +406,9 @@ collect(const struct effect *effect, size_t base, struct changed_words *changed)
     size_t end = has_next ? effect->bases[base + 1] : image->words;
     changed->count = 0;
     changed->many = false;
-    for (size_t i = effect->bases[base]; i < end && !changed->many; ++i) {
-        if (image->now[i] == image->after[i] || images_same(image, image->now[i], image->after[i]) ||
-            was_left_alone(image, index, i))
+    for (size_t i = next_different(image, effect->bases[base], end); i < end && !changed->many;
+         i = next_different(image, i + 1, end)) {
+        if (images_same(image, image->now[i], image->after[i]) || was_left_alone(image, index, i))
             continue;
         if (changed->count == CHANGED_AT_MOST)
             changed->many = true;

@@ -24,6 +24,7 @@
 #include "base/scout/run.h"
 #include "comm/driver.h"
 #include "interpose/engine.h"
+#include "interpose/scout/change.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -166,23 +167,6 @@ enum course { COURSE_LIGHT, COURSE_DEEP, COURSE_OVER };
 /* After each operation that ran. */
 void course_note(const struct noted *noted);
 enum course course_now(void);
-
-/* ---- change.c: other contents of the same type. Pure ---- */
-
-/* As what a segment is changed. */
-enum change { CHANGE_NONE, CHANGE_FLOAT, CHANGE_INTEGER };
-
-/* How words [first, end) are to be changed. `held_floats`: zeros may be changed, too. */
-enum change change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats);
-/* What word i of [first, end) becomes. */
-uint32_t change_word(enum change change, const uint32_t *words, size_t first, size_t end, size_t i, bool held_floats);
-/* A larger change of one word, for few of them. False: the word is no number, and stays. */
-bool change_one(uint32_t *word, bool held_floats);
-/* A change that is its own reverse. */
-void change_reversibly(uint32_t *words, size_t count);
-bool change_looks_like_floats(const uint32_t *words, size_t count);
-/* enum scout_type of what the segment seems to hold. */
-uint32_t change_type(const uint32_t *words, size_t first, size_t end, enum change change);
 
 /* ---- ranges.c: sorted lists of byte ranges. Pure ---- */
 

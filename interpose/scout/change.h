@@ -1,0 +1,69 @@
+/*
+ * change.h - other contents of the same type, for memory that a launch gets. Pure.
+ *
+ * What is asked of each word of large memory is inline.
+ */
+#ifndef DDPRUN_INTERPOSE_SCOUT_CHANGE_H
+#define DDPRUN_INTERPOSE_SCOUT_CHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* As what a segment is changed. */
+enum change { CHANGE_NONE, CHANGE_FLOAT, CHANGE_INTEGER };
+
+/* The exponents of about 1e-14 to 1e10. */
+enum { CHANGE_LEAST_EXPONENT = 0x50, CHANGE_MOST_EXPONENT = 0xA0, CHANGE_EXPONENT_SHIFT = 23 };
+
+static inline bool
+change_looks_like_float(uint32_t word)
+{
+    uint32_t exponent = word >> CHANGE_EXPONENT_SHIFT & 0xFF;
+    return exponent - (CHANGE_LEAST_EXPONENT + 1U) < CHANGE_MOST_EXPONENT - CHANGE_LEAST_EXPONENT - 1U;
+}
+
+static inline float
+change_as_float(uint32_t word)
+{
+    float value;
+    memcpy(&value, &word, sizeof(value));
+    return value;
+}
+
+static inline uint32_t
+change_as_word(float value)
+{
+    uint32_t word;
+    memcpy(&word, &value, sizeof(word));
+    return word;
+}
+
+/* What word i of [first, end) becomes. `held_floats`: zeros may be changed, too. */
+static inline uint32_t
+change_word(enum change change, const uint32_t *words, size_t first, size_t end, size_t i, bool held_floats)
+{
+    uint32_t word = words[i];
+    if (change == CHANGE_INTEGER)
+        return words[i + 1 < end ? i + 1 : first];
+    if (change == CHANGE_FLOAT && change_looks_like_float(word)) {
+        float value = change_as_float(word);
+        return change_as_word(value * 1.3F + (value > 0 ? 1e-3F : -1e-3F));
+    }
+    if (change == CHANGE_FLOAT && word == 0 && held_floats)
+        return change_as_word(1e-3F);
+    return word;
+}
+
+/* How words [first, end) are to be changed. */
+enum change change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats);
+/* A larger change of one word, for few of them. False: the word is no number, and stays. */
+bool change_one(uint32_t *word, bool held_floats);
+/* A change that is its own reverse. */
+void change_reversibly(uint32_t *words, size_t count);
+bool change_looks_like_floats(const uint32_t *words, size_t count);
+/* enum scout_type of what the segment seems to hold. */
+uint32_t change_type(const uint32_t *words, size_t first, size_t end, enum change change);
+
+#endif
