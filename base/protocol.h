@@ -96,15 +96,15 @@ enum ddprun_compression {
  * started, and not changed after that. Paths: NUL-terminated; empty: none. */
 enum { JOB_PATH_BYTES = 4096 };
 struct job_options {
-    uint32_t protocol;              /* DDPRUN_PROTOCOL_VERSION */
-    uint32_t reduction;             /* enum ddprun_reduction; this one and the next are the same on all ranks */
-    uint32_t compression;           /* enum ddprun_compression */
-    uint32_t communicator_count;    /* 1 to DDPRUN_MOST_COMMUNICATORS */
-    uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
-    uint64_t sync_every;            /* steps between two averages of parameters; 0: each step averages */
-    double outer_rate;              /* --outer-lr, of the step behind such an average; 0: there is none */
-    double outer_momentum;          /* its momentum */
-    uint64_t trace_first;           /* to trace_last: steps that the trace has all of; 0 to 0: none */
+    uint32_t protocol;           /* DDPRUN_PROTOCOL_VERSION */
+    uint32_t reduction;          /* enum ddprun_reduction; this one and the next are the same on all ranks */
+    uint32_t compression;        /* enum ddprun_compression */
+    uint32_t communicator_count; /* 1 to DDPRUN_MOST_COMMUNICATORS */
+    uint64_t bucket_bytes;       /* upper bound of a bucket; 0: as measured */
+    uint64_t sync_every;         /* steps between two averages of parameters; 0: each step averages */
+    double outer_rate;           /* --outer-lr, of the step behind such an average; 0: there is none */
+    double outer_momentum;       /* its momentum */
+    uint64_t trace_first;        /* to trace_last: steps that the trace has all of; 0 to 0: none */
     uint64_t trace_last;
     uint64_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
     uint32_t timeout_s;             /* for which a rank may wait for the others */

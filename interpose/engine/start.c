@@ -401,6 +401,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     status_waits_no_more();
     check_open(leave);
     unaveraged_open();
+    ranges_open();
     trace_open();
     ending_open(end_in_order);
 

@@ -327,8 +327,8 @@ leave_deep(void)
     back_to_light();
 }
 
-/* Managed memory that the host has written: behind all operations, for each a copy of no bytes, as where and when is not
- * known. */
+/* Managed memory that the host has written: behind all operations, for each a copy of no bytes, as where and when is
+ * not known. */
 static void
 put_shared(void)
 {

@@ -292,8 +292,7 @@ is_taken(size_t word)
     for (size_t i = 0; i < few_count; ++i) {
         for (size_t k = 0; k < few[i].count; ++k) {
             size_t other = few[i].words[k];
-            if (other == word ||
-                (!few_are_alike && (other / 2 == word || other == word / 2 || other / 2 == word / 2)))
+            if (other == word || (!few_are_alike && (other / 2 == word || other == word / 2 || other / 2 == word / 2)))
                 return true;
         }
     }

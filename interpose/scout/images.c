@@ -48,8 +48,8 @@ images_note_host(const struct images *images)
     for (size_t i = 0; i < images->count; ++i) {
         struct allocation *allocation = images->items[i].allocation;
         allocation->is_shared =
-            allocation->is_shared || (allocation->left_known && XXH3_64bits(images->items[i].before,
-                                                                            allocation->bytes) != allocation->left);
+            allocation->is_shared ||
+            (allocation->left_known && XXH3_64bits(images->items[i].before, allocation->bytes) != allocation->left);
     }
 }
 

@@ -319,7 +319,8 @@ record_annotation(enum scout_annotated says, uint32_t group, const void *address
     struct allocation *allocation = address != NULL ? allocations_find((uint64_t)(uintptr_t)address) : NULL;
     if (allocation != NULL) {
         annotation.alloc = allocation->number;
-        annotation.offset = (uint64_t)(uintptr_t)address - allocation->address; /* what is found does not depend on it */
+        annotation.offset =
+            (uint64_t)(uintptr_t)address - allocation->address; /* what is found does not depend on it */
     }
     (void)scout_writer_put(&scout_state.log, SCOUT_ANNOTATION, &annotation);
     pthread_mutex_unlock(&passing);

@@ -255,7 +255,8 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
     const char *why;
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
-    bool ok = log.has_end || outcome->refused || error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
+    bool ok = log.has_end || outcome->refused ||
+              error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
     if (ok && order->options->verbose)
         scout_show(stdout, &log, outcome->period);
     ok = ok && report(order, request, &log, error);

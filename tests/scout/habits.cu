@@ -1,21 +1,18 @@
 /*
- * habits.cu HABIT[+HABIT...] [STEPS] - a small trainer with the habits that trainers have, annotated as it has to be, so
- * that what `ddprun scout` finds can be held against it. Two dense layers, a softmax, Adam. The habits:
+ * habits.cu HABIT[+HABIT...] [STEPS] - a small trainer with the habits that trainers have, annotated as it has to be,
+ * so that what `ddprun scout` finds can be held against it. Two dense layers, a softmax, Adam. The habits:
  *
- *   of the update      sgd: y += a x; momentum-in-gradient: the gradient is scaled, never zeroed; decay: written into the
- *                      gradient; clip, host-norm: by a norm that the device or the host computes; average, two-averages:
- *                      of the parameters; schedule: another rate in each step; skip: every fifth
- *                      step, by a flag on the device; scaled: the loss is, and the host leaves every seventh step out
- *   of the step        batches: three passes, the last one with fewer items; evaluate: every tenth step; one: one item;
- *                      zeroed: gradients are zeroed and added to
- *   of memory          realloc: gradients are made anew in each step; flat: one buffer, made in the first backward;
- *                      history: the loss of each step has a place of its own
- *   of the net         batch-norm, dropout, embedding, recurrent; tied: one matrix in both directions; half: bfloat16
- *                      beside float32 weights
- *   of the kernels     atomics: gradients are sums by atomicAdd; fused, fused-momentum: updates in the kernel that
- *                      computes the gradient; captured: forward and backward are a graph; captured-all: the update, too
- *   other              host: the host updates; two: two nets by turns, an optimizer for each; kmeans, stencil, inference;
- *                      diverged: it has
+ *   of the update      sgd: y += a x; momentum-in-gradient: the gradient is scaled, never zeroed; decay: written into
+ * the gradient; clip, host-norm: by a norm that the device or the host computes; average, two-averages: of the
+ * parameters; schedule: another rate in each step; skip: every fifth step, by a flag on the device; scaled: the loss
+ * is, and the host leaves every seventh step out of the step        batches: three passes, the last one with fewer
+ * items; evaluate: every tenth step; one: one item; zeroed: gradients are zeroed and added to of memory realloc:
+ * gradients are made anew in each step; flat: one buffer, made in the first backward; history: the loss of each step
+ * has a place of its own of the net         batch-norm, dropout, embedding, recurrent; tied: one matrix in both
+ * directions; half: bfloat16 beside float32 weights of the kernels     atomics: gradients are sums by atomicAdd; fused,
+ * fused-momentum: updates in the kernel that computes the gradient; captured: forward and backward are a graph;
+ * captured-all: the update, too other              host: the host updates; two: two nets by turns, an optimizer for
+ * each; kmeans, stencil, inference; diverged: it has
  */
 #include "tests/trainer.h"
 
@@ -315,7 +312,8 @@ nearest(int *cluster, const float *points, const float *centres, int count, int 
     for (int c = 0; i < count && c < clusters; ++c) {
         float distance = 0;
         for (int d = 0; d < width; ++d)
-            distance += (points[i * width + d] - centres[c * width + d]) * (points[i * width + d] - centres[c * width + d]);
+            distance +=
+                (points[i * width + d] - centres[c * width + d]) * (points[i * width + d] - centres[c * width + d]);
         if (distance < best) {
             best = distance;
             cluster[i] = c;
@@ -491,13 +489,13 @@ backward(const struct net *net, int rows, float keep, float scaled)
 {
     int by_item = is("atomics");
     RUN(softmax_delta, rows)(delta, loss, y, wanted, rows, OUTPUTS, scaled);
-    RUN(weight_gradient, HIDDEN *OUTPUTS *(by_item ? rows : 1))
+    RUN(weight_gradient, HIDDEN * OUTPUTS * (by_item ? rows : 1))
     (net->g[2], h, delta, rows, HIDDEN, OUTPUTS, keep, by_item);
-    RUN(bias_gradient, OUTPUTS *(by_item ? rows : 1))(net->g[3], delta, rows, OUTPUTS, keep, by_item);
+    RUN(bias_gradient, OUTPUTS * (by_item ? rows : 1))(net->g[3], delta, rows, OUTPUTS, keep, by_item);
     RUN(delta_below, rows * HIDDEN)(below, delta, net->w[2], h, rows, HIDDEN, OUTPUTS);
-    RUN(weight_gradient, INPUTS *HIDDEN *(by_item ? rows : 1))
+    RUN(weight_gradient, INPUTS * HIDDEN * (by_item ? rows : 1))
     (net->g[0], x, below, rows, INPUTS, HIDDEN, keep, by_item);
-    RUN(bias_gradient, HIDDEN *(by_item ? rows : 1))(net->g[1], below, rows, HIDDEN, keep, by_item);
+    RUN(bias_gradient, HIDDEN * (by_item ? rows : 1))(net->g[1], below, rows, HIDDEN, keep, by_item);
     if (!is("embedding"))
         return;
     RUN(delta_below, rows * INPUTS)(x_delta, below, net->w[0], x, rows, INPUTS, HIDDEN);
@@ -553,7 +551,7 @@ update(const struct net *net, int step, float unscale)
             RUN(add_scaled, count)(net->w[i], net->g[i], -10 * rate, count);
         else
             RUN(adam, count)
-            (net->w[i], net->g[i], net->m[i], net->v[i], is("skip") ? flag : NULL, rate, unscale, step + 1, count);
+        (net->w[i], net->g[i], net->m[i], net->v[i], is("skip") ? flag : NULL, rate, unscale, step + 1, count);
         if (is("momentum-in-gradient"))
             RUN(scale, count)(net->g[i], 0.9f, count);
         for (int n = 0; n < is("average") + 2 * is("two-averages"); ++n)
@@ -561,7 +559,7 @@ update(const struct net *net, int step, float unscale)
     }
     if (is("embedding"))
         RUN(adam, WORDS * INPUTS)
-        (net->table, net->table_gradient, net->table_m, net->table_v, NULL, rate, 1.0f, step + 1, WORDS * INPUTS);
+    (net->table, net->table_gradient, net->table_m, net->table_v, NULL, rate, 1.0f, step + 1, WORDS * INPUTS);
 }
 
 /* Weights and gradients in 16 bits beside those in 32. */
@@ -590,7 +588,7 @@ step_half(const struct net *net, int step)
     RUN(delta_below, BATCH * HIDDEN)(below, delta, rounded.w[2], h, BATCH, HIDDEN, OUTPUTS);
     for (int i = 0; i < TENSORS; ++i)
         RUN(half_gradient, net->counts[i])
-        (net->half_gradient[i], inputs[i], deltas[i], BATCH, tensor_in[i], tensor_out[i]);
+    (net->half_gradient[i], inputs[i], deltas[i], BATCH, tensor_in[i], tensor_out[i]);
     DDP_STEP(stream);
     update(net, step, 1);
 }
@@ -606,7 +604,7 @@ step_fused(const struct net *net)
     const float *inputs[TENSORS] = {x, x, h, h}, *deltas[TENSORS] = {below, below, delta, delta};
     for (int i = 0; i < TENSORS; ++i)
         RUN(update_fused, net->counts[i])
-        (net->w[i], velocity ? net->m[i] : NULL, inputs[i], deltas[i], BATCH, tensor_in[i], tensor_out[i], 0.1f);
+    (net->w[i], velocity ? net->m[i] : NULL, inputs[i], deltas[i], BATCH, tensor_in[i], tensor_out[i], 0.1f);
     DDP_STEP_PARAMETERS(stream);
 }
 

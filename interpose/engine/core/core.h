@@ -64,6 +64,15 @@ void inflight_sending(const char *what, uint64_t number, unsigned communicator) 
 /* The issuer: it was sent. */
 void inflight_sent(const char *what, uint64_t number, unsigned communicator) BY_ISSUER;
 
+/* ---- ranges.c ---- */
+/* At the start, before any other of these. */
+void ranges_open(void);
+/* Whether a tool listens; else the others do nothing. Any thread. */
+bool ranges_listen(void);
+/* From here to range_end() in the same thread; ranges may be inside one another. */
+void range_begin(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void range_end(void);
+
 /* ---- exchange.c ---- */
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have reached different places. */
 void exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);

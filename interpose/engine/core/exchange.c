@@ -76,8 +76,10 @@ exchange_at(const char *place, const char *about, const void *mine, size_t bytes
     flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, about);
     status_waits_at(place);
     int64_t begin_ns = clock_now_ns();
+    range_begin("waits for ranks: %s", about);
     if (!control_exchange(&engine_state.control, about, mine, bytes, all, &error))
         stop_job_by(error.cause, "%s", error.text);
+    range_end();
     keep_time(about, begin_ns);
     status_waits_no_more();
     flight_note(FLIGHT_EXCHANGE_END, 0, 0, about);

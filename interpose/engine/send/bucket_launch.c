@@ -15,6 +15,7 @@
 #include "base/mutant.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
@@ -195,6 +196,21 @@ bytes_of_bucket(const struct group *group, size_t bucket) BY_ISSUER
     return bytes;
 }
 
+/* Up to range_end(): the bucket by the name of its first tensor. */
+static void
+begin_range(const struct group *group, size_t bucket) BY_ISSUER
+{
+    if (!ranges_listen())
+        return;
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    issuer_lock();
+    const struct ddp_site site = tensor_gradient(group, group->plan->pieces[of->first].gradient)->site;
+    issuer_unlock();
+    const char *slash = strrchr(site.file, '/');
+    range_begin("bucket %zu: %llu bytes, %s (%s:%d)%s", bucket, (unsigned long long)of->bytes, site.text,
+                slash != NULL ? slash + 1 : site.file, site.line, of->count > 1 ? " and others" : "");
+}
+
 void
 issue_bucket(struct group *group, size_t bucket, bool early)
 {
@@ -208,6 +224,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
         duplicate_batch_own_gradients(group, bucket);
     trace_bucket_begin(group, bucket, early);
     inflight_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
+    begin_range(group, bucket);
     struct weight weight = weight_of(group);
     measure_bucket_begin(group, bucket);
     if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, weight_factor(&weight),
@@ -217,6 +234,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     measure_bucket_end(group, bucket);
     if (MUTANT(OWN_GRADIENTS_LATE))
         duplicate_batch_own_gradients(group, bucket);
+    range_end();
     trace_bucket_end(group, bucket);
     require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
                  "cuEventRecord after a bucket");

@@ -286,6 +286,7 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
     prepare_kind(group, of_parameters, site);
     unaveraged_step();
     flight_note_site(FLIGHT_BOUNDARY_BEGIN, (uint64_t)group, site);
+    range_begin("%s, step %llu, group %d", name, (unsigned long long)engine_state.boundary_count + 1, group);
     if (engine_state.rendezvous.world_size == 1) {
         step_alone(group, stream, site);
         check_boundary_ends(group);
@@ -315,6 +316,7 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
         (void)context_exchange_capture_mode(mode);
         context_leave(before);
     }
+    range_end();
     flight_note_site(FLIGHT_BOUNDARY_END, (uint64_t)group, site);
     step_is_training();
 }

@@ -376,11 +376,13 @@ reduce_together(struct reduction *reduction)
     }
     if (reduction->call.count > 0) {
         prepare();
+        range_begin("%s", reduction->kind->text);
         trace_reduce(reduction->number, reduction->kind->text, reduction->bytes);
         if (reduction->call.on_host)
             reduce_staged(reduction, same_buckets);
         else
             reduce_in_place(reduction);
+        range_end();
     }
     if (own.ready != NULL && is_due(reduction->number))
         compare_sequence(&own.at_calls, reduction->number);

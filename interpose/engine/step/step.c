@@ -96,7 +96,9 @@ void
 step_release(const struct group *group, CUstream stream)
 {
     const struct driver *driver = &engine_state.driver;
+    range_begin("checks of step %llu", (unsigned long long)engine_state.boundary_count + 1);
     checks_before_release(group);
+    range_end();
     require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
     if (!MUTANT(NO_BOUNDARY_WAIT))
         require_cuda(driver->cuStreamWaitEvent_p(stream, engine_state.reduced, 0), "waiting for the reduction");

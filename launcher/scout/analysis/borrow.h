@@ -1,6 +1,6 @@
 /*
- * borrow.h - not every period shows all: of a launch with more inputs than the recorder tries at a time each shows other
- * ones, and in a step that a flag leaves out launches do nothing. What one period shows is lent to the others.
+ * borrow.h - not every period shows all: of a launch with more inputs than the recorder tries at a time each shows
+ * other ones, and in a step that a flag leaves out launches do nothing. What one period shows is lent to the others.
  *
  * Pure logic on a log. Threads: one at a time.
  */

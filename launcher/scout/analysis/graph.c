@@ -579,9 +579,8 @@ add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
                           op->arguments[a].end, SCOUT_UNKNOWN, number, NULL);
             continue;
         }
-        builder->graph->versions[number].unsure = op->effect->hidden_read != 0 ||
-                                                  op->effect->hidden_write != SCOUT_NONE ||
-                                                  op->effect->why != SCOUT_NONE;
+        builder->graph->versions[number].unsure =
+            op->effect->hidden_read != 0 || op->effect->hidden_write != SCOUT_NONE || op->effect->why != SCOUT_NONE;
         add_self_edges(builder, op, number, i, end);
         add_dependence_edges(builder, op, number, i, end);
     }

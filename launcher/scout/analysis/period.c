@@ -106,8 +106,7 @@ find_begun(struct listing *listing)
         sorted[i] = &listing->places[i];
     qsort(sorted, listing->count, sizeof(struct place *), compare_places);
     for (uint32_t i = 0; i < listing->count; ++i) {
-        bool again =
-            i > 0 && sorted[i]->memory == sorted[i - 1]->memory && sorted[i]->offset == sorted[i - 1]->offset;
+        bool again = i > 0 && sorted[i]->memory == sorted[i - 1]->memory && sorted[i]->offset == sorted[i - 1]->offset;
         sorted[i]->begun = again ? sorted[i - 1]->begun : sorted[i]->op;
     }
     free(sorted);

@@ -97,7 +97,8 @@ compare_annotation(struct comparison *it, const struct scout_annotation *annotat
     ++it->wrong;
     if (done > 0)
         fprintf(it->out, "superfluous: %" PRIu64 " of %" PRIu64 " bytes of %s, annotated at %s:%u, are no %s\n",
-                annotation->bytes - done, annotation->bytes, annotation->text, annotation->file, annotation->line, role);
+                annotation->bytes - done, annotation->bytes, annotation->text, annotation->file, annotation->line,
+                role);
     else
         fprintf(it->out, "superfluous: %s, annotated at %s:%u, is no %s\n", annotation->text, annotation->file,
                 annotation->line, role);
