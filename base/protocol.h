@@ -210,7 +210,8 @@ struct rank_status {
     _Atomic uint64_t graph_step;      /* boundaries passed in launches of CUDA graphs; in a world of one: captured */
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
-    _Atomic uint64_t averaged_parameter_count; /* of gradient_count: parameters and states (DDP_STEP_PARAMETERS) */
+    _Atomic uint64_t averaged_parameter_count; /* of gradient_count: parameters (DDP_STEP_PARAMETERS), */
+    _Atomic uint64_t averaged_state_count;     /* and states of float types */
     _Atomic uint64_t sync_count, sync_bytes;   /* --sync-every: averages so far, and what this rank gave to them */
     _Atomic uint64_t outer_bytes;              /* --outer-lr: device memory for anchors and velocities */
     _Atomic uint64_t step_bytes;               /* what it would give to an average in each step; 0: no --sync-every */

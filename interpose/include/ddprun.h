@@ -244,8 +244,9 @@ ddp_stream(uintptr_t stream)
 
 /*
  * DDP_BUFFER(ptr, count, type): memory ptr[0..count) holds state that is no parameter, such as running
- * statistics. At every DDP_STEP, of whatever group, all ranks take the bytes of rank 0, in stream order. Anywhere
- * before the first DDP_STEP; ends the job as DDP_GRADIENT does.
+ * statistics. At every DDP_STEP, of whatever group, all ranks take the bytes of rank 0, in stream order; with
+ * --sync-every only where parameters are averaged. Anywhere before the first DDP_STEP; ends the job as DDP_GRADIENT
+ * does.
  */
 #define DDP_BUFFER(ptr, count, type) DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 

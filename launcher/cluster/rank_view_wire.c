@@ -24,6 +24,7 @@ static const struct view_field {
     ROW(FIELD_LONG, graph_step, false),
     ROW(FIELD_LONG, gradient_count, false),
     ROW(FIELD_LONG, averaged_parameter_count, false),
+    ROW(FIELD_LONG, averaged_state_count, false),
     ROW(FIELD_LONG, sync_count, false),
     ROW(FIELD_LONG, sync_bytes, false),
     ROW(FIELD_LONG, step_bytes, false),

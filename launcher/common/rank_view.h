@@ -32,9 +32,9 @@ struct rank_view {
     unsigned stage;      /* enum rank_stage */
     uint64_t step, overlapped_step, graph_step, gradient_count, gradient_bytes, bucket_count;
     uint64_t plan_count, plan_step; /* the plan with these buckets: its number, and after which step it was adopted */
-    uint64_t averaged_parameter_count;           /* of gradient_count: parameters and states (DDP_STEP_PARAMETERS) */
-    uint64_t sync_count, sync_bytes, step_bytes; /* --sync-every */
-    uint64_t outer_bytes;                        /* --outer-lr */
+    uint64_t averaged_parameter_count, averaged_state_count; /* of gradient_count (DDP_STEP_PARAMETERS) */
+    uint64_t sync_count, sync_bytes, step_bytes;             /* --sync-every */
+    uint64_t outer_bytes;                                    /* --outer-lr */
     uint64_t gradient_elements, parameter_elements;
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t parameter_count;

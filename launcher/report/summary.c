@@ -211,8 +211,10 @@ describe(const struct summary *summary)
     add_number(object, "overlapped_steps", overlapped);
     add_number(object, "graph_steps", first->graph_step);
     json_object_object_add(object, "batch_per_pass", batch ? json_object_new_uint64(first->shard_total) : NULL);
-    add_number(object, "gradients", first->gradient_count - first->averaged_parameter_count);
+    add_number(object, "gradients",
+               first->gradient_count - first->averaged_parameter_count - first->averaged_state_count);
     add_number(object, "averaged_parameters", first->averaged_parameter_count);
+    add_number(object, "averaged_states", first->averaged_state_count);
     add_number(object, "gradient_bytes", first->gradient_bytes);
     add_number(object, "gradient_elements", first->gradient_elements);
     add_number(object, "parameter_elements", first->parameter_elements);

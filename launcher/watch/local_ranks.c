@@ -52,6 +52,7 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->step_bytes = atomic_load(&status->step_bytes);
     view->outer_bytes = atomic_load(&status->outer_bytes);
     view->averaged_parameter_count = atomic_load(&status->averaged_parameter_count);
+    view->averaged_state_count = atomic_load(&status->averaged_state_count);
     view->gradient_bytes = atomic_load(&status->gradient_bytes);
     view->gradient_elements = atomic_load(&status->gradient_elements);
     view->parameter_elements = atomic_load(&status->parameter_elements);

@@ -447,19 +447,24 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
         say("%s; no single rank is the last in most steps", waiting);
 }
 
-/* "6 gradients", "4 parameters", "6 gradients and 2 parameters" */
+/* "6 gradients", "4 parameters", "6 gradients and 2 parameters", "4 parameters and 2 states" */
 static void
 averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
 {
-    uint64_t parameters = rank->averaged_parameter_count, gradients = rank->gradient_count - parameters;
+    const uint64_t parameters = rank->averaged_parameter_count, states = rank->averaged_state_count;
+    const struct {
+        uint64_t count;
+        const char *name;
+    } kinds[] = {
+        {rank->gradient_count - parameters - states, "gradient"}, {parameters, "parameter"}, {states, "state"}};
     int length = 0;
-    text[0] = '\0';
-    if (gradients > 0 || parameters == 0)
-        length = snprintf(text, 2 * TEXT_BYTES, "%" PRIu64 " gradient%s%s", gradients, plural(gradients),
-                          parameters > 0 ? " and " : "");
-    if (parameters > 0)
-        snprintf(text + length, 2 * TEXT_BYTES - (size_t)length, "%" PRIu64 " parameter%s", parameters,
-                 plural(parameters));
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
+        if (kinds[i].count > 0 || rank->gradient_count == 0)
+            length += snprintf(text + length, 2 * TEXT_BYTES - (size_t)length, "%s%" PRIu64 " %s%s",
+                               length > 0 ? " and " : "", kinds[i].count, kinds[i].name, plural(kinds[i].count));
+        if (rank->gradient_count == 0)
+            return;
+    }
 }
 
 /* --sync-every: what travelled, beside an average in each step. */

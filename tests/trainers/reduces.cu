@@ -10,6 +10,7 @@
  *   centres: a parameter that the program changes by reductions alone, without a DDP_STEP
  *   zero: counts of 0, with a null pointer
  * Modes that end the job: mean-of-integers, no-type, no-operation, byte, null, beyond, gradient, captured, not-ours;
+ * centres-differ: as centres, and the last rank adds to its parameter at the end;
  * and by ranks that differ: count, kind, place, swapped, at-steps, one-knows, fewer, other-call
  */
 #include "common.h"
@@ -423,6 +424,8 @@ move_centres(void)
         DDP_REDUCE(centres, COUNT, DDP_FLOAT32, DDP_OP_MEAN, 0);
     }
     require_device_floats("centres", centres, 40.0f * sum_of_ranks(1.0f, 1.0f) / (float)ranks);
+    if (is_mode("centres-differ") && is_last())
+        add<<<BLOCKS, THREADS>>>(centres, 1.0f);
 }
 
 static void
@@ -536,7 +539,7 @@ main(int argc, char **argv)
         reduce_between_steps();
     else if (is_mode("steady"))
         reduce_steadily(argc > 2 ? atoi(argv[2]) : 100);
-    else if (is_mode("centres"))
+    else if (is_mode("centres") || is_mode("centres-differ"))
         move_centres();
     else if (is_mode("zero"))
         reduce_nothing();

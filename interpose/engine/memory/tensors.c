@@ -104,11 +104,12 @@ tensor_refuse_freed_parameters(void)
 void
 tensor_report_averaged(void)
 {
-    uint64_t count = 0, parameters = 0, bytes = 0, gradients = 0;
+    uint64_t count = 0, parameters = 0, states = 0, bytes = 0, gradients = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
         count += tensor->averaged;
-        parameters += tensor->averaged && tensor->role != TENSOR_GRADIENT;
+        parameters += tensor->averaged && tensor->role == TENSOR_PARAMETER;
+        states += tensor->averaged && tensor->role == TENSOR_STATE;
         bytes += tensor->averaged ? tensor->bytes : 0;
         gradients += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
     }
@@ -116,6 +117,7 @@ tensor_report_averaged(void)
         atomic_store(&engine_state.status->step_bytes, gradients > 0 ? gradients : bytes);
     atomic_store(&engine_state.status->gradient_count, count);
     atomic_store(&engine_state.status->averaged_parameter_count, parameters);
+    atomic_store(&engine_state.status->averaged_state_count, states);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
 }
 

@@ -334,7 +334,7 @@ checks_before_release(const struct group *group)
     if (checks_parameters_due(group)) {
         prepare_parameters(tensor_compared_count());
         checks.compared_step = engine_state.boundary_count;
-        checks.after_step = engine_state.boundary_count + group->of_parameters;
+        checks.after_step = engine_state.boundary_count + (group->of_parameters && !group->keeps_gradients);
         checks.groups[group->id].compared_step = group->boundary_count;
         (void)add_parameters(checks.parameters.mine, group);
         checks.under_way = true; /* whatever is freed here: all ranks take part */
@@ -362,7 +362,12 @@ stop_with_difference(size_t index, int rank, const struct comparison *comparison
     char text[TENSOR_TEXT_BYTES];
     struct tensor tensor = get_compared(index);
     (void)tensor_describe(&tensor, text);
-    if (comparison->after_step == 0)
+    if (comparison->after_step == 0 && checks.final_known)
+        stop_job_soon(
+            "%s differs between ranks 0 and %d at the end of a program without DDP_STEP: what a rank computes "
+            "from its own data must go through DDP_REDUCE before it changes a parameter",
+            text, rank);
+    else if (comparison->after_step == 0)
         stop_job_soon(
             "%s differs between ranks 0 and %d at the first DDP_STEP: its annotation stands before its "
             "initialisation (move it behind that), or the optimizer ran before DDP_STEP (call DDP_STEP between "
@@ -491,12 +496,20 @@ checks_after_release(void)
 
 /* ---- the end ---- */
 
+/* Whether parameters are what the program makes of DDP_REDUCE: it has no gradients, and makes no step. */
+static bool
+reduces_only(void)
+{
+    return atomic_load(&engine_state.status->reduce_count) > 0 &&
+           atomic_load(&engine_state.status->gradient_count) == 0 && engine_state.options.check_every > 0;
+}
+
 void
 checks_final_hash(void)
 {
     size_t count = tensor_compared_count();
     if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended) || count == 0 ||
-        checks.hasher == NULL || groups_are_unsynced() ||
+        (checks.hasher == NULL && !reduces_only()) || groups_are_unsynced() ||
         (checks.final_known && checks.final_step == engine_state.boundary_count))
         return;
     if (atomic_load(&engine_state.captures_open) > 0) { /* waiting for the whole device would break them */
@@ -510,6 +523,8 @@ checks_final_hash(void)
         stop_job("out of memory");
     checks.final_words = words;
     role_take();
+    if (checks.hasher == NULL)
+        checks_prepare();
     prepare_hashes(count);
     checks.final_known = add_parameters(words, NULL);
     hasher_collect(checks.hasher, comm_stream());
