@@ -10,7 +10,8 @@
  *   gradients: DDP_STEP before it
  *   sync: as gradients, and DDP_SYNC behind steps 6 and 7 and at the end
  *   again: as parameters, and from step 10 on they are annotated again in other memory
- * Each rank counts its steps in a DDP_STATE, in its own way: it must stay its own. Exit code 1: something is not so.
+ * Each rank counts its steps in a DDP_STATE, in its own way: it must stay its own. It does the same in a DDP_BUFFER,
+ * which takes rank 0's at averages, and at no other step. Exit code 1: something is not so.
  */
 #include "common.h"
 
@@ -25,7 +26,8 @@ enum { COUNT = 3000, STEPS = 24, THREADS = 100, RANKS_AT_MOST = 4, AGAIN = 10 };
 static const char *kind;
 static int every = 1;
 static double rate = 1, momentum;
-static float *counter, *gradient;
+static float *counter, *tally, *gradient;
+static float known_tally[RANKS_AT_MOST];
 
 /* ---- numbers ---- */
 
@@ -197,6 +199,8 @@ average(bool is_outer)
     of_double.average(is_outer);
     of_half.average(is_outer);
     of_bfloat.average(is_outer);
+    for (int r = 1; r < DDP_WORLD_SIZE(); ++r)
+        known_tally[r] = known_tally[0];
 }
 
 static void
@@ -207,6 +211,19 @@ update(void)
     of_half.update();
     of_bfloat.update();
     add<<<COUNT / THREADS, THREADS>>>(counter, mine());
+    add<<<COUNT / THREADS, THREADS>>>(tally, mine());
+    for (int r = 0; r < DDP_WORLD_SIZE(); ++r)
+        known_tally[r] += 1.0f + (float)r;
+}
+
+static bool
+counts(const char *name, const float *values, float wanted)
+{
+    float count;
+    CHECK(cudaMemcpy(&count, values + COUNT - 1, sizeof(count), cudaMemcpyDeviceToHost));
+    if (count != wanted)
+        printf("rank %d: its %s is %g, not %g: WRONG\n", DDP_RANK(), name, count, wanted);
+    return count == wanted;
 }
 
 static void
@@ -255,6 +272,8 @@ main(int argc, char **argv)
     }
     CHECK(cudaMalloc(&counter, COUNT * sizeof(float)));
     CHECK(cudaMemset(counter, 0, COUNT * sizeof(float)));
+    CHECK(cudaMalloc(&tally, COUNT * sizeof(float)));
+    CHECK(cudaMemset(tally, 0, COUNT * sizeof(float)));
     CHECK(cudaMalloc(&gradient, COUNT * sizeof(float)));
     CHECK(cudaMemset(gradient, 0, COUNT * sizeof(float)));
     of_float.create(DDP_FLOAT32);
@@ -262,15 +281,13 @@ main(int argc, char **argv)
     of_half.create(DDP_FLOAT16);
     of_bfloat.create(DDP_BFLOAT16);
     DDP_STATE(counter, COUNT, DDP_FLOAT32);
+    DDP_BUFFER(tally, COUNT, DDP_FLOAT32);
     if (!is_mode("parameters") && !is_mode("again"))
         DDP_GRADIENT(gradient, COUNT, DDP_FLOAT32);
     train();
     CHECK(cudaDeviceSynchronize());
     bool good = of_float.holds("float32", 1e-6) & of_double.holds("float64", 1e-14) & of_half.holds("float16", 2e-3) &
                 of_bfloat.holds("bfloat16", 2e-2);
-    float count;
-    CHECK(cudaMemcpy(&count, counter, sizeof(count), cudaMemcpyDeviceToHost));
-    if (count != STEPS * mine())
-        printf("rank %d: %g steps in its state: WRONG\n", DDP_RANK(), count);
-    return good && count == STEPS * mine() ? 0 : 1;
+    good &= counts("state", counter, STEPS * mine()) & counts("buffer", tally, known_tally[DDP_RANK()]);
+    return good ? 0 : 1;
 }
