@@ -246,9 +246,10 @@ struct part {
     size_t first, end;
     bool is_argument;
     bool is_tested;
-    bool was_tested; /* by an earlier launch, and not again by this one */
-    bool matters;    /* something outside depends on it, or it is modified */
-    size_t few;      /* words that were changed in the last run of few */
+    bool was_tried;       /* also if it cannot be changed */
+    size_t tested_before; /* by an earlier launch: the larger, the later; 0: never */
+    bool matters; /* something outside depends on it, or it is modified */
+    size_t few;   /* words that were changed in the last run of few */
     enum change change;
     struct ranges_list killed, modified;
     struct ranges_list *changed; /* [images]: outside the part */

@@ -96,24 +96,21 @@ key_of(const struct part *part)
     return XXH3_64bits(words, sizeof(words));
 }
 
-/* Marks the parts that an earlier launch has tested, if not all of them can be tested in this one. */
+/* Marks the parts that an earlier launch has tested, to come last if not all of them can be tested in this one. */
 static void
 share_tests(void)
 {
     enum { OTHER_TESTS = 4 };
-    size_t arguments = 0, left = 0;
+    size_t arguments = 0;
     for (size_t i = 0; i < effect.part_count; ++i)
         arguments += effect.parts[i].is_argument;
-    if (arguments + OTHER_TESTS <= most_tests)
-        return;
-    for (size_t i = 0; i < effect.part_count; ++i) {
+    for (size_t i = 0; i < effect.part_count && arguments + OTHER_TESTS > most_tests; ++i) {
         struct part *part = &effect.parts[i];
-        for (size_t k = 0; part->is_argument && k < had_count && !part->was_tested; ++k)
-            part->was_tested = had[k] == key_of(part);
-        left += part->is_argument && !part->was_tested;
+        for (size_t k = 0; part->is_argument && k < had_count; ++k) {
+            if (had[k] == key_of(part))
+                part->tested_before = k + 1;
+        }
     }
-    for (size_t i = 0; left == 0 && i < effect.part_count; ++i)
-        effect.parts[i].was_tested = false;
 }
 
 static void
@@ -142,39 +139,57 @@ add_images(void)
     return true;
 }
 
-/* Memory that holds addresses of other memory: what they point to counts as arguments, and they stay as they are. */
+/* A pointer in the memory of an argument: what it points to is an argument, too. */
 static bool
+follow_pointer(struct noted *launch, uint64_t address, uint32_t at)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count), *target = NULL;
+    for (size_t i = 0; i < count && target == NULL; ++i) {
+        if (address - all[i]->address < all[i]->bytes)
+            target = all[i];
+    }
+    if (target == NULL || target->memory == SCOUT_PINNED)
+        return false;
+    uint64_t offset = address - target->address;
+    for (uint32_t i = 0; i < launch->op.argument_count; ++i) {
+        if (launch->arguments[i].alloc == target->number && launch->arguments[i].offset == offset)
+            return true;
+    }
+    if (launch->op.argument_count == ARGUMENTS_AT_MOST) {
+        launch->too_many = true;
+        return true;
+    }
+    allocations_note_offset(target, offset);
+    launch->arguments[launch->op.argument_count++] =
+        (struct scout_argument){.slot = UINT16_MAX,
+                                .at = at,
+                                .alloc = target->number,
+                                .offset = offset,
+                                .end = allocations_next_offset(target, offset)};
+    too_large = too_large || !images_add(&effect.images, target);
+    return true;
+}
+
+/* Memory that holds addresses of other memory: what they point to counts as arguments, and they stay as they are. */
+static void
 follow_tables(struct noted *launch)
 {
-    for (size_t i = 0; i < effect.images.count; ++i) {
-        const struct image *image = &effect.images.items[i];
-        size_t words = image->allocation->bytes / sizeof(uint64_t);
-        for (size_t k = 0; k < words && k < POINTERS_LOOKED; ++k) {
+    for (uint32_t i = 0; i < launch->op.argument_count && !too_large; ++i) {
+        const struct scout_argument argument = launch->arguments[i];
+        struct image *image = images_find(&effect.images, argument.alloc);
+        uint64_t end = argument.end < argument.offset + POINTERS_LOOKED * sizeof(uint64_t)
+                           ? argument.end
+                           : argument.offset + POINTERS_LOOKED * sizeof(uint64_t);
+        for (uint64_t at = (argument.offset + 7) / 8 * 8; at + sizeof(uint64_t) <= end && !too_large; at += 8) {
             uint64_t word;
-            memcpy(&word, (const char *)image->before + k * sizeof(word), sizeof(word));
-            size_t count;
-            struct allocation **all = allocations_all(&count), *target = NULL;
-            for (size_t a = 0; a < count && target == NULL; ++a) {
-                if (word - all[a]->address < all[a]->bytes)
-                    target = all[a];
+            memcpy(&word, (const char *)image->before + at, sizeof(word));
+            if (follow_pointer(launch, word, (uint32_t)at)) {
+                image = images_find(&effect.images, argument.alloc); /* may have moved */
+                image->is_table = true;
             }
-            if (target == NULL || target->memory == SCOUT_PINNED || launch->op.argument_count == ARGUMENTS_AT_MOST)
-                continue;
-            uint64_t offset = word - target->address;
-            allocations_note_offset(target, offset);
-            launch->arguments[launch->op.argument_count++] =
-                (struct scout_argument){.slot = UINT16_MAX,
-                                        .at = (uint32_t)(k * sizeof(word)),
-                                        .alloc = target->number,
-                                        .offset = offset,
-                                        .end = allocations_next_offset(target, offset)};
-            if (!images_add(&effect.images, target))
-                return false;
-            image = &effect.images.items[i]; /* may have moved */
-            effect.images.items[i].is_table = true;
         }
     }
-    return true;
 }
 
 static const char *
@@ -200,8 +215,10 @@ trial_begin(struct noted *launch)
     few_are_clean = true;
     is_cut_short = false;
     most_tests = scout_state.settings.tests * (launch->nodes > 1 ? launch->nodes : 1);
+    too_large = !add_images();
+    if (!too_large)
+        follow_tables(launch);
     excluded = reason_to_exclude();
-    too_large = !add_images() || !follow_tables(launch);
     images_note_host(&effect.images);
     looks_hidden = !too_large && !is_clean();
     if (too_large)
@@ -265,6 +282,7 @@ prepare(enum run run)
         hidden_change();
         return true;
     case RUN_PART:
+        effect.parts[at].was_tried = true;
         return effect_change(&effect, &effect.parts[at]);
     case RUN_GROUP:
         count = list_group(at, group);
@@ -340,13 +358,18 @@ judge(enum run run)
     }
 }
 
-/* The next part that is an argument, and was not changed yet. */
+/* The next part that is an argument, and was not changed yet: the one whose test is longest ago. */
 static bool
 find_untested(void)
 {
-    while (at < effect.part_count &&
-           (!effect.parts[at].is_argument || effect.parts[at].is_tested || effect.parts[at].was_tested))
-        ++at;
+    size_t found = effect.part_count;
+    for (size_t i = 0; i < effect.part_count; ++i) {
+        const struct part *part = &effect.parts[i];
+        if (part->is_argument && !part->is_tested && !part->was_tried &&
+            (found == effect.part_count || part->tested_before < effect.parts[found].tested_before))
+            found = i;
+    }
+    at = found;
     /* the last test is of few words */
     is_cut_short = is_cut_short || (at < effect.part_count && effect.tests + 1 >= most_tests);
     return at < effect.part_count && !is_cut_short;

@@ -1029,6 +1029,25 @@ judge_unsure(const struct roles *roles, struct scout_finding *finding)
     return ROLES_FOUND;
 }
 
+/* An operation of which not all is known may be the way by which something is a parameter: what stays behind it. */
+static void
+note_unsure(const struct roles *roles, struct scout_finding *finding)
+{
+    uint32_t count = roles->graph->version_count;
+    uint32_t *unsure = xcalloc(count, sizeof(*unsure)); /* 1 + the version that it is computed from */
+    char name[SCOUT_NAME_BYTES], place[64];
+    for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t e = 0; e < version_of(roles, i)->in_count && in_period(roles, i) && unsure[i] == 0; ++e)
+            unsure[i] = unsure[in_edge(roles, i, e)->from];
+        if (version_of(roles, i)->unsure && in_period(roles, i))
+            unsure[i] = 1 + i;
+        if (roles->persistent[i] && unsure[i] != 0)
+            add_note(finding, "not all is known of %s: %s, which is computed from what it writes, may be something else",
+                     op_name(roles, unsure[i] - 1, name), place_text(roles, i, place));
+    }
+    free(unsure);
+}
+
 /* ---- state ---- */
 
 static enum scout_role
@@ -1120,8 +1139,10 @@ find_all(struct roles *roles, struct scout_finding *finding)
         verdict = prove_cut(roles, finding);
     if (verdict == ROLES_FOUND)
         verdict = find_state(roles, finding);
-    if (verdict == ROLES_FOUND)
+    if (verdict == ROLES_FOUND) {
         note_host(roles, finding);
+        note_unsure(roles, finding);
+    }
     return verdict;
 }
 
