@@ -286,7 +286,7 @@ static bool
 spreads(const struct roles *roles, const struct graph_edge *edge)
 {
     const struct graph_version *from = version_of(roles, edge->from), *to = version_of(roles, edge->to);
-    return in_period(roles, edge->to) && !edge->elementwise && !overlaps(to, from) && to->bytes > SCALAR_BYTES;
+    return in_period(roles, edge->to) && !edge->elementwise && !overlaps(to, from) && to->bytes > ELEMENT_BYTES;
 }
 
 /* A period may hold several steps. The value that a parameter has between two of them comes element by element from
@@ -642,12 +642,35 @@ follow_copies(const struct roles *roles, uint32_t number, uint64_t *lo, uint64_t
     }
 }
 
+/* What a program may as well call the gradient: the only thing that it becomes on its way. */
+static void
+note_next(const struct way *way, uint32_t number)
+{
+    const struct roles *roles = way->roles;
+    char place[64], next[64], name[SCOUT_NAME_BYTES];
+    uint32_t only = UINT32_MAX;
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+        uint32_t to = out_edge(roles, number, e)->to;
+        if (!in_period(roles, to) || !roles->leads[to] || to == only)
+            continue;
+        if (only != UINT32_MAX || !roles->chain[to] || roles->parameter[to] ||
+            overlaps(version_of(roles, to), version_of(roles, number)))
+            return;
+        only = to;
+    }
+    if (only != UINT32_MAX)
+        add_note(way->finding, "gradient %s is only read by %s: %s, which becomes of it, may be meant",
+                 place_text(roles, number, place), op_name(roles, only, name), place_text(roles, only, next));
+}
+
 static void
 end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
 {
     const struct roles *roles = way->roles;
-    if (number != way->parameter)
+    if (number != way->parameter) {
         number = follow_copies(roles, number, &lo, &hi);
+        note_next(way, number);
+    }
     const struct graph_version *version = version_of(roles, number);
     roles->gradient[number] = true;
     if (number == way->parameter) {
