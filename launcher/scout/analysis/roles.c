@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is not larger than SCALAR_BYTES may be a few scalars: norms, flags, counts; if it is larger than an element,
- * which is one number, only if it is computed from gradients. */
+/* What is not larger than SCALAR_BYTES may be a few scalars: norms, flags, counts; if it is larger than an element, which
+ * is one number, only if it is computed from gradients. */
 enum { SCALAR_BYTES = 256, DATA_BYTES = 64, ELEMENT_BYTES = 8 };
 
 static const struct graph_version *
@@ -128,8 +128,7 @@ is_repeated(const struct roles *roles, const struct graph_version *version)
            roles->graph->log->ops[roles->graph->first + later].content == op->content;
 }
 
-/* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch.
- */
+/* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch. */
 static bool
 is_small(const struct graph_version *version)
 {
@@ -142,8 +141,8 @@ find_sources(struct roles *roles, struct scout_finding *finding)
     const struct graph *graph = roles->graph;
     uint64_t constants = 0, copies = 0;
     for (uint32_t i = 0; i < graph->version_count; ++i)
-        roles->has_large =
-            roles->has_large || (graph->versions[i].from_host && in_period(roles, i) && !is_small(&graph->versions[i]));
+        roles->has_large = roles->has_large ||
+                           (graph->versions[i].from_host && in_period(roles, i) && !is_small(&graph->versions[i]));
     for (uint32_t i = 0; i < graph->version_count; ++i) {
         const struct graph_version *version = &graph->versions[i];
         if (!version->from_host || !in_period(roles, i))
@@ -212,17 +211,33 @@ enum reached {
     BY_OTHERS,  /* by way of other memory; what left and came back counts, too */
 };
 
+/* Whether a version is what it was in its place, element by element, and something else. */
+static bool
+keeps_place(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
+        if (in_edge(roles, number, e)->elementwise &&
+            overlaps(version_of(roles, in_edge(roles, number, e)->from), version_of(roles, number)))
+            return true;
+    return false;
+}
+
 static enum reached
-reached_by(const struct roles *roles, enum reached before, uint32_t from, uint32_t to,
+reached_by(const struct roles *roles, enum reached before, const struct graph_edge *edge,
            const struct graph_version *place)
 {
-    const struct graph_version *next = version_of(roles, to);
-    uint64_t bytes = version_of(roles, from)->bytes;
+    const struct graph_version *next = version_of(roles, edge->to);
+    uint64_t bytes = version_of(roles, edge->from)->bytes;
+    bool is_scalar = bytes <= ELEMENT_BYTES && bytes < place->bytes;
     if (before == NOT_REACHED || before == BY_OTHERS)
         return before;
     if (overlaps(next, place))
-        return before == BY_PLACE || (bytes <= ELEMENT_BYTES && bytes < place->bytes) ? BY_PLACE : BY_OTHERS;
-    return next->bytes <= SCALAR_BYTES && next->bytes < place->bytes ? BY_SCALARS : BY_OTHERS;
+        return before == BY_PLACE || is_scalar ? BY_PLACE : BY_OTHERS;
+    if (next->bytes <= SCALAR_BYTES && next->bytes < place->bytes)
+        return BY_SCALARS;
+    /* scales another gradient, and what becomes of that */
+    bool scales = before == BY_SCALARS && (is_scalar ? keeps_place(roles, edge->to) : edge->elementwise);
+    return scales ? BY_SCALARS : BY_OTHERS;
 }
 
 /* Whether what was in the version's place before the period leads to it, or to what it was on the way, through other
@@ -240,8 +255,8 @@ feeds_back(const struct roles *roles, uint32_t number, bool directly)
         if (version->op == VERSION_BEFORE && overlaps(version, end))
             reached[i] = BY_PLACE;
         for (uint32_t e = 0; e < version->in_count && in_period(roles, i); ++e) {
-            uint32_t from = in_edge(roles, i, e)->from;
-            enum reached here = reached_by(roles, reached[from], from, i, end);
+            const struct graph_edge *edge = in_edge(roles, i, e);
+            enum reached here = reached_by(roles, reached[edge->from], edge, end);
             if (here > reached[i])
                 reached[i] = here;
         }
@@ -418,7 +433,8 @@ scales_only(const struct roles *roles, uint32_t number)
     return roles->scales[number] == 1;
 }
 
-/* Whether no way leaves the version to a parameter, but the elementwise one. */
+/* Whether no way leaves the version to a parameter, but the elementwise one; or that by its own place into the next
+ * step's gradient, which keeps a part of it. */
 static bool
 is_private(const struct roles *roles, uint32_t number)
 {
@@ -426,6 +442,9 @@ is_private(const struct roles *roles, uint32_t number)
         const struct graph_edge *edge = out_edge(roles, number, e);
         uint32_t to = edge->to;
         if (!in_period(roles, to) || !roles->leads[to])
+            continue;
+        if (edge->elementwise && overlaps(version_of(roles, to), version_of(roles, number)) &&
+            !roles->parameter[to] && (roles->chain[to] || is_private(roles, to)))
             continue;
         if (roles->chain[to]) {
             if (!roles->inner[to] || !goes_by_element(roles, edge))
@@ -729,8 +748,8 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
     }
 }
 
-/* What is used as a few scalars on the way, and is not computed from gradients, is a vector, where it is added to a
- * sum: what a gradient is computed from. Whether there was one. */
+/* What is used as a few scalars on the way, and is not computed from gradients, is a vector, where it is added to a sum:
+ * what a gradient is computed from. Whether there was one. */
 static bool
 find_vectors(struct roles *roles)
 {
@@ -745,8 +764,7 @@ find_vectors(struct roles *roles)
         bool is_vector = roles->source[from] && !roles->constant[from];
         for (uint32_t e = 0; e < version_of(roles, from)->in_count; ++e) {
             uint32_t of = in_edge(roles, from, e)->from;
-            is_vector =
-                is_vector || (matters(roles, in_edge(roles, from, e)) && !roles->chain[of] && !may_scale(roles, of));
+            is_vector = is_vector || (matters(roles, in_edge(roles, from, e)) && !roles->chain[of] && !may_scale(roles, of));
         }
         roles->vector[from] = is_vector;
         some = some || is_vector;
@@ -1010,11 +1028,10 @@ judge_loops(const struct roles *roles, struct scout_finding *finding)
                       bytes);
     for (uint32_t i = 0; i < roles->graph->version_count; ++i)
         if (is_step_of_graph(roles, i))
-            return refuse(
-                finding, ROLES_REFUSED,
-                "%s is updated in a graph, together with what its gradient is computed from: capture less, or "
-                "scout the program without its graph",
-                place_text(roles, i, place));
+            return refuse(finding, ROLES_REFUSED,
+                          "%s is updated in a graph, together with what its gradient is computed from: capture less, or "
+                          "scout the program without its graph",
+                          place_text(roles, i, place));
     if (carried != UINT32_MAX)
         return refuse(finding, ROLES_NO_LOOP,
                       "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
@@ -1173,9 +1190,10 @@ enum roles_verdict
 roles_find(const struct graph *graph, uint32_t period, struct scout_finding *finding)
 {
     struct roles roles = {.graph = graph, .period = period};
-    bool **arrays[] = {&roles.source,    &roles.constant, &roles.tainted, &roles.past,  &roles.persistent,
-                       &roles.parameter, &roles.carried,  &roles.leads,   &roles.inner, &roles.chain,
-                       &roles.gradient,  &roles.between,  &roles.vector};
+    bool **arrays[] = {&roles.source,     &roles.constant,  &roles.tainted, &roles.past,
+                       &roles.persistent, &roles.parameter, &roles.carried, &roles.leads,
+                       &roles.inner,      &roles.chain,     &roles.gradient, &roles.between,
+                       &roles.vector};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
         *arrays[i] = xcalloc(graph->version_count + 1, sizeof(**arrays[i]));
     roles.scales = xcalloc(graph->version_count + 1, sizeof(*roles.scales));
