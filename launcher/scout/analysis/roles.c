@@ -433,6 +433,32 @@ scales_only(const struct roles *roles, uint32_t number)
     return roles->scales[number] == 1;
 }
 
+/* Whether an update has used a version before it becomes `next` in its own place: then that is of another step. */
+static bool
+is_used_before(const struct roles *roles, uint32_t number, uint32_t next)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+        uint32_t to = out_edge(roles, number, e)->to;
+        if (to < next && roles->chain[to] && !overlaps(version_of(roles, to), version_of(roles, number)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether all that a version leads to is what it becomes in its own place, up to a gradient. */
+static bool
+is_kept(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+        const struct graph_edge *edge = out_edge(roles, number, e);
+        if (in_period(roles, edge->to) && roles->leads[edge->to] &&
+            !(edge->elementwise && overlaps(version_of(roles, edge->to), version_of(roles, number)) &&
+              (roles->chain[edge->to] || is_kept(roles, edge->to))))
+            return false;
+    }
+    return true;
+}
+
 /* Whether no way leaves the version to a parameter, but the elementwise one; or that by its own place into the next
  * step's gradient, which keeps a part of it. */
 static bool
@@ -444,7 +470,7 @@ is_private(const struct roles *roles, uint32_t number)
         if (!in_period(roles, to) || !roles->leads[to])
             continue;
         if (edge->elementwise && overlaps(version_of(roles, to), version_of(roles, number)) &&
-            !roles->parameter[to] && (roles->chain[to] || is_private(roles, to)))
+            !roles->parameter[to] && is_used_before(roles, number, to) && (roles->chain[to] || is_kept(roles, to)))
             continue;
         if (roles->chain[to]) {
             if (!roles->inner[to] || !goes_by_element(roles, edge))
