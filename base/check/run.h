@@ -30,7 +30,8 @@ struct check_run {
     bool probes;               /* in the last step what `probed` names is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];
-    uint32_t probed_count; /* numbers of unannotated memory; 0: all of it */
+    char scouted[PATH_MAX]; /* CHECK_WRITES: file of struct check_scouted, memory to compare besides; "": none */
+    uint32_t probed_count;  /* numbers of unannotated memory; 0: all of it */
     uint32_t probed[CHECK_PROBED_AT_MOST];
 };
 
@@ -51,10 +52,11 @@ enum check_role {
 /* What a tensor is: an annotation as the program made it, or for CHECK_MEMORY the call that writes it. */
 struct check_tensor {
     uint32_t role, number; /* among those of its role, from 0 */
-    uint32_t group;        /* of gradients; of CHECK_MEMORY 1: where the same call gets annotated parameters, else 0 */
-    uint32_t type;         /* as in element.h */
-    uint64_t count;        /* elements */
-    char text[96];         /* the annotated expression; the kernel or library function */
+    uint32_t group; /* of gradients; of CHECK_MEMORY 1: where the same call gets annotated parameters; 2: state that
+                       a scouted run has found; else 0 */
+    uint32_t type;  /* as in element.h */
+    uint64_t count; /* elements */
+    char text[96];  /* the annotated expression; the kernel or library function */
     char file[128];
     int32_t line;
     uint32_t argument; /* of CHECK_MEMORY: place among the call's arguments, from 0 */
@@ -68,6 +70,12 @@ struct check_memory {
     uint32_t argument; /* with the word of a struct, as the engine numbers them */
     int64_t offset;    /* bytes from where the argument points */
     uint64_t bytes;
+};
+
+/* The same from a scouted run. */
+struct check_scouted {
+    struct check_memory memory; /* but for `call` */
+    char name[1024];            /* of the function */
 };
 
 enum check_row_kind {

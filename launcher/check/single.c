@@ -8,6 +8,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/check/check.h"
+#include "launcher/check/scouted.h"
 #include "launcher/check/turns.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
@@ -178,11 +179,16 @@ session_load_reference(struct check *check, struct error *error)
 bool
 session_make_reference(struct check *check, struct error *error)
 {
+    char *scouted = check->options->check.scout ? scouted_write(check, error) : NULL;
+    if (check->options->check.scout && scouted == NULL)
+        return false;
     char *final = check->reference;
     bool kept = check->options->check.reference != NULL;
     if (kept)
         check->reference = xasprintf("%s.%d.new", final, (int)getpid());
     struct check_order first = session_order(check, "one", "one rank", CHECK_WRITES);
+    snprintf(first.run.scouted, sizeof(first.run.scouted), "%s", scouted != NULL ? scouted : "");
+    free(scouted);
     struct check_order again = session_order(check, "again", "one rank, once more", CHECK_COMPARES);
     struct check_order perturbed =
         session_order(check, "perturbed", "one rank, from a start one unit in the last place away", CHECK_COMPARES);

@@ -346,7 +346,10 @@ judge_unannotated(const struct check_evidence *evidence, struct check_verdict *v
     say(verdict->text, "%s differs from one rank's after step %u %s, by %.2g", name_item(verdict, item, name),
         item->first_step - 1, name_ranks(evidence, item, ranks), item->difference);
     say(verdict->advice,
-        item->tensor.group == 1
+        item->tensor.group == 2
+            ? "`%s` writes it, and it stays from step to step: compute it behind DDP_STEP; if the ranks begin with "
+              "different values of it, annotate it with DDP_STATE"
+        : item->tensor.group == 1
             ? "`%s` updates it as it updates annotated parameters: annotate it with DDP_PARAMETER, and its "
               "gradient with DDP_GRADIENT, in full"
             : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks do not "

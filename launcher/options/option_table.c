@@ -417,6 +417,15 @@ take_sample(const struct option_row *row, struct options *options, const char *v
 }
 
 static bool
+take_scout(const struct option_row *row, struct options *options, const char *value, struct error *error)
+{
+    (void)value, (void)error;
+    note_check(row, options);
+    options->check.scout = true;
+    return true;
+}
+
+static bool
 take_alone(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     (void)error;
@@ -590,6 +599,10 @@ const struct option_row option_rows[] = {
     {0, "floor-factor", "X", GROUP_CHECK, take_floor_factor,
      "so does X times what repeating and rounding alone make (default 20)", .command_line_only = true,
      .not_handed_on = true},
+    {0, "scout", NULL, GROUP_CHECK, take_scout,
+     "first scout the program (ddprun scout), and compare all memory that\n"
+     "stays from step to step, also what no annotation leads to",
+     .command_line_only = true, .not_handed_on = true},
     {0, "json", "FILE", GROUP_CHECK, take_json, "write the verdict and all tensors to FILE, as JSON",
      .command_line_only = true, .not_handed_on = true},
     {0, "keep-files", "DIR", GROUP_CHECK, take_keep_files,

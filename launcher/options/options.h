@@ -68,6 +68,7 @@ struct check_options {
     const char *alone;      /* arguments of the program in runs of one rank; NULL: as in all */
     const char *reference;  /* file; NULL: one of its own */
     const char *json;       /* file for what was found; NULL: none */
+    bool scout;             /* compare all that stays from step to step, as a scouted run finds it */
     const char *keep_files; /* folder for what the program writes; NULL: removed */
 };
 

@@ -93,9 +93,8 @@ played_role(enum scout_role role)
     return roles[role];
 }
 
-/* enum ddp_type. What is no float is known as bytes. */
-static uint32_t
-played_type(uint32_t type)
+uint32_t
+play_plan_type(uint32_t type)
 {
     static const uint32_t types[] = {
         [SCOUT_FLOAT32] = 1, [SCOUT_FLOAT64] = 2, [SCOUT_FLOAT16] = 3, [SCOUT_BFLOAT16] = 4, [SCOUT_INTEGER] = 7};
@@ -121,14 +120,14 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, s
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
         const struct scout_alloc *alloc = &log->allocs[tensor->alloc];
-        uint32_t role = played_role(tensor->role), type = played_type(tensor->type);
+        uint32_t role = played_role(tensor->role), type = play_plan_type(tensor->type);
         if (tensor->fused)
             return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
         if (role == 0)
             continue;
         if (role == PLAY_STATE && overlaps_gradient(finding, tensor))
             role = PLAY_COMPARED;
-        if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == played_type(SCOUT_INTEGER))
+        if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == play_plan_type(SCOUT_INTEGER))
             return refuse(why, "the type of the %s a%u is not known", scout_role_name(tensor->role), tensor->alloc);
         play->tensors[play->plan.tensor_count++] = (struct play_tensor){.role = role,
                                                                         .type = type,

@@ -13,6 +13,9 @@ bool play_plan_make(const struct scout_log *log, const struct scout_finding *fin
     __attribute__((warn_unused_result));
 void play_plan_free(struct play *play);
 
+/* enum ddp_type of an enum scout_type. What is no float is known as bytes. */
+uint32_t play_plan_type(uint32_t type);
+
 /* Whether halves of what the copies bring may be exchanged; if not, why. */
 bool play_plan_has_halves(const struct scout_log *log, const struct scout_finding *finding, char *why);
 

@@ -253,3 +253,45 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
     free(errors);
     return ok;
 }
+
+bool
+scout_run_judge(const struct scout_order *order, const struct scout_outcome *outcome, struct error *error)
+{
+    int code = DDPRUN_EXIT_FAILURE;
+    if (outcome->signal != 0)
+        return error_set(error, 128 + outcome->signal, "scout ended by signal %d", outcome->signal);
+    if (outcome->hung)
+        return error_set(error, code,
+                         "a launch of %s did not end when it was made again; the program was ended: such a launch "
+                         "cannot be followed",
+                         outcome->kernel);
+    if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
+        return error_set(error, code,
+                         "the program made %llu operations in %u s and repeated nothing three times; raise --timeout, "
+                         "or give it less to do in a step",
+                         (unsigned long long)outcome->operations, order->timeout_s);
+    if (outcome->late)
+        return error_set(error, code, "recording took longer than %u s (%llu of %llu operations); raise --timeout",
+                         order->timeout_s, (unsigned long long)outcome->deep,
+                         (unsigned long long)outcome->period * DEFAULT_PERIODS);
+    if (outcome->stage == SCOUT_STAGE_OVER)
+        return true;
+    if (outcome->exit_code != 0 && outcome->repeated)
+        return error_set(error, code, "the program ended while a launch of %s was made again: %s", outcome->kernel,
+                         outcome->reason[0] != '\0' ? outcome->reason : "no reason is known");
+    if (outcome->exit_code != 0)
+        return error_set(error, outcome->exit_code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : code, "%s",
+                         outcome->reason[0] != '\0' ? outcome->reason : "the program failed by itself");
+    if (outcome->stage == SCOUT_STAGE_NONE || outcome->operations == 0)
+        return error_set(error, code,
+                         "the program ended without a use of CUDA that ddprun can see; look for a problem with ddprun "
+                         "doctor");
+    if (outcome->stage == SCOUT_STAGE_LIGHT)
+        return error_set(error, code,
+                         "the program ended after %llu operations and repeated nothing three times: at least six steps "
+                         "are needed",
+                         (unsigned long long)outcome->operations);
+    return error_set(
+        error, code, "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
+        DEFAULT_PERIODS, (unsigned long long)outcome->deep, (unsigned long long)outcome->period * DEFAULT_PERIODS);
+}

@@ -56,4 +56,8 @@ void scout_child_reason(const char *summary, char *reason, size_t room);
 bool scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)
     __attribute__((warn_unused_result));
 
+/* Whether the recording is of use; if not, why. */
+bool scout_run_judge(const struct scout_order *order, const struct scout_outcome *outcome, struct error *error)
+    __attribute__((warn_unused_result));
+
 #endif

@@ -156,67 +156,6 @@ refuse(const struct options *options, const struct request *request, struct erro
 
 /* ---- the run ---- */
 
-/* Whether the last period that was recorded is a step: something feeds back in it. */
-static bool
-is_step(const char *path)
-{
-    struct scout_log log;
-    struct scout_finding finding;
-    const char *why;
-    if (!scout_log_open(path, &log, &why))
-        return true;
-    scout_find(&log, &finding);
-    bool is_step = finding.feeds_back;
-    scout_finding_free(&finding);
-    scout_log_free(&log);
-    return is_step;
-}
-
-/* Why a recording is of no use; true: it is. */
-static bool
-judge(const struct scout_outcome *outcome, const struct request *request, struct error *error)
-{
-    int code = DDPRUN_EXIT_FAILURE;
-    if (outcome->signal != 0)
-        return error_set(error, 128 + outcome->signal, "scout ended by signal %d", outcome->signal);
-    if (outcome->hung)
-        return error_set(error, code,
-                         "a launch of %s did not end when it was made again; the program was ended: such a launch "
-                         "cannot be followed",
-                         outcome->kernel);
-    if (outcome->refused && (outcome->late || outcome->exit_code == 0))
-        return true;
-    if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
-        return error_set(error, code,
-                         "the program made %llu operations in %u s and repeated nothing three times; raise --timeout, "
-                         "or give it less to do in a step",
-                         (unsigned long long)outcome->operations, request->timeout_s);
-    if (outcome->late)
-        return error_set(error, code, "recording took longer than %u s (%llu of %llu operations); raise --timeout",
-                         request->timeout_s, (unsigned long long)outcome->deep,
-                         (unsigned long long)outcome->period * DEFAULT_STEPS);
-    if (outcome->stage == SCOUT_STAGE_OVER)
-        return true;
-    if (outcome->exit_code != 0 && outcome->repeated)
-        return error_set(error, code, "the program ended while a launch of %s was made again: %s", outcome->kernel,
-                         outcome->reason[0] != '\0' ? outcome->reason : "no reason is known");
-    if (outcome->exit_code != 0)
-        return error_set(error, outcome->exit_code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : code, "%s",
-                         outcome->reason[0] != '\0' ? outcome->reason : "the program failed by itself");
-    if (outcome->stage == SCOUT_STAGE_NONE || outcome->operations == 0)
-        return error_set(error, code,
-                         "the program ended without a use of CUDA that ddprun can see; look for a problem with ddprun "
-                         "doctor");
-    if (outcome->stage == SCOUT_STAGE_LIGHT)
-        return error_set(error, code,
-                         "the program ended after %llu operations and repeated nothing three times: at least six steps "
-                         "are needed",
-                         (unsigned long long)outcome->operations);
-    return error_set(
-        error, code, "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
-        DEFAULT_STEPS, (unsigned long long)outcome->deep, (unsigned long long)outcome->period * DEFAULT_STEPS);
-}
-
 static bool
 is_proved(const struct scout_proofs *proofs, struct error *error)
 {
@@ -304,11 +243,10 @@ scout_command(const struct options *options)
         order.folder = folder.path;
         order.steps = request.steps;
         order.timeout_s = request.timeout_s;
-        order.is_step = is_step;
         ok = scout_run_make(&order, &outcome, &error) &&
              (request.record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
               keep_recording(outcome.log, request.record, &error)) &&
-             judge(&outcome, &request, &error) && look(&outcome, &order, &request, &error);
+             scout_run_judge(&order, &outcome, &error) && look(&outcome, &order, &request, &error);
         job_folder_remove(&folder);
     } else {
         ok = false;

@@ -37,6 +37,8 @@ check_files_add(const struct rank_settings *settings, int index, char ***environ
     const char *run_file = environment_get(*environment, DDPRUN_ENV_CHECK_RUN);
     const char *play_file = environment_get(*environment, DDPRUN_ENV_SCOUT_PLAY);
     const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
+    if (play_file == NULL && kept != NULL) /* scouted for a check */
+        play_file = environment_get(*environment, DDPRUN_ENV_SCOUT_RUN);
     if (play_file != NULL && play_file[0] != '/')
         play_file = NULL;
     if ((run_file == NULL || run_file[0] == '\0') && play_file == NULL)

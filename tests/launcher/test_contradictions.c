@@ -73,6 +73,7 @@ static const struct sample {
     {"tolerance", "0.001"},
     {"floor-factor", "10"},
     {"json", "check.json"},
+    {"scout", NULL},
     {"keep-files", "kept"},
     {"np", "2"},
     {"nproc-per-node", "2"},

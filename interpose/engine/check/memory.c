@@ -16,6 +16,7 @@
 #include "base/check/reference.h"
 #include "base/check/sketch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +57,7 @@ memory_found(const struct check_memory *found, CUdeviceptr address)
 {
     for (size_t i = 0; i < memory.range_count; ++i) {
         const struct range_found *range = &memory.ranges[i];
-        if (address < range->address + range->memory.bytes && range->address < address + found->bytes)
+        if (address != 0 && address < range->address + range->memory.bytes && range->address < address + found->bytes)
             return; /* another operation writes it, too */
     }
     if (memory.range_count == RANGES_AT_MOST)
@@ -219,9 +220,28 @@ load_ranges(struct reference_reader *reader, void (*found_call)(uint64_t call))
     }
 }
 
+/* What scouting has found that stays from step to step: where ranges are, in the run that writes the reference. */
+static void
+load_scouted(void (*found_call)(uint64_t call))
+{
+    struct check_scouted scouted;
+    FILE *file = fopen(check_run.scouted, "re");
+    if (file == NULL)
+        stop_job("cannot read %s, what ddprun check has scouted: %m", check_run.scouted);
+    while (fread(&scouted, sizeof(scouted), 1, file) == 1) {
+        scouted.name[sizeof(scouted.name) - 1] = '\0';
+        scouted.memory.call = call_identity(scouted.name);
+        memory_found(&scouted.memory, 0);
+        found_call(scouted.memory.call);
+    }
+    fclose(file);
+}
+
 void
 memory_open(void (*found_call)(uint64_t call))
 {
     if (values_reader() != NULL)
         load_ranges(values_reader(), found_call);
+    else if (check_run.scouted[0] != '\0')
+        load_scouted(found_call);
 }

@@ -10,12 +10,13 @@
 extern pthread_mutex_t memory_lock;
 
 /* ---- memory.c ---- */
-/* An updater writes this, which is now at `address`; its number is given here. Goes into the reference. */
+/* An updater writes this, which is now at `address`, or nowhere yet (0); its number is given here. Goes into the
+ * reference. */
 void memory_found(const struct check_memory *found, CUdeviceptr address);
 /* The updater was called with this pointer: where its ranges are in this step. */
 void memory_resolve(uint64_t call, uint32_t ordinal, uint32_t argument, CUdeviceptr pointer);
 
-/* The reference says that this function is an updater: for each that it names. */
+/* The reference, or what was scouted, says that this function writes such memory: for each that it names. */
 void memory_open(void (*found_call)(uint64_t call));
 /* A boundary of the first group; `step` as in values_tensor(). */
 void memory_boundary(uint32_t step);

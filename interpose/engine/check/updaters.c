@@ -4,7 +4,8 @@
  * The run that writes the reference looks. In the second step every operation that gets a pointer into a parameter is
  * looked at: does it change the parameter? Functions that do are updaters. In the third step, each operation of an
  * updater is looked at: which bytes of unannotated memory, behind its pointers, does it change? In other runs, and in
- * later steps, the operations of updaters only say where that memory is.
+ * later steps, the operations of updaters only say where that memory is; so do those of functions of which a scouted
+ * run says that they write what stays.
  *
  * What is captured is not looked at. Operations of several threads are looked at one after the other.
  */
@@ -45,7 +46,7 @@ static struct {
     uint32_t step; /* boundaries so far */
     struct {
         uint64_t call;
-        int type;                        /* of the parameters that it updates */
+        int type; /* of the parameters that it updates; 0: it was not seen to, but it writes memory that is compared */
         uint32_t places[PLACES_AT_MOST]; /* [place_count]: arguments in which it gets them */
         size_t place_count;
         uint32_t ordinal; /* calls in this step */
@@ -162,10 +163,10 @@ note_updater(const struct watched *watched)
     size_t updater = updater_of(around.call);
     if (updater == UPDATERS_AT_MOST)
         return;
-    if (updater == updaters.count) {
-        updaters.list[updaters.count].call = around.call;
-        updaters.list[updaters.count++].type = watched->type;
-    }
+    if (updater == updaters.count)
+        updaters.list[updaters.count++].call = around.call;
+    if (updaters.list[updater].type == 0)
+        updaters.list[updater].type = watched->type;
     size_t *count = &updaters.list[updater].place_count;
     if (*count < PLACES_AT_MOST && !is_parameters_place(updater, watched->argument))
         updaters.list[updater].places[(*count)++] = watched->argument;
@@ -308,12 +309,11 @@ begin_operation(const struct operation *operation, const struct function_layout 
     if (updater == updaters.count)
         return;
     around.ordinal = updaters.list[updater].ordinal++;
-    if (finds() && updaters.step == 2) {
+    pointers_visit(operation, layout, resolve, NULL);
+    if (finds() && updaters.step == 2 && updaters.list[updater].type != 0) {
         context_synchronize("before an operation that updates parameters");
         pointers_visit(operation, layout, watch_unannotated, &updaters.list[updater].type);
         around.active = around.count > 0;
-    } else {
-        pointers_visit(operation, layout, resolve, NULL);
     }
 }
 

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# check.sh BUILD - `ddprun check --scout` compares memory that stays from step to step and that neither annotations nor updates of
+# parameters lead to: a moving average of what only one rank has is found, a right one is equal, and without --scout nothing is seen.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+average=$build/tests/scout/average
+steps=(--steps 4)
+
+# verdict NAME CODE WORDS...: `ddprun check WORDS...` ends with CODE and leaves nothing.
+verdict() {
+    local name=$1 expected=$2
+    shift 2
+    run "$ddprun" check "${steps[@]}" "$@"
+    check "$name: exit code $expected" test "$code" -eq "$expected"
+    check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+}
+
+verdict "an early average, without --scout" 0 "$average" early
+check "nothing leads to it" test "$(grep -c moving_average "$work/stdout")" -eq 0
+verdict "an early average" 1 --scout "$average" early
+check "what to do is said" grep -q 'what to do: `moving_average` writes it, .*compute it behind DDP_STEP' "$work/stdout"
+check "it is named" grep -Eq 'moving_average .*DIFFERS$' "$work/stdout"
+verdict "an average after DDP_STEP" 0 --scout "$average"
+check "it is compared" grep -Eq 'moving_average.* equal' "$work/stdout"
+verdict "digits" 0 --scout "$digits" --data "$data" --steps 40 --quiet
+verdict "a program that trains nothing" 2 --unannotated --scout "$build/tests/scout/wrong" same
+check "it is refused" grep -q '^ddprun: --scout finds no gradients: ' "$work/stderr"
+verdict "a reference in two commands, the first" 0 -n 1 --scout --reference "$work/reference" "$average" early
+verdict "a reference in two commands, the second" 1 --reference "$work/reference" "$average" early
+finish
