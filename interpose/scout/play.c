@@ -1,5 +1,5 @@
 /*
- * play.c - a rank of `ddprun scout --prove`: the engine, told by a plan what annotations would tell it.
+ * play.c - a rank of `ddprun scout --prove`: the engine, with annotations that come from a plan.
  *
  * Stands between the shim and the real engine, in a copy of whose table a few functions are the player's own. It counts
  * the operations of the program as the recorder did, and takes each for the one in that place of the plan's period. At

@@ -61,6 +61,8 @@ says "the same batch in each step" 0 b "not possible here: both ranks compute th
 
 run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
 says "few steps" 0 b "passed: .* after each of [1-4] steps; then operation [0-9]* of the program, [1-4] steps later, is "
+run "$ddprun" -q --device softgpu scout --prove --timeout 4 sh -c "[ -z \"\$_DDPRUN_SCOUT_PLAY\" ] || sleep 100; exec $clipped clip"
+says "a program that does not come to its steps" 0 b "not possible here: it took longer than --timeout"
 run "$ddprun" -q scout --prove "$build/tests/trainers/fused" kernels
 says "an update without gradients" 0 b "not possible here: .* without a gradient of its own"
 finish
