@@ -248,8 +248,8 @@ struct part {
     bool is_tested;
     bool was_tried;       /* also if it cannot be changed */
     size_t tested_before; /* by an earlier launch: the larger, the later; 0: never */
-    bool matters; /* something outside depends on it, or it is modified */
-    size_t few;   /* words that were changed in the last run of few */
+    bool matters;         /* something outside depends on it, or it is modified */
+    size_t few;           /* words that were changed in the last run of few */
     enum change change;
     struct ranges_list killed, modified;
     struct ranges_list *changed; /* [images]: outside the part */

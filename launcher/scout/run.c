@@ -5,10 +5,12 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
+#include "base/scout/log.h"
 #include "base/scout/run.h"
 #include "launcher/common/inner_run.h"
 #include "launcher/common/word_list.h"
 #include "launcher/common/xcalloc.h"
+#include "launcher/scout/analysis/finding.h"
 #include "launcher/start/environment.h"
 
 #include <errno.h>
@@ -130,14 +132,30 @@ show_progress(const struct scout_progress *progress, bool over)
     fflush(stderr);
 }
 
+/* Whether the last period that was recorded is a step: something feeds back in it. */
+static bool
+shows_step(const char *path)
+{
+    struct scout_log log;
+    struct scout_finding finding;
+    const char *why;
+    if (!scout_log_open(path, &log, &why))
+        return true;
+    scout_find(&log, &finding);
+    bool feeds_back = finding.feeds_back;
+    scout_finding_free(&finding);
+    scout_log_free(&log);
+    return feeds_back;
+}
+
 /* Answers the recorder, which waits. */
 static void
-answer(const struct scout_order *order, struct scout_progress *progress, struct scout_outcome *outcome)
+answer(struct scout_progress *progress, struct scout_outcome *outcome)
 {
     uint32_t asked = atomic_load(&progress->asked);
     if (asked == atomic_load(&progress->answered))
         return;
-    bool is_step = order->is_step(outcome->log);
+    bool is_step = shows_step(outcome->log);
     outcome->refused = outcome->refused || !is_step;
     atomic_store(&progress->is_step, is_step);
     atomic_store(&progress->answered, asked);
@@ -156,7 +174,7 @@ attend(const struct scout_order *order, struct scout_progress *progress, pid_t p
         int64_t now_ms = clock_now_ms(), trial_ms = (int64_t)atomic_load(&progress->trial_ms);
         bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
         show_progress(progress, over);
-        answer(order, progress, outcome);
+        answer(progress, outcome);
         if (number != 0 && number != SIGCHLD) {
             outcome->signal = number;
             kill(pid, number);
@@ -265,6 +283,8 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
                          "a launch of %s did not end when it was made again; the program was ended: such a launch "
                          "cannot be followed",
                          outcome->kernel);
+    if (outcome->refused && (outcome->late || outcome->exit_code == 0))
+        return true;
     if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
         return error_set(error, code,
                          "the program made %llu operations in %u s and repeated nothing three times; raise --timeout, "

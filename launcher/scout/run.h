@@ -14,13 +14,12 @@
 
 struct scout_order {
     const struct options *options;
-    char *const *program;             /* with its arguments */
-    const char *folder;               /* for its files */
-    sigset_t old_mask;                /* for the child */
-    unsigned steps;                   /* after so many periods the program is ended; 0: it goes on to its end */
-    uint64_t least_period;            /* in operations; shorter ones are passed over */
-    unsigned timeout_s;               /* in which all must be recorded */
-    bool (*is_step)(const char *log); /* of what was recorded so far: is the last period a step? */
+    char *const *program;  /* with its arguments */
+    const char *folder;    /* for its files */
+    sigset_t old_mask;     /* for the child */
+    unsigned steps;        /* after so many periods the program is ended; 0: it goes on to its end */
+    uint64_t least_period; /* in operations; shorter ones are passed over */
+    unsigned timeout_s;    /* in which all must be recorded */
 };
 
 struct scout_outcome {

@@ -1,6 +1,7 @@
 /*
- * annotations.c RECORDING - of an annotated program: whatever annotation is taken away, halved, or put where nothing is to be annotated,
- * `ddprun scout` names it. One line for each annotation; exit code 1 if any change is not named, or the program itself has a fault.
+ * annotations.c RECORDING - of an annotated program: whatever annotation is taken away, halved, or put where nothing is
+ * to be annotated, `ddprun scout` names it. One line for each annotation; exit code 1 if any change is not named, or
+ * the program itself has a fault.
  */
 #include "launcher/scout/analysis/finding.h"
 #include "launcher/scout/report/annotated.h"

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is not larger than SCALAR_BYTES may be a few scalars: norms, flags, counts; if it is larger than an element, which
- * is one number, only if it is computed from gradients. */
+/* What is not larger than SCALAR_BYTES may be a few scalars: norms, flags, counts; if it is larger than an element,
+ * which is one number, only if it is computed from gradients. */
 enum { SCALAR_BYTES = 256, DATA_BYTES = 64, ELEMENT_BYTES = 8 };
 
 static const struct graph_version *
@@ -128,7 +128,8 @@ is_repeated(const struct roles *roles, const struct graph_version *version)
            roles->graph->log->ops[roles->graph->first + later].content == op->content;
 }
 
-/* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch. */
+/* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch.
+ */
 static bool
 is_small(const struct graph_version *version)
 {
@@ -141,8 +142,8 @@ find_sources(struct roles *roles, struct scout_finding *finding)
     const struct graph *graph = roles->graph;
     uint64_t constants = 0, copies = 0;
     for (uint32_t i = 0; i < graph->version_count; ++i)
-        roles->has_large = roles->has_large ||
-                           (graph->versions[i].from_host && in_period(roles, i) && !is_small(&graph->versions[i]));
+        roles->has_large =
+            roles->has_large || (graph->versions[i].from_host && in_period(roles, i) && !is_small(&graph->versions[i]));
     for (uint32_t i = 0; i < graph->version_count; ++i) {
         const struct graph_version *version = &graph->versions[i];
         if (!version->from_host || !in_period(roles, i))
@@ -469,8 +470,8 @@ is_private(const struct roles *roles, uint32_t number)
         uint32_t to = edge->to;
         if (!in_period(roles, to) || !roles->leads[to])
             continue;
-        if (edge->elementwise && overlaps(version_of(roles, to), version_of(roles, number)) &&
-            !roles->parameter[to] && is_used_before(roles, number, to) && (roles->chain[to] || is_kept(roles, to)))
+        if (edge->elementwise && overlaps(version_of(roles, to), version_of(roles, number)) && !roles->parameter[to] &&
+            is_used_before(roles, number, to) && (roles->chain[to] || is_kept(roles, to)))
             continue;
         if (roles->chain[to]) {
             if (!roles->inner[to] || !goes_by_element(roles, edge))
@@ -774,8 +775,8 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
     }
 }
 
-/* What is used as a few scalars on the way, and is not computed from gradients, is a vector, where it is added to a sum:
- * what a gradient is computed from. Whether there was one. */
+/* What is used as a few scalars on the way, and is not computed from gradients, is a vector, where it is added to a
+ * sum: what a gradient is computed from. Whether there was one. */
 static bool
 find_vectors(struct roles *roles)
 {
@@ -790,7 +791,8 @@ find_vectors(struct roles *roles)
         bool is_vector = roles->source[from] && !roles->constant[from];
         for (uint32_t e = 0; e < version_of(roles, from)->in_count; ++e) {
             uint32_t of = in_edge(roles, from, e)->from;
-            is_vector = is_vector || (matters(roles, in_edge(roles, from, e)) && !roles->chain[of] && !may_scale(roles, of));
+            is_vector =
+                is_vector || (matters(roles, in_edge(roles, from, e)) && !roles->chain[of] && !may_scale(roles, of));
         }
         roles->vector[from] = is_vector;
         some = some || is_vector;
@@ -1054,10 +1056,11 @@ judge_loops(const struct roles *roles, struct scout_finding *finding)
                       bytes);
     for (uint32_t i = 0; i < roles->graph->version_count; ++i)
         if (is_step_of_graph(roles, i))
-            return refuse(finding, ROLES_REFUSED,
-                          "%s is updated in a graph, together with what its gradient is computed from: capture less, or "
-                          "scout the program without its graph",
-                          place_text(roles, i, place));
+            return refuse(
+                finding, ROLES_REFUSED,
+                "%s is updated in a graph, together with what its gradient is computed from: capture less, or "
+                "scout the program without its graph",
+                place_text(roles, i, place));
     if (carried != UINT32_MAX)
         return refuse(finding, ROLES_NO_LOOP,
                       "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
@@ -1108,7 +1111,8 @@ note_unsure(const struct roles *roles, struct scout_finding *finding)
         if (version_of(roles, i)->unsure && in_period(roles, i))
             unsure[i] = 1 + i;
         if (roles->persistent[i] && unsure[i] != 0)
-            add_note(finding, "not all is known of %s: %s, which is computed from what it writes, may be something else",
+            add_note(finding,
+                     "not all is known of %s: %s, which is computed from what it writes, may be something else",
                      op_name(roles, unsure[i] - 1, name), place_text(roles, i, place));
     }
     free(unsure);
@@ -1216,10 +1220,9 @@ enum roles_verdict
 roles_find(const struct graph *graph, uint32_t period, struct scout_finding *finding)
 {
     struct roles roles = {.graph = graph, .period = period};
-    bool **arrays[] = {&roles.source,     &roles.constant,  &roles.tainted, &roles.past,
-                       &roles.persistent, &roles.parameter, &roles.carried, &roles.leads,
-                       &roles.inner,      &roles.chain,     &roles.gradient, &roles.between,
-                       &roles.vector};
+    bool **arrays[] = {&roles.source,    &roles.constant, &roles.tainted, &roles.past,  &roles.persistent,
+                       &roles.parameter, &roles.carried,  &roles.leads,   &roles.inner, &roles.chain,
+                       &roles.gradient,  &roles.between,  &roles.vector};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
         *arrays[i] = xcalloc(graph->version_count + 1, sizeof(**arrays[i]));
     roles.scales = xcalloc(graph->version_count + 1, sizeof(*roles.scales));

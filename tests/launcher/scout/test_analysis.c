@@ -228,22 +228,28 @@ static const struct row {
      NET "m1 768\nm2 256\nstep\n" FORWARD BACKWARD
          "log: loss +=\nmom: w1 += ~g1 ~m1; m1 += ~g1\nmom: w2 += ~g2 ~m2; m2 += ~g2\n" FORWARD BACKWARD
          "mom: w1 += ~g1 ~m1; m1 += ~g1\nmom: w2 += ~g2 ~m2; m2 += ~g2\n",
-     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; m1 optimizer state; m2 optimizer state; 1 group before mom"},
-    {"momentum kept in the gradient, clipped by a norm", NET "norm 1\nstep\n" FORWARD
-     "dw2: g2 += h dy\ndx: dh = dy w2 ~h\ndw1: g1 += x dh\nfill norm\nnorm2: norm += g1\nnorm2: norm += g2\n"
-     "clip: g1 += norm\nclip: g2 += norm\nsgd: w1 += ~g1\nscal: g1 +=\nsgd: w2 += ~g2\nscal: g2 +=\n",
-     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; g1 optimizer state; g2 optimizer state; 1 group before norm2"},
-    {"a gradient that arrives by a copy", NET "s1 768\nstep\n" FORWARD "dw2: g2 = h dy\ndx: dh = dy w2 ~h\ndw1: s1 = x dh\ncopy g1 s1\n" SGD,
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; m1 optimizer state; m2 optimizer state; 1 group before "
+     "mom"},
+    {"momentum kept in the gradient, clipped by a norm",
+     NET "norm 1\nstep\n" FORWARD
+         "dw2: g2 += h dy\ndx: dh = dy w2 ~h\ndw1: g1 += x dh\nfill norm\nnorm2: norm += g1\nnorm2: norm += g2\n"
+         "clip: g1 += norm\nclip: g2 += norm\nsgd: w1 += ~g1\nscal: g1 +=\nsgd: w2 += ~g2\nscal: g2 +=\n",
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; g1 optimizer state; g2 optimizer state; 1 group before "
+     "norm2"},
+    {"a gradient that arrives by a copy",
+     NET "s1 768\nstep\n" FORWARD "dw2: g2 = h dy\ndx: dh = dy w2 ~h\ndw1: s1 = x dh\ncopy g1 s1\n" SGD,
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
-    {"passes that are added from scratch memory", NET "s1 768\nstep\nfill g1\nfill g2\n" FORWARD
-     "dw2: g2 += h dy\ndx: dh = dy w2 ~h\ndw1: s1 = x dh\nadd: g1 += ~s1\n" FORWARD
-     "dw2: g2 += h dy\ndx: dh = dy w2 ~h\ndw1: s1 = x dh\nadd: g1 += ~s1\n" SGD,
+    {"passes that are added from scratch memory",
+     NET "s1 768\nstep\nfill g1\nfill g2\n" FORWARD
+         "dw2: g2 += h dy\ndx: dh = dy w2 ~h\ndw1: s1 = x dh\nadd: g1 += ~s1\n" FORWARD
+         "dw2: g2 += h dy\ndx: dh = dy w2 ~h\ndw1: s1 = x dh\nadd: g1 += ~s1\n" SGD,
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
-    {"tied weights, of which the batch leaves rows out", 
+    {"tied weights, of which the batch leaves rows out",
      "id 64 int\nt 64 int\ne 4096\nh 512\nd 512\nge 4096\nstep\nh2d id\nh2d t\n"
      "gather: h = e id\nlossk: d = e h t\nouter: ge = h d\nscatter: ge{128:640} += d id\nsgd: e += ~ge\n",
      "e parameter <- ge[0:16384]; 1 group before sgd"},
-    {"a rate that comes from the host in each step", NET "rate 1\nstep\n" FORWARD BACKWARD "h2d rate\nsgd: w1 += ~g1 rate\nsgd: w2 += ~g2 rate\n",
+    {"a rate that comes from the host in each step",
+     NET "rate 1\nstep\n" FORWARD BACKWARD "h2d rate\nsgd: w1 += ~g1 rate\nsgd: w2 += ~g2 rate\n",
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"operations that do not repeat in memory", NET "step\nlayer1: h = w1\n",
      "refused: no memory feeds back into the next step: this is not training, or its numbers no longer move"},
