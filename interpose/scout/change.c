@@ -18,7 +18,7 @@ change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
     for (size_t i = first; i < end; ++i) {
         if (change_looks_like_float(words[i]))
             ++floats;
-        else if (words[i] != 0)
+        else if (!change_is_zero(words[i]))
             ++others;
         varied = varied || words[i] != words[first];
     }
@@ -32,7 +32,7 @@ change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
 bool
 change_one(uint32_t *word, bool held_floats)
 {
-    if (!change_looks_like_float(*word) && !(*word == 0 && held_floats))
+    if (!change_looks_like_float(*word) && !(change_is_zero(*word) && held_floats))
         return false;
     float value = change_as_float(*word);
     *word = change_as_word(value * 3.0F + (value >= 0 ? 0.5F : -0.5F));
@@ -54,7 +54,7 @@ change_looks_like_floats(const uint32_t *words, size_t count)
     for (size_t i = 0; i < count; ++i) {
         if (change_looks_like_float(words[i]))
             ++floats;
-        else if (words[i] != 0)
+        else if (!change_is_zero(words[i]))
             ++others;
     }
     return floats > others;

@@ -40,6 +40,13 @@ change_as_word(float value)
     return word;
 }
 
+/* Zero, also the negative one, which sums and products leave here and there among others. */
+static inline bool
+change_is_zero(uint32_t word)
+{
+    return word << 1 == 0;
+}
+
 /* What word i of [first, end) becomes. `held_floats`: zeros may be changed, too. */
 static inline uint32_t
 change_word(enum change change, const uint32_t *words, size_t first, size_t end, size_t i, bool held_floats)
@@ -51,7 +58,7 @@ change_word(enum change change, const uint32_t *words, size_t first, size_t end,
         float value = change_as_float(word);
         return change_as_word(value * 1.3F + (value > 0 ? 1e-3F : -1e-3F));
     }
-    if (change == CHANGE_FLOAT && word == 0 && held_floats)
+    if (change == CHANGE_FLOAT && change_is_zero(word) && held_floats)
         return change_as_word(1e-3F);
     return word;
 }

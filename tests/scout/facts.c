@@ -21,6 +21,7 @@ static const struct fact {
     {"fact_gather", "0:k 1:r 2:r"},
     {"fact_ignores", "0:k 1:-"},
     {"fact_half", "0:k 1:r 1>0"},
+    {"fact_over_zeros", "0:k 1:r 1>0"},
     {"fact_through_table", "0:- 1:r 65535:k 1>65535"},
     {"fact_struct", "0:r 0:k 0>0"},
     {"fact_hidden_read", "0:k hidden"},

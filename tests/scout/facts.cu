@@ -74,6 +74,23 @@ fact_half(float *z, const float *x, int n)
         z[i] = x[i] + 1.0f;
 }
 
+/* Zeros of both signs among numbers, as sums leave them; then other numbers in their place. */
+extern "C" __global__ void
+fact_zeros(float *zeros, int n)
+{
+    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < n)
+        zeros[i] = i % 4 == 0 ? 0.25f : i % 4 == 1 ? -0.0f : 0.0f;
+}
+
+extern "C" __global__ void
+fact_over_zeros(float *zeros, const float *x, int n)
+{
+    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < n)
+        zeros[i] = x[i] * 2.0f;
+}
+
 extern "C" __global__ void
 fact_through_table(float *const *table, const float *x, int n)
 {
@@ -170,6 +187,7 @@ main(int argc, char **argv)
 {
     float *x = make(0.5f, 0.01f), *y = make(1.0f, 0.02f), *z = make(0.1f, 0.03f), *sum = make(1.0f, 0.0f);
     float *v = make(-1.0f, 0.02f), *gathered = make(0.2f, 0.01f), *half = make(0.3f, 0.01f), *out = make(0.4f, 0.01f);
+    float *signed_zeros = make(0.5f, 0.01f);
     float *squares = make(0.1f, 0.1f), *sums = make(0.1f, 0.1f), *printed = make(1.0f, 0.1f);
     std::vector<int> numbers(COUNT);
     std::vector<float> batch(COUNT), factors(COUNT);
@@ -201,6 +219,8 @@ main(int argc, char **argv)
         fact_sum<<<1, 32>>>(sum, x, COUNT);
         fact_gather<<<4, 64>>>(gathered, x, index, COUNT);
         fact_half<<<4, 64>>>(half, x, COUNT);
+        fact_zeros<<<4, 64>>>(signed_zeros, COUNT);
+        fact_over_zeros<<<4, 64>>>(signed_zeros, x, COUNT);
         fact_through_table<<<4, 64>>>(table, x, COUNT);
         fact_struct<<<4, 64>>>(pair{COUNT, x, squares});
         fact_hidden_read<<<4, 64>>>(z, COUNT);
