@@ -14,7 +14,7 @@
  *
  *   apart 50.123 ms, 0.045 ms on the host; others 50.012 ms, 0.031 ms on the host
  *
- * Exit code 3 if a parameter is wrong.
+ * Exit code 3 if a parameter is wrong, also with --sync-every.
  */
 #include "../trainer.h"
 
@@ -240,6 +240,7 @@ main(int argc, char **argv)
         if (step % 4 == 3) /* as a trainer does that prints its loss now and then */
             CHECK(cudaStreamSynchronize(stream));
     }
+    DDP_SYNC(stream);
     CHECK(cudaStreamSynchronize(stream));
     if (!is_right(layers, options.steps))
         return 3;
