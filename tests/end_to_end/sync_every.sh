@@ -32,6 +32,7 @@ for mode in gemm momentum passes; do
     same_on_all_ranks "$mode" 2
     equals "$mode" "$mode-by-hand"
     check "$mode: ten averages" grep -q -- '--sync-every: 10 averages of parameters, ' "$work/stderr"
+    [ "$mode" != momentum ] || check "momentum: the closing lines count states" grep -q ' 8 parameters and 4 states, ' "$work/stderr"
     check "$mode: no warning" bash -c "! grep -q 'call DDP_SYNC' '$work/stderr'"
 done
 trains every-step -- gemm --steps 20

@@ -127,7 +127,8 @@ template <typename Number, typename Wide> struct parameter {
 
     void annotate_again(int type)
     {
-        DDP_FORGET(values);
+        if (strcmp(kind, "device") != 0) /* else the one that is freed is annotated again */
+            DDP_FORGET(values);
         if (strcmp(kind, "pageable") != 0)
             CHECK(cudaFree(values));
         annotate(type); /* what the host had is left: it could have the same address again */
