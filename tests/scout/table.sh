@@ -84,7 +84,8 @@ check "nine rows of ten are as expected" awk -F ' *[|] *' '/^[+-] / { ++rows; op
 # The table of docs/scout.md, between two lines that mark it.
 awk -F ' *[|] *' '
     BEGIN { print "| program | found |"; print "| --- | --- |" }
-    /^[+-] / { found = NF > 2 && $3 != "" ? $3 " (to be: " $2 ")" : $2; printf "| `%s` | %s |\n", substr($1, 3), found }' "$table" >"$work/verdicts"
+    /^[+-] / { found = NF > 2 && $3 != "" ? $3 " (to be: " $2 ")" : $2; program = substr($1, 3); sub(/(tests|samples)\//, "build/&", program)
+        printf "| `%s` | %s |\n", program, found }' "$table" >"$work/verdicts"
 awk -v file="$work/verdicts" '
     /^<!-- verdicts/ { print; while ((getline line < file) > 0) print line; inside = 1; next }
     /^<!-- end of verdicts/ { inside = 0 }
