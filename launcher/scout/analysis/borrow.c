@@ -13,7 +13,8 @@
 struct loan {
     const uint32_t *memory_of;
     const struct scout_op *to, *from;
-    struct scout_effect *effect; /* of `to`, with room */
+    struct scout_effect *effect; /* of `to` */
+    uint32_t dependence_room, elementwise_room;
 };
 
 /* The lender's allocation as the borrower has it. */
@@ -35,7 +36,7 @@ lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
     *segment = lender->segments[theirs];
     segment->alloc = alloc;
     for (uint32_t i = 0; i < lender->dependence_count; ++i)
-        if (lender->dependences[i].from == theirs) {
+        if (lender->dependences[i].from == theirs && loan->effect->dependence_count < loan->dependence_room) {
             struct scout_dependence *here = &loan->effect->dependences[loan->effect->dependence_count++];
             *here = lender->dependences[i];
             here->from = number;
@@ -43,7 +44,8 @@ lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
         }
     for (uint32_t i = 0; i < lender->elementwise_count; ++i)
         if (lender->elementwise[i].from == lender->segments[theirs].alloc &&
-            lender->elementwise[i].from_base == segment->lo) {
+            lender->elementwise[i].from_base == segment->lo &&
+            loan->effect->elementwise_count < loan->elementwise_room) {
             struct scout_elementwise *here = &loan->effect->elementwise[loan->effect->elementwise_count++];
             *here = lender->elementwise[i];
             here->from = alloc;
@@ -93,7 +95,11 @@ complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first,
     effect->segments = copy_of(old->segments, old->segment_count, old->segment_count, sizeof(*old->segments));
     effect->dependences = copy_of(old->dependences, old->dependence_count, dependences, sizeof(*old->dependences));
     effect->elementwise = copy_of(old->elementwise, old->elementwise_count, elementwise, sizeof(*old->elementwise));
-    struct loan loan = {.memory_of = memory_of, .to = &log->ops[number], .effect = effect};
+    struct loan loan = {.memory_of = memory_of,
+                        .to = &log->ops[number],
+                        .effect = effect,
+                        .dependence_room = dependences,
+                        .elementwise_room = elementwise};
     bool open = true;
     for (uint32_t i = first + (number - first) % period; i < end && open; i += period) {
         loan.from = &log->ops[i];

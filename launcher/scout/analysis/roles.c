@@ -450,14 +450,17 @@ is_used_before(const struct roles *roles, uint32_t number, uint32_t next)
 static bool
 is_kept(const struct roles *roles, uint32_t number)
 {
-    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
-        const struct graph_edge *edge = out_edge(roles, number, e);
-        if (in_period(roles, edge->to) && roles->leads[edge->to] &&
-            !(edge->elementwise && overlaps(version_of(roles, edge->to), version_of(roles, number)) &&
-              (roles->chain[edge->to] || is_kept(roles, edge->to))))
-            return false;
+    if (roles->kept[number] == 0) {
+        bool only = true;
+        for (uint32_t e = 0; e < version_of(roles, number)->out_count && only; ++e) {
+            const struct graph_edge *edge = out_edge(roles, number, e);
+            only = !in_period(roles, edge->to) || !roles->leads[edge->to] ||
+                   (edge->elementwise && overlaps(version_of(roles, edge->to), version_of(roles, number)) &&
+                    (roles->chain[edge->to] || is_kept(roles, edge->to)));
+        }
+        roles->kept[number] = only ? 1 : 2;
     }
-    return true;
+    return roles->kept[number] == 1;
 }
 
 /* Whether no way leaves the version to a parameter, but the elementwise one; or that by its own place into the next
@@ -489,6 +492,7 @@ find_chain(struct roles *roles)
 {
     bool *asked = xcalloc(roles->graph->version_count, sizeof(*asked));
     memset(roles->scales, 0, roles->graph->version_count);
+    memset(roles->kept, 0, roles->graph->version_count);
     for (uint32_t i = roles->graph->version_count; i-- > 0;) {
         if (!in_period(roles, i))
             continue;
@@ -1226,9 +1230,11 @@ roles_find(const struct graph *graph, uint32_t period, struct scout_finding *fin
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
         *arrays[i] = xcalloc(graph->version_count + 1, sizeof(**arrays[i]));
     roles.scales = xcalloc(graph->version_count + 1, sizeof(*roles.scales));
+    roles.kept = xcalloc(graph->version_count + 1, sizeof(*roles.kept));
     enum roles_verdict verdict = find_all(&roles, finding);
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
         free(*arrays[i]);
     free(roles.scales);
+    free(roles.kept);
     return verdict;
 }

@@ -28,6 +28,7 @@ struct roles {
     bool *chain;             /* on the elementwise way to a parameter */
     bool *vector;            /* of a few numbers, and no scalars */
     uint8_t *scales; /* a scalar: 1: all its ways to parameters enter the way on its inside; 2: not; 0: not asked */
+    uint8_t *kept;   /* 1: it leads to a gradient by its own place only; 2: not; 0: not asked */
     bool *gradient;
 };
 
