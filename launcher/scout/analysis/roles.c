@@ -1065,6 +1065,12 @@ judge_loops(const struct roles *roles, struct scout_finding *finding)
                 "%s is updated in a graph, together with what its gradient is computed from: capture less, or "
                 "scout the program without its graph",
                 place_text(roles, i, place));
+    if (carried != UINT32_MAX && version_of(roles, carried)->type == SCOUT_INTEGER)
+        return refuse(
+            finding, ROLES_NO_LOOP,
+            "%s, written by %s, feeds back into the next step, but holds no numbers with a fraction: integers, "
+            "or a run that has diverged; scout earlier steps",
+            place_text(roles, carried, place), op_name(roles, carried, name));
     if (carried != UINT32_MAX)
         return refuse(finding, ROLES_NO_LOOP,
                       "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
