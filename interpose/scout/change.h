@@ -63,6 +63,20 @@ change_word(enum change change, const uint32_t *words, size_t first, size_t end,
     return word;
 }
 
+/* The same for `count` words from word `at` on: what they become, in to[count]. */
+static inline void
+change_words(enum change change, const uint32_t *words, size_t first, size_t end, bool held_floats, size_t at,
+             size_t count, uint32_t *to)
+{
+    if (change == CHANGE_FLOAT) {
+        for (size_t i = 0; i < count; ++i)
+            to[i] = change_word(CHANGE_FLOAT, words, first, end, at + i, held_floats);
+        return;
+    }
+    for (size_t i = 0; i < count; ++i)
+        to[i] = change_word(change, words, first, end, at + i, held_floats);
+}
+
 /* How words [first, end) are to be changed. */
 enum change change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats);
 /* A larger change of one word, for few of them. False: the word is no number, and stays. */

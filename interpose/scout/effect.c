@@ -79,11 +79,12 @@ effect_change(struct effect *effect, struct part *part)
     part->change = change_choose(image->before, part->first, part->end, held_floats);
     if (part->change == CHANGE_NONE)
         return false;
-    for (size_t i = part->first; i < part->end; ++i)
-        image->now[i] = change_word(part->change, image->before, part->first, part->end, i, held_floats);
+    change_words(part->change, image->before, part->first, part->end, held_floats, part->first, part->end - part->first,
+                 image->now + part->first);
     memory_write(image->allocation, part->first * sizeof(uint32_t), image->now + part->first,
                  (part->end - part->first) * sizeof(uint32_t));
-    part->is_tested = image->is_changed = true;
+    part->is_tested = true;
+    image->is_untouched = false;
     return true;
 }
 
@@ -114,6 +115,8 @@ static size_t
 next_different(const struct image *image, size_t from, size_t to)
 {
     enum { BLOCK = 1024 };
+    if (image->is_untouched && !image->is_written)
+        return to;
     while (from < to) {
         size_t end = to - from < BLOCK ? to : from + BLOCK;
         if (image->now[from] == image->after[from] &&
@@ -188,6 +191,53 @@ is_all_tested(const struct effect *effect, size_t image)
     return true;
 }
 
+/* The first word from `from` on, up to the end of the part, before which all words were changed and left alone; it goes
+ * by blocks. */
+static size_t
+skip_left_alone(const struct image *image, const struct part *part, size_t from)
+{
+    enum { BLOCK = 1024 };
+    uint32_t changed[BLOCK];
+    while (part->end - from >= BLOCK &&
+           memcmp(image->before + from, image->after + from, BLOCK * sizeof(uint32_t)) == 0) {
+        change_words(part->change, image->before, part->first, part->end, image->allocation->held_floats, from, BLOCK,
+                     changed);
+        if (memcmp(image->now + from, changed, sizeof(changed)) != 0)
+            break;
+        from += BLOCK;
+    }
+    return from;
+}
+
+/* The words of the part itself: overwritten, modified, or left alone. Words are looked at a run at a time: most are
+ * like the one before. */
+static void
+judge_own(struct part *part, const struct image *image)
+{
+    enum { LEFT_ALONE, KILLED, MODIFIED } now, last = LEFT_ALONE;
+    bool held_floats = image->allocation->held_floats;
+    size_t begin = skip_left_alone(image, part, part->first);
+    for (size_t i = begin; i < part->end; ++i) {
+        uint32_t changed = change_word(part->change, image->before, part->first, part->end, i, held_floats);
+        if (image->now[i] == image->after[i] && changed == image->before[i])
+            now = LEFT_ALONE;
+        else if (is_left_alone(image, i, changed))
+            now = LEFT_ALONE;
+        else if (!images_same(image, image->now[i], image->after[i]))
+            now = MODIFIED;
+        else
+            now = changed != image->before[i] ? KILLED : LEFT_ALONE;
+        if (now == MODIFIED)
+            append_near(&part->modified, image->allocation, i);
+        if (now != last && last == KILLED && part->killed.count < KILLED_AT_MOST)
+            ranges_append(&part->killed, begin * sizeof(uint32_t), i * sizeof(uint32_t));
+        begin = now != last ? i : begin;
+        last = now;
+    }
+    if (last == KILLED && part->killed.count < KILLED_AT_MOST)
+        ranges_append(&part->killed, begin * sizeof(uint32_t), part->end * sizeof(uint32_t));
+}
+
 void
 effect_judge(struct effect *effect, struct part *part)
 {
@@ -200,21 +250,10 @@ effect_judge(struct effect *effect, struct part *part)
             list_changed(image, part->end, image->words, &part->changed[k]);
         part->matters = part->matters || part->changed[k].count > 0;
     }
-    const struct image *image = &effect->images.items[part->image];
-    for (size_t i = part->first; i < part->end; ++i) {
-        uint32_t changed =
-            change_word(part->change, image->before, part->first, part->end, i, image->allocation->held_floats);
-        bool same = images_same(image, image->now[i], image->after[i]);
-        if (is_left_alone(image, i, changed))
-            continue;
-        if (!same)
-            append_near(&part->modified, image->allocation, i);
-        else if (changed != image->before[i] && part->killed.count < KILLED_AT_MOST)
-            append_word(&part->killed, i);
-    }
+    judge_own(part, &effect->images.items[part->image]);
     effect->images.items[part->image].is_settled =
         part->killed.count == 0 && part->modified.count == 0 && is_all_tested(effect, part->image);
-    settle_scattered(part, image->allocation);
+    settle_scattered(part, effect->images.items[part->image].allocation);
     part->matters = part->matters || part->modified.count > 0;
 }
 
@@ -238,8 +277,14 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
         const struct image *image = &effect->images.items[k];
         for (size_t i = next_different(image, 0, image->words); i < image->words;
              i = next_different(image, i + 1, image->words)) {
-            if (part == NULL || part->image != k || i < part->first || i >= part->end)
+            if (part == NULL || part->image != k || i < part->first || i >= part->end) {
                 part = part_of(parts, count, k, i);
+                i = part != NULL ? skip_left_alone(image, part, i) : i;
+            }
+            if (part != NULL && i == part->end) {
+                --i; /* all of it was skipped */
+                continue;
+            }
             uint32_t changed = part == NULL ? image->before[i]
                                             : change_word(part->change, image->before, part->first, part->end, i,
                                                           image->allocation->held_floats);
@@ -320,7 +365,7 @@ choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
         chosen->changed[chosen->count] = value;
         chosen->words[chosen->count++] = word;
     }
-    image->is_changed = true;
+    image->is_untouched = false;
     for (size_t i = 0; i < chosen->count; ++i) {
         size_t at = part->first + chosen->words[i];
         image->now[at] = chosen->changed[i];

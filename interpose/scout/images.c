@@ -78,10 +78,12 @@ bool
 images_first_run(struct images *images)
 {
     bool host_changed = false;
+    for (size_t i = 0; i < images->count; ++i)
+        memory_read_later(images->items[i].allocation, 0, images->items[i].after, images->items[i].allocation->bytes);
+    memory_wait();
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
         size_t bytes = image->allocation->bytes;
-        memory_read(image->allocation, 0, image->after, bytes);
         memcpy(image->now, image->after, bytes);
         image->is_written = memcmp(image->before, image->after, bytes) != 0;
         image->allocation->held_floats =
@@ -96,9 +98,12 @@ images_read(struct images *images, bool all)
 {
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
-        if (all || image->is_written || image->is_changed || !image->is_settled)
-            memory_read(image->allocation, 0, image->now, image->allocation->bytes);
+        if (!all && !image->is_written && image->is_settled)
+            continue;
+        memory_read_later(image->allocation, 0, image->now, image->allocation->bytes);
+        image->is_untouched = false;
     }
+    memory_wait();
 }
 
 void
@@ -109,7 +114,9 @@ images_restore(struct images *images, bool after)
         const char *wanted = (const char *)(after ? image->after : image->before);
         char *now = (char *)image->now;
         size_t bytes = image->allocation->bytes;
-        image->is_changed = false;
+        if (image->is_untouched && !(after && image->is_written))
+            continue;
+        image->is_untouched = !after;
         for (size_t at = 0; at < bytes;) {
             size_t block = bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES, end = at;
             while (end < bytes && memcmp(wanted + end, now + end, block) != 0) {

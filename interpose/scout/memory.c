@@ -1,5 +1,6 @@
 /*
- * memory.c - copies between the device's memory and the recorder's own, on a stream of its own.
+ * memory.c - copies between the device's memory and the recorder's own, on a stream of its own. Copies are enqueued,
+ * and waited for together: to wait costs more than most of them.
  *
  * Called when the device has nothing to do. Pinned memory of the trainer is read where it is.
  */
@@ -10,6 +11,15 @@
 
 static CUstream stream;
 static CUcontext stream_context;
+static bool any_enqueued;
+
+void
+memory_wait(void)
+{
+    if (any_enqueued)
+        scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "copying memory of the trainer");
+    any_enqueued = false;
+}
 
 /* Streams belong to a context, and a trainer may use several. */
 static CUstream
@@ -18,6 +28,7 @@ own_stream(void)
     CUcontext context = NULL;
     scout_require(scout_state.driver.cuCtxGetCurrent_p(&context), "cuCtxGetCurrent");
     if (stream == NULL || context != stream_context) {
+        memory_wait();
         scout_require(scout_state.driver.cuStreamCreateWithPriority_p(&stream, CU_STREAM_NON_BLOCKING, 0),
                       "cuStreamCreate");
         stream_context = context;
@@ -26,7 +37,7 @@ own_stream(void)
 }
 
 void
-memory_read(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes)
+memory_read_later(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes)
 {
     if (bytes == 0)
         return;
@@ -36,7 +47,14 @@ memory_read(const struct allocation *allocation, uint64_t offset, void *to, size
     }
     CUstream on = own_stream();
     scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(to, allocation->address + offset, bytes, on), "cuMemcpyDtoH");
-    scout_require(scout_state.driver.cuStreamSynchronize_p(on), "cuMemcpyDtoH");
+    any_enqueued = true;
+}
+
+void
+memory_read(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes)
+{
+    memory_read_later(allocation, offset, to, bytes);
+    memory_wait();
 }
 
 void
@@ -51,7 +69,7 @@ memory_write(const struct allocation *allocation, uint64_t offset, const void *f
     CUstream on = own_stream();
     scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(allocation->address + offset, from, bytes, on),
                   "cuMemcpyHtoD");
-    scout_require(scout_state.driver.cuStreamSynchronize_p(on), "cuMemcpyHtoD");
+    any_enqueued = true;
 }
 
 /* ---- by pieces ---- */

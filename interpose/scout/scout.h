@@ -106,8 +106,12 @@ uint64_t allocations_name(const struct allocation *allocation);
 
 /* ---- memory.c: copies ---- */
 
+/* Waits until the bytes are there, and for all before. */
 void memory_read(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
+/* These are done at the next memory_wait(): until then the memory of the host is theirs. */
+void memory_read_later(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
 void memory_write(const struct allocation *allocation, uint64_t offset, const void *from, size_t bytes);
+void memory_wait(void);
 /* Of all that it holds. Also notes whether it holds numbers with a fraction. */
 uint64_t memory_hash(struct allocation *allocation);
 /* Changes all of it by change_reversibly(), piece by piece. Returns the hash of what it holds then; *before_p: of what
@@ -188,8 +192,8 @@ struct image {
     size_t words;                   /* whole ones; the bytes behind them are restored, and not compared */
     uint32_t *before, *after, *now; /* the first run; `now`: what the device holds */
     bool is_written;                /* by the first run */
-    bool is_changed;                /* on purpose, since it was restored */
     bool is_settled;                /* changing its parts has shown that no run writes it */
+    bool is_untouched;              /* neither read nor changed since it was restored: `now` is `before` */
     bool is_table;                  /* it holds pointers: never changed */
     float tolerance;                /* 0: repetitions gave the same bits */
 };

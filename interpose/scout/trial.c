@@ -450,6 +450,7 @@ finish(bool repeated)
     if (repeated) {
         images_read(&effect.images, true);
         images_restore(&effect.images, true);
+        memory_wait();
         quiet_end();
     }
     if (too_large) {
@@ -512,6 +513,7 @@ trial_next(void)
         next = following(made);
         made = next;
     } while (next != RUN_END && effect.tests < most_tests && !prepare(next));
+    memory_wait();
     if (next == RUN_END || effect.tests >= most_tests) {
         finish(true);
         return false;

@@ -53,7 +53,7 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
             return refuse(why,
                           "a copy of %llu bytes from the host differs from step to step: it may belong to the "
                           "records, or to all of them",
-                          (unsigned long long)(op->bytes * op->rows));
+                          (unsigned long long)op->bytes * op->rows);
     }
     return true;
 }

@@ -153,7 +153,7 @@ trace_command(const struct options *options)
         print_help();
         return close_stdout(stdout);
     }
-    ok = ok && trace_read(request.folder, &trace, &error);
+    ok = ok && request.file != NULL && trace_read(request.folder, &trace, &error);
     if (ok && steps_of(&trace) == 0)
         ok = error_set(&error, DDPRUN_EXIT_FAILURE,
                        "the trace in %s has no steps: a job of one rank has none, nor has one that ended before its "
