@@ -335,7 +335,7 @@ init_rank(ncclComm_t *comm_p, int rank_count, const ncclUniqueId *id, int rank, 
 {
     if (!comm_p)
         return nccl_error(ncclInvalidArgument, "the place for the new communicator is NULL");
-    struct ncclComm *comm;
+    struct ncclComm *comm = NULL;
     ncclResult_t result = comm_start(&comm, rank_count, id, rank, is_blocking);
     return result == ncclSuccess ? comm_publish(comm_p, comm) : result;
 }
