@@ -337,7 +337,7 @@ init_rank(ncclComm_t *comm_p, int rank_count, const ncclUniqueId *id, int rank, 
         return nccl_error(ncclInvalidArgument, "the place for the new communicator is NULL");
     struct ncclComm *comm = NULL;
     ncclResult_t result = comm_start(&comm, rank_count, id, rank, is_blocking);
-    return result == ncclSuccess ? comm_publish(comm_p, comm) : result;
+    return comm != NULL && result == ncclSuccess ? comm_publish(comm_p, comm) : result;
 }
 
 /* ---- exported ---- */
