@@ -164,6 +164,8 @@ void streams_before_destroy(CUstream stream);
 void streams_forget(CUstream released, uint64_t named) WITH_LOCK;
 /* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
 void streams_wait_for_producers(uint64_t mask, CUstream waiter) BY_ISSUER;
+/* Whether the mask is of one stream, which an event can be recorded on here. */
+bool streams_is_one(uint64_t mask, CUstream *stream_p) BY_ISSUER;
 /* The issuer: the first communicator's stream waits for all buckets of the others. */
 void streams_join(void) BY_ISSUER;
 /* The issuer: waits on the host for everything that is on its way. */

@@ -161,6 +161,19 @@ streams_wait_for_producers(uint64_t mask, CUstream waiter)
     }
 }
 
+bool
+streams_is_one(uint64_t mask, CUstream *stream_p)
+{
+    if (mask == 0 || (mask & (mask - 1)) != 0)
+        return false;
+    issuer_lock();
+    const struct stream_entry entry = engine_state.streams[__builtin_ctzll(mask)];
+    issuer_unlock();
+    *stream_p = entry.handle;
+    return !entry.destroyed && (entry.handle != CU_STREAM_PER_THREAD || entry.owner == gettid()) &&
+           !stream_is_captured(entry.handle);
+}
+
 void
 streams_join(void)
 {

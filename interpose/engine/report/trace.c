@@ -434,8 +434,12 @@ trace_bucket_ready(const struct group *group, size_t bucket, uint64_t streams)
 {
     if (!trace_file_is_open())
         return;
-    streams_wait_for_producers(streams, ready_stream);
-    record(current_step(group)->buckets[bucket].ready, ready_stream);
+    CUstream producer = ready_stream;
+    if (!streams_is_one(streams, &producer)) {
+        producer = ready_stream;
+        streams_wait_for_producers(streams, ready_stream);
+    }
+    record(current_step(group)->buckets[bucket].ready, producer);
 }
 
 void
