@@ -38,7 +38,7 @@ struct scout_outcome {
 
 /* A ddprun that is started with the program. */
 struct scout_child {
-    const char *variable, *value; /* of the environment: what it is for, and the file that says so */
+    const char *variable, *value; /* of the environment: its name, and the file that it names */
     int ranks;
     bool silent;         /* what the program prints is dropped */
     const char *summary; /* its ddprun's, a file */

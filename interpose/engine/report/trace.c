@@ -166,19 +166,27 @@ add_costs(json_object *entry, uint64_t bytes, unsigned busy_factor)
     add_us(entry, "busy_us", idle_us * busy_factor / 1e3);
 }
 
+/* The time of an event that may be incomplete still, on another stream or in another thread: then the line is without.
+ */
+static void
+add_if_complete(json_object *line, const char *name, const struct step_trace *step, CUevent event)
+{
+    float ms = 0;
+    if (engine_state.driver.cuEventElapsedTime_p(&ms, step->boundary, event) == CUDA_SUCCESS)
+        add_us(line, name, (double)ms * 1e3);
+}
+
 /* Nanoseconds of the begin, the end and what else is known of the step, as in the file. */
 static void
 add_times(json_object *line, struct step_trace *step)
 {
     double anchored_us = elapsed_us(anchor.event, step->boundary);
-    float backward_ms;
     json_object_object_add(line, "boundary_ns", json_object_new_int64(anchor.at_ns + (int64_t)(anchored_us * 1e3)));
     json_object_object_add(line, "error_ns", json_object_new_int64(anchor.error_ns));
     if (step->has_begin)
-        add_us(line, "interval_us", elapsed_us(step->boundary, step->begin));
-    if (step->has_backward && engine_state.driver.cuEventElapsedTime_p(&backward_ms, step->boundary, step->backward) ==
-                                  CUDA_SUCCESS) /* another thread may be about to record it */
-        add_us(line, "backward_us", (double)backward_ms * 1e3);
+        add_if_complete(line, "interval_us", step, step->begin);
+    if (step->has_backward)
+        add_if_complete(line, "backward_us", step, step->backward);
     add_us(line, "released_us", elapsed_us(step->boundary, step->released));
     json_object_object_add(line, "entered_ns", json_object_new_int64(step->entered_ns));
     json_object_object_add(line, "left_ns", json_object_new_int64(step->left_ns));
