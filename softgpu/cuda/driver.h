@@ -215,13 +215,13 @@ struct stream {
     size_t tail_count;
 
     _Atomic uint64_t completed; /* number of the last command that has run; never decreases */
-    _Atomic unsigned waiters;   /* threads in `progress` */
+    _Atomic uint64_t awaited;   /* at most the first command that a thread in `progress` waits for; else UINT64_MAX */
     struct command
         *running; /* its thread's own: keeps what that has taken within reach of leak checkers in forked children */
 
     pthread_mutex_t lock;
     pthread_cond_t arrival;  /* a command came, or `closing` was set */
-    pthread_cond_t progress; /* `completed` moved while there were waiters */
+    pthread_cond_t progress; /* `completed` reached `awaited` */
     struct command *first;   /* guarded by lock, as all below */
     struct command **end;
     bool started; /* has a thread */
@@ -268,6 +268,15 @@ void stream_wait(struct stream *stream, uint64_t number);
 
 /* In a stream's thread: lets that much time pass, without using the CPU. */
 void stream_spend(uint64_t ns);
+
+/* How long the link was in use until a moment, and what share of such time is lost to other work (spend.c). */
+struct beside {
+    int64_t at_ns, used_ns;
+    double lost;
+};
+/* Around a kernel or host function, in its stream's thread: the second one lets pass what the link has cost it. */
+struct beside beside_begin(void);
+void beside_end(struct beside before);
 
 /* The stream whose thread the caller is; NULL in all other threads. */
 struct stream *stream_of_thread(void);

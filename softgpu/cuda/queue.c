@@ -19,7 +19,6 @@
 #include "softgpu/private_calls.h"
 
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +32,16 @@ stream_reached(struct stream *stream, uint64_t number)
     return atomic_load(&stream->completed) >= number;
 }
 
+/* Announces that `number` is waited for. The stream's lock is held. Whether it still is to come. */
+static bool
+await(struct stream *stream, uint64_t number)
+{
+    if (number < atomic_load(&stream->awaited)) {
+        atomic_store(&stream->awaited, number);
+    }
+    return !stream_reached(stream, number);
+}
+
 void
 stream_wait(struct stream *stream, uint64_t number)
 {
@@ -40,23 +49,23 @@ stream_wait(struct stream *stream, uint64_t number)
         return;
     }
     pthread_mutex_lock(&stream->lock);
-    atomic_fetch_add(&stream->waiters, 1);
-    while (!stream_reached(stream, number)) {
+    while (await(stream, number)) {
         pthread_cond_wait(&stream->progress, &stream->lock);
     }
-    atomic_fetch_sub(&stream->waiters, 1);
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* `completed` is stored before `waiters` is read, in stream_wait the other way round: one sees the other. */
+/* `completed` is stored before `awaited` is read, in await() the other way round: one sees the other. Commands before
+ * the first that is waited for wake no thread; who waits for a later one announces that again. */
 static void
 set_completed(struct stream *stream, uint64_t number)
 {
     atomic_store(&stream->completed, number);
-    if (atomic_load(&stream->waiters) > 0) {
+    if (number >= atomic_load(&stream->awaited)) {
         pthread_mutex_lock(&stream->lock);
-        pthread_cond_broadcast(&stream->progress);
+        atomic_store(&stream->awaited, UINT64_MAX);
         pthread_mutex_unlock(&stream->lock);
+        pthread_cond_broadcast(&stream->progress);
     }
 }
 
@@ -79,16 +88,6 @@ chaos_pause(uint64_t *random)
     if (bits % 4 == 0) {
         nanosleep(&(struct timespec){.tv_nsec = (long)(bits / 4 % 2000000)}, NULL);
     }
-}
-
-void
-stream_spend(uint64_t ns)
-{
-    if (ns == 0) {
-        return;
-    }
-    prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); /* late by a microsecond, not by the usual fifty */
-    nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}, NULL);
 }
 
 static _Atomic int working; /* commands that run now, and are work for a GPU's multiprocessors */
@@ -120,8 +119,12 @@ run_command(struct stream *stream, struct command *command)
     uint64_t number = command->number;
     if (command->run != NULL) {
         bool works = is_work(command);
+        struct beside before = works ? beside_begin() : (struct beside){0};
         atomic_fetch_add(&working, works);
         command->run(command, stream);
+        if (works) {
+            beside_end(before);
+        }
         atomic_fetch_sub(&working, works);
     }
     command_drop(command);
@@ -272,10 +275,8 @@ settle(struct stream *stream, uint64_t number)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&stream->lock);
-    atomic_fetch_add(&stream->waiters, 1);
-    while (!stream_reached(stream, number) && pthread_cond_timedwait(&stream->progress, &stream->lock, &until) == 0) {
+    while (await(stream, number) && pthread_cond_timedwait(&stream->progress, &stream->lock, &until) == 0) {
     }
-    atomic_fetch_sub(&stream->waiters, 1);
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -284,6 +285,7 @@ stream_submit(struct stream *stream, struct command *command, uint64_t *number_p
 {
     struct context *context = stream->context;
     uint64_t number = 0;
+    bool wakes = false;
     if (capture_is_on(stream)) {
         if (number_p != NULL) {
             *number_p = 0;
@@ -316,11 +318,12 @@ stream_submit(struct stream *stream, struct command *command, uint64_t *number_p
             if (number_p != NULL) {
                 *number_p = number;
             }
-            if (stream->idle) {
-                pthread_cond_signal(&stream->arrival);
-            }
+            wakes = stream->idle;
         }
         pthread_mutex_unlock(&stream->lock);
+        if (wakes) { /* its thread cannot leave the context while submit_lock is held */
+            pthread_cond_signal(&stream->arrival);
+        }
     }
     pthread_mutex_unlock(&context->submit_lock);
     if (result != CUDA_SUCCESS) {
@@ -396,6 +399,7 @@ stream_create(struct context *context, enum stream_kind kind, unsigned flags, in
     pthread_mutex_init(&stream->lock, NULL);
     pthread_cond_init(&stream->arrival, NULL);
     pthread_cond_init(&stream->progress, NULL);
+    atomic_store(&stream->awaited, UINT64_MAX);
     atomic_store(&stream->refs, 1); /* the context's list; the handle needs none of its own */
     stream->context = context;
     stream->id = atomic_fetch_add(&last_id, 1) + 1;

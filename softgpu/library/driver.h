@@ -42,7 +42,9 @@
     X(event_record_with_flags, cuEventRecordWithFlags, "cuEventRecordWithFlags", 11010) \
     X(event_synchronize, cuEventSynchronize, "cuEventSynchronize", 2000)                \
     X(event_destroy, cuEventDestroy, "cuEventDestroy", 4000)                            \
-    X(work_running, softgpuWorkRunning, "softgpuWorkRunning", 13000)
+    X(work_running, softgpuWorkRunning, "softgpuWorkRunning", 13000)                    \
+    X(link_begins, softgpuLinkBegins, "softgpuLinkBegins", 13000)                       \
+    X(link_ends, softgpuLinkEnds, "softgpuLinkEnds", 13000)
 
 struct softgpu_driver {
 #define SOFTGPU_DRIVER_MEMBER(member, prototype, name, version) __typeof__(prototype) *member;

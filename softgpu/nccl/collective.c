@@ -490,7 +490,12 @@ collective_run(struct exchange *exchange, const struct collective *what)
         done = move_data(&run);
         if (done) {
             catch_up(&run);
+            bool slows = exchange->link.slows > 1.0 && exchange->link_begins != NULL;
+            if (slows)
+                exchange->link_begins(exchange->link.slows);
             run.why = spend_on_link(&run, start_ns);
+            if (slows)
+                exchange->link_ends();
             done = run.why == WAIT_REACHED;
         }
     }

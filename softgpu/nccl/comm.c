@@ -245,6 +245,8 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
         return ncclSystemError;
     comm->exchange.link = link;
     comm->exchange.work_running = softgpu_driver()->work_running;
+    comm->exchange.link_begins = softgpu_driver()->link_begins;
+    comm->exchange.link_ends = softgpu_driver()->link_ends;
     comm->id = *id;
     comm->rank = rank;
     comm->rank_count = rank_count;
@@ -270,6 +272,8 @@ comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, boo
     comm->origin = *origin;
     comm->exchange.link = origin->parent->exchange.link;
     comm->exchange.work_running = origin->parent->exchange.work_running;
+    comm->exchange.link_begins = origin->parent->exchange.link_begins;
+    comm->exchange.link_ends = origin->parent->exchange.link_ends;
     comm->context = origin->parent->context;
     comm->device = origin->parent->device;
     ncclResult_t result = start_comm(comm);

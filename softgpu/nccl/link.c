@@ -26,9 +26,10 @@ parse_number(const char **cursor, double *number_p)
 bool
 link_model_parse(const char *value, struct link_model *model_p)
 {
-    static const char latency_key[] = "latency_us=", bandwidth_key[] = "gbytes_per_s=", busy_key[] = "busy_factor=";
-    struct link_model model = {.latency_us = 0.0, .gbytes_per_s = INFINITY, .busy_factor = 1.0};
-    bool has_latency = false, has_bandwidth = false, has_busy = false;
+    static const char latency_key[] = "latency_us=", bandwidth_key[] = "gbytes_per_s=", busy_key[] = "busy_factor=",
+                      slows_key[] = "slows=";
+    struct link_model model = {.latency_us = 0.0, .gbytes_per_s = INFINITY, .busy_factor = 1.0, .slows = 1.0};
+    bool has_latency = false, has_bandwidth = false, has_busy = false, has_slows = false;
 
     for (const char *cursor = value ? value : ""; *cursor;) {
         if (!has_latency && strncmp(cursor, latency_key, strlen(latency_key)) == 0) {
@@ -45,6 +46,11 @@ link_model_parse(const char *value, struct link_model *model_p)
             cursor += strlen(busy_key);
             has_busy = parse_number(&cursor, &model.busy_factor);
             if (!has_busy || model.busy_factor < 1.0 || model.busy_factor > BUSY_FACTOR_MAX)
+                return false;
+        } else if (!has_slows && strncmp(cursor, slows_key, strlen(slows_key)) == 0) {
+            cursor += strlen(slows_key);
+            has_slows = parse_number(&cursor, &model.slows);
+            if (!has_slows || model.slows < 1.0 || model.slows > BUSY_FACTOR_MAX)
                 return false;
         } else {
             return false;

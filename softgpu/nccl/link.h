@@ -7,7 +7,8 @@
  * by comm.c at initialisation, by connect.c and by collective.c. Pure.
  *
  * With busy_factor=2, too, the time of a collective goes by half as fast while a kernel or a host function of another
- * stream runs in the process, as on a GPU, where they share multiprocessors.
+ * stream runs in the process, as on a GPU, where they share multiprocessors. With slows=1.2 such work takes 1.2 times
+ * as long while the time of a collective passes.
  */
 #ifndef SOFTGPU_NCCL_LINK_H
 #define SOFTGPU_NCCL_LINK_H
@@ -22,6 +23,7 @@ struct link_model {
     double latency_us;
     double gbytes_per_s; /* 10^9 bytes; infinite where not given */
     double busy_factor;  /* from 1 to 1000; 1 where not given */
+    double slows;        /* the same */
 };
 
 /* Reads the value of the variable; NULL or "" is no model: nothing takes time. False: malformed, *model_p is untouched.

@@ -57,9 +57,12 @@ part(const struct softgpu_launch *launch)
     pthread_getname_np(pthread_self(), name, sizeof name);
     bool faults = strcmp(name, "softgpu-stream") == 0;
     atomic_fetch_add(&begun, 1);
-    nanosleep(&(struct timespec){.tv_nsec = faults ? 5000000 : 50000000}, NULL);
-    if (faults)
+    if (faults) {
+        while (atomic_load(&begun) < 2) /* another block runs */
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         ++**(volatile char *const *)launch->args[0];
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     atomic_fetch_add(&ended, 1);
 }
 

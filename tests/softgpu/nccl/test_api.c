@@ -388,6 +388,34 @@ TEST(link_model_is_slower_beside_other_work)
     ck_assert(ranks_run(2, slow_beside_work, 0));
 }
 
+/* 100 ms of work by itself. While the link is in use, for 60 ms, it is a third as fast: 140 ms. */
+static int
+work_slower_beside(int rank, int n, struct ranks_shared *shared)
+{
+    EXPECT(setenv("SOFTGPU_LINK", "latency_us=60000,slows=3", 1) == 0);
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream(), other = device_stream();
+    float *values = device_floats(10, (float)rank);
+    EXPECT(time_group(comm, values, 10, 1) >= 60000000); /* which is not slower itself */
+    atomic_int has_begun = 0;
+    int64_t start = now_ns();
+    EXPECT_CUDA(cuLaunchHostFunc(stream, sleep_100_ms, &has_begun));
+    ranks_await(&has_begun, 1);
+    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclMax, comm, other), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(other));
+    EXPECT(now_ns() - start >= 60000000);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    EXPECT(now_ns() - start >= 139000000);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+TEST(link_model_slows_other_work)
+{
+    ck_assert(ranks_run(2, work_slower_beside, 0));
+}
+
 static int
 wrong_arguments(int rank, int n, struct ranks_shared *shared)
 {
