@@ -12,6 +12,8 @@
 /* Gaps in what changed are closed up to GAP_WORDS, where no pointer was seen to point into them. */
 enum { GAP_WORDS = 128, KILLED_AT_MOST = 65536 };
 
+enum { BLOCK = 1024 }; /* words that are compared at once */
+
 /* ---- parts ---- */
 
 static struct part *
@@ -88,56 +90,59 @@ effect_change(struct effect *effect, struct part *part)
     return true;
 }
 
+/* Words [first, end); a small gap behind the last range is closed. */
 static void
-append_word(struct ranges_list *list, size_t word)
+append_near(struct ranges_list *list, const struct allocation *allocation, size_t first, size_t end)
 {
-    ranges_append(list, word * sizeof(uint32_t), (word + 1) * sizeof(uint32_t));
-}
-
-/* The same; a small gap behind the last range is closed. */
-static void
-append_near(struct ranges_list *list, const struct allocation *allocation, size_t word)
-{
+    uint64_t at = first * sizeof(uint32_t);
     if (list->count > 0) {
         struct scout_range *last = &list->items[list->count - 1];
-        uint64_t at = word * sizeof(uint32_t);
         if (at > last->hi && at - last->hi <= GAP_WORDS * sizeof(uint32_t) &&
             allocations_next_offset(allocation, last->hi - 1) > at) {
-            last->hi = at + sizeof(uint32_t);
+            last->hi = end * sizeof(uint32_t);
             return;
         }
     }
-    append_word(list, word);
+    ranges_append(list, at, end * sizeof(uint32_t));
+}
+
+/* The first word of [from, to) in which two images differ; `to`: there is none. */
+static size_t
+first_difference(const uint32_t *a, const uint32_t *b, size_t from, size_t to)
+{
+    while (from < to && a[from] == b[from]) {
+        size_t end = to - from < BLOCK ? to : from + BLOCK;
+        if (memcmp(a + from, b + from, (end - from) * sizeof(uint32_t)) == 0) {
+            from = end;
+            continue;
+        }
+        while (a[from] == b[from])
+            ++from;
+    }
+    return from;
 }
 
 /* The first word of [from, to) that is not as the first run has left it; `to`: there is none. */
 static size_t
 next_different(const struct image *image, size_t from, size_t to)
 {
-    enum { BLOCK = 1024 };
     if (image->is_untouched && !image->is_written)
         return to;
-    while (from < to) {
-        size_t end = to - from < BLOCK ? to : from + BLOCK;
-        if (image->now[from] == image->after[from] &&
-            memcmp(image->now + from, image->after + from, (end - from) * sizeof(uint32_t)) == 0) {
-            from = end;
-            continue;
-        }
-        while (image->now[from] == image->after[from])
-            ++from;
-        return from;
-    }
-    return to;
+    return first_difference(image->now, image->after, from, to);
 }
 
 /* Words [from, to) that have another result. */
 static void
 list_changed(const struct image *image, size_t from, size_t to, struct ranges_list *list)
 {
-    for (size_t i = next_different(image, from, to); i < to; i = next_different(image, i + 1, to)) {
-        if (!images_same(image, image->now[i], image->after[i]))
-            append_near(list, image->allocation, i);
+    size_t end;
+    for (size_t i = next_different(image, from, to); i < to; i = next_different(image, end, to)) {
+        for (end = i; end < to && !images_same(image, image->now[end], image->after[end]);)
+            ++end;
+        if (end > i)
+            append_near(list, image->allocation, i, end);
+        else
+            ++end; /* another word, and the same result */
     }
 }
 
@@ -196,7 +201,6 @@ is_all_tested(const struct effect *effect, size_t image)
 static size_t
 skip_left_alone(const struct image *image, const struct part *part, size_t from)
 {
-    enum { BLOCK = 1024 };
     uint32_t changed[BLOCK];
     while (part->end - from >= BLOCK &&
            memcmp(image->before + from, image->after + from, BLOCK * sizeof(uint32_t)) == 0) {
@@ -209,33 +213,66 @@ skip_left_alone(const struct image *image, const struct part *part, size_t from)
     return from;
 }
 
-/* The words of the part itself: overwritten, modified, or left alone. Words are looked at a run at a time: most are
- * like the one before. */
+enum fate { LEFT_ALONE, KILLED, MODIFIED, MIXED };
+
+static enum fate
+fate_of_word(const struct image *image, size_t i, uint32_t changed)
+{
+    if (changed == image->before[i] && image->now[i] == image->after[i])
+        return LEFT_ALONE;
+    if (is_left_alone(image, i, changed))
+        return LEFT_ALONE;
+    if (!images_same(image, image->now[i], image->after[i]))
+        return MODIFIED;
+    return changed != image->before[i] ? KILLED : LEFT_ALONE;
+}
+
+/* Of `count` words that became changed[]. MIXED: each for itself. */
+static enum fate
+fate_of_block(const struct image *image, size_t at, size_t count, const uint32_t *changed)
+{
+    size_t bytes = count * sizeof(uint32_t), unchanged = 0;
+    if (memcmp(image->now + at, image->after + at, bytes) != 0) {
+        bool alone =
+            memcmp(image->before + at, image->after + at, bytes) == 0 && memcmp(image->now + at, changed, bytes) == 0;
+        return alone ? LEFT_ALONE : MIXED;
+    }
+    for (size_t i = 0; i < count; ++i)
+        unchanged += changed[i] == image->before[at + i];
+    return unchanged == 0 ? KILLED : unchanged == count ? LEFT_ALONE : MIXED;
+}
+
+static void
+add_fate(struct part *part, const struct image *image, enum fate fate, size_t first, size_t end)
+{
+    if (fate == MODIFIED)
+        append_near(&part->modified, image->allocation, first, end);
+    else if (fate == KILLED && part->killed.count < KILLED_AT_MOST)
+        ranges_append(&part->killed, first * sizeof(uint32_t), end * sizeof(uint32_t));
+}
+
+/* The words of the part itself: overwritten, modified, or left alone. */
 static void
 judge_own(struct part *part, const struct image *image)
 {
-    enum { LEFT_ALONE, KILLED, MODIFIED } now, last = LEFT_ALONE;
-    bool held_floats = image->allocation->held_floats;
-    size_t begin = skip_left_alone(image, part, part->first);
-    for (size_t i = begin; i < part->end; ++i) {
-        uint32_t changed = change_word(part->change, image->before, part->first, part->end, i, held_floats);
-        if (image->now[i] == image->after[i] && changed == image->before[i])
-            now = LEFT_ALONE;
-        else if (is_left_alone(image, i, changed))
-            now = LEFT_ALONE;
-        else if (!images_same(image, image->now[i], image->after[i]))
-            now = MODIFIED;
-        else
-            now = changed != image->before[i] ? KILLED : LEFT_ALONE;
-        if (now == MODIFIED)
-            append_near(&part->modified, image->allocation, i);
-        if (now != last && last == KILLED && part->killed.count < KILLED_AT_MOST)
-            ranges_append(&part->killed, begin * sizeof(uint32_t), i * sizeof(uint32_t));
-        begin = now != last ? i : begin;
-        last = now;
+    uint32_t changed[BLOCK];
+    enum fate last = LEFT_ALONE;
+    size_t begin = part->first; /* of the words that are like the last one */
+    for (size_t at = part->first; at < part->end; at += BLOCK) {
+        size_t count = part->end - at < BLOCK ? part->end - at : BLOCK;
+        change_words(part->change, image->before, part->first, part->end, image->allocation->held_floats, at, count,
+                     changed);
+        enum fate all = fate_of_block(image, at, count, changed);
+        for (size_t i = 0; i < count; i += all == MIXED ? 1 : count) {
+            enum fate fate = all == MIXED ? fate_of_word(image, at + i, changed[i]) : all;
+            if (fate == last)
+                continue;
+            add_fate(part, image, last, begin, at + i);
+            begin = at + i;
+            last = fate;
+        }
     }
-    if (last == KILLED && part->killed.count < KILLED_AT_MOST)
-        ranges_append(&part->killed, begin * sizeof(uint32_t), part->end * sizeof(uint32_t));
+    add_fate(part, image, last, begin, part->end);
 }
 
 void
@@ -604,9 +641,12 @@ effect_put(struct effect *effect)
                                   .elementwise = room_for(effect->found_count, sizeof(*record.elementwise))};
     for (size_t k = 0; k < images->count; ++k) {
         const struct image *image = &images->items[k];
-        for (size_t i = 0; i < image->words; ++i) {
-            if (image->before[i] != image->after[i])
-                append_near(&written[k], image->allocation, i);
+        size_t end;
+        for (size_t i = 0; (i = first_difference(image->before, image->after, i, image->words)) < image->words;
+             i = end) {
+            for (end = i; end < image->words && image->before[end] != image->after[end];)
+                ++end;
+            append_near(&written[k], image->allocation, i, end);
         }
         if (written[k].count > 0)
             record.written[record.written_count++] =

@@ -144,20 +144,6 @@ images_free(struct images *images)
     *images = (struct images){0};
 }
 
-static float
-as_float(uint32_t word)
-{
-    float value;
-    memcpy(&value, &word, sizeof(value));
-    return value;
-}
-
-bool
-images_same(const struct image *image, uint32_t a, uint32_t b)
-{
-    return a == b || (image->tolerance > 0 && fabsf(as_float(a) - as_float(b)) <= image->tolerance);
-}
-
 bool
 images_learn(struct images *images, bool *differs_p)
 {
@@ -171,10 +157,10 @@ images_learn(struct images *images, bool *differs_p)
         for (size_t k = 0; k < image->words; ++k) {
             if (image->now[k] == image->after[k])
                 continue;
-            float difference = fabsf(as_float(image->now[k]) - as_float(image->after[k]));
+            float difference = fabsf(change_as_float(image->now[k]) - change_as_float(image->after[k]));
             within = within && isfinite(difference);
             most = fmaxf(most, difference);
-            largest = fmaxf(largest, fabsf(as_float(image->after[k])));
+            largest = fmaxf(largest, fabsf(change_as_float(image->after[k])));
         }
         within = within && most > 0 && most <= MOST_DIFFERENCE * largest;
         image->tolerance = fmaxf(image->tolerance, FACTOR * most);

@@ -26,6 +26,7 @@
 #include "interpose/engine.h"
 #include "interpose/scout/change.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -218,7 +219,12 @@ void images_read(struct images *images, bool all);
 void images_restore(struct images *images, bool after);
 void images_free(struct images *images);
 /* Whether two words are the same result. */
-bool images_same(const struct image *image, uint32_t a, uint32_t b);
+static inline bool
+images_same(const struct image *image, uint32_t a, uint32_t b)
+{
+    return a == b || (image->tolerance > 0 && fabsf(change_as_float(a) - change_as_float(b)) <= image->tolerance);
+}
+
 /* A repetition of the same differs: widens the tolerance. False: beyond any. */
 bool images_learn(struct images *images, bool *differs_p);
 
