@@ -126,7 +126,7 @@ open_supervisor(struct rendezvous *rendezvous, struct comm_error *error)
 {
     int fds[SUPERVISOR_LINKS_AT_MOST], fd = connect_to_supervisor(error);
     size_t fd_count;
-    struct supervisor_message place;
+    struct supervisor_message place = {.kind = SUPERVISOR_REFUSED};
     if (fd < 0)
         return false;
     atomic_store(&supervisor, fd);

@@ -19,7 +19,7 @@ mapfile -t files < <(sed -n 's/^ *"file": "\(.*\.c\)".*/\1/p' "$commands" | grep
     echo "no file found in $commands"
     exit 1
 }
-depth=(--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=60000)
+depth=(--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=20000)
 [ "${DDPRUN_SOAK:-0}" != 1 ] || depth=()
 # One file a run: the analyzer carries state from one file to the next.
 # "N warnings generated" counts what was found in system headers and dropped.
