@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 8
+#define DDPRUN_PROTOCOL_VERSION 9
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -40,6 +40,9 @@
 
 /* A run of `ddprun scout`: absolute path of its settings (base/scout/run.h); absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
+
+/* Set by `ddprun predict`: one rank does all that one of several does, with itself. */
+#define DDPRUN_ENV_REHEARSAL "_DDPRUN_REHEARSAL"
 /* A run of `ddprun scout --prove`: absolute path of its plan (base/scout/play.h), and of the engine that the player
  * stands in front of; absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_PLAY   "_DDPRUN_SCOUT_PLAY"
@@ -191,6 +194,13 @@ enum rank_collective {
     RANK_COLLECTIVE_BEHIND, /* its device has not done yet what was enqueued before the collective */
 };
 
+/* An infinite element or NaN that a rank was about to send. */
+enum rank_nonfinite {
+    RANK_NONFINITE_NONE = 0,
+    RANK_NONFINITE_FOUND, /* which the program may leave out of the update: parameters were not looked at yet */
+    RANK_NONFINITE_STAYS, /* parameters are not finite any more */
+};
+
 /* Whose doing a rank's failure is. */
 enum rank_follows {
     RANK_FOLLOWS_NOBODY = 0, /* its own */
@@ -230,16 +240,25 @@ struct rank_status {
     _Atomic uint64_t exposed_ns;       /* their median */
     _Atomic uint64_t exposed_bound_ns; /* the least that any buckets could reach; UINT64_MAX: not known */
     _Atomic uint64_t exposed_steps[RANK_EXPOSED_STEPS]; /* of the last ones, each (rank_exposed_pack()) */
-    _Atomic uint64_t training_us;     /* from the first boundary that was passed to the last, on the host */
-    _Atomic uint32_t nccl_version;    /* as NCCL_VERSION_CODE; 0: not opened */
-    struct rank_told told;            /* the program, of itself */
-    _Atomic uint64_t reduce_count;    /* calls of DDP_REDUCE, with one that is being compared now */
-    _Atomic uint64_t reduce_bytes;    /* that all of them were given */
-    _Atomic uint32_t reduction;       /* enum ddprun_reduction: what became of gradients */
-    _Atomic uint64_t check_count;     /* comparisons of parameter hashes across ranks that found all equal */
-    _Atomic uint64_t checked_step;    /* step after which the last of them looked at the parameters */
-    _Atomic uint64_t parameter_hash;  /* what it found, the same on all ranks */
-    _Atomic uint32_t failure_follows; /* enum rank_follows: what `failure` is (set before stage) */
+    _Atomic uint64_t trial_count; /* trials of steps with and without overlap so far; the same on all ranks, as is: */
+    _Atomic uint64_t slowed_ns;   /* by how much collectives slow a step's own work, as the last one found */
+    _Atomic uint64_t overlap_off_step; /* boundaries passed when steps last ceased to overlap; 0: they do overlap */
+    _Atomic uint64_t training_us;      /* from the first boundary that was passed to the last, on the host */
+    _Atomic uint32_t nccl_version;     /* as NCCL_VERSION_CODE; 0: not opened */
+    struct rank_told told;             /* the program, of itself */
+    _Atomic uint64_t reduce_count;     /* calls of DDP_REDUCE, with one that is being compared now */
+    _Atomic uint64_t reduce_bytes;     /* that all of them were given */
+    _Atomic uint32_t reduction;        /* enum ddprun_reduction: what became of gradients */
+    _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
+    _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
+    _Atomic uint64_t parameter_hash;   /* what it found, the same on all ranks */
+    _Atomic uint32_t failure_follows;  /* enum rank_follows: what `failure` is (set before stage) */
+
+    /* An infinite element or NaN that this rank was about to send, the first: */
+    _Atomic uint32_t nonfinite;         /* enum rank_nonfinite; written last */
+    _Atomic uint32_t nonfinite_in_part; /* 1: not all of each bucket is looked at in each step */
+    _Atomic uint64_t nonfinite_step;    /* the step, from 1 */
+    char nonfinite_what[288];           /* "gradient 4 of 6 (`w`, 16 float32, train.cu:169) has NaN" */
 
     /* What this rank waits for: on the host at `place`, and on the device for a collective. Times: CLOCK_MONOTONIC. */
     _Atomic uint32_t waits;           /* 1: this rank waits for the others at `place` (written before) */

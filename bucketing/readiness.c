@@ -174,6 +174,12 @@ readiness_hold(struct readiness *readiness, size_t gradient)
 }
 
 void
+readiness_withhold(struct readiness *readiness)
+{
+    readiness->deviates = true;
+}
+
+void
 readiness_refused(struct readiness *readiness)
 {
     readiness->deviates = true;

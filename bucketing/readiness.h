@@ -82,6 +82,9 @@ bool readiness_completes(const struct readiness *readiness, size_t gradient);
 /* A touch that has begun, and was not late, is enqueued. True if it was the one that makes the gradient ready. */
 bool readiness_enqueued(struct readiness *readiness, size_t gradient);
 
+/* At the beginning of an interval: no bucket is launched before its boundary. */
+void readiness_withhold(struct readiness *readiness);
+
 /* The driver has refused a touch that had begun. */
 void readiness_refused(struct readiness *readiness);
 

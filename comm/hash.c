@@ -126,6 +126,33 @@ hash_exponents(uint64_t exponent, size_t element_bytes)
     return exponent;
 }
 
+/* The exponent of each type lies within two bytes: all its bits are set where it is the greatest that there can be. */
+bool
+hash_has_infinite(const void *data, size_t bytes, uint64_t exponents)
+{
+    const unsigned char *at = data;
+    uint64_t infinite = 0, last = 0;
+#ifdef __SSE2__
+    const __m128i all = _mm_set1_epi64x((long long)exponents);
+    __m128i greatest[4] = {_mm_setzero_si128(), _mm_setzero_si128(), _mm_setzero_si128(), _mm_setzero_si128()};
+    for (; bytes >= sizeof(greatest); bytes -= sizeof(greatest), at += sizeof(greatest)) {
+        for (int i = 0; i < 4; ++i) {
+            __m128i piece = _mm_loadu_si128((const __m128i *)(const void *)at + i);
+            greatest[i] = _mm_max_epi16(greatest[i], _mm_and_si128(piece, all));
+        }
+    }
+    for (int i = 0; i < 4; ++i) {
+        uint64_t words[2];
+        _mm_storeu_si128((__m128i *)(void *)words, greatest[i]);
+        infinite |= hash_infinite(words[0], exponents) | hash_infinite(words[1], exponents);
+    }
+#endif
+    for (; bytes >= sizeof(last); bytes -= sizeof(last), at += sizeof(last))
+        infinite |= hash_infinite(load(at), exponents);
+    memcpy(&last, at, bytes);
+    return (infinite | hash_infinite(last, exponents)) != 0;
+}
+
 void
 hash_look(const void *data, size_t bytes, uint64_t exponents, struct hash_result *found)
 {

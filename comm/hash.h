@@ -9,6 +9,7 @@
 
 #include "comm/kernels/hash.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -33,6 +34,9 @@ uint64_t hash_exponents(uint64_t exponent, size_t element_bytes);
 
 /* What an element of `data` is, infinite or not zero, goes into *found; its sum is left alone. */
 void hash_look(const void *data, size_t bytes, uint64_t exponents, struct hash_result *found);
+
+/* Whether an element of `data` is infinite or NaN; in a quarter of the time. */
+bool hash_has_infinite(const void *data, size_t bytes, uint64_t exponents);
 
 #ifdef __cplusplus
 }

@@ -77,7 +77,8 @@ find_all(const struct source *source, struct kernels *kernels_p, struct comm_err
     if (!find_for_types(source, "scale", found.scale, error) || !find_for_types(source, "outer", found.outer, error) ||
         !find_for_types(source, "anchor", found.anchor, error) ||
         !find_kernel(source, "ddprun_hash", &found.hash, error) ||
-        !find_kernel(source, "ddprun_compare", &found.compare, error))
+        !find_kernel(source, "ddprun_compare", &found.compare, error) ||
+        !find_kernel(source, "ddprun_nonfinite", &found.nonfinite, error))
         return false;
     *kernels_p = found;
     return true;

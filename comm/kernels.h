@@ -1,6 +1,7 @@
 /*
  * kernels.h - ddprun's own kernels, loaded at run time: packing, unpacking, converting, scaling (comm/kernels/wire.cu),
- * outer steps (comm/kernels/outer.cu), hashing and comparing hashes (comm/kernels/hash.cu).
+ * outer steps (comm/kernels/outer.cu), hashing and comparing hashes (comm/kernels/hash.cu), finding infinite elements
+ * and NaN (comm/kernels/nonfinite.cu).
  *
  * They come as a file beside the engine: a fatbin made by nvcc for GPUs, a library made by softgpu-cc for the stand-in.
  * The launcher knows which of the two a job needs. Without them buckets are packed by copies, memory is hashed on the
@@ -25,6 +26,7 @@ struct kernels {
     CUfunction scale[KERNEL_TYPES];                       /* each element times a factor, in place */
     CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES]; /* comm/outer.h */
     CUfunction hash, compare;
+    CUfunction nonfinite; /* comm/kernels/nonfinite.h */
 };
 
 /*

@@ -7,6 +7,7 @@
 
 #include "base/mutant.h"
 #include "comm/kernels/chunk.h"
+#include "comm/kernels/nonfinite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,12 @@ static const struct {
     ncclDataType_t type;
     size_t bytes;
     const char *name;
+    uint64_t exponents; /* of all elements in 8 bytes */
 } types[KERNEL_TYPES] = {
-    [KERNEL_FLOAT32] = {ncclFloat32, 4, "float32"},
-    [KERNEL_FLOAT64] = {ncclFloat64, 8, "float64"},
-    [KERNEL_FLOAT16] = {ncclFloat16, 2, "float16"},
-    [KERNEL_BFLOAT16] = {NCCL_BFLOAT16, 2, "bfloat16"},
+    [KERNEL_FLOAT32] = {ncclFloat32, 4, "float32", UINT64_C(0x7f8000007f800000)},
+    [KERNEL_FLOAT64] = {ncclFloat64, 8, "float64", UINT64_C(0x7ff0000000000000)},
+    [KERNEL_FLOAT16] = {ncclFloat16, 2, "float16", UINT64_C(0x7c007c007c007c00)},
+    [KERNEL_BFLOAT16] = {NCCL_BFLOAT16, 2, "bfloat16", UINT64_C(0x7f807f807f807f80)},
 };
 
 enum kernel_type
@@ -173,6 +175,7 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
     bool compressed = type == ncclFloat32 && setting->compression != DDPRUN_COMPRESS_NONE;
     wire->compression = compressed ? setting->compression : DDPRUN_COMPRESS_NONE;
     wire->type = compressed ? narrow_type(setting->compression) : type;
+    wire->member_type = type;
     wire->element_count = bytes / element_bytes;
     bool is_packed = compressed;
     for (size_t i = 0; i < member_count; ++i)
@@ -249,6 +252,39 @@ scale_of(const struct wire_setting *setting, enum direction direction, double we
     return setting->reduction == DDPRUN_REDUCE_SUM ? world_size : 1.0f;
 }
 
+static struct nonfinite_look
+look_of(const struct bucket_wire *wire)
+{
+    enum kernel_type type = wire_kernel_type(wire->member_type);
+    return (struct nonfinite_look){.claim = wire->look.claim,
+                                   .found = wire->look.found,
+                                   .exponents = types[type].exponents,
+                                   .step = wire->look.step,
+                                   .element_bytes = types[type].bytes};
+}
+
+/* A bucket in place: the more chunks, the more blocks. */
+static bool
+look_in_place(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
+              struct comm_error *error)
+{
+    if (wire->look.claim == 0 || !setting->kernels.loaded)
+        return true;
+    struct nonfinite_look look = look_of(wire);
+    CUdeviceptr address = wire->address;
+    unsigned long long bytes = wire->element_count * look.element_bytes;
+    uint64_t chunks = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, wanted = chunks / NONFINITE_TURNS;
+    unsigned blocks = (unsigned)(chunks < NONFINITE_BLOCKS       ? chunks
+                                 : wanted < NONFINITE_BLOCKS     ? NONFINITE_BLOCKS
+                                 : wanted < CHUNK_BLOCKS_AT_MOST ? wanted
+                                                                 : CHUNK_BLOCKS_AT_MOST);
+    unsigned turn = (unsigned)(wire->look.turn % NONFINITE_TURNS);
+    void *arguments[] = {&address, &bytes, &turn, &look};
+    CUresult result = setting->driver->cuLaunchKernel_p(setting->kernels.nonfinite, blocks, 1, 1,
+                                                        setting->kernels.threads, 1, 1, 0, stream, arguments, NULL);
+    return result == CUDA_SUCCESS || driver_fail(setting->driver, result, "looking at a bucket", error);
+}
+
 static bool
 launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double weight,
        CUstream stream, struct comm_error *error)
@@ -261,7 +297,9 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
         count = (unsigned)wire_chunks(wire->members, wire->member_count - 1, NULL);
     unsigned blocks = count < CHUNK_BLOCKS_AT_MOST ? count : CHUNK_BLOCKS_AT_MOST;
     float scale = scale_of(setting, direction, weight);
-    void *arguments[] = {&chunks, &count, &bucket, &scale}; /* kernels that only copy take no scale */
+    struct nonfinite_look look = look_of(wire);
+    /* Unpacking takes no look, and without conversion no scale. */
+    void *arguments[] = {&chunks, &count, &bucket, &scale, &look};
     CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
                                                         stream, arguments, NULL);
     return result == CUDA_SUCCESS || driver_fail(setting->driver, result, names[direction], error);
@@ -273,7 +311,7 @@ move(const struct bucket_wire *wire, const struct wire_setting *setting, enum di
 {
     switch (wire->path) {
     case WIRE_IN_PLACE:
-        return true;
+        return direction == UNPACK || look_in_place(wire, setting, stream, error);
     case WIRE_KERNELS:
         return launch(wire, setting, direction, weight, stream, error);
     case WIRE_COPIES:
@@ -316,6 +354,13 @@ scale(const struct bucket_wire *wire, const struct wire_setting *setting, double
     void *arguments[] = {&values, &count, &weight};
     return wire_run(setting, setting->kernels.scale[wire_kernel_type(wire->type)], wire->element_count, wire->type,
                     arguments, stream, "scaling a bucket", error);
+}
+
+bool
+wire_looks_in_part(const struct bucket_wire *wire)
+{
+    return wire->path == WIRE_IN_PLACE &&
+           wire->element_count * wire_element_bytes(wire->type) > (size_t)NONFINITE_BLOCKS * CHUNK_BYTES;
 }
 
 bool

@@ -40,6 +40,17 @@ enum wire_path {
     WIRE_COPIES,   /* packed by a copy for each member: there are no kernels */
 };
 
+/*
+ * Whether the bucket is looked at before it is sent, for elements that are infinite or NaN: all of what a kernel packs;
+ * of a bucket in place one part in NONFINITE_TURNS, another at each turn; nothing that is packed by copies.
+ */
+struct wire_look {
+    CUdeviceptr claim; /* as in comm/kernels/nonfinite.h; 0: it is not looked at */
+    CUdeviceptr found; /* struct nonfinite_found */
+    uint64_t step;     /* of that struct */
+    uint64_t turn;     /* grows by 1 from time to time that the bucket is sent */
+};
+
 struct bucket_wire {
     struct bucket_member *members; /* in the order in which they are sent; owned */
     size_t member_count;
@@ -50,6 +61,9 @@ struct bucket_wire {
     CUdeviceptr address; /* the first member, or the buffer */
     ncclDataType_t type;
     size_t element_count;
+
+    struct wire_look look; /* at the next wire_pack(); the caller's */
+    ncclDataType_t member_type;
 
     /* owned device memory, kept while the wire exists */
     CUdeviceptr buffer;
@@ -81,6 +95,9 @@ bool wire_pack(const struct bucket_wire *wire, const struct wire_setting *settin
                struct comm_error *error) __attribute__((warn_unused_result));
 bool wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
                  struct comm_error *error) __attribute__((warn_unused_result));
+
+/* Whether a look at the bucket (struct wire_look) leaves some of it to later ones. */
+bool wire_looks_in_part(const struct bucket_wire *wire);
 
 /*
  * What NCCL is asked for. Compressed buckets are divided by the number of ranks before their conversion, so that no sum

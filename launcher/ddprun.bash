@@ -33,6 +33,19 @@ _ddprun() {
                     break
                 fi
             fi
+            if [[ $word == predict ]]; then # its own options, each with a value, then the program or a folder
+                for ((++i; i < COMP_CWORD; i += 2)); do
+                    [[ ${COMP_WORDS[i]} == -* ]] || break
+                done
+                if ((i == COMP_CWORD)); then
+                    if [[ $current == -* ]]; then
+                        mapfile -t COMPREPLY < <(compgen -W '-n --ranks --link --steps --timeout --help' -- "$current")
+                        return
+                    fi
+                    break
+                fi
+                ((i < COMP_CWORD)) || return # the value of an option
+            fi
             if ((i < COMP_CWORD)); then
                 _command_offset "$i"
                 return
@@ -57,7 +70,7 @@ _ddprun() {
             mapfile -t COMPREPLY < <(compgen -W "$(awk '{ print "--" $2 } $1 != "-" { print "-" $1 }' <<<"$options")" -- "$current")
         else
             mapfile -t COMPREPLY < <(
-                compgen -W 'check doctor scout trace' -- "$current"
+                compgen -W 'check doctor predict report scout trace' -- "$current"
                 compgen -c -- "$current"
                 compgen -f -- "$current"
             )

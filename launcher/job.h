@@ -54,7 +54,8 @@ struct job {
     void *status_page;
     struct pmix_server *pmix; /* ddprun's own; not in a cluster */
     struct terminal_input input;
-    int started; /* ranks */
+    int started;           /* ranks */
+    int64_t begun_unix_ns; /* time of day when job_start() began */
     pid_t *pids;
     struct relay_source *outputs, *errors; /* what the relays of stdout and stderr read */
     int output_count, error_count;

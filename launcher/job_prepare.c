@@ -52,6 +52,16 @@ ask_nccl(struct job *job)
     free(stand_in);
 }
 
+/* Without --trace, what the page is made of is a trace in the job's folder, which each host has for itself. */
+static bool
+check_page(const struct job *job, struct error *error)
+{
+    if (job->options.page != NULL && job->options.trace_dir == NULL && job->in_cluster)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--page under another launcher wants --trace DIR, too: a folder that all hosts share");
+    return whole_file_check(job->options.page, "--page", error);
+}
+
 static bool
 make_trace_dir(struct job *job, struct error *error)
 {
@@ -234,7 +244,8 @@ job_prepare(struct job *job, struct error *error)
     find_place(job);
     if (!check_annotations(job, error) || !place_ranks(job, error))
         return false;
-    return may_open_files(job, error) && make_trace_dir(job, error) && output_prepare(&job->options, error) &&
+    return may_open_files(job, error) && check_page(job, error) && make_trace_dir(job, error) &&
+           output_prepare(&job->options, error) &&
            (!reports || (whole_file_check(job->options.summary_json, "--summary-json", error) &&
                          whole_file_check(job->options.metrics, "--metrics", error) &&
                          report_file_check(job->options.report, error)));

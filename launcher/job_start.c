@@ -9,6 +9,7 @@
 #include "base/status_page.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
+#include "launcher/page/page.h"
 #include "launcher/start/check_files.h"
 #include "launcher/start/guardian.h"
 #include "launcher/start/pmix_server.h"
@@ -22,11 +23,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 /* In which a rank's program has been started: a file server may be slow. Less if the others are not to wait so long. */
 enum { START_LIMIT_S = 60 };
+
+/* For the page alone: it goes with the job's folder. */
+static bool
+make_own_trace_dir(struct job *job, struct error *error)
+{
+    job->trace_dir = xasprintf("%s/trace", job->folder.path);
+    return mkdir(job->trace_dir, 0700) == 0 ||
+           error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; make room there, or set TMPDIR",
+                     job->folder.path, strerror(errno));
+}
 
 static bool
 make_shared_things(struct job *job, struct error *error)
@@ -41,6 +53,8 @@ make_shared_things(struct job *job, struct error *error)
                          "cannot make the status file in %s: %s; make room there, or set TMPDIR", job->folder.path,
                          strerror(errno));
     if (job->in_cluster && !engine_link_open(&job->link, job->folder.fd, job->folder.path, &job->cluster, error))
+        return false;
+    if (job->options.page != NULL && job->trace_dir == NULL && !make_own_trace_dir(job, error))
         return false;
     return job->place.first_rank != 0 || terminal_input_open(&job->input, error);
 }
@@ -137,6 +151,9 @@ bool
 job_start(struct job *job, struct error *error)
 {
     int count = job->place.rank_count;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    job->begun_unix_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     job->pids = xcalloc((size_t)count, sizeof(*job->pids));
     job->outputs = xcalloc((size_t)count, sizeof(*job->outputs));
     job->errors = xcalloc((size_t)count, sizeof(*job->errors));
@@ -152,6 +169,15 @@ job_start(struct job *job, struct error *error)
     for (int i = 0; ok && i < count; ++i)
         ok = start_rank(job, &settings, i, error);
     return ok && start_relays(job, error);
+}
+
+/* That there is none does not change how the job ended. */
+static void
+make_page(const struct job *job)
+{
+    struct error error;
+    if (job->options.page != NULL && !page_make(job->trace_dir, job->options.page, "--page", &error))
+        message_line("no page, in --page: %s", error.text);
 }
 
 int
@@ -173,6 +199,7 @@ job_run(struct job *job, const struct error *error)
         .messages = &job->messages,
         .options = &job->options,
         .trace_dir = job->trace_dir,
+        .begun_unix_ns = job->begun_unix_ns,
         .input = &job->input,
         .relays = {job->relays[0], job->relays[1]},
         .gpus = (const char *const *)job->devices.visible,
@@ -195,6 +222,8 @@ job_run(struct job *job, const struct error *error)
     int exit_code = supervisor_run(&running);
     progress_free(running.progress);
     metrics_free(running.metrics);
+    if (reports && error == NULL)
+        make_page(job);
     return exit_code;
 }
 

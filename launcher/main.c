@@ -12,6 +12,8 @@
 #include "launcher/doctor/doctor.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"
+#include "launcher/page/page.h"
+#include "launcher/predict/command.h"
 #include "launcher/report/summary.h"
 #include "launcher/scout/scout.h"
 #include "launcher/start/dry_run.h"
@@ -199,6 +201,16 @@ main(int argc, char **argv)
     }
     if (result == OPTIONS_RUN && trace_is_asked(&options)) {
         int code = trace_command(&options);
+        options_free(&options);
+        return code;
+    }
+    if (result == OPTIONS_RUN && predict_is_asked(&options)) {
+        int code = predict_command(&options);
+        options_free(&options);
+        return code;
+    }
+    if (result == OPTIONS_RUN && page_is_asked(&options)) {
+        int code = page_command(&options);
         options_free(&options);
         return code;
     }

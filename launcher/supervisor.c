@@ -13,9 +13,11 @@
 #include "launcher/report/closing.h"
 #include "launcher/report/report.h"
 #include "launcher/report/summary.h"
+#include "launcher/report/trace_summary.h"
 #include "launcher/start/guardian.h"
 #include "launcher/watch/judge.h"
 #include "launcher/watch/local_ranks.h"
+#include "launcher/watch/nonfinite.h"
 #include "launcher/watch/pace.h"
 #include "launcher/watch/preload_watch.h"
 #include "launcher/watch/processes.h"
@@ -222,6 +224,9 @@ judge(struct supervisor *s)
         pace_note(s->ranks, s->view_count);
     }
     progress_show(s->job->progress, s->ranks, s->view_count, now);
+    char text[NONFINITE_TEXT_BYTES];
+    if (nonfinite_look(s->ranks, s->view_count, now, text))
+        message_line("%s", text);
     metrics_look(s->job->metrics, s->ranks, s->view_count, now, message_line);
     verbose_tell(s->job->verbose, &s->ranks[0]);
     if (judgement != JUDGED_FAILED && supervisor_net_find_error(&s->net, &s->reason)) {
@@ -401,6 +406,8 @@ summarize(struct supervisor *s, double seconds)
     };
     if (s->job->summary_json != NULL)
         summary_write(s->job->summary_json, &summary, message_line);
+    if (s->job->trace_dir != NULL)
+        trace_summary_add(s->job->trace_dir, s->job->begun_unix_ns, &summary, s->job->options, message_line);
     metrics_end(s->job->metrics, s->ranks, s->view_count, summary.exit_code, message_line);
     char *attempts = summary_attempts(&summary);
     free(*s->job->attempts);
@@ -416,6 +423,9 @@ report(struct supervisor *s)
         return;
     }
     double seconds = (double)(now_ns() - s->begin_ns) * 1e-9;
+    char text[NONFINITE_TEXT_BYTES];
+    if (nonfinite_last(s->ranks, s->view_count, s->failed && !s->interrupted, text))
+        message_line("%s", text);
     if (!s->failed || s->interrupted)
         close_job(s, seconds);
     else if (!s->told)

@@ -35,6 +35,7 @@ struct running_job {
     struct relay *relays[2];       /* of stdout and stderr; NULL where there is one rank */
     const struct options *options; /* what output_warn_full() wants to know */
     const char *trace_dir;
+    int64_t begun_unix_ns;   /* time of day before the first rank was started */
     const char *const *gpus; /* [net.rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
     bool softgpu;            /* they are devices of the stand-in */
     struct hang_limits hang_limits;

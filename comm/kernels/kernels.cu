@@ -2,6 +2,9 @@
  * kernels.cu - all kernels in one, as they are compiled.
  */
 #include "comm/kernels/hash.cu"
-#include "comm/kernels/wire.cu"
+
+#include "comm/kernels/nonfinite.cu"
+
+#include "comm/kernels/wire.cu" /* behind what it uses of nonfinite.cu */
 
 #include "comm/kernels/outer.cu" /* behind what it uses of wire.cu */

@@ -37,6 +37,7 @@ static const struct named_kernel kernels[] = {
     {"ddprun_anchor_bfloat16", (const void *)ddprun_anchor_bfloat16},
     {"ddprun_hash", (const void *)ddprun_hash},
     {"ddprun_compare", (const void *)ddprun_compare},
+    {"ddprun_nonfinite", (const void *)ddprun_nonfinite},
 };
 
 /* What cuModuleLoadData takes for the kernel; NULL for an unknown name. */

@@ -7,6 +7,7 @@
  * They must never touch a byte outside of the chunks: the memory around them is the trainer's.
  */
 #include "comm/kernels/chunk.h"
+#include "comm/kernels/nonfinite.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -51,11 +52,15 @@ copy(unsigned char *to, const unsigned char *from, unsigned bytes)
         copy_words<unsigned char>(to, from, bytes);
 }
 
+/* What is packed is looked at as well: the second of the two finds it in the cache. */
 extern "C" __global__ void
-ddprun_pack(const struct chunk *chunks, unsigned count, unsigned char *bucket)
+ddprun_pack(const struct chunk *chunks, unsigned count, unsigned char *bucket, float, struct nonfinite_look look)
 {
-    for (unsigned i = blockIdx.x; i < count; i += gridDim.x)
-        copy(bucket + chunks[i].at, (const unsigned char *)chunks[i].address, (unsigned)chunks[i].bytes);
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
+        const unsigned char *from = (const unsigned char *)chunks[i].address;
+        copy(bucket + chunks[i].at, from, (unsigned)chunks[i].bytes);
+        look_at_chunk(from, (unsigned)chunks[i].bytes, look);
+    }
 }
 
 extern "C" __global__ void
@@ -170,11 +175,14 @@ widen_chunk(float *to, const unsigned short *from, unsigned count, float scale)
 
 template <typename Format>
 __device__ static void
-pack_narrow(const struct chunk *chunks, unsigned count, unsigned short *bucket, float scale)
+pack_narrow(const struct chunk *chunks, unsigned count, unsigned short *bucket, float scale, const nonfinite_look &look)
 {
-    for (unsigned i = blockIdx.x; i < count; i += gridDim.x)
-        narrow_chunk<Format>(bucket + chunks[i].at / sizeof(float), (const float *)chunks[i].address,
-                             (unsigned)(chunks[i].bytes / sizeof(float)), scale);
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
+        const float *from = (const float *)chunks[i].address;
+        narrow_chunk<Format>(bucket + chunks[i].at / sizeof(float), from, (unsigned)(chunks[i].bytes / sizeof(float)),
+                             scale);
+        look_at_chunk((const unsigned char *)from, (unsigned)chunks[i].bytes, look);
+    }
 }
 
 template <typename Format>
@@ -187,9 +195,10 @@ unpack_widen(const struct chunk *chunks, unsigned count, const unsigned short *b
 }
 
 extern "C" __global__ void
-ddprun_pack_float16(const struct chunk *chunks, unsigned count, unsigned short *bucket, float scale)
+ddprun_pack_float16(const struct chunk *chunks, unsigned count, unsigned short *bucket, float scale,
+                    struct nonfinite_look look)
 {
-    pack_narrow<float16>(chunks, count, bucket, scale);
+    pack_narrow<float16>(chunks, count, bucket, scale, look);
 }
 
 extern "C" __global__ void
@@ -199,9 +208,10 @@ ddprun_unpack_float16(const struct chunk *chunks, unsigned count, const unsigned
 }
 
 extern "C" __global__ void
-ddprun_pack_bfloat16(const struct chunk *chunks, unsigned count, unsigned short *bucket, float scale)
+ddprun_pack_bfloat16(const struct chunk *chunks, unsigned count, unsigned short *bucket, float scale,
+                     struct nonfinite_look look)
 {
-    pack_narrow<bfloat16>(chunks, count, bucket, scale);
+    pack_narrow<bfloat16>(chunks, count, bucket, scale, look);
 }
 
 extern "C" __global__ void

@@ -163,6 +163,14 @@ before_stream_destroy(CUstream stream)
     streams_before_destroy(stream);
 }
 
+/* In the watch thread. */
+static void
+tell_launcher(void)
+{
+    unaveraged_tell();
+    nonfinite_tell();
+}
+
 /* ---- the end ---- */
 
 /*
@@ -193,6 +201,7 @@ close_device(void)
     wait_for_averages();
     checks_final_hash();
     trace_close();
+    nonfinite_close();
     watch_stop();
     /* NCCL waits in ncclCommFinalize until all graphs with its operations are destroyed, and few programs destroy
      * theirs: communicators that were captured end with the process. So do those that a rank has left. */
@@ -212,7 +221,7 @@ before_context_destroy(CUcontext context)
     unaveraged_last_look(0, UINT64_MAX);
     close_device();
     unmap_before_free(1, SIZE_MAX - 1); /* all memory goes */
-    if (engine_state.rendezvous.world_size > 1)
+    if (!engine_state.alone)
         atomic_store(&engine_state.context_ended, true);
     else
         engine_state.context = NULL; /* what is annotated next may be in another */
@@ -256,7 +265,7 @@ end_in_order(void)
         return;
     check_program_ends();
     unaveraged_refuse_end();
-    if (engine_state.rendezvous.world_size > 1) {
+    if (!engine_state.alone) {
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
         if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
             message_line("the program ends within a capture: what its last steps made of the parameters is not "
@@ -399,18 +408,19 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
         stop_job_by(error.cause, "%s", error.text);
     status_waits_no_more();
+    engine_state.alone = engine_state.rendezvous.world_size == 1 && getenv(DDPRUN_ENV_REHEARSAL) == NULL;
     check_open(leave);
     unaveraged_open();
     ranges_open();
     trace_open();
-    ending_open(end_in_order);
+    ending_open(end_in_order, nonfinite_tell);
 
     engine.rank = engine_state.rendezvous.rank;
     engine.world_size = engine_state.rendezvous.world_size;
     engine.local_rank = engine_state.rendezvous.local_rank;
-    engine.watching = engine.world_size > 1;
+    engine.watching = !engine_state.alone;
     if (engine.watching)
-        watch_start(unaveraged_tell);
+        watch_start(tell_launcher);
     if (check_is_on() && engine.watching) {
         engine.begin = begin_operation;
         engine.end = end_operation;

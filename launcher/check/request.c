@@ -75,7 +75,7 @@ static bool
 refuse_others(const struct check *check, struct error *error)
 {
     const struct options *options = check->options;
-    static const char *const others[] = {"--max-restarts", "--trace",  "--summary-json",
+    static const char *const others[] = {"--max-restarts", "--trace",  "--summary-json", "--page",
                                          "--metrics",      "--output", "--sync-every"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); ++i) {
         if (is_given(options, others[i]))

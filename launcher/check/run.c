@@ -6,12 +6,12 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/common/inner_log.h"
 #include "launcher/common/inner_run.h"
 #include "launcher/common/word_list.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
@@ -31,31 +31,9 @@ enum { PATIENCE_S = 20 }; /* with a ddprun that was asked to end */
 /* ---- its command ---- */
 
 /* What the check itself decides. */
-static bool
-is_ours(const char *given)
-{
-    static const char *const names[] = {"--verbose", "--quiet", "--progress",     "--output", "--summary-json",
-                                        "--metrics", "--hosts", "--max-restarts", "--trace"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        size_t length = strlen(names[i]);
-        if (strncmp(given, names[i], length) == 0 && (given[length] == '\0' || given[length] == '='))
-            return true;
-    }
-    return false;
-}
-
-/* "--gpus=2,5" is "--gpus=2" for one rank; other options stay as they are. malloc'ed. */
-static char *
-first_gpu(const char *given)
-{
-    static const char begin[] = "--gpus=";
-    char *word = xstrdup(given);
-    if (strncmp(word, begin, strlen(begin)) != 0)
-        return word;
-    char *first = word + strlen(begin);
-    first[strcspn(first, isdigit((unsigned char)*first) ? ",-" : ",")] = '\0'; /* a UUID has dashes */
-    return word;
-}
+static const char *const own_options[] = {"--verbose",      "--quiet",   "--progress", "--output",
+                                          "--summary-json", "--metrics", "--page",     "--hosts",
+                                          "--max-restarts", "--trace",   NULL};
 
 /* --hosts: this process starts ranks on hosts that do not have its folder. */
 static bool
@@ -95,8 +73,8 @@ command_of(const struct check_place *place, const struct check_order *order, con
     struct word_list words = {0};
     word_list_add(&words, xstrdup("ddprun"));
     for (char **given = place->options->given; given != NULL && *given != NULL; ++given) {
-        if (!is_ours(*given))
-            word_list_add(&words, order->ranks == 1 ? first_gpu(*given) : xstrdup(*given));
+        if (!inner_run_is_option(*given, own_options))
+            word_list_add(&words, order->ranks == 1 ? gpu_list_first_of_option(*given) : xstrdup(*given));
     }
     if (order->ranks > 0)
         word_list_add(&words, xasprintf("--ranks=%d", order->ranks));
@@ -226,23 +204,6 @@ read_summary(const char *path, struct check_outcome *outcome)
     json_object_put(summary);
 }
 
-/* The first line of its own words, where there is no summary: options that it refused. */
-static void
-read_log(const char *path, struct check_outcome *outcome)
-{
-    static const char begin[] = "ddprun: ";
-    FILE *log = fopen(path, "re");
-    char line[sizeof(outcome->reason)];
-    while (log != NULL && outcome->reason[0] == '\0' && fgets(line, sizeof(line), log) != NULL) {
-        if (strncmp(line, begin, strlen(begin)) != 0)
-            continue;
-        line[strcspn(line, "\n")] = '\0';
-        snprintf(outcome->reason, sizeof(outcome->reason), "%s", line + strlen(begin));
-    }
-    if (log != NULL)
-        fclose(log);
-}
-
 bool
 check_run_make(const struct check_place *place, const struct check_order *order, struct check_outcome *outcome,
                struct error *error)
@@ -266,7 +227,7 @@ check_run_make(const struct check_place *place, const struct check_order *order,
         outcome->seconds = (double)(clock_now_us() - begin_us) * 1e-6;
         read_summary(files.summary, outcome);
         if (outcome->exit_code != 0)
-            read_log(files.log, outcome);
+            inner_log_read(files.log, outcome->reason, sizeof(outcome->reason));
     } else {
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
                        "cannot start a run of the check, in %s: %s; make room there, or set TMPDIR", place->folder,
@@ -279,31 +240,6 @@ check_run_make(const struct check_place *place, const struct check_order *order,
 
 /* ---- after a failure ---- */
 
-enum { LAST_LINES = 10, LAST_BYTES = 8192 };
-
-/* Shows the end of a file; false if there is nothing in it. */
-static bool
-show_end(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    char text[LAST_BYTES + 1];
-    off_t bytes = lseek(fd, 0, SEEK_END);
-    ssize_t got = pread(fd, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
-    close(fd);
-    if (got <= 0)
-        return false;
-    text[got] = '\0';
-    const char *from = text + got;
-    for (int lines = 0; from > text; --from) {
-        if (from[-1] == '\n' && from < text + got && ++lines == LAST_LINES)
-            break;
-    }
-    fprintf(stderr, "%s%s", from, text[got - 1] == '\n' ? "" : "\n");
-    return true;
-}
-
 void
 check_run_show(const struct check_place *place, const struct check_order *order)
 {
@@ -311,7 +247,7 @@ check_run_show(const struct check_place *place, const struct check_order *order)
         return;
     for (int rank = 0; rank < (order->ranks > 0 ? order->ranks : 1); ++rank) {
         char *errors = xasprintf("%s/%s.output/rank-%d.err", place->folder, order->name, rank);
-        bool shown = show_end(errors);
+        bool shown = inner_log_show_end(errors);
         free(errors);
         if (shown)
             return;

@@ -47,11 +47,18 @@ static const struct view_field {
     ROW(FIELD_LONG, exposed_ns, false),
     ROW(FIELD_LONG, exposed_bound_ns, false),
     ROW(FIELD_LONG, exposed_steps, false),
+    ROW(FIELD_LONG, trial_count, false),
+    ROW(FIELD_LONG, slowed_ns, false),
+    ROW(FIELD_LONG, overlap_off_step, false),
     ROW(FIELD_LONG, training_us, false),
     ROW(FIELD_BOOL, sums, false),
     ROW(FIELD_LONG, shard_total, false),
     ROW(FIELD_LONG, shard_calls, false),
     ROW(FIELD_NUMBER, nccl_version, false),
+    ROW(FIELD_NUMBER, nonfinite, true),
+    ROW(FIELD_BOOL, nonfinite_in_part, false),
+    ROW(FIELD_LONG, nonfinite_step, false),
+    ROW(FIELD_TEXT, nonfinite_what, false),
     ROW(FIELD_BOOL, failure_follows, true),
     ROW(FIELD_BOOL, failure_unclear, true),
     ROW(FIELD_TEXT, failure, true),
@@ -133,7 +140,8 @@ rank_view_decode(const void *bytes, size_t count, struct rank_view *view_p)
     for (size_t i = 0; i < FIELD_COUNT; ++i)
         get_field(&from, &view_fields[i], (char *)&view + view_fields[i].offset);
     if (!serialize_is_complete(&from) || view.stage > RANK_STAGE_FAILED || view.wait > RANK_WAIT_DEVICE ||
-        view.exit_code < 0 || view.exit_code > 255 || view.signal < 0 || view.signal > 64)
+        view.nonfinite > RANK_NONFINITE_STAYS || view.exit_code < 0 || view.exit_code > 255 || view.signal < 0 ||
+        view.signal > 64)
         return false;
     *view_p = view;
     return true;

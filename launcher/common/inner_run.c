@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -17,6 +18,17 @@ read_here(void)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i)
         sigaddset(&set, signals[i]);
     return set;
+}
+
+bool
+inner_run_is_option(const char *given, const char *const *names)
+{
+    for (; *names != NULL; ++names) {
+        size_t length = strlen(*names);
+        if (strncmp(given, *names, length) == 0 && (given[length] == '\0' || given[length] == '='))
+            return true;
+    }
+    return false;
 }
 
 void

@@ -1,6 +1,6 @@
 /*
- * inner_run.h - a ddprun that starts others like itself and stays with each until its end: `ddprun check` and
- * `ddprun scout`. One thread.
+ * inner_run.h - a ddprun that starts others like itself and stays with each until its end: `ddprun check`,
+ * `ddprun predict` and `ddprun scout`. One thread.
  */
 #ifndef DDPRUN_LAUNCHER_COMMON_INNER_RUN_H
 #define DDPRUN_LAUNCHER_COMMON_INNER_RUN_H
@@ -8,6 +8,10 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
+
+/* Whether a word of the command line, as "--trace=DIR", is one of these options, each as "--trace": the inner ddprun
+ * gets its own. The list ends with NULL. */
+bool inner_run_is_option(const char *given, const char *const *names);
 
 /* From now on SIGCHLD and the signals that ask for the end are read by inner_run_next_signal(). *old: the mask that the
  * inner ddprun gets. */

@@ -45,13 +45,18 @@ struct rank_view {
     bool unannotated;                    /* --unannotated: nothing of this is to be said */
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
     uint64_t exposed_steps[RANK_EXPOSED_STEPS];           /* of the last boundaries, each (rank_exposed_pack()) */
-    uint64_t training_us;                                 /* from the first boundary to the last */
-    bool sums;                                            /* gradients became sums, not means */
+    uint64_t trial_count, slowed_ns, overlap_off_step; /* what overlap costs a step's own work (struct rank_status) */
+    uint64_t training_us;                              /* from the first boundary to the last */
+    bool sums;                                         /* gradients became sums, not means */
     uint64_t shard_total;  /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
     uint64_t shard_calls;  /* how often DDP_SHARD was called */
     unsigned nccl_version; /* as NCCL_VERSION_CODE; 0: not opened */
     unsigned mean_count;
     struct mean_view means[RANK_MEANS_AT_MOST];
+    unsigned nonfinite;      /* enum rank_nonfinite: what it was about to send, */
+    uint64_t nonfinite_step; /* first in this step, from 1; */
+    bool nonfinite_in_part;  /* not all of it is looked at in each step */
+    char nonfinite_what[288];
     bool failure_follows; /* it says that another rank's end stopped it, */
     bool failure_unclear; /* or cannot tell whether one did */
     char failure[1024];
@@ -93,12 +98,16 @@ struct rank_view {
     bool connected; /* PMIx_Init without PMIx_Finalize */
 
     /* from the supervisor */
-    uint64_t pace_step;       /* of rank 0's: its step when pace_note() looked last, */
-    unsigned pace_looks;      /* how often it has, */
-    unsigned pace_stragglers; /* and of each rank's: in how many of these the others waited for it */
-    bool left_early;          /* ended with exit code 0, and the others have needed it for some time */
-    bool missed_preload;      /* the CUDA driver was seen in one of its processes, and our library was not */
-    int preload_suspect;      /* such a process that has gone on for too long, or 0 */
+    uint64_t pace_step;          /* of rank 0's: its step when pace_note() looked last, */
+    unsigned pace_looks;         /* how often it has, */
+    unsigned pace_stragglers;    /* and of each rank's: in how many of these the others waited for it */
+    uint64_t nonfinite_since_ns; /* of rank 0's: when a finding that stays was first seen; 0: none, */
+    bool nonfinite_said;         /* and that it was reported; */
+    uint64_t nonfinite_watch_ns; /* and of each rank's: watch_ns when it last changed, */
+    unsigned nonfinite_looks;    /* and how often it has since then */
+    bool left_early;             /* ended with exit code 0, and the others have needed it for some time */
+    bool missed_preload;         /* the CUDA driver was seen in one of its processes, and our library was not */
+    int preload_suspect;         /* such a process that has gone on for too long, or 0 */
 };
 
 #endif

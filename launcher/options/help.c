@@ -74,7 +74,9 @@ options_print_help_all(FILE *out)
             "       ddprun [options] check [options] program [arguments...]\n"
             "       ddprun [options] scout [options] program [arguments...]\n"
             "       ddprun [options] doctor [--json] [program]\n"
-            "       ddprun trace DIR -o FILE\n\n%s"
+            "       ddprun trace DIR -o FILE\n"
+            "       ddprun report DIR -o FILE\n"
+            "       ddprun [options] predict [options] program [arguments...]\n\n%s"
             "Options end at the program; everything behind it belongs to the program.\n"
             "The second form runs a few steps on one rank and on several, and compares them\n"
             "tensor by tensor (ddprun check --help). A program of that name is started as\n"
@@ -85,7 +87,9 @@ options_print_help_all(FILE *out)
             "and lack for a job, and what to do. Its exit code is 1 if something is a\n"
             "problem. A program of that name is started as ./doctor.\n"
             "The fifth form makes a timeline of what --trace DIR has written\n"
-            "(ddprun trace --help).\n",
+            "(ddprun trace --help), the sixth one HTML page (ddprun report --help).\n"
+            "The seventh form predicts what a step takes on other numbers of ranks\n"
+            "(ddprun predict --help).\n",
             what_it_is);
     for (int group = 0; group < GROUP_COUNT; ++group) {
         fprintf(out, "\n%s:\n", group_titles[group]);

@@ -39,6 +39,7 @@ SWITCH(unannotated, unannotated, true)
 SWITCH(dry_run, dry_run, true)
 SWITCH(quiet, quiet, true)
 SWITCH(verbose, verbose, true)
+SWITCH(trace_args, trace_args, true)
 
 static bool
 take_ranks(const struct option_row *row, struct options *options, const char *value, struct error *error)
@@ -326,6 +327,12 @@ take_metrics(const struct option_row *row, struct options *options, const char *
 }
 
 static bool
+take_page(const struct option_row *row, struct options *options, const char *value, struct error *error)
+{
+    return option_take_text(row, &options->page, value, "a file", error);
+}
+
+static bool
 take_summary_json(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     return option_take_text(row, &options->summary_json, value, "a file", error);
@@ -544,6 +551,8 @@ const struct option_row option_rows[] = {
      .brief = "write what each rank did, step by step"},
     {0, "trace-steps", "A-B", GROUP_SAFETY, take_trace_steps,
      "with --trace: write all steps from A to B; of steps beyond the\nfirst thousand it has only some (default: none)"},
+    {0, "trace-args", NULL, GROUP_SAFETY, take_trace_args,
+     "with --trace: write the program's arguments, too (default: its\nname only)"},
     {0, "env", "NAME=VALUE", GROUP_PROGRAM, take_env, "a variable for the ranks; may be given again"},
     {0, "cwd", "DIR", GROUP_PROGRAM, take_cwd, "folder to start the ranks in (default: this one)"},
     {0, "subst", NULL, GROUP_PROGRAM, take_subst,
@@ -569,6 +578,9 @@ const struct option_row option_rows[] = {
     {0, "metrics", "FILE", GROUP_OUTPUT, take_metrics,
      "every 10 s replace FILE by figures of the job, in the text format\nof Prometheus"},
     {0, "summary-json", "FILE", GROUP_OUTPUT, take_summary_json, "write how the job ended to FILE, as JSON"},
+    {0, "page", "FILE", GROUP_OUTPUT, take_page,
+     "at the end write a page about the run to FILE, in HTML: what cost\n"
+     "time, a step's timeline, stragglers, curves (ddprun report); from\nthe trace of --trace, or one that is removed"},
     {0, "report", "FILE", GROUP_OUTPUT, take_report,
      "a report of a failure has 25 lines; the whole of a longer one goes\n"
      "to FILE (default: ddprun-report.PID.txt in this folder, or in\n$TMPDIR if that fails; -: to stderr)"},

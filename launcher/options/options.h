@@ -105,6 +105,7 @@ struct options {
     bool hang_warning_given;                 /* the user wants it, be it the usual time */
     const char *trace_dir;                   /* NULL: no trace */
     uint64_t trace_first, trace_last;        /* steps that it has all of; 0 to 0: none but the usual ones */
+    bool trace_args;                         /* it has the program's arguments */
     char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
     const char *cwd;                         /* folder that ranks start in; NULL: this one */
     bool subst;       /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
@@ -115,6 +116,7 @@ struct options {
     enum buffering_choice buffering;
     enum progress_choice progress;
     const char *summary_json; /* file for the summary; NULL: none */
+    const char *page;         /* file for a page about the run; NULL: none */
     const char *metrics;      /* file for figures of the job while it runs; NULL: none */
     const char *report;       /* file for long reports, "-": stderr; NULL: report_file.h names one */
     const char *config;       /* file of settings; NULL: the user's own, if there is one */

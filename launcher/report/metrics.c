@@ -86,6 +86,8 @@ put_pace(FILE *out, const struct rank_view *ranks, int count)
         seconds_of(pace.exposed_ns, known));
     put(out, "exposed_bound_seconds", "gauge", "The least that any buckets would leave exposed.",
         seconds_of(pace.bound_ns, bounded));
+    put(out, "slowed_seconds", "gauge", "By how much collectives slow a step's own work, as tried last.",
+        seconds_of(ranks[0].slowed_ns, ranks[0].trial_count > 0));
     put(out, "waiting_seconds", "gauge", "What a step waits for other ranks; 0: less than matters.",
         seconds_of(pace.waiting_ns, known));
     put(out, "straggler_rank", "gauge", "The rank that the others wait for in most steps; -1: none.",

@@ -7,6 +7,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/verbose.h"
+#include "launcher/watch/nonfinite.h"
 #include "launcher/watch/pace.h"
 
 #include <errno.h>
@@ -130,8 +131,24 @@ add_pace(struct json_object *object, const struct summary *summary)
     add_measured(object, "items_per_second", pace.items_per_s > 0.0 ? pace.items_per_s : NAN);
     add_measured(object, "exposed_ms", ms_of(pace.exposed_ns, known));
     add_measured(object, "exposed_bound_ms", ms_of(pace.bound_ns, known && pace.bound_ns != UINT64_MAX));
+    add_measured(object, "slowed_ms", ms_of(summary->ranks[0].slowed_ns, summary->ranks[0].trial_count > 0));
     add_measured(object, "waiting_ms", ms_of(pace.waiting_ns, known));
     json_object_object_add(object, "waited_for", pace.straggler >= 0 ? json_object_new_int(pace.straggler) : NULL);
+}
+
+/* The first infinite element or NaN, if parameters have kept it, or the job has failed. */
+static struct json_object *
+describe_nonfinite(const struct summary *summary)
+{
+    struct nonfinite_first first = nonfinite_first(summary->ranks, summary->rank_count);
+    if (first.rank < 0 || !(first.stays || summary->exit_code != 0))
+        return NULL;
+    struct json_object *object = json_object_new_object();
+    json_object_object_add(object, "rank", json_object_new_int(first.rank));
+    json_object_object_add(object, "ranks", json_object_new_int(first.ranks));
+    add_number(object, "step", summary->ranks[first.rank].nonfinite_step);
+    add_text(object, "what", summary->ranks[first.rank].nonfinite_what);
+    return object;
 }
 
 /* That all ranks have made. */
@@ -185,8 +202,8 @@ summary_attempts(const struct summary *summary)
     return text;
 }
 
-static struct json_object *
-describe(const struct summary *summary)
+struct json_object *
+summary_describe(const struct summary *summary)
 {
     const struct rank_view *first = &summary->ranks[0];
     uint64_t steps = least_steps(summary), overlapped = first->overlapped_step;
@@ -209,6 +226,8 @@ describe(const struct summary *summary)
     add_number(object, "trainings", first->generation + (first->stage >= RANK_STAGE_RANK ? 1U : 0U));
     add_number(object, "steps", steps);
     add_number(object, "overlapped_steps", overlapped);
+    json_object_object_add(object, "overlap_off_step",
+                           first->overlap_off_step > 0 ? json_object_new_uint64(first->overlap_off_step) : NULL);
     add_number(object, "graph_steps", first->graph_step);
     json_object_object_add(object, "batch_per_pass", batch ? json_object_new_uint64(first->shard_total) : NULL);
     add_number(object, "gradients",
@@ -222,6 +241,7 @@ describe(const struct summary *summary)
     add_number(object, "reduce_calls", first->reduce_count);
     add_number(object, "reduce_bytes", first->reduce_bytes);
     add_pace(object, summary);
+    json_object_object_add(object, "nonfinite", describe_nonfinite(summary));
     add_number(object, "comparisons", first->check_count);
     add_text(object, "parameter_hash", first->check_count > 0 ? hash : NULL);
     json_object_object_add(object, "means", describe_means(first));
@@ -234,7 +254,7 @@ describe(const struct summary *summary)
 void
 summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...))
 {
-    struct json_object *object = describe(summary);
+    struct json_object *object = summary_describe(summary);
     char *text =
         xasprintf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                                                      JSON_C_TO_STRING_NOSLASHESCAPE));

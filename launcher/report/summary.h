@@ -8,6 +8,8 @@
 #include "launcher/common/error.h"
 #include "launcher/common/rank_view.h"
 
+struct json_object;
+
 /* What becomes of a job. */
 struct summary {
     const struct rank_view *ranks; /* [rank_count], and one if that is 0 */
@@ -24,6 +26,9 @@ struct summary {
  * `attempts` holds is taken over if it is one.
  */
 char *summary_attempts(const struct summary *summary);
+
+/* All that the file holds; the caller's, for json_object_put(). */
+struct json_object *summary_describe(const struct summary *summary);
 
 /*
  * Writes the file. A regular file is replaced, whole or not at all; into anything else (/dev/stdout, a pipe) it is

@@ -32,18 +32,9 @@ enum {
 };
 
 /* What the scout itself decides. */
-static bool
-is_ours(const char *given)
-{
-    static const char *const names[] = {"--verbose", "--quiet",        "--progress", "--summary-json", "--metrics",
-                                        "--ranks",   "--max-restarts", "--trace",    "--dry-run"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        size_t length = strlen(names[i]);
-        if (strncmp(given, names[i], length) == 0 && (given[length] == '\0' || given[length] == '='))
-            return true;
-    }
-    return false;
-}
+static const char *const own_options[] = {"--verbose", "--quiet",        "--progress", "--summary-json", "--metrics",
+                                          "--ranks",   "--max-restarts", "--trace",    "--dry-run",      "--page",
+                                          NULL};
 
 static struct word_list
 command_of(const struct scout_order *order, const struct scout_child *child)
@@ -51,7 +42,7 @@ command_of(const struct scout_order *order, const struct scout_child *child)
     struct word_list words = {0};
     word_list_add(&words, xstrdup("ddprun"));
     for (char **given = order->options->given; given != NULL && *given != NULL; ++given) {
-        if (!is_ours(*given))
+        if (!inner_run_is_option(*given, own_options))
             word_list_add(&words, xstrdup(*given));
     }
     word_list_add(&words, xasprintf("--ranks=%d", child->ranks));

@@ -4,6 +4,7 @@
 #include "launcher/trace/chrome.h"
 
 #include "launcher/common/xcalloc.h"
+#include "launcher/trace/waits.h"
 
 #include <json-c/json.h>
 
@@ -35,6 +36,7 @@ struct shown_bucket {
 /* One rank's run on its way to the file. */
 struct writing {
     FILE *out;
+    const struct trace *trace;
     int64_t origin_ns; /* of the common clock */
     const struct trace_run *run;
     const struct run_clock *clock;
@@ -279,8 +281,13 @@ put_step(struct writing *w, const struct trace_step *step)
     snprintf(name, sizeof(name), "step %llu", (unsigned long long)step->number);
     if (!begin_slice(w, track, name, begin_ns, released_ns))
         return;
-    fprintf(w->out, ",\"args\":{\"group\":%d,\"overlapped\":%s,\"exposed_us\":%.3f}}", step->group,
+    struct step_waits waits = waits_of(w->trace, w->run, step);
+    fprintf(w->out, ",\"args\":{\"group\":%d,\"overlapped\":%s,\"exposed_us\":%.3f", step->group,
             step->overlapped ? "true" : "false", isnan(step->exposed_us) ? 0 : step->exposed_us);
+    if (waits.last >= 0)
+        fprintf(w->out, ",\"network_us\":%.3f,\"waited_for_us\":%.3f,\"waited_for_rank\":%d", waits.network_us,
+                waits.ranks_us, waits.last);
+    fputs("}}", w->out);
     boundary_ns = clamp(boundary_ns, begin_ns, released_ns);
     backward_ns = clamp(backward_ns, begin_ns, boundary_ns);
     inner_slice(w, track, "backward", backward_ns, boundary_ns);
@@ -350,6 +357,7 @@ chrome_write(FILE *out, const struct trace *trace, const struct run_clock *clock
         for (size_t t = 0; !same_rank && t < TRACKS; ++t)
             w->ends_ns[t] = INT64_MIN;
         w->out = out;
+        w->trace = trace;
         w->origin_ns = origin_ns;
         w->run = &trace->runs[i];
         w->clock = &clocks[i];

@@ -121,6 +121,8 @@ take_step(struct trace_run *run, json_object *line)
                               .group = group_of(line),
                               .overlapped = truth(line, "overlapped"),
                               .in_graph = whole(line, "graph", -1) >= 0,
+                              .control = truth(line, "control"),
+                              .measured = !isnan(number(line, "predicted_us")),
                               .boundary_ns = time_of(line, "boundary_ns"),
                               .error_ns = time_of(line, "error_ns"),
                               .entered_ns = time_of(line, "entered_ns"),
@@ -128,7 +130,11 @@ take_step(struct trace_run *run, json_object *line)
                               .begin_us = number(line, "interval_us"),
                               .backward_us = number(line, "backward_us"),
                               .released_us = number(line, "released_us"),
-                              .exposed_us = number(line, "exposed_us")};
+                              .exposed_us = number(line, "exposed_us"),
+                              .predicted_us = number(line, "predicted_us"),
+                              .bound_us = number(line, "bound_us"),
+                              .busy_factor = number(line, "busy_factor"),
+                              .check_bytes = count_of(line, "check_bytes")};
     if (step.group < 0 || (!step.in_graph && (step.boundary_ns <= 0 || isnan(step.released_us))))
         return;
     for (size_t k = 0; k < count; ++k) {
@@ -157,6 +163,8 @@ take_tensors(struct trace_run *run, int group, json_object *line)
         struct trace_tensor *tensor = GROWN(run->tensors[group], run->tensor_counts[group]);
         text(entry, "name", tensor->name, sizeof(tensor->name));
         text(entry, "place", tensor->place, sizeof(tensor->place));
+        text(entry, "type", tensor->type, sizeof(tensor->type));
+        tensor->elements = count_of(entry, "elements");
         tensor->bytes = count_of(entry, "bytes");
     }
 }
@@ -184,6 +192,38 @@ take_plan(struct trace_run *run, json_object *line)
 }
 
 static void
+take_ready(struct trace_run *run, json_object *line)
+{
+    json_object *times;
+    struct trace_ready ready = {.group = group_of(line), .after_step = count_of(line, "after_step")};
+    size_t count = list(line, "ready", &times);
+    if (ready.group < 0 || count == 0)
+        return;
+    for (size_t i = 0; i < count; ++i) {
+        int64_t us = json_object_get_int64(json_object_array_get_idx(times, i));
+        *GROWN(ready.us, ready.count) = us < 0 && us > -(INT64_C(1) << 45) ? (double)us : 0.0;
+    }
+    *GROWN(run->readies, run->ready_count) = ready;
+}
+
+static void
+take_costs(struct trace_run *run, json_object *line)
+{
+    json_object *sizes;
+    size_t count = list(line, "all_reduce_ns", &sizes);
+    run->cost_count = 0;
+    for (size_t i = 0; i < count; ++i) {
+        json_object *entry = json_object_array_get_idx(sizes, i);
+        bool is_pair = json_object_is_type(entry, json_type_array) && json_object_array_length(entry) == 2;
+        int64_t bytes = is_pair ? json_object_get_int64(json_object_array_get_idx(entry, 0)) : -1;
+        int64_t ns = is_pair ? json_object_get_int64(json_object_array_get_idx(entry, 1)) : 0;
+        bool rises = run->cost_count == 0 || (uint64_t)bytes > run->costs[run->cost_count - 1].bytes;
+        if (bytes >= 0 && ns > 0 && rises)
+            *GROWN(run->costs, run->cost_count) = (struct trace_cost){(uint64_t)bytes, ns};
+    }
+}
+
+static void
 take_exchange(struct trace_run *run, json_object *line)
 {
     struct trace_exchange exchange = {
@@ -199,6 +239,7 @@ take_mean(struct trace_run *run, json_object *line)
     struct trace_mean mean = {
         .after_step = count_of(line, "after_step"), .at_ns = time_of(line, "at_ns"), .value = number(line, "value")};
     text(line, "mean", mean.name, sizeof(mean.name));
+    text(line, "place", mean.place, sizeof(mean.place));
     *GROWN(run->means, run->mean_count) = mean;
 }
 
@@ -212,9 +253,21 @@ take_head(struct trace *trace, int rank, const char *name, json_object *line)
                             .at_ns = time_of(line, "at_ns"),
                             .unix_ns = time_of(line, "unix_ns")};
     text(line, "host", run.host, sizeof(run.host));
+    run.bucket_bytes = count_of(line, "bucket_bytes");
+    run.check_every = count_of(line, "check_every");
+    json_object *value;
+    run.overlap = truth(line, "overlap") || !get(line, "overlap", json_type_boolean, &value);
+    run.verify = truth(line, "verify");
     if (whole(line, "rank", rank) != rank)
         remark(trace, "%s is of rank %lld: was it renamed?", name, (long long)whole(line, "rank", rank));
     *GROWN(trace->runs, trace->run_count) = run;
+}
+
+static void
+take_summary(struct trace_run *run, json_object *line)
+{
+    json_object_put(run->told);
+    run->told = json_object_get(line);
 }
 
 static void
@@ -225,12 +278,18 @@ take_line(struct trace_run *run, json_object *line)
         take_step(run, line);
     else if (json_object_object_get_ex(line, "plan", &value))
         take_plan(run, line);
+    else if (json_object_object_get_ex(line, "ready", &value))
+        take_ready(run, line);
+    else if (json_object_object_get_ex(line, "all_reduce_ns", &value))
+        take_costs(run, line);
     else if (json_object_object_get_ex(line, "exchange", &value))
         take_exchange(run, line);
     else if (json_object_object_get_ex(line, "mean", &value))
         take_mean(run, line);
     else if (json_object_object_get_ex(line, "end", &value))
         run->ended = true;
+    else if (json_object_object_get_ex(line, "summary", &value))
+        take_summary(run, line);
 }
 
 /* ---- a file ---- */
@@ -430,10 +489,15 @@ free_run(struct trace_run *run)
     }
     for (int g = 0; g < TRACE_GROUPS; ++g)
         free(run->tensors[g]);
+    for (size_t i = 0; i < run->ready_count; ++i)
+        free(run->readies[i].us);
+    free(run->readies);
+    free(run->costs);
     free(run->steps);
     free(run->exchanges);
     free(run->means);
     free(run->plans);
+    json_object_put(run->told);
 }
 
 void

@@ -14,6 +14,8 @@
 
 enum { TRACE_VERSION = 1, TRACE_MOST_RANKS = 1 << 16, TRACE_GROUPS = 64 };
 
+struct json_object;
+
 struct trace_bucket {
     unsigned number, communicator;
     bool early;
@@ -27,8 +29,13 @@ struct trace_step {
     int group;
     bool overlapped;
     bool in_graph; /* without times but entered_ns */
+    bool control;  /* its buckets were sent after backward, to compare with */
+    bool measured; /* its buckets were planned from measured times */
     int64_t boundary_ns, error_ns, entered_ns, left_ns;
     double begin_us, backward_us, released_us, exposed_us; /* to the boundary; NAN: not known */
+    double predicted_us, bound_us; /* of exposed_us: the plan's, and any plan's; NAN: not known */
+    double busy_factor;            /* NAN: not known */
+    uint64_t check_bytes;
     struct trace_bucket *buckets;
     size_t bucket_count;
 };
@@ -40,15 +47,15 @@ struct trace_exchange {
 };
 
 struct trace_mean {
-    char name[32];
+    char name[32], place[64];
     uint64_t after_step;
     int64_t at_ns; /* when it was written, up to a step later */
     double value;
 };
 
 struct trace_tensor {
-    char name[64], place[64];
-    uint64_t bytes;
+    char name[64], place[64], type[16];
+    uint64_t elements, bytes;
 };
 
 /* The buckets in force from a step on: which tensors each of them has. */
@@ -61,19 +68,39 @@ struct trace_plan {
     size_t bucket_count;
 };
 
+/* When tensors were ready, as plans are made from it. */
+struct trace_ready {
+    int group;
+    uint64_t after_step;
+    double *us; /* [count]: to the boundary */
+    size_t count;
+};
+
+/* What an all-reduce of so many bytes takes on an idle device. */
+struct trace_cost {
+    uint64_t bytes;
+    int64_t ns;
+};
+
 /* One program of one rank. */
 struct trace_run {
     int64_t job; /* the same on all ranks */
     int rank, world;
     char host[65];
-    int64_t at_ns, unix_ns; /* the rank's clock, and the time of day */
-    bool ended;             /* its last line is there */
+    int64_t at_ns, unix_ns;   /* the rank's clock, and the time of day */
+    bool ended;               /* its last line is there */
+    uint64_t bucket_bytes;    /* of --bucket-mb; 0: not given, or not known */
+    uint64_t check_every;     /* of --check-every; 0: never, or not known */
+    bool overlap, verify;     /* not --no-overlap, or not known; --verify */
+    struct json_object *told; /* what the launcher has added at the end (docs/trace.md, "summary"); NULL: it has not */
     struct trace_step *steps;
     struct trace_exchange *exchanges;
     struct trace_mean *means;
     struct trace_plan *plans;
+    struct trace_ready *readies;
+    struct trace_cost *costs; /* of rising sizes */
     struct trace_tensor *tensors[TRACE_GROUPS];
-    size_t step_count, exchange_count, mean_count, plan_count, tensor_counts[TRACE_GROUPS];
+    size_t step_count, exchange_count, mean_count, plan_count, ready_count, cost_count, tensor_counts[TRACE_GROUPS];
 };
 
 struct trace {

@@ -6,20 +6,11 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/close_stdout.h"
-#include "launcher/common/xcalloc.h"
-#include "launcher/output/whole_file.h"
 #include "launcher/trace/chrome.h"
+#include "launcher/trace/picture.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-struct request {
-    const char *folder, *file; /* file: "-" is standard output */
-    bool help;
-};
 
 bool
 trace_is_asked(const struct options *options)
@@ -44,62 +35,7 @@ print_help(void)
           stdout);
 }
 
-static bool
-take_word(struct request *request, char *const **words, struct error *error)
-{
-    const char *word = **words;
-    const char *joined = strncmp(word, "--output=", 9) == 0 ? word + 9 : NULL;
-    if (strcmp(word, "--help") == 0) {
-        request->help = true;
-    } else if (joined != NULL) {
-        request->file = joined;
-    } else if (strcmp(word, "-o") == 0 || strcmp(word, "--output") == 0) {
-        if ((*words)[1] == NULL)
-            return error_set(error, DDPRUN_EXIT_USAGE, "option %s wants a file; see ddprun trace --help", word);
-        request->file = *++*words;
-    } else if (word[0] == '-') {
-        return error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s of trace; see ddprun trace --help", word);
-    } else if (request->folder != NULL) {
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "trace takes one folder, and gets %s and %s; see ddprun trace --help", request->folder, word);
-    } else {
-        request->folder = word;
-    }
-    return true;
-}
-
-static bool
-parse(char *const *words, struct request *request, struct error *error)
-{
-    *request = (struct request){0};
-    for (++words; *words != NULL && !request->help; ++words) {
-        if (!take_word(request, &words, error))
-            return false;
-    }
-    if (request->help)
-        return true;
-    if (request->folder == NULL)
-        return error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "no folder given, after trace; write for example: ddprun trace DIR -o timeline.json (see ddprun "
-            "trace --help)");
-    if (request->file == NULL || request->file[0] == '\0')
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "no file for the timeline; write for example: ddprun trace %s -o timeline.json",
-                         request->folder);
-    return strcmp(request->file, "-") == 0 || whole_file_check(request->file, "-o", error);
-}
-
 /* ---- the timeline ---- */
-
-static size_t
-steps_of(const struct trace *trace)
-{
-    size_t steps = 0;
-    for (size_t i = 0; i < trace->run_count; ++i)
-        steps += trace->runs[i].step_count;
-    return steps;
-}
 
 static void
 say_remarks(const struct trace *trace, const struct run_clock *clocks)
@@ -121,48 +57,26 @@ say_remarks(const struct trace *trace, const struct run_clock *clocks)
                  (double)error_ns / 1e6, (double)device_ns / 1e6);
 }
 
-static bool
-write_timeline(const char *file, const struct trace *trace, const struct run_clock *clocks, struct error *error)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *memory = open_memstream(&text, &bytes);
-    if (memory != NULL)
-        chrome_write(memory, trace, clocks);
-    bool ok = memory != NULL && !ferror(memory);
-    ok = memory != NULL && fclose(memory) == 0 && ok;
-    mode_t mask = umask(077);
-    if (ok && strcmp(file, "-") == 0)
-        ok = fwrite(text, 1, bytes, stdout) == bytes;
-    else
-        ok = ok && whole_file_write_bytes(file, text, bytes);
-    int cause = errno;
-    umask(mask);
-    free(text);
-    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in -o: %s", file, strerror(cause));
-}
-
 int
 trace_command(const struct options *options)
 {
-    struct request request;
+    struct picture_request request;
     struct error error;
     struct trace trace = {0};
-    bool ok = parse(options->program, &request, &error);
+    bool ok = picture_parse(options->program, "timeline", "timeline.json", &request, &error);
     if (ok && request.help) {
         print_help();
         return close_stdout(stdout);
     }
-    ok = ok && request.file != NULL && trace_read(request.folder, &trace, &error);
-    if (ok && steps_of(&trace) == 0)
-        ok = error_set(&error, DDPRUN_EXIT_FAILURE,
-                       "the trace in %s has no steps: a job of one rank has none, nor has one that ended before its "
-                       "first DDP_STEP",
-                       request.folder);
+    ok = ok && request.file != NULL && picture_read(request.folder, &trace, &error);
     if (ok) {
         struct run_clock *clocks = clocks_align(&trace);
         say_remarks(&trace, clocks);
-        ok = write_timeline(request.file, &trace, clocks, &error);
+        struct picture picture;
+        picture_begin(&picture);
+        if (picture.out != NULL)
+            chrome_write(picture.out, &trace, clocks);
+        ok = picture_end(&picture, request.file, "-o", &error);
         clocks_free(clocks, &trace);
     }
     trace_free(&trace);

@@ -62,6 +62,9 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->exposed_count = atomic_load(&status->exposed_count);
     view->exposed_ns = atomic_load(&status->exposed_ns);
     view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
+    view->trial_count = atomic_load(&status->trial_count);
+    view->slowed_ns = atomic_load(&status->slowed_ns);
+    view->overlap_off_step = atomic_load(&status->overlap_off_step);
     for (int i = 0; i < RANK_EXPOSED_STEPS; ++i)
         view->exposed_steps[i] = atomic_load(&status->exposed_steps[i]);
     view->training_us = atomic_load(&status->training_us);
@@ -80,6 +83,11 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->unannotated = atomic_load(&status->unannotated) != 0;
     view->checked_step = atomic_load(&status->checked_step);
     view->parameter_hash = atomic_load(&status->parameter_hash);
+    view->nonfinite = atomic_load(&status->nonfinite);
+    view->nonfinite_in_part = atomic_load(&status->nonfinite_in_part) != 0;
+    view->nonfinite_step = atomic_load(&status->nonfinite_step);
+    rank_record_copy_text(view->nonfinite_what, sizeof(view->nonfinite_what), status->nonfinite_what,
+                          sizeof(status->nonfinite_what));
     if (view->stage != RANK_STAGE_FAILED)
         return;
     uint32_t follows = atomic_load(&status->failure_follows);

@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST_BOUNDARIES = 8 };
+enum { LEAST_BOUNDARIES = 8, LATEST = 20 /* of these, which rank is the last counts */ };
 
 #define LEAST_WAITING_NS 1e6
 #define MOST_WAITING_NS  1e15
 
-/* What all ranks waited at some boundaries. */
+/* What all ranks waited at some boundaries, the latest first. */
 struct waits {
     size_t count;
     uint64_t least_ns[RANK_EXPOSED_STEPS]; /* of the rank that came last, */
@@ -74,13 +74,19 @@ add_boundary(struct waits *waits, const struct rank_view *ranks, int count, int 
     waits->sum_ns += sum_ns / (uint64_t)count - least_ns;
 }
 
-/* The rank that was last in more than half of them, if there is one (Boyer and Moore's vote). */
+static size_t
+latest_of(const struct waits *waits)
+{
+    return waits->count < LATEST ? waits->count : LATEST;
+}
+
+/* The rank that was last in more than half of the latest, if there is one (Boyer and Moore's vote). */
 static int
 most_often_last(const struct waits *waits)
 {
     int rank = -1;
     size_t lead = 0;
-    for (size_t i = 0; i < waits->count; ++i) {
+    for (size_t i = 0; i < latest_of(waits); ++i) {
         if (lead == 0)
             rank = waits->last[i];
         lead += waits->last[i] == rank ? 1 : -(size_t)1;
@@ -89,24 +95,26 @@ most_often_last(const struct waits *waits)
 }
 
 /*
- * A straggler is the last in three of four, and in these the others would be done so much earlier without it: of a
- * machine with too few cores, one rank may often be the last, but by little now and by much then. Where ranks take
- * turns, or several are late, each waits for others, and no single one is to blame: what that costs is a mean, for a
- * median does not see what happens now and then.
+ * A straggler is the last in three of four of the latest, and in these the others would be done so much earlier without
+ * it: of a machine with too few cores, one rank may often be the last, but by little now and by much then. Where ranks
+ * take turns, or several are late, each waits for others, and no single one is to blame: what that costs is a mean, for
+ * a median does not see what happens now and then.
  */
 static void
 find_straggler(struct waits *waits, uint64_t least_ns, struct pace *pace)
 {
     int rank = most_often_last(waits);
-    uint64_t hits = 0, gaps_ns[RANK_EXPOSED_STEPS];
-    for (size_t i = 0; i < waits->count; ++i) {
+    size_t count = latest_of(waits);
+    uint64_t hits = 0, gaps_ns[LATEST] = {0};
+    for (size_t i = 0; i < count; ++i) {
         hits += waits->last[i] == rank;
         gaps_ns[i] = waits->last[i] == rank ? waits->gap_ns[i] : 0;
     }
-    uint64_t gap_ns = median(gaps_ns, waits->count), mean_ns = waits->count > 0 ? waits->sum_ns / waits->count : 0;
+    uint64_t gap_ns = median(gaps_ns, count), mean_ns = waits->count > 0 ? waits->sum_ns / waits->count : 0;
     pace->mean_ns = mean_ns;
-    if (gaps_ns[waits->count / 4] >= least_ns) { /* median() has sorted them */
+    if (gaps_ns[count / 4] >= least_ns) { /* median() has sorted them */
         pace->straggler = rank;
+        pace->latest_count = count;
         pace->last_count = hits;
         pace->waiting_ns = gap_ns;
     } else if (mean_ns >= least_ns) {
@@ -132,10 +140,16 @@ static void
 find_exposed(const struct rank_view *ranks, int count, struct pace *pace)
 {
     struct waits waits = {0};
+    uint64_t common[RANK_EXPOSED_STEPS]; /* the boundary, and its place */
+    size_t common_count = 0;
     for (int place = 0; place < RANK_EXPOSED_STEPS; ++place) {
+        uint64_t boundary = ranks[0].exposed_steps[place] >> RANK_EXPOSED_NS_BITS;
         if (is_common(ranks, count, place))
-            add_boundary(&waits, ranks, count, place);
+            common[common_count++] = boundary * RANK_EXPOSED_STEPS + (unsigned)place;
     }
+    qsort(common, common_count, sizeof(common[0]), compare_ns);
+    while (common_count > 0)
+        add_boundary(&waits, ranks, count, (int)(common[--common_count] % RANK_EXPOSED_STEPS));
     if (waits.count < LEAST_BOUNDARIES) {
         take_medians(ranks, count, pace);
     } else {
@@ -187,7 +201,8 @@ struct pace
 pace_of(const struct rank_view *ranks, int count)
 {
     struct pace pace = pace_now(ranks, count);
-    bool doubtful = pace.straggler >= 0 && ranks[0].pace_looks >= LOOKS_LEAST &&
+    bool is_quick = pace.steps_per_s > LATEST; /* the latest took less than a second */
+    bool doubtful = pace.straggler >= 0 && is_quick && ranks[0].pace_looks >= LOOKS_LEAST &&
                     4 * ranks[pace.straggler].pace_stragglers < 3 * ranks[0].pace_looks;
     if (doubtful) {
         pace.straggler = -1;

@@ -21,11 +21,12 @@ struct pace {
     uint64_t
         mean_ns; /* what ranks waited for each other, the mean of all ranks and boundaries; UINT64_MAX: not known */
     uint64_t waiting_ns; /* for another rank, on top of that; 0: less than 1 ms or than a tenth of a step */
-    int straggler;       /* the rank that they waited for in three of four; -1: none */
-    uint64_t last_count; /* in so many of `count` it was the last */
+    int straggler; /* the rank that they waited for in three of four of the latest 20, by a tenth of a step; -1: none */
+    uint64_t last_count, latest_count; /* in so many of these so many it was the last */
 };
 
-/* Names a straggler only if pace_note() has found it in three of four looks, or has hardly looked. */
+/* Where 20 steps take less than a second, names a straggler only if pace_note() has found it in three of four looks, or
+ * has hardly looked. */
 struct pace pace_of(const struct rank_view *ranks, int count);
 
 /*

@@ -427,6 +427,29 @@ bytes_text(uint64_t bytes, char text[TEXT_BYTES])
     return text;
 }
 
+/* What averaging costs a step in all, where that was tried. */
+static void
+close_slowed(const struct rank_view *rank, const struct pace *pace, void (*say)(const char *format, ...))
+{
+    char all[32], exposed[32], slowed[32];
+    if (rank->trial_count == 0)
+        return;
+    pace_ms_text(pace->exposed_ns + rank->slowed_ns, all);
+    pace_ms_text(pace->exposed_ns, exposed);
+    if (rank->overlap_off_step > 0)
+        say("averaging costs %s ms per step, all of it exposed: overlap is off since step %" PRIu64
+            ", for steps are shorter without it",
+            all, rank->overlap_off_step + 1);
+    else if (rank->slowed_ns == 0)
+        say("averaging costs at least %s ms per step, which are exposed: collectives slow the step's own work by less "
+            "than "
+            "steps differ by",
+            all);
+    else
+        say("averaging costs %s ms per step: %s ms exposed, and %s ms by which collectives slow the step's own work",
+            all, exposed, pace_ms_text(rank->slowed_ns, slowed));
+}
+
 /* What a step waits for: the network, and another rank. */
 static void
 close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
@@ -439,10 +462,11 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
         snprintf(bound, sizeof(bound), "; lower bound for any bucket layout: %s ms", pace_ms_text(pace.bound_ns, ms));
     say("exposed communication: %s ms per step (median of %" PRIu64 " step%s)%s",
         pace_ms_text(pace.exposed_ns, exposed), pace.count, plural(pace.count), bound);
+    close_slowed(&ranks[0], &pace, say);
     pace_waiting_text(&pace, waiting);
     if (pace.straggler >= 0)
         say("%s; rank %d was the last in %" PRIu64 " of %" PRIu64 " steps", waiting, pace.straggler, pace.last_count,
-            pace.count);
+            pace.latest_count);
     else if (pace.waiting_ns > 0)
         say("%s; no single rank is the last in most steps", waiting);
 }

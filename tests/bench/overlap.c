@@ -92,7 +92,8 @@ median_of(const char *name, int rank, const char *field)
     for (int step = 0; getline(&line, &capacity, file) > 0;) {
         json_object *entry = json_tokener_parse(line), *value;
         step += json_object_object_get_ex(entry, "step", &value);
-        if (step > steps / 2 && count < STEPS_AT_MOST && json_object_object_get_ex(entry, field, &value))
+        if (step > steps / 2 && !json_object_object_get_ex(entry, "control", NULL) && count < STEPS_AT_MOST &&
+            json_object_object_get_ex(entry, field, &value))
             values[count++] = json_object_get_double(value) / 1000.0;
         json_object_put(entry);
     }

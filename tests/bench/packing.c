@@ -6,6 +6,7 @@
  * converted, 4 + 4 one that is copied. A figure is the median, over the pairs, of the kernel's speed over memcpy's.
  */
 #include "comm/kernels/chunk.h"
+#include "comm/kernels/nonfinite.h"
 #include "report.h"
 #include "softgpu/image.h"
 
@@ -73,13 +74,20 @@ fill(struct memory *memory)
             (struct chunk){(uint64_t)(uintptr_t)memory->members + i * CHUNK_BYTES, i * CHUNK_BYTES, CHUNK_BYTES};
 }
 
+/* With or without a look for infinite elements and NaN, of which there are none. */
 static void
-run_kernel(const struct softgpu_image *image, const struct memory *memory)
+run_kernel(const struct softgpu_image *image, const struct memory *memory, bool looks)
 {
+    static uint32_t claim;
+    static struct nonfinite_found found;
+    const struct nonfinite_look look = {.claim = looks ? (uint64_t)(uintptr_t)&claim : 0,
+                                        .found = (uint64_t)(uintptr_t)&found,
+                                        .exponents = UINT64_C(0x7f8000007f800000),
+                                        .element_bytes = sizeof(float)};
     const struct chunk *chunks = memory->chunks;
     const unsigned count = CHUNKS;
     const float scale = 0.5f;
-    const void *arguments[] = {&chunks, &count, &memory->bucket, &scale};
+    const void *arguments[] = {&chunks, &count, &memory->bucket, &scale, &look};
     const struct softgpu_launch launch = {{1, 1, 1}, {1, 1, 1}, 0, arguments, 0, 1};
     image->run(&launch);
 }
@@ -91,7 +99,7 @@ measure(struct report *report, const char *name, const struct softgpu_image *ima
     double ratios[PAIRS_AT_MOST];
     for (int i = -1; i < pairs; ++i) {
         double begin = now_s();
-        run_kernel(image, memory);
+        run_kernel(image, memory, true);
         double middle = now_s();
         memcpy(memory->copy, memory->members, BUCKET_BYTES);
         __asm__ volatile("" ::"r"(memory->copy) : "memory");
@@ -101,6 +109,24 @@ measure(struct report *report, const char *name, const struct softgpu_image *ima
                 (sizeof(float) + (size_t)element_bytes) / (middle - begin) / (2.0 * sizeof(float) / (end - middle));
     }
     report_figure(report, name, report_median(ratios, (size_t)pairs), "ratio", BAR_AT_LEAST, 0.5);
+}
+
+/* Packing with the look, against the same without, in turn. */
+static void
+measure_look(struct report *report, const struct softgpu_image *image, const struct memory *memory, int pairs)
+{
+    double ratios[PAIRS_AT_MOST];
+    for (int i = -1; i < pairs; ++i) {
+        double begin = now_s();
+        run_kernel(image, memory, true);
+        double middle = now_s();
+        run_kernel(image, memory, false);
+        double end = now_s();
+        if (i >= 0)
+            ratios[i] = (middle - begin) / (end - middle);
+    }
+    report_figure(report, "pack: time with a look for NaN over time without", report_median(ratios, (size_t)pairs),
+                  "ratio", BAR_AT_MOST, 1.5);
 }
 
 int
@@ -137,5 +163,6 @@ main(int argc, char **argv)
     fill(&memory);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i)
         measure(&report, rows[i].name, find_image(rows[i].kernel), &memory, rows[i].element_bytes, pairs);
+    measure_look(&report, find_image("ddprun_pack"), &memory, pairs);
     return 0;
 }

@@ -135,6 +135,27 @@ LOOP_TEST(after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES)
     clear_scene(&scene);
 }
 
+LOOP_TEST(nothing_leaves_before_the_boundary_of_a_withheld_interval, 0, CASES)
+{
+    unsigned seed = (unsigned)_i + 7500;
+    struct scene scene;
+    set_scene(&scene, &seed);
+    size_t bucket, launched = 0;
+    readiness_withhold(&scene.readiness);
+    for (size_t at = 0; at < scene.count; ++at) {
+        const struct event *event = &scene.events[at];
+        ck_assert_int_eq(readiness_begin(&scene.readiness, event->gradient, event->touch), TOUCH_EXPECTED);
+        readiness_enqueued(&scene.readiness, event->gradient);
+        ck_assert(!readiness_launch(&scene.readiness, &bucket));
+    }
+    while (readiness_flush(&scene.readiness, &bucket))
+        ck_assert_uint_eq(bucket, launched++);
+    ck_assert_uint_eq(launched, scene.plan->bucket_count);
+    readiness_boundary(&scene.readiness);
+    ck_assert(!scene.readiness.deviates); /* the next one is not */
+    clear_scene(&scene);
+}
+
 LOOP_TEST(a_touch_after_the_bucket_left_is_late, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 8000;

@@ -31,12 +31,16 @@ succeeded "descriptors of a rank: read"
 check "descriptors of a rank: no socket" [ "$(grep -c 'socket:' "$work/stdout")" -eq 0 ]
 
 # What one supervisor alone writes, and what all of them do.
-job 2 "$ddprun" --verify --trace "$work/trace" --summary-json "$work/summary" --output "files=$work/output" --interface lo "$digits" "${options[@]}"
+job 2 "$ddprun" --verify --trace "$work/trace" --page "$work/page" --summary-json "$work/summary" --output "files=$work/output" --interface lo "$digits" "${options[@]}"
 succeeded "options: ends well"
 check "--verify compares after every step" grep -q "compared $steps times" "$work/stderr"
 check "--summary-json: two ranks" grep -q '"ranks": 2' "$work/summary"
 check "--trace: a file for each rank" [ -s "$work/trace/rank-0.jsonl" -a -s "$work/trace/rank-1.jsonl" ]
+check "--page: one, of both ranks, with the summary's figures" bash -c "grep -q \"id='run-steps_per_second'\" '$work/page' && grep -q '2 ranks on ' '$work/page'"
 check "--output files: rank 0's, and rank 1's with nothing in it" [ -s "$work/output/rank-0.out" -a -e "$work/output/rank-1.out" ]
+job 2 "$ddprun" --page "$work/none" "$digits" "${options[@]}"
+check "--page without --trace: refused" [ "$code" -ne 0 -a ! -e "$work/none" ]
+check "... with one line" [ "$(grep -c '^ddprun: --page under another launcher wants --trace DIR, too: ' "$work/stderr")" -eq 1 ]
 job 2 env SOFTGPU_DEVICES=1 "$ddprun" "$digits" "${options[@]}"
 failed_with "two ranks, one device" 2 '2 ranks want a GPU each, but there is 1'
 job 2 env SOFTGPU_DEVICES=1 "$ddprun" --share-gpu "$digits" "${options[@]}"

@@ -205,6 +205,7 @@ check_launch(const struct asked *asked, size_t count)
         struct hash_result slow = look_slowly(data, asked[i].bytes, exponent, each), quick = {0, 0, 0};
         hash_look(data, asked[i].bytes, hash_exponents(exponent, each), &quick);
         ck_assert_uint_eq(quick.infinite, slow.infinite);
+        ck_assert_int_eq(hash_has_infinite(data, asked[i].bytes, hash_exponents(exponent, each)), slow.infinite != 0);
         ck_assert_uint_eq(quick.nonzero, slow.nonzero);
         ck_assert_uint_eq(found[i].infinite, slow.infinite);
         ck_assert_uint_eq(found[i].nonzero, slow.nonzero);

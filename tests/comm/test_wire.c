@@ -11,6 +11,7 @@
 #include "device.h"
 
 #include "comm/kernels/chunk.h"
+#include "comm/kernels/nonfinite.h"
 #include "comm/wire.h"
 
 #include "tests/test.h"
@@ -385,6 +386,142 @@ TEST(weights_need_kernels)
     ck_assert(!wire_pack(&wire, &without, 0.5, CU_STREAM_PER_THREAD, &error));
     ck_assert_ptr_nonnull(strstr(error.text, "DDP_WEIGHT with unequal shares needs ddprun's own kernels"));
     wire_free(&wire, &driver);
+}
+
+/* ---- the look for infinite elements and NaN ---- */
+
+/* Any bits but the exponents of infinities and NaN: where all of the exponent's are set, one is not. */
+static void
+fill_finite(size_t each, uint64_t exponent)
+{
+    fill_random(before, sizeof(before));
+    for (size_t at = 0; at < sizeof(before); at += each) {
+        uint64_t bits = 0;
+        memcpy(&bits, before + at, each);
+        if ((bits & exponent) == exponent)
+            bits ^= exponent & -exponent;
+        memcpy(before + at, &bits, each);
+    }
+}
+
+/* In any element of any member; returns its address. */
+static CUdeviceptr
+plant(const struct bucket_member *members, size_t count, size_t each, uint64_t exponent, uint64_t *bits_p)
+{
+    const struct bucket_member *member = &members[below(count)];
+    size_t place = below(member->bytes / each);
+    uint64_t bits =
+        exponent | (below(2) ? (exponent & -exponent) - 1 : 0) | (below(2) ? UINT64_C(1) << (8 * each - 1) : 0);
+    if (below(4) == 0) /* the first of the bucket, or its last */
+        member = &members[below(2) * (count - 1)], place = member == members ? 0 : member->bytes / each - 1;
+    memcpy(before + (member->address - arena) + place * each, &bits, each);
+    *bits_p = bits;
+    return member->address + place * each;
+}
+
+static void
+check_look(struct bucket_wire *wire, CUdeviceptr claim, struct nonfinite_found *found, const uint64_t *planted_p,
+           CUdeviceptr address)
+{
+    struct comm_error error;
+    unsigned turns = 0;
+    uint32_t zero = 0;
+    for (memset(found, 0, sizeof(*found)); turns < NONFINITE_TURNS && found->ready == 0; ++turns) {
+        to_device(claim, &zero, sizeof(zero));
+        to_device(arena, before, sizeof(before));
+        wire->look = (struct wire_look){claim, (CUdeviceptr)(uintptr_t)found, 1000 + turns, 5 + turns};
+        ck_assert_msg(wire_pack(wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
+    }
+    ck_assert_int_eq(found->ready, planted_p != NULL);
+    if (planted_p == NULL)
+        return;
+    ck_assert_uint_eq(found->address, address);
+    ck_assert_uint_eq(found->bits, *planted_p);
+    ck_assert_uint_eq(found->step, 1000 + turns - 1);
+    if (!wire_looks_in_part(wire))
+        ck_assert_uint_eq(turns, 1);
+}
+
+static const struct {
+    ncclDataType_t type;
+    uint64_t exponent;
+} float_types[] = {
+    {ncclFloat32, 0x7f800000}, {ncclFloat64, UINT64_C(0x7ff) << 52}, {ncclFloat16, 0x7c00}, {ncclBfloat16, 0x7f80}};
+
+TEST(what_is_not_finite_is_found)
+{
+    struct wire_setting plain = setting;
+    CUdeviceptr claim;
+    struct nonfinite_found *found;
+    require(driver.cuMemAlloc_p(&claim, sizeof(uint32_t)));
+    require(driver.cuMemHostAlloc_p((void **)&found, sizeof(*found), 0));
+    for (unsigned round = 1; round <= ROUNDS; ++round) {
+        seed = round;
+        struct bucket_member members[MEMBERS_AT_MOST];
+        struct bucket_wire wire = {0};
+        struct comm_error error;
+        unsigned type = (unsigned)below(4);
+        size_t each = wire_element_bytes(float_types[type].type);
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
+        setting.compression = type == 0 && below(2) ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_NONE;
+        size_t count = make_members(members, each);
+        ck_assert_msg(wire_place(&wire, &setting, members, count, float_types[type].type, CU_STREAM_PER_THREAD, &error),
+                      "%s", error.text);
+        fill_finite(each, float_types[type].exponent);
+        check_look(&wire, claim, found, NULL, 0);
+        uint64_t bits;
+        CUdeviceptr address = plant(members, count, each, float_types[type].exponent, &bits);
+        check_look(&wire, claim, found, &bits, address);
+        wire_free(&wire, &driver);
+        setting = plain;
+    }
+    require(driver.cuMemFreeHost_p(found));
+    require(driver.cuMemFree_p(claim));
+}
+
+/* Larger than what is looked at as a whole: each element comes in its turn, one in NONFINITE_TURNS of them at a time.
+ */
+TEST(a_large_bucket_is_looked_at_in_turns)
+{
+    enum { LARGE_BYTES = 5 * NONFINITE_BLOCKS * NONFINITE_TURNS * CHUNK_BYTES / 4 + 24, EACH = 4 };
+    struct comm_error error;
+    struct bucket_wire wire = {0};
+    CUdeviceptr claim;
+    struct nonfinite_found *found;
+    struct bucket_member member = {.bytes = LARGE_BYTES};
+    float *values = calloc(1, LARGE_BYTES);
+    ck_assert_ptr_nonnull(values);
+    require(driver.cuMemAlloc_p(&member.address, LARGE_BYTES));
+    require(driver.cuMemAlloc_p(&claim, sizeof(uint32_t)));
+    require(driver.cuMemHostAlloc_p((void **)&found, sizeof(*found), 0));
+    ck_assert(wire_place(&wire, &setting, &member, 1, ncclFloat32, CU_STREAM_PER_THREAD, &error));
+    ck_assert(wire_looks_in_part(&wire));
+    seed = 7;
+    for (int round = 0; round < 12; ++round) {
+        size_t place = round == 0 ? 0 : round == 1 ? LARGE_BYTES / EACH - 1 : below(LARGE_BYTES / EACH);
+        unsigned hits = 0;
+        uint32_t zero = 0;
+        values[place] = NAN;
+        to_device(member.address, values, LARGE_BYTES);
+        for (unsigned turn = 0; turn < NONFINITE_TURNS; ++turn) {
+            to_device(claim, &zero, sizeof(zero));
+            memset(found, 0, sizeof(*found));
+            wire.look = (struct wire_look){claim, (CUdeviceptr)(uintptr_t)found, turn + 1, turn};
+            ck_assert_msg(wire_pack(&wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+            require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
+            hits += found->ready;
+            if (found->ready != 0)
+                ck_assert_uint_eq(found->address, member.address + place * EACH);
+        }
+        ck_assert_uint_eq(hits, 1);
+        values[place] = 0;
+    }
+    wire_free(&wire, &driver);
+    require(driver.cuMemFreeHost_p(found));
+    require(driver.cuMemFree_p(claim));
+    require(driver.cuMemFree_p(member.address));
+    free(values);
 }
 
 /* ---- the table ---- */

@@ -29,6 +29,14 @@ check "ranks that are late in turns: none is named" [ "$(grep -c 'waiting for ra
 check "ranks that are late in turns: they wait for each other" grep -Eq '^ddprun: waiting for each other: [0-9.]+ ms per step' "$work/stderr"
 check "ranks that are late in turns: the network is not blamed" between 0 15 "$(member exposed_ms)"
 
+# It is named by the latest 20 steps, whatever was before: steps of 50 ms, of which the last 20 are late.
+for rank in 0 2; do
+    train --forward-us 30000 --late-us "$late_us" --late-rank "$rank" --late-from 28 --steps 48
+    check "rank $rank, late in the last 20 of 48 steps: the closing line names it" grep -Eq \
+        "^ddprun: waiting for rank $rank: [0-9.]+ ms per step; rank $rank was the last in [0-9]+ of 20 steps\$" "$work/stderr"
+    check "rank $rank, late in the last 20 of 48 steps: so does the summary" [ "$(member waited_for)" = "$rank" ]
+done
+
 train --steps 40
 check "ranks that are alike: none is named" [ "$(grep -c 'waiting for rank' "$work/stderr")" -eq 0 ]
 check "ranks that are alike: nor in the summary" [ "$(member waited_for)" = null ]

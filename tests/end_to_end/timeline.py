@@ -1,7 +1,8 @@
 """timeline.py TRACE TIMELINE - holds a timeline of `ddprun trace` to the trace that it was made from.
 
 Slices of a track do not overlap (one may be inside another); each flow has its three parts, in order, each inside a slice; each
-bucket of each step is there once, as long as the trace says, and no earlier than it was ready. Prints what is wrong; exit code 1.
+bucket of each step is there once, as long as the trace says, and no earlier than it was ready; what a step waited is split into
+the network's part and that of the rank that came last. Prints what is wrong; exit code 1.
 """
 import glob
 import json
@@ -91,10 +92,39 @@ def check_buckets(folder, events):
     return count
 
 
+def check_waits(folder, events):
+    """Of files without a second job in them."""
+    exposed = {}
+    ranks = set()
+    for rank, line in lines_of(folder):
+        ranks.add(rank)
+        if "step" in line and "graph" not in line:
+            exposed.setdefault((line["group"], line["step"]), {})[rank] = line["exposed_us"]
+    count = 0
+    for event in events:
+        if event["ph"] != "X" or "exposed_us" not in event.get("args", {}):
+            continue
+        args = event["args"]
+        of = exposed[(args["group"], int(event["name"].split()[1]))]
+        if len(of) < len(ranks):
+            continue
+        count += 1
+        least = min(of.values())
+        if (
+            abs(args["network_us"] - least) > CLOSE_US
+            or abs(args["waited_for_us"] - (of[event["pid"]] - least)) > CLOSE_US
+            or args["waited_for_rank"] != min(r for r in of if of[r] == least)
+        ):
+            complain("rank %d, %s: %s, of %s" % (event["pid"], event["name"], args, of))
+    return count
+
+
 def main():
     events = json.load(open(sys.argv[2], encoding="utf-8"))["traceEvents"]
     tracks = check_tracks(events)
     flows, buckets = check_flows(events, tracks), check_buckets(sys.argv[1], events)
+    if check_waits(sys.argv[1], events) == 0:
+        complain("no step says what it waited for")
     if buckets == 0 or flows != buckets:
         complain("%d buckets, %d flows" % (buckets, flows))
     print("%d events, %d tracks, %d flows, %d complaints" % (len(events), len(tracks), flows, len(wrong)))

@@ -11,6 +11,7 @@
 #include "launcher/report/summary.h"
 #include "launcher/watch/hang.h"
 #include "launcher/watch/local_ranks.h"
+#include "launcher/watch/nonfinite.h"
 #include "launcher/watch/out_of_memory.h"
 #include "launcher/watch/preload_watch.h"
 #include "launcher/watch/process_state.h"
@@ -167,6 +168,9 @@ fuzz_status(const uint8_t *bytes, size_t count)
     }
     read_flight(ranks);
     look_for_hangs(views, ranks);
+    char nonfinite[NONFINITE_TEXT_BYTES];
+    if (nonfinite_last(views, ranks, seen[6] & 1, nonfinite))
+        fuzz_require(nonfinite[0] != '\0' && is_printable(nonfinite, sizeof(nonfinite)), "NaN is reported in a line");
     bool failed = seen[6] & 1 ? verdict_find_at_end(views, ranks, &error) : verdict_find(views, ranks, &error);
     if (failed)
         fuzz_require(strnlen(error.text, sizeof(error.text)) < sizeof(error.text) && error.text[0] != '\0' &&

@@ -1,15 +1,22 @@
 /*
- * fuzz_trace.c - target: the file of a rank's trace, and the timeline that is made of it.
+ * fuzz_trace.c - target: the file of a rank's trace, the timeline and the page that are made of it, and the model of a
+ * step.
  *
- * Required: the timeline is JSON, whatever names and numbers the file has, and each of its slices has a length.
+ * Required: the timeline is JSON, whatever names and numbers the file has, and each of its slices has a length; the
+ * page is well nested, of a bounded size, and has no script; what is predicted is a number, and no loss is below
+ * nothing.
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "launcher/page/page.h"
+#include "launcher/predict/predict.h"
 #include "launcher/trace/chrome.h"
 
 #include <json-c/json.h>
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void
 require_timeline(const char *text)
@@ -28,6 +35,79 @@ require_timeline(const char *text)
     json_tokener_free(tokener);
 }
 
+static void
+require_model(const struct trace *trace)
+{
+    char why[200];
+    struct prediction prediction;
+    struct loss losses[4];
+    struct link link = {.bytes_per_us = 12500, .latency_us = 5};
+    struct model *model = model_of_trace(trace, why, sizeof(why));
+    if (model == NULL)
+        return;
+    for (unsigned ranks = 1; ranks < 100000; ranks *= 7) {
+        if (model_predict(model, ranks, ranks > 100 ? &link : NULL, &prediction))
+            fuzz_require(isfinite(prediction.step_us) && prediction.exposed_us >= 0, "a step is predicted");
+    }
+    for (size_t i = 0, count = model_losses(model, losses, 4); i < count; ++i)
+        fuzz_require(losses[i].gain_us >= 0, "a gain is one");
+    model_free(model);
+}
+
+enum { NAME_BYTES = 16, DEEPEST = 32, PAGE_BYTES_AT_MOST = 2 << 20 };
+
+/* The end of the tag at `at`, behind its '>': an attribute's value may have one, too. */
+static const char *
+end_of_tag(const char *at)
+{
+    char quote = 0;
+    for (; *at != '\0' && (quote != 0 || *at != '>'); ++at) {
+        if (quote == 0 ? *at == '"' || *at == '\'' : *at == quote)
+            quote = quote == 0 ? *at : 0;
+    }
+    fuzz_require(*at == '>', "a tag of the page ends");
+    return at + 1;
+}
+
+static void
+require_page(const char *text, size_t length)
+{
+    static const char *const single[] = {"!DOCTYPE", "meta"};
+    char open[DEEPEST][NAME_BYTES], name[NAME_BYTES];
+    size_t depth = 0;
+    fuzz_require(length <= PAGE_BYTES_AT_MOST && strlen(text) == length, "the page is small, and has no NUL byte");
+    for (const char *at = strchr(text, '<'), *end; at != NULL; at = strchr(end, '<')) {
+        bool closes = at[1] == '/', alone = false;
+        end = end_of_tag(at);
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(at + 1 + closes, " >/\n"), at + 1 + closes);
+        fuzz_require(strcmp(name, "script") != 0, "the page has no script");
+        for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); ++i)
+            alone = alone || strcmp(name, single[i]) == 0;
+        if (end[-2] == '/' || alone)
+            continue;
+        fuzz_require(closes ? depth > 0 && strcmp(open[depth - 1], name) == 0 : depth < DEEPEST,
+                     "the page is well nested");
+        if (closes)
+            --depth;
+        else
+            memcpy(open[depth++], name, sizeof(name));
+    }
+    fuzz_require(depth == 0, "all that is open in the page is closed");
+}
+
+static void
+make_page(const struct trace *trace, const struct run_clock *clocks)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    fuzz_require(out != NULL, "there is memory");
+    page_write(out, trace, clocks);
+    fclose(out);
+    require_page(text, length);
+    free(text);
+}
+
 void
 fuzz_trace(const uint8_t *bytes, size_t count)
 {
@@ -44,8 +124,10 @@ fuzz_trace(const uint8_t *bytes, size_t count)
         chrome_write(out, &trace, clocks);
         fclose(out);
         require_timeline(text);
+        make_page(&trace, clocks);
         clocks_free(clocks, &trace);
         free(text);
+        require_model(&trace);
     }
     trace_free(&trace);
 }

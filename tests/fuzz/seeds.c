@@ -239,14 +239,22 @@ put_trace(void)
         "{\"ddprun_trace\":1,\"job\":5,\"rank\":0,\"world\":2,\"host\":\"h\",\"at_ns\":1000,\"unix_ns\":2000}\n"
         "{\"plan\":1,\"group\":0,\"after_step\":0,\"at_ns\":1500,\"tensors\":[{\"name\":\"dw\",\"place\":\"t.c:1\","
         "\"type\":\"float32\",\"elements\":4,\"bytes\":16}],\"buckets\":[{\"bytes\":16,\"tensors\":[0]}]}\n"
+        "{\"all_reduce_ns\":[[4096,5000],[16384,9000]]}\n{\"ready\":[-50],\"group\":0,\"after_step\":0}\n"
         "{\"exchange\":1,\"about\":\"the start\",\"begin_ns\":1100,\"end_ns\":1200}\n"
         "{\"step\":1,\"overlapped\":true,\"group\":0,\"boundary_ns\":900000,\"error_ns\":5,\"interval_us\":-300.5,"
         "\"backward_us\":-100,\"released_us\":9.5,\"entered_ns\":800000,\"left_ns\":880000,\"exposed_us\":9.0,"
         "\"buckets\":[{\"bucket\":0,\"early\":true,\"ready_us\":-50,\"begin_us\":-40.5,\"end_us\":9.0,\"bytes\":16,"
         "\"path\":\"in place\",\"type\":\"float32\",\"communicator\":0}]}\n"
+        "{\"step\":9,\"overlapped\":true,\"group\":0,\"boundary_ns\":990000,\"error_ns\":5,\"interval_us\":-80.5,"
+        "\"backward_us\":-70,\"released_us\":9.5,\"exposed_us\":9.0,\"check_bytes\":8,\"busy_factor\":1.5,"
+        "\"buckets\":[{\"bucket\":0,\"early\":true,\"ready_us\":-50,\"begin_us\":-40.5,\"end_us\":9.0,\"bytes\":16,"
+        "\"path\":\"in place\",\"type\":\"float32\",\"communicator\":0}]}\n"
         "{\"step\":2,\"overlapped\":true,\"group\":0,\"graph\":1,\"entered_ns\":990000,\"buckets\":[]}\n"
         "{\"mean\":\"loss\",\"place\":\"t.c:9\",\"after_step\":1,\"at_ns\":950000,\"value\":2.5}\n"
-        "{\"end\":true,\"at_ns\":999000}\n";
+        "{\"mean\":\"</script><'\\\"\",\"place\":\"t.c:9\",\"after_step\":1,\"at_ns\":950000,\"value\":1e300}\n"
+        "{\"end\":true,\"at_ns\":999000}\n"
+        "{\"summary\":{\"steps\":2,\"steps_per_second\":0.0,\"exposed_ms\":-1,\"exit_code\":1,\"reason\":\"<a\"},"
+        "\"settings\":{\"<b\":\"<c\"},\"program\":\"<d>\",\"arguments\":[\"<e\",null]}\n";
     static char both[2 * sizeof(one)];
     snprintf(both, sizeof(both), "%s%s", one, one);
     put("trace", "two_ranks", both, 2 * (sizeof(one) - 1));

@@ -94,6 +94,15 @@ do_exposed(char **words)
     atomic_store(&status->exposed_count, number(words[0]));
 }
 
+/* tried NS OFF_STEP: collectives slow a step's own work so much; overlap is off since that step, 0: it is not. */
+static void
+do_tried(char **words)
+{
+    atomic_store(&status->slowed_ns, number(words[0]));
+    atomic_store(&status->overlap_off_step, number(words[1]));
+    atomic_store(&status->trial_count, 1);
+}
+
 /* waited STEPS NS: so long in each of the steps 1 to STEPS. */
 static void
 do_waited(char **words)
@@ -373,6 +382,7 @@ static const struct verb {
     {"gradients", 3, do_gradients},
     {"elements", 2, do_elements},
     {"exposed", 3, do_exposed},
+    {"tried", 2, do_tried},
     {"waited", 2, do_waited},
     {"training", 1, do_training},
     {"events", 1, do_events},

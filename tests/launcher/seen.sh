@@ -55,8 +55,8 @@ top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, 
        "seconds": float, "restarts": int, "attempts": list, "trainings": int, "steps": int, "overlapped_steps": int, "graph_steps": int, "batch_per_pass": (int, maybe), "gradients": int, "averaged_parameters": int, "averaged_states": int,
        "gradient_bytes": int, "gradient_elements": int, "parameter_elements": int, "buckets": int, "reduce_calls": int, "reduce_bytes": int, "steps_per_second": (float, maybe),
        "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
-       "waiting_ms": (float, maybe), "waited_for": (int, maybe),
-       "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
+       "slowed_ms": (float, maybe), "overlap_off_step": (int, maybe), "waiting_ms": (float, maybe), "waited_for": (int, maybe),
+       "nonfinite": (dict, maybe), "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
 attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
 rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "waited_ms": (float, maybe),
@@ -107,7 +107,19 @@ if command -v python3 >/dev/null; then
         "$err" '^ddprun: exposed communication: 3 ms per step \(median of 20 steps\); lower bound for any bucket layout: 3 ms$' \
         "$err" '^ddprun: waiting for rank 1: 58 ms per step; rank 1 was the last in 20 of 20 steps$')$(summary "$top/end.json" \
         'exposed_ms == 3.0 and exposed_bound_ms == 3.0 and waiting_ms == 58.0 and waited_for == 1' \
+        'slowed_ms is None and overlap_off_step is None' \
         'steps_per_second == 10.0 and items_per_second == 960.0 and each_rank[0]["waited_ms"] == 61.0')"
+    run_command "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" stage 3 step 21 exposed 20 3000000 4000000 tried 2500000 0 @all stage 4
+    report "what averaging costs in all" "$(expect 0 "$err" \
+        "^ddprun: averaging costs 5.5 ms per step: 3 ms exposed, and 2.5 ms by which collectives slow the step's own work\$")$(
+        summary "$top/end.json" 'slowed_ms == 2.5 and overlap_off_step is None')"
+    run_command "$ddprun" -n 2 "$fake" stage 3 step 21 exposed 20 3000000 4000000 tried 0 0 @all stage 4
+    report "what averaging costs where nothing else is seen" "$(expect 0 "$err" \
+        "^ddprun: averaging costs at least 3 ms per step, which are exposed: collectives slow the step's own work by less than steps differ by\$")"
+    run_command "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" stage 3 step 21 exposed 20 3000000 4000000 tried 0 17 @all stage 4
+    report "overlap that was switched off" "$(expect 0 "$err" \
+        '^ddprun: averaging costs 3 ms per step, all of it exposed: overlap is off since step 18, for steps are shorter without it$')$(
+        summary "$top/end.json" 'slowed_ms == 0.0 and overlap_off_step == 17')"
     # shellcheck disable=SC2016
     run_command "$ddprun" --device softgpu -n 2 --max-restarts 2 --summary-json "$top/end.json" sh -c \
         'case $DDPRUN_RESTART in "") set -- step 5 exit 7 ;; 1) set -- step 6 fail "no: 1" ;; *) set -- step 9 stage 4 ;; esac; exec "$0" stage 3 "$@"' "$fake"

@@ -50,6 +50,8 @@ static const struct sample {
     {"max-restarts", "3"},
     {"trace", "traces"},
     {"trace-steps", "5-9"},
+    {"trace-args", NULL},
+    {"page", "page.html"},
     {"env", "A=1"},
     {"cwd", "/tmp"},
     {"subst", NULL},

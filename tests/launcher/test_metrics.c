@@ -58,6 +58,12 @@ TEST(what_steps_wait_for_is_in_seconds)
     ck_assert(has_line(text, "ddprun_exposed_seconds 0.001"));
     ck_assert(has_line(text, "ddprun_waiting_seconds 0.058"));
     ck_assert(has_line(text, "ddprun_straggler_rank 1"));
+    ck_assert_ptr_null(strstr(text, "slowed"));
+    free(text);
+    ranks[0].trial_count = 1;
+    ranks[0].slowed_ns = 2500000;
+    text = metrics_compose(ranks, 2, 0, -1, 1);
+    ck_assert(has_line(text, "ddprun_slowed_seconds 0.0025"));
     free(text);
 }
 

@@ -86,6 +86,7 @@ TEST(the_last_rank_is_named_with_what_it_costs)
     struct pace pace = pace_of(ranks, RANKS);
     ck_assert_uint_eq(pace.count, 20);
     ck_assert_uint_eq(pace.last_count, 20);
+    ck_assert_uint_eq(pace.latest_count, 20);
     ck_assert_str_eq(pace_waiting_text(&pace, text), "waiting for rank 2: 58 ms per step");
     set_waits(20, 2 * MS, 58 * MS, mostly_2);
     ck_pace(2 * MS, 58 * MS, 2);
@@ -153,9 +154,63 @@ TEST(little_is_not_said)
     ck_pace(2 * MS, MS, 2);
 }
 
+static uint64_t random_state;
+
+static uint64_t
+random_below(uint64_t limit)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (random_state >> 33) % limit;
+}
+
+/* A boundary that ranks reach up to `noise` apart, `late` after them by `lag`; now and then one is very late. */
+static void
+pass(uint64_t boundary, uint64_t noise, int late, uint64_t lag)
+{
+    uint64_t came[RANKS], last = 0;
+    for (int i = 0; i < RANKS; ++i) {
+        came[i] = random_below(noise) + (i == late ? lag : 0) + (random_below(100) == 0 ? 200 * MS : 0);
+        last = came[i] > last ? came[i] : last;
+    }
+    for (int i = 0; i < RANKS; ++i) {
+        set_wait(i, boundary, 2 * MS + last - came[i]);
+        ranks[i].step = boundary;
+        ranks[i].training_us = (boundary - 1) * 100000;
+    }
+}
+
+/* Steps of 100 ms, of which ranks differ by up to 30. */
+TEST(no_rank_is_named_in_ten_thousand_clean_steps)
+{
+    random_state = 1;
+    for (uint64_t boundary = 2; boundary <= 10001; ++boundary) {
+        pass(boundary, 30 * MS, -1, 0);
+        pace_note(ranks, RANKS);
+        ck_assert_int_eq(pace_of(ranks, RANKS).straggler, -1);
+    }
+}
+
+/* Any rank, at any time, late by a fifth of a step or more. */
+LOOP_TEST(a_straggler_is_named_within_twenty_steps, 0, 20)
+{
+    random_state = (uint64_t)_i;
+    uint64_t from = 10 + (uint64_t)_i * 29;
+    int late = _i % RANKS;
+    for (uint64_t boundary = 2; boundary < from + 20; ++boundary) {
+        bool is_late = boundary >= from;
+        pass(boundary, 8 * MS, is_late ? late : -1, (uint64_t)(20 + _i) * MS);
+        pace_note(ranks, RANKS);
+        int named = pace_of(ranks, RANKS).straggler;
+        ck_assert(named == -1 || (is_late && named == late));
+    }
+    ck_assert_int_eq(pace_of(ranks, RANKS).straggler, late);
+}
+
 /* In a second of quick steps any rank may be the last; one that always is, is named at once. */
 TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
 {
+    for (int i = 0; i < RANKS; ++i)
+        ranks[i].training_us = 1000000; /* steps of 10 ms */
     set_waits(40, 2 * MS, 58 * MS, always_2);
     for (int look = 0; look < 40; ++look) {
         ck_pace(2 * MS, 58 * MS, 2);

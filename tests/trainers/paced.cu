@@ -4,7 +4,8 @@
  * Forward and each layer of backward sleep in a host function on the stream, then a kernel writes the layer's gradient.
  * Gradients are small whole numbers, so that means over 1, 2 or 4 ranks are exact: at the end every parameter is
  * compared with what all steps must have added up to. Each rank prints medians over the second half of the steps, as
- * the events on its own stream saw them (--late-us has one rank begin each step later, or each in its turn):
+ * the events on its own stream saw them (--late-us has one rank begin each step later, from step --late-from on, or
+ * each in its turn):
  *
  *   backward 40.123 ms, step end 44.456 ms
  *
@@ -29,7 +30,7 @@
 
 struct options {
     int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0, declares = 0;
-    int late_us = 0, late_rank = 1; /* rank -1: each in its turn */
+    int late_us = 0, late_rank = 1, late_from = 0; /* rank -1: each in its turn; steps count from 0 */
     int apart = 0;
 };
 
@@ -119,7 +120,7 @@ static void
 be_late(const options &options, int step)
 {
     int rank = options.late_rank >= 0 ? options.late_rank : step % DDP_WORLD_SIZE();
-    if (options.late_us > 0 && rank == DDP_RANK())
+    if (options.late_us > 0 && rank == DDP_RANK() && step >= options.late_from)
         sleep_us((void *)(size_t)options.late_us);
 }
 
@@ -201,11 +202,11 @@ parse(int argc, char **argv)
     const struct {
         const char *name;
         int *value;
-    } known[] = {{"--layers", &options.layers},       {"--kib", &options.kib},
-                 {"--layer-us", &options.layer_us},   {"--forward-us", &options.forward_us},
-                 {"--steps", &options.steps},         {"--slower-from", &options.slower_from},
-                 {"--declares", &options.declares},   {"--late-us", &options.late_us},
-                 {"--late-rank", &options.late_rank}, {"--apart", &options.apart}};
+    } known[] = {
+        {"--layers", &options.layers},         {"--kib", &options.kib},         {"--layer-us", &options.layer_us},
+        {"--forward-us", &options.forward_us}, {"--steps", &options.steps},     {"--slower-from", &options.slower_from},
+        {"--declares", &options.declares},     {"--late-us", &options.late_us}, {"--late-rank", &options.late_rank},
+        {"--late-from", &options.late_from},   {"--apart", &options.apart}};
     for (int i = 1; i < argc; i += 2) {
         int *value = nullptr;
         for (const auto &row : known)
@@ -213,7 +214,7 @@ parse(int argc, char **argv)
         if (value == nullptr || i + 1 == argc) {
             fprintf(stderr, "Usage: paced [--layers N] [--kib N] [--layer-us N] [--forward-us N] [--steps N]\n"
                             "             [--slower-from STEP] [--declares 0|1] [--late-us N] [--late-rank RANK|-1]\n"
-                            "             [--apart N]\n");
+                            "             [--late-from STEP] [--apart N]\n");
             exit(2);
         }
         *value = atoi(argv[i + 1]);

@@ -174,8 +174,9 @@ void streams_wait_for_buckets(void) BY_ISSUER;
 void streams_wait_for_collectives(void);
 
 /* ---- ending.c ---- */
-/* At the engine's start: the program's end calls `end` if it is one with code 0. */
-void ending_open(void (*end)(void));
+/* At the engine's start: the program's end calls `end` if it is one with code 0, else `failure`, which calls no CUDA.
+ */
+void ending_open(void (*end)(void), void (*failure)(void));
 /* At the program's end the engine is called before what has registered itself until now: the driver has. */
 void ending_before_driver(void);
 

@@ -34,7 +34,7 @@ device_ensure_driver(const struct ddp_site *site)
 void
 device_refuse_after_reset(const char *macro, const struct ddp_site *site)
 {
-    if (atomic_load(&engine_state.context_ended) && engine_state.rendezvous.world_size > 1)
+    if (atomic_load(&engine_state.context_ended) && !engine_state.alone)
         stop_job("%s (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; reset it at "
                  "the end only",
                  macro, site->file, site->line);

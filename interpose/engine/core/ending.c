@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void (*end)(void); /* constant once the engine has started */
+static void (*end)(void), (*fail)(void); /* constant once the engine has started */
 
 /* Called by exit(), in the process that is the rank; a forked child has inherited it, and has nothing to end. */
 static void
@@ -21,6 +21,8 @@ at_exit(int exit_status, void *unused)
     stop_if_asked();               /* that a check has failed explains more than the exit status */
     if ((exit_status & 0xff) == 0) /* as others see it; else the launcher does, and ends the others */
         end();
+    else
+        fail();
 }
 
 void
@@ -31,8 +33,9 @@ ending_before_driver(void)
 }
 
 void
-ending_open(void (*end_of_engine)(void))
+ending_open(void (*end_of_engine)(void), void (*before_failure)(void))
 {
     end = end_of_engine;
+    fail = before_failure;
     ending_before_driver();
 }

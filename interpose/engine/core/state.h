@@ -96,6 +96,7 @@ struct engine_state {
     int status_count, status_index; /* records of the ranks of this launcher; which is `status` */
     pid_t pid;
     const struct check_run *check; /* of `ddprun check`; NULL: this is another run */
+    bool alone; /* a world of one, in which nothing is averaged and nothing is recorded; false in a rehearsal */
 
     /* ---- set once, at the first annotation of memory ---- */
     struct driver driver;

@@ -26,6 +26,7 @@ struct wait {
     CUevent backward_done, released;
     uint64_t boundary; /* its number, from 1 */
     bool in_flight;
+    bool control; /* it goes another way than the others: not in the median */
 };
 
 /* One bucket of the interval that is, or was last, sampled. */
@@ -157,9 +158,11 @@ read_waits(struct measured *of)
         if (!is_complete(wait->released))
             break;
         wait->in_flight = false;
-        if (elapsed_ns(wait->backward_done, wait->released, &ns)) {
+        if (!elapsed_ns(wait->backward_done, wait->released, &ns))
+            continue;
+        share_wait(wait->boundary, ns); /* which rank comes last shows in control steps, too */
+        if (!wait->control) {
             of->waits_ns[of->wait_count++ % WAITS_KEPT] = ns;
-            share_wait(wait->boundary, ns);
             news = true;
         }
     }
@@ -189,6 +192,7 @@ measure_released(const struct group *group, CUstream stream)
         return;
     record(wait->released, stream);
     wait->in_flight = true;
+    wait->control = group->control;
     of->wait_at = (of->wait_at + 1) % WAITS_IN_FLIGHT;
 }
 
@@ -374,7 +378,7 @@ measure_next_interval(const struct group *group, CUstream stream)
     require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     read_sample(of, group);
     require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-    if (!of->wanted || of->pending || of->sample_count == INTERVALS_SAMPLED || !group->overlapping ||
+    if (!of->wanted || of->pending || of->sample_count == INTERVALS_SAMPLED || !group->overlapping || group->withheld ||
         group->overlapped_steps < SKIPPED_STEPS || all_reduce_cost()->count == 0 ||
         group->overlapped_steps % 2 != 0) /* so that ranks that read a sample one boundary later take the same ones */
         return;
@@ -390,6 +394,15 @@ measure_next_interval(const struct group *group, CUstream stream)
 
 /* ---- for planner.c ---- */
 
+static void
+forget_waits(struct measured *of)
+{
+    of->wait_count = 0;
+    for (size_t i = 0; i < WAITS_IN_FLIGHT; ++i)
+        of->waits[i].in_flight = false;
+    of->promised_exposed_ns = of->promised_bound_ns = -1;
+}
+
 void
 measure_forget(const struct group *group)
 {
@@ -400,10 +413,15 @@ measure_forget(const struct group *group)
     of->pending = false;
     of->sample_count = 0;
     of->wanted = true;
-    of->wait_count = 0;
-    for (size_t i = 0; i < WAITS_IN_FLIGHT; ++i)
-        of->waits[i].in_flight = false; /* of the plan before */
-    of->promised_exposed_ns = of->promised_bound_ns = -1;
+    forget_waits(of);
+}
+
+void
+measure_overlap_changed(const struct group *group)
+{
+    forget_waits(measured_of(group));
+    for (size_t i = 0; i < RANK_EXPOSED_STEPS; ++i)
+        atomic_store(&engine_state.status->exposed_steps[i], 0);
 }
 
 bool

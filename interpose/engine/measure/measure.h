@@ -14,6 +14,7 @@
 #include "bucketing/busy.h"
 #include "bucketing/cost.h"
 #include "bucketing/measured.h"
+#include "bucketing/trial.h"
 #include "interpose/engine/memory/memory.h"
 
 /* ---- all_reduce_cost.c ---- */
@@ -83,5 +84,18 @@ void measure_times_used(const struct group *group) BY_ISSUER;
 void measure_promise(const struct group *group, int64_t exposed_ns, int64_t bound_ns) BY_ISSUER;
 /* The same, to look at. */
 void measure_promised(const struct group *group, int64_t *exposed_ns_p, int64_t *bound_ns_p);
+/* The issuer: steps overlap from here on, or do not any more: what was promised and how long boundaries waited is no
+ * more. */
+void measure_overlap_changed(const struct group *group) BY_ISSUER;
+
+/* ---- trial_times.c: steps of a trial, one at a time; times are read when all events are complete ---- */
+
+/* The issuer: the first step of a trial begins on `stream`. */
+void trial_times_begin(CUstream stream) BY_ISSUER;
+/* The issuer, at the boundary of step `step`: its own work is done; after that: its stream has been made to wait. */
+void trial_times_done(size_t step, CUstream stream) BY_ISSUER;
+void trial_times_released(size_t step, CUstream stream) BY_ISSUER;
+/* The issuer: steps[TRIAL_STEPS]. False if events of some are not complete yet. */
+bool trial_times_read(struct trial_step *steps) BY_ISSUER;
 
 #endif

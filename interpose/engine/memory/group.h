@@ -53,6 +53,10 @@ struct group {
     uint64_t overlapped_steps GUARDED_BY(group_fields); /* boundaries passed while overlapping */
     uint64_t early_buckets GUARDED_BY(engine_mutex);    /* of the current interval */
 
+    /* ---- the issuer's role; of the current interval ---- */
+    bool withheld GUARDED_BY(issuer_role); /* nothing is launched before its boundary */
+    bool control GUARDED_BY(issuer_role);  /* that, or the contrary, is part of a trial (plan/trials.c) */
+
     /* ---- the issuer's role ---- */
     struct shipment shipment GUARDED_BY(issuer_role); /* of `plan` */
     unsigned busy_factor GUARDED_BY(issuer_role);     /* thousandths, the same on all ranks: busy.h; 0: not known yet */

@@ -66,7 +66,7 @@ tensor_average_parameters(struct group *group)
         struct tensor *tensor = &memory_state.tensors[i];
         tensor->averaged = tensor_will_be_averaged(tensor);
     }
-    if (engine_state.rendezvous.world_size == 1)
+    if (engine_state.alone)
         return;
     groups_annotations_changed();
     ++engine_state.placements; /* graphs captured so far have not noted what they do to them */

@@ -9,6 +9,7 @@
 #include "interpose/engine/plan/planner.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
 
 #include "base/mutant.h"
@@ -315,6 +316,7 @@ adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_
 {
     size_t count = group->gradient_count;
     int64_t done_ns = latest_ns[count];
+    trace_ready(group, latest_ns);
     busy_to_work(latest_ns, count + 1, group->busy_factor);
     struct plan_forecast forecast, present;
     struct plan_gradient *gradients = gradients_of(group);

@@ -1,5 +1,6 @@
 /*
- * planner.h - plans of buckets: learned at boundaries, the same on all ranks. measure.h has what they are made of.
+ * planner.h - plans of buckets: learned at boundaries, the same on all ranks; and whether they are launched before the
+ * boundary. measure.h has what both are decided from.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_PLAN_PLANNER_H
 #define DDPRUN_INTERPOSE_ENGINE_PLAN_PLANNER_H
@@ -15,6 +16,14 @@ void planner_vote(struct group *group, bool repeats) BY_ISSUER;
 struct plan *planner_for_capture(const struct group *group, const size_t *order) BY_ISSUER;
 /* For the report: so many buckets are launched early from here on; 0: none, until the next plan. */
 void planner_report_buckets(size_t count);
+
+/* ---- trials.c: whether steps overlap ---- */
+/* The issuer, at a boundary: backward is done on `stream`, which has not been made to wait; after that: it has been. */
+void trials_backward_done(const struct group *group, CUstream stream) BY_ISSUER;
+void trials_released(const struct group *group, CUstream stream) BY_ISSUER;
+/* The issuer, with lock not held, when the interval is closed and voted on: whether the next one launches buckets
+ * before its boundary. */
+void trials_next_interval(struct group *group, CUstream stream) BY_ISSUER;
 
 /* ---- plans.c ---- */
 /* The issuer: ends the job, naming the first difference, unless all ranks have this plan. */

@@ -5,6 +5,7 @@
 #define DDPRUN_INTERPOSE_ENGINE_REPORT_REPORT_H
 
 #include "bucketing/cost.h"
+#include "bucketing/trial.h"
 #include "interpose/engine/memory/memory.h"
 
 /* ---- watchdog.c ---- */
@@ -18,6 +19,12 @@ void trace_open(void);
 /* What an all-reduce costs on an idle device; `cost` stays. */
 void trace_costs(const struct cost *cost) BY_ISSUER;
 void trace_plan(const struct group *group) BY_ISSUER;
+/* When each gradient was ready, and when backward was done (ready_ns[gradient_count]), on the last rank: ns since the
+ * step began. */
+void trace_ready(const struct group *group, const int64_t *ready_ns) BY_ISSUER;
+/* What a trial has found; and that steps overlap from here on, or do not. */
+void trace_trial(const struct group *group, const struct trial_result *result) BY_ISSUER;
+void trace_overlap(const struct group *group, bool overlaps) BY_ISSUER;
 void trace_bucket_begin(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 void trace_bucket_end(const struct group *group, size_t bucket) BY_ISSUER;
 /* Its backward is done. What the group's plan promises: waiting at the boundary, and its lower bound; negative: not

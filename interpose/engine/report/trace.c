@@ -36,6 +36,7 @@ struct bucket_trace {
 struct step_trace {
     uint64_t step;
     bool overlapped;
+    bool control; /* a trial has it go another way than the others */
     bool used;
     bool has_begin;                 /* its begin is recorded */
     bool has_backward;              /* backward is recorded; guarded by the lock */
@@ -153,13 +154,15 @@ static const struct cost *idle_cost;
 void
 trace_costs(const struct cost *cost)
 {
-    idle_cost = cost;
+    if (trace_file_is_open() && idle_cost == NULL && cost->count > 0)
+        trace_file_write_costs(cost);
+    idle_cost = cost->count > 0 ? cost : NULL;
 }
 
 static void
 add_costs(json_object *entry, uint64_t bytes, unsigned busy_factor)
 {
-    if (idle_cost == NULL || idle_cost->count == 0)
+    if (idle_cost == NULL)
         return;
     double idle_us = (double)cost_fs(idle_cost, bytes) / (1e3 * COST_FS_PER_NS);
     add_us(entry, "idle_us", idle_us);
@@ -221,6 +224,8 @@ write_step(struct step_trace *step, int group)
     json_object_object_add(line, "step", json_object_new_uint64(step->step));
     json_object_object_add(line, "overlapped", json_object_new_boolean(step->overlapped));
     json_object_object_add(line, "group", json_object_new_int(group));
+    if (step->control)
+        json_object_object_add(line, "control", json_object_new_boolean(true));
     add_times(line, step);
     add_us(line, "exposed_us", exposed_us(step));
     if (step->predicted_ns >= 0) {
@@ -322,15 +327,24 @@ tensor_entries(const struct group *group)
     return tensors;
 }
 
+/* What follows its first member `name`: of which group, and when. */
+static json_object *
+group_line(const struct group *group, const char *name, json_object *value)
+{
+    json_object *line = json_object_new_object();
+    json_object_object_add(line, name, value);
+    json_object_object_add(line, "group", json_object_new_int(group->id));
+    json_object_object_add(line, "after_step", json_object_new_uint64(engine_state.boundary_count));
+    json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
+    return line;
+}
+
 static void
 write_plan(struct group_trace *trace, const struct group *group) BY_ISSUER
 {
     const struct plan *plan = group->plan;
-    json_object *line = json_object_new_object(), *buckets = json_object_new_array();
-    json_object_object_add(line, "plan", json_object_new_uint64(++trace->plans));
-    json_object_object_add(line, "group", json_object_new_int(group->id));
-    json_object_object_add(line, "after_step", json_object_new_uint64(engine_state.boundary_count));
-    json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
+    json_object *line = group_line(group, "plan", json_object_new_uint64(++trace->plans));
+    json_object *buckets = json_object_new_array();
     if (!trace->has_tensors)
         json_object_object_add(line, "tensors", tensor_entries(group));
     trace->has_tensors = true;
@@ -345,6 +359,25 @@ write_plan(struct group_trace *trace, const struct group *group) BY_ISSUER
     }
     json_object_object_add(line, "buckets", buckets);
     trace_file_write(line);
+}
+
+void
+trace_trial(const struct group *group, const struct trial_result *result)
+{
+    if (!trace_file_is_open())
+        return;
+    json_object *line = group_line(group, "trial", json_object_new_uint64(result->pairs));
+    add_us(line, "slowed_us", (double)result->slowed_ns / 1e3);
+    add_us(line, "overlapped_us", (double)result->overlapped_ns / 1e3);
+    add_us(line, "apart_us", (double)result->apart_ns / 1e3);
+    trace_file_write(line);
+}
+
+void
+trace_overlap(const struct group *group, bool overlaps)
+{
+    if (trace_file_is_open())
+        trace_file_write(group_line(group, "overlap", json_object_new_boolean(overlaps)));
 }
 
 static void
@@ -483,7 +516,8 @@ trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, 
     record(step->boundary, stream);
     step->entered_ns = clock_now_ns();
     step->step = engine_state.boundary_count + 1;
-    step->overlapped = group->overlapping;
+    step->overlapped = group->overlapping && !group->withheld;
+    step->control = group->control;
     step->predicted_ns = promised_ns;
     step->bound_ns = bound_ns;
     step->busy_factor = group->busy_factor;

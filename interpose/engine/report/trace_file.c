@@ -78,6 +78,10 @@ write_head(void)
     json_object_object_add(line, "host", json_object_new_string(host));
     json_object_object_add(line, "at_ns", json_object_new_int64(at_ns));
     json_object_object_add(line, "unix_ns", json_object_new_int64(unix_ns));
+    json_object_object_add(line, "bucket_bytes", json_object_new_uint64(engine_state.options.bucket_bytes));
+    json_object_object_add(line, "check_every", json_object_new_uint64(engine_state.options.check_every));
+    json_object_object_add(line, "overlap", json_object_new_boolean(engine_state.options.overlap));
+    json_object_object_add(line, "verify", json_object_new_boolean(engine_state.options.verify));
     trace_file_write(line);
 }
 

@@ -6,6 +6,7 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_REPORT_TRACE_FILE_H
 #define DDPRUN_INTERPOSE_ENGINE_REPORT_TRACE_FILE_H
 
+#include "bucketing/cost.h"
 #include "interpose/engine/memory/memory.h"
 
 #include <json-c/json.h>
@@ -17,6 +18,8 @@ void trace_file_open(void);
 bool trace_file_is_open(void);
 /* Writes a line, and frees it. */
 void trace_file_write(json_object *line);
+/* Writes what an all-reduce costs on an idle device; `cost` is not empty. */
+void trace_file_write_costs(const struct cost *cost);
 /* Writes the exchanges and the values of DDP_MEAN since the last call. */
 void trace_file_write_exchanges(void);
 /* Writes the line that says that the trace is whole. */

@@ -226,6 +226,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     inflight_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     begin_range(group, bucket);
     struct weight weight = weight_of(group);
+    nonfinite_look(group, &group->shipment.wires[bucket]);
     measure_bucket_begin(group, bucket);
     if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, weight_factor(&weight),
                             &error))

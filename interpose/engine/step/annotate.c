@@ -42,7 +42,7 @@ static void
 require_primary_context(const struct tensor *tensor, CUcontext context, int device)
 {
     static _Atomic(CUcontext) known;
-    if (engine_state.rendezvous.world_size == 1 || context == NULL || context == atomic_load(&known))
+    if (engine_state.alone || context == NULL || context == atomic_load(&known))
         return;
     if (!context_is_primary(context, device))
         stop_job(MADE_FORMAT ": memory of " CONTEXT_FOREIGN, MADE(tensor));
@@ -222,7 +222,7 @@ annotate_shared(enum tensor_role role, void *ptr, size_t count, int type, const 
     bool changed = place_or_stop(&tensor);
     if (changed && role == TENSOR_PARAMETER)
         check_annotated(&tensor);
-    if (engine_state.rendezvous.world_size == 1 || !changed)
+    if (engine_state.alone || !changed)
         return;
     CUcontext before = context_enter();
     share(&tensor);

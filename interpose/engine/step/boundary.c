@@ -82,7 +82,7 @@ prepare_kind(int id, bool of_parameters, const struct ddp_site *site)
     sync_refuse(id, of_parameters ? "DDP_STEP_PARAMETERS" : "DDP_STEP", false, site);
     if (!(of_parameters || keeps_gradients) || group->of_parameters)
         return;
-    if (engine_state.rendezvous.world_size > 1) /* streams that touch them are remembered from now on */
+    if (!engine_state.alone) /* streams that touch them are remembered from now on */
         device_ensure_events();
     engine_lock();
     group->keeps_gradients = keeps_gradients;
@@ -250,6 +250,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     measure_promised(group, &exposed_ns, &bound_ns);
     trace_boundary(group, stream, exposed_ns, bound_ns);
     measure_backward_done(group, stream);
+    trials_backward_done(group, stream);
     step_wait_for_producers(group, stream);
     flush_buckets(group);
     streams_join();
@@ -258,6 +259,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     bool compares = checks_parameters_due(group); /* until they are hashed */
     step_release(group, stream);
     measure_released(group, stream);
+    trials_released(group, stream);
     trace_released(group, stream);
     checks_after_release();
     host_memory_end(group);
@@ -268,6 +270,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     weight_compare(&weight);
     sync_passed(group, true);
     planner_vote(group, step_close_interval(group, stream, true));
+    trials_next_interval(group, stream);
     measure_next_interval(group, stream);
     step_close(group);
     trace_step_end(group, stream);
@@ -287,7 +290,7 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
     unaveraged_step();
     flight_note_site(FLIGHT_BOUNDARY_BEGIN, (uint64_t)group, site);
     range_begin("%s, step %llu, group %d", name, (unsigned long long)engine_state.boundary_count + 1, group);
-    if (engine_state.rendezvous.world_size == 1) {
+    if (engine_state.alone) {
         step_alone(group, stream, site);
         check_boundary_ends(group);
     } else {

@@ -109,7 +109,7 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
         stop_job("DDP_GRADIENT_READY(%s) (%s:%d) stands between DDP_NO_SYNC_BEGIN and DDP_NO_SYNC_END: the gradient is "
                  "not complete there",
                  site->text, site->file, site->line);
-    if (engine_state.rendezvous.world_size == 1)
+    if (engine_state.alone)
         return;
 
     device_refuse_after_reset("DDP_GRADIENT_READY", site);

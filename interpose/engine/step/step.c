@@ -78,7 +78,7 @@ streams_of(const struct group *group) WITH_LOCK
 void
 step_wait_for_producers(const struct group *group, CUstream stream)
 {
-    bool all = group == NULL || checks_parameters_due(group);
+    bool looks = nonfinite_due(group), all = group == NULL || looks || checks_parameters_due(group);
     issuer_lock();
     uint64_t mask = memory_state.buffer_streams | UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {

@@ -132,8 +132,7 @@ average(struct group *group, CUstream stream) BY_ISSUER
 void
 boundary_sync(void *stream, const struct ddp_site *site)
 {
-    if (engine_state.rendezvous.world_size == 1 || engine_state.options.sync_every == 0 ||
-        engine_state.boundary_count == 0)
+    if (engine_state.alone || engine_state.options.sync_every == 0 || engine_state.boundary_count == 0)
         return;
     device_refuse_after_reset("DDP_SYNC", site);
     interval_refuse_step("DDP_SYNC", site);

@@ -121,6 +121,7 @@ checks_prepare(void)
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         prepare_group(&memory_state.groups[g]);
     prepare_parameters(tensor_compared_count());
+    nonfinite_prepare();
 }
 
 void
@@ -341,6 +342,7 @@ checks_before_release(const struct group *group)
     }
     if (!MUTANT(HASHED_AFTER_RELEASE))
         hasher_launch(checks.hasher, comm_stream());
+    nonfinite_before_release();
 }
 
 /* What all ranks' hashes say; `after_step` belongs to this comparison, the words to the whole run. */
@@ -483,6 +485,7 @@ void
 checks_after_release(void)
 {
     hasher_collect(checks.hasher, comm_stream());
+    nonfinite_after_release();
     if (!checks.under_way)
         return;
     checks.under_way = false;
@@ -529,6 +532,7 @@ checks_final_hash(void)
     checks.final_known = add_parameters(words, NULL);
     hasher_collect(checks.hasher, comm_stream());
     require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "hashing parameters at the end");
+    nonfinite_at_end();
     role_give();
     checks.final_count = count;
     checks.final_step = engine_state.boundary_count;

@@ -101,7 +101,7 @@ compare_own(void *unused)
     (void)unused;
     int world_size = engine_state.rendezvous.world_size;
     bool parameters = atomic_load(&engine_state.status->averaged_parameter_count) > 0;
-    bool equal = !said && engine_state.rendezvous.rank == 0;
+    bool equal = !said && engine_state.rendezvous.rank == 0 && world_size > 1;
     for (int i = 0; i < STEPS * world_size; ++i)
         equal = equal && own.hashes.all[i] != 0 && own.hashes.all[i] == own.hashes.all[i % STEPS];
     for (int i = 1; i < STEPS && parameters; ++i) /* a learning rate of 0 leaves parameters as they are */

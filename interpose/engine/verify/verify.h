@@ -23,6 +23,24 @@ void checks_final_hash(void);
 /* At the end, collective: compares steps and final hashes. */
 void checks_at_end(void);
 
+/* ---- nonfinite.c: which rank was the first to have an infinite element or NaN in a gradient? ---- */
+/* The issuer, once the ranks have agreed on annotations. */
+void nonfinite_prepare(void) BY_ISSUER;
+/* The issuer: the bucket is about to be sent, and is looked at before, or is not. */
+void nonfinite_look(const struct group *group, struct bucket_wire *wire) BY_ISSUER;
+/* Whether parameters are looked at, at this boundary of the group (NULL: the launch of a graph). Once a boundary,
+ * before the others of it. */
+bool nonfinite_due(const struct group *group) BY_ISSUER;
+/* As for checks. */
+void nonfinite_before_release(void) BY_ISSUER;
+void nonfinite_after_release(void) BY_ISSUER;
+/* What was found goes to the launcher. Any thread, without a wait for the device. */
+void nonfinite_tell(void);
+/* The issuer, when the device has done all: what was found last, with a look at the parameters. */
+void nonfinite_at_end(void) BY_ISSUER;
+/* The device is about to be closed: there is no look any more. */
+void nonfinite_close(void);
+
 /* ---- late_write.c: a touch after its bucket is launched: was it a write? Around the operation. ---- */
 enum { CALL_TEXT_BYTES = 256 };
 struct late_touch;

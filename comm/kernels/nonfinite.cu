@@ -1,0 +1,96 @@
+/*
+ * nonfinite.cu - the look for infinite elements and NaN: of chunks that wire.cu packs, and by a kernel of its own of
+ * memory that is sent where it is (comm/kernels/nonfinite.h).
+ *
+ * Built as wire.cu is, in front of it. It writes nothing but what it has found.
+ */
+#include "comm/kernels/chunk.h"
+#include "comm/kernels/nonfinite.h"
+
+#include "comm/kernels/hash.h"
+
+#ifdef DDPRUN_STAND_IN
+#include "comm/hash.h"
+#endif
+
+/* The first thread that comes keeps the others out, until the host has taken it. */
+__device__ static void
+report_nonfinite(const unsigned char *element, uint64_t bits, const nonfinite_look &look)
+{
+    if (atomicCAS((unsigned *)look.claim, 0u, 1u) != 0u)
+        return;
+    volatile nonfinite_found *found = (volatile nonfinite_found *)look.found;
+    found->address = (uint64_t)element;
+    found->bits = bits;
+    found->step = look.step;
+    __threadfence_system();
+    found->ready = 1;
+}
+
+/* A word of up to 8 bytes that holds such an element: the first one. */
+__device__ static void
+find_nonfinite(const unsigned char *address, unsigned bytes, uint64_t word, const nonfinite_look &look)
+{
+    const unsigned each = (unsigned)look.element_bytes;
+    for (unsigned at = 0; at < bytes; at += each) {
+        const uint64_t bits = word >> 8 * at & (each < 8 ? (UINT64_C(1) << 8 * each) - 1 : UINT64_MAX);
+        if (hash_infinite(bits, look.exponents) == 0)
+            continue;
+        report_nonfinite(address + at, bits, look);
+        return;
+    }
+}
+
+__device__ static void
+look_at_rest(const unsigned char *address, unsigned bytes, const nonfinite_look &look)
+{
+    uint64_t word = 0;
+    for (unsigned i = 0; i < bytes; ++i)
+        word |= (uint64_t)address[i] << 8 * i;
+    if (hash_infinite(word, look.exponents) != 0)
+        find_nonfinite(address, bytes, word, look);
+}
+
+/* One chunk by all threads of a block. Elements lie at multiples of their size. */
+__device__ static void
+look_at_chunk(const unsigned char *address, unsigned bytes, const nonfinite_look &look)
+{
+    if (look.claim == 0)
+        return;
+    unsigned head = (unsigned)(-(uintptr_t)address & 7);
+    head = head < bytes ? head : bytes;
+    const uint64_t *words = (const uint64_t *)(address + head);
+    const unsigned count = (bytes - head) / 8;
+#ifdef DDPRUN_STAND_IN
+    if (blockDim.x == 1 && !hash_has_infinite(address, bytes, look.exponents)) /* by vector instructions */
+        return;
+#endif
+    uint64_t any = 0;
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < count; i += blockDim.x)
+        any |= hash_infinite(words[i], look.exponents);
+    for (unsigned i = threadIdx.x; any != 0 && i < count; i += blockDim.x) {
+        if (hash_infinite(words[i], look.exponents) == 0)
+            continue;
+        find_nonfinite((const unsigned char *)&words[i], 8, words[i], look);
+        break;
+    }
+    if (threadIdx.x != 0)
+        return;
+    look_at_rest(address, head, look);
+    look_at_rest(address + head + 8 * count, bytes - head - 8 * count, look);
+}
+
+/* Memory that stays where it is: of each block's chunks one in NONFINITE_TURNS, or one if it has fewer. */
+extern "C" __global__ void
+ddprun_nonfinite(const unsigned char *address, unsigned long long bytes, unsigned turn, struct nonfinite_look look)
+{
+    const unsigned long long chunks = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    const unsigned long long rounds = (chunks + gridDim.x - 1) / gridDim.x;
+    const unsigned turns = rounds < NONFINITE_TURNS ? (unsigned)rounds : NONFINITE_TURNS;
+    for (unsigned long long round = turn % turns; round < rounds; round += turns) {
+        const unsigned long long at = (round * gridDim.x + blockIdx.x) * CHUNK_BYTES;
+        if (at < bytes)
+            look_at_chunk(address + at, (unsigned)(bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES), look);
+    }
+}

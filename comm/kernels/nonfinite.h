@@ -1,0 +1,36 @@
+/*
+ * nonfinite.h - infinite elements and NaN in what is about to be sent: what kernels are given to look, and what they
+ * leave behind.
+ *
+ * Between comm/wire.c, the kernels in nonfinite.cu and wire.cu, and the engine, which reads what was found. C, and CUDA
+ * C++.
+ */
+#ifndef DDPRUN_COMM_KERNELS_NONFINITE_H
+#define DDPRUN_COMM_KERNELS_NONFINITE_H
+
+#include <stdint.h>
+
+/* The first that was found since `claim` was zeroed; in pinned memory, zeroed by the host. */
+struct nonfinite_found {
+    uint64_t address; /* of the element */
+    uint64_t bits;    /* of the element */
+    uint64_t step;    /* the look's */
+    uint64_t ready;   /* 1: the others are written */
+};
+
+/* One look, by value as a kernel's argument. */
+struct nonfinite_look {
+    uint64_t claim;         /* address of a uint32_t of the device; 0: nothing is looked at */
+    uint64_t found;         /* address of struct nonfinite_found */
+    uint64_t exponents;     /* of the elements, as hash_infinite() takes them (hash.h) */
+    uint64_t step;          /* the caller's number of this look */
+    uint64_t element_bytes; /* 2, 4 or 8 */
+};
+
+/*
+ * Memory that is sent where it is would be read for the look alone: a look takes one chunk in so many, the next look
+ * other ones. Small memory is looked at as a whole.
+ */
+enum { NONFINITE_TURNS = 16, NONFINITE_BLOCKS = 16 };
+
+#endif

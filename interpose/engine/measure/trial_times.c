@@ -1,0 +1,71 @@
+/*
+ * trial_times.c - how long do steps take with overlap and without it?
+ *
+ * Timing events of the steps of one trial (bucketing/trial.h), on the trainer's stream: a step's own work lies between
+ * the release of the step before and its boundary, its wait behind that. No more than one trial is under way; its
+ * events stay for the next one. The host waits for none of them.
+ */
+#include "interpose/engine/measure/measure.h"
+
+struct mark {
+    CUevent event;
+    bool recorded;
+};
+
+static struct mark done[TRIAL_STEPS], released[TRIAL_STEPS + 1]; /* released[n]: where step n begins */
+
+static void
+record(struct mark *mark, CUstream stream)
+{
+    if (mark->event == NULL)
+        require_cuda(engine_state.driver.cuEventCreate_p(&mark->event, CU_EVENT_DEFAULT), "cuEventCreate");
+    stream_record(stream, mark->event, "cuEventRecord of a trial");
+    mark->recorded = true;
+}
+
+void
+trial_times_begin(CUstream stream)
+{
+    for (size_t i = 0; i < TRIAL_STEPS; ++i)
+        done[i].recorded = released[i].recorded = released[i + 1].recorded = false;
+    record(&released[0], stream);
+}
+
+void
+trial_times_done(size_t step, CUstream stream)
+{
+    record(&done[step], stream);
+}
+
+void
+trial_times_released(size_t step, CUstream stream)
+{
+    record(&released[step + 1], stream);
+}
+
+/* 0 where it is not known. */
+static int64_t
+elapsed_ns(const struct mark *from, const struct mark *to)
+{
+    float ms = 0;
+    if (!from->recorded || !to->recorded ||
+        engine_state.driver.cuEventElapsedTime_p(&ms, from->event, to->event) != CUDA_SUCCESS || !(ms >= 0.0f))
+        return 0;
+    return (int64_t)((double)ms * 1e6);
+}
+
+bool
+trial_times_read(struct trial_step *steps)
+{
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    bool complete = true;
+    for (size_t i = 0; i < TRIAL_STEPS && complete; ++i)
+        complete =
+            !released[i + 1].recorded || engine_state.driver.cuEventQuery_p(released[i + 1].event) == CUDA_SUCCESS;
+    for (size_t i = 0; i < TRIAL_STEPS; ++i)
+        steps[i] = complete
+                       ? (struct trial_step){elapsed_ns(&released[i], &done[i]), elapsed_ns(&done[i], &released[i + 1])}
+                       : (struct trial_step){0};
+    (void)context_exchange_capture_mode(mode);
+    return complete;
+}

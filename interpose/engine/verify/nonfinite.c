@@ -1,0 +1,313 @@
+/*
+ * nonfinite.c - which rank was the first to have an infinite element or NaN in a gradient, before all ranks have it?
+ *
+ * Kernels look at what is sent (comm/kernels/nonfinite.h) and leave what they find in pinned memory, which the host
+ * reads when it comes by: nothing waits for that. Where losses are scaled, infinite gradients are normal, and the
+ * program leaves out the update. So a finding counts only if it stays: at the next boundary of its group, behind the
+ * update, a parameter is not finite that was finite before the first step. That holds for all types of gradients, and
+ * nothing must be known of the program. What DDP_STEP_PARAMETERS averages are the parameters themselves: there it
+ * counts at once. The launcher reads the findings of all ranks, and names the first (launcher/watch/nonfinite.c).
+ *
+ * Steps in CUDA graphs are not looked at: the number of a step is an argument of the kernels.
+ */
+#include "interpose/engine/core/hashing.h"
+#include "interpose/engine/verify/verify.h"
+
+#include "comm/kernels/nonfinite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Boundaries without a look after findings that did not stay: in turn 0, 1, 2, ... up to this. Each takes a pass over
+ * the parameters. */
+enum { PAUSE_AT_MOST = 16 };
+
+enum phase {
+    OFF,     /* nothing is looked at, or no more */
+    LOOKS,   /* buckets are looked at */
+    FOUND,   /* and an element was found */
+    ASKS,    /* the parameters are being looked at */
+    DROPPED, /* they are finite */
+};
+
+/* What is compared across ranks (tensor_compared()); written by host functions in the communication stream's order. */
+struct parameter_look {
+    bool was_finite, is_finite;
+};
+
+static struct {
+    pthread_mutex_t lock; /* of `phase`; taken before the engine's, and by host functions */
+    enum phase phase;
+    int group;     /* FOUND: of the tensor, */
+    uint64_t step; /* and the number of its boundary, from 1 */
+
+    /* ---- the issuer ---- */
+    CUdeviceptr claim;
+    struct nonfinite_found *found; /* pinned */
+    struct hasher *hasher;
+    struct parameter_look *parameters; /* [count], as they were when the annotations last changed */
+    size_t count;
+    bool known, begins;           /* `was_finite` is; it is to be found at this boundary */
+    bool due;                     /* parameters are looked at, at this boundary */
+    uint64_t dropped, dropped_at; /* how often, and boundaries passed when it was last noticed; 0: it is not yet */
+} nonfinite = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static enum phase
+phase_now(void)
+{
+    pthread_mutex_lock(&nonfinite.lock);
+    enum phase phase = nonfinite.phase;
+    pthread_mutex_unlock(&nonfinite.lock);
+    return phase;
+}
+
+static void
+set_phase(enum phase phase)
+{
+    pthread_mutex_lock(&nonfinite.lock);
+    nonfinite.phase = phase;
+    pthread_mutex_unlock(&nonfinite.lock);
+}
+
+/* ---- preparation ---- */
+
+static void
+make_memory(void)
+{
+    const struct driver *driver = &engine_state.driver;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    require_cuda(driver->cuMemAlloc_p(&nonfinite.claim, sizeof(uint32_t)), "cuMemAlloc for a look at gradients");
+    require_cuda(
+        driver->cuMemHostAlloc_p((void **)&nonfinite.found, sizeof(*nonfinite.found), CU_MEMHOSTALLOC_PORTABLE),
+        "cuMemHostAlloc");
+    memset(nonfinite.found, 0, sizeof(*nonfinite.found));
+    require_cuda(driver->cuMemsetD8Async_p(nonfinite.claim, 0, sizeof(uint32_t), engine_state.collectives.stream),
+                 "cuMemsetD8Async");
+    require_cuda(driver->cuStreamSynchronize_p(engine_state.collectives.stream), "preparing a look at gradients");
+    (void)context_exchange_capture_mode(mode);
+}
+
+/* What is on its way is waited for, as where ranks have agreed. */
+static void
+make_room(size_t count)
+{
+    if (nonfinite.parameters != NULL)
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
+                     "waiting for a look at parameters");
+    free(nonfinite.parameters);
+    nonfinite.parameters = calloc(count + 1, sizeof(*nonfinite.parameters));
+    if (nonfinite.parameters == NULL)
+        stop_job("out of memory");
+    nonfinite.count = count;
+    nonfinite.known = false;
+}
+
+void
+nonfinite_prepare(void)
+{
+    if (!engine_state.collectives.setting.kernels.loaded || engine_state.check != NULL)
+        return;
+    if (nonfinite.found == NULL) {
+        make_memory();
+        nonfinite.hasher = hasher_get();
+        set_phase(LOOKS);
+    }
+    size_t count = tensor_compared_count();
+    if (count != nonfinite.count || nonfinite.parameters == NULL)
+        make_room(count);
+}
+
+/* ---- looking at what is sent ---- */
+
+void
+nonfinite_look(const struct group *group, struct bucket_wire *wire)
+{
+    wire->look = (struct wire_look){0};
+    if (nonfinite.found == NULL || phase_now() != LOOKS)
+        return;
+    if (wire_looks_in_part(wire))
+        atomic_store(&engine_state.status->nonfinite_in_part, 1);
+    wire->look = (struct wire_look){.claim = nonfinite.claim,
+                                    .found = (CUdeviceptr)(uintptr_t)nonfinite.found,
+                                    .step = engine_state.boundary_count + 1,
+                                    .turn = group->boundary_count};
+}
+
+/* What is sent from the address; without a role that is sent if it has gone meanwhile. */
+static struct tensor
+sent_tensor_at(CUdeviceptr address)
+{
+    struct tensor found = {.role = TENSOR_BUFFER};
+    engine_lock();
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &memory_state.tensors[i];
+        CUdeviceptr begin = tensor_on_device(tensor);
+        if (tensor->averaged && address >= begin && address - begin < tensor->bytes)
+            found = *tensor;
+    }
+    engine_unlock();
+    return found;
+}
+
+static void
+publish(const struct nonfinite_found *found, const struct tensor *tensor)
+{
+    struct rank_status *status = engine_state.status;
+    char text[TENSOR_TEXT_BYTES];
+    uint64_t exponent = type_exponent(tensor->type);
+    bool is_infinite = (found->bits & ((exponent & -exponent) - 1)) == 0; /* no bit of the fraction */
+    snprintf(status->nonfinite_what, sizeof(status->nonfinite_what), "%s has %s", tensor_describe(tensor, text),
+             is_infinite ? "an infinite element" : "NaN");
+    atomic_store(&status->nonfinite_step, found->step);
+    atomic_store(&status->nonfinite, tensor->role == TENSOR_GRADIENT ? RANK_NONFINITE_FOUND : RANK_NONFINITE_STAYS);
+}
+
+void
+nonfinite_tell(void)
+{
+    pthread_mutex_lock(&nonfinite.lock);
+    const struct nonfinite_found *found = nonfinite.found;
+    if (nonfinite.phase == LOOKS && __atomic_load_n(&found->ready, __ATOMIC_ACQUIRE) != 0) {
+        struct tensor tensor = sent_tensor_at(found->address);
+        nonfinite.phase = tensor.role == TENSOR_GRADIENT ? FOUND : tensor.role == TENSOR_BUFFER ? DROPPED : OFF;
+        nonfinite.group = tensor.group;
+        nonfinite.step = found->step;
+        if (tensor.role != TENSOR_BUFFER)
+            publish(found, &tensor);
+    }
+    pthread_mutex_unlock(&nonfinite.lock);
+}
+
+/* ---- does it stay? ---- */
+
+bool
+nonfinite_due(const struct group *group)
+{
+    if (nonfinite.found == NULL)
+        return false;
+    nonfinite_tell();
+    nonfinite.begins = !nonfinite.known;
+    pthread_mutex_lock(&nonfinite.lock);
+    bool is_behind = engine_state.boundary_count >= nonfinite.step && (group == NULL || group->id == nonfinite.group);
+    bool asks = nonfinite.phase == FOUND && is_behind && !nonfinite.begins;
+    nonfinite.phase = asks ? ASKS : nonfinite.phase;
+    pthread_mutex_unlock(&nonfinite.lock);
+    nonfinite.due = nonfinite.begins || asks;
+    return nonfinite.due;
+}
+
+static void
+note_finite(void *arg, const struct hashed *hashed)
+{
+    struct parameter_look *look = arg;
+    look->is_finite = hashed->finite;
+}
+
+/* All looks are there. */
+static void
+judge_finite(void *arg, const struct hashed *hashed)
+{
+    (void)hashed;
+    bool begins = arg != NULL, stays = false;
+    for (size_t i = 0; i < nonfinite.count; ++i) {
+        struct parameter_look *look = &nonfinite.parameters[i];
+        stays = stays || (look->was_finite && !look->is_finite);
+        look->was_finite = begins ? look->is_finite : look->was_finite;
+    }
+    if (begins)
+        return;
+    atomic_store(&engine_state.status->nonfinite, stays ? RANK_NONFINITE_STAYS : RANK_NONFINITE_NONE);
+    set_phase(stays ? OFF : DROPPED);
+}
+
+static void
+add_parameter(size_t index)
+{
+    struct parameter_look *look = &nonfinite.parameters[index];
+    engine_lock();
+    const struct tensor *found = tensor_compared(index);
+    struct tensor tensor = found != NULL ? *found : (struct tensor){.placed = false};
+    engine_unlock();
+    bool on_host = tensor.kind == MEMORY_HOST;
+    if (tensor.placed && on_host &&
+        hasher_add_host(nonfinite.hasher, tensor.address, tensor.bytes, false, tensor.type, note_finite, look))
+        return;
+    hasher_add(nonfinite.hasher, tensor.address, tensor.placed && !on_host ? tensor.bytes : 0, tensor.type, note_finite,
+               look);
+}
+
+/* Findings did not stay: after a pause, it looks again. */
+static void
+look_again(void)
+{
+    if (phase_now() != DROPPED)
+        return;
+    uint64_t passed = engine_state.boundary_count, pause = nonfinite.dropped;
+    if (nonfinite.dropped_at == 0) {
+        nonfinite.dropped_at = passed;
+        ++nonfinite.dropped;
+    } else {
+        --pause;
+    }
+    if (passed - nonfinite.dropped_at < (pause < PAUSE_AT_MOST ? pause : PAUSE_AT_MOST))
+        return;
+    nonfinite.dropped_at = 0;
+    nonfinite.found->ready = 0;
+    require_cuda(
+        engine_state.driver.cuMemsetD8Async_p(nonfinite.claim, 0, sizeof(uint32_t), engine_state.collectives.stream),
+        "cuMemsetD8Async");
+    set_phase(LOOKS);
+}
+
+static void
+add_parameters(void) BY_ISSUER
+{
+    for (size_t i = 0; i < nonfinite.count; ++i)
+        add_parameter(i);
+    hasher_add(nonfinite.hasher, 0, 0, 0, judge_finite, nonfinite.begins ? &nonfinite : NULL);
+}
+
+void
+nonfinite_before_release(void)
+{
+    if (nonfinite.found == NULL)
+        return;
+    look_again();
+    if (!nonfinite.due)
+        return;
+    add_parameters();
+    hasher_launch(nonfinite.hasher, engine_state.collectives.stream);
+    nonfinite.known = true;
+}
+
+void
+nonfinite_after_release(void)
+{
+    if (nonfinite.due)
+        hasher_collect(nonfinite.hasher, engine_state.collectives.stream);
+    nonfinite.due = false;
+}
+
+/* ---- the end ---- */
+
+void
+nonfinite_at_end(void)
+{
+    nonfinite_tell();
+    if (phase_now() != FOUND || !nonfinite.known)
+        return;
+    set_phase(ASKS);
+    nonfinite.begins = false;
+    add_parameters();
+    hasher_collect(nonfinite.hasher, engine_state.collectives.stream);
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
+                 "looking at parameters at the end");
+}
+
+void
+nonfinite_close(void)
+{
+    nonfinite_tell();
+    set_phase(OFF);
+}

@@ -1,0 +1,91 @@
+/*
+ * nonfinite.c - see nonfinite.h.
+ */
+#include "launcher/watch/nonfinite.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define PATIENCE_NS UINT64_C(10000000000)
+
+enum { LOOKS_ENOUGH = 2 };
+
+struct nonfinite_first
+nonfinite_first(const struct rank_view *ranks, int count)
+{
+    struct nonfinite_first first = {.rank = -1};
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].nonfinite == RANK_NONFINITE_NONE)
+            continue;
+        first.stays = first.stays || ranks[i].nonfinite >= RANK_NONFINITE_STAYS;
+        if (first.rank < 0 || ranks[i].nonfinite_step < ranks[first.rank].nonfinite_step) {
+            first.rank = i;
+            first.ranks = 0;
+        }
+        first.ranks += ranks[i].nonfinite_step == ranks[first.rank].nonfinite_step;
+    }
+    return first;
+}
+
+static void
+describe(const struct rank_view *ranks, int count, char text[NONFINITE_TEXT_BYTES])
+{
+    struct nonfinite_first first = nonfinite_first(ranks, count);
+    const struct rank_view *rank = &ranks[first.rank];
+    if (first.ranks == 1)
+        snprintf(text, NONFINITE_TEXT_BYTES,
+                 "rank %d: %s in step %" PRIu64 ", before averaging, and is the first of all ranks: look at what this "
+                 "rank computes in that step, its data first",
+                 first.rank, rank->nonfinite_what, rank->nonfinite_step);
+    else
+        snprintf(
+            text, NONFINITE_TEXT_BYTES,
+            "rank %d: %s in step %" PRIu64 ", before averaging; %d of %d ranks have infinite values or NaN in that "
+            "step: the training diverges%s",
+            first.rank, rank->nonfinite_what, rank->nonfinite_step, first.ranks, count,
+            rank->nonfinite_in_part ? ", or one rank had them up to 15 steps before (each step looks at a part of a "
+                                      "large bucket)"
+                                    : "");
+}
+
+static bool
+have_all_looked(struct rank_view *ranks, int count)
+{
+    bool all = true;
+    for (int i = 0; i < count; ++i) {
+        ranks[i].nonfinite_looks += ranks[i].watch_ns != ranks[i].nonfinite_watch_ns;
+        ranks[i].nonfinite_watch_ns = ranks[i].watch_ns;
+        all = all && (ranks[i].ended || ranks[i].nonfinite_looks >= LOOKS_ENOUGH);
+    }
+    return all;
+}
+
+bool
+nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES])
+{
+    if (ranks[0].nonfinite_said || !nonfinite_first(ranks, count).stays)
+        return false;
+    if (ranks[0].nonfinite_since_ns == 0) {
+        ranks[0].nonfinite_since_ns = now_ns;
+        for (int i = 0; i < count; ++i) {
+            ranks[i].nonfinite_watch_ns = ranks[i].watch_ns;
+            ranks[i].nonfinite_looks = 0;
+        }
+    }
+    if (!have_all_looked(ranks, count) && now_ns - ranks[0].nonfinite_since_ns < PATIENCE_NS)
+        return false;
+    ranks[0].nonfinite_said = true;
+    describe(ranks, count, text);
+    return true;
+}
+
+bool
+nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES])
+{
+    struct nonfinite_first first = nonfinite_first(ranks, count);
+    if (ranks[0].nonfinite_said || first.rank < 0 || !(first.stays || failed))
+        return false;
+    ranks[0].nonfinite_said = true;
+    describe(ranks, count, text);
+    return true;
+}

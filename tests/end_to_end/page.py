@@ -1,0 +1,207 @@
+"""page.py - what tests of `ddprun report` need: a look at a page, and traces that no program writes.
+
+page.py look PAGE [SUMMARY]        holds the page to what it must be, and its figures to those of a --summary-json
+page.py write FOLDER hostile|long  writes a trace: with hostile names, or of 8 ranks and 10,000 steps
+page.py known FOLDER               writes a trace without a summary, of four ranks and 20 steps, in which rank 2 is late
+page.py straggler PAGE             holds the page of such a trace to what is in it
+"""
+import html.parser
+import json
+import math
+import os
+import re
+import sys
+
+SECTIONS = ["verdict", "step-times", "timeline", "stragglers", "means", "buckets", "prediction", "settings"]
+ALONE = {"meta", "link", "br", "img", "input"}
+AT_MOST = 2 << 20
+HOSTILE = ["</script><script>alert(1)</script>", "'\"><img src=http://a.example/x onerror=alert(1)>", "&lt;b&gt; \u202e \x07 ]]>", "-->",
+           "</title></svg></style>", "x" * 65536]
+
+wrong = []
+
+
+def complain(text):
+    print(text)
+    wrong.append(text)
+
+
+class Page(html.parser.HTMLParser):
+    """The page's elements, each closed where it should be; text by section; values by id."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.values, self.text, self.style = [], set(), {}, {}, ""
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag in ("script", "iframe", "object", "embed", "img", "base", "form") or any(a.startswith("on") for a in attributes):
+            complain("<%s %s> does not belong in a page" % (tag, attributes))
+        for name in ("src", "href", "xlink:href", "action", "data", "poster", "srcset"):
+            if name in attributes:
+                complain("<%s %s='%s'> refers to something else" % (tag, name, attributes[name]))
+        if "id" in attributes:
+            if attributes["id"] in self.ids:
+                complain("the id %s is there twice" % attributes["id"])
+            self.ids.add(attributes["id"])
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy":
+            self.values["policy"] = attributes["content"]
+        for name in attributes.get("aria-labelledby", "").split():
+            self.values.setdefault("labels", []).append(name)
+        if tag not in ALONE:
+            self.open.append((tag, attributes.get("id")))
+        if "value" in attributes:
+            self.values[attributes["id"]] = attributes["value"]
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open[-1][0] != tag:
+            complain("</%s> at %s closes %s" % (tag, self.getpos(), self.open[-1:]))
+        else:
+            self.open.pop()
+
+    def handle_data(self, data):
+        if self.open and self.open[-1][0] == "style":
+            self.style += data
+        hidden = self.open and self.open[-1][0] in ("title", "desc")  # shown where the pointer is
+        for tag, name in self.open[-1:] if hidden else self.open:
+            if name:
+                self.text[name] = self.text.get(name, "") + data
+
+
+def same(shown, wanted):
+    return wanted is None or (shown is not None and math.isclose(float(shown), wanted, rel_tol=1e-4, abs_tol=1e-9))
+
+
+def look(path, summary_path):
+    raw = open(path, "rb").read()
+    text = raw.decode("utf-8")  # an error is one of the page's
+    page = Page()
+    page.feed(text)
+    page.close()
+    if page.open:
+        complain("%s are not closed" % page.open)
+    if len(raw) > AT_MOST:
+        complain("%d bytes are more than 2 MB" % len(raw))
+    if "default-src 'none'" not in page.values.get("policy", ""):
+        complain("there is no policy against requests and scripts")
+    if re.search(r"url\(|@import|https?:", page.style):
+        complain("the style refers to something else")
+    if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
+        complain("there is a control character")
+    for section in SECTIONS:
+        if len(page.text.get(section, "").strip()) < 40:
+            complain("section %s has nothing in it" % section)
+    for name in page.values.get("labels", []):
+        if len(page.text.get(name, "")) < 1:
+            complain("the picture's label %s is not there" % name)
+    order = [text.index("id='%s'" % s) for s in SECTIONS if "id='%s'" % s in text]
+    if order != sorted(order):
+        complain("the sections are out of order")
+    if summary_path:
+        hold_to_summary(page, json.load(open(summary_path, encoding="utf-8")))
+    print("%d bytes, %d ids, %d complaints" % (len(raw), len(page.ids), len(wrong)))
+
+
+def hold_to_summary(page, summary):
+    known = 0
+    for name in ("steps_per_second", "items_per_second", "exposed_ms", "waiting_ms", "steps", "seconds"):
+        known += "run-" + name in page.values
+        if not same(page.values.get("run-" + name), summary[name]):
+            complain("%s is %s, and %s in the summary" % (name, page.values.get("run-" + name), summary[name]))
+    for name in ("comparisons", "parameter_hash", "parameter_elements", "nccl_version", "ddprun_version"):
+        shown = page.text.get("run-" + name, "").replace(",", "")
+        if shown != str(summary[name]):
+            complain("%s is '%s', and '%s' in the summary" % (name, shown, summary[name]))
+    if known < 4:
+        complain("%d of the summary's figures are there" % known)
+
+
+def line(of, **fields):
+    of.write(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n")
+
+
+def bucket(number, begin, end):
+    return {"bucket": number, "early": True, "ready_us": begin - 5, "begin_us": begin, "end_us": end, "bytes": 4096, "path": "in place",
+            "type": "float32", "communicator": 0}
+
+
+def write(folder, ranks, steps, names):
+    os.makedirs(folder)
+    for rank in range(ranks):
+        with open("%s/rank-%d.jsonl" % (folder, rank), "wb") as of:
+            line(of, ddprun_trace=1, job=7, rank=rank, world=ranks, host=names[0], at_ns=1000, unix_ns=1700000000000000000)
+            line(of, exchange=1, about=names[0], begin_ns=1000 + rank, end_ns=2000 + rank)
+            tensors = [{"name": n, "place": n, "type": n, "elements": 4, "bytes": 16} for n in names]
+            line(of, plan=1, group=0, after_step=0, at_ns=2000, tensors=tensors,
+                 buckets=[{"bytes": 16, "tensors": list(range(len(names)))}, {"bytes": 16, "tensors": [1 << 40]}])
+            for step in range(1, steps + 1):
+                at = 10000000 + step * 1000000 + (step * 7919 + rank * 104729) % 300000
+                line(of, step=step, overlapped=True, group=0, boundary_ns=at, error_ns=50, interval_us=-900.0, backward_us=-500.0,
+                     released_us=90.0 + (step * 31 + rank) % 50, entered_ns=at - 1000, left_ns=at + 1000, exposed_us=80.0,
+                     buckets=[bucket(0, -300.0, -200.0), bucket(1, -100.0, 80.0)])
+                if rank == 0:
+                    for i, name in enumerate(names[:40]):
+                        line(of, mean=name, place="t.c:%d" % i, after_step=step, at_ns=at, value=3e13 + step % 2 / 128 if i == 1 else 1.0 / step if step % 9
+                             else float("nan"))
+            line(of, end=True, at_ns=5000)
+            if rank == 0:
+                line(of, summary={"exit_code": 1, "reason": names[0], "steps": steps, "ddprun_version": names[1], "seconds": 1.5},
+                     settings={names[0]: names[1], "a": names[-1]}, program=names[0], arguments=names)
+
+
+KEPT_US, STEP_US, NETWORK_US = 4000, 20000, 500
+
+
+def known(folder):
+    """Each step takes 20 ms: 10 before backward, in rank 2 four more; backward 5.5; the network's part is 0.5."""
+    os.makedirs(folder)
+    for rank in range(4):
+        late = KEPT_US if rank == 2 else 0
+        with open("%s/rank-%d.jsonl" % (folder, rank), "wb") as of:
+            line(of, ddprun_trace=1, job=7, rank=rank, world=4, host="h%d" % rank, at_ns=1000, unix_ns=1700000000000000000)
+            line(of, exchange=1, about="a", begin_ns=1000, end_ns=2000)
+            line(of, plan=1, group=0, after_step=0, at_ns=2000, tensors=[{"name": "w", "place": "t.c:1", "type": "float32", "elements": 4,
+                 "bytes": 16}], buckets=[{"bytes": 16, "tensors": [0]}])
+            for step in range(1, 21):
+                boundary = 1000000000 + step * STEP_US * 1000 - (KEPT_US - late + NETWORK_US) * 1000
+                wait = KEPT_US - late + NETWORK_US
+                line(of, step=step, overlapped=True, group=0, boundary_ns=boundary, error_ns=50, interval_us=wait - STEP_US, backward_us=-5500.0,
+                     released_us=wait, entered_ns=boundary, left_ns=boundary + 1000, exposed_us=wait, predicted_us=400.0, bound_us=300.0,
+                     buckets=[bucket(0, -5000.0, -4000.0), bucket(1, wait - 300.0, wait)])
+            line(of, end=True, at_ns=5000)
+
+
+def hold_to_known(path):
+    page = Page()
+    page.feed(open(path, encoding="utf-8").read())
+    wanted = {"verdict": ["50.0 steps a second", "a step takes 20.0 ms, of which 500 \u00b5s (2.5 %) is exposed", "for rank 2, a step"],
+              "step-times": ["2h214.0 ms5.50 ms500 \u00b5s0 \u00b5s20.0 ms", "0h010.0 ms5.50 ms500 \u00b5s4.00 ms20.0 ms"],
+              "timeline": ["took 20.0 ms, of which 500 \u00b5s is exposed", "promised 400 \u00b5s", "at least 300 \u00b5s"],
+              "stragglers": ["Rank 2 (h2) keeps the others waiting: it is the last in 20 of 20 steps", "would be done 4.00 ms earlier"],
+              "buckets": ["wt.c:1float32416 bytes0"]}
+    for section, texts in wanted.items():
+        shown = "".join(page.text.get(section, "").split())
+        for one in texts:
+            if one.replace(" ", "") not in shown:
+                complain("%s lacks '%s': %s" % (section, one, page.text.get(section)))
+
+
+def main():
+    if sys.argv[1] == "look":
+        look(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
+    elif sys.argv[1] == "known":
+        known(sys.argv[2])
+    elif sys.argv[1] == "straggler":
+        hold_to_known(sys.argv[2])
+    elif sys.argv[3] == "hostile":
+        write(sys.argv[2], 2, 12, HOSTILE + [b"\xff\xfe\xc0\x80".decode("utf-8", "surrogateescape") + "\ud800"[:0]])
+    else:
+        write(sys.argv[2], 8, 10000, ["tensor %d" % i for i in range(3)])
+    sys.exit(1 if wrong else 0)
+
+
+main()

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# page.sh BUILD - the page of a run: `ddprun report` and --page. page.py holds it to what it must be and to --summary-json; browser.py looks
+# at it in headless Chromium, where that is installed, and leaves its pictures in BUILD/pages.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+export SOFTGPU_LINK=latency_us=300,gbytes_per_s=1
+here=$(dirname "$0")
+shape=(--layers 6 --width 64 --batch 64)
+trace=$work/trace
+page=$work/page.html
+command -v python3 >/dev/null || skip "there is no python3 here, which looks at pages"
+
+# looked NAME [SUMMARY]: at $page.
+looked() {
+    local name=$1
+    shift
+    check "$name: the page is as it must be" python3 "$here/page.py" look "$page" "$@"
+}
+
+run "$ddprun" -n 4 --trace "$trace" --summary-json "$work/summary" "$ladder" "${shape[@]}" --steps 60
+succeeded "four ranks: ends well"
+run "$ddprun" report "$trace" -o "$page"
+succeeded "four ranks: a page is made"
+check "... without a message" [ ! -s "$work/stderr" ]
+looked "four ranks" "$work/summary"
+check "only the user may read it" [ "$(stat -c %a "$page")" = 600 ]
+check "... and it names the program" grep -q '<h1>ladder</h1>' "$page"
+check "arguments are in a trace only if they are asked for" bash -c "! grep -q arguments '$trace/rank-0.jsonl'"
+run "$ddprun" report "$trace" -o -
+check "a page on standard output is the same" cmp "$work/stdout" "$page"
+
+chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+if [ -n "$chromium" ]; then
+    check "Chromium shows it at two widths, light and dark" python3 "$here/browser.py" "$chromium" "$page" "$build/pages"
+else
+    printf '# skipped: Chromium is not installed; the page is not looked at\n'
+fi
+
+# A job that leaves no trace in the folder does not add its summary to another's.
+lines=$(wc -l <"$trace/rank-0.jsonl")
+run "$ddprun" -n 2 --device softgpu -q --unannotated --trace "$trace" true
+check "another job's trace gets no summary" [ "$(wc -l <"$trace/rank-0.jsonl")" -eq "$lines" ]
+
+# At the end of a run; its own trace goes.
+mkdir "$work/tmp"
+run env -u XDG_RUNTIME_DIR TMPDIR="$work/tmp" "$ddprun" -n 2 --page "$page" --trace-args --summary-json "$work/summary" "$ladder" "${shape[@]}" --steps 20
+succeeded "--page: ends well"
+looked "--page" "$work/summary"
+check "--page: the program's arguments, with --trace-args" grep -q '>--layers 6 --width 64 ' "$page"
+check "--page: its trace is removed" [ -z "$(ls -A "$work/tmp")" ]
+run "$ddprun" -n 2 --page "$page" --trace "$work/kept" "$ladder" "${shape[@]}" --steps 20
+succeeded "--page and --trace: ends well"
+check "--page and --trace: the trace stays" [ -s "$work/kept/rank-1.jsonl" ]
+looked "--page and --trace"
+run "$ddprun" -n 2 --device softgpu -q --unannotated --page "$work/none.html" true
+succeeded "a program without steps keeps its exit code"
+check "... and has no page" bash -c "[ ! -e '$work/none.html' ] && grep -q 'no page, in --page: ' '$work/stderr'"
+
+# What is whole is shown, the rest is named, on the page too.
+head -c "$(($(stat -c %s "$trace/rank-2.jsonl") / 2))" "$trace/rank-2.jsonl" >"$work/half"
+mv "$work/half" "$trace/rank-2.jsonl"
+rm "$trace/rank-3.jsonl"
+run "$ddprun" report "$trace" -o "$page"
+succeeded "a file is cut and another missing: a page is made"
+looked "cut and missing"
+for text in 'rank-2.jsonl, line [0-9]*, is cut or is not JSON' '1 of 4 ranks have no trace of this job here, the first of them rank 3'; do
+    check "... it says: $text" grep -q "$text" "$page"
+    check "... and so does a line" grep -q "$text" "$work/stderr"
+done
+cp "$page" "$work/before.html"
+sed -i '1s/"ddprun_trace":1/"ddprun_trace":9/' "$trace"/rank-*.jsonl
+run "$ddprun" report "$trace" -o "$page"
+check "another version: refused" [ "$code" -eq 1 ]
+check "... by number" grep -q 'is of version 9, and this ddprun reads version 1' "$work/stderr"
+check "... and the old page stays" cmp "$page" "$work/before.html"
+
+# Names are text, whatever they are.
+python3 "$here/page.py" write "$work/hostile" hostile
+run "$ddprun" report "$work/hostile" -o "$page"
+succeeded "hostile names: a page is made"
+looked "hostile names"
+check "... with the names as text" grep -q '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;' "$page"
+[ -z "$chromium" ] || check "... which Chromium shows" python3 "$here/browser.py" "$chromium" "$page" "$build/pages/hostile"
+python3 "$here/page.py" known "$work/known"
+run "$ddprun" report "$work/known" -o "$page"
+succeeded "a late rank: a page is made"
+check "a late rank: the figures are those of the trace" python3 "$here/page.py" straggler "$page"
+python3 "$here/page.py" write "$work/long" long
+run "$ddprun" report "$work/long" -o "$page"
+succeeded "8 ranks, 10,000 steps: a page is made"
+looked "8 ranks, 10,000 steps"
+
+# refused NAME CODE MESSAGE WORDS...
+refused() {
+    local name=$1 wanted=$2 message=$3
+    shift 3
+    run "$ddprun" "$@"
+    check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
+    check "$name: one line" bash -c "[ \$(wc -l <'$work/stderr') -eq 1 ] && grep -q '$message' '$work/stderr'"
+}
+mkdir "$work/empty"
+refused "no folder" 2 'no folder given, after report' report
+refused "no file" 2 'no file for the page' report "$work/kept"
+refused "two folders" 2 'report takes one folder' report a b -o c
+refused "an unknown option" 2 'unknown option --what of report' report --what
+refused "a folder that is not there" 2 'cannot read the trace in' report "$work/none" -o "$work/t"
+refused "an empty folder" 1 'no trace in' report "$work/empty" -o "$work/t"
+refused "a file in no folder" 2 'cannot write to' report "$work/kept" -o "$work/none/t"
+refused "--page in no folder, before anything starts" 2 'cannot write to .*, in --page' --page "$work/none/t" "$ladder"
+refused "check --page" 2 'page and check contradict each other' --page "$work/t" check "$ladder"
+run "$ddprun" report --help
+succeeded "--help"
+finish

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# sick.sh BUILD - the first rank, tensor and step with an infinite element or NaN is named, once, in a line and in the summary, and
+# the job goes on; where the program leaves the update out, and where all is sound, nothing is said.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+sick=$build/tests/trainers/sick
+names=(float32 float64 float16 bfloat16)
+
+# train OPTIONS...: four ranks, or as `ranks` says.
+train() {
+    run "$ddprun" -n "${ranks:-4}" --device softgpu --summary-json "$work/end.json" "$sick" "$@"
+}
+# member NAME: of what the summary says was found.
+member() { sed -n '/"nonfinite": {/,/}/s/^ *"'"$1"'": *"\{0,1\}\(.*[^",]\)"\{0,1\},\{0,1\}$/\1/p' "$work/end.json"; }
+# named NAME RANK TENSOR STEP TYPE WHAT: of 6.
+named() {
+    local what="gradient $(($3 + 1)) of 6 (\`made->gradient\`, [0-9]* $5, sick.cu:[0-9]*) has $6"
+    check "$1: a line names rank, tensor and step" [ "$(grep -c "^ddprun: rank $2: $what in step $4, before averaging, and is the first of all ranks" "$work/stderr")" -eq 1 ]
+    check "$1: there is no other" [ "$(grep -c 'before averaging' "$work/stderr")" -eq 1 ]
+    check "$1: the summary names the rank" [ "$(member rank)" = "$2" ]
+    check "$1: and the step" [ "$(member step)" = "$4" ]
+    check "$1: and the tensor" grep -q "$what" <<<"$(member what)"
+}
+silent() {
+    check "$1: nothing is said" [ "$(grep -c 'before averaging' "$work/stderr")" -eq 0 ]
+    check "$1: nor in the summary" grep -q '"nonfinite": null' "$work/end.json"
+}
+
+# Ranks, tensors, types, both ways to send, infinite and NaN, one element and all.
+for ((i = 0; i < 20; ++i)); do
+    rank=$((i * 7 % 4)) tensor=$((i * 5 % 6)) step=$((5 + i * 11 % 30)) type=$((i / 2 % 4)) infinite=$((i / 3 % 2)) flat=$((i % 2))
+    train --rank "$rank" --tensor "$tensor" --step "$step" --type "$type" --flat "$flat" --infinite "$infinite" --whole $((i / 5 % 2))
+    what=NaN
+    [ "$infinite" = 1 ] && what='an infinite element'
+    name="$i: rank $rank, tensor $tensor, step $step, ${names[type]}, $([ "$flat" = 1 ] && echo in place || echo packed), $what"
+    succeeded "$name"
+    named "$name" "$rank" "$tensor" "$step" "${names[type]}" "$what"
+done
+
+# Large, and in place: the whole tensor is seen in the same step, whichever part is looked at.
+ranks=2 train --rank 1 --tensor 1 --count 1500000 --tensors 6 --flat 1 --whole 1 --steps 24
+named "a large bucket in place" 1 1 20 float32 NaN
+
+# One element of it is seen in one step of sixteen. Else all ranks have it in the next step, and the line says how sure it is.
+ranks=2 train --rank 1 --tensor 0 --count 1500000 --tensors 6 --flat 1 --steps 24
+check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, and is the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
+
+train --rank 2 --steps 20
+named "in the last step" 2 2 20 float32 NaN
+
+train --rank 1 --skip 1
+succeeded "an update that is left out"
+silent "an update that is left out"
+train --rank -1 --mask 1
+silent "a weight that is infinite from the beginning"
+train --rank 3 --mask 1 --skip 1
+silent "such a weight, and an update that is left out"
+train --rank 3 --mask 1
+named "such a weight, and an update that is not" 3 2 20 float32 NaN
+
+train --rank -2
+check "all ranks: no rank is the first" [ "$(grep -c 'is the first of all ranks' "$work/stderr")" -eq 0 ]
+check "all ranks: the training diverges" grep -q '^ddprun: rank 0: gradient 3 of 6 .*has NaN in step 20, before averaging; 4 of 4 ranks have infinite values or NaN in that step: the training diverges$' "$work/stderr"
+
+train --rank 1 --parameters 1
+succeeded "parameters"
+check "parameters: rank and tensor" grep -q '^ddprun: rank 1: parameter 3 of 6 (`made->weight`.*) has NaN in step 20, before averaging, and is the first' "$work/stderr"
+
+train --rank 2 --leave 1
+check "a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
+named "a program that ends by itself" 2 2 20 float32 NaN
+train --rank 2 --leave 1 --skip 1
+succeeded "one that has nothing to end for"
+
+ranks=1 train --rank 0
+succeeded "one rank"
+check "one rank: nothing is said" [ "$(grep -c 'before averaging' "$work/stderr")" -eq 0 ]
+finish
