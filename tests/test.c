@@ -1,6 +1,6 @@
 /*
  * test.c - the frame of a unit test: the list of its tests, how they run, and a main() for programs that need none of
- * their own. Compiled into each program that links test_frame, with its flags.
+ * their own.
  */
 #include "tests/test.h"
 
