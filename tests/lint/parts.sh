@@ -38,15 +38,12 @@ for part in "${parts[@]}"; do
     [[ $part == */* || ! -d $part ]] || folders+=("$part")
 done
 
-# part_of FILE: the longest part that is a prefix of its path.
+# part_of FILE: sets `part`, the longest part that is a prefix of its path.
 part_of() {
-    local part best=
-    for part in "${parts[@]}"; do
-        if [[ $1 == "$part"/* && ${#part} -gt ${#best} ]]; then
-            best=$part
-        fi
+    part=${1%/*}
+    while [ -z "${parts_of[$part]+set}" ] && [[ $part == */* ]]; do
+        part=${part%/*}
     done
-    printf '%s' "$best"
 }
 
 # may_use PART FILE-OR-FOLDER: does the table let PART use what lies there?
@@ -78,27 +75,30 @@ kind_of() {
     if [[ $name =~ ^[a-z_]+$ ]]; then printf 'c++'; fi
 }
 
-# The header that #include "NAME" in FILE means, from the root of the repository; empty if no such file exists.
+# resolve FILE NAME: sets `target` to the header that #include "NAME" in FILE means, from the root of the repository; empty if no such
+# file exists.
+declare -A found
 resolve() {
-    local folder=${1%/*} candidate
-    for candidate in "$folder/$2" "$2" "softgpu/include/$2" "softgpu/$2" "interpose/include/$2" "samples/$2"; do
-        if [ -e "$candidate" ]; then
-            realpath --relative-to=. "$candidate"
+    local folder=${1%/*}
+    for target in "$folder/$2" "$2" "softgpu/include/$2" "softgpu/$2" "interpose/include/$2" "samples/$2"; do
+        if [ -e "$target" ]; then
+            [[ $target != *./* ]] || target=$(realpath --relative-to=. "$target")
             return
         fi
     done
     # A target's own include folder: the name is unique, or else the first one stands for it.
-    find "${folders[@]}" -path "*/$2" | sort | head -n 1
+    [ -n "${found[$2]+set}" ] || found[$2]=$(find "${folders[@]}" -path "*/$2" | sort | head -n 1)
+    target=${found[$2]}
 }
 
 check_include() {
     local file=$1 line=$2 text=$3 part name target kind
-    part=$(part_of "$file")
+    part_of "$file"
     # Unit tests beside the code that they test see what tests may see.
     if [[ ${file##*/} == test_* || $file == */tests/* ]]; then part=tests; fi
     name=${text#*[<\"]}
     name=${name%%[>\"]*}
-    target=$(resolve "$file" "$name")
+    resolve "$file" "$name"
     if [ -n "$target" ] && { [[ $text == *\"* ]] || [ "$name" = ddprun.h ] || [[ $name == */* ]]; }; then
         may_use "$part" "$target" || complain "$file:$line: $part must not include $target"
     elif [[ $text == *\"* ]]; then
@@ -129,7 +129,7 @@ while IFS=: read -r file text; do
 done < <(grep -rE --include=CMakeLists.txt '^\s*(add_library|ddprun_shared_library|softgpu_library)\(\s*[A-Za-z]' "${folders[@]}")
 
 for file in $(find "${folders[@]}" -name CMakeLists.txt | sort); do
-    part=$(part_of "$file")
+    part_of "$file"
     # What a target links: the calls of target_link_libraries() and of the functions that take LIBRARIES. A test's own call may
     # name everything that tests may use.
     words=$(sed 's/#.*//' "$file" | tr '\n' ' ' |
