@@ -27,12 +27,14 @@ wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
     snprintf(why + used, KINDS_WHY_BYTES - used, "; ");
 }
 
-/* The first line that begins so; "" if no line does. */
+/* The first line that begins so and does not report a change of overlap; "" if no line does. */
 static void
 first_line(const struct job *job, const char *beginning, char *line, size_t bytes)
 {
+    static const char overlap[] = "ddprun: overlap is o";
     const char *at = job->text;
-    while (at != NULL && strncmp(at, beginning, strlen(beginning)) != 0) {
+    while (at != NULL &&
+           (strncmp(at, beginning, strlen(beginning)) != 0 || strncmp(at, overlap, strlen(overlap)) == 0)) {
         at = strchr(at, '\n');
         at = at != NULL ? at + 1 : NULL;
     }
