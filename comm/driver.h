@@ -35,6 +35,7 @@
     REQUIRED(cuMemcpyDtoHAsync, 3020)                  \
     REQUIRED(cuMemcpyHtoDAsync, 3020)                  \
     REQUIRED(cuMemsetD8Async, 3020)                    \
+    REQUIRED(cuMemsetD32Async, 3020)                   \
     REQUIRED(cuModuleGetFunction, 2000)                \
     REQUIRED(cuModuleLoadData, 2000)                   \
     REQUIRED(cuPointerGetAttributes, 7000)             \

@@ -260,7 +260,8 @@ look_of(const struct bucket_wire *wire)
                                    .found = wire->look.found,
                                    .exponents = types[type].exponents,
                                    .step = wire->look.step,
-                                   .element_bytes = types[type].bytes};
+                                   .element_bytes = types[type].bytes,
+                                   .launch = wire->look.launch};
 }
 
 /* A bucket in place: the more chunks, the more blocks. */

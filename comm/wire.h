@@ -45,10 +45,11 @@ enum wire_path {
  * of a bucket in place one part in NONFINITE_TURNS, another at each turn; nothing that is packed by copies.
  */
 struct wire_look {
-    CUdeviceptr claim; /* as in comm/kernels/nonfinite.h; 0: it is not looked at */
-    CUdeviceptr found; /* struct nonfinite_found */
-    uint64_t step;     /* of that struct */
-    uint64_t turn;     /* grows by 1 from time to time that the bucket is sent */
+    CUdeviceptr claim;  /* as in comm/kernels/nonfinite.h; 0: it is not looked at */
+    CUdeviceptr found;  /* struct nonfinite_found */
+    uint64_t step;      /* of that struct */
+    uint64_t turn;      /* grows by 1 from time to time that the bucket is sent */
+    CUdeviceptr launch; /* in a capture: struct nonfinite_launch, added to both at each launch; else 0 */
 };
 
 struct bucket_wire {

@@ -13,16 +13,23 @@
 #include "comm/hash.h"
 #endif
 
-/* The first thread that comes keeps the others out, until the host has taken it. */
+__device__ static nonfinite_launch
+launch_of(const nonfinite_look &look)
+{
+    return look.launch != 0 ? *(const nonfinite_launch *)look.launch : nonfinite_launch{0, 0};
+}
+
+/* The first thread that comes keeps the others out, until the host has taken it. In a graph the kernel runs on and on,
+ * and may find more each time: a read is cheaper than an atomic operation. */
 __device__ static void
 report_nonfinite(const unsigned char *element, uint64_t bits, const nonfinite_look &look)
 {
-    if (atomicCAS((unsigned *)look.claim, 0u, 1u) != 0u)
+    if (*(volatile unsigned *)look.claim != 0u || atomicCAS((unsigned *)look.claim, 0u, 1u) != 0u)
         return;
     volatile nonfinite_found *found = (volatile nonfinite_found *)look.found;
     found->address = (uint64_t)element;
     found->bits = bits;
-    found->step = look.step;
+    found->step = look.step + launch_of(look).step;
     __threadfence_system();
     found->ready = 1;
 }
@@ -88,7 +95,7 @@ ddprun_nonfinite(const unsigned char *address, unsigned long long bytes, unsigne
     const unsigned long long chunks = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
     const unsigned long long rounds = (chunks + gridDim.x - 1) / gridDim.x;
     const unsigned turns = rounds < NONFINITE_TURNS ? (unsigned)rounds : NONFINITE_TURNS;
-    for (unsigned long long round = turn % turns; round < rounds; round += turns) {
+    for (unsigned long long round = (turn + launch_of(look).turn) % turns; round < rounds; round += turns) {
         const unsigned long long at = (round * gridDim.x + blockIdx.x) * CHUNK_BYTES;
         if (at < bytes)
             look_at_chunk(address + at, (unsigned)(bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES), look);

@@ -18,6 +18,11 @@ struct nonfinite_found {
     uint64_t ready;   /* 1: the others are written */
 };
 
+/* What the caller writes before each launch of a graph in which there are looks: it is added to theirs. */
+struct nonfinite_launch {
+    uint32_t step, turn;
+};
+
 /* One look, by value as a kernel's argument. */
 struct nonfinite_look {
     uint64_t claim;         /* address of a uint32_t of the device; 0: nothing is looked at */
@@ -25,6 +30,7 @@ struct nonfinite_look {
     uint64_t exponents;     /* of the elements, as hash_infinite() takes them (hash.h) */
     uint64_t step;          /* the caller's number of this look */
     uint64_t element_bytes; /* 2, 4 or 8 */
+    uint64_t launch;        /* address of struct nonfinite_launch; 0: nothing is added */
 };
 
 /*

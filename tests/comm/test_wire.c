@@ -429,7 +429,7 @@ check_look(struct bucket_wire *wire, CUdeviceptr claim, struct nonfinite_found *
     for (memset(found, 0, sizeof(*found)); turns < NONFINITE_TURNS && found->ready == 0; ++turns) {
         to_device(claim, &zero, sizeof(zero));
         to_device(arena, before, sizeof(before));
-        wire->look = (struct wire_look){claim, (CUdeviceptr)(uintptr_t)found, 1000 + turns, 5 + turns};
+        wire->look = (struct wire_look){claim, (CUdeviceptr)(uintptr_t)found, 1000 + turns, 5 + turns, 0};
         ck_assert_msg(wire_pack(wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
         require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
     }
@@ -480,20 +480,21 @@ TEST(what_is_not_finite_is_found)
     require(driver.cuMemFree_p(claim));
 }
 
-/* Larger than what is looked at as a whole: each element comes in its turn, one in NONFINITE_TURNS of them at a time.
- */
+/* Larger than what is looked at as a whole: each element comes in its turn, one in NONFINITE_TURNS of them at a time;
+ * turn and step come with the launch of the kernel, or in part from memory. */
 TEST(a_large_bucket_is_looked_at_in_turns)
 {
     enum { LARGE_BYTES = 5 * NONFINITE_BLOCKS * NONFINITE_TURNS * CHUNK_BYTES / 4 + 24, EACH = 4 };
     struct comm_error error;
     struct bucket_wire wire = {0};
-    CUdeviceptr claim;
+    CUdeviceptr claim, launch;
     struct nonfinite_found *found;
     struct bucket_member member = {.bytes = LARGE_BYTES};
     float *values = calloc(1, LARGE_BYTES);
     ck_assert_ptr_nonnull(values);
     require(driver.cuMemAlloc_p(&member.address, LARGE_BYTES));
     require(driver.cuMemAlloc_p(&claim, sizeof(uint32_t)));
+    require(driver.cuMemAlloc_p(&launch, sizeof(struct nonfinite_launch)));
     require(driver.cuMemHostAlloc_p((void **)&found, sizeof(*found), 0));
     ck_assert(wire_place(&wire, &setting, &member, 1, ncclFloat32, CU_STREAM_PER_THREAD, &error));
     ck_assert(wire_looks_in_part(&wire));
@@ -507,12 +508,19 @@ TEST(a_large_bucket_is_looked_at_in_turns)
         for (unsigned turn = 0; turn < NONFINITE_TURNS; ++turn) {
             to_device(claim, &zero, sizeof(zero));
             memset(found, 0, sizeof(*found));
-            wire.look = (struct wire_look){claim, (CUdeviceptr)(uintptr_t)found, turn + 1, turn};
+            wire.look = (struct wire_look){claim, (CUdeviceptr)(uintptr_t)found, turn + 1, turn, 0};
+            if (round % 2 == 1) {
+                to_device(launch, &(struct nonfinite_launch){.step = turn, .turn = turn},
+                          sizeof(struct nonfinite_launch));
+                wire.look = (struct wire_look){claim, (CUdeviceptr)(uintptr_t)found, 1, 0, launch};
+            }
             ck_assert_msg(wire_pack(&wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
             require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
             hits += found->ready;
-            if (found->ready != 0)
+            if (found->ready != 0) {
                 ck_assert_uint_eq(found->address, member.address + place * EACH);
+                ck_assert_uint_eq(found->step, turn + 1);
+            }
         }
         ck_assert_uint_eq(hits, 1);
         values[place] = 0;
@@ -520,6 +528,7 @@ TEST(a_large_bucket_is_looked_at_in_turns)
     wire_free(&wire, &driver);
     require(driver.cuMemFreeHost_p(found));
     require(driver.cuMemFree_p(claim));
+    require(driver.cuMemFree_p(launch));
     require(driver.cuMemFree_p(member.address));
     free(values);
 }

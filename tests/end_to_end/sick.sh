@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # sick.sh BUILD - the first rank, tensor and step with an infinite element or NaN is named, once, in a line and in the summary, and
-# the job goes on; where the program leaves the update out, and where all is sound, nothing is said.
+# the job goes on, also where steps are in CUDA graphs; where the program leaves the update out, and where all is sound, nothing is said.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 sick=$build/tests/trainers/sick
@@ -45,8 +45,41 @@ named "a large bucket in place" 1 1 20 float32 NaN
 ranks=2 train --rank 1 --tensor 0 --count 1500000 --tensors 6 --flat 1 --steps 24
 check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, and is the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
 
+# In graphs, of one step and of several; captured from the first step on, and later. The graph runs on behind it.
+for ((i = 0; i < 12; ++i)); do
+    rank=$((i * 7 % 4)) tensor=$((i * 5 % 6)) step=$((3 + i * 11 % 30)) type=$((i / 2 % 4)) infinite=$((i / 3 % 2)) flat=$((i % 2))
+    in_graph=$((1 + i * 5 % 4)) eager=$((i % 3 * 2))
+    train --rank "$rank" --tensor "$tensor" --step "$step" --type "$type" --flat "$flat" --infinite "$infinite" \
+        --whole $((i / 5 % 2)) --graph "$in_graph" --eager "$eager"
+    what=NaN
+    [ "$infinite" = 1 ] && what='an infinite element'
+    name="graph $i of $in_graph after $eager: rank $rank, tensor $tensor, step $step, ${names[type]}, $([ "$flat" = 1 ] && echo in place || echo packed), $what"
+    succeeded "$name"
+    check "$name: in graphs" grep -Eq ' [1-9][0-9]* of them in CUDA graphs' "$work/stderr"
+    named "$name" "$rank" "$tensor" "$step" "${names[type]}" "$what"
+done
+
+# Two groups, three steps of each in a graph: DDP_STEPs are numbered across both.
+for tensor in 2 3; do
+    train --rank 1 --tensor "$tensor" --step 14 --groups 2 --graph 3
+    named "groups in a graph, tensor $tensor" 1 "$tensor" $((2 * 13 + 1 + tensor % 2)) float32 NaN
+done
+
+train --rank 1 --skip 1 --graph 2 --steps 60
+succeeded "an update that is left out, in a graph"
+silent "an update that is left out, in a graph"
+train --rank -1 --mask 1 --graph 1
+silent "a weight that is infinite from the beginning, in a graph"
+train --rank 2 --leave 1 --graph 1
+check "in a graph, a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
+named "in a graph, a program that ends by itself" 2 2 20 float32 NaN
+ranks=2 train --rank 1 --tensor 1 --count 1500000 --tensors 6 --flat 1 --whole 1 --steps 24 --graph 1 --eager 2
+named "in a graph, a large bucket in place" 1 1 20 float32 NaN
+
 train --rank 2 --steps 20
 named "in the last step" 2 2 20 float32 NaN
+train --rank 2 --steps 20 --graph 4 --eager 4
+named "in the last step of the last graph" 2 2 20 float32 NaN
 
 train --rank 1 --skip 1
 succeeded "an update that is left out"

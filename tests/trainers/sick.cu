@@ -9,7 +9,9 @@
  * place),
  * --tensors N, --count N (elements of the first; the others have fewer), --steps N, --rank R (-1: none, -2: all),
  * --step S (from 1), --tensor T, --whole 1 (all its elements), --infinite 1, --skip 1, --leave 1, --parameters 1
- * (DDP_STEP_PARAMETERS: the weight itself is sick), --mask 1 (one weight is infinite from the beginning).
+ * (DDP_STEP_PARAMETERS: the weight itself is sick), --mask 1 (one weight is infinite from the beginning), --groups N
+ * (tensors belong to groups in turn, each with a DDP_STEP of its own in each step), --graph N (steps are captured, N of
+ * them in a graph), --eager N (so many steps before the capture).
  */
 #include "../trainer.h"
 
@@ -19,7 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TENSORS_AT_MOST = 16 };
+enum { TENSORS_AT_MOST = 16, GRAPH_AT_MOST = 20 };
+
+/* ints on the device: an update is left out; a weight is not finite; each step of a graph is sick. */
+enum { LEFT_OUT, SPOILT, SICK, FLAGS = SICK + GRAPH_AT_MOST };
 
 static const struct {
     enum ddp_type type;
@@ -33,8 +38,9 @@ static const struct {
 };
 
 static struct {
-    int type, flat, tensors, count, steps, rank, step, tensor, whole, infinite, skip, leave, parameters, mask;
-} options = {.tensors = 6, .count = 3000, .steps = 40, .rank = -1, .step = 20, .tensor = 2};
+    int type, flat, tensors, count, steps, rank, step, tensor, whole, infinite, skip, leave, parameters, mask, groups,
+        graph, eager;
+} options = {.tensors = 6, .count = 3000, .steps = 40, .rank = -1, .step = 20, .tensor = 2, .groups = 1};
 
 struct tensor {
     unsigned char *weight, *gradient;
@@ -57,13 +63,13 @@ store(unsigned char *at, int bytes, unsigned long long bits)
         at[i] = (unsigned char)(bits >> 8 * i);
 }
 
-/* Elements [first, first + sick) become `bits`; all, if a weight is not finite any more. */
+/* In a sick step elements [first, first + sick) become `bits`; all, if a weight is not finite any more. */
 __global__ void
 backward(unsigned char *gradient, size_t count, int bytes, unsigned long long one, size_t first, size_t sick,
-         unsigned long long bits, const int *spoilt, unsigned long long nan)
+         unsigned long long bits, const int *is_sick, const int *spoilt, unsigned long long nan)
 {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
-        store(gradient + i * bytes, bytes, *spoilt ? nan : i - first < sick ? bits : one);
+        store(gradient + i * bytes, bytes, *spoilt ? nan : *is_sick && i - first < sick ? bits : one);
 }
 
 __global__ void
@@ -90,6 +96,8 @@ update(unsigned char *weight, const unsigned char *gradient, size_t count, int b
     }
 }
 
+static cudaStream_t stream;
+
 static void
 make_tensors(struct tensor *tensors)
 {
@@ -112,36 +120,68 @@ make_tensors(struct tensor *tensors)
             CHECK(cudaMemcpy(made->weight, &infinite, bytes, cudaMemcpyHostToDevice));
         }
         DDP_PARAMETER(made->weight, made->count, types[options.type].type);
+        if (options.groups > 1)
+            DDP_GRADIENT_GROUP(t % options.groups);
         if (!options.parameters)
             DDP_GRADIENT(made->gradient, made->count, types[options.type].type);
     }
 }
 
+/* The gradients of one group, and what follows from them; number `at` of its graph. */
 static void
-train_step(const struct tensor *tensors, int step, int *flags)
+enqueue(const struct tensor *tensors, int group, int at, int *flags)
 {
     const int bytes = types[options.type].bytes;
     const unsigned long long exponent = types[options.type].exponent, nan = types[options.type].nan;
-    const bool is_sick = step == options.step && (options.rank == DDP_RANK() || options.rank == -2);
-    CHECK(cudaMemset(&flags[0], 0, sizeof(int)));
+    CHECK(cudaMemsetAsync(&flags[LEFT_OUT], 0, sizeof(int), stream));
     for (int t = options.tensors - 1; t >= 0; --t) {
         const struct tensor *of = &tensors[t];
-        size_t sick = !is_sick || t != options.tensor ? 0 : options.whole ? of->count : 1;
+        size_t sick = t != options.tensor ? 0 : options.whole ? of->count : 1;
         size_t first = options.whole ? 0 : of->count / 2;
-        backward<<<4, 64>>>(options.parameters ? of->weight : of->gradient, of->count, bytes, types[options.type].one,
-                            first, sick, options.infinite ? exponent : nan, &flags[1], nan);
+        if (t % options.groups == group)
+            backward<<<4, 64, 0, stream>>>(options.parameters ? of->weight : of->gradient, of->count, bytes,
+                                           types[options.type].one, first, sick, options.infinite ? exponent : nan,
+                                           &flags[SICK + at], &flags[SPOILT], nan);
     }
     if (options.parameters) {
-        DDP_STEP_PARAMETERS(0);
+        DDP_STEP_PARAMETERS(stream);
         return;
     }
-    DDP_STEP(0);
-    for (int t = 0; options.skip && t < options.tensors; ++t)
-        look<<<4, 64>>>(tensors[t].gradient, tensors[t].count, bytes, exponent, &flags[0]);
-    for (int t = 0; t < options.tensors; ++t)
-        update<<<4, 64>>>(tensors[t].weight, tensors[t].gradient, tensors[t].count, bytes, exponent, &flags[0],
-                          &flags[1]);
+    DDP_STEP_GROUP(group, stream);
+    for (int t = group; options.skip && t < options.tensors; t += options.groups)
+        look<<<4, 64, 0, stream>>>(tensors[t].gradient, tensors[t].count, bytes, exponent, &flags[LEFT_OUT]);
+    for (int t = group; t < options.tensors; t += options.groups)
+        update<<<4, 64, 0, stream>>>(tensors[t].weight, tensors[t].gradient, tensors[t].count, bytes, exponent,
+                                     &flags[LEFT_OUT], &flags[SPOILT]);
     CHECK(cudaGetLastError());
+}
+
+/* Steps from `step` on: one, or a graph of them. Returns how many. */
+static int
+train(const struct tensor *tensors, int step, int *flags)
+{
+    static cudaGraphExec_t captured;
+    const bool is_graph = options.graph > 0 && step > options.eager;
+    const int count = is_graph ? options.graph : 1;
+    for (int i = 0; i < count; ++i) {
+        const bool is_sick = step + i == options.step && (options.rank == DDP_RANK() || options.rank == -2);
+        CHECK(cudaMemset(&flags[SICK + i], is_sick, sizeof(int)));
+    }
+    if (is_graph && captured == NULL)
+        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    for (int i = 0; i < count && captured == NULL; ++i) {
+        for (int g = 0; g < options.groups; ++g)
+            enqueue(tensors, g, i, flags);
+    }
+    if (is_graph && captured == NULL) {
+        cudaGraph_t graph;
+        CHECK(cudaStreamEndCapture(stream, &graph));
+        CHECK(cudaGraphInstantiate(&captured, graph, 0));
+        CHECK(cudaGraphDestroy(graph));
+    }
+    if (is_graph)
+        CHECK(cudaGraphLaunch(captured, stream));
+    return count;
 }
 
 static void
@@ -163,14 +203,17 @@ parse(int argc, char **argv)
                  {"--skip", &options.skip},
                  {"--leave", &options.leave},
                  {"--parameters", &options.parameters},
-                 {"--mask", &options.mask}};
+                 {"--mask", &options.mask},
+                 {"--groups", &options.groups},
+                 {"--graph", &options.graph},
+                 {"--eager", &options.eager}};
     for (int i = 1; i + 1 < argc; i += 2) {
         for (const auto &row : known) {
             if (strcmp(argv[i], row.name) == 0)
                 *row.value = atoi(argv[i + 1]);
         }
     }
-    if (options.tensors > TENSORS_AT_MOST)
+    if (options.tensors > TENSORS_AT_MOST || options.graph > GRAPH_AT_MOST)
         exit(2);
 }
 
@@ -178,15 +221,16 @@ int
 main(int argc, char **argv)
 {
     struct tensor tensors[TENSORS_AT_MOST];
-    int *flags, host[2] = {0, 0}; /* an update is left out; a weight is not finite */
+    int *flags, host[FLAGS] = {0};
     parse(argc, argv);
+    CHECK(cudaStreamCreate(&stream));
     CHECK(cudaMalloc((void **)&flags, sizeof(host)));
     CHECK(cudaMemset(flags, 0, sizeof(host)));
     make_tensors(tensors);
-    for (int step = 1; step <= options.steps; ++step) {
-        train_step(tensors, step, flags);
+    for (int step = 1; step <= options.steps;) {
+        step += train(tensors, step, flags);
         CHECK(cudaMemcpy(host, flags, sizeof(host), cudaMemcpyDeviceToHost));
-        if (options.leave && host[1])
+        if (options.leave && host[SPOILT])
             exit(3);
     }
     return 0;

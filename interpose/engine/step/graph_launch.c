@@ -37,6 +37,16 @@ refuse_stale(const struct recording *recording)
                  site->file, site->line);
 }
 
+/* Those that the graph has steps of, a bit for each. */
+static uint32_t
+groups_of(const struct recording *recording)
+{
+    uint32_t groups = 0;
+    for (size_t i = 0; i < recording->step_count; ++i)
+        groups |= UINT32_C(1) << recording->steps[i].group;
+    return groups;
+}
+
 void
 launch_begin(struct recording *recording, CUstream stream)
 {
@@ -57,6 +67,7 @@ launch_begin(struct recording *recording, CUstream stream)
     step_open(recording->number, NULL, site);
     step_wait_for_producers(NULL, stream);
     streams_join();
+    nonfinite_launch(groups_of(recording));
     step_release(first, stream);
     (void)context_exchange_capture_mode(mode);
     context_leave(before);

@@ -16,6 +16,7 @@
 #include "interpose/engine/plan/planner.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/mutant.h"
 
@@ -159,8 +160,19 @@ join_lane(struct capture *capture, CUstream stream)
                  "joining a stream to a capture");
 }
 
+/* Of the capture's steps so far, those of the group. */
+static size_t
+steps_of(const struct recording *recording, int group)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < recording->step_count; ++i)
+        count += recording->steps[i].group == group;
+    return count;
+}
+
 static void
-send_bucket(const struct capture *capture, const struct captured_step *step, size_t bucket, bool first, CUstream stream)
+send_bucket(const struct capture *capture, const struct captured_step *step, size_t bucket, bool first,
+            CUstream stream) BY_ISSUER
 {
     struct nodes nodes = {0};
     struct comm_error error;
@@ -170,6 +182,8 @@ send_bucket(const struct capture *capture, const struct captured_step *step, siz
         add_tail(&nodes, stream);
     order_lane(capture, &nodes, first);
     free(nodes.items);
+    nonfinite_look_captured(&memory_state.groups[step->group], &step->shipment.wires[bucket],
+                            capture->recording->step_count, steps_of(capture->recording, step->group));
     if (!collectives_reduce_on(&engine_state.collectives, &step->shipment.wires[bucket], bucket,
                                weight_factor(&step->weight), capture->lane->stream, &error))
         stop_job_by(error.cause, "bucket %zu of a DDP_STEP in a capture: %s", bucket, error.text);

@@ -8,7 +8,9 @@
  * nothing must be known of the program. What DDP_STEP_PARAMETERS averages are the parameters themselves: there it
  * counts at once. The launcher reads the findings of all ranks, and names the first (launcher/watch/nonfinite.c).
  *
- * Steps in CUDA graphs are not looked at: the number of a step is an argument of the kernels.
+ * In a CUDA graph the kernels are nodes, with the same arguments at each launch: the number of the step lies in device
+ * memory, where it is written before each launch. They look at each launch, also while nothing is to be found, and then
+ * find the claim taken.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/verify/verify.h"
@@ -44,6 +46,7 @@ static struct {
 
     /* ---- the issuer ---- */
     CUdeviceptr claim;
+    CUdeviceptr launches;          /* struct nonfinite_launch[GROUPS_AT_MOST] */
     struct nonfinite_found *found; /* pinned */
     struct hasher *hasher;
     struct parameter_look *parameters; /* [count], as they were when the annotations last changed */
@@ -78,6 +81,8 @@ make_memory(void)
     const struct driver *driver = &engine_state.driver;
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     require_cuda(driver->cuMemAlloc_p(&nonfinite.claim, sizeof(uint32_t)), "cuMemAlloc for a look at gradients");
+    require_cuda(driver->cuMemAlloc_p(&nonfinite.launches, sizeof(struct nonfinite_launch[GROUPS_AT_MOST])),
+                 "cuMemAlloc for a look at gradients");
     require_cuda(
         driver->cuMemHostAlloc_p((void **)&nonfinite.found, sizeof(*nonfinite.found), CU_MEMHOSTALLOC_PORTABLE),
         "cuMemHostAlloc");
@@ -120,18 +125,59 @@ nonfinite_prepare(void)
 
 /* ---- looking at what is sent ---- */
 
-void
-nonfinite_look(const struct group *group, struct bucket_wire *wire)
+static void
+set_look(struct bucket_wire *wire, uint64_t step, uint64_t turn, CUdeviceptr launch)
 {
-    wire->look = (struct wire_look){0};
-    if (nonfinite.found == NULL || phase_now() != LOOKS)
-        return;
     if (wire_looks_in_part(wire))
         atomic_store(&engine_state.status->nonfinite_in_part, 1);
     wire->look = (struct wire_look){.claim = nonfinite.claim,
                                     .found = (CUdeviceptr)(uintptr_t)nonfinite.found,
-                                    .step = engine_state.boundary_count + 1,
-                                    .turn = group->boundary_count};
+                                    .step = step,
+                                    .turn = turn,
+                                    .launch = launch};
+}
+
+void
+nonfinite_look(const struct group *group, struct bucket_wire *wire)
+{
+    wire->look = (struct wire_look){0};
+    if (nonfinite.found != NULL && phase_now() == LOOKS)
+        set_look(wire, engine_state.boundary_count + 1, group->boundary_count, 0);
+}
+
+static CUdeviceptr
+launch_of(size_t group)
+{
+    return nonfinite.launches + group * sizeof(struct nonfinite_launch);
+}
+
+void
+nonfinite_look_captured(const struct group *group, struct bucket_wire *wire, size_t step, size_t turn)
+{
+    if (nonfinite.found != NULL && phase_now() != OFF)
+        set_look(wire, step + 1, turn, launch_of((size_t)group->id));
+}
+
+/* In the order of the communication stream, which comes after the launch before, and which this launch comes after. */
+static void
+write_word(CUdeviceptr to, uint64_t value)
+{
+    require_cuda(engine_state.driver.cuMemsetD32Async_p(to, (uint32_t)value, 1, engine_state.collectives.stream),
+                 "cuMemsetD32Async");
+}
+
+void
+nonfinite_launch(uint32_t groups)
+{
+    if (nonfinite.found == NULL || phase_now() == OFF)
+        return;
+    for (size_t g = 0; g < GROUPS_AT_MOST; ++g) {
+        if ((groups >> g & 1) == 0)
+            continue;
+        write_word(launch_of(g) + offsetof(struct nonfinite_launch, step), engine_state.boundary_count);
+        if (atomic_load(&engine_state.status->nonfinite_in_part) != 0)
+            write_word(launch_of(g) + offsetof(struct nonfinite_launch, turn), memory_state.groups[g].boundary_count);
+    }
 }
 
 /* What is sent from the address; without a role that is sent if it has gone meanwhile. */

@@ -28,6 +28,12 @@ void checks_at_end(void);
 void nonfinite_prepare(void) BY_ISSUER;
 /* The issuer: the bucket is about to be sent, and is looked at before, or is not. */
 void nonfinite_look(const struct group *group, struct bucket_wire *wire) BY_ISSUER;
+/* The issuer: the same of a bucket in a capture, of its DDP_STEP number `step`, number `turn` of the group, both from
+ * 0. */
+void nonfinite_look_captured(const struct group *group, struct bucket_wire *wire, size_t step, size_t turn) BY_ISSUER;
+/* The issuer, before a graph is launched and the trainer's stream let go: it has steps of the groups, a bit for each.
+ */
+void nonfinite_launch(uint32_t groups) BY_ISSUER;
 /* Whether parameters are looked at, at this boundary of the group (NULL: the launch of a graph). Once a boundary,
  * before the others of it. */
 bool nonfinite_due(const struct group *group) BY_ISSUER;
