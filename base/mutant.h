@@ -29,10 +29,11 @@ enum mutant {
     MUTANT_HIDDEN_STREAMS_FORGOTTEN, /* the boundary does not wait for kernels that may reach deferred gradients */
 
     /* learned */
-    MUTANT_LEARNED_TOO_SOON,    /* two intervals count as equal whatever they showed */
-    MUTANT_VOTE_ALONE,          /* odd ranks adopt a plan without asking the others */
-    MUTANT_PLANS_UNCOMPARED,    /* ranks do not compare their plans */
-    MUTANT_BUSY_FACTOR_DIFFERS, /* odd ranks take an all-reduce for slower beside backward than the others do */
+    MUTANT_LEARNED_TOO_SOON,       /* two intervals count as equal whatever they showed */
+    MUTANT_VOTE_ALONE,             /* odd ranks adopt a plan without asking the others */
+    MUTANT_PLANS_UNCOMPARED,       /* ranks do not compare their plans */
+    MUTANT_CONTROL_BUCKETS_DIFFER, /* control steps of a trial have other buckets */
+    MUTANT_BUSY_FACTOR_DIFFERS,    /* odd ranks take an all-reduce for slower beside backward than the others do */
 
     /* ready */
     MUTANT_READY_TOO_EARLY,         /* a gradient counts as ready one touch before its last */

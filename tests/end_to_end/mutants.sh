@@ -87,6 +87,12 @@ measured_buckets() { # buckets from measured times, on a link that is slower bes
         --layers 12 --kib 256 --layer-us 2000 --steps 70 && [ "$code" -eq 0 ]
 }
 
+trial() { # buckets of a trial are the same in all its steps, and it has a result: steps are shorter without overlap
+    run env SOFTGPU_LINK=latency_us=1000,gbytes_per_s=0.05,slows=6,busy_factor=4 "$launcher" -n 2 --timeout "$seconds" \
+        "$build/tests/trainers/paced" --layers 12 --kib 64 --layer-us 5000 --forward-us 0 --steps 110 && [ "$code" -eq 0 ] &&
+        grep -q '^ddprun: overlap is off from step' "$work/stderr"
+}
+
 structs_memory() { trainer structs_memory; }
 weighted() { run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb 0.006 --timeout "$seconds" "$build/tests/trainers/weights" uneven && [ "$code" -eq 0 ]; }
 wrong_weights() {
@@ -190,6 +196,7 @@ mutant HIDDEN_STREAMS_FORGOTTEN hidden_streams
 mutant LEARNED_TOO_SOON branches
 mutant VOTE_ALONE one_rank_looks
 mutant PLANS_UNCOMPARED other_buckets
+mutant CONTROL_BUCKETS_DIFFER trial
 mutant BUSY_FACTOR_DIFFERS measured_buckets
 mutant READY_TOO_EARLY ladder
 mutant NO_PRODUCER_WAIT ladder

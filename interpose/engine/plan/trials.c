@@ -17,6 +17,7 @@
 #include "interpose/engine/report/report.h"
 
 #include "base/message.h"
+#include "base/mutant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,6 +245,8 @@ trials_next_interval(struct group *group, CUstream stream)
     bool overlaps = runs ? trial_overlaps(steps_passed(trial, group)) : !trial->off;
     group->withheld = group->overlapping && !overlaps;
     group->control = runs && overlaps == trial->off;
+    if (MUTANT(CONTROL_BUCKETS_DIFFER) && group->control)
+        planner_reset(group);
     if (!group->withheld)
         return;
     issuer_lock();
