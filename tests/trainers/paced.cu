@@ -5,7 +5,8 @@
  * Gradients are small whole numbers, so that means over 1, 2 or 4 ranks are exact: at the end every parameter is
  * compared with what all steps must have added up to. Each rank prints medians over the second half of the steps, as
  * the events on its own stream saw them (--late-us has one rank begin each step later, from step --late-from on, or
- * each in its turn):
+ * each in its turn; from step --host-from on layers take their time on the host, which waits for each step's end, so
+ * that no work runs beside collectives):
  *
  *   backward 40.123 ms, step end 44.456 ms
  *
@@ -31,7 +32,7 @@
 struct options {
     int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0, declares = 0;
     int late_us = 0, late_rank = 1, late_from = 0; /* rank -1: each in its turn; steps count from 0 */
-    int apart = 0;
+    int apart = 0, host_from = 0;
 };
 
 struct layer {
@@ -132,6 +133,12 @@ now_ms()
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
+static bool
+is_on_host(const options &options, int step)
+{
+    return options.host_from > 0 && step >= options.host_from;
+}
+
 /* Returns how long DDP_STEP took on the host. */
 static double
 train_step(const options &options, const std::vector<layer> &layers, cudaStream_t stream, int step, cudaEvent_t *events)
@@ -140,7 +147,9 @@ train_step(const options &options, const std::vector<layer> &layers, cudaStream_
     busy_for(stream, options.forward_us);
     CHECK(cudaEventRecord(events[0], stream));
     for (int l = options.layers - 1; l >= 0; --l) {
-        if (l % 2 == 0)
+        if (l % 2 == 0 && is_on_host(options, step))
+            sleep_us((void *)(size_t)layer_us);
+        else if (l % 2 == 0)
             busy_for(stream, layer_us);
         backward<<<4, 64, 0, stream>>>(layers[l].gradient, layers[l].count, step, l, DDP_RANK());
         if (options.declares)
@@ -206,7 +215,7 @@ parse(int argc, char **argv)
         {"--layers", &options.layers},         {"--kib", &options.kib},         {"--layer-us", &options.layer_us},
         {"--forward-us", &options.forward_us}, {"--steps", &options.steps},     {"--slower-from", &options.slower_from},
         {"--declares", &options.declares},     {"--late-us", &options.late_us}, {"--late-rank", &options.late_rank},
-        {"--late-from", &options.late_from},   {"--apart", &options.apart}};
+        {"--late-from", &options.late_from},   {"--apart", &options.apart},     {"--host-from", &options.host_from}};
     for (int i = 1; i < argc; i += 2) {
         int *value = nullptr;
         for (const auto &row : known)
@@ -214,7 +223,7 @@ parse(int argc, char **argv)
         if (value == nullptr || i + 1 == argc) {
             fprintf(stderr, "Usage: paced [--layers N] [--kib N] [--layer-us N] [--forward-us N] [--steps N]\n"
                             "             [--slower-from STEP] [--declares 0|1] [--late-us N] [--late-rank RANK|-1]\n"
-                            "             [--late-from STEP] [--apart N]\n");
+                            "             [--late-from STEP] [--apart N] [--host-from STEP]\n");
             exit(2);
         }
         *value = atoi(argv[i + 1]);
@@ -238,7 +247,7 @@ main(int argc, char **argv)
     for (int step = 0; step < options.steps; ++step) {
         be_late(options, step);
         host_ms.push_back(train_step(options, layers, stream, step, &events[3 * (size_t)step]));
-        if (step % 4 == 3) /* as a trainer does that prints its loss now and then */
+        if (step % 4 == 3 || is_on_host(options, step)) /* as a trainer does that prints its loss now and then */
             CHECK(cudaStreamSynchronize(stream));
     }
     DDP_SYNC(stream);
