@@ -45,12 +45,13 @@ named "a large bucket in place" 1 1 20 float32 NaN
 ranks=2 train --rank 1 --tensor 0 --count 1500000 --tensors 6 --flat 1 --steps 24
 check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, and is the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
 
-# In graphs, of one step and of several; captured from the first step on, and later. The graph runs on behind it.
+# In graphs, of one step and of several; captured from the first step on, and later, by a host that runs ahead, and in disorder. The
+# graph runs on behind it.
 for ((i = 0; i < 12; ++i)); do
     rank=$((i * 7 % 4)) tensor=$((i * 5 % 6)) step=$((3 + i * 11 % 30)) type=$((i / 2 % 4)) infinite=$((i / 3 % 2)) flat=$((i % 2))
     in_graph=$((1 + i * 5 % 4)) eager=$((i % 3 * 2))
-    train --rank "$rank" --tensor "$tensor" --step "$step" --type "$type" --flat "$flat" --infinite "$infinite" \
-        --whole $((i / 5 % 2)) --graph "$in_graph" --eager "$eager"
+    SOFTGPU_CHAOS=$((i + 1)) train --rank "$rank" --tensor "$tensor" --step "$step" --type "$type" --flat "$flat" --infinite "$infinite" \
+        --whole $((i / 5 % 2)) --ahead $((i / 2 % 2)) --graph "$in_graph" --eager "$eager"
     what=NaN
     [ "$infinite" = 1 ] && what='an infinite element'
     name="graph $i of $in_graph after $eager: rank $rank, tensor $tensor, step $step, ${names[type]}, $([ "$flat" = 1 ] && echo in place || echo packed), $what"

@@ -11,7 +11,8 @@
  * --step S (from 1), --tensor T, --whole 1 (all its elements), --infinite 1, --skip 1, --leave 1, --parameters 1
  * (DDP_STEP_PARAMETERS: the weight itself is sick), --mask 1 (one weight is infinite from the beginning), --groups N
  * (tensors belong to groups in turn, each with a DDP_STEP of its own in each step), --graph N (steps are captured, N of
- * them in a graph), --eager N (so many steps before the capture).
+ * them in a graph), --eager N (so many steps before the capture), --ahead 1 (the host waits for nothing before the
+ * end).
  */
 #include "../trainer.h"
 
@@ -39,7 +40,7 @@ static const struct {
 
 static struct {
     int type, flat, tensors, count, steps, rank, step, tensor, whole, infinite, skip, leave, parameters, mask, groups,
-        graph, eager;
+        graph, eager, ahead;
 } options = {.tensors = 6, .count = 3000, .steps = 40, .rank = -1, .step = 20, .tensor = 2, .groups = 1};
 
 struct tensor {
@@ -206,7 +207,8 @@ parse(int argc, char **argv)
                  {"--mask", &options.mask},
                  {"--groups", &options.groups},
                  {"--graph", &options.graph},
-                 {"--eager", &options.eager}};
+                 {"--eager", &options.eager},
+                 {"--ahead", &options.ahead}};
     for (int i = 1; i + 1 < argc; i += 2) {
         for (const auto &row : known) {
             if (strcmp(argv[i], row.name) == 0)
@@ -229,7 +231,8 @@ main(int argc, char **argv)
     make_tensors(tensors);
     for (int step = 1; step <= options.steps;) {
         step += train(tensors, step, flags);
-        CHECK(cudaMemcpy(host, flags, sizeof(host), cudaMemcpyDeviceToHost));
+        if (!options.ahead)
+            CHECK(cudaMemcpy(host, flags, sizeof(host), cudaMemcpyDeviceToHost));
         if (options.leave && host[SPOILT])
             exit(3);
     }
