@@ -83,10 +83,8 @@ effect_change(struct effect *effect, struct part *part)
         return false;
     change_words(part->change, image->before, part->first, part->end, held_floats, part->first, part->end - part->first,
                  image->now + part->first);
-    memory_write(image->allocation, part->first * sizeof(uint32_t), image->now + part->first,
-                 (part->end - part->first) * sizeof(uint32_t));
+    images_change(image, part->first, part->end);
     part->is_tested = true;
-    image->is_untouched = false;
     return true;
 }
 
@@ -106,37 +104,12 @@ append_near(struct ranges_list *list, const struct allocation *allocation, size_
     ranges_append(list, at, end * sizeof(uint32_t));
 }
 
-/* The first word of [from, to) in which two images differ; `to`: there is none. */
-static size_t
-first_difference(const uint32_t *a, const uint32_t *b, size_t from, size_t to)
-{
-    while (from < to && a[from] == b[from]) {
-        size_t end = to - from < BLOCK ? to : from + BLOCK;
-        if (memcmp(a + from, b + from, (end - from) * sizeof(uint32_t)) == 0) {
-            from = end;
-            continue;
-        }
-        while (a[from] == b[from])
-            ++from;
-    }
-    return from;
-}
-
-/* The first word of [from, to) that is not as the first run has left it; `to`: there is none. */
-static size_t
-next_different(const struct image *image, size_t from, size_t to)
-{
-    if (image->is_untouched && !image->is_written)
-        return to;
-    return first_difference(image->now, image->after, from, to);
-}
-
 /* Words [from, to) that have another result. */
 static void
 list_changed(const struct image *image, size_t from, size_t to, struct ranges_list *list)
 {
     size_t end;
-    for (size_t i = next_different(image, from, to); i < to; i = next_different(image, end, to)) {
+    for (size_t i = images_next_different(image, from, to); i < to; i = images_next_different(image, end, to)) {
         for (end = i; end < to && !images_same(image, image->now[end], image->after[end]);)
             ++end;
         if (end > i)
@@ -312,8 +285,8 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
     const struct part *part = NULL; /* of the last word */
     for (size_t k = 0; k < effect->images.count; ++k) {
         const struct image *image = &effect->images.items[k];
-        for (size_t i = next_different(image, 0, image->words); i < image->words;
-             i = next_different(image, i + 1, image->words)) {
+        for (size_t i = images_next_different(image, 0, image->words); i < image->words;
+             i = images_next_different(image, i + 1, image->words)) {
             if (part == NULL || part->image != k || i < part->first || i >= part->end) {
                 part = part_of(parts, count, k, i);
                 i = part != NULL ? skip_left_alone(image, part, i) : i;
@@ -330,8 +303,7 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
         }
         /* A part that is overwritten is no less of interest. */
         for (size_t p = 0; p < count; ++p) {
-            const size_t first = parts[p]->first, bytes = (parts[p]->end - first) * sizeof(uint32_t);
-            if (parts[p]->image == k && memcmp(image->after + first, image->before + first, bytes) != 0)
+            if (parts[p]->image == k && images_next_written(image, parts[p]->first, parts[p]->end) < parts[p]->end)
                 return true;
         }
     }
@@ -402,11 +374,10 @@ choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
         chosen->changed[chosen->count] = value;
         chosen->words[chosen->count++] = word;
     }
-    image->is_untouched = false;
     for (size_t i = 0; i < chosen->count; ++i) {
         size_t at = part->first + chosen->words[i];
         image->now[at] = chosen->changed[i];
-        memory_write(image->allocation, at * sizeof(uint32_t), &image->now[at], sizeof(uint32_t));
+        images_change(image, at, at + 1);
     }
     part->few = chosen->count;
     if (chosen->count == 0)
@@ -487,8 +458,8 @@ collect(const struct effect *effect, size_t base, struct changed_words *changed)
     size_t end = has_next ? effect->bases[base + 1] : image->words;
     changed->count = 0;
     changed->many = false;
-    for (size_t i = next_different(image, effect->bases[base], end); i < end && !changed->many;
-         i = next_different(image, i + 1, end)) {
+    for (size_t i = images_next_different(image, effect->bases[base], end); i < end && !changed->many;
+         i = images_next_different(image, i + 1, end)) {
         if (images_same(image, image->now[i], image->after[i]) || was_left_alone(image, index, i))
             continue;
         if (changed->count == CHANGED_AT_MOST)
@@ -642,7 +613,7 @@ effect_put(struct effect *effect)
     for (size_t k = 0; k < images->count; ++k) {
         const struct image *image = &images->items[k];
         size_t end;
-        for (size_t i = 0; (i = first_difference(image->before, image->after, i, image->words)) < image->words;
+        for (size_t i = 0; (i = images_next_written(image, i, image->words)) < image->words;
              i = end) {
             for (end = i; end < image->words && image->before[end] != image->after[end];)
                 ++end;

@@ -3,6 +3,9 @@
  *
  * `now` is always what the device holds, as far as it was read: so only what differs is written back. Memory that no
  * run writes, as changing it has shown, is read at the end only.
+ *
+ * What was read is compared once, and a flag for each block keeps what came of it: judging a run, and putting back what
+ * was there before, pass over blocks that are as they were.
  */
 #include "interpose/scout/scout.h"
 
@@ -15,7 +18,20 @@
  * was seen. */
 static const float MOST_DIFFERENCE = 1e-2F, FACTOR = 8.0F;
 
-enum { BLOCK_BYTES = 16384 };
+enum { BLOCK_WORDS = 4096, BLOCK_BYTES = BLOCK_WORDS * sizeof(uint32_t), PIECE_WORDS = 1024 };
+
+static size_t
+block_bytes(const struct image *image, size_t block)
+{
+    size_t rest = image->allocation->bytes - block * BLOCK_BYTES;
+    return rest < BLOCK_BYTES ? rest : BLOCK_BYTES;
+}
+
+static bool
+block_is_equal(const struct image *image, size_t block, const uint32_t *a, const uint32_t *b)
+{
+    return memcmp(a + block * BLOCK_WORDS, b + block * BLOCK_WORDS, block_bytes(image, block)) == 0;
+}
 
 bool
 images_add(struct images *images, struct allocation *allocation)
@@ -29,11 +45,15 @@ images_add(struct images *images, struct allocation *allocation)
     size_t room = allocation->bytes + sizeof(uint32_t);
     struct image image = {.allocation = allocation,
                           .words = allocation->bytes / sizeof(uint32_t),
-                          .before = malloc(room),
-                          .after = malloc(room),
-                          .now = malloc(room)};
+                          .blocks = (allocation->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES,
+                          .before = copies_get(room),
+                          .after = copies_get(room),
+                          .now = copies_get(room)};
+    image.written = calloc(image.blocks, sizeof(*image.written));
+    image.differs = calloc(image.blocks, sizeof(*image.differs));
     images->items[images->count++] = image;
-    if (image.before == NULL || image.after == NULL || image.now == NULL)
+    if (image.before == NULL || image.after == NULL || image.now == NULL || image.written == NULL ||
+        image.differs == NULL)
         return false;
     memory_read(allocation, 0, image.before, allocation->bytes);
     images->bytes += 3 * room;
@@ -83,9 +103,12 @@ images_first_run(struct images *images)
     memory_wait();
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
-        size_t bytes = image->allocation->bytes;
-        memcpy(image->now, image->after, bytes);
-        image->is_written = memcmp(image->before, image->after, bytes) != 0;
+        memcpy(image->now, image->after, image->allocation->bytes);
+        for (size_t block = 0; block < image->blocks; ++block) {
+            image->written[block] = !block_is_equal(image, block, image->before, image->after);
+            image->is_written = image->is_written || image->written[block];
+        }
+        image->is_read = true;
         image->allocation->held_floats =
             image->allocation->held_floats || change_looks_like_floats(image->after, image->words);
         host_changed = host_changed || (image->is_written && image->allocation->memory == SCOUT_PINNED);
@@ -93,17 +116,39 @@ images_first_run(struct images *images)
     return host_changed;
 }
 
-void
-images_read(struct images *images, bool all)
+/* Those that the last run may have changed, and that were not read since. */
+static void
+read_images(struct images *images, bool all)
 {
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
-        if (!all && !image->is_written && image->is_settled)
+        if (image->is_read || (!all && !image->is_written && image->is_settled))
             continue;
         memory_read_later(image->allocation, 0, image->now, image->allocation->bytes);
-        image->is_untouched = false;
+        image->is_fresh = true;
     }
     memory_wait();
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        for (size_t block = 0; block < image->blocks && image->is_fresh; ++block)
+            image->differs[block] = !block_is_equal(image, block, image->now, image->after);
+        image->is_read = image->is_read || image->is_fresh;
+        image->is_fresh = false;
+    }
+}
+
+void
+images_read(struct images *images, bool all)
+{
+    for (size_t i = 0; i < images->count; ++i)
+        images->items[i].is_read = false;
+    read_images(images, all);
+}
+
+void
+images_read_rest(struct images *images)
+{
+    read_images(images, true);
 }
 
 void
@@ -111,35 +156,83 @@ images_restore(struct images *images, bool after)
 {
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
-        const char *wanted = (const char *)(after ? image->after : image->before);
-        char *now = (char *)image->now;
-        size_t bytes = image->allocation->bytes;
-        if (image->is_untouched && !(after && image->is_written))
-            continue;
-        image->is_untouched = !after;
-        for (size_t at = 0; at < bytes;) {
-            size_t block = bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES, end = at;
-            while (end < bytes && memcmp(wanted + end, now + end, block) != 0) {
-                end += block;
-                block = bytes - end < BLOCK_BYTES ? bytes - end : BLOCK_BYTES;
-            }
-            if (end > at) {
-                memcpy(now + at, wanted + at, end - at);
-                memory_write(image->allocation, at, wanted + at, end - at);
-            }
-            at = end + block;
+        const uint32_t *wanted = after ? image->after : image->before;
+        for (size_t block = 0, end; block < image->blocks; block = end + 1) {
+            for (end = block; end < image->blocks && (image->differs[end] || (!after && image->written[end])) &&
+                              !block_is_equal(image, end, image->now, wanted);)
+                ++end;
+            if (end == block)
+                continue;
+            size_t first = block * BLOCK_WORDS;
+            size_t bytes = (end - 1 - block) * BLOCK_BYTES + block_bytes(image, end - 1);
+            memcpy(image->now + first, wanted + first, bytes);
+            memory_write(image->allocation, first * sizeof(uint32_t), wanted + first, bytes);
         }
+        for (size_t block = 0; block < image->blocks; ++block)
+            image->differs[block] = !after && image->written[block];
     }
+}
+
+void
+images_change(struct image *image, size_t first, size_t end)
+{
+    memory_write(image->allocation, first * sizeof(uint32_t), image->now + first, (end - first) * sizeof(uint32_t));
+    for (size_t block = first / BLOCK_WORDS; block * BLOCK_WORDS < end; ++block)
+        image->differs[block] = true;
+}
+
+/* The first word of [from, to) in which two images differ; `to`: there is none. It goes by pieces. */
+static size_t
+first_difference(const uint32_t *a, const uint32_t *b, size_t from, size_t to)
+{
+    while (from < to && a[from] == b[from]) {
+        size_t end = to - from < PIECE_WORDS ? to : from + PIECE_WORDS;
+        if (memcmp(a + from, b + from, (end - from) * sizeof(uint32_t)) == 0) {
+            from = end;
+            continue;
+        }
+        while (a[from] == b[from])
+            ++from;
+    }
+    return from;
+}
+
+/* The same, in blocks that are marked. */
+static size_t
+first_marked(const bool *marked, const uint32_t *a, const uint32_t *b, size_t from, size_t to)
+{
+    while (from < to) {
+        size_t block = from / BLOCK_WORDS, end = (block + 1) * BLOCK_WORDS < to ? (block + 1) * BLOCK_WORDS : to;
+        from = marked[block] ? first_difference(a, b, from, end) : end;
+        if (from < end)
+            break;
+    }
+    return from;
+}
+
+size_t
+images_next_different(const struct image *image, size_t from, size_t to)
+{
+    return first_marked(image->differs, image->now, image->after, from, to);
+}
+
+size_t
+images_next_written(const struct image *image, size_t from, size_t to)
+{
+    return first_marked(image->written, image->before, image->after, from, to);
 }
 
 void
 images_free(struct images *images)
 {
     for (size_t i = 0; i < images->count; ++i) {
-        free(images->items[i].before);
-        free(images->items[i].after);
-        free(images->items[i].now);
+        copies_put(images->items[i].before);
+        copies_put(images->items[i].after);
+        copies_put(images->items[i].now);
+        free(images->items[i].written);
+        free(images->items[i].differs);
     }
+    copies_settle();
     free(images->items);
     *images = (struct images){0};
 }
@@ -151,12 +244,11 @@ images_learn(struct images *images, bool *differs_p)
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
         float most = 0, largest = 0;
-        if (memcmp(image->now, image->after, image->allocation->bytes) == 0)
+        if (memchr(image->differs, true, image->blocks) == NULL)
             continue;
         *differs_p = true;
-        for (size_t k = 0; k < image->words; ++k) {
-            if (image->now[k] == image->after[k])
-                continue;
+        for (size_t k = images_next_different(image, 0, image->words); k < image->words;
+             k = images_next_different(image, k + 1, image->words)) {
             float difference = fabsf(change_as_float(image->now[k]) - change_as_float(image->after[k]));
             within = within && isfinite(difference);
             most = fmaxf(most, difference);

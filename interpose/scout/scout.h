@@ -105,6 +105,14 @@ struct allocation **allocations_all(size_t *count_p);
 /* The first one that the device can reach, as one name over its reincarnations. */
 uint64_t allocations_name(const struct allocation *allocation);
 
+/* ---- copies.c: room for copies of the device's memory ---- */
+
+/* NULL: there is none. What was given is not initialised. */
+void *copies_get(size_t bytes);
+void copies_put(void *copy);
+/* All were put back: next time there is room for as much as was asked for since the last time. */
+void copies_settle(void);
+
 /* ---- memory.c: copies ---- */
 
 /* Waits until the bytes are there, and for all before. */
@@ -192,11 +200,15 @@ struct image {
     struct allocation *allocation;
     size_t words;                   /* whole ones; the bytes behind them are restored, and not compared */
     uint32_t *before, *after, *now; /* the first run; `now`: what the device holds */
-    bool is_written;                /* by the first run */
-    bool is_settled;                /* changing its parts has shown that no run writes it */
-    bool is_untouched;              /* neither read nor changed since it was restored: `now` is `before` */
-    bool is_table;                  /* it holds pointers: never changed */
-    float tolerance;                /* 0: repetitions gave the same bits */
+    size_t blocks;
+    bool *written;   /* [blocks]: the first run has changed something there */
+    bool *differs;   /* [blocks]: `now` may be another there than `after` */
+    bool is_written; /* by the first run */
+    bool is_settled; /* changing its parts has shown that no run writes it */
+    bool is_read;    /* since the last run */
+    bool is_fresh;   /* read, and not compared yet */
+    bool is_table;   /* it holds pointers: never changed */
+    float tolerance; /* 0: repetitions gave the same bits */
 };
 
 /* The images of a launch, and room for them: false with all put back if there is none. */
@@ -213,10 +225,18 @@ void images_note_left(const struct images *images);
 struct image *images_find(const struct images *images, uint32_t alloc);
 /* What the first run has left. Returns whether memory of the host was changed. */
 bool images_first_run(struct images *images);
-/* What the device holds. `all`: also what no run has written. */
+/* After a run: what the device holds. `all`: also what no run has written. */
 void images_read(struct images *images, bool all);
+/* What images_read() has left out. */
+void images_read_rest(struct images *images);
 /* Puts `wanted` (before or after) back where the device holds something else. */
 void images_restore(struct images *images, bool after);
+/* Writes words [first, end) of `now` to the device. */
+void images_change(struct image *image, size_t first, size_t end);
+/* The first word of [from, to) that is not as the first run has left it; `to`: there is none. */
+size_t images_next_different(const struct image *image, size_t from, size_t to);
+/* The first word of [from, to) that the first run has changed; `to`: there is none. */
+size_t images_next_written(const struct image *image, size_t from, size_t to);
 void images_free(struct images *images);
 /* Whether two words are the same result. */
 static inline bool

@@ -448,7 +448,7 @@ static void
 finish(bool repeated)
 {
     if (repeated) {
-        images_read(&effect.images, true);
+        images_read_rest(&effect.images);
         images_restore(&effect.images, true);
         memory_wait();
         quiet_end();
@@ -507,17 +507,16 @@ trial_next(void)
             return false;
         }
     }
-    enum run made = next;
-    images_restore(&effect.images, false);
-    do {
-        next = following(made);
-        made = next;
-    } while (next != RUN_END && effect.tests < most_tests && !prepare(next));
-    memory_wait();
+    next = following(next);
+    if (next != RUN_END && effect.tests < most_tests)
+        images_restore(&effect.images, false);
+    while (next != RUN_END && effect.tests < most_tests && !prepare(next))
+        next = following(next);
     if (next == RUN_END || effect.tests >= most_tests) {
         finish(true);
         return false;
     }
+    memory_wait();
     ++effect.tests;
     atomic_fetch_add(&scout_state.progress->tests, 1);
     atomic_store(&scout_state.progress->trial_ms, (uint64_t)clock_now_ms());
