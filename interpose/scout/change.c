@@ -10,23 +10,41 @@
 
 #include <string.h>
 
+/* How many of the words look like numbers with a fraction, and how many are zero. */
+struct likes {
+    size_t floats, zeros, others;
+    bool varied; /* not all are the same */
+};
+
+static struct likes
+count_likes(const uint32_t *words, size_t count)
+{
+    enum { PIECE = 1 << 16 }; /* counted in 32 bits each, of which vectors hold more */
+    struct likes likes = {0};
+    for (size_t at = 0; at < count; at += PIECE) {
+        uint32_t floats = 0, zeros = 0, varied = 0, piece = count - at < PIECE ? (uint32_t)(count - at) : PIECE;
+        for (uint32_t i = 0; i < piece; ++i) {
+            floats += change_looks_like_float(words[at + i]);
+            zeros += change_is_zero(words[at + i]);
+            varied |= words[at + i] ^ words[0];
+        }
+        likes.floats += floats;
+        likes.zeros += zeros;
+        likes.varied = likes.varied || varied != 0;
+    }
+    likes.others = count - likes.floats - likes.zeros;
+    return likes;
+}
+
 enum change
 change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
 {
-    size_t floats = 0, others = 0;
-    bool varied = false;
-    for (size_t i = first; i < end; ++i) {
-        if (change_looks_like_float(words[i]))
-            ++floats;
-        else if (!change_is_zero(words[i]))
-            ++others;
-        varied = varied || words[i] != words[first];
-    }
-    if (floats > 0 && floats >= others)
+    struct likes likes = count_likes(words + first, end - first);
+    if (likes.floats > 0 && likes.floats >= likes.others)
         return CHANGE_FLOAT;
-    if (floats == 0 && others == 0)
+    if (likes.floats == 0 && likes.others == 0)
         return held_floats ? CHANGE_FLOAT : CHANGE_NONE;
-    return varied ? CHANGE_INTEGER : CHANGE_NONE;
+    return likes.varied ? CHANGE_INTEGER : CHANGE_NONE;
 }
 
 bool
@@ -50,14 +68,8 @@ change_reversibly(uint32_t *words, size_t count)
 bool
 change_looks_like_floats(const uint32_t *words, size_t count)
 {
-    size_t floats = 0, others = 0;
-    for (size_t i = 0; i < count; ++i) {
-        if (change_looks_like_float(words[i]))
-            ++floats;
-        else if (!change_is_zero(words[i]))
-            ++others;
-    }
-    return floats > others;
+    struct likes likes = count_likes(words, count);
+    return likes.floats > likes.others;
 }
 
 /* Of pairs of numbers: how many words have both halves in the range of exponents that trained numbers have. */

@@ -47,30 +47,40 @@ change_is_zero(uint32_t word)
     return word << 1 == 0;
 }
 
-/* What word i of [first, end) becomes. `held_floats`: zeros may be changed, too. */
+/*
+ * What a word becomes among numbers with a fraction. `held_floats`: zeros are changed, too. All of it is computed for each
+ * word, from 1 where the word is something else, so that loops over words become vector instructions and none of them
+ * raises what computing with any bits would.
+ */
+static inline uint32_t
+change_float(uint32_t word, bool held_floats)
+{
+    const uint32_t sign = UINT32_C(1) << 31, one = UINT32_C(127) << CHANGE_EXPONENT_SHIFT;
+    uint32_t is_float = -(uint32_t)change_looks_like_float(word);
+    uint32_t is_zero = -(uint32_t)(held_floats & change_is_zero(word)) & ~is_float;
+    uint32_t least = change_as_word(1e-3F);
+    float value = change_as_float((word & is_float) | (one & ~is_float));
+    uint32_t changed = change_as_word(value * 1.3F + change_as_float(least | (word & sign & is_float)));
+    return (changed & is_float) | (least & is_zero) | (word & ~is_float & ~is_zero);
+}
+
+/* What word i of [first, end) becomes. */
 static inline uint32_t
 change_word(enum change change, const uint32_t *words, size_t first, size_t end, size_t i, bool held_floats)
 {
-    uint32_t word = words[i];
     if (change == CHANGE_INTEGER)
         return words[i + 1 < end ? i + 1 : first];
-    if (change == CHANGE_FLOAT && change_looks_like_float(word)) {
-        float value = change_as_float(word);
-        return change_as_word(value * 1.3F + (value > 0 ? 1e-3F : -1e-3F));
-    }
-    if (change == CHANGE_FLOAT && change_is_zero(word) && held_floats)
-        return change_as_word(1e-3F);
-    return word;
+    return change == CHANGE_FLOAT ? change_float(words[i], held_floats) : words[i];
 }
 
 /* The same for `count` words from word `at` on: what they become, in to[count]. */
 static inline void
-change_words(enum change change, const uint32_t *words, size_t first, size_t end, bool held_floats, size_t at,
-             size_t count, uint32_t *to)
+change_words(enum change change, const uint32_t *restrict words, size_t first, size_t end, bool held_floats, size_t at,
+             size_t count, uint32_t *restrict to)
 {
     if (change == CHANGE_FLOAT) {
         for (size_t i = 0; i < count; ++i)
-            to[i] = change_word(CHANGE_FLOAT, words, first, end, at + i, held_floats);
+            to[i] = change_float(words[at + i], held_floats);
         return;
     }
     for (size_t i = 0; i < count; ++i)

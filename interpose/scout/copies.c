@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { PAGE_BYTES = 4096, ALIGNMENT = 64 };
+enum { ALIGNMENT = 64 };
 
 static struct {
     char *begin;
@@ -38,21 +38,26 @@ copies_put(void *copy)
         free(copy);
 }
 
+bool
+copies_lock(void *begin, size_t bytes)
+{
+    const struct driver *driver = &scout_state.driver;
+    return driver->cuMemHostRegister_p != NULL && driver->cuMemHostUnregister_p != NULL &&
+           driver->cuMemHostRegister_p(begin, bytes, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+}
+
 void
 copies_settle(void)
 {
-    const struct driver *driver = &scout_state.driver;
     if (block.wanted > block.bytes) {
         if (block.is_locked)
-            (void)driver->cuMemHostUnregister_p(block.begin);
+            (void)scout_state.driver.cuMemHostUnregister_p(block.begin);
         free(block.begin);
-        block.bytes = (block.wanted + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-        block.begin = aligned_alloc(PAGE_BYTES, block.bytes);
+        block.bytes = (block.wanted + COPIES_PAGE_BYTES - 1) / COPIES_PAGE_BYTES * COPIES_PAGE_BYTES;
+        block.begin = aligned_alloc(COPIES_PAGE_BYTES, block.bytes);
         if (block.begin == NULL)
             block.bytes = 0;
-        block.is_locked =
-            block.begin != NULL && driver->cuMemHostRegister_p != NULL && driver->cuMemHostUnregister_p != NULL &&
-            driver->cuMemHostRegister_p(block.begin, block.bytes, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+        block.is_locked = block.begin != NULL && copies_lock(block.begin, block.bytes);
     }
     block.used = block.wanted = 0;
 }

@@ -71,6 +71,16 @@ effect_make_parts(struct effect *effect, const struct noted *noted)
 
 /* ---- a part, changed ---- */
 
+/* enum scout_type of what it seems to hold. */
+static uint32_t
+type_of(const struct effect *effect, struct part *part)
+{
+    if (part->type == SCOUT_UNKNOWN)
+        part->type =
+            change_type(effect->images.items[part->image].before, part->first, part->end, part->change);
+    return part->type;
+}
+
 bool
 effect_change(struct effect *effect, struct part *part)
 {
@@ -175,13 +185,15 @@ static size_t
 skip_left_alone(const struct image *image, const struct part *part, size_t from)
 {
     uint32_t changed[BLOCK];
-    while (part->end - from >= BLOCK &&
-           memcmp(image->before + from, image->after + from, BLOCK * sizeof(uint32_t)) == 0) {
-        change_words(part->change, image->before, part->first, part->end, image->allocation->held_floats, from, BLOCK,
-                     changed);
-        if (memcmp(image->now + from, changed, sizeof(changed)) != 0)
+    while (from < part->end) {
+        size_t count = part->end - from < BLOCK ? part->end - from : BLOCK, bytes = count * sizeof(uint32_t);
+        if (memcmp(image->before + from, image->after + from, bytes) != 0)
             break;
-        from += BLOCK;
+        change_words(part->change, image->before, part->first, part->end, image->allocation->held_floats, from, count,
+                     changed);
+        if (memcmp(image->now + from, changed, bytes) != 0)
+            break;
+        from += count;
     }
     return from;
 }
@@ -204,7 +216,8 @@ fate_of_word(const struct image *image, size_t i, uint32_t changed)
 static enum fate
 fate_of_block(const struct image *image, size_t at, size_t count, const uint32_t *changed)
 {
-    size_t bytes = count * sizeof(uint32_t), unchanged = 0;
+    size_t bytes = count * sizeof(uint32_t);
+    uint32_t unchanged = 0;
     if (memcmp(image->now + at, image->after + at, bytes) != 0) {
         bool alone =
             memcmp(image->before + at, image->after + at, bytes) == 0 && memcmp(image->now + at, changed, bytes) == 0;
@@ -391,8 +404,7 @@ effect_change_few(struct effect *effect, struct part *const *parts, size_t count
     few_count = 0;
     few_are_alike = true;
     for (size_t i = 0; i < count; ++i)
-        few_are_alike = few_are_alike && change_type(effect->images.items[parts[i]->image].before, parts[i]->first,
-                                                     parts[i]->end, parts[i]->change) == SCOUT_FLOAT32;
+        few_are_alike = few_are_alike && type_of(effect, parts[i]) == SCOUT_FLOAT32;
     for (size_t i = 0; i < count; ++i)
         choose_few(effect, parts[i], count, reach);
     return few_count > 0;
@@ -504,9 +516,7 @@ note_elementwise(struct effect *effect, const struct few *from, size_t base, enu
                                       .to = effect->base_images[base],
                                       .to_base = effect->bases[base],
                                       .samples = (uint32_t)hits};
-    const struct image *image = &effect->images.items[from->part->image];
-    uint32_t type = change_type(image->before, from->part->first, from->part->end, CHANGE_FLOAT);
-    bytes_of(ratio, type, &found.from_bytes, &found.to_bytes);
+    bytes_of(ratio, type_of(effect, from->part), &found.from_bytes, &found.to_bytes);
     for (size_t i = 0; i < effect->found_count; ++i) {
         if (effect->found[i].from == found.from && effect->found[i].to == found.to &&
             effect->found[i].to_base == found.to_base)
@@ -624,7 +634,7 @@ effect_put(struct effect *effect)
                 (struct scout_written){image->allocation->number, ranges_of(&written[k])};
     }
     for (size_t i = 0; i < effect->part_count; ++i) {
-        const struct part *part = &effect->parts[i];
+        struct part *part = &effect->parts[i];
         const struct image *image = &images->items[part->image];
         if (!is_shown(part))
             continue;
@@ -633,7 +643,7 @@ effect_put(struct effect *effect)
             (struct scout_segment){.alloc = image->allocation->number,
                                    .lo = part->first * sizeof(uint32_t),
                                    .hi = part->end * sizeof(uint32_t),
-                                   .type = change_type(image->before, part->first, part->end, part->change),
+                                   .type = type_of(effect, part),
                                    .tested = part->is_tested,
                                    .killed = ranges_of(&part->killed),
                                    .modified = ranges_of(&part->modified)};

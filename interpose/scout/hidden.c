@@ -45,17 +45,15 @@ hidden_written(void)
 void
 hidden_change(void)
 {
-    uint64_t before;
     for (size_t i = 0; i < other_count; ++i)
-        others[i].changed = memory_change_reversibly(others[i].allocation, &before);
+        others[i].changed = memory_change_reversibly(others[i].allocation, NULL);
 }
 
 void
 hidden_change_back(const char *kernel)
 {
-    uint64_t before;
     for (size_t i = 0; i < other_count; ++i) {
-        uint64_t after = memory_change_reversibly(others[i].allocation, &before);
+        uint64_t before, after = memory_change_reversibly(others[i].allocation, &before);
         if (before != others[i].changed || after != others[i].hash)
             scout_stop("%s writes memory that is not among its arguments, at some contents of its memory: its launches "
                        "cannot be made again",

@@ -103,7 +103,6 @@ images_first_run(struct images *images)
     memory_wait();
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
-        memcpy(image->now, image->after, image->allocation->bytes);
         for (size_t block = 0; block < image->blocks; ++block) {
             image->written[block] = !block_is_equal(image, block, image->before, image->after);
             image->is_written = image->is_written || image->written[block];
@@ -116,13 +115,20 @@ images_first_run(struct images *images)
     return host_changed;
 }
 
-/* Those that the last run may have changed, and that were not read since. */
+/* No run writes it: `now` follows what is put there. */
+static bool
+is_passed_over(const struct image *image)
+{
+    return !image->is_written && image->is_settled;
+}
+
+/* Those that were not read since the last run. */
 static void
 read_images(struct images *images, bool all)
 {
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
-        if (image->is_read || (!all && !image->is_written && image->is_settled))
+        if (image->is_read || (!all && is_passed_over(image)))
             continue;
         memory_read_later(image->allocation, 0, image->now, image->allocation->bytes);
         image->is_fresh = true;
@@ -133,6 +139,7 @@ read_images(struct images *images, bool all)
         for (size_t block = 0; block < image->blocks && image->is_fresh; ++block)
             image->differs[block] = !block_is_equal(image, block, image->now, image->after);
         image->is_read = image->is_read || image->is_fresh;
+        image->is_known = image->is_known || image->is_fresh;
         image->is_fresh = false;
     }
 }
@@ -151,23 +158,35 @@ images_read_rest(struct images *images)
     read_images(images, true);
 }
 
+/* Whether the device may hold something else than `wanted`, which is `after` or `before`, in a block. */
+static bool
+is_to_be_restored(const struct image *image, size_t block, const uint32_t *wanted)
+{
+    return (image->differs[block] || (wanted == image->before && image->written[block])) &&
+           !(image->is_known && block_is_equal(image, block, image->now, wanted));
+}
+
 void
 images_restore(struct images *images, bool after)
 {
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
         const uint32_t *wanted = after ? image->after : image->before;
+        bool knows = image->is_known;
         for (size_t block = 0, end; block < image->blocks; block = end + 1) {
-            for (end = block; end < image->blocks && (image->differs[end] || (!after && image->written[end])) &&
-                              !block_is_equal(image, end, image->now, wanted);)
+            for (end = block; end < image->blocks && is_to_be_restored(image, end, wanted);)
                 ++end;
             if (end == block)
                 continue;
             size_t first = block * BLOCK_WORDS;
             size_t bytes = (end - 1 - block) * BLOCK_BYTES + block_bytes(image, end - 1);
-            memcpy(image->now + first, wanted + first, bytes);
+            if (is_passed_over(image))
+                memcpy(image->now + first, wanted + first, bytes);
+            else
+                knows = false; /* it is read after the next run */
             memory_write(image->allocation, first * sizeof(uint32_t), wanted + first, bytes);
         }
+        image->is_known = knows;
         for (size_t block = 0; block < image->blocks; ++block)
             image->differs[block] = !after && image->written[block];
     }

@@ -75,7 +75,7 @@ memory_write(const struct allocation *allocation, uint64_t offset, const void *f
 /* ---- by pieces ---- */
 
 enum { PIECE_BYTES = 1 << 20 };
-static uint32_t piece[PIECE_BYTES / sizeof(uint32_t)];
+static uint32_t piece[PIECE_BYTES / sizeof(uint32_t)] __attribute__((aligned(COPIES_PAGE_BYTES)));
 
 static size_t
 piece_bytes(const struct allocation *allocation, uint64_t offset)
@@ -99,15 +99,21 @@ memory_hash(struct allocation *allocation)
 uint64_t
 memory_change_reversibly(const struct allocation *allocation, uint64_t *before_p)
 {
+    static bool is_locked;
+    if (!is_locked)
+        (void)copies_lock(piece, sizeof(piece));
+    is_locked = true;
     uint64_t before = allocation->bytes, after = allocation->bytes;
     for (uint64_t offset = 0; offset < allocation->bytes; offset += PIECE_BYTES) {
         size_t bytes = piece_bytes(allocation, offset);
         memory_read(allocation, offset, piece, bytes);
-        before = XXH3_64bits_withSeed(piece, bytes, before);
+        if (before_p != NULL)
+            before = XXH3_64bits_withSeed(piece, bytes, before);
         change_reversibly(piece, bytes / sizeof(uint32_t));
         after = XXH3_64bits_withSeed(piece, bytes, after);
         memory_write(allocation, offset, piece, bytes);
     }
-    *before_p = before;
+    if (before_p != NULL)
+        *before_p = before;
     return after;
 }

@@ -110,6 +110,9 @@ uint64_t allocations_name(const struct allocation *allocation);
 /* NULL: there is none. What was given is not initialised. */
 void *copies_get(size_t bytes);
 void copies_put(void *copy);
+/* Locks whole pages, where the driver can do that: copies between them and the device need not wait. */
+enum { COPIES_PAGE_BYTES = 4096 };
+bool copies_lock(void *begin, size_t bytes);
 /* All were put back: next time there is room for as much as was asked for since the last time. */
 void copies_settle(void);
 
@@ -123,8 +126,8 @@ void memory_write(const struct allocation *allocation, uint64_t offset, const vo
 void memory_wait(void);
 /* Of all that it holds. Also notes whether it holds numbers with a fraction. */
 uint64_t memory_hash(struct allocation *allocation);
-/* Changes all of it by change_reversibly(), piece by piece. Returns the hash of what it holds then; *before_p: of what
- * it held. */
+/* Changes all of it by change_reversibly(), piece by piece. Returns the hash of what it holds then; *before_p, if it is
+ * not NULL: of what it held. */
 uint64_t memory_change_reversibly(const struct allocation *allocation, uint64_t *before_p);
 
 /* ---- kernels.c: the parameters of kernels ---- */
@@ -206,6 +209,7 @@ struct image {
     bool is_written; /* by the first run */
     bool is_settled; /* changing its parts has shown that no run writes it */
     bool is_read;    /* since the last run */
+    bool is_known;   /* `now` is what the device holds */
     bool is_fresh;   /* read, and not compared yet */
     bool is_table;   /* it holds pointers: never changed */
     float tolerance; /* 0: repetitions gave the same bits */
@@ -281,6 +285,7 @@ struct part {
     bool matters;         /* something outside depends on it, or it is modified */
     size_t few;           /* words that were changed in the last run of few */
     enum change change;
+    uint32_t type; /* enum scout_type, SCOUT_UNKNOWN: not asked for yet, or not known */
     struct ranges_list killed, modified;
     struct ranges_list *changed; /* [images]: outside the part */
 };
