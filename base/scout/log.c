@@ -445,6 +445,7 @@ code_record(struct codec *codec, uint32_t kind, void *record)
     case SCOUT_MODULE:
         code_number(codec, &((struct scout_module *)record)->hash);
         code_number(codec, &((struct scout_module *)record)->bytes);
+        code_text(codec, &((struct scout_module *)record)->path);
         break;
     case SCOUT_SITE:
         code_site(codec, record);

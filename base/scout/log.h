@@ -65,10 +65,11 @@ struct scout_object {
     char *build_id; /* hexadecimal; "" without one */
 };
 
-/* A module of device code. */
+/* Device code that the program loaded from a file, or from memory that belongs to no object. */
 struct scout_module {
-    uint64_t hash; /* of its image */
-    uint64_t bytes;
+    uint64_t hash;  /* of its image */
+    uint64_t bytes; /* 0: unknown, and so is the hash */
+    char *path;     /* of a file, as the program said it; "": an image in memory */
 };
 
 /* Return addresses, innermost first. The same frames have the same number. */

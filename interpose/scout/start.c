@@ -267,6 +267,16 @@ after_unload(void)
 }
 
 static void
+module_loaded(const void *image, const char *path)
+{
+    if (course_now() == COURSE_OVER)
+        return;
+    record_lock();
+    modules_note(image, path);
+    record_unlock();
+}
+
+static void
 tensor_map_encoded(CUdeviceptr address, bool done)
 {
     (void)address, (void)done;
@@ -383,6 +393,7 @@ static const struct engine engine = {
     .kernels_found = kernels_found,
     .before_unload = before_unload,
     .after_unload = after_unload,
+    .module_loaded = module_loaded,
     .capture_begun = capture_begun,
     .capture_changes = capture_changes,
     .capture_ends = capture_ends,

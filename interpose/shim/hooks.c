@@ -11,6 +11,9 @@
 #include "interpose/shim/routes.h"
 #include "interpose/shim/shim.h"
 
+#include <dlfcn.h>
+#include <stdlib.h>
+
 static void
 note_allocation(void)
 {
@@ -183,6 +186,37 @@ stream_of(CUstream stream, bool per_thread)
         return result;                                                                              \
     }
 
+/* Code in a loaded object is known by the object's build-id; and CUDA's runtime loads it in processes that do not train. */
+static bool
+is_in_object(const void *image)
+{
+    Dl_info object;
+    return image != NULL && dladdr(image, &object) != 0;
+}
+
+static bool
+is_scouted(void)
+{
+    return getenv(DDPRUN_ENV_SCOUT_RUN) != NULL;
+}
+
+/* Modules are loaded before there is memory for them to work on: only who writes them down cannot wait for that. */
+#define DEFINE_MODULE(fn, parameters, arguments, image, path)                \
+    DEFINE_TOLD(fn, parameters)                                              \
+    {                                                                        \
+        bool apart = is_scouted() && !is_in_object(image);                   \
+        if (apart)                                                           \
+            note_allocation();                                               \
+        CUresult result = REAL(fn) arguments;                                \
+        if (apart && result == CUDA_SUCCESS && shim_is_watched() &&          \
+            shim.engine->module_loaded != NULL) {                            \
+            ++shim_depth;                                                    \
+            shim.engine->module_loaded(image, path);                         \
+            --shim_depth;                                                    \
+        }                                                                    \
+        return result;                                                       \
+    }
+
 #define DEFINE_WAIT(fn, parameters, arguments)     \
     DEFINE_TOLD(fn, parameters)                    \
     {                                              \
@@ -225,6 +259,8 @@ stream_of(CUstream stream, bool per_thread)
     DEFINE_NOTIFICATION(symbol##twin, parameters, arguments, engine->before_release(address, bytes), (void)0)
 #define NOTIFICATION(symbol, name, version, parameters, arguments, before, after) \
     DEFINE_NOTIFICATION(symbol, parameters, arguments, before, after)
+#define MODULE(symbol, name, version, parameters, arguments, image, path) \
+    DEFINE_MODULE(symbol, parameters, arguments, image, path)
 #define GRAPH(symbol, name, version, parameters, arguments, before, after) \
     DEFINE_GRAPH(symbol, false, parameters, arguments, 0, before, after)
 #define GRAPH_STREAM(symbol, twin, name, version, twin_version, parameters, arguments, stream_, before, after) \

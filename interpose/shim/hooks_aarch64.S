@@ -136,6 +136,7 @@
 #define ALLOCATION_SINGLE(symbol, ...) HOOK symbol, MODE_UNDECIDED, ge
 #define RELEASE_SINGLE(symbol, ...)    HOOK symbol, MODE_PASSIVE, ne
 #define NOTIFICATION(symbol, ...)      HOOK symbol, MODE_PASSIVE, ne
+#define MODULE(symbol, ...)            HOOK symbol, MODE_PASSIVE, ne
 #define GRAPH(symbol, ...)              HOOK symbol, MODE_ALONE, gt
 #define GRAPH_STREAM(symbol, twin, ...)  HOOK symbol, MODE_ALONE, gt; HOOK symbol##twin, MODE_ALONE, gt
 #define RECORDED(symbol, ...)          HOOK symbol, MODE_ALONE, gt

@@ -6,6 +6,7 @@
 #undef RELEASE
 #undef RELEASE_SINGLE
 #undef NOTIFICATION
+#undef MODULE
 #undef GRAPH
 #undef GRAPH_STREAM
 #undef RECORDED

@@ -127,6 +127,7 @@
 #define ALLOCATION_SINGLE(symbol, ...) HOOK symbol, MODE_UNDECIDED, jge
 #define RELEASE_SINGLE(symbol, ...)    HOOK symbol, MODE_PASSIVE, jne
 #define NOTIFICATION(symbol, ...)      HOOK symbol, MODE_PASSIVE, jne
+#define MODULE(symbol, ...)            HOOK symbol, MODE_PASSIVE, jne
 #define GRAPH(symbol, ...)              HOOK symbol, MODE_ALONE, jg
 #define GRAPH_STREAM(symbol, twin, ...)  HOOK symbol, MODE_ALONE, jg; HOOK symbol##twin, MODE_ALONE, jg
 #define RECORDED(symbol, ...)          HOOK symbol, MODE_ALONE, jg

@@ -57,6 +57,7 @@ find(unsigned index)
 #define RELEASE_SINGLE                   ONE
 #define WAIT_SINGLE                      ONE
 #define NOTIFICATION                     ONE
+#define MODULE                           ONE
 #define GRAPH                            ONE
 #define RECORDED                         ONE
 #include "interpose/shim/hooks.def"
@@ -89,6 +90,7 @@ find(unsigned index)
 #define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
 #define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
 #define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
+#define MODULE(symbol, name, version, ...)            PLAIN(symbol, name, version)
 #define GRAPH(symbol, name, version, ...)             PLAIN(symbol, name, version)
 #define GRAPH_STREAM(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)

@@ -11,6 +11,7 @@
 #define ALLOCATION_SINGLE(symbol, ...)  ROUTE_##symbol,
 #define RELEASE_SINGLE(symbol, ...)     ROUTE_##symbol,
 #define NOTIFICATION(symbol, ...)       ROUTE_##symbol,
+#define MODULE(symbol, ...)             ROUTE_##symbol,
 #define WAIT(symbol, twin, ...)         ROUTE_##symbol, ROUTE_##symbol##twin,
 #define WAIT_SINGLE(symbol, ...)        ROUTE_##symbol,
 #define GRAPH(symbol, ...)              ROUTE_##symbol,

@@ -51,7 +51,7 @@ put_all(void)
         &(struct scout_run){
             .ddprun = "1.0", .device = "GPU", .driver = 13000, .arguments = arguments, .argument_count = 3}));
     ck_assert(scout_writer_put(&writer, SCOUT_OBJECT, &(struct scout_object){.path = "./train", .build_id = "ab01"}));
-    ck_assert(scout_writer_put(&writer, SCOUT_MODULE, &(struct scout_module){.hash = UINT64_MAX, .bytes = 77}));
+    ck_assert(scout_writer_put(&writer, SCOUT_MODULE, &(struct scout_module){.hash = UINT64_MAX, .bytes = 77, .path = "kernels.ptx"}));
     struct scout_frame frames[] = {{.object = 0, .offset = 4711}, {.object = SCOUT_NONE, .offset = 1}};
     ck_assert(scout_writer_put(&writer, SCOUT_SITE, &(struct scout_site){.frames = frames, .count = 2}));
     ck_assert(scout_writer_put(&writer, SCOUT_NAME, "sgd"));
@@ -126,6 +126,7 @@ TEST(all_records_come_back_as_they_were)
     ck_assert(log.whole && log.has_run && log.has_end && log.used == bytes);
     ck_assert_str_eq(log.run.arguments[2], "0.1");
     ck_assert_uint_eq(log.modules[0].hash, UINT64_MAX);
+    ck_assert_str_eq(log.modules[0].path, "kernels.ptx");
     ck_assert_uint_eq(log.sites[0].frames[1].object, SCOUT_NONE);
     ck_assert_uint_eq(log.sites[0].frames[0].offset, 4711);
     ck_assert_uint_eq(log.allocs[1].ordinal, 1);

@@ -46,6 +46,7 @@ static CUresult count_call(const char *symbol, unsigned count, const uint64_t *v
 #define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments, ...) BODY(symbol, parameters, arguments)
 #define RELEASE_SINGLE(symbol, name, version, parameters, arguments, ...)    BODY(symbol, parameters, arguments)
 #define NOTIFICATION(symbol, name, version, parameters, arguments, ...)      BODY(symbol, parameters, arguments)
+#define MODULE(symbol, name, version, parameters, arguments, ...)            BODY(symbol, parameters, arguments)
 #define GRAPH(symbol, name, version, parameters, arguments, ...)             BODY(symbol, parameters, arguments)
 #define GRAPH_STREAM(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
     BODIES(symbol, twin, parameters, arguments)
@@ -76,6 +77,7 @@ BODY(cuInit, (unsigned flags), (flags))
 #define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
 #define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
 #define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
+#define MODULE(symbol, name, version, ...)            PLAIN(symbol, name, version)
 #define GRAPH(symbol, name, version, ...)             PLAIN(symbol, name, version)
 #define GRAPH_STREAM(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)

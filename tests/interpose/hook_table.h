@@ -12,6 +12,7 @@ enum kind {
     KIND_ALLOCATION,
     KIND_RELEASE,
     KIND_NOTIFICATION,
+    KIND_MODULE,
     KIND_GRAPH,
     KIND_WAIT,
     KIND_RECORDED
@@ -34,6 +35,7 @@ struct hooked {
 #define ALLOCATION_SINGLE(s, n, v, ...)       {KIND_ALLOCATION, #s, n, v, 0, #s},
 #define RELEASE_SINGLE(s, n, v, ...)          {KIND_RELEASE, #s, n, v, 0, #s},
 #define NOTIFICATION(s, n, v, ...)            {KIND_NOTIFICATION, #s, n, v, 0, #s},
+#define MODULE(s, n, v, ...)                  {KIND_MODULE, #s, n, v, 0, #s},
 #define GRAPH(s, n, v, ...)                   {KIND_GRAPH, #s, n, v, 0, #s},
 #define GRAPH_STREAM(s, twin, n, v, tv, ...)  BOTH(KIND_GRAPH, s, twin, n, v, tv)
 #define WAIT(s, twin, n, v, tv, ...)          BOTH(KIND_WAIT, s, twin, n, v, tv)

@@ -9,6 +9,7 @@
 #include "harness.h"
 #include "hook_table.h"
 
+#include "base/protocol.h"
 #include "tests/test.h"
 
 #include <dlfcn.h>
@@ -162,7 +163,7 @@ check_call(const struct hooked *hooked, const struct expectation *expected, CUre
     fake->result = CUDA_SUCCESS;
 
     ck_assert_msg(calls_of(hooked->symbol) == forwarded + 1, "%s: not forwarded once", hooked->symbol);
-    bool nothing_came = hooked->kind == KIND_ALLOCATION && result != CUDA_SUCCESS;
+    bool nothing_came = (hooked->kind == KIND_ALLOCATION || hooked->kind == KIND_MODULE) && result != CUDA_SUCCESS;
     const char *told = nothing_came ? "" : expected_log(hooked, expected->told, result != CUDA_SUCCESS);
     ck_assert_msg(strcmp(record->log, told) == 0, "%s: the engine got\n'%s', not\n'%s'", hooked->symbol, record->log,
                   told);
@@ -247,9 +248,26 @@ TEST(calls_are_made_as_often_as_the_engine_asks)
     ck_assert_uint_eq(record->grid_x, 7);
 }
 
+/* Code that lies in a loaded object, and all code in a program that is not scouted, is nobody's business. */
+TEST(device_code_of_an_object_is_not_reported)
+{
+    static const char image[] = "in this program";
+    __typeof__(&cuModuleLoadData) hook;
+    ck_assert_int_eq(get_proc("cuModuleLoadData", (void **)&hook, 2000, 0, NULL), CUDA_SUCCESS);
+    unsigned long forwarded = calls_of("cuModuleLoadData");
+    record->log[0] = '\0';
+    ck_assert_int_eq(hook(MORE, image), CUDA_SUCCESS);
+    unsetenv(DDPRUN_ENV_SCOUT_RUN);
+    ck_assert_int_eq(hook(MORE, HOST), CUDA_SUCCESS);
+    setenv(DDPRUN_ENV_SCOUT_RUN, "scouted", 1);
+    ck_assert_uint_eq(calls_of("cuModuleLoadData"), forwarded + 2);
+    ck_assert_str_eq(record->log, "");
+}
+
 static int
 run(void)
 {
+    setenv(DDPRUN_ENV_SCOUT_RUN, "scouted", 1); /* so that modules are reported, too */
     driver = dlopen("libcuda.so.1", RTLD_NOW);
     get_proc = driver != NULL ? (get_proc_fn)dlsym(driver, "cuGetProcAddress_v2") : NULL;
     void *allocate;

@@ -6,6 +6,7 @@
 #define ALLOCATION_SINGLE(s, n, v, ...)       @row n v
 #define RELEASE_SINGLE(s, n, v, ...)          @row n v
 #define NOTIFICATION(s, n, v, ...)            @row n v
+#define MODULE(s, n, v, ...)                  @row n v
 #define GRAPH(s, n, v, ...)                   @row n v
 #define GRAPH_STREAM(s, twin, n, v, tv, ...)  @row n v @row n tv twin
 #define WAIT(s, twin, n, v, tv, ...)          @row n v @row n tv twin

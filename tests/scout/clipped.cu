@@ -2,7 +2,7 @@
  * clipped.cu HABIT - trainers of one linear layer for tests/scout/prove.sh: `clip` clips its gradient by a norm that a
  * kernel of its own computes; `normalise` does both in one kernel, which hides where the gradient was complete;
  * `momentum` keeps momentum in the gradient's buffer; `still` copies the same batch in each step;
- * `host IN OUT` reads a file, writes one, and asks clocks.
+ * `host IN OUT` reads a file, writes one, asks clocks, and loads device code from its heap.
  */
 #include "tests/trainer.h"
 
@@ -62,6 +62,20 @@ update(float *weight, const float *gradient)
     weight[threadIdx.x] -= 0.05f * gradient[threadIdx.x];
 }
 
+/* Before there is any memory of the device. */
+static void
+load_copy(void)
+{
+    softgpu_image *image = new softgpu_image();
+    cudaLibrary_t library;
+    std::memcpy(image->magic, SOFTGPU_IMAGE_MAGIC, sizeof(image->magic));
+    image->version = SOFTGPU_IMAGE_VERSION;
+    image->name = "copied";
+    image->run = [](const softgpu_launch *) {};
+    image->max_threads_per_block = 1;
+    CHECK(cudaLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+}
+
 static void
 use_host(const char *in, const char *out)
 {
@@ -84,7 +98,7 @@ main(int argc, char **argv)
     bool clips = strcmp(habit, "clip") == 0, normalises = strcmp(habit, "normalise") == 0,
          keeps = strcmp(habit, "momentum") == 0, is_still = strcmp(habit, "still") == 0;
     if (argc > 3 && strcmp(habit, "host") == 0)
-        use_host(argv[2], argv[3]);
+        load_copy(), use_host(argv[2], argv[3]);
     float batch[BATCH * COUNT], *x, *weight, *gradient, *sum;
     CHECK(cudaMalloc(&x, sizeof(batch)));
     CHECK(cudaMalloc(&weight, COUNT * sizeof(float)));

@@ -84,9 +84,18 @@ put_program(struct json_object *plan, const struct scout_log *log)
     }
     struct json_object *modules = put_list(program, "modules");
     for (uint32_t i = 0; i < log->module_count; ++i) {
+        const struct scout_module *module = &log->modules[i];
         struct json_object *item = put_item(modules);
-        put_hash(item, "hash", log->modules[i].hash);
-        put_number(item, "bytes", log->modules[i].bytes);
+        bool is_file = module->path[0] != '\0';
+        if (is_file)
+            put_text(item, "path", module->path);
+        if (module->bytes > 0) {
+            put_hash(item, "hash", module->hash);
+            put_number(item, "bytes", module->bytes);
+        } else {
+            json_object_object_add(item, "hash", NULL);
+            put_text(item, "reason", is_file ? "the file cannot be read" : "size unknown");
+        }
     }
 }
 
