@@ -48,9 +48,9 @@ change_is_zero(uint32_t word)
 }
 
 /*
- * What a word becomes among numbers with a fraction. `held_floats`: zeros are changed, too. All of it is computed for each
- * word, from 1 where the word is something else, so that loops over words become vector instructions and none of them
- * raises what computing with any bits would.
+ * What a word becomes among numbers with a fraction. `held_floats`: zeros are changed, too. All of it is computed for
+ * each word, from 1 where the word is something else, so that loops over words become vector instructions and none of
+ * them raises what computing with any bits would.
  */
 static inline uint32_t
 change_float(uint32_t word, bool held_floats)

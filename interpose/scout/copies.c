@@ -2,11 +2,13 @@
  * copies.c - room for copies of the device's memory: one block for all copies of a launch, kept for the next launch.
  *
  * Fresh pages cost as much as copying into them. The block is locked, where the driver can do that: from other memory
- * it copies twice, and into other memory it waits for each copy.
+ * it copies twice, and into other memory it waits for each copy. A child that is forked does not get it: as long as it
+ * shares the pages, the device would write into pages that are the parent's no more.
  */
 #include "interpose/scout/scout.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { ALIGNMENT = 64 };
 
@@ -14,8 +16,18 @@ static struct {
     char *begin;
     size_t bytes, used;
     size_t wanted; /* since it was empty: more than `bytes`, if it was too small */
-    bool is_locked;
 } block;
+
+void *
+copies_map(size_t bytes)
+{
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return NULL;
+    if (scout_state.driver.cuMemHostRegister_p != NULL && madvise(pages, bytes, MADV_DONTFORK) == 0)
+        (void)scout_state.driver.cuMemHostRegister_p(pages, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+    return pages;
+}
 
 void *
 copies_get(size_t bytes)
@@ -38,26 +50,26 @@ copies_put(void *copy)
         free(copy);
 }
 
-bool
-copies_lock(void *begin, size_t bytes)
-{
-    const struct driver *driver = &scout_state.driver;
-    return driver->cuMemHostRegister_p != NULL && driver->cuMemHostUnregister_p != NULL &&
-           driver->cuMemHostRegister_p(begin, bytes, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
-}
-
 void
 copies_settle(void)
 {
-    if (block.wanted > block.bytes) {
-        if (block.is_locked)
-            (void)scout_state.driver.cuMemHostUnregister_p(block.begin);
-        free(block.begin);
-        block.bytes = (block.wanted + COPIES_PAGE_BYTES - 1) / COPIES_PAGE_BYTES * COPIES_PAGE_BYTES;
-        block.begin = aligned_alloc(COPIES_PAGE_BYTES, block.bytes);
-        if (block.begin == NULL)
-            block.bytes = 0;
-        block.is_locked = block.begin != NULL && copies_lock(block.begin, block.bytes);
-    }
+    size_t wanted = block.wanted;
     block.used = block.wanted = 0;
+    if (wanted <= block.bytes)
+        return;
+    copies_free();
+    block.begin = copies_map(wanted);
+    block.bytes = block.begin != NULL ? wanted : 0;
+}
+
+void
+copies_free(void)
+{
+    if (block.begin == NULL)
+        return;
+    if (scout_state.driver.cuMemHostUnregister_p != NULL)
+        (void)scout_state.driver.cuMemHostUnregister_p(block.begin); /* fails where it could not be locked */
+    (void)munmap(block.begin, block.bytes);
+    block.begin = NULL;
+    block.bytes = 0;
 }

@@ -356,6 +356,7 @@ end_deep(void)
     scout_close_log(true, NULL);
     atomic_store_explicit(&now, COURSE_OVER, memory_order_release);
     atomic_store(&scout_state.progress->stage, SCOUT_STAGE_OVER);
+    copies_free();
     if (scout_state.settings.goes_on)
         return;
     atomic_store(&scout_state.status->stage, RANK_STAGE_ENDED);

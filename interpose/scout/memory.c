@@ -75,7 +75,16 @@ memory_write(const struct allocation *allocation, uint64_t offset, const void *f
 /* ---- by pieces ---- */
 
 enum { PIECE_BYTES = 1 << 20 };
-static uint32_t piece[PIECE_BYTES / sizeof(uint32_t)] __attribute__((aligned(COPIES_PAGE_BYTES)));
+static uint32_t *piece; /* [PIECE_BYTES] once it is needed */
+
+static void
+ensure_piece(void)
+{
+    if (piece == NULL)
+        piece = copies_map(PIECE_BYTES);
+    if (piece == NULL)
+        scout_stop("out of memory");
+}
 
 static size_t
 piece_bytes(const struct allocation *allocation, uint64_t offset)
@@ -86,6 +95,7 @@ piece_bytes(const struct allocation *allocation, uint64_t offset)
 uint64_t
 memory_hash(struct allocation *allocation)
 {
+    ensure_piece();
     uint64_t hash = allocation->bytes;
     for (uint64_t offset = 0; offset < allocation->bytes; offset += PIECE_BYTES) {
         size_t bytes = piece_bytes(allocation, offset);
@@ -99,10 +109,7 @@ memory_hash(struct allocation *allocation)
 uint64_t
 memory_change_reversibly(const struct allocation *allocation, uint64_t *before_p)
 {
-    static bool is_locked;
-    if (!is_locked)
-        (void)copies_lock(piece, sizeof(piece));
-    is_locked = true;
+    ensure_piece();
     uint64_t before = allocation->bytes, after = allocation->bytes;
     for (uint64_t offset = 0; offset < allocation->bytes; offset += PIECE_BYTES) {
         size_t bytes = piece_bytes(allocation, offset);

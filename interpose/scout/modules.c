@@ -1,6 +1,6 @@
 /*
- * modules.c - device code that the program loads while it runs, into the log: with it a plan can say whether a later run
- * has the same kernels.
+ * modules.c - device code that the program loads while it runs, into the log: with it a plan can say whether a later
+ * run has the same kernels.
  *
  * What lies in the program or in its libraries is not reported: their build-ids stand for it. How long an image in
  * memory is, only the image says.

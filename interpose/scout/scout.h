@@ -117,11 +117,13 @@ uint64_t allocations_name(const struct allocation *allocation);
 /* NULL: there is none. What was given is not initialised. */
 void *copies_get(size_t bytes);
 void copies_put(void *copy);
-/* Locks whole pages, where the driver can do that: copies between them and the device need not wait. */
-enum { COPIES_PAGE_BYTES = 4096 };
-bool copies_lock(void *begin, size_t bytes);
 /* All were put back: next time there is room for as much as was asked for since the last time. */
 void copies_settle(void);
+/* All were put back, and none is asked for any more. */
+void copies_free(void);
+/* Pages for as long as the process runs, locked where the driver can do that: copies between them and the device need
+ * not wait. NULL: there are none. */
+void *copies_map(size_t bytes);
 
 /* ---- memory.c: copies ---- */
 
@@ -256,6 +258,13 @@ images_same(const struct image *image, uint32_t a, uint32_t b)
     return a == b || (image->tolerance > 0 && fabsf(change_as_float(a) - change_as_float(b)) <= image->tolerance);
 }
 
+/* A word that was changed on purpose, and that no run touched. */
+static inline bool
+images_left_alone(const struct image *image, size_t i, uint32_t changed)
+{
+    return changed != image->before[i] && image->now[i] == changed && image->after[i] == image->before[i];
+}
+
 /* A repetition of the same differs: widens the tolerance. False: beyond any. */
 bool images_learn(struct images *images, bool *differs_p);
 
@@ -322,12 +331,17 @@ bool effect_change(struct effect *effect, struct part *part);
 void effect_judge(struct effect *effect, struct part *part);
 /* Whether any word that was not changed on purpose, or a part that was, has another result. */
 bool effect_any(const struct effect *effect, const struct part *const *parts, size_t count);
-/* Few words of some parts at once; sets `few` of each. False: there is nothing to change. */
-bool effect_change_few(struct effect *effect, struct part *const *parts, size_t count);
-/* Notes what is elementwise. Returns whether all that changed is explained. */
-bool effect_judge_few(struct effect *effect);
+/* enum scout_type of what a part seems to hold. */
+uint32_t effect_type(const struct effect *effect, struct part *part);
 void effect_put(struct effect *effect);
 void effect_free(struct effect *effect);
+
+/* ---- elementwise.c: few words of its inputs, changed ---- */
+
+/* Of some parts at once; sets `few` of each. False: there is nothing to change. */
+bool elementwise_change(struct effect *effect, struct part *const *parts, size_t count);
+/* Notes what is elementwise. Returns whether all that changed is explained. */
+bool elementwise_judge(struct effect *effect);
 
 /* ---- trial.c: a launch, repeated ---- */
 

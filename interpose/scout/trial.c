@@ -291,10 +291,10 @@ prepare(enum run run)
             any = effect_change(&effect, &effect.parts[group[i] - effect.parts]) || any;
         return any;
     case RUN_FEW:
-        return effect_change_few(&effect, mattering, list_mattering(mattering));
+        return elementwise_change(&effect, mattering, list_mattering(mattering));
     case RUN_FEW_OF:
         mattering[0] = &effect.parts[at];
-        return effect_change_few(&effect, mattering, 1);
+        return elementwise_change(&effect, mattering, 1);
     default:
         return false;
     }
@@ -352,10 +352,10 @@ judge(enum run run)
         judge_group();
         break;
     case RUN_FEW:
-        few_are_clean = effect_judge_few(&effect);
+        few_are_clean = elementwise_judge(&effect);
         break;
     case RUN_FEW_OF:
-        (void)effect_judge_few(&effect);
+        (void)elementwise_judge(&effect);
         break;
     default:
         break;

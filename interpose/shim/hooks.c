@@ -186,7 +186,8 @@ stream_of(CUstream stream, bool per_thread)
         return result;                                                                              \
     }
 
-/* Code in a loaded object is known by the object's build-id; and CUDA's runtime loads it in processes that do not train. */
+/* Code in a loaded object is known by the object's build-id; and CUDA's runtime loads it in processes that do not
+ * train. */
 static bool
 is_in_object(const void *image)
 {
@@ -201,20 +202,19 @@ is_scouted(void)
 }
 
 /* Modules are loaded before there is memory for them to work on: only who writes them down cannot wait for that. */
-#define DEFINE_MODULE(fn, parameters, arguments, image, path)                \
-    DEFINE_TOLD(fn, parameters)                                              \
-    {                                                                        \
-        bool apart = is_scouted() && !is_in_object(image);                   \
-        if (apart)                                                           \
-            note_allocation();                                               \
-        CUresult result = REAL(fn) arguments;                                \
-        if (apart && result == CUDA_SUCCESS && shim_is_watched() &&          \
-            shim.engine->module_loaded != NULL) {                            \
-            ++shim_depth;                                                    \
-            shim.engine->module_loaded(image, path);                         \
-            --shim_depth;                                                    \
-        }                                                                    \
-        return result;                                                       \
+#define DEFINE_MODULE(fn, parameters, arguments, image, path)                                             \
+    DEFINE_TOLD(fn, parameters)                                                                           \
+    {                                                                                                     \
+        bool apart = is_scouted() && !is_in_object(image);                                                \
+        if (apart)                                                                                        \
+            note_allocation();                                                                            \
+        CUresult result = REAL(fn) arguments;                                                             \
+        if (apart && result == CUDA_SUCCESS && shim_is_watched() && shim.engine->module_loaded != NULL) { \
+            ++shim_depth;                                                                                 \
+            shim.engine->module_loaded(image, path);                                                      \
+            --shim_depth;                                                                                 \
+        }                                                                                                 \
+        return result;                                                                                    \
     }
 
 #define DEFINE_WAIT(fn, parameters, arguments)     \

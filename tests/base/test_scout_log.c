@@ -51,7 +51,8 @@ put_all(void)
         &(struct scout_run){
             .ddprun = "1.0", .device = "GPU", .driver = 13000, .arguments = arguments, .argument_count = 3}));
     ck_assert(scout_writer_put(&writer, SCOUT_OBJECT, &(struct scout_object){.path = "./train", .build_id = "ab01"}));
-    ck_assert(scout_writer_put(&writer, SCOUT_MODULE, &(struct scout_module){.hash = UINT64_MAX, .bytes = 77, .path = "kernels.ptx"}));
+    ck_assert(scout_writer_put(&writer, SCOUT_MODULE,
+                               &(struct scout_module){.hash = UINT64_MAX, .bytes = 77, .path = "kernels.ptx"}));
     struct scout_frame frames[] = {{.object = 0, .offset = 4711}, {.object = SCOUT_NONE, .offset = 1}};
     ck_assert(scout_writer_put(&writer, SCOUT_SITE, &(struct scout_site){.frames = frames, .count = 2}));
     ck_assert(scout_writer_put(&writer, SCOUT_NAME, "sgd"));

@@ -248,7 +248,7 @@ TEST(calls_are_made_as_often_as_the_engine_asks)
     ck_assert_uint_eq(record->grid_x, 7);
 }
 
-/* Code that lies in a loaded object, and all code in a program that is not scouted, is nobody's business. */
+/* The engine does not hear of code that lies in a loaded object, nor of any in a program that is not scouted. */
 TEST(device_code_of_an_object_is_not_reported)
 {
     static const char image[] = "in this program";
