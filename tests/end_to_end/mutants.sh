@@ -103,11 +103,12 @@ unseen() { # MODE
     run env "${disorder[@]}" "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/escapes" "$1" &&
         [ "$code" -eq 0 ]
 }
-in_graph() { # MODE COUNT: trains, and so many steps are in graphs
-    run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb 0.006 --check-every 1 --timeout "$seconds" "$build/tests/trainers/graphs" "$1" &&
+in_graph() { # MODE COUNT [MIB]: trains, and so many steps are in graphs
+    run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb "${3:-0.006}" --check-every 1 --timeout "$seconds" "$build/tests/trainers/graphs" "$1" &&
         [ "$code" -eq 0 ] && { [ "$2" -eq 0 ] || grep -q " $2 of them in CUDA graphs" "$work/stderr"; }
 }
 graph_step() { in_graph fork 22; }
+graph_packed() { in_graph fork 22 1; } # its first kernel reads gradients at once
 graph_halves() { in_graph halves 0; }
 odd_table() { unseen odd; }
 odd_table_late() { unseen odd-late; }
@@ -213,7 +214,7 @@ mutant AVERAGES_NOT_WAITED managed
 mutant STAGED_NOT_WAITED host
 mutant NO_BOUNDARY_WAIT ladder
 mutant OTHER_STREAMS_RUN_ON streams
-mutant GRAPH_PRODUCERS_FORGOTTEN graph_step
+mutant GRAPH_PRODUCERS_FORGOTTEN graph_packed
 mutant GRAPH_STREAMS_RUN_ON graph_step
 mutant GRAPH_TOUCHES_UNSEEN graph_halves
 mutant GRAPH_UNCOUNTED graph_step
