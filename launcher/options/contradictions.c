@@ -84,6 +84,20 @@ outer_without_sync(const struct options *options)
     return options->has_outer && options->sync_every == 0;
 }
 
+static bool
+parts_without_trace(const struct options *options)
+{
+    return (options->trace_last > 0 || options->trace_args) && options->trace_dir == NULL && options->page == NULL;
+}
+
+static void
+settle_parts_of_trace(struct options *options, const struct options *given)
+{
+    (void)given;
+    options->trace_first = options->trace_last = 0;
+    options->trace_args = false;
+}
+
 static void
 settle_sync(struct options *options, const struct options *given)
 {
@@ -114,6 +128,8 @@ static const struct contradiction {
      "two"},
     {outer_without_sync, NULL,
      "--outer-lr and --outer-momentum are of the step behind an average of --sync-every; give --sync-every K, too"},
+    {parts_without_trace, settle_parts_of_trace,
+     "--trace-steps and --trace-args say what is in a trace; give --trace DIR or --page FILE, too"},
     {per_host_and_hosts, NULL,
      "--nproc-per-node counts the ranks of one host, and --hosts does too; leave --nproc-per-node out (h1:8,h2:8)"},
 };

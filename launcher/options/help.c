@@ -57,7 +57,7 @@ options_print_help(FILE *out)
             "  ddprun doctor ./train                  what this machine and ./train lack\n\n",
             what_it_is);
     for (int i = 0; i < option_row_count; ++i) {
-        enum { COLUMN = 28 };
+        enum { COLUMN = 33 };
         if (option_rows[i].brief == NULL)
             continue;
         print_name(out, &option_rows[i], COLUMN);

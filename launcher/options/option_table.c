@@ -510,7 +510,7 @@ const struct option_row option_rows[] = {
      "measure what an all-reduce costs in this run, instead of keeping\nit in ~/.cache/ddprun"},
     {0, "no-overlap", NULL, GROUP_TRAINING, take_no_overlap,
      "average everything at the end of the step instead of during\nbackward",
-     .brief = "average at the end of each step, not during backward"},
+     .brief = "average after backward, not during it"},
     {0, "reduce", "mean|sum", GROUP_TRAINING, take_reduce,
      "what becomes of a gradient: the mean of all ranks', or their\nsum (default mean)"},
     {0, "sync-every", "K", GROUP_TRAINING, take_sync_every,
@@ -535,7 +535,7 @@ const struct option_row option_rows[] = {
      .brief = "check every gradient of every step; slow"},
     {0, "timeout", "SECONDS", GROUP_SAFETY, take_timeout,
      "how long a rank may wait for the others before the job is\nstopped, even if they continue (default 900)",
-     .brief = "how long a rank may wait for others (default 900)"},
+     .brief = "how long a rank may wait (default 900)"},
     {0, "hang-warning", "SECONDS", GROUP_SAFETY, take_hang_warning,
      "name a rank that makes no CUDA call for so long while others\nwait for it, or for its exit; the same if all wait "
      "for their\ndevices; 0: never (default 60)"},
@@ -550,9 +550,10 @@ const struct option_row option_rows[] = {
      "write what each rank did to DIR/rank-N.jsonl, for ddprun trace;\nDIR is made if absent (default: no trace)",
      .brief = "write what each rank did, step by step"},
     {0, "trace-steps", "A-B", GROUP_SAFETY, take_trace_steps,
-     "with --trace: write all steps from A to B; of steps beyond the\nfirst thousand it has only some (default: none)"},
+     "with --trace or --page: all steps from A to B are in the trace; of\nsteps beyond the first thousand it has only "
+     "some (default: none)"},
     {0, "trace-args", NULL, GROUP_SAFETY, take_trace_args,
-     "with --trace: write the program's arguments, too (default: its\nname only)"},
+     "with --trace or --page: write the program's arguments, too\n(default: its name only)"},
     {0, "env", "NAME=VALUE", GROUP_PROGRAM, take_env, "a variable for the ranks; may be given again"},
     {0, "cwd", "DIR", GROUP_PROGRAM, take_cwd, "folder to start the ranks in (default: this one)"},
     {0, "subst", NULL, GROUP_PROGRAM, take_subst,
@@ -580,7 +581,8 @@ const struct option_row option_rows[] = {
     {0, "summary-json", "FILE", GROUP_OUTPUT, take_summary_json, "write how the job ended to FILE, as JSON"},
     {0, "page", "FILE", GROUP_OUTPUT, take_page,
      "at the end write a page about the run to FILE, in HTML: what cost\n"
-     "time, a step's timeline, stragglers, curves (ddprun report); from\nthe trace of --trace, or one that is removed"},
+     "time, a step's timeline, stragglers, curves (ddprun report); from\nthe trace of --trace, or one that is removed",
+     .brief = "make a page about the run, in HTML"},
     {0, "report", "FILE", GROUP_OUTPUT, take_report,
      "a report of a failure has 25 lines; the whole of a longer one goes\n"
      "to FILE (default: ddprun-report.PID.txt in this folder, or in\n$TMPDIR if that fails; -: to stderr)"},

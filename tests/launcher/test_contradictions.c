@@ -105,7 +105,8 @@ static const struct excluded {
 };
 
 /* These are so by themselves, beside another option's usual value. */
-static const struct sample alone[] = {{"hang-warning", "900"}, {"outer-lr", NULL}, {"outer-momentum", NULL}};
+static const struct sample alone[] = {
+    {"hang-warning", "900"}, {"outer-lr", NULL}, {"outer-momentum", NULL}, {"trace-steps", NULL}, {"trace-args", NULL}};
 
 static bool
 is_sample(const struct sample *wanted, const struct sample *sample)
@@ -326,11 +327,38 @@ TEST(the_command_line_counts_against_a_setting)
     ck_assert_int_eq(parse_beside("{\"outer-lr\": 0.7}", "--sync-every", "8", &options, &error), OPTIONS_RUN);
     ck_assert(options.has_outer && options.outer_rate == 0.7 && options.outer_momentum == 0);
     options_free(&options);
+    ck_assert_int_eq(parse_beside("{\"trace\": \"traces\"}", "--trace-steps", "5-9", &options, &error), OPTIONS_RUN);
+    ck_assert(options.trace_first == 5 && options.trace_last == 9);
+    options_free(&options);
 
     /* Never is a check taken away without a word, and settings that exclude each other have no order. */
     ck_assert_int_eq(parse_beside("{\"verify\": true}", "--check-every", "0", &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(parse_beside("{\"quiet\": true, \"verbose\": true}", NULL, NULL, &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(error.exit_code, 2);
+}
+
+TEST(what_a_trace_has_wants_a_trace)
+{
+    const struct sample parts[] = {{"trace-steps", "5-9"}, {"trace-args", NULL}};
+    const struct sample traces[] = {{"trace", "traces"}, {"page", "page.html"}};
+    struct options options;
+    struct error error = {0};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i) {
+        ck_assert_int_eq(parse(&parts[i], NULL, &error), OPTIONS_BAD);
+        ck_assert_int_eq(error.exit_code, 2);
+        ck_assert_msg(strstr(error.text, "give --trace DIR or --page FILE") != NULL && strchr(error.text, '\n') == NULL,
+                      "%s", error.text);
+        for (size_t k = 0; k < sizeof(traces) / sizeof(traces[0]); ++k)
+            ck_assert_msg(parse(&parts[i], &traces[k], &error) == OPTIONS_RUN, "%s", error.text);
+    }
+    /* A setting is of the runs that have a trace. */
+    ck_assert_int_eq(parse_beside("{\"trace-args\": true, \"trace-steps\": \"5-9\"}", NULL, NULL, &options, &error),
+                     OPTIONS_RUN);
+    ck_assert(!options.trace_args && options.trace_last == 0);
+    options_free(&options);
+    ck_assert_int_eq(parse_beside("{\"trace-args\": true}", "--page", "page.html", &options, &error), OPTIONS_RUN);
+    ck_assert(options.trace_args);
+    options_free(&options);
 }
 
 TEST(a_mistyped_variable_is_not_ignored)

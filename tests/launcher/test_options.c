@@ -384,6 +384,7 @@ TEST(the_short_help_fits_a_screen)
         ++lines;
     }
     ck_assert_int_le(lines, 24);
+    ck_assert_ptr_nonnull(strstr(text, "--page FILE"));
     free(text);
 }
 
