@@ -141,6 +141,25 @@ put_tensors(FILE *out, const struct facts *facts)
         html_put(out, "<p class='caption'>And %zu more tensors.</p>\n", count - shown);
 }
 
+/* What trials of the group found, and where overlap was switched last. */
+static void
+put_trials(FILE *out, const struct facts *facts)
+{
+    char overlapped[FIGURE_BYTES], apart[FIGURE_BYTES], text[FIGURE_BYTES];
+    const struct trace_trial *trial = facts->trial;
+    if (facts->overlap != NULL)
+        html_put(out, "<p>Overlap is %s from step %llu on.</p>\n", facts->overlap->overlaps ? "on again" : "off",
+                 (unsigned long long)facts->overlap->after_step + 1);
+    if (trial == NULL)
+        return;
+    html_put(out, "<p>The last of %zu trial%s, before step %llu: a step takes %s with overlap and %s without",
+             facts->trials, facts->trials == 1 ? "" : "s", (unsigned long long)trial->after_step + 1,
+             figure_time(trial->overlapped_us, overlapped), figure_time(trial->apart_us, apart));
+    if (trial->slowed_us > 0)
+        html_put(out, "; collectives beside backward slow its own work by %s", figure_time(trial->slowed_us, text));
+    fputs(".</p>\n", out);
+}
+
 void
 section_buckets(FILE *out, const struct facts *facts)
 {
@@ -148,6 +167,7 @@ section_buckets(FILE *out, const struct facts *facts)
         out, "buckets", "Buckets and tensors",
         "The plan in force at the end, with medians of its steps on the lowest rank: how long before the end of "
         "backward a bucket's gradients were ready, and what its all-reduce took.");
+    put_trials(out, facts);
     if (facts->plan != NULL)
         put_buckets(out, facts);
     else

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_POINTS = 480, UNITS = 1000, TOP = 16, BOTTOM = 22, MOST_TICKS = 20 };
+enum { MOST_POINTS = 480, MOST_MARKS = 400, UNITS = 1000, TOP = 16, BOTTOM = 22, MOST_TICKS = 20 };
 
 void
 chart_open(FILE *out, const char *id, const char *kind, int height, const char *title, const char *description)
@@ -28,6 +28,15 @@ chart_legend(FILE *out, const char *kind, const char *meaning)
     html_put(out,
              "<span class='key'><svg class='swatch' width='12' height='12' aria-hidden='true'>"
              "<rect class='%s' width='12' height='12' rx='2'/></svg>%s</span>\n",
+             kind, meaning);
+}
+
+void
+chart_legend_line(FILE *out, const char *kind, const char *meaning)
+{
+    html_put(out,
+             "<span class='key'><svg class='swatch' width='12' height='12' aria-hidden='true'>"
+             "<line class='%s' x1='6' x2='6' y1='0' y2='12'/></svg>%s</span>\n",
              kind, meaning);
 }
 
@@ -188,6 +197,27 @@ draw_dots(FILE *out, const struct curve *curve, const struct points *points)
 }
 
 static void
+draw_marks(FILE *out, const struct curve *curve, const struct points *points)
+{
+    int plot = curve->height - TOP - BOTTOM;
+    char text[FIGURE_BYTES];
+    for (size_t i = 0; i < curve->mark_count && i < MOST_MARKS; ++i) {
+        const struct chart_mark *mark = &curve->marks[i];
+        double x = across(points, mark->x) * 100 / UNITS;
+        if (mark->x < points->first || mark->x > points->last)
+            continue;
+        if (isnan(mark->y))
+            html_put(out, "<line class='%s' x1='%.2f%%' x2='%.2f%%' y1='%d' y2='%d'>", mark->kind, x, x, TOP,
+                     TOP + plot);
+        else
+            html_put(out, "<circle class='%s' cx='%.2f%%' cy='%.1f' r='3'>", mark->kind, x,
+                     TOP + plot * down(points, mark->y) / UNITS);
+        html_put(out, "<title>%s %s</title></%s>\n", curve->x_name, figure_count((uint64_t)mark->x, text),
+                 isnan(mark->y) ? "line" : "circle");
+    }
+}
+
+static void
 draw_band(FILE *out, const struct points *points)
 {
     bool first = true;
@@ -254,6 +284,7 @@ chart_curve(FILE *out, const struct curve *curve)
     draw_line(out, &points);
     fputs("</svg>\n", out);
     draw_dots(out, curve, &points);
+    draw_marks(out, curve, &points);
     draw_grid(out, curve, &points, true);
     draw_x_names(out, curve, &points);
     fputs("</svg>\n", out);

@@ -11,6 +11,12 @@
 
 #include <stdbool.h>
 
+/* A place in the picture of a curve: a dot, or where y is NAN a line from top to bottom. */
+struct chart_mark {
+    const char *kind; /* its class */
+    double x, y;
+};
+
 /* A curve of y over x, which grows; NAN is a gap. */
 struct curve {
     const char *id;          /* of the picture; a word */
@@ -22,8 +28,10 @@ struct curve {
     bool from_zero; /* the picture begins at 0 */
     double top;     /* what is above is cut; NAN: nothing is */
     int height;
-    bool is_time;       /* y is in microseconds; else a number without a unit */
-    const char *x_name; /* "step" */
+    bool is_time;                   /* y is in microseconds; else a number without a unit */
+    const char *x_name;             /* "step" */
+    const struct chart_mark *marks; /* the first few hundred of those between the ends of x are drawn */
+    size_t mark_count;
 };
 
 void chart_curve(FILE *out, const struct curve *curve);
@@ -47,7 +55,8 @@ const char *chart_time_text(double us, char text[FIGURE_BYTES]);
 /* Begins a picture with its names, for all readers; "</svg>" ends it. */
 void chart_open(FILE *out, const char *id, const char *kind, int height, const char *title, const char *description);
 
-/* The entry of a legend: a square of that class, and what it means. */
+/* The entry of a legend: a square or a line of that class, and what it means. */
 void chart_legend(FILE *out, const char *kind, const char *meaning);
+void chart_legend_line(FILE *out, const char *kind, const char *meaning);
 
 #endif

@@ -272,6 +272,21 @@ take_plan(struct facts *facts)
     free(plans);
 }
 
+static void
+take_trials(struct facts *facts)
+{
+    for (size_t i = 0; i < facts->first->trial_count; ++i) {
+        if (facts->first->trials[i].group != facts->group)
+            continue;
+        facts->trial = &facts->first->trials[i];
+        ++facts->trials;
+    }
+    for (size_t i = 0; i < facts->first->overlap_count; ++i) {
+        if (facts->first->overlaps[i].group == facts->group)
+            facts->overlap = &facts->first->overlaps[i];
+    }
+}
+
 /* ---- what the launcher has written ---- */
 
 static void
@@ -324,6 +339,7 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
     facts->ranks_us = column_median(facts, ranks_of);
     find_straggler(facts);
     take_plan(facts);
+    take_trials(facts);
     take_job(facts);
 }
 

@@ -44,6 +44,9 @@ struct facts {
     double network_us, ranks_us, bound_us, predicted_us;
     int straggler; /* index of the rank that was last in three of four steps, by a tenth of the step; -1: none */
     const struct trace_plan *plan;          /* of the group, the last one; NULL: none */
+    const struct trace_trial *trial;        /* the last one of the group; NULL: none */
+    size_t trials;                          /* of the group */
+    const struct trace_overlap *overlap;    /* the last time that it was switched for the group; NULL: never */
     const struct trace_run *first;          /* the run of the lowest rank */
     struct json_object *summary, *settings; /* of the launcher's line; NULL: the trace has none */
     const char *program;                    /* "": not known */

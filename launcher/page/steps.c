@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_RANKS = 64, CHART_HEIGHT = 220 };
 
@@ -30,11 +31,49 @@ top_of(const struct facts *facts, size_t *above)
     return *above > 0 && greatest_us > 1.5 * top_us ? top_us : NAN;
 }
 
+/* Control steps, and where overlap went off or on. Room for all of them is in `marks`; returns how many there are. */
+static size_t
+take_marks(const struct facts *facts, struct chart_mark *marks)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < facts->first->overlap_count; ++i) {
+        const struct trace_overlap *change = &facts->first->overlaps[i];
+        if (change->group == facts->group)
+            marks[count++] = (struct chart_mark){change->overlaps ? "on" : "off", (double)change->after_step + 1, NAN};
+    }
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        const struct step_facts *step = &facts->steps[i];
+        if (step->control && !isnan(step->middle_us))
+            marks[count++] = (struct chart_mark){"control", (double)step->number, step->middle_us};
+    }
+    return count;
+}
+
+static void
+put_legend(FILE *out, const struct chart_mark *marks, size_t count)
+{
+    static const char *const meanings[][2] = {
+        {"control", "control step of a trial: the other way of overlap, to compare"},
+        {"off", "overlap is off from here on"},
+        {"on", "overlap is on again from here on"}};
+    fputs(count > 0 ? "<div class='legend'>\n" : "", out);
+    for (size_t m = 0; m < sizeof(meanings) / sizeof(meanings[0]); ++m) {
+        size_t i = 0;
+        while (i < count && strcmp(marks[i].kind, meanings[m][0]) != 0)
+            ++i;
+        if (i < count)
+            (isnan(marks[i].y) ? chart_legend_line : chart_legend)(out, meanings[m][0], meanings[m][1]);
+    }
+    fputs(count > 0 ? "</div>\n" : "", out);
+}
+
 static void
 put_curve(FILE *out, const struct facts *facts)
 {
     size_t above, count = facts->step_count;
     double *columns = xcalloc(4 * count + 1, sizeof(*columns));
+    struct chart_mark *marks = xcalloc(count + facts->first->overlap_count + 1, sizeof(*marks));
+    size_t mark_count = take_marks(facts, marks);
     struct curve curve = {.id = "steps-curve",
                           .title = "Duration of each step",
                           .description = "The curve is the middle of all ranks, the band reaches from the fastest to "
@@ -48,17 +87,21 @@ put_curve(FILE *out, const struct facts *facts)
                           .top = top_of(facts, &above),
                           .height = CHART_HEIGHT,
                           .is_time = true,
-                          .x_name = "step"};
+                          .x_name = "step",
+                          .marks = marks,
+                          .mark_count = mark_count};
     for (size_t i = 0; i < count; ++i) {
         columns[i] = (double)facts->steps[i].number;
         columns[count + i] = facts->steps[i].middle_us;
         columns[2 * count + i] = facts->steps[i].least_us;
         columns[3 * count + i] = facts->steps[i].most_us;
     }
+    put_legend(out, marks, mark_count);
     chart_curve(out, &curve);
     if (!isnan(curve.top))
         html_put(out, "<p class='caption'>%zu step%s took longer than the picture is high.</p>\n", above,
                  above == 1 ? "" : "s");
+    free(marks);
     free(columns);
 }
 

@@ -52,18 +52,19 @@ begin_us(const struct trace_step *step)
 
 /* ---- which step ---- */
 
-/* The one whose duration is nearest to the median of those that overlap with the plan in force at the end; of others if
- * there is none. */
+/* The one whose duration is nearest to the median of those that are as the last ones: with their plan, and with overlap
+ * unless that was switched off; of others if there is none. */
 static const struct step_facts *
 choose_step(const struct facts *facts)
 {
     const struct step_facts *chosen = NULL;
     double best = INFINITY;
+    bool overlaps = facts->overlap == NULL || facts->overlap->overlaps;
     for (size_t i = 0; i < facts->step_count; ++i) {
         const struct step_facts *step = &facts->steps[i];
         bool old = facts->plan != NULL && step->number <= facts->plan->after_step;
         double distance = isnan(step->middle_us) ? 1e15 : fabs(step->middle_us - facts->step_us);
-        distance += (old ? 1e16 : 0) + (step->overlapped ? 0 : 1e17) + (step->control ? 1e18 : 0);
+        distance += (old ? 1e16 : 0) + (step->overlapped == overlaps ? 0 : 1e17) + (step->control ? 1e18 : 0);
         if (distance < best) {
             best = distance;
             chosen = step;
@@ -240,10 +241,7 @@ put_legend(FILE *out, bool has_bound)
           "cy='6' r='2.5'/></svg>its gradients are ready</span>\n",
           out);
     if (has_bound)
-        fputs("<span class='key'><svg class='swatch' width='12' height='12' aria-hidden='true'><line class='bound' "
-              "x1='6' "
-              "x2='6' y1='0' y2='12'/></svg>lower bound of any bucket layout</span>\n",
-              out);
+        chart_legend_line(out, "bound", "lower bound of any bucket layout");
     fputs("</div>\n", out);
 }
 

@@ -13,13 +13,15 @@
 #include <string.h>
 
 /* Tracks of a process, as they are shown from above: of the trainer one for each group, for groups may step on streams
- * of their own; one for each communicator; and what the host does. */
+ * of their own; one for each communicator; what the host does; and which buckets are in force, with or without overlap.
+ */
 enum {
     COMMUNICATORS_AT_MOST = 64,
     TRACK_TRAINER = 1,
     TRACK_COLLECTIVES = TRACK_TRAINER + TRACE_GROUPS,
     TRACK_HOST = TRACK_COLLECTIVES + COMMUNICATORS_AT_MOST,
     TRACK_RANKS,
+    TRACK_PLAN,
     TRACK_GRAPHS,
     TRACKS
 };
@@ -144,6 +146,8 @@ put_names(const struct writing *w)
                 "collectives");
     name_track(w, TRACK_HOST, "DDP_STEP (host)");
     name_track(w, TRACK_RANKS, "waits for ranks (host)");
+    if (w->run->plan_count > 0)
+        name_track(w, TRACK_PLAN, "plan");
     if (graphs)
         name_track(w, TRACK_GRAPHS, "steps in CUDA graphs (host)");
 }
@@ -270,6 +274,16 @@ put_graph_step(struct writing *w, const struct trace_step *step, const struct tr
 }
 
 static void
+put_control(struct writing *w, const struct trace_step *step, int64_t begin_ns, int64_t released_ns)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "control step %llu, %s overlap", (unsigned long long)step->number,
+             step->overlapped ? "with" : "without");
+    if (begin_slice(w, TRACK_PLAN, name, begin_ns, released_ns))
+        fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d}}", (unsigned long long)step->number, step->group);
+}
+
+static void
 put_step(struct writing *w, const struct trace_step *step)
 {
     char name[64];
@@ -288,6 +302,8 @@ put_step(struct writing *w, const struct trace_step *step)
         fprintf(w->out, ",\"network_us\":%.3f,\"waited_for_us\":%.3f,\"waited_for_rank\":%d", waits.network_us,
                 waits.ranks_us, waits.last);
     fputs("}}", w->out);
+    if (step->control)
+        put_control(w, step, begin_ns, released_ns);
     boundary_ns = clamp(boundary_ns, begin_ns, released_ns);
     backward_ns = clamp(backward_ns, begin_ns, boundary_ns);
     inner_slice(w, track, "backward", backward_ns, boundary_ns);
@@ -297,6 +313,49 @@ put_step(struct writing *w, const struct trace_step *step)
     if (step->entered_ns > 0 && begin_slice(w, TRACK_HOST, "DDP_STEP", clock_common(w->clock, step->entered_ns),
                                             clock_common(w->clock, step->left_ns)))
         fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d}}", (unsigned long long)step->number, step->group);
+}
+
+static void
+put_us(const struct writing *w, const char *name, double us)
+{
+    if (!isnan(us))
+        fprintf(w->out, ",\"%s\":%.3f", name, us);
+}
+
+/* Of a moment at which steps became another way; `scope` "p": it is shown across all tracks. Its other "args" may
+ * follow, and two braces. */
+static void
+begin_change(const struct writing *w, const char *name, const char *scope, int64_t at_ns, int group,
+             uint64_t after_step)
+{
+    begin_event(w, "i", TRACK_PLAN, name, clock_common(w->clock, at_ns));
+    fprintf(w->out, ",\"s\":\"%s\",\"args\":{\"after_step\":%llu,\"group\":%d", scope, (unsigned long long)after_step,
+            group);
+}
+
+static void
+put_changes(const struct writing *w)
+{
+    const struct trace_run *run = w->run;
+    for (size_t i = 0; i < run->plan_count; ++i) {
+        const struct trace_plan *plan = &run->plans[i];
+        begin_change(w, "another plan of buckets", "p", plan->at_ns, plan->group, plan->after_step);
+        fprintf(w->out, ",\"buckets\":%zu}}", plan->bucket_count);
+    }
+    for (size_t i = 0; i < run->trial_count; ++i) {
+        const struct trace_trial *trial = &run->trials[i];
+        begin_change(w, "result of a trial", "t", trial->at_ns, trial->group, trial->after_step);
+        put_us(w, "slowed_us", trial->slowed_us);
+        put_us(w, "overlapped_us", trial->overlapped_us);
+        put_us(w, "apart_us", trial->apart_us);
+        fputs("}}", w->out);
+    }
+    for (size_t i = 0; i < run->overlap_count; ++i) {
+        const struct trace_overlap *overlap = &run->overlaps[i];
+        begin_change(w, overlap->overlaps ? "overlap is on again" : "overlap is off", "p", overlap->at_ns,
+                     overlap->group, overlap->after_step);
+        fputs("}}", w->out);
+    }
 }
 
 static void
@@ -317,11 +376,7 @@ put_run(struct writing *w)
                         clock_common(w->clock, exchange->end_ns)))
             fputs("}", w->out);
     }
-    for (size_t i = 0; i < run->plan_count; ++i) {
-        begin_event(w, "i", TRACK_HOST, "another plan of buckets", clock_common(w->clock, run->plans[i].at_ns));
-        fprintf(w->out, ",\"s\":\"p\",\"args\":{\"after_step\":%llu,\"group\":%d,\"buckets\":%zu}}",
-                (unsigned long long)run->plans[i].after_step, run->plans[i].group, run->plans[i].bucket_count);
-    }
+    put_changes(w);
     for (size_t i = 0; i < run->mean_count; ++i) {
         if (isnan(run->means[i].value) || run->means[i].at_ns == 0)
             continue;

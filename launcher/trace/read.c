@@ -207,6 +207,30 @@ take_ready(struct trace_run *run, json_object *line)
 }
 
 static void
+take_trial(struct trace_run *run, json_object *line)
+{
+    struct trace_trial trial = {.group = group_of(line),
+                                .after_step = count_of(line, "after_step"),
+                                .at_ns = time_of(line, "at_ns"),
+                                .slowed_us = number(line, "slowed_us"),
+                                .overlapped_us = number(line, "overlapped_us"),
+                                .apart_us = number(line, "apart_us")};
+    if (trial.group >= 0)
+        *GROWN(run->trials, run->trial_count) = trial;
+}
+
+static void
+take_overlap(struct trace_run *run, json_object *line)
+{
+    struct trace_overlap overlap = {.group = group_of(line),
+                                    .after_step = count_of(line, "after_step"),
+                                    .at_ns = time_of(line, "at_ns"),
+                                    .overlaps = truth(line, "overlap")};
+    if (overlap.group >= 0)
+        *GROWN(run->overlaps, run->overlap_count) = overlap;
+}
+
+static void
 take_costs(struct trace_run *run, json_object *line)
 {
     json_object *sizes;
@@ -280,6 +304,10 @@ take_line(struct trace_run *run, json_object *line)
         take_plan(run, line);
     else if (json_object_object_get_ex(line, "ready", &value))
         take_ready(run, line);
+    else if (json_object_object_get_ex(line, "trial", &value))
+        take_trial(run, line);
+    else if (json_object_object_get_ex(line, "overlap", &value))
+        take_overlap(run, line);
     else if (json_object_object_get_ex(line, "all_reduce_ns", &value))
         take_costs(run, line);
     else if (json_object_object_get_ex(line, "exchange", &value))
@@ -492,6 +520,8 @@ free_run(struct trace_run *run)
     for (size_t i = 0; i < run->ready_count; ++i)
         free(run->readies[i].us);
     free(run->readies);
+    free(run->trials);
+    free(run->overlaps);
     free(run->costs);
     free(run->steps);
     free(run->exchanges);

@@ -29,7 +29,7 @@ struct trace_step {
     int group;
     bool overlapped;
     bool in_graph; /* without times but entered_ns */
-    bool control;  /* its buckets were sent after backward, to compare with */
+    bool control;  /* of a trial: it overlaps where others do not, or the other way round */
     bool measured; /* its buckets were planned from measured times */
     int64_t boundary_ns, error_ns, entered_ns, left_ns;
     double begin_us, backward_us, released_us, exposed_us; /* to the boundary; NAN: not known */
@@ -76,6 +76,22 @@ struct trace_ready {
     size_t count;
 };
 
+/* What a trial of steps with and without overlap found; medians of whole steps, NAN: not known. */
+struct trace_trial {
+    int group;
+    uint64_t after_step;
+    int64_t at_ns;
+    double slowed_us, overlapped_us, apart_us; /* apart: without overlap */
+};
+
+/* From the next step on steps overlap, or do not. */
+struct trace_overlap {
+    int group;
+    uint64_t after_step;
+    int64_t at_ns;
+    bool overlaps;
+};
+
 /* What an all-reduce of so many bytes takes on an idle device. */
 struct trace_cost {
     uint64_t bytes;
@@ -98,9 +114,12 @@ struct trace_run {
     struct trace_mean *means;
     struct trace_plan *plans;
     struct trace_ready *readies;
+    struct trace_trial *trials;
+    struct trace_overlap *overlaps;
     struct trace_cost *costs; /* of rising sizes */
     struct trace_tensor *tensors[TRACE_GROUPS];
-    size_t step_count, exchange_count, mean_count, plan_count, ready_count, cost_count, tensor_counts[TRACE_GROUPS];
+    size_t step_count, exchange_count, mean_count, plan_count, ready_count, trial_count, overlap_count, cost_count,
+        tensor_counts[TRACE_GROUPS];
 };
 
 struct trace {

@@ -89,6 +89,21 @@ done
 check "overlap does not pay: the closing line says so" grep -Eq '^ddprun: averaging costs [0-9.]+ ms per step, all of it exposed: overlap is off since step' "$work/stderr"
 check "overlap does not pay: so does the summary" grep -q "\"overlap_off_step\": $step\$\|\"overlap_off_step\": $step," "$work/end.json"
 
+# The timeline and the page show what the trace says.
+run "$ddprun" trace "$trace" -o "$work/timeline.json"
+! command -v python3 >/dev/null ||
+    check "overlap does not pay: the timeline is what the trace says" python3 "$(dirname "$0")/timeline.py" "$trace" "$work/timeline.json"
+check "overlap does not pay: ... with control steps, and where overlap went off" bash -c \
+    "[ \$(grep -c '\"name\":\"control step [0-9]*, without overlap\"' '$work/timeline.json') -eq 32 ] &&
+     [ \$(grep -c '\"name\":\"overlap is off\"' '$work/timeline.json') -eq 2 ]"
+run "$ddprun" report "$trace" -o "$work/page.html"
+check "overlap does not pay: the page marks 16 control steps" [ "$(grep -c "<circle class='control'" "$work/page.html")" -eq 16 ]
+check "overlap does not pay: ... where overlap went off" grep -q "<line class='off' .*<title>step $((step + 1))</title>" "$work/page.html"
+check "overlap does not pay: ... names both in the legend" bash -c \
+    "grep -q '>control step of a trial' '$work/page.html' && grep -q '>overlap is off from here on<' '$work/page.html'"
+check "overlap does not pay: ... and says it" bash -c \
+    "grep -q '<p>Overlap is off from step $((step + 1)) on' '$work/page.html' && grep -q '<p>The last of 2 trials' '$work/page.html'"
+
 # Until layers take their time on the host: then nothing runs beside collectives, and overlap saves what they take. The trial that finds
 # that comes 1,024 steps after the last one. Again if the machine was busy with something else.
 changes=(--layers 12 --kib 64 --layer-us 1000 --forward-us 0 --steps 1400)

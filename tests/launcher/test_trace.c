@@ -146,6 +146,27 @@ TEST(a_second_job_in_the_file_is_a_run_of_its_own)
     trace_free(&trace);
 }
 
+TEST(trials_and_changes_of_overlap_are_taken)
+{
+    struct trace trace = taken(HEAD STEP "{\"trial\":8,\"group\":1,\"after_step\":20,\"at_ns\":70,\"slowed_us\":-2.5,"
+                                         "\"overlapped_us\":90,\"apart_us\":80}\n"
+                                         "{\"overlap\":false,\"group\":1,\"after_step\":20,\"at_ns\":71}\n"
+                                         "{\"overlap\":true,\"group\":1,\"after_step\":40,\"at_ns\":72}\n"
+                                         "{\"trial\":8,\"group\":-1}\n{\"overlap\":true,\"group\":64}\n"
+                                         "{\"end\":true}\n");
+    const struct trace_run *run = &trace.runs[0];
+    ck_assert_uint_eq(run->trial_count, 1);
+    ck_assert_int_eq(run->trials[0].group, 1);
+    ck_assert_uint_eq(run->trials[0].after_step, 20);
+    ck_assert_double_eq(run->trials[0].slowed_us, -2.5);
+    ck_assert_double_eq(run->trials[0].apart_us, 80);
+    ck_assert_uint_eq(run->overlap_count, 2);
+    ck_assert(!run->overlaps[0].overlaps && run->overlaps[1].overlaps);
+    ck_assert_uint_eq(run->overlaps[1].after_step, 40);
+    ck_assert_uint_eq(trace.remark_count, 0);
+    trace_free(&trace);
+}
+
 static const struct broken {
     const char *text, *remark;
     size_t steps;
