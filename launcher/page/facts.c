@@ -250,7 +250,7 @@ find_straggler(struct facts *facts)
     }
 }
 
-/* What the plan of the last steps says, on the first rank. */
+/* What the plan of the last steps says, on the first rank. Without overlap it promises nothing. */
 static void
 take_plan(struct facts *facts)
 {
@@ -262,7 +262,8 @@ take_plan(struct facts *facts)
     double *bounds = xcalloc(rank->step_count + 1, sizeof(*bounds)),
            *plans = xcalloc(rank->step_count + 1, sizeof(*plans));
     for (size_t i = 0; i < rank->step_count; ++i) {
-        bool counts = facts->plan == NULL || rank->steps[i]->number > facts->plan->after_step;
+        bool counts = (facts->plan == NULL || rank->steps[i]->number > facts->plan->after_step) &&
+                      (facts->overlap == NULL || rank->steps[i]->number > facts->overlap->after_step);
         bounds[i] = counts ? rank->steps[i]->bound_us : NAN;
         plans[i] = counts ? rank->steps[i]->predicted_us : NAN;
     }
@@ -338,8 +339,8 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
     facts->network_us = column_median(facts, network_of);
     facts->ranks_us = column_median(facts, ranks_of);
     find_straggler(facts);
-    take_plan(facts);
     take_trials(facts);
+    take_plan(facts);
     take_job(facts);
 }
 

@@ -257,6 +257,8 @@ put_words(FILE *out, const struct facts *facts, const struct picture *picture, c
     if (!isnan(facts->bound_us))
         html_put(out, " The plan of its buckets promised %s; any other would leave at least %s.",
                  figure_time(facts->predicted_us, promised), figure_time(facts->bound_us, bound));
+    else if (facts->overlap != NULL && !facts->overlap->overlaps)
+        fputs(" Overlap is off: its buckets were sent after backward.", out);
     else
         fputs(" Its buckets are of a fixed size, so a lower bound is not known.", out);
     if (picture->lanes > 1)
