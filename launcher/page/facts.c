@@ -49,20 +49,17 @@ is_shown(const struct trace_step *step, int group)
     return step->group == group && !step->in_graph;
 }
 
-/* The one with most steps, of the first rank. */
 static void
-choose_group(struct facts *facts)
+count_groups(struct facts *facts)
 {
-    size_t counts[TRACE_GROUPS] = {0};
     for (size_t i = 0; i < facts->first->step_count; ++i) {
         const struct trace_step *step = &facts->first->steps[i];
         facts->graph_steps += step->in_graph;
-        counts[step->group] += !step->in_graph;
+        facts->group_steps[step->group] += !step->in_graph;
     }
-    for (int g = 0; g < TRACE_GROUPS; ++g) {
-        facts->groups += counts[g] > 0;
-        facts->group = counts[g] > counts[facts->group] ? g : facts->group;
-    }
+    for (int g = 0; g < TRACE_GROUPS; ++g)
+        facts->group_count += facts->group_steps[g] > 0;
+    facts->group = trace_main_group(facts->first);
 }
 
 static int
@@ -95,27 +92,17 @@ facts_step_of(const struct rank_facts *rank, uint64_t number)
     return found != NULL ? *found : NULL;
 }
 
-static int64_t
-last_job(const struct trace *trace)
-{
-    int64_t job = trace->runs[0].job;
-    for (size_t i = 1; i < trace->run_count; ++i)
-        job = trace->runs[i].job > job ? trace->runs[i].job : job;
-    return job;
-}
-
 static void
 take_ranks(struct facts *facts, const struct run_clock *clocks)
 {
     const struct trace *trace = facts->trace;
-    int64_t job = last_job(trace);
-    facts->ranks = xcalloc(trace->run_count + 1, sizeof(facts->ranks[0]));
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        bool another = facts->rank_count > 0 && facts->ranks[facts->rank_count - 1].run->rank == trace->runs[i].rank;
-        if (trace->runs[i].job == job && !another)
-            facts->ranks[facts->rank_count++] = (struct rank_facts){.run = &trace->runs[i], .clock = &clocks[i]};
-    }
-    facts->first = facts->ranks[0].run;
+    const struct trace_run **runs = xcalloc(trace->run_count, sizeof(*runs));
+    facts->rank_count = trace_last_job(trace, runs);
+    facts->ranks = xcalloc(facts->rank_count, sizeof(facts->ranks[0]));
+    for (size_t r = 0; r < facts->rank_count; ++r)
+        facts->ranks[r] = (struct rank_facts){.run = runs[r], .clock = &clocks[runs[r] - trace->runs]};
+    facts->first = runs[0];
+    free(runs);
 }
 
 /* ---- a step ---- */
@@ -255,10 +242,8 @@ static void
 take_plan(struct facts *facts)
 {
     const struct rank_facts *rank = &facts->ranks[0];
-    for (size_t i = 0; i < rank->run->plan_count; ++i) {
-        if (rank->run->plans[i].group == facts->group)
-            facts->plan = &rank->run->plans[i];
-    }
+    facts->plan = trace_last_plan(rank->run, facts->group);
+    facts->overlap = trace_last_overlap(rank->run, facts->group);
     double *bounds = xcalloc(rank->step_count + 1, sizeof(*bounds)),
            *plans = xcalloc(rank->step_count + 1, sizeof(*plans));
     for (size_t i = 0; i < rank->step_count; ++i) {
@@ -271,21 +256,6 @@ take_plan(struct facts *facts)
     facts->predicted_us = facts_median(plans, rank->step_count);
     free(bounds);
     free(plans);
-}
-
-static void
-take_trials(struct facts *facts)
-{
-    for (size_t i = 0; i < facts->first->trial_count; ++i) {
-        if (facts->first->trials[i].group != facts->group)
-            continue;
-        facts->trial = &facts->first->trials[i];
-        ++facts->trials;
-    }
-    for (size_t i = 0; i < facts->first->overlap_count; ++i) {
-        if (facts->first->overlaps[i].group == facts->group)
-            facts->overlap = &facts->first->overlaps[i];
-    }
 }
 
 /* ---- what the launcher has written ---- */
@@ -329,7 +299,7 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
 {
     *facts = (struct facts){.trace = trace, .world = trace->world};
     take_ranks(facts, clocks);
-    choose_group(facts);
+    count_groups(facts);
     for (size_t r = 0; r < facts->rank_count; ++r)
         take_steps(&facts->ranks[r], facts->group);
     join_steps(facts);
@@ -339,7 +309,6 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
     facts->network_us = column_median(facts, network_of);
     facts->ranks_us = column_median(facts, ranks_of);
     find_straggler(facts);
-    take_trials(facts);
     take_plan(facts);
     take_job(facts);
 }

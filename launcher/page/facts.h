@@ -1,7 +1,7 @@
 /*
  * facts.h - what a page says of a run, found in its trace: the steps of all ranks side by side, and who waited.
  *
- * Of the last job in the trace, and of the gradient group with most steps. How long a rank's stream waits at the end of
+ * Of the last job in the trace, and of the gradient group with most bytes. How long a rank's stream waits at the end of
  * a step has two parts, as in watch/pace.h: what the rank that came last waited is the network's, and what the others
  * waited longer they waited for that rank. Times are microseconds. One thread.
  */
@@ -34,7 +34,9 @@ struct step_facts {
 
 struct facts {
     const struct trace *trace;
-    int world, group, groups;
+    int world, group;
+    size_t group_steps[TRACE_GROUPS]; /* of the lowest rank, with times */
+    size_t group_count;               /* of groups that have some */
     struct rank_facts *ranks;
     size_t rank_count;
     struct step_facts *steps; /* by number */
@@ -44,9 +46,7 @@ struct facts {
     double network_us, ranks_us, bound_us, predicted_us;
     int straggler; /* index of the rank that was last in three of four steps, by a tenth of the step; -1: none */
     const struct trace_plan *plan;          /* of the group, the last one; NULL: none */
-    const struct trace_trial *trial;        /* the last one of the group; NULL: none */
-    size_t trials;                          /* of the group */
-    const struct trace_overlap *overlap;    /* the last time that it was switched for the group; NULL: never */
+    const struct trace_overlap *overlap;    /* of the group, where overlap was switched last; NULL: nowhere */
     const struct trace_run *first;          /* the run of the lowest rank */
     struct json_object *summary, *settings; /* of the launcher's line; NULL: the trace has none */
     const char *program;                    /* "": not known */

@@ -70,8 +70,11 @@ put_remarks(FILE *out, const struct trace *trace)
 static double
 steps_per_second(const struct facts *facts)
 {
-    double known = facts_number(facts, "steps_per_second");
-    return isnan(known) && facts->step_us > 0 ? 1e6 / facts->step_us : known;
+    double known = facts_number(facts, "steps_per_second"), steps = 0;
+    for (int g = 0; g < TRACE_GROUPS; ++g)
+        steps += (double)facts->group_steps[g];
+    bool counted = isnan(known) && facts->step_us > 0;
+    return counted ? steps / (double)facts->group_steps[facts->group] * 1e6 / facts->step_us : known;
 }
 
 static double
@@ -88,16 +91,28 @@ waiting_ms(const struct facts *facts)
     return facts->summary == NULL ? facts->ranks_us / 1e3 : known;
 }
 
+/* What a step takes. Of several groups each has steps of its own, and those of one group stand for all. */
+static double
+step_us(const struct facts *facts)
+{
+    return facts->group_count > 1 ? facts->step_us : 1e6 / steps_per_second(facts);
+}
+
 static void
 put_speed(FILE *out, const struct facts *facts)
 {
     char rate[FIGURE_BYTES], time[FIGURE_BYTES], exposed[FIGURE_BYTES], part[FIGURE_BYTES];
-    double per_second = steps_per_second(facts), step_us = 1e6 / per_second;
-    html_put(out, "<p class='lead'>%d rank%s made <strong>%s steps a second</strong>: a step takes %s", facts->world,
-             facts->world == 1 ? "" : "s", figure_plain(per_second, rate), figure_time(step_us, time));
-    if (!isnan(exposed_ms(facts)))
-        html_put(out, ", of which %s (%s) is exposed communication", figure_time(exposed_ms(facts) * 1e3, exposed),
-                 figure_percent(exposed_ms(facts) * 1e3 / step_us, part));
+    double exposed_us = facts->group_count > 1 ? facts->network_us : exposed_ms(facts) * 1e3;
+    html_put(out, "<p class='lead'>%d rank%s made <strong>%s steps a second</strong>", facts->world,
+             facts->world == 1 ? "" : "s", figure_plain(steps_per_second(facts), rate));
+    if (facts->group_count > 1)
+        html_put(out, ", all of %zu gradient groups counted: from one step of group %d to the next it takes %s",
+                 facts->group_count, facts->group, figure_time(step_us(facts), time));
+    else
+        html_put(out, ": a step takes %s", figure_time(step_us(facts), time));
+    if (!isnan(exposed_us))
+        html_put(out, ", of which %s (%s) is exposed communication", figure_time(exposed_us, exposed),
+                 figure_percent(exposed_us / step_us(facts), part));
     fputs(".</p>\n", out);
 }
 
@@ -120,7 +135,7 @@ put_advice(FILE *out, const char *advice)
 }
 
 static void
-put_loss(FILE *out, const struct loss *loss, const char *which, double step_us)
+put_loss(FILE *out, const struct facts *facts, const struct loss *loss, const char *which)
 {
     char gain[FIGURE_BYTES], part[FIGURE_BYTES];
     html_put(out, "<p class='lead'>%s: ", which);
@@ -128,7 +143,7 @@ put_loss(FILE *out, const struct loss *loss, const char *which, double step_us)
     fputs("; <strong>", out);
     put_advice(out, loss->advice);
     html_put(out, "</strong>, which saves about %s of a step (%s).</p>\n", figure_time(loss->gain_us, gain),
-             figure_percent(loss->gain_us / step_us, part));
+             figure_percent(loss->gain_us / step_us(facts), part));
 }
 
 static void
@@ -137,9 +152,8 @@ put_losses(FILE *out, const struct facts *facts, const struct model *model)
     static const char *const names[SENTENCES] = {"The largest loss of time", "The next one"};
     struct loss losses[SENTENCES];
     size_t count = model != NULL ? model_losses(model, losses, SENTENCES) : 0;
-    double step_us = 1e6 / steps_per_second(facts);
     for (size_t i = 0; i < count && i < SENTENCES; ++i)
-        put_loss(out, &losses[i], names[i], step_us);
+        put_loss(out, facts, &losses[i], names[i]);
     if (count == 0)
         fputs("<p class='lead'>No loss was found that an option or a change is known to save.</p>\n", out);
     else if (count < SENTENCES)

@@ -48,6 +48,11 @@ section_prediction(FILE *out, const struct facts *facts, const struct model *mod
         "Predicted, where each rank computes as much as here, its share of the batch is as large, and the links "
         "are those of this run, as a ring. Of several hosts, a slower link counts: <span class='code'>ddprun "
         "predict --link</span>.");
+    if (facts->group_count > 1)
+        html_put(
+            out,
+            "<p class='caption'>Of the steps of group %d; what other groups do meanwhile counts as its own work.</p>\n",
+            facts->group);
     if (model == NULL) {
         fputs("<p>No prediction: ", out);
         html_text(out, why);

@@ -61,8 +61,10 @@ put_legend(FILE *out, const struct chart_mark *marks, size_t count)
         size_t i = 0;
         while (i < count && strcmp(marks[i].kind, meanings[m][0]) != 0)
             ++i;
-        if (i < count)
-            (isnan(marks[i].y) ? chart_legend_line : chart_legend)(out, meanings[m][0], meanings[m][1]);
+        if (i < count && isnan(marks[i].y))
+            chart_legend_line(out, meanings[m][0], meanings[m][1]);
+        else if (i < count)
+            chart_legend(out, meanings[m][0], meanings[m][1]);
     }
     fputs(count > 0 ? "</div>\n" : "", out);
 }
@@ -164,9 +166,9 @@ section_steps(FILE *out, const struct facts *facts)
         out, "step-times", "Step times by rank",
         "Durations are of the device, from the end of one step to the end of the next. The curve is the middle "
         "of all ranks; the band reaches from the fastest to the slowest. Figures of ranks are medians.");
-    if (facts->groups > 1)
-        html_put(out, "<p class='caption'>Of %d gradient groups, group %d, which has most steps.</p>\n", facts->groups,
-                 facts->group);
+    if (facts->group_count > 1)
+        html_put(out, "<p class='caption'>Of %zu gradient groups, group %d, which has most bytes.</p>\n",
+                 facts->group_count, facts->group);
     if (facts->graph_steps > 0)
         html_put(out, "<p class='caption'>%zu steps are in CUDA graphs, and have no times.</p>\n", facts->graph_steps);
     if (facts->step_count > 0) {

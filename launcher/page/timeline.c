@@ -11,7 +11,7 @@
 enum {
     MOST_LANES = 8,
     MOST_BUCKETS = 128, /* of a rank */
-    MOST_ROWS = 4,      /* of a rank's collectives: one for each communicator */
+    MOST_ROWS = 4,      /* of a rank's trainer: one for each group; and of its collectives: one for each communicator */
     NAME_HEIGHT = 18,
     BAR_HEIGHT = 16,
     ROW_GAP = 6,
@@ -26,7 +26,7 @@ struct picture {
     const struct facts *facts;
     uint64_t step;
     size_t lanes;
-    unsigned rows;
+    unsigned groups, rows;    /* of a lane: of the trainer, one for each group, and of the collectives */
     int64_t begin_ns, end_ns; /* of the common clock */
     int y;                    /* where the next lane begins */
 };
@@ -90,6 +90,7 @@ find_extent(struct picture *picture)
     picture->begin_ns = INT64_MAX;
     picture->end_ns = INT64_MIN;
     picture->rows = 1;
+    picture->groups = picture->facts->group_count < MOST_ROWS ? (unsigned)picture->facts->group_count : MOST_ROWS;
     for (size_t r = 0; r < picture->lanes; ++r) {
         const struct rank_facts *rank = &picture->facts->ranks[r];
         const struct trace_step *step = facts_step_of(rank, picture->step);
@@ -111,74 +112,113 @@ find_extent(struct picture *picture)
 static int
 lane_height(const struct picture *picture)
 {
-    return NAME_HEIGHT + BAR_HEIGHT + (int)picture->rows * (ROW_GAP + BAR_HEIGHT) + LANE_GAP;
+    return NAME_HEIGHT + (int)(picture->groups + picture->rows) * (BAR_HEIGHT + ROW_GAP) - ROW_GAP + LANE_GAP;
+}
+
+/* The top of a row of the lane: of a group, or behind those of a communicator. */
+static int
+row_top(const struct picture *picture, unsigned row)
+{
+    return picture->y + (int)row * (BAR_HEIGHT + ROW_GAP);
 }
 
 /* ---- a lane ---- */
 
 static void
-put_part(const struct picture *picture, const char *kind, const char *name, int64_t from_ns, int64_t to_ns)
+put_part(const struct picture *picture, unsigned row, const char *kind, const char *name, int64_t from_ns,
+         int64_t to_ns)
 {
     char text[FIGURE_BYTES];
     double x = percent(picture, from_ns), width = percent(picture, to_ns) - x;
     if (width > 0)
         html_put(picture->out,
                  "<rect class='%s' x='%.3f%%' y='%d' width='%.3f%%' height='%d'><title>%s: %s</title></rect>\n", kind,
-                 x, picture->y, width, BAR_HEIGHT, name, figure_time((double)(to_ns - from_ns) / 1e3, text));
+                 x, row_top(picture, row), width, BAR_HEIGHT, name, figure_time((double)(to_ns - from_ns) / 1e3, text));
 }
 
 static void
-put_trainer(const struct picture *picture, const struct rank_facts *rank, const struct trace_step *step)
+put_trainer(const struct picture *picture, unsigned row, const struct rank_facts *rank, const struct trace_step *step)
 {
     int64_t boundary_ns = time_of(rank, step, 0), released_ns = time_of(rank, step, step->released_us);
     int64_t begin_ns = time_of(rank, step, begin_us(step));
     int64_t backward_ns = isnan(step->backward_us) ? boundary_ns : time_of(rank, step, step->backward_us);
-    put_part(picture, "before", "before backward", begin_ns, backward_ns);
-    put_part(picture, "backward", "backward", backward_ns, boundary_ns);
-    put_part(picture, "network", "waits for averages", boundary_ns, released_ns);
+    put_part(picture, row, "before", "before backward", begin_ns, backward_ns);
+    put_part(picture, row, "backward", "backward", backward_ns, boundary_ns);
+    put_part(picture, row, "network", "waits for averages", boundary_ns, released_ns);
 }
 
 static int
-row_of(const struct picture *picture, const struct trace_bucket *bucket)
+bucket_top(const struct picture *picture, const struct trace_bucket *bucket)
 {
     unsigned row = bucket->communicator < picture->rows ? bucket->communicator : picture->rows - 1;
-    return picture->y + BAR_HEIGHT + ROW_GAP + (int)row * (BAR_HEIGHT + ROW_GAP);
+    return row_top(picture, picture->groups + row);
 }
 
-/* From where its gradients were ready to where it began. */
+/* From where its gradients were ready, in the row of its group, to where it began. */
 static void
-put_ready(const struct picture *picture, const struct rank_facts *rank, const struct trace_step *step,
+put_ready(const struct picture *picture, unsigned row, const struct rank_facts *rank, const struct trace_step *step,
           const struct trace_bucket *bucket)
 {
     double ready = percent(picture, time_of(rank, step, bucket->ready_us));
     double begin = percent(picture, time_of(rank, step, bucket->begin_us));
-    int y = picture->y + BAR_HEIGHT;
+    int y = row_top(picture, row) + BAR_HEIGHT;
     html_put(picture->out,
              "<line class='ready' x1='%.3f%%' y1='%d' x2='%.3f%%' y2='%d'/><circle class='dot' cx='%.3f%%' "
              "cy='%d' r='2'/>\n",
-             ready, y, begin, row_of(picture, bucket), ready, y);
+             ready, y, begin, bucket_top(picture, bucket), ready, y);
 }
 
 static void
-put_bucket(const struct picture *picture, const struct rank_facts *rank, const struct trace_step *step,
+put_bucket(const struct picture *picture, unsigned row, const struct rank_facts *rank, const struct trace_step *step,
            const struct trace_bucket *bucket)
 {
-    char size[FIGURE_BYTES], time[FIGURE_BYTES];
+    char size[FIGURE_BYTES], time[FIGURE_BYTES], name[40];
     if (isnan(bucket->begin_us) || isnan(bucket->end_us))
         return;
-    double x = percent(picture, time_of(rank, step, bucket->begin_us));
-    double width = percent(picture, time_of(rank, step, bucket->end_us)) - x;
-    int y = row_of(picture, bucket);
+    int64_t begin_ns = time_of(rank, step, bucket->begin_us), end_ns = time_of(rank, step, bucket->end_us);
+    if (end_ns < picture->begin_ns || begin_ns > picture->end_ns) /* of a step that is there in part */
+        return;
+    double x = percent(picture, begin_ns), width = percent(picture, end_ns) - x;
+    int y = bucket_top(picture, bucket);
+    if (step->group == picture->facts->group)
+        snprintf(name, sizeof(name), "%u", bucket->number);
+    else
+        snprintf(name, sizeof(name), "%d.%u", step->group, bucket->number);
     html_put(picture->out,
-             "<rect class='%s' x='%.3f%%' y='%d' width='%.3f%%' height='%d' rx='2'><title>bucket %u: %s, "
+             "<rect class='%s' x='%.3f%%' y='%d' width='%.3f%%' height='%d' rx='2'><title>bucket %s: %s, "
              "%s</title></rect>\n",
-             bucket->early ? "early" : "late", x, y, fmax(width, 0.15), BAR_HEIGHT, bucket->number,
+             bucket->early ? "early" : "late", x, y, fmax(width, 0.15), BAR_HEIGHT, name,
              figure_bytes((double)bucket->bytes, size), figure_time(bucket->end_us - bucket->begin_us, time));
     if (width >= WIDE_ENOUGH)
-        html_put(picture->out, "<text class='inside' x='%.3f%%' y='%d' text-anchor='middle'>%u</text>\n", x + width / 2,
-                 y + BAR_HEIGHT - 4, bucket->number);
-    if (!isnan(bucket->ready_us))
-        put_ready(picture, rank, step, bucket);
+        html_put(picture->out, "<text class='inside' x='%.3f%%' y='%d' text-anchor='middle'>%s</text>\n", x + width / 2,
+                 y + BAR_HEIGHT - 4, name);
+    if (!isnan(bucket->ready_us) && time_of(rank, step, bucket->ready_us) >= picture->begin_ns)
+        put_ready(picture, row, rank, step, bucket);
+}
+
+/* Its buckets, `most` of them. */
+static void
+put_step(const struct picture *picture, unsigned row, const struct rank_facts *rank, const struct trace_step *step,
+         size_t most)
+{
+    put_trainer(picture, row, rank, step);
+    for (size_t k = 0; k < step->bucket_count && k < most; ++k)
+        put_bucket(picture, row, rank, step, &step->buckets[k]);
+}
+
+/* Steps of another group that are in the picture. */
+static void
+put_others(const struct picture *picture, unsigned row, const struct rank_facts *rank, int group)
+{
+    size_t put = 0;
+    for (size_t i = 0; i < rank->run->step_count && put < MOST_BUCKETS; ++i) {
+        const struct trace_step *step = &rank->run->steps[i];
+        if (step->group != group || step->in_graph || time_of(rank, step, step->released_us) <= picture->begin_ns ||
+            time_of(rank, step, begin_us(step)) >= picture->end_ns)
+            continue;
+        put_step(picture, row, rank, step, MOST_BUCKETS - put);
+        put += step->bucket_count + 1;
+    }
 }
 
 static void
@@ -199,9 +239,12 @@ put_lane(struct picture *picture, const struct rank_facts *rank)
     html_put(picture->out, "<text class='lane' x='0' y='%d'>rank %d</text>\n", picture->y + NAME_HEIGHT - 5,
              rank->run->rank);
     picture->y += NAME_HEIGHT;
-    put_trainer(picture, rank, step);
-    for (size_t k = 0; k < step->bucket_count && k < MOST_BUCKETS; ++k)
-        put_bucket(picture, rank, step, &step->buckets[k]);
+    put_step(picture, 0, rank, step, MOST_BUCKETS);
+    unsigned row = 1;
+    for (int g = 0; g < TRACE_GROUPS && row < picture->groups; ++g) {
+        if (picture->facts->group_steps[g] > 0 && g != picture->facts->group)
+            put_others(picture, row++, rank, g);
+    }
     put_bound(picture, rank, step);
     picture->y += lane_height(picture) - NAME_HEIGHT;
 }
@@ -260,7 +303,14 @@ put_words(FILE *out, const struct facts *facts, const struct picture *picture, c
     else if (facts->overlap != NULL && !facts->overlap->overlaps)
         fputs(" Overlap is off: its buckets were sent after backward.", out);
     else
-        fputs(" Its buckets are of a fixed size, so a lower bound is not known.", out);
+        html_put(out, " Its buckets %s, so a lower bound is not known.",
+                 facts->first->bucket_bytes > 0 ? "are of a fixed size" : "were not planned from measured times");
+    if (facts->group_count > 1)
+        html_put(out,
+                 " Of a rank, the first row is group %d, below it are the other groups, then collectives; bucket 1.0 "
+                 "is bucket 0 of "
+                 "group 1.",
+                 facts->group);
     if (picture->lanes > 1)
         html_put(out, " Ranks stand on one clock, within %s.", figure_time((double)error_ns / 1e3, error));
     if (picture->lanes < facts->rank_count)

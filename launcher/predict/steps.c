@@ -30,29 +30,6 @@ steps_median(double *values, size_t count)
 
 /* ---- which steps ---- */
 
-static void
-take_runs(const struct trace *trace, struct looked_at *at)
-{
-    int64_t job = INT64_MIN;
-    for (size_t i = 0; i < trace->run_count; ++i)
-        job = trace->runs[i].job > job ? trace->runs[i].job : job;
-    at->runs = xcalloc(trace->run_count + 1, sizeof(*at->runs));
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        bool again = at->run_count > 0 && at->runs[at->run_count - 1]->rank == trace->runs[i].rank;
-        if (trace->runs[i].job == job && !again)
-            at->runs[at->run_count++] = &trace->runs[i];
-    }
-}
-
-static uint64_t
-bytes_of_group(const struct trace_run *run, int group)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < run->tensor_counts[group]; ++i)
-        bytes += run->tensors[group][i].bytes;
-    return bytes;
-}
-
 static bool
 is_usable(const struct looked_at *at, const struct trace_step *step, const struct trace_plan *plan, uint64_t until)
 {
@@ -150,12 +127,12 @@ has_graph(const struct trace_run *run)
 const char *
 steps_look(const struct trace *trace, struct looked_at *at)
 {
-    take_runs(trace, at);
+    at->runs = xcalloc(trace->run_count + 1, sizeof(*at->runs));
+    at->run_count = trace_last_job(trace, at->runs);
     if (at->run_count == 0)
         return "the trace has no rank";
     const struct trace_run *run = at->runs[0];
-    for (int g = 1; g < TRACE_GROUPS; ++g)
-        at->group = bytes_of_group(run, g) > bytes_of_group(run, at->group) ? g : at->group;
+    at->group = trace_main_group(run);
     at->overlapped = does_overlap(at);
     if (take_plan(at))
         return NULL;

@@ -134,6 +134,17 @@ struct trace {
 bool trace_read(const char *folder, struct trace *trace, struct error *error) __attribute__((warn_unused_result));
 void trace_free(struct trace *trace);
 
+/* The runs of the last job, one of each rank, in their order; `runs` has room for trace->run_count. Returns how many.
+ */
+size_t trace_last_job(const struct trace *trace, const struct trace_run **runs);
+
+/* The group that stands for all: of those with steps outside of graphs, the one with most bytes. */
+int trace_main_group(const struct trace_run *run);
+
+/* The group's last plan, and where its overlap was switched last; NULL: it has none, or nowhere. */
+const struct trace_plan *trace_last_plan(const struct trace_run *run, int group);
+const struct trace_overlap *trace_last_overlap(const struct trace_run *run, int group);
+
 /* Takes the lines of one rank's file into `trace`; for trace_read() and the fuzzer. `name` is what remarks call it. */
 void trace_take_file(struct trace *trace, int rank, const char *name, const char *text, size_t bytes);
 

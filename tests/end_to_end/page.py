@@ -4,6 +4,8 @@ page.py look PAGE [SUMMARY]        holds the page to what it must be, and its fi
 page.py write FOLDER hostile|long  writes a trace: with hostile names, or of 8 ranks and 10,000 steps
 page.py known FOLDER               writes a trace without a summary, of four ranks and 20 steps, in which rank 2 is late
 page.py straggler PAGE             holds the page of such a trace to what is in it
+page.py grouped FOLDER             writes a trace of two ranks and two gradient groups, whose steps take turns; group 1 has most bytes
+page.py groups PAGE                holds the page of such a trace to what is in it
 """
 import html.parser
 import json
@@ -175,10 +177,38 @@ def known(folder):
             line(of, end=True, at_ns=5000)
 
 
-def hold_to_known(path):
+def grouped(folder):
+    """A step of each group every 20 ms; group 0 has an all-reduce of 1 ms, group 1 of 2 ms, of which 0.8 are exposed."""
+    os.makedirs(folder)
+    for rank in range(2):
+        with open("%s/rank-%d.jsonl" % (folder, rank), "wb") as of:
+            line(of, ddprun_trace=1, job=7, rank=rank, world=2, host="h", at_ns=1000, unix_ns=1700000000000000000)
+            line(of, exchange=1, about="a", begin_ns=1000, end_ns=2000)
+            for group, size in enumerate((16, 64)):
+                line(of, plan=1, group=group, after_step=0, at_ns=2000, tensors=[{"name": "w%d" % group, "place": "t.c:1", "type": "float32",
+                     "elements": size // 4, "bytes": size}], buckets=[{"bytes": size, "tensors": [0]}])
+            for step in range(1, 41):
+                group = 1 - step % 2
+                end = 800.0 if group else 100.0
+                line(of, step=step, overlapped=True, group=group, boundary_ns=1000000000 + step * 10000000 - int(1000 * end), error_ns=50,
+                     interval_us=end - STEP_US, backward_us=-3000.0, released_us=end, entered_ns=1, left_ns=2, exposed_us=end,
+                     buckets=[bucket(0, end - 1000 * (group + 1), end)])
+            line(of, end=True, at_ns=5000)
+
+
+GROUPS = {"verdict": ["2 ranks made 100 steps a second, all of 2 gradient groups counted: from one step of group 1 to the next it takes 20.0 ms, "
+                      "of which 800 \u00b5s (4.0 %) is exposed"],
+          "step-times": ["Of 2 gradient groups, group 1, which has most bytes", "0h16.2 ms3.00 ms800 \u00b5s0 \u00b5s20.0 ms"],
+          "timeline": ["took 20.0 ms, of which 800 \u00b5s", "the first row is group 1"],
+          "buckets": ["Buckets of group 0", "014.00 KiB905 \u00b5s1.00 ms", "w0t.c:1float32416 bytes0", "Buckets of group 1",
+                      "014.00 KiB1.21 ms2.00 ms", "w1t.c:1float321664 bytes0"],
+          "prediction": ["Of the steps of group 1"]}
+
+
+def hold_to_known(path, wanted=None):
     page = Page()
     page.feed(open(path, encoding="utf-8").read())
-    wanted = {"verdict": ["50.0 steps a second", "a step takes 20.0 ms, of which 500 \u00b5s (2.5 %) is exposed", "for rank 2, a step"],
+    wanted = wanted or {"verdict": ["50.0 steps a second", "a step takes 20.0 ms, of which 500 \u00b5s (2.5 %) is exposed", "for rank 2, a step"],
               "step-times": ["2h214.0 ms5.50 ms500 \u00b5s0 \u00b5s20.0 ms", "0h010.0 ms5.50 ms500 \u00b5s4.00 ms20.0 ms"],
               "timeline": ["took 20.0 ms, of which 500 \u00b5s is exposed", "promised 400 \u00b5s", "at least 300 \u00b5s"],
               "stragglers": ["Rank 2 (h2) keeps the others waiting: it is the last in 20 of 20 steps", "would be done 4.00 ms earlier"],
@@ -197,6 +227,10 @@ def main():
         known(sys.argv[2])
     elif sys.argv[1] == "straggler":
         hold_to_known(sys.argv[2])
+    elif sys.argv[1] == "grouped":
+        grouped(sys.argv[2])
+    elif sys.argv[1] == "groups":
+        hold_to_known(sys.argv[2], GROUPS)
     elif sys.argv[3] == "hostile":
         write(sys.argv[2], 2, 12, HOSTILE + [b"\xff\xfe\xc0\x80".decode("utf-8", "surrogateescape") + "\ud800"[:0]])
     else:

@@ -57,7 +57,7 @@ succeeded "a program without steps keeps its exit code"
 check "... and has no page" bash -c "[ ! -e '$work/none.html' ] && grep -q 'no page, in --page: ' '$work/stderr'"
 
 # What is whole is shown, the rest is named, on the page too.
-head -c "$(($(stat -c %s "$trace/rank-2.jsonl") / 2))" "$trace/rank-2.jsonl" >"$work/half"
+{ head -n 20 "$trace/rank-2.jsonl" && printf '{"step":'; } >"$work/half"
 mv "$work/half" "$trace/rank-2.jsonl"
 rm "$trace/rank-3.jsonl"
 run "$ddprun" report "$trace" -o "$page"
@@ -85,6 +85,16 @@ python3 "$here/page.py" known "$work/known"
 run "$ddprun" report "$work/known" -o "$page"
 succeeded "a late rank: a page is made"
 check "a late rank: the figures are those of the trace" python3 "$here/page.py" straggler "$page"
+python3 "$here/page.py" grouped "$work/grouped"
+run "$ddprun" report "$work/grouped" -o "$page"
+succeeded "two groups: a page is made"
+looked "two groups"
+check "two groups: the figures are those of the trace" python3 "$here/page.py" groups "$page"
+check "two groups: one step has the other group's, too" [ "$(grep -c '<title>bucket 0[.]0: ' "$page")" -eq 2 ]
+run "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$build/tests/trainers/gan" --rhythm joint --streams 3 --steps 40
+succeeded "a program with two groups: ends well"
+looked "a program with two groups" "$work/summary"
+check "... and both groups' buckets" bash -c "grep -q '<h3>Buckets of group 0' '$page' && grep -q '<h3>Buckets of group 1' '$page'"
 python3 "$here/page.py" write "$work/long" long
 run "$ddprun" report "$work/long" -o "$page"
 succeeded "8 ranks, 10,000 steps: a page is made"

@@ -74,7 +74,7 @@ check "... and is not followed" [ ! -e "$work/elsewhere" ]
 # What is whole is shown, the rest is named.
 rm -rf "$trace"
 run "$ddprun" -n 4 --bucket-mb 0.02 --trace "$trace" "$ladder" "${shape[@]}" --steps 20
-head -c "$(($(stat -c %s "$trace/rank-2.jsonl") / 2))" "$trace/rank-2.jsonl" >"$work/half"
+{ head -n 20 "$trace/rank-2.jsonl" && printf '{"step":'; } >"$work/half"
 mv "$work/half" "$trace/rank-2.jsonl"
 rm "$trace/rank-3.jsonl"
 run "$ddprun" trace "$trace" -o "$work/timeline.json"
