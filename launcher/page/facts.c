@@ -4,6 +4,7 @@
 #include "launcher/page/facts.h"
 
 #include "launcher/common/xcalloc.h"
+#include "launcher/trace/waits.h"
 
 #include <json-c/json.h>
 
@@ -107,40 +108,29 @@ take_ranks(struct facts *facts, const struct run_clock *clocks)
 
 /* ---- a step ---- */
 
-/* What the ranks waited: `waits`, as many as there are ranks. */
-static void
-take_waits(struct step_facts *step, const double *waits, size_t count)
-{
-    double before_us = INFINITY, sum_us = 0;
-    for (size_t r = 0; r < count; ++r) {
-        step->last = waits[r] < waits[step->last] ? (int)r : step->last;
-        sum_us += waits[r];
-    }
-    step->network_us = waits[step->last];
-    for (size_t r = 0; r < count; ++r)
-        before_us = (int)r != step->last && waits[r] < before_us ? waits[r] : before_us;
-    step->gap_us = count > 1 ? before_us - step->network_us : 0;
-    step->ranks_us = sum_us / (double)count - step->network_us;
-}
-
-/* False: not all ranks have it. `scratch`: room for two numbers of each rank. */
+/* False: not all ranks have it. `durations`: room for one of each rank. */
 static bool
-take_step(const struct facts *facts, uint64_t number, double *scratch, struct step_facts *step)
+take_step(const struct facts *facts, uint64_t number, double *durations, struct step_facts *step)
 {
-    double *durations = scratch, *waits = scratch + facts->rank_count;
+    struct last_rank last = {0, INFINITY, INFINITY};
+    double sum_us = 0;
     *step = (struct step_facts){.number = number, .least_us = INFINITY, .most_us = -INFINITY, .overlapped = true};
     for (size_t r = 0; r < facts->rank_count; ++r) {
         const struct trace_step *own = facts_step_of(&facts->ranks[r], number);
         if (own == NULL)
             return false;
         durations[r] = facts_duration(own);
-        waits[r] = own->released_us > 0 ? own->released_us : 0;
+        last_rank_add(&last, (int)r, fmax(own->released_us, 0));
+        sum_us += fmax(own->released_us, 0);
         step->least_us = fmin(step->least_us, durations[r]);
         step->most_us = fmax(step->most_us, durations[r]);
         step->overlapped = step->overlapped && own->overlapped;
         step->control = step->control || own->control;
     }
-    take_waits(step, waits, facts->rank_count);
+    step->last = last.rank;
+    step->network_us = last.waited_us;
+    step->gap_us = last_rank_gap(&last);
+    step->ranks_us = sum_us / (double)facts->rank_count - step->network_us;
     step->middle_us = facts_median(durations, facts->rank_count);
     return true;
 }
@@ -149,14 +139,14 @@ static void
 join_steps(struct facts *facts)
 {
     const struct rank_facts *first = &facts->ranks[0];
-    double *scratch = xcalloc(2 * facts->rank_count, sizeof(*scratch));
+    double *durations = xcalloc(facts->rank_count, sizeof(*durations));
     facts->steps = xcalloc(first->step_count + 1, sizeof(facts->steps[0]));
     for (size_t i = 0; i < first->step_count; ++i) {
         bool again = i > 0 && first->steps[i]->number == first->steps[i - 1]->number;
-        if (!again && take_step(facts, first->steps[i]->number, scratch, &facts->steps[facts->step_count]))
+        if (!again && take_step(facts, first->steps[i]->number, durations, &facts->steps[facts->step_count]))
             ++facts->step_count;
     }
-    free(scratch);
+    free(durations);
 }
 
 /* ---- medians ---- */

@@ -10,6 +10,7 @@
 #include "bucketing/busy.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/predict/steps.h"
+#include "launcher/trace/waits.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -248,18 +249,11 @@ take_waits(struct model *model, const struct looked_at *at)
     size_t *last = xcalloc(at->step_count, sizeof(*last));
     for (size_t s = 0; s < at->step_count; ++s) {
         const struct trace_step *const *row = &at->steps[s * at->run_count];
-        double least = INFINITY, next = INFINITY;
-        for (size_t r = 0; r < at->run_count; ++r) {
-            double us = row[r]->exposed_us;
-            if (us < least) {
-                next = least;
-                least = us;
-                last[s] = r;
-            } else if (us < next) {
-                next = us;
-            }
-        }
-        ahead[s] = isfinite(next) ? next - least : 0.0;
+        struct last_rank found = {0, INFINITY, INFINITY};
+        for (size_t r = 0; r < at->run_count; ++r)
+            last_rank_add(&found, (int)r, row[r]->exposed_us);
+        last[s] = (size_t)found.rank;
+        ahead[s] = last_rank_gap(&found);
         if (ahead[s] > 0.1 * -row[last[s]]->begin_us)
             ++model->of_rank[last[s]].last;
     }

@@ -7,6 +7,24 @@
 
 enum { MOST_APART = 256 };
 
+void
+last_rank_add(struct last_rank *last, int rank, double waited_us)
+{
+    if (waited_us < last->waited_us) {
+        last->next_us = last->waited_us;
+        last->waited_us = waited_us;
+        last->rank = rank;
+    } else if (waited_us < last->next_us) {
+        last->next_us = waited_us;
+    }
+}
+
+double
+last_rank_gap(const struct last_rank *last)
+{
+    return isfinite(last->next_us) ? last->next_us - last->waited_us : 0;
+}
+
 static bool
 is_same(const struct trace_step *step, const struct trace_step *wanted)
 {
@@ -29,7 +47,7 @@ find_step(const struct trace_run *run, const struct trace_step *wanted, size_t p
 struct step_waits
 waits_of(const struct trace *trace, const struct trace_run *run, const struct trace_step *step)
 {
-    struct step_waits waits = {.last = -1, .network_us = INFINITY};
+    struct last_rank last = {-1, INFINITY, INFINITY};
     int count = 0;
     for (size_t i = 0; i < trace->run_count; ++i) {
         const struct trace_run *other = &trace->runs[i];
@@ -38,13 +56,9 @@ waits_of(const struct trace *trace, const struct trace_run *run, const struct tr
         if (theirs == NULL || isnan(theirs->exposed_us))
             continue;
         ++count;
-        if (theirs->exposed_us < waits.network_us) {
-            waits.last = other->rank;
-            waits.network_us = theirs->exposed_us;
-        }
+        last_rank_add(&last, other->rank, theirs->exposed_us);
     }
     if (count != run->world || isnan(step->exposed_us))
         return (struct step_waits){.last = -1};
-    waits.ranks_us = step->exposed_us - waits.network_us;
-    return waits;
+    return (struct step_waits){last.rank, last.waited_us, step->exposed_us - last.waited_us};
 }

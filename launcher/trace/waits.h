@@ -9,6 +9,18 @@
 
 #include "launcher/trace/read.h"
 
+/* The rank that came last to a boundary, of those added so far. */
+struct last_rank {
+    int rank;                  /* the first added of several */
+    double waited_us, next_us; /* what it waited, and what the rank before it did; INFINITY: there is none */
+};
+
+/* Takes a rank that waited so long; NAN: not known, which is left out. */
+void last_rank_add(struct last_rank *last, int rank, double waited_us);
+
+/* How much later it came than the rank before it; 0: there is no other. */
+double last_rank_gap(const struct last_rank *last);
+
 struct step_waits {
     int last;          /* the rank that came last, the lowest of several; -1: not known */
     double network_us; /* what it waited */
