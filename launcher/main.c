@@ -165,6 +165,26 @@ print_at_once(FILE *out)
     (void)setvbuf(out, whole, _IOFBF, sizeof(whole));
 }
 
+/* What is done instead of a job, up to the exit code. */
+typedef int (*command_fn)(const struct options *options);
+
+/* NULL: a job is started. A program with the name of a command is started as ./NAME. */
+static command_fn
+command_of(const struct options *options)
+{
+    static const struct {
+        const char *name;
+        command_fn command;
+    } commands[] = {{"check", check_command},     {"trace", trace_command}, {"report", page_command},
+                    {"predict", predict_command}, {"scout", scout_command}, {"doctor", doctor_command}};
+    const char *name = options->check.asked ? "check" : options->program[0];
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); ++i) {
+        if (strcmp(name, commands[i].name) == 0)
+            return commands[i].command;
+    }
+    return options->hosts != NULL ? hosts_run : NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -194,38 +214,9 @@ main(int argc, char **argv)
     case OPTIONS_RUN:
         break;
     }
-    if (result == OPTIONS_RUN && options.check.asked) {
-        int verdict = check_command(&options);
-        options_free(&options);
-        return verdict;
-    }
-    if (result == OPTIONS_RUN && trace_is_asked(&options)) {
-        int code = trace_command(&options);
-        options_free(&options);
-        return code;
-    }
-    if (result == OPTIONS_RUN && predict_is_asked(&options)) {
-        int code = predict_command(&options);
-        options_free(&options);
-        return code;
-    }
-    if (result == OPTIONS_RUN && page_is_asked(&options)) {
-        int code = page_command(&options);
-        options_free(&options);
-        return code;
-    }
-    if (result == OPTIONS_RUN && scout_is_asked(&options)) {
-        int code = scout_command(&options);
-        options_free(&options);
-        return code;
-    }
-    if (result == OPTIONS_RUN && doctor_is_asked(&options)) {
-        int findings = doctor_run(&options, DDPRUN_VERSION);
-        options_free(&options);
-        return findings;
-    }
-    if (result == OPTIONS_RUN && options.hosts != NULL) {
-        int code = hosts_run(&options);
+    command_fn command = result == OPTIONS_RUN ? command_of(&options) : NULL;
+    if (command != NULL) {
+        int code = command(&options);
         options_free(&options);
         return code;
     }

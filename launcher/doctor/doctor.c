@@ -30,12 +30,6 @@ struct target {
     struct error error; /* if it is not known */
 };
 
-bool
-doctor_is_asked(const struct options *options)
-{
-    return strcmp(options->program[0], "doctor") == 0;
-}
-
 /* Options of its own end at the program, as ddprun's do; what stands behind that is the program's. */
 static bool
 parse(char *const *words, struct request *request)
@@ -116,7 +110,7 @@ print_next(const struct findings *findings, const char *name)
 }
 
 int
-doctor_run(const struct options *options, const char *version)
+doctor_command(const struct options *options)
 {
     struct request request = {0};
     struct target target = {0};
@@ -128,7 +122,7 @@ doctor_run(const struct options *options, const char *version)
     struct examination examination = {
         .findings = findings_new(),
         .options = options,
-        .version = version,
+        .version = DDPRUN_VERSION,
         .softgpu = options->device == DEVICE_SOFTGPU || target.program.built_for_softgpu,
         .needs_gpu = options->device == DEVICE_GPU || target.is_known,
         .program = target.is_known ? &target.program : NULL,

@@ -10,10 +10,7 @@
 
 #include "launcher/options/options.h"
 
-/* Was the doctor asked for? A program of this name is started as ./doctor. */
-bool doctor_is_asked(const struct options *options);
-
 /* Examines, prints, and returns the exit code: 0, 1 if something is an error, 2 for a mistake on the command line. */
-int doctor_run(const struct options *options, const char *version);
+int doctor_command(const struct options *options);
 
 #endif

@@ -12,13 +12,6 @@
 #include "launcher/trace/picture.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-bool
-page_is_asked(const struct options *options)
-{
-    return strcmp(options->program[0], "report") == 0;
-}
 
 /* ---- the command line ---- */
 

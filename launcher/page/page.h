@@ -12,9 +12,6 @@
 
 #include <stdio.h>
 
-/* Was a page asked for? A program of this name is started as ./report. */
-bool page_is_asked(const struct options *options);
-
 /* Reads, writes, and returns the exit code: 0; 1 if there is no trace to be read; 2 for a mistake on the command line.
  * Main thread. */
 int page_command(const struct options *options);

@@ -14,13 +14,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-bool
-predict_is_asked(const struct options *options)
-{
-    return strcmp(options->program[0], "predict") == 0;
-}
 
 static bool
 refuse(const struct options *options, struct error *error)

@@ -6,9 +6,6 @@
 
 #include "launcher/options/options.h"
 
-/* Whether the options' program is `predict`. */
-bool predict_is_asked(const struct options *options);
-
 /* Does it, and returns the exit code. Main thread, before any other is started. */
 int predict_command(const struct options *options);
 

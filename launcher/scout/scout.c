@@ -39,12 +39,6 @@ struct request {
     bool help;
 };
 
-bool
-scout_is_asked(const struct options *options)
-{
-    return strcmp(options->program[0], "scout") == 0;
-}
-
 /* ---- the command line ---- */
 
 static void

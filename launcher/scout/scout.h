@@ -11,9 +11,6 @@
 
 #include "launcher/options/options.h"
 
-/* Was the scout asked for? A program of this name is started as ./scout. */
-bool scout_is_asked(const struct options *options);
-
 /* Runs the program, prints, and returns the exit code: 0; 1 if the program cannot be followed; 2 for a mistake on the
  * command line. Main thread, before any other one. */
 int scout_command(const struct options *options);

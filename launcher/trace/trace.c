@@ -10,13 +10,6 @@
 #include "launcher/trace/picture.h"
 
 #include <stdio.h>
-#include <string.h>
-
-bool
-trace_is_asked(const struct options *options)
-{
-    return strcmp(options->program[0], "trace") == 0;
-}
 
 /* ---- the command line ---- */
 

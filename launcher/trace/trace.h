@@ -8,9 +8,6 @@
 
 #include "launcher/options/options.h"
 
-/* Was the trace asked for? A program of this name is started as ./trace. */
-bool trace_is_asked(const struct options *options);
-
 /* Reads, writes, and returns the exit code: 0; 1 if there is no trace to be read; 2 for a mistake on the command line.
  * Main thread. */
 int trace_command(const struct options *options);
