@@ -13,9 +13,7 @@
 
 #include "base/clock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { STEPS_IN_FLIGHT = 16, STEPS_WRITTEN_IN_FULL = 1000, ANCHOR_TRIES = 4 };
 
@@ -53,8 +51,7 @@ struct step_trace {
 /* The steps of one group; buckets[] of each are those of the plan in force. */
 struct group_trace {
     struct step_trace steps[STEPS_IN_FLIGHT];
-    size_t current;   /* the open step; guarded by the lock, the issuer reads it without */
-    bool has_tensors; /* the file says what the group's gradients are */
+    size_t current; /* the open step; guarded by the lock, the issuer reads it without */
     uint64_t plans;
 };
 
@@ -128,14 +125,6 @@ elapsed_us(CUevent from, CUevent to)
 
 /* ---- lines ---- */
 
-static void
-add_us(json_object *line, const char *name, double us)
-{
-    char text[32];
-    snprintf(text, sizeof(text), "%.3f", us);
-    json_object_object_add(line, name, json_object_new_double_s(us, text));
-}
-
 /* When the step's last bucket was done, or 0 if that was before the boundary. */
 static double
 exposed_us(const struct step_trace *step)
@@ -165,8 +154,8 @@ add_costs(json_object *entry, uint64_t bytes, unsigned busy_factor)
     if (idle_cost == NULL)
         return;
     double idle_us = (double)cost_fs(idle_cost, bytes) / (1e3 * COST_FS_PER_NS);
-    add_us(entry, "idle_us", idle_us);
-    add_us(entry, "busy_us", idle_us * busy_factor / 1e3);
+    trace_file_add_us(entry, "idle_us", idle_us);
+    trace_file_add_us(entry, "busy_us", idle_us * busy_factor / 1e3);
 }
 
 /* The time of an event that may be incomplete still, on another stream or in another thread: then the line is without.
@@ -176,7 +165,7 @@ add_if_complete(json_object *line, const char *name, const struct step_trace *st
 {
     float ms = 0;
     if (engine_state.driver.cuEventElapsedTime_p(&ms, step->boundary, event) == CUDA_SUCCESS)
-        add_us(line, name, (double)ms * 1e3);
+        trace_file_add_us(line, name, (double)ms * 1e3);
 }
 
 /* Nanoseconds of the begin, the end and what else is known of the step, as in the file. */
@@ -190,7 +179,7 @@ add_times(json_object *line, struct step_trace *step)
         add_if_complete(line, "interval_us", step, step->begin);
     if (step->has_backward)
         add_if_complete(line, "backward_us", step, step->backward);
-    add_us(line, "released_us", elapsed_us(step->boundary, step->released));
+    trace_file_add_us(line, "released_us", elapsed_us(step->boundary, step->released));
     json_object_object_add(line, "entered_ns", json_object_new_int64(step->entered_ns));
     json_object_object_add(line, "left_ns", json_object_new_int64(step->left_ns));
 }
@@ -205,9 +194,9 @@ bucket_entry(const struct step_trace *step, size_t k)
     double begin_us = elapsed_us(step->boundary, bucket->begin);
     double ready_us = bucket->early ? elapsed_us(step->boundary, bucket->ready) : 0;
     if (bucket->early) /* two streams have waited for the same, and each may have been late to see it */
-        add_us(entry, "ready_us", ready_us < begin_us ? ready_us : begin_us);
-    add_us(entry, "begin_us", begin_us);
-    add_us(entry, "end_us", elapsed_us(step->boundary, bucket->end));
+        trace_file_add_us(entry, "ready_us", ready_us < begin_us ? ready_us : begin_us);
+    trace_file_add_us(entry, "begin_us", begin_us);
+    trace_file_add_us(entry, "end_us", elapsed_us(step->boundary, bucket->end));
     if (step->predicted_ns >= 0)
         add_costs(entry, bucket->bytes, step->busy_factor);
     json_object_object_add(entry, "bytes", json_object_new_uint64(bucket->bytes));
@@ -227,10 +216,10 @@ write_step(struct step_trace *step, int group)
     if (step->control)
         json_object_object_add(line, "control", json_object_new_boolean(true));
     add_times(line, step);
-    add_us(line, "exposed_us", exposed_us(step));
+    trace_file_add_us(line, "exposed_us", exposed_us(step));
     if (step->predicted_ns >= 0) {
-        add_us(line, "predicted_us", (double)step->predicted_ns / 1e3);
-        add_us(line, "bound_us", (double)step->bound_ns / 1e3);
+        trace_file_add_us(line, "predicted_us", (double)step->predicted_ns / 1e3);
+        trace_file_add_us(line, "bound_us", (double)step->bound_ns / 1e3);
         json_object_object_add(line, "busy_factor", json_object_new_double((double)step->busy_factor / 1e3));
     }
     json_object_object_add(line, "check_bytes", json_object_new_uint64(step->check_bytes));
@@ -303,82 +292,7 @@ write_all(int group) BY_ISSUER
     write_complete(group);
 }
 
-/* ---- plans ---- */
-
-static json_object *
-tensor_entries(const struct group *group)
-{
-    json_object *tensors = json_object_new_array();
-    engine_lock();
-    for (size_t i = 0; i < group->gradient_count; ++i) {
-        const struct tensor *tensor = tensor_gradient(group, i);
-        const char *slash = strrchr(tensor->site.file, '/');
-        char place[64];
-        snprintf(place, sizeof(place), "%.50s:%d", slash != NULL ? slash + 1 : tensor->site.file, tensor->site.line);
-        json_object *entry = json_object_new_object();
-        json_object_object_add(entry, "name", json_object_new_string(tensor->site.text));
-        json_object_object_add(entry, "place", json_object_new_string(place));
-        json_object_object_add(entry, "type", json_object_new_string(type_name(tensor->type)));
-        json_object_object_add(entry, "elements", json_object_new_uint64(tensor->count));
-        json_object_object_add(entry, "bytes", json_object_new_uint64(tensor->bytes));
-        json_object_array_add(tensors, entry);
-    }
-    engine_unlock();
-    return tensors;
-}
-
-/* What follows its first member `name`: of which group, and when. */
-static json_object *
-group_line(const struct group *group, const char *name, json_object *value)
-{
-    json_object *line = json_object_new_object();
-    json_object_object_add(line, name, value);
-    json_object_object_add(line, "group", json_object_new_int(group->id));
-    json_object_object_add(line, "after_step", json_object_new_uint64(engine_state.boundary_count));
-    json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
-    return line;
-}
-
-static void
-write_plan(struct group_trace *trace, const struct group *group) BY_ISSUER
-{
-    const struct plan *plan = group->plan;
-    json_object *line = group_line(group, "plan", json_object_new_uint64(++trace->plans));
-    json_object *buckets = json_object_new_array();
-    if (!trace->has_tensors)
-        json_object_object_add(line, "tensors", tensor_entries(group));
-    trace->has_tensors = true;
-    for (size_t k = 0; k < plan->bucket_count; ++k) {
-        const struct plan_bucket *bucket = &plan->buckets[k];
-        json_object *entry = json_object_new_object(), *members = json_object_new_array();
-        for (size_t i = bucket->first; i < bucket->first + bucket->count; ++i)
-            json_object_array_add(members, json_object_new_uint64(plan->pieces[i].gradient));
-        json_object_object_add(entry, "bytes", json_object_new_uint64(bucket->bytes));
-        json_object_object_add(entry, "tensors", members);
-        json_object_array_add(buckets, entry);
-    }
-    json_object_object_add(line, "buckets", buckets);
-    trace_file_write(line);
-}
-
-void
-trace_trial(const struct group *group, const struct trial_result *result)
-{
-    if (!trace_file_is_open())
-        return;
-    json_object *line = group_line(group, "trial", json_object_new_uint64(result->pairs));
-    add_us(line, "slowed_us", (double)result->slowed_ns / 1e3);
-    add_us(line, "overlapped_us", (double)result->overlapped_ns / 1e3);
-    add_us(line, "apart_us", (double)result->apart_ns / 1e3);
-    trace_file_write(line);
-}
-
-void
-trace_overlap(const struct group *group, bool overlaps)
-{
-    if (trace_file_is_open())
-        trace_file_write(group_line(group, "overlap", json_object_new_boolean(overlaps)));
-}
+/* ---- events ---- */
 
 static void
 free_events(struct step_trace *step)
@@ -434,7 +348,7 @@ trace_plan(const struct group *group)
         free_events(&trace->steps[i]);
         make_events(&trace->steps[i], group->plan->bucket_count);
     }
-    write_plan(trace, group);
+    trace_file_write_plan(group, ++trace->plans);
     issuer_lock();
     groups[group->id] = trace;
     issuer_unlock();

@@ -110,6 +110,14 @@ trace_file_write(json_object *line)
     json_object_put(line);
 }
 
+void
+trace_file_add_us(json_object *line, const char *name, double us)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%.3f", us);
+    json_object_object_add(line, name, json_object_new_double_s(us, text));
+}
+
 /* ---- what came in between ---- */
 
 static void

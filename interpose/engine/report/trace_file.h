@@ -1,7 +1,7 @@
 /*
  * trace_file.h - the file of a trace: a line of JSON for each thing that happened. docs/trace.md has the format.
  *
- * Called by trace.c, with the issuer's role, and at the start and the end of the program.
+ * Called by trace.c and trace_plans.c, with the issuer's role, and at the start and the end of the program.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_REPORT_TRACE_FILE_H
 #define DDPRUN_INTERPOSE_ENGINE_REPORT_TRACE_FILE_H
@@ -18,6 +18,10 @@ void trace_file_open(void);
 bool trace_file_is_open(void);
 /* Writes a line, and frees it. */
 void trace_file_write(json_object *line);
+/* Adds a time in microseconds, with three digits behind the point. */
+void trace_file_add_us(json_object *line, const char *name, double us);
+/* Writes the plan that is in force for the group, its number `number`, from 1 on; the first has its tensors, too. */
+void trace_file_write_plan(const struct group *group, uint64_t number) BY_ISSUER;
 /* Writes what an all-reduce costs on an idle device; `cost` is not empty. */
 void trace_file_write_costs(const struct cost *cost);
 /* Writes the exchanges and the values of DDP_MEAN since the last call. */
