@@ -5,6 +5,7 @@
 
 #include "launcher/scout/report/annotated.h"
 #include "launcher/scout/report/lines.h"
+#include "launcher/scout/report/records.h"
 #include "launcher/scout/report/site.h"
 
 #include <inttypes.h>
@@ -101,15 +102,29 @@ print_evidence(FILE *out, const struct scout_log *log, const struct scout_findin
         fprintf(out, "note: %s\n", finding->notes[i]);
 }
 
+static void
+print_read(FILE *out, const struct scout_file *file)
+{
+    struct records records;
+    fprintf(out, "reads %s, %" PRIu64 " bytes", file->path, file->bytes);
+    if (records_find(file->path, file->bytes, &records)) {
+        bool lines = strcmp(records.format, "text") == 0;
+        fprintf(out, ": %" PRIu64 " %s of %" PRIu64 " %s (%s)", records.count, lines ? "lines" : "records",
+                records.each, lines ? "fields" : "bytes", records.format);
+    }
+    fputc('\n', out);
+}
+
 /* What the host did: files, and calls that make each run another one. */
 static void
 print_host(FILE *out, const struct scout_log *log, struct sites *sites)
 {
-    for (uint32_t i = 0; i < log->file_count; ++i)
+    for (uint32_t i = 0; i < log->file_count; ++i) {
         if (log->files[i].writes)
             fprintf(out, "writes %s\n", log->files[i].path);
         else
-            fprintf(out, "reads %s, %" PRIu64 " bytes\n", log->files[i].path, log->files[i].bytes);
+            print_read(out, &log->files[i]);
+    }
     for (uint32_t i = 0; i < log->clock_count; ++i) {
         struct site_place place;
         bool again = false;
