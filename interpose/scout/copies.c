@@ -2,8 +2,8 @@
  * copies.c - room for copies of the device's memory: one block for all copies of a launch, kept for the next launch.
  *
  * Fresh pages cost as much as copying into them. The block is locked, where the driver can do that: from other memory
- * it copies twice, and into other memory it waits for each copy. A child that is forked does not get it: as long as it
- * shares the pages, the device would write into pages that are the parent's no more.
+ * it copies twice, and into other memory it waits for each copy. A forked child does not get the block: pages that both
+ * share are copied at the next write, and the device would keep the old ones.
  */
 #include "interpose/scout/scout.h"
 

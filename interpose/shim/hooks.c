@@ -201,7 +201,8 @@ is_scouted(void)
     return getenv(DDPRUN_ENV_SCOUT_RUN) != NULL;
 }
 
-/* Modules are loaded before there is memory for them to work on: only who writes them down cannot wait for that. */
+/* Programs load modules before their first allocation, which makes a process the rank. The recorder needs those
+ * modules, so in a scouted process a load makes it the rank. */
 #define DEFINE_MODULE(fn, parameters, arguments, image, path)                                             \
     DEFINE_TOLD(fn, parameters)                                                                           \
     {                                                                                                     \

@@ -1,6 +1,6 @@
 /*
- * records.h - how many records a data file has, where the file itself says so: IDX (MNIST's format), NumPy's .npy, and
- * text whose lines have equally many fields.
+ * records.h - the number of records in a data file of a known format: IDX (MNIST's), NumPy's .npy, and text with the
+ * same number of fields in each line.
  *
  * Sources: "THE IDX FILE FORMAT" in the description of the MNIST database; NumPy's reference, numpy.lib.format.
  */
