@@ -3,11 +3,12 @@
  */
 #include "base/flight.h"
 
+#include "base/clock.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define KIND_BITS 8
 
@@ -18,14 +19,6 @@ flight_of(struct rank_status *status)
 }
 
 /* ---- writing ---- */
-
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now); /* in user space */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void
 write_text(struct flight_event *event, const char *text)
@@ -49,7 +42,7 @@ flight_write(struct flight_ring *ring, enum flight_kind kind, uint64_t step, uin
                                                  memory_order_relaxed))
         return;
     /* Every store releases, so that a reader that sees one of them sees that the slot is being written. */
-    atomic_store_explicit(&event->time_ns, now_ns(), memory_order_release);
+    atomic_store_explicit(&event->time_ns, (uint64_t)clock_now_ns(), memory_order_release);
     atomic_store_explicit(&event->step, step, memory_order_release);
     atomic_store_explicit(&event->what, (uint64_t)kind | number << KIND_BITS, memory_order_release);
     atomic_store_explicit(&event->bytes, bytes, memory_order_release);

@@ -6,6 +6,7 @@
 #include "base/printable.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,27 +44,21 @@ message_text(const char *text)
 }
 
 void
-message_line_v(const char *format, va_list args)
+message_line(const char *format, ...)
 {
     static const char prefix[] = "ddprun: ";
     char line[LONGEST_LINE];
     size_t used = sizeof(prefix) - 1;
     memcpy(line, prefix, used);
 
+    va_list args;
+    va_start(args, format);
     int wanted = vsnprintf(line + used, sizeof(line) - used - 1, format, args);
+    va_end(args);
     if (wanted < 0)
         return;
     printable_make(line + used, "\n\t");
     used += strlen(line + used);
     line[used++] = '\n';
     put(line, used);
-}
-
-void
-message_line(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    message_line_v(format, args);
-    va_end(args);
 }

@@ -8,8 +8,6 @@
 #ifndef DDPRUN_BASE_MESSAGE_H
 #define DDPRUN_BASE_MESSAGE_H
 
-#include <stdarg.h>
-
 /* Writes "ddprun: " and the formatted text and a newline. */
 void message_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -18,7 +16,5 @@ void message_text(const char *text);
 
 /* From now on all goes to this descriptor; what one that is non-blocking does not take is lost. At first: stderr. */
 void message_to(int fd);
-
-void message_line_v(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 #endif

@@ -102,6 +102,13 @@ enum mutant {
     MUTANT_CHECK_LAST_LEFT_OUT,   /* the last tensor of each role is not compared with the reference */
     MUTANT_FILES_WRITTEN_THROUGH, /* what a run of a check opens for writing is the user's file */
     MUTANT_CHECK_GRADIENTS_LATE,  /* gradients are read when the next step begins, and not at DDP_STEP */
+    MUTANT_CHECK_NOT_FORCED,      /* gradients stay as DDP_STEP has left them */
+    MUTANT_CHECK_CHANGE_IGNORED,  /* updates are compared by what parameters are, not by what they have changed */
+    MUTANT_CHECK_RANKS_APART,     /* ranks are not compared with each other (this and the next in the launcher) */
+    MUTANT_CHECK_FACTOR_TRUSTED,  /* whatever undoes a factor of the gradients does so on purpose */
+    MUTANT_CHECK_ANY_TOLERANCE,   /* a tolerance may hide mistakes */
+    MUTANT_CHECK_DRIFT_COUNTS,    /* how far the run from a start nearby has drifted is a floor of each step */
+    MUTANT_CHECK_UNMOVED_EQUAL,   /* parameters that no step moves are equal */
     MUTANT_CHECK_FLOOR_INFINITE,  /* whatever differs is taken for rounding (in the launcher's items.c) */
 
     /* ddprun scout (in the launcher's analysis) */

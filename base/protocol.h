@@ -1,9 +1,9 @@
 /*
  * protocol.h - everything that passes between `ddprun` and the processes that it starts, in one place.
  *
- * Down: environment variables (below), the PMIx variables, the job folder (mode 0700, made and removed by the
- * launcher), and in it the options, at the end of the status page. Up: the status page, a file in the job folder that
- * both map. It outlives a rank that is killed, so the launcher can always say how far each rank came.
+ * Down: environment variables (below), the job folder (mode 0700, made and removed by the launcher), and in it the
+ * options, at the end of the status page. Both ways: supervisor_link.h. Up: the status page, a file in the job folder
+ * that both map. It outlives a rank that is killed, so the launcher can always say how far each rank came.
  *
  * Bump DDPRUN_PROTOCOL_VERSION when the meaning of a variable or the layout of the page changes: shim, engine and
  * launcher refuse to work with another version than their own.
@@ -12,9 +12,10 @@
 #define DDPRUN_BASE_PROTOCOL_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 9
+#define DDPRUN_PROTOCOL_VERSION 10
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -25,26 +26,26 @@
 /* Records in the status file, one for each rank of this launcher, and which of them is this rank's. Decimal. */
 #define DDPRUN_ENV_STATUS_COUNT "_DDPRUN_STATUS_COUNT"
 #define DDPRUN_ENV_STATUS_INDEX "_DDPRUN_STATUS_INDEX"
-/* Absolute path of the socket of base/supervisor_link.h; absent: the engine is a PMIx client. */
+/* Absolute path of the socket of base/supervisor_link.h. */
 #define DDPRUN_ENV_SUPERVISOR "_DDPRUN_SUPERVISOR"
 #define DDPRUN_ENV_ENGINE     "_DDPRUN_ENGINE" /* absolute path of libddprun-engine.so */
 
 /* What /proc/self/fd/1 leads to in a rank whose stdout ddprun made: written line by line; absent: left as it is. */
 #define DDPRUN_ENV_STDOUT "_DDPRUN_STDOUT"
 
-/* A run of `ddprun check`: absolute path of its settings (base/check/run.h); absent: an ordinary run. */
+/* A run of `ddprun check`: absolute path of its settings (base/tools/check/run.h); absent: an ordinary run. */
 #define DDPRUN_ENV_CHECK_RUN "_DDPRUN_CHECK_RUN"
 /* Folder that what such ranks write is kept in, with --keep-files: one in it for each rank; absent: in the job folder.
  */
 #define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
 
-/* A run of `ddprun scout`: absolute path of its settings (base/scout/run.h); absent: an ordinary run. */
+/* A run of `ddprun scout`: absolute path of its settings (base/tools/scout/run.h); absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
 
 /* Set by `ddprun predict`: one rank does all that one of several does, with itself. */
 #define DDPRUN_ENV_REHEARSAL "_DDPRUN_REHEARSAL"
-/* A run of `ddprun scout --prove`: absolute path of its plan (base/scout/play.h), and of the engine that the player
- * stands in front of; absent: an ordinary run. */
+/* A run of `ddprun scout --prove`: absolute path of its plan (base/tools/scout/play.h), and of the engine that the
+ * player stands in front of; absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_PLAY   "_DDPRUN_SCOUT_PLAY"
 #define DDPRUN_ENV_SCOUT_ENGINE "_DDPRUN_SCOUT_ENGINE"
 
@@ -74,6 +75,7 @@
 #define DDPRUN_DEFAULT_CHECK_EVERY    100
 #define DDPRUN_DEFAULT_TIMEOUT_S      900
 #define DDPRUN_DEFAULT_UNANNOTATED_MS 10000
+#define DDPRUN_DEFAULT_NCCL           "libnccl.so.2"
 #define DDPRUN_MOST_COMMUNICATORS     8
 
 /* What a gradient becomes: the mean over all ranks, or their sum. */
@@ -95,8 +97,11 @@ enum ddprun_compression {
     "rank-%d.lock" /* %d: its record's index; flock(LOCK_EX) held by the process that is the rank \
                     */
 
-/* The launcher's options that the engine needs; the same for all ranks of a launcher. Written before the first rank is
- * started, and not changed after that. Paths: NUL-terminated; empty: none. */
+/*
+ * The launcher's options that the engine needs; the same for all ranks of a launcher. The launcher's parser fills in
+ * this very struct (launcher/options/options.def); it is written to the page before the first rank is started, and not
+ * changed after that. Paths: NUL-terminated; empty: none.
+ */
 enum { JOB_PATH_BYTES = 4096 };
 struct job_options {
     uint32_t protocol;           /* DDPRUN_PROTOCOL_VERSION */
@@ -104,18 +109,19 @@ struct job_options {
     uint32_t compression;        /* enum ddprun_compression */
     uint32_t communicator_count; /* 1 to DDPRUN_MOST_COMMUNICATORS */
     uint64_t bucket_bytes;       /* upper bound of a bucket; 0: as measured */
-    uint64_t sync_every;         /* steps between two averages of parameters; 0: each step averages */
-    double outer_rate;           /* --outer-lr, of the step behind such an average; 0: there is none */
-    double outer_momentum;       /* its momentum */
-    uint64_t trace_first;        /* to trace_last: steps that the trace has all of; 0 to 0: none */
+    uint32_t check_every;        /* steps between two comparisons of parameter hashes; 0: never */
+    uint32_t sync_every;         /* steps between two averages of parameters; 0: each step averages */
+    double outer_rate;           /* of the step behind such an average, */
+    double outer_momentum;       /* and its momentum */
+    uint64_t trace_first;        /* to trace_last: steps that the trace has all of; 0 to 0: none but the usual ones */
     uint64_t trace_last;
-    uint64_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
     uint32_t timeout_s;             /* for which a rank may wait for the others */
-    uint8_t cost_cache;             /* 0: what an all-reduce costs is measured in each run */
-    uint8_t overlap;                /* 0: reduce everything at the boundary */
-    uint8_t verify;                 /* 1: check everything in every step */
-    uint8_t unannotated;            /* 1: the user knows that nothing is averaged: no warning, no exit code for it */
-    char nccl[JOB_PATH_BYTES];      /* path or name to open as NCCL; empty: libnccl.so.2 */
+    bool has_outer;                 /* there is a step behind such an average */
+    bool cost_cache;                /* what an all-reduce costs is kept from run to run */
+    bool overlap;                   /* false: reduce everything at the boundary */
+    bool verify;                    /* check everything in every step */
+    bool unannotated;               /* the user knows that nothing is averaged: no warning, no exit code for it */
+    char nccl[JOB_PATH_BYTES];      /* path or name to open as NCCL */
     char kernels[JOB_PATH_BYTES];   /* comm/kernels.h */
     char trace_dir[JOB_PATH_BYTES]; /* folder for rank-N.jsonl */
 };

@@ -1,8 +1,9 @@
 # Install.cmake - what `cmake --install` puts where, and the Debian packages that CPack makes of it. Included last.
 #
-# Two components, two packages: `ddprun` (launcher, shim, engine, header) and `ddprun-softgpu` (the stand-in: softgpu-cc and
-# its libraries, which have the names of CUDA's and therefore lie in a folder of their own that no loader searches). Both
-# find their parts from their own place, so a prefix may be moved as a whole.
+# Three components, three packages: `ddprun` (launcher, shim, engine, header), `ddprun-pmix` (the one library that needs PMIx,
+# for jobs of srun and mpirun) and `ddprun-softgpu` (the stand-in: softgpu-cc and its libraries, which have the names of CUDA's
+# and therefore lie in a folder of their own that no loader searches). They find their parts from their own place, so a prefix
+# may be moved as a whole.
 #
 #   bin/ddprun, bin/softgpu-cc          lib/ddprun/        shim and engine
 #   include/ddprun.h                    lib/softgpu/       the stand-in, with toolkit/ for build systems
@@ -26,6 +27,7 @@ endfunction()
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME ddprun)
 install(TARGETS ddprun RUNTIME DESTINATION bin)
 install(TARGETS shim engine scout files LIBRARY DESTINATION lib/ddprun)
+install(TARGETS pmix_member LIBRARY DESTINATION lib/ddprun COMPONENT pmix)
 install(FILES interpose/include/ddprun.h DESTINATION include)
 install(FILES interpose/python/ddprun.py DESTINATION lib/python3/dist-packages)
 
@@ -71,17 +73,24 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENTS_ALL ddprun softgpu)
+set(CPACK_COMPONENTS_ALL ddprun pmix softgpu)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${SOFTGPU_LIBRARY_DIR})
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_DDPRUN_PACKAGE_NAME ddprun)
+set(CPACK_DEBIAN_DDPRUN_PACKAGE_RECOMMENDS ddprun-pmix)
 set(CPACK_DEBIAN_DDPRUN_PACKAGE_SUGGESTS ddprun-softgpu)
 set(CPACK_COMPONENT_DDPRUN_DESCRIPTION
     "Starts a single-GPU CUDA trainer as many ranks and averages their gradients.
  The trainer is annotated by a header; its CUDA calls are watched, and gradients
  are reduced with NCCL while backward still runs.")
+set(CPACK_DEBIAN_PMIX_PACKAGE_NAME ddprun-pmix)
+set(CPACK_DEBIAN_PMIX_PACKAGE_DEPENDS "ddprun (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_PMIX_DESCRIPTION
+    "ddprun under srun and mpirun: its client of PMIx.
+ By it the hosts of a job of a cluster's launcher find each other. Jobs on one
+ machine do not need it.")
 set(CPACK_DEBIAN_SOFTGPU_PACKAGE_NAME ddprun-softgpu)
 set(CPACK_DEBIAN_SOFTGPU_PACKAGE_DEPENDS g++)
 set(CPACK_COMPONENT_SOFTGPU_DESCRIPTION

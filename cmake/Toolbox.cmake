@@ -25,7 +25,7 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
-pkg_check_modules(UNWIND REQUIRED IMPORTED_TARGET libunwind)
+pkg_check_modules(UNWIND REQUIRED libunwind) # its headers: it is opened where a stack is wanted
 pkg_check_modules(UNWIND_PTRACE REQUIRED IMPORTED_TARGET libunwind-ptrace)
 pkg_check_modules(DW IMPORTED_TARGET libdw) # without it, call sites have functions and offsets, and no lines
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
@@ -72,7 +72,7 @@ endfunction()
 set(PATIENCE bash ${CMAKE_SOURCE_DIR}/tests/patience.sh)
 
 # The frame of unit tests (tests/test.h). Without a sanitizer, as some of the tests that link it are.
-add_library(test_frame STATIC ${CMAKE_SOURCE_DIR}/tests/test.c)
+add_library(test_frame STATIC EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/test.c)
 target_compile_options(test_frame PRIVATE -fno-sanitize=all)
 target_include_directories(test_frame PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(test_frame PUBLIC PkgConfig::CHECK)
@@ -81,6 +81,7 @@ target_link_libraries(test_frame PUBLIC PkgConfig::CHECK)
 function(ddprun_unit_test name)
     cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
     add_executable(${name} ${ARG_SOURCES})
+    target_compile_options(${name} PRIVATE -O1 -g1) # it runs for less time than its compilation takes
     target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} test_frame Threads::Threads m)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
     add_test(NAME unit/${name} COMMAND ${PATIENCE} 120 $<TARGET_FILE:${name}>)

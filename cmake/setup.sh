@@ -17,12 +17,12 @@ ninja-build     | command ninja        | runs it
 gcc             | command gcc          | C compiler
 g++             | command g++          | C++ compiler, for CUDA sources compiled by softgpu-cc
 pkg-config      | command pkg-config   | finds the libraries below
-libpmix-dev     | module pmix          | PMIx: how ranks find each other
+libpmix-dev     | module pmix          | PMIx: how hosts find each other
 libhwloc-dev    | module hwloc         | where GPUs, cores and memory are
 libunwind-dev   | module libunwind     | call stacks in messages
 libdw-dev       | module libdw         | source lines in what the scout prints
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
-libjson-c-dev   | module json-c        | plan and trace files
+libjson-c-dev   | module json-c        | JSON that ddprun reads and writes
 libssl-dev      | module libcrypto     | keyed hashes: hosts of a job prove that they belong together
 libopenblas-dev | module openblas      | matrix products of the stand-in
 check           | module check         | unit tests

@@ -11,16 +11,9 @@
 #include "base/clock.h"
 #include "comm/transfer.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -42,11 +35,6 @@ struct header {
     char about[ABOUT_BYTES];
 };
 
-/* The meeting point: an abstract name that cannot be guessed. */
-struct meeting {
-    char name[64];
-};
-
 /* Reports in *error why the transfer with `rank` did not happen. Always false. */
 static bool
 transfer_failed(enum transfer transfer, int rank, const char *about, int timeout_s, struct comm_error *error)
@@ -59,110 +47,6 @@ transfer_failed(enum transfer transfer, int rank, const char *about, int timeout
 }
 
 /* ---- opening ---- */
-
-static struct sockaddr_un
-address_of(const struct meeting *meeting, socklen_t *length_p)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t name = strlen(meeting->name);
-    memcpy(address.sun_path + 1, meeting->name, name); /* a leading NUL: not in the file system */
-    *length_p = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + name);
-    return address;
-}
-
-static int
-listen_at(struct meeting *meeting, int backlog, struct comm_error *error)
-{
-    unsigned char secret[16];
-    if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret)) {
-        comm_fail(error, "getrandom: %s", strerror(errno));
-        return -1;
-    }
-    char *at = meeting->name + sprintf(meeting->name, "ddprun-control-");
-    for (size_t i = 0; i < sizeof(secret); ++i)
-        at += sprintf(at, "%02x", secret[i]);
-
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    socklen_t length;
-    struct sockaddr_un address = address_of(meeting, &length);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, backlog) != 0) {
-        comm_fail(error, "cannot listen for the other ranks: %s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static bool
-is_same_user(int fd)
-{
-    struct ucred peer;
-    socklen_t length = sizeof(peer);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
-}
-
-/* Rank 0: one connection from each other rank, which says its number first. */
-static bool
-accept_peers(struct control *control, int listener, int64_t deadline_ms, struct comm_error *error)
-{
-    for (int missing = control->world_size - 1; missing > 0;) {
-        if (!transfer_wait(listener, POLLIN, deadline_ms))
-            return comm_fail_by(error, COMM_OTHERS, "waited %d s for %d more rank%s to connect", control->timeout_s,
-                                missing, missing == 1 ? "" : "s");
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0)
-            continue;
-        int32_t rank = -1;
-        if (!is_same_user(fd) || transfer_receive(fd, &rank, sizeof(rank), deadline_ms) != TRANSFER_DONE || rank < 1 ||
-            rank >= control->world_size || control->peers[rank] >= 0) {
-            close(fd);
-            continue;
-        }
-        control->peers[rank] = fd;
-        --missing;
-    }
-    return true;
-}
-
-static bool
-connect_to_root(struct control *control, const struct meeting *meeting, int64_t deadline_ms, struct comm_error *error)
-{
-    socklen_t length;
-    struct sockaddr_un address = address_of(meeting, &length);
-    int32_t rank = control->rank;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, length) != 0 || !is_same_user(fd)) {
-        comm_fail(error, "cannot reach rank 0: %s; are all ranks on one host?", strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    control->peers[0] = fd;
-    enum transfer sent = transfer_send(fd, &rank, sizeof(rank), deadline_ms);
-    return sent == TRANSFER_DONE || transfer_failed(sent, 0, "the start", control->timeout_s, error);
-}
-
-/* On one host: rank 0 listens, PMIx says where. */
-static bool
-meet(struct control *control, struct rendezvous *rendezvous, struct comm_error *error)
-{
-    struct meeting mine = {{0}}, meeting;
-    int listener = control->rank == 0 ? listen_at(&mine, control->world_size, error) : -1;
-    if (control->rank == 0 && listener < 0)
-        return false;
-
-    int64_t deadline_ms = clock_now_ms() + (int64_t)control->timeout_s * 1000;
-    bool open = rendezvous_share(rendezvous, "ddprun.control", control->rank == 0 ? &mine : NULL, &meeting,
-                                 sizeof(meeting), control->timeout_s, error);
-    if (open && control->rank == 0)
-        open = accept_peers(control, listener, deadline_ms, error);
-    else if (open)
-        open = connect_to_root(control, &meeting, deadline_ms, error);
-    if (listener >= 0)
-        close(listener);
-    return open;
-}
 
 bool
 control_open(struct control *control, struct rendezvous *rendezvous, int timeout_s, struct comm_error *error)
@@ -177,9 +61,7 @@ control_open(struct control *control, struct rendezvous *rendezvous, int timeout
     for (int i = 0; i < control->peer_count; ++i)
         control->peers[i] = -1;
 
-    if (rendezvous_has_links(rendezvous))
-        return rendezvous_links(rendezvous, control->peers, timeout_s, error);
-    return meet(control, rendezvous, error);
+    return rendezvous_links(rendezvous, control->peers, timeout_s, error);
 }
 
 void

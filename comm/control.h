@@ -6,9 +6,8 @@
  * says what it is about, so ranks that have reached different places get an error that names them, instead of taking
  * each other's bytes.
  *
- * Transport: on one host abstract Unix sockets under a random name that PMIx spreads, peers of another user refused;
- * under a cluster's launcher the sockets that the supervisors have connected and proven (rendezvous_links). Nothing is
- * left in the file system. One exchange at a time in a process: callers serialise.
+ * Transport: sockets that the supervisors have made, on one host, or connected and proven, between hosts
+ * (rendezvous_links). One exchange at a time in a process: callers serialise.
  */
 #ifndef DDPRUN_COMM_CONTROL_H
 #define DDPRUN_COMM_CONTROL_H

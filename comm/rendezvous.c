@@ -1,70 +1,265 @@
 /*
- * rendezvous.c - see rendezvous.h: chooses the way, by what the launcher has put into the environment.
+ * rendezvous.c - see rendezvous.h: this rank's supervisor knows its place, and has connected its control plane
+ * (base/supervisor_link.h).
  */
-#include "comm/rendezvous_way.h"
+#include "comm/rendezvous.h"
 
+#include "base/clock.h"
 #include "base/protocol.h"
+#include "base/supervisor_link.h"
+#include "comm/transfer.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
-static const struct rendezvous_way *_Atomic chosen; /* once open */
+enum { SHARE_MAGIC = 0x64647368, KEY_BYTES = 56 };
 
-bool
-rendezvous_open(struct rendezvous *rendezvous, struct comm_error *error)
+/* In front of what rank 0 shares, to each link. */
+struct share_header {
+    uint32_t magic;
+    uint32_t bytes;
+    char key[KEY_BYTES];
+};
+
+static _Atomic int supervisor = -1;
+static int *links_known; /* a copy of what rendezvous_links() gave; the sockets belong to its caller */
+
+/* A path in sockaddr_un is short; through a descriptor of its folder every path is (proc(5)). */
+static bool
+address_through(int folder, const char *path, struct sockaddr_un *address)
 {
-    const struct rendezvous_way *way =
-        getenv(DDPRUN_ENV_SUPERVISOR) != NULL ? &rendezvous_supervisor : &rendezvous_pmix;
-    if (!way->open(rendezvous, error))
-        return false;
-    atomic_store(&chosen, rendezvous->way);
-    return true;
+    const char *name = strrchr(path, '/');
+    address->sun_family = AF_UNIX;
+    return name != NULL && snprintf(address->sun_path, sizeof(address->sun_path), "/proc/self/fd/%d%s", folder, name) <
+                               (int)sizeof(address->sun_path);
+}
+
+static bool
+is_same_user(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+static int
+connect_to_supervisor(struct comm_error *error)
+{
+    const char *path = getenv(DDPRUN_ENV_SUPERVISOR);
+    if (path == NULL) {
+        comm_fail(error, "%s is not set; start the program with ddprun", DDPRUN_ENV_SUPERVISOR);
+        return -1;
+    }
+    char *copy = strdup(path);
+    int folder = copy != NULL ? open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {0};
+    bool connected = folder >= 0 && fd >= 0 && address_through(folder, path, &address) &&
+                     connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    int reason = errno;
+    free(copy);
+    if (folder >= 0)
+        close(folder);
+    if (connected && is_same_user(fd))
+        return fd;
+    comm_fail(error, "cannot reach this rank's supervisor at %s: %s; is ddprun still running?", path,
+              connected ? "it is another user's" : strerror(reason));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static bool
+send_message(uint32_t kind, int index, unsigned generation)
+{
+    struct supervisor_message message = {
+        .protocol = DDPRUN_PROTOCOL_VERSION, .kind = kind, .rank = index, .generation = generation};
+    return send(atomic_load(&supervisor), &message, sizeof(message), MSG_NOSIGNAL) == (ssize_t)sizeof(message);
+}
+
+/* The next message, and the descriptor that came with it; -1: none did. */
+static bool
+receive_message(struct supervisor_message *message, int *fd_p, int64_t deadline_ms, struct comm_error *error)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.bytes = {0}};
+    struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
+    struct msghdr packet = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    int fd = atomic_load(&supervisor);
+    *fd_p = -1;
+    if (!transfer_wait(fd, POLLIN, deadline_ms))
+        return comm_fail(error, "this rank's supervisor does not answer");
+    ssize_t got = recvmsg(fd, &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (got <= 0)
+        return comm_fail(error, "this rank's supervisor is gone");
+    if (packet.msg_controllen == sizeof(control.bytes) && control.head.cmsg_type == SCM_RIGHTS)
+        memcpy(fd_p, CMSG_DATA(&control.head), sizeof(*fd_p));
+    message->text[sizeof(message->text) - 1] = '\0';
+    if ((packet.msg_flags & MSG_CTRUNC) != 0)
+        return comm_fail_by(error, COMM_OWN,
+                            "no descriptor is left for a connection; raise the limit of open files "
+                            "(ulimit -n)");
+    if (got != (ssize_t)sizeof(*message) || message->protocol != DDPRUN_PROTOCOL_VERSION)
+        comm_fail(error, "this rank's supervisor is another version of ddprun; reinstall it");
+    else if (message->kind == SUPERVISOR_REFUSED)
+        comm_fail(error, "%s", message->text);
+    else
+        return true;
+    if (*fd_p >= 0)
+        close(*fd_p);
+    return false;
 }
 
 bool
-rendezvous_has_links(const struct rendezvous *rendezvous)
+rendezvous_open(struct rendezvous *rendezvous, int index, unsigned generation, int timeout_s, struct comm_error *error)
 {
-    return rendezvous->way->links != NULL;
+    struct supervisor_message place;
+    int fd = connect_to_supervisor(error);
+    if (fd < 0)
+        return false;
+    atomic_store(&supervisor, fd);
+    if (!send_message(SUPERVISOR_JOIN, index, generation))
+        return comm_fail(error, "this rank's supervisor is gone");
+    if (!receive_message(&place, &fd, clock_now_ms() + (int64_t)timeout_s * 1000, error))
+        return false;
+    if (place.kind != SUPERVISOR_PLACE || place.world_size < 1 || place.rank < 0 || place.rank >= place.world_size)
+        return comm_fail(error, "this rank's supervisor says no place");
+    *rendezvous = (struct rendezvous){.rank = place.rank,
+                                      .world_size = place.world_size,
+                                      .local_rank = place.local_rank,
+                                      .generation = generation,
+                                      .open = true};
+    return true;
+}
+
+static int
+link_count(const struct rendezvous *rendezvous)
+{
+    return rendezvous->rank == 0 ? rendezvous->world_size : 1;
+}
+
+/* Puts the descriptor of a message into its place. */
+static bool
+keep_link(const struct rendezvous *rendezvous, const struct supervisor_message *message, int fd, int *links,
+          struct comm_error *error)
+{
+    int first = rendezvous->rank == 0 ? 1 : 0;
+    if (message->kind == SUPERVISOR_LINK && fd >= 0 && message->rank >= first &&
+        message->rank < link_count(rendezvous) && links_known[message->rank] < 0) {
+        links_known[message->rank] = links[message->rank] = fd;
+        return true;
+    }
+    if (fd >= 0)
+        close(fd);
+    return comm_fail(error, "this rank's supervisor mixed up its connections");
 }
 
 bool
 rendezvous_links(struct rendezvous *rendezvous, int *links, int timeout_s, struct comm_error *error)
 {
-    return rendezvous->way->links(rendezvous, links, timeout_s, error);
+    int count = link_count(rendezvous), missing = rendezvous->rank == 0 ? count - 1 : 1;
+    if (rendezvous->world_size == 1)
+        return true;
+    links_known = malloc((size_t)count * sizeof(int));
+    if (links_known == NULL)
+        return comm_fail_by(error, COMM_OWN, "out of memory");
+    for (int i = 0; i < count; ++i)
+        links_known[i] = -1;
+
+    int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
+    for (; missing > 0; --missing) {
+        struct supervisor_message message;
+        int fd;
+        if (!receive_message(&message, &fd, deadline_ms, error))
+            return clock_now_ms() < deadline_ms
+                       ? false
+                       : comm_fail_by(error, COMM_OTHERS, "waited %d s for %d more rank%s to begin", timeout_s, missing,
+                                      missing == 1 ? "" : "s");
+        if (!keep_link(rendezvous, &message, fd, links, error))
+            return false;
+    }
+    return true;
+}
+
+static bool
+share_failed(enum transfer transfer, int rank, const char *key, int timeout_s, struct comm_error *error)
+{
+    return transfer == TRANSFER_LATE
+               ? comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d, at the exchange of \"%s\"", timeout_s, rank,
+                              key)
+               : comm_fail_by(error, COMM_OTHERS, "rank %d has left, at the exchange of \"%s\"", rank, key);
 }
 
 bool
 rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes,
                  int timeout_s, struct comm_error *error)
 {
-    return rendezvous->way->share(rendezvous, key, mine, out, bytes, timeout_s, error);
+    int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
+    struct share_header header = {.magic = SHARE_MAGIC, .bytes = (uint32_t)bytes}, theirs;
+    snprintf(header.key, sizeof(header.key), "%s", key);
+    if (rendezvous->rank == 0) {
+        memcpy(out, mine, bytes);
+        for (int r = 1; r < rendezvous->world_size; ++r) {
+            enum transfer sent = transfer_send(links_known[r], &header, sizeof(header), deadline_ms);
+            if (sent == TRANSFER_DONE)
+                sent = transfer_send(links_known[r], mine, bytes, deadline_ms);
+            if (sent != TRANSFER_DONE)
+                return share_failed(sent, r, key, timeout_s, error);
+        }
+        return true;
+    }
+    enum transfer got = transfer_receive(links_known[0], &theirs, sizeof(theirs), deadline_ms);
+    if (got == TRANSFER_DONE && memcmp(&theirs, &header, sizeof(header)) != 0)
+        return comm_fail(error, "rank 0 does not share \"%s\"; all ranks must make the same ddprun calls", key);
+    if (got == TRANSFER_DONE)
+        got = transfer_receive(links_known[0], out, bytes, deadline_ms);
+    return got == TRANSFER_DONE || share_failed(got, 0, key, timeout_s, error);
 }
 
 void
-rendezvous_abort(struct rendezvous *rendezvous, int status, const char *message)
+rendezvous_abort(struct rendezvous *rendezvous)
 {
     if (rendezvous->open)
-        rendezvous->way->abort(rendezvous, status, message);
+        (void)send_message(SUPERVISOR_ABORT, 0, 0);
 }
 
+/* The supervisor says nothing after the links: what can be read then is its end. */
 bool
 rendezvous_launcher_is_gone(void)
 {
-    const struct rendezvous_way *way = atomic_load(&chosen);
-    return way != NULL && way->launcher_is_gone();
+    char byte;
+    int fd = atomic_load(&supervisor);
+    return fd >= 0 && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+void
+rendezvous_forget(struct rendezvous *rendezvous)
+{
+    (void)rendezvous;
+    int fd = atomic_exchange(&supervisor, -1);
+    if (fd >= 0)
+        close(fd);
+    free(links_known);
+    links_known = NULL;
 }
 
 void
 rendezvous_close(struct rendezvous *rendezvous)
 {
     if (rendezvous->open)
-        rendezvous->way->close(rendezvous);
+        (void)send_message(SUPERVISOR_BYE, 0, 0);
     rendezvous->open = false;
-}
-
-void
-rendezvous_forget(struct rendezvous *rendezvous)
-{
-    if (rendezvous->open && rendezvous->way->forget != NULL)
-        rendezvous->way->forget(rendezvous);
+    rendezvous_forget(rendezvous);
 }

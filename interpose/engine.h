@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   11u
+#define ENGINE_ABI   12u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -98,6 +98,9 @@ struct shim_launches {
     CUfunction last; /* of all launches */
 };
 
+/* Of element types that calls of libraries have named, those that are narrower than a float; a bit for each. */
+enum library_type { LIBRARY_FLOAT16 = 1, LIBRARY_BFLOAT16 = 2 /* and narrower ones */ };
+
 /* What the shim offers to the engine. */
 struct filter;
 struct shim_services {
@@ -121,6 +124,9 @@ struct shim_services {
 
     /* Written by the hooks in any thread, with plain instructions; to be read as such, word by word. */
     const struct shim_launches *launches;
+
+    /* Of enum library_type, so far; to be read with an atomic load. */
+    const uint32_t *library_types;
 };
 
 /* What the engine offers to the shim. Functions that get `site` end the job when they fail. */

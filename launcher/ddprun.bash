@@ -1,51 +1,33 @@
-# Completion of ddprun in bash: its options, as --help-all lists them, perhaps the word check and more of them, then the
-# program and what that takes.
-
-# One line for each option of the help on standard input: letter or "-", name, value's name or "-". The value stands one
-# blank behind the name, the description at least two.
-_ddprun_options() {
-    sed -nE 's/^  (-(.),|   ) --([a-z-]+)( ([^ ]+))?(  .*)?$/\2 \3 \5/p' | sed -E 's/^ /- /; s/ $/ -/'
-}
+# Completion of ddprun in bash: its options and commands, each command's options, then the program and what that takes. All of it as
+# `ddprun --complete` lists it: a line for each option, "COMMAND LETTER NAME VALUE", with "-" for ddprun itself and for what there is
+# not; and one for each command, "COMMAND".
 
 _ddprun() {
-    local current=${COMP_WORDS[COMP_CWORD]} options word letter name value i
-    options=$("${COMP_WORDS[0]}" --help-all 2>/dev/null | _ddprun_options)
+    local current=${COMP_WORDS[COMP_CWORD]} lines command='-' wanted='' word of letter name value i
+    lines=$("${COMP_WORDS[0]}" --complete 2>/dev/null)
 
     # What takes the word before the current one; behind the program, words are the program's own.
-    local wanted=''
     for ((i = 1; i < COMP_CWORD; ++i)); do
         word=${COMP_WORDS[i]}
         if [[ -n $wanted ]]; then
             wanted=''
             continue
         fi
+        if [[ $word == -- ]]; then
+            ((++i))
+        fi
         if [[ $word != -* || $word == -- ]]; then
-            [[ $word != check ]] || continue # options go on behind it
-            [[ $word != -- ]] || ((++i))
-            if [[ $word == doctor ]]; then # its own option, then the program
-                if ((i == COMP_CWORD - 1)) && [[ $current == -* ]]; then
-                    COMPREPLY=(--json)
-                    return
-                fi
-                ((++i))
-                [[ ${COMP_WORDS[i]} != --json ]] || ((++i))
-                if ((i == COMP_CWORD)); then
-                    break
-                fi
+            if [[ $command == - && $word != -* ]] && grep -qxF -- "$word" <<<"$lines"; then
+                command=$word
+                continue
             fi
-            if [[ $word == predict ]]; then # its own options, each with a value, then the program or a folder
-                for ((++i; i < COMP_CWORD; i += 2)); do
-                    [[ ${COMP_WORDS[i]} == -* ]] || break
-                done
-                if ((i == COMP_CWORD)); then
-                    if [[ $current == -* ]]; then
-                        mapfile -t COMPREPLY < <(compgen -W '-n --ranks --link --steps --timeout --help' -- "$current")
-                        return
-                    fi
-                    break
-                fi
-                ((i < COMP_CWORD)) || return # the value of an option
+            if [[ $command$word == -help ]]; then
+                mapfile -t COMPREPLY < <(compgen -W "$(awk 'NF == 1' <<<"$lines")" -- "$current")
+                return
             fi
+            case $command in
+            trace | report) continue ;; # the folder, with options on both sides
+            esac
             if ((i < COMP_CWORD)); then
                 _command_offset "$i"
                 return
@@ -55,9 +37,9 @@ _ddprun() {
         case $word in
         -np | --np | --nproc[-_]per[-_]node) wanted=N ;;
         esac
-        while read -r letter name value; do
-            [[ $value == - || ($word != "-$letter" && $word != "--$name") ]] || wanted=$value
-        done <<<"$options"
+        while read -r of letter name value; do
+            [[ $of != "$command" || ${value:--} == - || ($word != "-$letter" && $word != "--$name") ]] || wanted=$value
+        done <<<"$lines"
     done
 
     case $wanted in
@@ -67,10 +49,13 @@ _ddprun() {
     ?*) COMPREPLY=() ;;
     '')
         if [[ $current == -* ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "$(awk '{ print "--" $2 } $1 != "-" { print "-" $1 }' <<<"$options")" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "$(awk -v of="$command" \
+                '$1 == of && NF == 4 { print "--" $3 } $1 == of && NF == 4 && $2 != "-" { print "-" $2 }' <<<"$lines")" -- "$current")
+        elif [[ $command == trace || $command == report ]]; then
+            mapfile -t COMPREPLY < <(compgen -d -- "$current")
         else
             mapfile -t COMPREPLY < <(
-                compgen -W 'check doctor predict report scout trace' -- "$current"
+                [[ $command != - ]] || compgen -W "$(awk 'NF == 1' <<<"$lines") help" -- "$current"
                 compgen -c -- "$current"
                 compgen -f -- "$current"
             )

@@ -7,6 +7,7 @@
  */
 #include "launcher/host_launcher.h"
 
+#include "base/clock.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 
@@ -21,7 +22,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* In the order in which they are preferred. */
@@ -71,14 +71,12 @@ static void
 read_text(int fd, char *text, size_t bytes)
 {
     enum { LIMIT_MS = 20000 };
-    struct timespec start, now;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    int64_t deadline_ms = clock_now_ms() + LIMIT_MS;
     size_t length = 0;
     while (length + 1 < bytes) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        long passed_ms = (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000;
         struct pollfd input = {.fd = fd, .events = POLLIN};
-        if (passed_ms >= LIMIT_MS || poll(&input, 1, (int)(LIMIT_MS - passed_ms)) <= 0)
+        int64_t left_ms = deadline_ms - clock_now_ms();
+        if (left_ms <= 0 || poll(&input, 1, (int)left_ms) <= 0)
             break;
         ssize_t got = read(fd, text + length, bytes - 1 - length);
         if (got <= 0)

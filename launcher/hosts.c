@@ -6,7 +6,6 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/cluster/cluster.h"
-#include "launcher/common/word_list.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
@@ -162,7 +161,7 @@ hosts_command(const struct hosts_order *order)
     add_probes(&words, order);
     add_variables(&words, order->variables);
     word_list_add(&words, xstrdup(order->ddprun));
-    add_all(&words, order->options->given);
+    options_hand_on(order->options, 0, false, &words);
     word_list_add(&words, xstrdup("--")); /* where ddprun's options end */
     add_all(&words, order->options->program);
     return words.list;
@@ -182,7 +181,7 @@ refuse_slurm(const struct options *options, const struct host_list *list, const 
     word_list_add(&words, xstrdup("-n"));
     word_list_add(&words, xasprintf("%d", rank_count(options, list)));
     word_list_add(&words, xstrdup(ddprun));
-    add_all(&words, options->given);
+    options_hand_on(options, 0, false, &words);
     add_all(&words, options->program);
     char *line = NULL;
     size_t bytes = 0;
@@ -194,7 +193,7 @@ refuse_slurm(const struct options *options, const struct host_list *list, const 
     error_set(error, DDPRUN_EXIT_USAGE, "this is Slurm's job %.20s, which has its hosts; instead of --hosts write: %s",
               job, line != NULL ? line : "srun --mpi=pmix ddprun");
     free(line);
-    environment_free(words.list);
+    words_free(words.list);
     return false;
 }
 
@@ -307,7 +306,7 @@ hosts_run(const struct options *options)
         } else {
             exit_code = become(&order, command);
         }
-        environment_free(command);
+        words_free(command);
     } else {
         message_line("%s", error.text);
         if (!options->dry_run)

@@ -37,7 +37,7 @@ struct hosts_order {
     bool root;
 };
 
-/* The command, malloc'ed and NULL-terminated, as environment_free() releases it. */
+/* The command, malloc'ed and NULL-terminated, as words_free() releases it. */
 char **hosts_command(const struct hosts_order *order);
 
 #endif

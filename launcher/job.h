@@ -9,7 +9,6 @@
 #define DDPRUN_LAUNCHER_JOB_H
 
 #include "launcher/cluster/cluster.h"
-#include "launcher/cluster/engine_link.h"
 #include "launcher/cluster/handshake.h"
 #include "launcher/cluster/supervisor_client.h"
 #include "launcher/cluster/supervisor_server.h"
@@ -19,6 +18,7 @@
 #include "launcher/output/relay.h"
 #include "launcher/output/terminal_input.h"
 #include "launcher/start/devices.h"
+#include "launcher/start/engine_link.h"
 #include "launcher/start/environment.h"
 #include "launcher/start/job_folder.h"
 #include "launcher/start/placement.h"
@@ -31,6 +31,8 @@ struct job {
     unsigned restarts; /* of --max-restarts, so far */
     char *attempts;    /* how the attempts before ended, from job_run() on this one too (summary.h); NULL: none */
     struct options options;
+    /* Makes the page of --page, by main(). */
+    bool (*make_page)(const char *trace_dir, const char *file, const char *option, struct error *error);
     struct signals signals; /* fd -1: not taken over yet */
 
     /* under a cluster's launcher */
@@ -41,25 +43,23 @@ struct job {
     struct listener listener;
     struct supervisor_server *server; /* supervisor 0 */
     struct supervisor_client client;
-    bool is_client; /* `client` is connected */
-    struct engine_link link;
+    bool is_client; /* `client` is connected: another supervisor judges and reports */
 
     struct program program;
     struct device_plan devices;
     struct installation installation;
     struct job_place place;
     struct placement placement;
-    char *nccl, *trace_dir; /* as the ranks get them; NULL: not given */
     struct job_folder folder;
+    struct engine_link link;
     void *status_page;
-    struct pmix_server *pmix; /* ddprun's own; not in a cluster */
     struct terminal_input input;
-    int started;           /* ranks */
-    int64_t begun_unix_ns; /* time of day when job_start() began */
-    pid_t *pids;
+    int started;                           /* ranks */
+    int64_t begun_unix_ns;                 /* time of day when job_start() began */
+    pid_t *pids;                           /* [started]; each leads its process group */
     struct relay_source *outputs, *errors; /* what the relays of stdout and stderr read */
     int output_count, error_count;
-    struct relay *relays[2];
+    struct relay *relays[2];  /* of stdout and stderr; NULL where there is one rank */
     struct messages messages; /* from job_start() to the end of job_run() */
 };
 
@@ -86,8 +86,12 @@ bool job_start(struct job *job, struct error *error) __attribute__((warn_unused_
 /* Returns the exit code. `error`: why the job could not be started, or NULL. */
 int job_run(struct job *job, const struct error *error);
 
-/* False: PMIx's threads still run, as they do with ddprun's own server or where it hangs, and are left to the end of
- * the process, by _exit() or execve(). All else has been put away. */
+/* Its middle, until no process of the job is left and its output has been passed on (supervisor.c). Prints the reason
+ * of a failure. */
+int supervisor_run(struct job *job, const struct error *error);
+
+/* False, in a cluster only: PMIx hangs, and its threads are left to the end of the process, by _exit() or execve(). All
+ * else has been put away. */
 bool job_end(struct job *job) __attribute__((warn_unused_result));
 
 /* The memory, but for what PMIx's threads may still use. */

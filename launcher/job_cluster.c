@@ -10,7 +10,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/options/terms.h"
+#include "launcher/options/options.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/file_limit.h"
 
@@ -26,7 +26,7 @@ job_new(void)
                         .folder = {.fd = -1},
                         .signals = {.fd = -1},
                         .listener = {.fd = -1},
-                        .link = {.epoll = -1, .listener = -1, .fd = -1}};
+                        .link = {.epoll = -1, .listener = -1}};
 }
 
 bool

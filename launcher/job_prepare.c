@@ -8,7 +8,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
-#include "launcher/report/report_file.h"
+#include "launcher/report/report.h"
 #include "launcher/start/annotated.h"
 #include "launcher/start/file_limit.h"
 #include "launcher/start/nccl.h"
@@ -26,13 +26,13 @@ check_nccl(struct job *job, struct error *error)
     const char *nccl = job->options.nccl;
     if (nccl == NULL)
         return true;
+    char *path = job->options.job.nccl;
     if (strchr(nccl, '/') == NULL) { /* a name for the dynamic loader to look up */
-        job->nccl = xstrdup(nccl);
+        snprintf(path, JOB_PATH_BYTES, "%s", nccl);
         return true;
     }
     struct stat file;
-    job->nccl = realpath(nccl, NULL);
-    if (job->nccl == NULL || stat(job->nccl, &file) != 0 || access(job->nccl, R_OK) != 0)
+    if (realpath(nccl, path) == NULL || stat(path, &file) != 0 || access(path, R_OK) != 0)
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot read %s, in --nccl: %s; give the path of libnccl.so.2", nccl,
                          strerror(errno));
     return S_ISREG(file.st_mode) ||
@@ -47,8 +47,8 @@ ask_nccl(struct job *job)
     if (!job->devices.share_gpu)
         return;
     char *stand_in = xasprintf("%s/libnccl.so.2", job->installation.softgpu_lib);
-    const char *usual = job->devices.softgpu ? stand_in : "libnccl.so.2";
-    job->devices.nccl_shares_gpus = nccl_version(job->nccl != NULL ? job->nccl : usual) >= SHARES_SINCE;
+    bool given = job->options.nccl != NULL || !job->devices.softgpu;
+    job->devices.nccl_shares_gpus = nccl_version(given ? job->options.job.nccl : stand_in) >= SHARES_SINCE;
     free(stand_in);
 }
 
@@ -70,10 +70,10 @@ make_trace_dir(struct job *job, struct error *error)
         return true;
     if (!output_prepare_folder(dir, "--trace", job->options.dry_run, error))
         return false;
-    job->trace_dir = realpath(dir, NULL);
-    char *here = getcwd(NULL, 0);
-    if (job->trace_dir == NULL) /* a dry run has not made it */
-        job->trace_dir = dir[0] != '/' && here != NULL ? xasprintf("%s/%s", here, dir) : xstrdup(dir);
+    char *path = job->options.job.trace_dir, *here = getcwd(NULL, 0);
+    bool is_relative = dir[0] != '/' && here != NULL;
+    if (realpath(dir, path) == NULL) /* a dry run has not made it */
+        snprintf(path, JOB_PATH_BYTES, "%s%s%s", is_relative ? here : "", is_relative ? "/" : "", dir);
     free(here);
     return true;
 }
@@ -103,8 +103,11 @@ choose_devices(struct job *job, struct error *error)
         .visible_devices = getenv("CUDA_VISIBLE_DEVICES"),
         .softgpu_devices = getenv("SOFTGPU_DEVICES"),
     };
-    return installation_find(inventory.softgpu, &job->installation, error) &&
-           (inventory.softgpu || devices_count_gpus(job->program.path, &inventory.gpu_count, error)) &&
+    if (!installation_find(inventory.softgpu, &job->installation, error))
+        return false;
+    if (job->installation.kernels != NULL)
+        snprintf(job->options.job.kernels, JOB_PATH_BYTES, "%s", job->installation.kernels);
+    return (inventory.softgpu || devices_count_gpus(job->program.path, &inventory.gpu_count, error)) &&
            (job->in_cluster ? device_plan_make_one(options, &inventory, job->cluster.local_rank,
                                                    job->cluster.local_size, &job->devices, error)
                             : device_plan_make(options, &inventory, &job->devices, error));
@@ -114,9 +117,9 @@ choose_devices(struct job *job, struct error *error)
 static bool
 check_kernels(const struct job *job, struct error *error)
 {
-    const char *option = job->options.compression != DDPRUN_COMPRESS_NONE ? "--compress"
-                         : job->options.has_outer                         ? "--outer-lr"
-                                                                          : NULL;
+    const char *option = job->options.job.compression != DDPRUN_COMPRESS_NONE ? "--compress"
+                         : job->options.job.has_outer                         ? "--outer-lr"
+                                                                              : NULL;
     return option == NULL || job->installation.kernels != NULL ||
            error_set(error, DDPRUN_EXIT_USAGE,
                      "%s needs ddprun's own kernels, which are not installed for this device; build ddprun "
@@ -171,8 +174,7 @@ find_place(struct job *job)
                                         .first_rank = job->cluster.rank,
                                         .world_size = job->cluster.world_size,
                                         .first_local_rank = job->cluster.local_rank,
-                                        .local_size = job->cluster.local_size,
-                                        .has_supervisor = true};
+                                        .local_size = job->cluster.local_size};
 }
 
 /* Of several supervisors on a host the first speaks; hosts may differ, so each is named. */
@@ -207,7 +209,7 @@ place_ranks(struct job *job, struct error *error)
 static bool
 may_open_files(const struct job *job, struct error *error)
 {
-    enum { FILES_OF_A_RANK = 3, OWN_FILES = 40, MORE_FILES = 64 }; /* stdout, stderr, PMIx; signals, PMIx, reports */
+    enum { FILES_OF_A_RANK = 3, OWN_FILES = 40, MORE_FILES = 64 }; /* file_limit.h; signals, relays, strangers */
     unsigned of_ranks = (unsigned)job->place.rank_count * FILES_OF_A_RANK;
     return job->in_cluster || file_limit_raise(of_ranks + OWN_FILES + MORE_FILES, of_ranks + OWN_FILES, error);
 }
@@ -218,12 +220,12 @@ check_annotations(const struct job *job, struct error *error)
 {
     const char *path = job->program.path;
     int copies = job->place.world_size;
-    if (copies < 2 || job->options.unannotated || job->program.is_script)
+    if (copies < 2 || job->options.job.unannotated || job->program.is_script)
         return true;
     struct rank_settings settings = job_settings(job, "/nonexistent");
     char **environment = environment_for_rank(job->inherited, &settings, 0);
     enum annotated answer = annotated_ask(path, environment, job->installation.shim);
-    environment_free(environment);
+    words_free(environment);
     return answer != ANNOTATED_NO ||
            error_set(error, DDPRUN_EXIT_USAGE,
                      "%s holds CUDA kernels and no annotation of ddprun.h, nor does a library that it needs: %d copies "
@@ -260,7 +262,5 @@ job_settings(const struct job *job, const char *job_dir)
         .devices = &job->devices,
         .installation = &job->installation,
         .job_dir = job_dir,
-        .trace_dir = job->trace_dir,
-        .nccl = job->nccl,
     };
 }

@@ -9,12 +9,8 @@
 #include "base/status_page.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
-#include "launcher/page/page.h"
-#include "launcher/start/check_files.h"
 #include "launcher/start/guardian.h"
-#include "launcher/start/pmix_server.h"
 #include "launcher/start/spawn.h"
-#include "launcher/supervisor.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -34,8 +30,9 @@ enum { START_LIMIT_S = 60 };
 static bool
 make_own_trace_dir(struct job *job, struct error *error)
 {
-    job->trace_dir = xasprintf("%s/trace", job->folder.path);
-    return mkdir(job->trace_dir, 0700) == 0 ||
+    char *path = job->options.job.trace_dir;
+    snprintf(path, JOB_PATH_BYTES, "%s/trace", job->folder.path);
+    return mkdir(path, 0700) == 0 ||
            error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; make room there, or set TMPDIR",
                      job->folder.path, strerror(errno));
 }
@@ -52,9 +49,10 @@ make_shared_things(struct job *job, struct error *error)
         return error_set(error, DDPRUN_EXIT_FAILURE,
                          "cannot make the status file in %s: %s; make room there, or set TMPDIR", job->folder.path,
                          strerror(errno));
-    if (job->in_cluster && !engine_link_open(&job->link, job->folder.fd, job->folder.path, &job->cluster, error))
+    if (!engine_link_open(&job->link, job->folder.fd, job->folder.path, job->place.first_rank, job->place.rank_count,
+                          job->place.world_size, job->place.first_local_rank, error))
         return false;
-    if (job->options.page != NULL && job->trace_dir == NULL && !make_own_trace_dir(job, error))
+    if (job->options.page != NULL && job->options.trace_dir == NULL && !make_own_trace_dir(job, error))
         return false;
     return job->place.first_rank != 0 || terminal_input_open(&job->input, error);
 }
@@ -95,16 +93,15 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
         .place = &job->placement.ranks[index],
     };
     struct spawned spawned;
-    bool ok = check_files_add(settings, index, &environment, error) &&
-              (job->pmix == NULL || pmix_server_add_environment(job->pmix, index, &environment, error));
+    bool ok = environment_add_files(settings, index, &environment, error);
     order.environment = &environment;
     ok = ok && output_choose(&job->options, job->place.rank_count, &order, error);
     if (ok) {
         ok = spawn_rank(&order, &spawned, error);
         output_close(&order);
     }
-    environment_free(environment);
-    environment_free(arguments);
+    words_free(environment);
+    words_free(arguments);
     if (ok)
         note_started(job, index, &spawned);
     return ok;
@@ -143,8 +140,7 @@ tell_start(const struct job *job)
     else
         snprintf(ranks, sizeof(ranks), "%d rank%s", job->place.rank_count, job->place.rank_count == 1 ? "" : "s");
     message_line("starting %s on %s, %s%s; NCCL: %s; job folder: %s", job->program.path, host, ranks,
-                 job->devices.softgpu ? " on the stand-in" : "", job->nccl != NULL ? job->nccl : "libnccl.so.2",
-                 job->folder.path);
+                 job->devices.softgpu ? " on the stand-in" : "", job->options.job.nccl, job->folder.path);
 }
 
 bool
@@ -164,8 +160,8 @@ job_start(struct job *job, struct error *error)
         tell_start(job);
     guardian_start(job->folder.path);
     struct rank_settings settings = job_settings(job, job->folder.path);
-    environment_fill_options(&settings, status_page_options(job->status_page, count));
-    bool ok = job->in_cluster || pmix_server_start(job->folder.path, count, &job->pmix, error);
+    options_settle_job(&job->options, status_page_options(job->status_page, count));
+    bool ok = true;
     for (int i = 0; ok && i < count; ++i)
         ok = start_rank(job, &settings, i, error);
     return ok && start_relays(job, error);
@@ -176,53 +172,19 @@ static void
 make_page(const struct job *job)
 {
     struct error error;
-    if (job->options.page != NULL && !page_make(job->trace_dir, job->options.page, "--page", &error))
+    if (job->options.page != NULL && !job->make_page(job->options.job.trace_dir, job->options.page, "--page", &error))
         message_line("no page, in --page: %s", error.text);
 }
 
 int
 job_run(struct job *job, const struct error *error)
 {
-    bool reports = !job->in_cluster || job->cluster.rank == 0;
-    struct verbose verbose = {0};
-    struct running_job running = {
-        .pids = job->pids,
-        .status_page = job->status_page,
-        .pmix = job->pmix,
-        .net = {.cluster = job->in_cluster ? &job->cluster : NULL,
-                .server = job->server,
-                .client = job->is_client ? &job->client : NULL,
-                .link = job->in_cluster ? &job->link : NULL,
-                .handshakes = job->handshakes,
-                .rank_count = job->started},
-        .signals = &job->signals,
-        .messages = &job->messages,
-        .options = &job->options,
-        .trace_dir = job->trace_dir,
-        .begun_unix_ns = job->begun_unix_ns,
-        .input = &job->input,
-        .relays = {job->relays[0], job->relays[1]},
-        .gpus = (const char *const *)job->devices.visible,
-        .softgpu = job->devices.softgpu,
-        .hang_limits = {job->options.hang_warning_s * UINT64_C(1000000000),
-                        job->options.hang_timeout_s * UINT64_C(1000000000)},
-        .verbose = job->options.verbose && reports ? &verbose : NULL,
-        .progress = progress_new(job->options.quiet || !reports ? PROGRESS_OFF : job->options.progress),
-        .metrics = metrics_new(reports ? job->options.metrics : NULL, job->restarts),
-        .summary = !job->options.quiet,
-        .summary_json = job->options.summary_json,
-        .restarts = job->restarts,
-        .attempts = &job->attempts,
-        .error = error,
-    };
     if (job->input.read_end >= 0) { /* rank 0 has it now */
         close(job->input.read_end);
         job->input.read_end = -1;
     }
-    int exit_code = supervisor_run(&running);
-    progress_free(running.progress);
-    metrics_free(running.metrics);
-    if (reports && error == NULL)
+    int exit_code = supervisor_run(job, error);
+    if (!job->is_client && error == NULL)
         make_page(job);
     return exit_code;
 }
@@ -293,8 +255,7 @@ close_net(struct job *job)
         supervisor_server_close(job->server);
     if (job->is_client)
         supervisor_client_close(&job->client);
-    if (job->link.listener >= 0)
-        engine_link_close(&job->link);
+    engine_link_close(&job->link);
     listener_close(&job->listener);
     free(job->handshakes);
 }
@@ -307,9 +268,7 @@ job_end(struct job *job)
     terminal_input_close(&job->input);
     close_net(job);
     job_folder_remove(&job->folder); /* now: a cluster's launcher may kill a process that has left its job */
-    if (job->cluster.world_size > 0 && !leave_cluster(&job->cluster))
-        return false;
-    return job->pmix == NULL;
+    return job->cluster.world_size == 0 || leave_cluster(&job->cluster);
 }
 
 void
@@ -318,10 +277,8 @@ job_free(struct job *job)
     free(job->pids);
     free(job->outputs);
     free(job->errors);
-    free(job->nccl);
-    free(job->trace_dir);
     free(job->attempts);
-    environment_free(job->inherited);
+    words_free(job->inherited);
     installation_free(&job->installation);
     placement_free(&job->placement);
     device_plan_free(&job->devices);

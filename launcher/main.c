@@ -6,20 +6,15 @@
  */
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/check/check.h"
 #include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/doctor/doctor.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"
-#include "launcher/page/page.h"
-#include "launcher/predict/command.h"
 #include "launcher/report/summary.h"
-#include "launcher/scout/scout.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/file_limit.h"
-#include "launcher/start/setuid_check.h"
-#include "launcher/trace/trace.h"
+#include "launcher/tools/commands.h"
+#include "launcher/tools/page/page.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,10 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
 
 /* A descriptor below 3 that is closed would be taken by the next open, and ranks would write into it. */
 static void
@@ -42,6 +35,20 @@ open_standard_descriptors(void)
     } while (fd >= 0 && fd <= STDERR_FILENO && fcntl(fd, F_SETFD, 0) == 0);
     if (fd > STDERR_FILENO)
         close(fd);
+}
+
+/*
+ * Error (DDPRUN_EXIT_USAGE): the file of ddprun is setuid or setgid, or has capabilities: it starts any program, and
+ * preloads libraries from where the environment says, so it would lend these rights to every user.
+ */
+static bool
+check_setuid(struct error *error)
+{
+    /* The kernel's own word for "more rights than the caller", for all three ways (getauxval(3)). */
+    return getauxval(AT_SECURE) == 0 ||
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "ddprun has other rights than its user (setuid, setgid or file capabilities) and would lend "
+                     "them to every program; take them off its file: chmod u-s,g-s, setcap -r");
 }
 
 /* Says why nothing is started, also to the reader of --summary-json; returns the exit code. */
@@ -60,6 +67,21 @@ print_dry_run(struct job *job)
 {
     struct rank_settings settings = job_settings(job, "JOB_FOLDER");
     return dry_run_print(stdout, &settings, &job->program, &job->placement);
+}
+
+/* A word that is not a program, but nearly a command, in the reason why nothing is started. */
+static void
+suggest_command(const char *word, struct error *error)
+{
+    struct program program = {0};
+    struct error why;
+    const struct command *nearest = strchr(word, '/') == NULL ? command_nearest(commands, word) : NULL;
+    if (nearest == NULL)
+        return;
+    if (!program_find(word, getenv("PATH"), &program, &why))
+        error_set(error, error->exit_code, "program %s not found, in the folders of $PATH; did you mean ddprun %s?",
+                  word, nearest->name);
+    program_free(&program);
 }
 
 static int
@@ -82,6 +104,8 @@ run_job(struct job *job, const struct error *bad_options)
     if (bad_options != NULL)
         error = *bad_options;
     ok = bad_options == NULL && job_prepare(job, &error);
+    if (!ok && bad_options == NULL)
+        suggest_command(job->options.program[0], &error);
     if (job->options.dry_run)
         return ok ? print_dry_run(job) : refuse_alone(job, &error);
     int exit_code;
@@ -147,16 +171,6 @@ restart(struct job *job, char **argv, int exit_code)
     free(own);
 }
 
-/* The process ends here: what exit() calls might wait for PMIx's threads, or take away what they use. */
-static void
-leave(int exit_code)
-{
-#ifdef __SANITIZE_ADDRESS__
-    __lsan_do_leak_check(); /* exit() would */
-#endif
-    _exit(exit_code);
-}
-
 /* In one write: if it fails, the reason is known at the end. */
 static void
 print_at_once(FILE *out)
@@ -165,24 +179,59 @@ print_at_once(FILE *out)
     (void)setvbuf(out, whole, _IOFBF, sizeof(whole));
 }
 
-/* What is done instead of a job, up to the exit code. */
-typedef int (*command_fn)(const struct options *options);
+/* ---- commands ---- */
 
-/* NULL: a job is started. A program with the name of a command is started as ./NAME. */
-static command_fn
-command_of(const struct options *options)
+/* `ddprun help`, `ddprun help check`. */
+static int
+print_help(char *const *words)
 {
-    static const struct {
-        const char *name;
-        command_fn command;
-    } commands[] = {{"check", check_command},     {"trace", trace_command}, {"report", page_command},
-                    {"predict", predict_command}, {"scout", scout_command}, {"doctor", doctor_command}};
-    const char *name = options->check.asked ? "check" : options->program[0];
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); ++i) {
-        if (strcmp(name, commands[i].name) == 0)
-            return commands[i].command;
+    const char *name = words[1];
+    const struct command *command = name != NULL ? command_named(commands, name) : NULL;
+    print_at_once(stdout);
+    if (name == NULL) {
+        commands_print(stdout, commands);
+    } else if (command != NULL) {
+        command_print_help(stdout, command);
+    } else {
+        const struct command *nearest = command_nearest(commands, name);
+        message_line("unknown command %s, after help; %s%s%s", name,
+                     nearest != NULL ? "did you mean " : "see ddprun help", nearest != NULL ? nearest->name : "",
+                     nearest != NULL ? "?" : "");
+        return DDPRUN_EXIT_USAGE;
     }
-    return options->hosts != NULL ? hosts_run : NULL;
+    return close_stdout(stdout);
+}
+
+/* A program with the name of a command is started as ./NAME. False: a job is started. */
+static bool
+run_command(const struct options *options, int *exit_code)
+{
+    const char *name = options->check.asked ? "check" : options->program[0];
+    const struct command *command = command_named(commands, name);
+    if (command != NULL)
+        *exit_code = command->run(command, options);
+    else if (strcmp(name, "help") == 0)
+        *exit_code = print_help(options->program);
+    else if (options->hosts != NULL)
+        *exit_code = hosts_run(options);
+    else
+        return false;
+    return true;
+}
+
+static void
+print_answer(enum options_result result)
+{
+    if (result == OPTIONS_HELP) {
+        options_print_help(stdout);
+    } else if (result == OPTIONS_HELP_ALL) {
+        print_at_once(stdout);
+        options_print_help_all(stdout, commands);
+    } else if (result == OPTIONS_HELP_CHECK) {
+        command_print_help(stdout, command_named(commands, "check"));
+    } else {
+        printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
+    }
 }
 
 int
@@ -190,44 +239,34 @@ main(int argc, char **argv)
 {
     open_standard_descriptors();
     struct error error;
-    if (!setuid_check(&error)) {
+    if (!check_setuid(&error)) {
         message_line("%s", error.text);
         return error.exit_code;
     }
+    if (argc == 2 && strcmp(argv[1], "--complete") == 0) { /* for ddprun.bash */
+        commands_print_completion(stdout, commands);
+        return close_stdout(stdout);
+    }
     struct options options = {0};
     enum options_result result = hosts_enter_folder(&error) ? options_parse(argc, argv, &options, &error) : OPTIONS_BAD;
-    switch (result) {
-    case OPTIONS_HELP:
-        options_print_help(stdout);
+    if (result != OPTIONS_BAD && result != OPTIONS_RUN) {
+        print_answer(result);
         return close_stdout(stdout);
-    case OPTIONS_HELP_ALL:
-        print_at_once(stdout);
-        options_print_help_all(stdout);
-        return close_stdout(stdout);
-    case OPTIONS_HELP_CHECK:
-        options_print_help_check(stdout);
-        return close_stdout(stdout);
-    case OPTIONS_VERSION:
-        printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
-        return close_stdout(stdout);
-    case OPTIONS_BAD:
-    case OPTIONS_RUN:
-        break;
     }
-    command_fn command = result == OPTIONS_RUN ? command_of(&options) : NULL;
-    if (command != NULL) {
-        int code = command(&options);
+    int exit_code;
+    if (result == OPTIONS_RUN && run_command(&options, &exit_code)) {
         options_free(&options);
-        return code;
+        return exit_code;
     }
     struct job job = job_new();
     job.options = options;
+    job.make_page = page_make;
     job.restarts = take_restarts(&job.attempts); /* before the job copies the environment */
-    int exit_code = run_job(&job, result == OPTIONS_BAD ? &error : NULL);
+    exit_code = run_job(&job, result == OPTIONS_BAD ? &error : NULL);
     bool ended = job_end(&job);
     restart(&job, argv, exit_code);
     job_free(&job);
-    if (!ended)
-        leave(exit_code);
+    if (!ended) /* a cluster's job: what exit() calls might wait for PMIx's threads, or take away what they use */
+        _exit(exit_code);
     return exit_code;
 }

@@ -1,19 +1,27 @@
 /*
- * supervisor.c - see supervisor.h.
+ * supervisor.c - stays with a running job until its end: waits, watches, ends all ranks when one fails, reports
+ * (job.h).
+ *
+ * One thread, woken by signals, the ranks' engines, other supervisors and a clock. Under a cluster's launcher each
+ * supervisor has one rank; supervisor 0 judges all, and the others do what it says (supervisor_net.h). It waits for
+ * nothing but that; what could block (the terminal, a full pipe) is done by relays in threads of their own.
  */
-#include "launcher/supervisor.h"
+#include "launcher/job.h"
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/cluster/rank_view_wire.h"
+#include "launcher/cluster/supervisor_net.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
-#include "launcher/output/output_stall.h"
+#include "launcher/output/relay.h"
 #include "launcher/report/closing.h"
+#include "launcher/report/metrics.h"
+#include "launcher/report/progress.h"
 #include "launcher/report/report.h"
 #include "launcher/report/summary.h"
-#include "launcher/report/trace_summary.h"
 #include "launcher/start/guardian.h"
 #include "launcher/watch/judge.h"
 #include "launcher/watch/local_ranks.h"
@@ -28,7 +36,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -50,7 +57,8 @@ _Static_assert(2 * UINT64_C(1000000) * SUPERVISOR_SERVER_HEARTBEAT_MS < HANG_SIL
                "a client is heard of before it is unheard of, also if both ends look at it half a second late");
 
 struct supervisor {
-    const struct running_job *job;
+    struct job *job;
+    const struct error *error; /* why it could not be started, and ends at once; or NULL */
     struct local_ranks local;
     struct supervisor_net net;
     struct rank_view *ranks; /* [view_count]: of the whole job, or of this supervisor's rank */
@@ -62,8 +70,11 @@ struct supervisor {
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     struct output_stall stall;
-    bool ending, hurried; /* hurried: a signal asked for the end, so no reader is waited for long */
-    bool interrupted;     /* that is why it ends */
+    struct verbose verbose;
+    struct progress *progress; /* NULL: none is shown */
+    struct metrics *metrics;   /* NULL: none are written */
+    bool ending, hurried;      /* hurried: a signal asked for the end, so no reader is waited for long */
+    bool interrupted;          /* that is why it ends */
     uint64_t kill_at_ns;
     uint64_t begin_ns;
     bool failed;           /* `reason` holds why */
@@ -76,9 +87,7 @@ struct supervisor {
 static uint64_t
 now_ns(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+    return (uint64_t)clock_now_ns();
 }
 
 /* ---- ending ---- */
@@ -88,22 +97,22 @@ static void
 begin_end(struct supervisor *s, int number, uint64_t grace_ns)
 {
     s->ending = true;
-    progress_hide(s->job->progress);
+    progress_hide(s->progress);
     s->kill_at_ns = now_ns() + grace_ns;
     supervisor_net_say_end(&s->net, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
-    processes_signal_all(&s->processes, s->job->pids, s->job->net.rank_count, number);
+    processes_signal_all(&s->processes, s->job->pids, s->job->started, number);
 }
 
 /* Returns whether no process is left, here and elsewhere. */
 static bool
 step_end(struct supervisor *s)
 {
-    size_t left = s->job->net.rank_count > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
+    size_t left = s->job->started > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
     uint64_t now = now_ns();
     if (left == 0)
         return supervisor_net_others_done(&s->net) || now >= s->kill_at_ns + OTHERS_NS;
     if (now >= s->kill_at_ns)
-        processes_signal_all(&s->processes, s->job->pids, s->job->net.rank_count, SIGKILL);
+        processes_signal_all(&s->processes, s->job->pids, s->job->started, SIGKILL);
     if (now < s->kill_at_ns + UNKILLABLE_NS)
         return false;
     message_line("%zu processes of the job do not end, not even when killed; they hang in the system (a driver or a "
@@ -114,43 +123,13 @@ step_end(struct supervisor *s)
 
 /* ---- what is known of the ranks ---- */
 
-/* Supervisor of all ranks: what the engines said to its PMIx server. */
-static void
-hear_server(struct pmix_server *server, struct rank_view *views, int count)
-{
-    struct pmix_server_abort abort;
-    for (int i = 0; i < count; ++i)
-        views[i].connected = pmix_server_is_connected(server, i);
-    while (pmix_server_next_abort(server, &abort)) {
-        if (abort.rank < 0 || abort.rank >= count || views[abort.rank].aborted)
-            continue;
-        views[abort.rank].aborted = true;
-        views[abort.rank].abort_status = abort.status;
-        memcpy(views[abort.rank].abort_message, abort.message, sizeof(abort.message));
-    }
-}
-
-/* In a cluster: what the only engine said on its link. */
-static void
-hear_link(struct engine_link *link, struct rank_view *view)
-{
-    engine_link_step(link);
-    view->connected = link->joined;
-    if (!link->aborted || view->aborted)
-        return;
-    view->aborted = true;
-    view->abort_status = link->abort_status;
-    memcpy(view->abort_message, link->abort_text, sizeof(view->abort_message));
-}
-
+/* What the engines of the ranks here said on their links, which wait_for_something() has read. */
 static void
 hear_engines(void *data, struct rank_view *views, int count)
 {
-    const struct running_job *job = data;
-    if (job->net.link != NULL)
-        hear_link(job->net.link, &views[0]);
-    else
-        hear_server(job->pmix, views, count);
+    const struct job *job = data;
+    for (int i = 0; i < count && i < job->link.count; ++i)
+        views[i].connected = job->link.slots[i].joined;
 }
 
 /* Ends of ranks elsewhere come in the order in which they are reported. */
@@ -167,9 +146,9 @@ order_ends(struct supervisor *s)
 static void
 look(struct supervisor *s, bool news)
 {
-    memcpy(s->before, s->ranks, (size_t)s->job->net.rank_count * sizeof(*s->before));
+    memcpy(s->before, s->ranks, (size_t)s->job->started * sizeof(*s->before));
     local_ranks_look(&s->local);
-    for (int i = 0; i < s->job->net.rank_count; ++i)
+    for (int i = 0; i < s->job->started; ++i)
         news = news || rank_view_is_urgent(&s->before[i], &s->ranks[i]);
     int slower_ms = s->interval_ms + s->interval_ms / 4;
     s->interval_ms = news ? LOOK_INTERVAL_MS : slower_ms < QUIET_INTERVAL_MS ? slower_ms : QUIET_INTERVAL_MS;
@@ -183,10 +162,10 @@ look(struct supervisor *s, bool news)
 static void
 take_report(struct supervisor *s, const struct error *error, int suspect, struct report *report)
 {
-    int here = s->job->net.rank_count;
+    int here = s->job->started;
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
     /* Of a job that was not started there is nothing to tell but why. */
-    if (s->job->summary && s->job->net.client == NULL && s->job->error == NULL)
+    if (!s->job->options.quiet && s->net.job.client == NULL && s->error == NULL)
         report_take(report, s->ranks, s->view_count, here, error->rank, suspect, s->job->status_page, !s->failed);
 }
 
@@ -223,18 +202,19 @@ judge(struct supervisor *s)
         s->paced_ns = now;
         pace_note(s->ranks, s->view_count);
     }
-    progress_show(s->job->progress, s->ranks, s->view_count, now);
+    progress_show(s->progress, s->ranks, s->view_count, now);
     char text[NONFINITE_TEXT_BYTES];
     if (nonfinite_look(s->ranks, s->view_count, now, text))
         message_line("%s", text);
-    metrics_look(s->job->metrics, s->ranks, s->view_count, now, message_line);
-    verbose_tell(s->job->verbose, &s->ranks[0]);
+    metrics_look(s->metrics, s->ranks, s->view_count, now, message_line);
+    if (s->job->options.verbose)
+        verbose_tell(&s->verbose, &s->ranks[0]);
     if (judgement != JUDGED_FAILED && supervisor_net_find_error(&s->net, &s->reason)) {
         fail(s, -1); /* no rank's doing */
         return;
     }
     /* A rank that waits for a reader does not hang; the watch takes a long time without a look as a pause (hang.c). */
-    if (judgement == JUDGED_GOES_ON && !output_stall_look(&s->stall, now, s->job->hang_limits.warning_ns))
+    if (judgement == JUDGED_GOES_ON && !output_stall_look(&s->stall, now, s->job->options.hang_warning_s * (1000 * MS)))
         judgement = judge_running(s->judge, s->ranks, now, &error);
     if (judgement == JUDGED_WARNING) {
         warn(s, &error);
@@ -252,8 +232,8 @@ answer(struct supervisor *s, struct supervisor_client *client)
 {
     char *text = xcalloc(1, REPORT_BYTES);
     struct report_subject subject = {
-        .rank = s->job->net.cluster->rank, .view = &s->ranks[0], .stacks = client->asked_stacks};
-    if (s->job->net.rank_count > 0)
+        .rank = s->job->cluster.rank, .view = &s->ranks[0], .stacks = client->asked_stacks};
+    if (s->job->started > 0)
         subject.status = status_page_rank(s->job->status_page, 0);
     report_rank(&subject, text, REPORT_BYTES);
     supervisor_client_say_report(client, text);
@@ -264,7 +244,7 @@ answer(struct supervisor *s, struct supervisor_client *client)
 static void
 follow_root(struct supervisor *s)
 {
-    struct supervisor_client *client = s->job->net.client;
+    struct supervisor_client *client = s->net.job.client;
     if (client->asked_view)
         supervisor_client_say_view(client, &s->ranks[0]);
     if (client->asked) /* before its rank is ended */
@@ -299,7 +279,7 @@ interrupt(struct supervisor *s, int number)
               s->view_count, s->view_count == 1 ? "" : "s");
     supervisor_net_say_error(&s->net, &s->reason, number);
     begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
-    if (s->job->net.client == NULL)
+    if (s->net.job.client == NULL)
         message_line("%s", s->reason.text);
     s->told = true;
 }
@@ -307,10 +287,10 @@ interrupt(struct supervisor *s, int number)
 static void
 suspend(const struct supervisor *s)
 {
-    progress_hide(s->job->progress);
-    processes_signal_groups(s->job->pids, s->job->net.rank_count, SIGSTOP);
+    progress_hide(s->progress);
+    processes_signal_groups(s->job->pids, s->job->started, SIGSTOP);
     raise(SIGSTOP);
-    processes_signal_groups(s->job->pids, s->job->net.rank_count, SIGCONT);
+    processes_signal_groups(s->job->pids, s->job->started, SIGCONT);
 }
 
 /* Returns whether a signal came that asks for the end. */
@@ -318,7 +298,7 @@ static bool
 take_signals(struct supervisor *s)
 {
     bool asked = false;
-    for (int number; (number = signals_next(s->job->signals)) != 0;) {
+    for (int number; (number = signals_next(&s->job->signals)) != 0;) {
         if (number == SIGTSTP) {
             suspend(s);
         } else if (signals_is_for_ranks(number)) {
@@ -331,23 +311,26 @@ take_signals(struct supervisor *s)
     return asked;
 }
 
-/* Returns whether it is time to look: what hundreds of clients say each second is heard, and looked at together. */
+/* Returns whether it is time to look: what hundreds of clients and engines say is read at once, and looked at
+ * together. */
 static bool
 wait_for_something(struct supervisor *s)
 {
     struct pollfd polled[3 + SUPERVISOR_NET_FDS] = {
-        {.fd = s->job->signals->fd, .events = POLLIN},
-        {.fd = s->job->pmix != NULL ? pmix_server_fd(s->job->pmix) : -1, .events = POLLIN},
+        {.fd = s->job->signals.fd, .events = POLLIN},
+        {.fd = engine_link_fd(&s->job->link), .events = POLLIN},
     };
-    terminal_input_poll(s->job->input, &polled[2]);
-    if (s->ending) /* no aborts are taken any more, and input does not matter */
-        polled[1].fd = polled[2].fd = -1;
+    terminal_input_poll(&s->job->input, &polled[2]);
+    if (s->ending) /* input does not matter any more */
+        polled[2].fd = -1;
     supervisor_net_poll(&s->net, &polled[3]);
     int ready = poll(polled, 3 + SUPERVISOR_NET_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
     if (!s->ending)
-        terminal_input_move(s->job->input, &polled[2]);
-    bool only_peers = s->job->net.server != NULL && ready == 1 && polled[3 + SUPERVISOR_NET_PEERS].revents != 0;
-    return s->ending || !only_peers || now_ns() - s->looked_ns >= LOOK_INTERVAL_MS * MS;
+        terminal_input_move(&s->job->input, &polled[2]);
+    bool messages = polled[1].revents != 0 || s->job->server != NULL;
+    bool asked = engine_link_step(&s->job->link);
+    ready -= (polled[1].revents != 0) + (polled[3 + SUPERVISOR_NET_PEERS].revents != 0);
+    return s->ending || !messages || asked || ready > 0 || now_ns() - s->looked_ns >= LOOK_INTERVAL_MS * MS;
 }
 
 /* ---- the end ---- */
@@ -357,7 +340,7 @@ static bool
 relays_left(struct supervisor *s, uint64_t until_ns)
 {
     for (;;) {
-        struct pollfd polled[3] = {{.fd = s->job->signals->fd, .events = POLLIN}, {.fd = -1}, {.fd = -1}};
+        struct pollfd polled[3] = {{.fd = s->job->signals.fd, .events = POLLIN}, {.fd = -1}, {.fd = -1}};
         int open = 0;
         for (int i = 0; i < 2; ++i) {
             struct pollfd left = {.fd = s->job->relays[i] != NULL ? relay_fd(s->job->relays[i]) : -1, .events = POLLIN};
@@ -384,8 +367,8 @@ close_job(const struct supervisor *s, double seconds)
         .rank_count = s->view_count,
         .seconds = seconds,
         .restarts = s->job->restarts,
-        .summary = s->job->summary,
-        .verbose = s->job->options->verbose,
+        .summary = !s->job->options.quiet,
+        .verbose = s->job->options.verbose,
         .interrupted = s->interrupted,
     };
     closing_say(&closing, message_line);
@@ -402,22 +385,23 @@ summarize(struct supervisor *s, double seconds)
         .reason = s->failed ? s->reason.text : NULL,
         .seconds = seconds,
         .restarts = s->job->restarts,
-        .attempts = *s->job->attempts,
+        .attempts = s->job->attempts,
     };
-    if (s->job->summary_json != NULL)
-        summary_write(s->job->summary_json, &summary, message_line);
-    if (s->job->trace_dir != NULL)
-        trace_summary_add(s->job->trace_dir, s->job->begun_unix_ns, &summary, s->job->options, message_line);
-    metrics_end(s->job->metrics, s->ranks, s->view_count, summary.exit_code, message_line);
+    const struct options *options = &s->job->options;
+    if (options->summary_json != NULL)
+        summary_write(options->summary_json, &summary, message_line);
+    if (options->job.trace_dir[0] != '\0')
+        trace_summary_add(options->job.trace_dir, s->job->begun_unix_ns, &summary, options, message_line);
+    metrics_end(s->metrics, s->ranks, s->view_count, summary.exit_code, message_line);
     char *attempts = summary_attempts(&summary);
-    free(*s->job->attempts);
-    *s->job->attempts = attempts;
+    free(s->job->attempts);
+    s->job->attempts = attempts;
 }
 
 static void
 report(struct supervisor *s)
 {
-    if (s->job->net.client != NULL) { /* supervisor 0 does, unless it is lost */
+    if (s->net.job.client != NULL) { /* supervisor 0 does, unless it is lost */
         if (!s->told)
             message_line("%s", s->reason.text);
         return;
@@ -431,7 +415,7 @@ report(struct supervisor *s)
     else if (!s->told)
         message_line("%s", s->reason.text);
     if (s->hurried)
-        verdict_say_unaveraged(s->ranks, s->view_count, message_line);
+        closing_say_unaveraged(s->ranks, s->view_count, message_line);
     for (int i = 0; i < 2; ++i) {
         const char *from_there = supervisor_net_report(&s->net, s->details.of[i].rank);
         if (from_there != NULL)
@@ -467,41 +451,51 @@ finish(struct supervisor *s)
         else
             relay_abandon(s->job->relays[i]);
     }
-    output_warn_full(s->job->options, s->job->trace_dir);
-    messages_close(s->job->messages, s->job->signals, s->hurried, LAST_WORDS_MS);
+    const char *trace_dir = s->job->options.job.trace_dir;
+    output_warn_full(&s->job->options, trace_dir[0] != '\0' ? trace_dir : NULL);
+    messages_close(&s->job->messages, &s->job->signals, s->hurried, LAST_WORDS_MS);
 }
 
 static void
-open_supervisor(struct supervisor *s, const struct running_job *job)
+open_supervisor(struct supervisor *s, struct job *job, const struct error *error)
 {
-    int count = job->net.server != NULL   ? job->net.cluster->world_size
-                : job->net.rank_count > 0 ? job->net.rank_count
-                                          : 1;
+    const struct options *options = &job->options;
+    int count = job->server != NULL ? job->cluster.world_size : job->started > 0 ? job->started : 1;
+    struct hang_limits limits = {options->hang_warning_s * (1000 * MS), options->hang_timeout_s * (1000 * MS)};
+    struct supervisor_net_job net = {.cluster = job->in_cluster ? &job->cluster : NULL,
+                                     .server = job->server,
+                                     .client = job->is_client ? &job->client : NULL,
+                                     .link = &job->link,
+                                     .handshakes = job->handshakes,
+                                     .rank_count = job->started};
     *s = (struct supervisor){
         .job = job,
+        .error = error,
         .view_count = count,
         .ranks = xcalloc((size_t)count, sizeof(*s->ranks)),
         .before = xcalloc((size_t)count, sizeof(*s->before)),
-        .watch = preload_watch_new(job->net.rank_count, now_ns()),
+        .watch = preload_watch_new(job->started, now_ns()),
         .begin_ns = now_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
-        .judge = judge_new(count, &job->hang_limits, now_ns()),
+        .judge = judge_new(count, &limits, now_ns()),
+        .progress = progress_new(options->quiet || job->is_client ? PROGRESS_OFF : options->progress),
+        .metrics = metrics_new(job->is_client ? NULL : options->metrics, job->restarts),
         .details = {.of = {{.rank = -1}, {.rank = -1}}},
-        .report_file = {.wanted = job->options->report},
+        .report_file = {.wanted = options->report},
     };
-    s->local = (struct local_ranks){.count = job->net.rank_count,
+    s->local = (struct local_ranks){.count = job->started,
                                     .pids = job->pids,
                                     .status_page = job->status_page,
                                     .hear_engines = hear_engines,
-                                    .data = (void *)(uintptr_t)job,
+                                    .data = job,
                                     .watch = s->watch,
                                     .views = s->ranks};
-    local_ranks_place(&s->local, job->gpus, job->softgpu);
-    supervisor_net_open(&s->net, &job->net, s->ranks);
-    if (job->error == NULL)
+    local_ranks_place(&s->local, (const char *const *)job->devices.visible, job->devices.softgpu);
+    supervisor_net_open(&s->net, &net, s->ranks);
+    if (error == NULL)
         return;
-    s->reason = *job->error;
-    s->told = job->net.client != NULL;
+    s->reason = *error;
+    s->told = job->is_client;
     supervisor_net_say_error(&s->net, &s->reason, 0);
     s->failed = true;
     begin_end(s, SIGTERM, GRACE_NS);
@@ -518,14 +512,16 @@ close_supervisor(struct supervisor *s)
     judge_free(s->judge);
     report_free(&s->details);
     report_file_free(&s->report_file);
+    progress_free(s->progress);
+    metrics_free(s->metrics);
     free(s->ranks);
 }
 
 int
-supervisor_run(const struct running_job *job)
+supervisor_run(struct job *job, const struct error *error)
 {
     struct supervisor s;
-    open_supervisor(&s, job);
+    open_supervisor(&s, job, error);
     for (bool over = false; !over;) {
         bool due = wait_for_something(&s), news = supervisor_net_step(&s.net);
         if (!due && !news)
@@ -534,7 +530,7 @@ supervisor_run(const struct running_job *job)
         if (!take_signals(&s) && elsewhere != 0 && !s.ending)
             interrupt(&s, elsewhere);
         look(&s, news);
-        if (job->net.client != NULL)
+        if (job->is_client)
             follow_root(&s);
         else if (!s.ending)
             judge(&s);

@@ -1,11 +1,31 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # the scripts that source it use its variables, and it theirs
 # lib.sh - what the scripts of all tests share: how a case is reported, how a script ends that cannot run here, how the processes of a
 # test are known, and the limits of patience.sh. Sourced; starts nothing and makes no folder. A case is one line, "ok - NAME" or
-# "not ok - NAME (WHY)", and `finish` ends the script with exit code 1 if any was not ok.
+# "not ok - NAME (WHY)". `finish` is the last line of each script: exit code 1 if a case was not ok. A script that ends before with
+# exit code 0 has not made all of its cases, and fails. The EXIT trap is this file's: at_exit adds to it.
 # shellcheck source=tests/patience.sh
 source "$(dirname "${BASH_SOURCE[0]}")/patience.sh"
-failures=0 # cases that were not ok
-bad=0      # 1 after `complain`
+failures=0 # cases that were not ok, and complaints
+finished=  # yes once the last line is reached
+at_end=()  # commands of at_exit
+
+# at_exit COMMAND: the shell runs it when the script ends, the latest first.
+at_exit() {
+    at_end+=("$1")
+}
+
+end_of_script() {
+    local code=$? i
+    for ((i = ${#at_end[@]} - 1; i >= 0; i--)); do
+        eval "${at_end[i]}" || true
+    done
+    if [ "$code" -eq 0 ] && [ -z "$finished" ]; then
+        printf 'not ok - %s makes all of its cases (it ended before its last line, `finish`)\n' "${0##*/}"
+        code=1
+    fi
+    exit "$code"
+}
+trap end_of_script EXIT
 
 ok() {
     printf 'ok - %s\n' "$1"
@@ -30,18 +50,22 @@ check() {
     if "$@" >"$work/check" 2>&1; then ok "$name"; else not_ok "$name" "$* -> $(tail -n 1 "$work/check")"; fi
 }
 
+# finish [WHAT]: ends the script; prints WHAT if all cases were ok.
 finish() {
+    finished=yes
+    [ "$failures" -gt 0 ] || [ $# -eq 0 ] || printf '%s\n' "$*"
     exit $((failures > 0))
 }
 
-# complain WHAT: for scripts whose cases have no names; they end with `exit "$bad"`.
+# complain WHAT: for scripts whose cases have no names.
 complain() {
     printf '%s\n' "$*"
-    bad=1
+    failures=$((failures + 1))
 }
 
 # skip WHY: the script cannot run on this machine.
 skip() {
+    [ "$failures" -eq 0 ] || exit 1
     printf 'skipped: %s\n' "$*"
     exit 77
 }

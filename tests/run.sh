@@ -3,7 +3,8 @@
 # builds, and runs the checks of tests/lint. The last line counts test cases and checks; exit code 0 only if none failed.
 #
 # A test that cannot run on this machine ends with exit code 77 after a line "skipped: REASON"; it is named here with its
-# reason and counted as skipped. The labels no-asan, no-tsan and soak keep a test out of the builds that they name.
+# reason and counted as skipped. The labels no-asan, no-tsan and soak keep a test out of the builds that they name. What it took is
+# printed before: wall and CPU time of each stage, and the tests that took longest.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -50,7 +51,11 @@ done
 
 mkdir -p build
 cases=build/test-cases.txt # one line a case: passed NAME, failed NAME, skipped NAME: REASON
+stages=build/test-stages.txt # one line a stage: NAME SECONDS CPU-SECONDS
+dearest=build/test-times.txt # one line a test: SECONDS NAME
 : >"$cases"
+: >"$stages"
+: >"$dearest"
 
 record() {
     printf '%s\n' "$*" >>"$cases"
@@ -69,7 +74,20 @@ end() {
 }
 trap end EXIT
 
-# in_spare_time NAME COMMAND...: starts a command once the one before has ended. Its output waits for it in $work/NAME.log.
+# stage NAME COMMAND...: runs a stage in a shell of its own, which knows the CPU time of what it has waited for.
+stage() (
+    trap - EXIT
+    name=$1 began=${EPOCHREALTIME/[.,]/} code=0
+    shift
+    "$@" || code=$?
+    times >"$work/times-${name//\//-}"
+    awk -v name="$name" -v wall_us="$((${EPOCHREALTIME/[.,]/} - began))" '
+        { for (i = 1; i <= 2; ++i) { split($i, part, /[ms]/); cpu += 60 * part[1] + part[2] } }
+        END { printf "%s %.0f %.0f\n", name, wall_us / 1e6, cpu }' "$work/times-${name//\//-}" >>"$stages"
+    exit "$code"
+)
+
+# in_spare_time NAME STAGE COMMAND...: starts a stage once the one before has ended. Its output waits for it in $work/NAME.log.
 in_spare_time() {
     local name=$1 before=
     shift
@@ -80,7 +98,7 @@ in_spare_time() {
         set +m
         chrt --idle --pid 0 "$BASHPID" 2>/dev/null || true
         [ -z "$before" ] || tail --pid="$before" -f /dev/null
-        "$@"
+        stage "$@"
     ) >"$work/$name.log" 2>&1 </dev/null &
     spare+=($!)
     set +m
@@ -109,7 +127,8 @@ run_tests() {
     "${wrapper[@]}" ctest --test-dir "$folder" --output-junit "$junit" --output-on-failure --parallel "$(($(nproc) + 1))" \
         --timeout 3600 --tests-regex "$filter" --label-exclude "$labels" </dev/null || true
     if [ -s "$junit" ]; then
-        awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >>"$cases"
+        awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >>"$cases" || record "failed $preset/count"
+        sed -nE "s,.*<testcase name=\"([^\"]*)\".* time=\"([0-9.]*)\".*,\2 $preset/\1,p" "$junit" >>"$dearest"
     else
         record "failed $preset/ctest: it wrote no report"
     fi
@@ -149,17 +168,17 @@ bash cmake/setup.sh --tests
 left_out=soak
 [ "$soak" -eq 0 ] || left_out=never
 printf '\n==== release\n'
-if bash cmake/build.sh release; then
-    [ "$quick" -ne 0 ] || in_spare_time asan bash cmake/build.sh asan
-    [ "$quick" -ne 0 ] || in_spare_time tsan bash cmake/build.sh tsan
-    in_spare_time checks run_checks
-    run_tests release build "^($left_out)\$"
-    run_check main_job bash tests/patience.sh 300 bash samples/run.sh
+if stage release/build bash cmake/build.sh release tests; then
+    [ "$quick" -ne 0 ] || in_spare_time asan asan/build bash cmake/build.sh asan tests
+    [ "$quick" -ne 0 ] || in_spare_time tsan tsan/build bash cmake/build.sh tsan tests
+    in_spare_time checks checks run_checks
+    stage release/tests run_tests release build "^($left_out)\$"
+    stage main_job run_check main_job bash tests/patience.sh 300 bash samples/run.sh
     for preset in asan tsan; do
         [ "$quick" -eq 0 ] || break
         printf '\n==== %s\n' "$preset"
         if await "$preset"; then
-            run_tests "$preset" "build/$preset" "^(no-$preset|$left_out)\$"
+            stage "$preset/tests" run_tests "$preset" "build/$preset" "^(no-$preset|$left_out)\$"
         else
             record "failed $preset/build"
         fi
@@ -169,6 +188,13 @@ if bash cmake/build.sh release; then
 else
     record "failed release/build"
 fi
+
+printf '\n==== time\n'
+awk -v wall="$SECONDS" '
+    { printf "%-14s %5d s, %5d s of CPU\n", $1, $2, $3; cpu += $3 }
+    END { printf "%-14s %5d s, %5d s of CPU\n", "in all", wall, cpu }' "$stages"
+echo 'the tests that took longest:'
+sort -rn "$dearest" | awk 'NR <= 5 { printf "%6d s %s\n", $1, $2 }'
 
 count() {
     grep -c "^$1 " "$cases" || true

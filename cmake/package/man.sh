@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # man.sh PAGE.in VERSION SOURCE - writes a man page to standard output. Its line @OPTIONS@ becomes what `SOURCE --help-all`, or `--help`, says of
-# the program's options, its line @MACROS@ what the header SOURCE says of its macros: page and source always tell the same.
+# the program's options, a line @OPTIONS WORD@ what `SOURCE WORD --help` says, its line @MACROS@ what the header SOURCE says of its macros: page and source always tell the same.
 # Called by the build.
 set -euo pipefail
 page=$1
@@ -15,7 +15,7 @@ escape() {
 # Lines of "TITLE text", "ITEM text", "ROW text", "TEXT text". An option's line begins with two blanks and a dash, or six blanks and two;
 # what follows, deeper, is its description; a title stands at the margin and ends in a colon.
 options() {
-    { "$source" --help-all 2>/dev/null || "$source" --help; } | awk '
+    { if [ $# -gt 0 ]; then "$source" "$@" --help; else "$source" --help-all 2>/dev/null || "$source" --help; fi; } | awk '
         /^[^ ].*:$/ { title = $0; sub(/:$/, "", title); inside = 0; next }
         /^(  -|      --)/ {
             if (title != "") { print "TITLE " title; title = "" }
@@ -77,6 +77,10 @@ format() {
 while IFS= read -r line; do
     case $line in
     @OPTIONS@) options | format ;;
+    @OPTIONS\ *@)
+        word=${line#@OPTIONS }
+        options "${word%@}" | format
+        ;;
     @MACROS@) macros | format ;;
     *) printf '%s\n' "${line//@VERSION@/$version}" ;;
     esac

@@ -35,39 +35,15 @@ number_option(const char *variable, uint64_t fallback, uint64_t highest)
     return value;
 }
 
-static const char *
-path_or(const char *path, const char *fallback)
-{
-    return path[0] != '\0' ? path : fallback;
-}
-
+/* Tests may have other buckets on one rank. */
 static void
-read_options(struct options *options, const struct job_options *given)
+read_options(const struct job_options *given)
 {
     if (given->protocol != DDPRUN_PROTOCOL_VERSION)
         stop_job("launcher and engine are of different versions (%u and %d); reinstall ddprun", given->protocol,
                  DDPRUN_PROTOCOL_VERSION);
-    *options = (struct options){
-        .bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, given->bucket_bytes, UINT64_MAX),
-        .cost_cache = given->cost_cache,
-        .overlap = given->overlap && given->sync_every == 0, /* averages are rare, and made at the step */
-        .sync_every = given->sync_every,
-        .has_outer = given->outer_rate > 0,
-        .outer = {.rate = given->outer_rate, .momentum = given->outer_momentum},
-        .check_every = given->check_every,
-        .verify = given->verify,
-        .unannotated = given->unannotated,
-        .unannotated_ms = (int)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000),
-        .timeout_s = (int)given->timeout_s,
-        .reduction = (enum ddprun_reduction)given->reduction,
-        .compression = (enum ddprun_compression)given->compression,
-        .communicator_count = given->communicator_count,
-        .kernels_path = path_or(given->kernels, NULL),
-        .nccl_path = path_or(given->nccl, "libnccl.so.2"),
-        .trace_dir = path_or(given->trace_dir, NULL),
-        .trace_first = given->trace_first,
-        .trace_last = given->trace_last,
-    };
+    engine_state.options = *given;
+    engine_state.options.bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, given->bucket_bytes, UINT64_MAX);
 }
 
 /* ---- annotations that need no tensor ---- */
@@ -396,21 +372,21 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (services->abi != ENGINE_ABI)
         return NULL;
     status_waits_at("the start");
-    if (!rendezvous_open(&engine_state.rendezvous, &error))
-        stop_job("%s", error.text);
-    engine_state.rendezvous.generation = atomic_load(&status->generation);
     engine_state.status_count = (int)number_option(DDPRUN_ENV_STATUS_COUNT, 1, 1 << 20);
     engine_state.status_index = (int)number_option(DDPRUN_ENV_STATUS_INDEX, 0, 1 << 20);
     char *page = (char *)status - (size_t)engine_state.status_index * RANK_STATUS_STRIDE;
-    read_options(&engine_state.options, status_page_options(page, engine_state.status_count));
+    read_options(status_page_options(page, engine_state.status_count));
+    if (!rendezvous_open(&engine_state.rendezvous, engine_state.status_index, atomic_load(&status->generation),
+                         (int)engine_state.options.timeout_s, &error))
+        stop_job("%s", error.text);
     atomic_store(&status->reduction, engine_state.options.reduction);
     flight_note(FLIGHT_START, (uint64_t)engine_state.rendezvous.rank, 0, NULL);
-    if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
+    if (!control_open(&engine_state.control, &engine_state.rendezvous, (int)engine_state.options.timeout_s, &error))
         stop_job_by(error.cause, "%s", error.text);
     status_waits_no_more();
     engine_state.alone = engine_state.rendezvous.world_size == 1 && getenv(DDPRUN_ENV_REHEARSAL) == NULL;
     check_open(leave);
-    unaveraged_open();
+    unaveraged_open((int64_t)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000));
     ranges_open();
     trace_open();
     ending_open(end_in_order, nonfinite_tell);
@@ -430,7 +406,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
                !engine_state.options.has_outer) {
         engine.begin = begin_watched;
         engine.end = end_watched;
-    } else if (engine.watching && engine_state.options.trace_dir != NULL) {
+    } else if (engine.watching && engine_state.options.trace_dir[0] != '\0') {
         engine.begin = begin_traced_operation;
     }
     atomic_store(&status->stage, RANK_STAGE_RANK);

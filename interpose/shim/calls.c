@@ -8,20 +8,13 @@
  */
 #include "interpose/shim/shim.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static __thread int32_t thread_id __attribute__((tls_model("initial-exec")));
-
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The kernel's number of this thread. In a forked child, whose hooks are jumps, it is its parent's. */
 static int32_t
@@ -53,7 +46,7 @@ calls_enter(const char *name)
     for (int i = 0; i < RANK_CALL_NAME_WORDS; ++i)
         atomic_store_explicit(&call->name[i], words[i], memory_order_relaxed);
     atomic_store_explicit(&call->last_thread, me, memory_order_relaxed);
-    atomic_store_explicit(&call->entered_ns, now_ns(), memory_order_release);
+    atomic_store_explicit(&call->entered_ns, (uint64_t)clock_now_ns(), memory_order_release);
     return call;
 }
 
@@ -65,6 +58,6 @@ calls_leave(struct rank_call *call)
         atomic_fetch_add_explicit(&status->call_count, 1, memory_order_relaxed);
     if (call == NULL)
         return;
-    atomic_store_explicit(&call->left_ns, now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&call->left_ns, (uint64_t)clock_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&call->thread, 0, memory_order_release);
 }

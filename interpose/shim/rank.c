@@ -3,8 +3,8 @@
  *
  * A rank's process tree holds shells, data loaders and helpers that all have the shim. The one that trains is the first
  * to annotate, to allocate device memory or to launch a kernel. It claims the rank by a lock on a file in the job
- * folder, which the kernel releases with the process; every other process stays passive, for a second process with the
- * same PMIx rank would corrupt every fence (facts). In a forked child the hooks are plain jumps.
+ * folder, which the kernel releases with the process; every other process stays passive, for the rank has one place
+ * among the others. In a forked child the hooks are plain jumps.
  */
 #include "interpose/shim/shim.h"
 
@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,7 @@ start_engine(struct rank_status *status)
         .unknown_calls = recorder_calls,
         .filter = &shim_filter,
         .launches = &shim_launches,
+        .library_types = &shim_library_types,
     };
     const char *path = getenv(DDPRUN_ENV_ENGINE);
     if (path == NULL)

@@ -40,6 +40,7 @@ extern struct filter shim_filter __attribute__((visibility("hidden")));
  * some are not counted; the engine's watch thread looks at it from time to time.
  */
 extern struct shim_launches shim_launches __attribute__((visibility("hidden"))); /* see engine.h */
+extern uint32_t shim_library_types __attribute__((visibility("hidden")));        /* the same */
 
 /* How deep this thread is inside hooks and the engine. Hooks at depth > 0 only forward. */
 extern __thread int shim_depth __attribute__((tls_model("initial-exec")));

@@ -19,6 +19,7 @@ static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = 
 struct filter shim_filter = {.kernels = &no_kernels};
 
 struct shim_launches shim_launches;
+uint32_t shim_library_types;
 
 bool
 shim_in_job(void)

@@ -1,14 +1,16 @@
 /*
- * cluster.c - see cluster.h. What it says to PMIx goes through base/pmix/member.h.
+ * cluster.c - see cluster.h. What it says to PMIx goes through pmix/member.h.
  */
 #include "launcher/cluster/cluster.h"
 
 #include "base/clock.h"
-#include "base/pmix/member.h"
 #include "base/protocol.h"
-#include "launcher/cluster/descriptors.h"
+#include "launcher/cluster/pmix/member.h"
 #include "launcher/common/xcalloc.h"
+#include "launcher/start/environment.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +24,8 @@
 
 enum { LAST_WAIT_S = 5, IDLE_MS = 100 };
 
-static int wake_fd = -1; /* written by wake() */
+static const struct pmix_member *member; /* once cluster_join() has opened it */
+static int wake_fd = -1;                 /* written by wake() */
 
 /* On PMIx's thread. */
 static void
@@ -30,6 +33,32 @@ wake(void)
 {
     ssize_t ignored = write(wake_fd, "x", 1);
     (void)ignored;
+}
+
+/* ---- its library ---- */
+
+static const struct pmix_member *
+no_library(const char *why, struct error *error)
+{
+    (void)!error_set(
+        error, DDPRUN_EXIT_NOT_RUN,
+        "cannot open PMIx, by which ddprun joins a job of srun or mpirun: %s; for such jobs install PMIx 4 "
+        "(Debian: libpmix2) and " PMIX_MEMBER_LIBRARY " of this ddprun (its package ddprun-pmix)",
+        why);
+    return NULL;
+}
+
+const struct pmix_member *
+pmix_library_open(struct error *error)
+{
+    char *path = installation_library(PMIX_MEMBER_LIBRARY);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    free(path);
+    const struct pmix_member *member = library != NULL ? dlsym(library, PMIX_MEMBER_SYMBOL) : NULL;
+    if (member == NULL)
+        return no_library(dlerror(), error);
+    return member->protocol == DDPRUN_PROTOCOL_VERSION ? member
+                                                       : no_library("it is another version of ddprun's", error);
 }
 
 /* ---- which launcher ---- */
@@ -72,16 +101,77 @@ cluster_look(bool *has_pmix_p, struct error *error)
     return true;
 }
 
+/* ---- descriptors ---- */
+
+/*
+ * What ddprun was started with is passed on to the ranks (`ddprun ./train <(list)`); what it opens itself is closed on
+ * execve by the flag it is opened with. Libraries do not all set it on what they open.
+ */
+struct descriptors {
+    int *fds;
+    size_t count;
+};
+
+/* Those that are open now; empty where /proc cannot be read. */
+static struct descriptors
+descriptors_list(void)
+{
+    struct descriptors list = {0};
+    size_t room = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || atoi(entry->d_name) == dirfd(folder))
+            continue;
+        if (list.count == room) {
+            room = room * 2 + 32;
+            list.fds = xrealloc(list.fds, room * sizeof(*list.fds));
+        }
+        list.fds[list.count++] = atoi(entry->d_name);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return list;
+}
+
+static void
+descriptors_free(struct descriptors *descriptors)
+{
+    free(descriptors->fds);
+    *descriptors = (struct descriptors){0};
+}
+
+static bool
+has_descriptor(const struct descriptors *list, int fd)
+{
+    for (size_t i = 0; i < list->count; ++i) {
+        if (list->fds[i] == fd)
+            return true;
+    }
+    return false;
+}
+
+/* Sets FD_CLOEXEC on all that are open now and were not then; on none if nothing was known then. */
+static void
+descriptors_keep_new(const struct descriptors *then)
+{
+    struct descriptors now = descriptors_list();
+    for (size_t i = 0; then->count > 0 && i < now.count; ++i) {
+        if (!has_descriptor(then, now.fds[i]))
+            (void)fcntl(now.fds[i], F_SETFD, FD_CLOEXEC);
+    }
+    descriptors_free(&now);
+}
+
 /* ---- joining ---- */
 
 bool
 cluster_launcher_is_gone(void)
 {
-    return member_server_is_gone();
+    return member->server_is_gone();
 }
 
 static bool
-refused(struct error *error, const char *what, const struct member_failure *failure)
+refused(struct error *error, const char *what, const struct pmix_failure *failure)
 {
     return error_set(error, DDPRUN_EXIT_FAILURE,
                      "%s: %s; is the launcher's PMIx (srun --mpi=pmix, mpirun) of another version than ddprun's?", what,
@@ -113,20 +203,21 @@ bool
 cluster_join(struct cluster *cluster_p, struct error *error)
 {
     struct cluster cluster = {.pipe = {-1, -1}, .claim = -1};
-    if (!claim_rank(&cluster, error))
+    member = pmix_library_open(error);
+    if (member == NULL || !claim_rank(&cluster, error))
         return false;
     if (pipe2(cluster.pipe, O_CLOEXEC | O_NONBLOCK) != 0)
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
                          strerror(errno));
     wake_fd = cluster.pipe[1];
-    struct member_failure failure;
+    struct pmix_failure failure;
     struct descriptors before = descriptors_list();
-    bool joined = member_join(wake, &failure);
+    bool joined = member->join(wake, &failure);
     descriptors_keep_new(&before); /* its connection to the launcher is ours, not the trainer's */
     descriptors_free(&before);
     if (!joined)
         return refused(error, "cannot join the launcher's job by PMIx", &failure);
-    struct member_place place = member_place();
+    struct pmix_place place = member->place();
     if (place.world_size < 0 || place.local_rank < 0 || place.local_size < 0)
         return error_set(error, DDPRUN_EXIT_FAILURE,
                          "the launcher's PMIx does not say how many ranks there are, or on this host "
@@ -144,7 +235,7 @@ void
 cluster_leave(struct cluster *cluster)
 {
     if (!cluster_launcher_is_gone())
-        member_leave();
+        member->leave();
     close(cluster->claim);
     close(cluster->pipe[0]);
     close(cluster->pipe[1]);
@@ -158,7 +249,7 @@ wait_for_fence(const struct cluster *cluster, const struct signals *signals, int
                const struct cluster_idle_callback *idle, struct error *error)
 {
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
-    while (!member_fence_is_over()) {
+    while (!member->fence_is_over()) {
         struct pollfd polled[3] = {{.fd = cluster->pipe[0], .events = POLLIN},
                                    {.fd = signals->fd, .events = POLLIN},
                                    {.fd = idle != NULL ? idle->fd : -1, .events = POLLIN}};
@@ -191,21 +282,21 @@ static bool
 fence(const struct cluster *cluster, const struct signals *signals, int timeout_s,
       const struct cluster_idle_callback *idle, struct error *error)
 {
-    struct member_failure failure;
-    bool begun = member_fence_begin(&failure);
+    struct pmix_failure failure;
+    bool begun = member->fence_begin(&failure);
     if (begun && !wait_for_fence(cluster, signals, timeout_s, idle, error))
         return false;
-    return (begun && member_fence_end(&failure)) ||
+    return (begun && member->fence_end(&failure)) ||
            refused(error, "the ranks' first exchange by PMIx failed", &failure);
 }
 
 static bool
 fetch(const char *key, int rank, struct cluster_blob *blob, struct error *error)
 {
-    struct member_bytes bytes;
-    struct member_failure failure;
-    if (!member_fetch(rank, key, &bytes, &failure))
-        return failure.reason == MEMBER_NO_BYTES
+    struct pmix_bytes bytes;
+    struct pmix_failure failure;
+    if (!member->fetch(rank, key, &bytes, &failure))
+        return failure.is_other_form
                    ? error_set(error, DDPRUN_EXIT_FAILURE,
                                "rank %d published something else than ddprun does; is it the same ddprun?", rank)
                    : error_set(error, DDPRUN_EXIT_FAILURE,
@@ -214,7 +305,7 @@ fetch(const char *key, int rank, struct cluster_blob *blob, struct error *error)
     blob->count = bytes.count;
     blob->bytes = xcalloc(1, blob->count + 1);
     memcpy(blob->bytes, bytes.bytes, blob->count);
-    member_release(&bytes);
+    member->release(&bytes);
     return true;
 }
 
@@ -223,8 +314,8 @@ cluster_exchange(struct cluster *cluster, const struct signals *signals, const c
                  size_t bytes, int timeout_s, const struct cluster_idle_callback *idle, struct cluster_blob *blobs,
                  struct error *error)
 {
-    struct member_failure failure;
-    bool ok = member_publish(key, mine, bytes, &failure) ||
+    struct pmix_failure failure;
+    bool ok = member->publish(key, mine, bytes, &failure) ||
               refused(error, "cannot publish this rank's address by PMIx", &failure);
     ok = ok && fence(cluster, signals, timeout_s, idle, error);
     for (int i = 0; ok && i < cluster->world_size; ++i)

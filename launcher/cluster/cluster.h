@@ -1,7 +1,7 @@
 /*
  * cluster.h - under a cluster's launcher (srun --mpi=pmix, mpirun, prterun): which rank is this supervisor, and one
- * exchange with the others. The supervisor is the PMIx client (base/pmix/member.h); the trainer is not a PMIx client,
- * for two processes would then be one rank (facts).
+ * exchange with the others. The supervisor is the PMIx client (pmix/member.h); the trainer is not a PMIx client, for
+ * two processes would then be one rank (facts).
  *
  * One in a process, used by one thread.
  */
@@ -12,6 +12,8 @@
 #include "launcher/common/signals.h"
 
 #include <stddef.h>
+
+struct pmix_member;
 
 struct cluster {
     int rank, world_size, local_rank, local_size;
@@ -25,7 +27,7 @@ struct cluster {
  */
 bool cluster_look(bool *has_pmix, struct error *error) __attribute__((warn_unused_result));
 
-/* Joins the launcher's job. Error: PMIx refuses, or another ddprun is this rank already. */
+/* Joins the launcher's job. Error: PMIx cannot be opened, or refuses, or another ddprun is this rank already. */
 bool cluster_join(struct cluster *cluster, struct error *error) __attribute__((warn_unused_result));
 
 /* What one rank has published; malloc'ed. */
@@ -58,5 +60,9 @@ bool cluster_launcher_is_gone(void);
 
 /* Leaves in order, which makes this process's end a good one for the launcher. */
 void cluster_leave(struct cluster *cluster);
+
+/* Opens libddprun-pmix.so, which lies beside ddprun's other libraries. Stays open. NULL: the error
+ * (DDPRUN_EXIT_NOT_RUN) says what is missing, and what to install. */
+const struct pmix_member *pmix_library_open(struct error *error) __attribute__((warn_unused_result));
 
 #endif

@@ -19,7 +19,7 @@ struct handshake {
     int pid;                           /* of the supervisor */
     char host[HANDSHAKE_HOST_BYTES];   /* its name, for people */
     char host_id[HOST_ID_BYTES];       /* addresses.h */
-    char terms[HANDSHAKE_TERMS_BYTES]; /* what must be equal on all ranks: "name value\n" ... (options/terms.h) */
+    char terms[HANDSHAKE_TERMS_BYTES]; /* what must be equal on all ranks: "name value\n" ... (options.h) */
     int exit_code;                     /* 0, or it cannot start its rank: `error` says why */
     char error[1024];
 

@@ -9,9 +9,11 @@
 
 #include "launcher/cluster/auth.h"
 #include "launcher/cluster/handshake.h"
+#include "launcher/common/error.h"
 #include "launcher/common/signals.h"
 
 #include <poll.h>
+#include <stdint.h>
 
 /* One way to supervisor 0. All of it belongs to supervisor_connect.c. */
 struct supervisor_connect {
@@ -60,5 +62,21 @@ struct pollfd supervisor_connect_poll(const struct supervisor_connect *connectio
  */
 int supervisor_connect(const struct handshake *root, const char *own_host_id, enum peer_purpose purpose, int rank,
                        const struct signals *signals, struct error *error);
+
+/* ---- the other end ---- */
+
+/* The port of supervisor 0, to which the supervisors of the other ranks, and their engines, connect: opened before the
+ * handshake, which names it to all; supervisor_server.c takes it over. Any thread, one at a time. */
+struct listener {
+    int fd; /* -1: closed */
+    uint16_t port;
+};
+
+/*
+ * A port that the system chooses, on all interfaces, IPv6 too where there is one. Error (DDPRUN_EXIT_FAILURE): the
+ * system has none.
+ */
+bool listener_open(struct listener *listener, int backlog, struct error *error) __attribute__((warn_unused_result));
+void listener_close(struct listener *listener);
 
 #endif

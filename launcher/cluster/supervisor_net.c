@@ -57,7 +57,6 @@ supervisor_net_poll(const struct supervisor_net *net, struct pollfd polled[SUPER
     if (job->cluster == NULL)
         return;
     polled[SUPERVISOR_NET_LAUNCHER].fd = job->cluster->pipe[0];
-    polled[SUPERVISOR_NET_ENGINE].fd = engine_link_fd(job->link);
     if (job->server != NULL)
         polled[SUPERVISOR_NET_PEERS].fd = supervisor_server_fd(job->server);
     else if (job->client != NULL && job->client->lost == NULL)
@@ -68,13 +67,13 @@ supervisor_net_poll(const struct supervisor_net *net, struct pollfd polled[SUPER
 
 /* ---- sockets for the engine ---- */
 
-/* Supervisor 0: those that have come since, in runs of neighbours. */
+/* Supervisor 0: those that have come since. */
 static void
 give_all(struct supervisor_net *net)
 {
     int world_size = net->job.cluster->world_size;
-    if (net->joins != net->job.link->joins) {
-        net->joins = net->job.link->joins;
+    if (net->joins != net->job.link->slots[0].joins) {
+        net->joins = net->job.link->slots[0].joins;
         memset(net->given, 0, (size_t)world_size * sizeof(*net->given));
     }
     for (int rank = 1; rank < world_size; ++rank) {
@@ -83,7 +82,7 @@ give_all(struct supervisor_net *net)
         int fd = supervisor_server_take_engine_socket(net->job.server, rank);
         if (fd < 0)
             continue;
-        if (!engine_link_give(net->job.link, rank, &fd, 1)) {
+        if (!engine_link_give(net->job.link, 0, rank, fd)) {
             supervisor_server_put_engine_socket(net->job.server, rank, fd);
             return;
         }
@@ -96,12 +95,13 @@ static void
 give_one(struct supervisor_net *net)
 {
     struct engine_link *link = net->job.link;
+    const struct engine_slot *slot = &link->slots[0];
     struct error error;
-    bool needs = link->joined && link->fd >= 0 && net->job.client->lost == NULL;
-    if (!needs || net->joins != link->joins)
+    bool needs = slot->joined && slot->fd >= 0 && net->job.client->lost == NULL;
+    if (!needs || net->joins != slot->joins)
         drop_socket(net);
-    if (needs && net->joins != link->joins) {
-        net->joins = link->joins;
+    if (needs && net->joins != slot->joins) {
+        net->joins = slot->joins;
         net->connecting = true;
         supervisor_client_connect(net->job.client, &net->connection);
     }
@@ -109,8 +109,8 @@ give_one(struct supervisor_net *net)
         net->connecting ? supervisor_connect_step(&net->connection, &net->pending, &error) : CONNECT_CONTINUES;
     net->connecting = net->connecting && outcome == CONNECT_CONTINUES;
     if (outcome == CONNECT_FAILED)
-        engine_link_refuse(link, error.text);
-    if (net->pending >= 0 && engine_link_give(link, 0, &net->pending, 1))
+        engine_link_refuse(link, 0, error.text);
+    if (net->pending >= 0 && engine_link_give(link, 0, 0, net->pending))
         net->pending = -1;
 }
 
@@ -130,7 +130,7 @@ supervisor_net_step(struct supervisor_net *net)
         supervisor_client_step(job->client, &net->views[0]);
     if (job->client != NULL)
         give_one(net);
-    else if (job->server != NULL && job->link->joined && job->link->fd >= 0)
+    else if (job->server != NULL && job->link->slots[0].joined && job->link->slots[0].fd >= 0)
         give_all(net);
     return news;
 }

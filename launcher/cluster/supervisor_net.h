@@ -7,18 +7,18 @@
 #define DDPRUN_LAUNCHER_CLUSTER_SUPERVISOR_NET_H
 
 #include "launcher/cluster/cluster.h"
-#include "launcher/cluster/engine_link.h"
 #include "launcher/cluster/handshake.h"
 #include "launcher/cluster/supervisor_client.h"
 #include "launcher/cluster/supervisor_server.h"
 #include "launcher/common/rank_view.h"
+#include "launcher/start/engine_link.h"
 
-/* All borrowed; all NULL without a cluster's launcher. */
+/* All borrowed; but for `link` all NULL without a cluster's launcher. */
 struct supervisor_net_job {
     struct cluster *cluster;
-    struct supervisor_server *server; /* on supervisor 0 */
-    struct supervisor_client *client; /* on the others */
-    struct engine_link *link;
+    struct supervisor_server *server;   /* on supervisor 0 */
+    struct supervisor_client *client;   /* on the others */
+    struct engine_link *link;           /* of the ranks here */
     const struct handshake *handshakes; /* [world_size] */
     int rank_count;                     /* that were started here */
 };
@@ -36,13 +36,7 @@ struct supervisor_net {
 
 /* More to wait for: fills in polled[SUPERVISOR_NET_FDS], fd -1 where there is nothing. At SUPERVISOR_NET_PEERS: that of
  * the others. */
-enum {
-    SUPERVISOR_NET_LAUNCHER,
-    SUPERVISOR_NET_ENGINE,
-    SUPERVISOR_NET_PEERS,
-    SUPERVISOR_NET_CONNECT,
-    SUPERVISOR_NET_FDS
-};
+enum { SUPERVISOR_NET_LAUNCHER, SUPERVISOR_NET_PEERS, SUPERVISOR_NET_CONNECT, SUPERVISOR_NET_FDS };
 
 void supervisor_net_open(struct supervisor_net *net, const struct supervisor_net_job *job, struct rank_view *views);
 void supervisor_net_close(struct supervisor_net *net);

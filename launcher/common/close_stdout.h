@@ -1,5 +1,5 @@
 /*
- * close_stdout.h - the end of what ddprun itself prints to stdout: --help, --version, --dry-run, doctor.
+ * close_stdout.h - the end of what ddprun itself prints to stdout: help, --version, --dry-run, what tools find.
  *
  * Not for a job's output, which relay.c passes on. Main thread.
  */

@@ -91,11 +91,7 @@ struct rank_view {
     int left_pid;  /* it ended well and left this process running, which may be its trainer; or 0 */
     char left_name[64];
 
-    /* from PMIx */
-    bool aborted; /* it called PMIx_Abort */
-    int abort_status;
-    char abort_message[256];
-    bool connected; /* PMIx_Init without PMIx_Finalize */
+    bool connected; /* its engine has joined, and not left (start/engine_link.h) */
 
     /* from the supervisor */
     uint64_t pace_step;          /* of rank 0's: its step when pace_note() looked last, */

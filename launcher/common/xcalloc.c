@@ -51,3 +51,21 @@ xasprintf(const char *format, ...)
     va_end(args);
     return or_leave(length < 0 ? NULL : text);
 }
+
+/* ---- words ---- */
+
+void
+word_list_add(struct word_list *words, char *word)
+{
+    words->list = xrealloc(words->list, (words->count + 2) * sizeof(*words->list));
+    words->list[words->count++] = word;
+    words->list[words->count] = NULL;
+}
+
+void
+words_free(char **words)
+{
+    for (char **word = words; word != NULL && *word != NULL; ++word)
+        free(*word);
+    free(words);
+}

@@ -1,5 +1,5 @@
 /*
- * xcalloc.h - allocation for the launcher: without memory it prints a message and exits.
+ * xcalloc.h - allocation for the launcher, and lists of words: without memory it prints a message and exits.
  *
  * Only before ranks run or for small things: none of these is called in the supervisor's loop. Never returns NULL.
  */
@@ -17,5 +17,20 @@ char *xstrdup(const char *text);
 
 /* A string by format, as asprintf. */
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- words ---- */
+
+/* The words of a command, in the form that execve wants: NULL-terminated, each malloc'ed. Zeroed: no words. `list` is
+ * released with words_free(). */
+struct word_list {
+    char **list; /* NULL as long as there are no words */
+    size_t count;
+};
+
+/* Takes `word`, which is malloc'ed. */
+void word_list_add(struct word_list *words, char *word);
+
+/* A NULL-terminated list of malloc'ed words, and they; NULL is ignored. */
+void words_free(char **words);
 
 #endif

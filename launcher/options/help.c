@@ -1,5 +1,6 @@
 /*
- * help.c - what `ddprun --help` (one screen) and `ddprun --help-all` print, made from the table of options.
+ * help.c - what `ddprun --help` (one screen), `ddprun --help-all` and `ddprun COMMAND --help` print, made from the
+ * tables of options, and what completion reads of them.
  *
  * The man page is made from the second: two blanks and a dash, or six and two dashes, begin an option; what is indented
  * deeper describes it; a line at the margin that ends in a colon is a title.
@@ -33,16 +34,49 @@ print_name(FILE *out, const struct option_row *row, int column)
 }
 
 static void
-print_row(FILE *out, const struct option_row *row)
+print_rows(FILE *out, const struct option_row *row, enum option_group group)
 {
     enum { COLUMN = 28 };
-    print_name(out, row, COLUMN);
-    for (const char *p = row->help; *p != '\0'; ++p) {
-        fputc(*p, out);
-        if (*p == '\n')
-            fprintf(out, "%*s", COLUMN, "");
+    for (; row->name != NULL; ++row) {
+        if (row->group != group)
+            continue;
+        print_name(out, row, COLUMN);
+        for (const char *p = row->help; *p != '\0'; ++p) {
+            fputc(*p, out);
+            if (*p == '\n')
+                fprintf(out, "%*s", COLUMN, "");
+        }
+        fputc('\n', out);
     }
-    fputc('\n', out);
+}
+
+void
+command_print_help(FILE *out, const struct command *command)
+{
+    fprintf(out, "%s\n", command->usage);
+    print_rows(out, command->rows, command->group);
+    fprintf(out, "\n%s", command->notes);
+}
+
+static void
+print_commands(FILE *out, const struct command *const *commands)
+{
+    for (; *commands != NULL; ++commands)
+        fprintf(out, "  %-10s%s\n", (*commands)->name, (*commands)->brief);
+}
+
+void
+commands_print(FILE *out, const struct command *const *commands)
+{
+    fprintf(out,
+            "Usage: ddprun [options] program [arguments...]\n"
+            "       ddprun [options] COMMAND ...\n\n%s\n",
+            what_it_is);
+    fputs("Commands:\n", out);
+    print_commands(out, commands);
+    fputs("\nddprun help COMMAND explains one, ddprun --help the options that are used most,\n"
+          "ddprun --help-all all of them. A program with the name of a command is started\nas ./NAME.\n",
+          out);
 }
 
 void
@@ -56,47 +90,30 @@ options_print_help(FILE *out)
             "  ddprun check ./train                   whether two ranks compute what one does\n"
             "  ddprun doctor ./train                  what this machine and ./train lack\n\n",
             what_it_is);
-    for (int i = 0; i < option_row_count; ++i) {
+    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
         enum { COLUMN = 33 };
-        if (option_rows[i].brief == NULL)
+        if (row->brief == NULL)
             continue;
-        print_name(out, &option_rows[i], COLUMN);
-        fprintf(out, "%s\n", option_rows[i].brief);
+        print_name(out, row, COLUMN);
+        fprintf(out, "%s\n", row->brief);
     }
-    fputs("Options end at the program. ddprun --help-all explains all of them.\n", out);
+    fputs("Options end at the program. All: ddprun --help-all. Commands: ddprun help.\n", out);
 }
 
 void
-options_print_help_all(FILE *out)
+options_print_help_all(FILE *out, const struct command *const *commands)
 {
     fprintf(out,
             "Usage: ddprun [options] program [arguments...]\n"
-            "       ddprun [options] check [options] program [arguments...]\n"
-            "       ddprun [options] scout [options] program [arguments...]\n"
-            "       ddprun [options] doctor [--json] [program]\n"
-            "       ddprun trace DIR -o FILE\n"
-            "       ddprun report DIR -o FILE\n"
-            "       ddprun [options] predict [options] program [arguments...]\n\n%s"
-            "Options end at the program; everything behind it belongs to the program.\n"
-            "The second form runs a few steps on one rank and on several, and compares them\n"
-            "tensor by tensor (ddprun check --help). A program of that name is started as\n"
-            "./check.\n"
-            "The third form finds gradients in a program without annotations\n"
-            "(ddprun scout --help).\n"
-            "The fourth form starts nothing: it says what this machine and the program have\n"
-            "and lack for a job, and what to do. Its exit code is 1 if something is a\n"
-            "problem. A program of that name is started as ./doctor.\n"
-            "The fifth form makes a timeline of what --trace DIR has written\n"
-            "(ddprun trace --help), the sixth one HTML page (ddprun report --help).\n"
-            "The seventh form predicts what a step takes on other numbers of ranks\n"
-            "(ddprun predict --help).\n",
+            "       ddprun [options] COMMAND ...\n\n%s"
+            "Options end at the program; everything behind it belongs to the program. In place\n"
+            "of a program stands one of these words, which ddprun COMMAND --help explains; a\n"
+            "program of that name is started as ./NAME:\n",
             what_it_is);
-    for (int group = 0; group < GROUP_COUNT; ++group) {
+    print_commands(out, commands);
+    for (enum option_group group = GROUP_PLACES; group < GROUP_COUNT; ++group) {
         fprintf(out, "\n%s:\n", group_titles[group]);
-        for (int i = 0; i < option_row_count; ++i) {
-            if (option_rows[i].group == (enum option_group)group)
-                print_row(out, &option_rows[i]);
-        }
+        print_rows(out, option_rows, group);
     }
     fputs("\nOf an option that is given twice the last counts, but for --env.\n"
           "\nEach option that can stand for all runs is a setting too: --bucket-mb 10 is\n"
@@ -121,32 +138,22 @@ options_print_help_all(FILE *out)
           out);
 }
 
-void
-options_print_help_check(FILE *out)
+/* ---- completion ---- */
+
+static void
+print_completion(FILE *out, const char *command, const struct option_row *row)
 {
-    fputs("Usage: ddprun check [options] program [arguments...]\n\n"
-          "Runs a few steps of the program on one rank, and again on several with the same\n"
-          "batch. Compares gradients, parameters and other state of every rank with those of\n"
-          "one rank, tensor by tensor. Prints whether they are equal; if not, where they begin\n"
-          "to differ and which mistake makes such differences. Files that the program writes\n"
-          "go to private folders; the user's files stay as they are.\n\n"
-          "  ddprun check ./train                     two ranks, three steps\n"
-          "  ddprun check -n 4 --steps 8 ./train      four ranks; eight steps show overlap, too\n"
-          "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
-          "                                           a program that takes the batch of a rank\n"
-          "  ddprun check -n 1 --reference ref.ddp ./train\n"
-          "  srun --mpi=pmix -n 8 ddprun check --reference ref.ddp ./train\n"
-          "                                           in two commands, on a cluster\n\n",
-          out);
-    for (int i = 0; i < option_row_count; ++i) {
-        if (option_rows[i].group == GROUP_CHECK)
-            print_row(out, &option_rows[i]);
+    for (; row->name != NULL; ++row)
+        fprintf(out, "%s %c %s %s\n", command, row->letter != 0 ? row->letter : '-', row->name,
+                row->argument != NULL ? row->argument : "-");
+}
+
+void
+commands_print_completion(FILE *out, const struct command *const *commands)
+{
+    print_completion(out, "-", option_rows);
+    for (; *commands != NULL; ++commands) {
+        fprintf(out, "%s\n", (*commands)->name);
+        print_completion(out, (*commands)->name, (*commands)->rows);
     }
-    fputs("\n-n N (default 2) and all other options of ddprun (ddprun --help-all) are for the runs.\n"
-          "Two ranks need two GPUs, or --share-gpu.\n"
-          "--timeout SECONDS also limits how long a run may take to its first DDP_STEP.\n"
-          "\nExit codes: 0: equal; 1: different; 3: not comparable, with what would make the two\n"
-          "comparable; 2: wrong options, no annotations, no DDP_STEP, too few steps. A\n"
-          "run that fails by itself: its own exit code, 4 in place of its 1 or 3.\n",
-          out);
 }

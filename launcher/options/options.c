@@ -1,184 +1,48 @@
 /*
- * options.c - see options.h: the parser of the command line. The options themselves are in option_table.c.
+ * options.c - see options.h: ddprun's own command line, with its settings. The options themselves are in options.def.
  */
 #include "launcher/options/option_table.h"
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/options/contradictions.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_LONG_VALUE = 256, MOST_ROWS = 96, DEFAULT_HEARTBEAT_TIMEOUT_S = 15 };
-
-static struct option
-describe_row(const char *name, int row)
-{
-    return (struct option){.name = name,
-                           .has_arg = option_rows[row].argument != NULL ? required_argument : no_argument,
-                           .val = FIRST_LONG_VALUE + row};
-}
-
-/* getopt_long's view of the table; long options answer FIRST_LONG_VALUE + row. Synonyms follow the rows. "+": stop at
- * the program; ":": tell a missing value apart. */
-static void
-describe_to_getopt(struct option *longs, char *letters)
-{
-    *letters++ = '+';
-    *letters++ = ':';
-    for (int i = 0; i < option_row_count; ++i) {
-        longs[i] = describe_row(option_rows[i].name, i);
-        if (option_rows[i].letter == 0)
-            continue;
-        *letters++ = option_rows[i].letter;
-        if (option_rows[i].argument != NULL)
-            *letters++ = ':';
-    }
-    *letters = '\0';
-    for (int i = 0; i < option_synonym_count; ++i) {
-        int row = (int)(option_row_named(option_synonyms[i].of) - option_rows);
-        longs[option_row_count + i] = describe_row(option_synonyms[i].name, row);
-    }
-    longs[option_row_count + option_synonym_count] = (struct option){0};
-}
-
-static const struct option_row *
-row_of(int answer)
-{
-    for (int i = 0; i < option_row_count; ++i) {
-        if (answer == FIRST_LONG_VALUE + i || (option_rows[i].letter != 0 && answer == option_rows[i].letter))
-            return &option_rows[i];
-    }
-    return NULL;
-}
-
-static void
-bad_long_option(const char *word, struct error *error)
-{
-    char *name = xstrdup(word + strspn(word, "-"));
-    name[strcspn(name, "=")] = '\0';
-    const char *nearest = option_nearest_name(name);
-    if (nearest != NULL)
-        error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s, before the program; did you mean --%s?", word, nearest);
-    else
-        error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "unknown or ambiguous option %s, before the program; see ddprun --help-all (the program's own options "
-            "stand behind it)",
-            word);
-    free(name);
-}
-
-/* mpirun's -np N, which getopt takes for -n with the value p. False: N is missing. */
-static bool
-settle_np(const struct option_row *row, int argc, char *const *argv)
-{
-    if (row->letter != 'n' || optarg != argv[optind - 1] + 2 || strcmp(optarg, "p") != 0)
-        return true;
-    optopt = (unsigned char)row->letter;
-    optarg = optind < argc ? argv[optind++] : NULL;
-    return optarg != NULL;
-}
-
-static bool
-is_per_host(int answer, int at)
-{
-    return answer >= FIRST_LONG_VALUE && at >= option_row_count && option_synonyms[at - option_row_count].is_per_host;
-}
-
-static enum options_result
-bad_option(int answer, char **argv, struct error *error)
-{
-    const struct option_row *row = row_of(optopt);
-    if (answer == ':')
-        error_set(error, DDPRUN_EXIT_USAGE, "option --%s wants a value (%s), which is missing; see ddprun --help",
-                  row != NULL ? row->name : "?", row != NULL ? row->argument : "?");
-    else if (row != NULL)
-        error_set(error, DDPRUN_EXIT_USAGE, "option --%s takes no value, in '%s'; leave the value out", row->name,
-                  argv[optind - 1]);
-    else if (optopt != 0)
-        error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "unknown option -%c, before the program; see ddprun --help (the program's own options stand behind it)",
-            optopt);
-    else
-        bad_long_option(argv[optind - 1], error);
-    return OPTIONS_BAD;
-}
-
-/* For the ddprun that --hosts starts in place of this one. */
-static void
-note_given(struct options *options, const struct option_row *row, const char *value)
-{
-    if (row->not_handed_on)
-        return;
-    size_t count = 0;
-    while (options->given != NULL && options->given[count] != NULL)
-        ++count;
-    options->given = xrealloc(options->given, (count + 2) * sizeof(*options->given));
-    options->given[count] = value != NULL ? xasprintf("--%s=%s", row->name, value) : xasprintf("--%s", row->name);
-    options->given[count + 1] = NULL;
-}
-
-/* One row of options, up to the first non-option word, whose place is then in optind. */
-static enum options_result
-parse_row(int argc, char **argv, struct options *options, struct error *error)
-{
-    struct option longs[MOST_ROWS + 1];
-    char letters[3 + 2 * MOST_ROWS];
-    describe_to_getopt(longs, letters);
-
-    optind = 0; /* glibc: start afresh, also after an earlier call */
-    opterr = 0;
-    int answer, at = 0;
-    while ((answer = getopt_long(argc, argv, letters, longs, &at)) != -1) {
-        const struct option_row *row = answer == '?' || answer == ':' ? NULL : row_of(answer);
-        if (row == NULL || !settle_np(row, argc, argv))
-            return bad_option(row == NULL ? answer : ':', argv, error);
-        if (row->letter == 'n')
-            options->ranks_per_host = is_per_host(answer, at);
-        if (row->take == NULL)
-            return row->letter == 'V'     ? OPTIONS_VERSION
-                   : options->check.asked ? OPTIONS_HELP_CHECK
-                   : row->letter == 'h'   ? OPTIONS_HELP
-                                          : OPTIONS_HELP_ALL;
-        if (!row->take(row, options, optarg, error))
-            return OPTIONS_BAD;
-        note_given(options, row, optarg);
-    }
-    return OPTIONS_RUN;
-}
+enum { DEFAULT_HEARTBEAT_TIMEOUT_S = 15 };
 
 static enum options_result
 parse_all(int argc, char **argv, struct options *options, struct error *error)
 {
-    enum options_result result = parse_row(argc, argv, options, error);
-    if (result == OPTIONS_RUN && optind < argc && strcmp(argv[optind], "check") == 0) { /* more options are behind it */
+    int rest = 0;
+    bool any = argc > 1;
+    enum options_result result = command_parse(&ddprun_command, argc, argv, options, &rest, error);
+    if (result == OPTIONS_RUN && rest < argc && strcmp(argv[rest], "check") == 0) { /* more options are behind it */
         options->check.asked = true;
-        argc -= optind;
-        argv += optind;
-        result = parse_row(argc, argv, options, error);
+        argc -= rest;
+        argv += rest;
+        result = command_parse(&ddprun_command, argc, argv, options, &rest, error);
+        if (result == OPTIONS_HELP || result == OPTIONS_HELP_ALL)
+            return OPTIONS_HELP_CHECK;
     }
     if (result != OPTIONS_RUN)
         return result;
-    if (optind >= argc) {
+    if (rest >= argc) {
         error_set(error, DDPRUN_EXIT_USAGE,
                   options->check.asked ? "no program given, after check; write for example: ddprun check -n 2 "
                                          "./train (see ddprun check --help)"
-                  : argc > 1           ? "no program given, after the options; write for example: ddprun -n 2 "
+                  : any                ? "no program given, after the options; write for example: ddprun -n 2 "
                                          "./train (see ddprun --help)"
                                        : "trains a single-GPU CUDA program on several GPUs; which one?\n"
                                          "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
                                          "  ddprun --help          what else it can do");
         return OPTIONS_BAD;
     }
-    options->program = argv + optind;
+    options->program = argv + rest;
     return OPTIONS_RUN;
 }
 
-/* take_ranks() accepts as many as several hosts can have. `given`: by the command line alone. */
+/* --ranks accepts as many as several hosts can have. `given`: by the command line alone. */
 static bool
 check_rank_count(const struct options *options, const struct options *given, struct error *error)
 {
@@ -194,12 +58,13 @@ static struct options
 default_options(void)
 {
     return (struct options){
-        .device = DEVICE_AUTO,
-        .overlap = true,
-        .cost_cache = true,
-        .communicator_count = 1,
-        .outer_rate = 1,
-        .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
+        .job = {.protocol = DDPRUN_PROTOCOL_VERSION,
+                .overlap = true,
+                .cost_cache = true,
+                .communicator_count = 1,
+                .outer_rate = 1,
+                .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
+                .nccl = DDPRUN_DEFAULT_NCCL},
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,
         .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,
         .hang_warning_s = OPTIONS_DEFAULT_HANG_WARNING_S,
@@ -242,28 +107,108 @@ options_parse(int argc, char **argv, struct options *options_p, struct error *er
     return OPTIONS_RUN;
 }
 
-static void
-free_list(char **list)
+/* Unless the user says, longer than it takes until a hang ends the job. */
+static unsigned
+rank_timeout_s(const struct options *options)
 {
-    for (char **item = list; item != NULL && *item != NULL; ++item)
-        free(*item);
-    free(list);
+    unsigned later = options->hang_timeout_s + (DDPRUN_DEFAULT_TIMEOUT_S - OPTIONS_DEFAULT_HANG_TIMEOUT_S);
+    bool given = options->timeout_s != DDPRUN_DEFAULT_TIMEOUT_S;
+    return given || later < options->timeout_s ? options->timeout_s : later;
+}
+
+void
+options_settle_job(const struct options *options, struct job_options *job)
+{
+    *job = options->job;
+    job->timeout_s = rank_timeout_s(options);
+    if (job->sync_every > 0) /* averages are rare, and made at the step */
+        job->overlap = false;
 }
 
 void
 options_free(struct options *options)
 {
     gpu_list_free(&options->gpus);
-    free_list(options->variables);
-    free_list(options->given);
-    free_list(options->owned);
+    words_free(options->variables);
+    words_free(options->given.list);
+    words_free(options->owned);
     *options = (struct options){0};
 }
 
-unsigned
-options_rank_timeout_s(const struct options *options)
+/* ---- options with a flag ---- */
+
+/* The flags of an option in options->given. */
+static unsigned
+flags_of(const char *given)
 {
-    unsigned later = options->hang_timeout_s + (DDPRUN_DEFAULT_TIMEOUT_S - OPTIONS_DEFAULT_HANG_TIMEOUT_S);
-    bool given = options->timeout_s != DDPRUN_DEFAULT_TIMEOUT_S;
-    return given || later < options->timeout_s ? options->timeout_s : later;
+    char *name = xasprintf("%.*s", (int)strcspn(given + 2, "="), given + 2);
+    unsigned flags = option_row_named(name)->flags;
+    free(name);
+    return flags;
+}
+
+char *
+options_given(const struct options *options, unsigned flag)
+{
+    for (size_t i = 0; i < options->given.count; ++i) {
+        const char *given = options->given.list[i];
+        if ((flags_of(given) & flag) != 0)
+            return xasprintf("%.*s", (int)strcspn(given, "="), given);
+    }
+    return NULL;
+}
+
+char *
+options_set(const struct options *options, unsigned flag)
+{
+    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
+        if ((row->flags & flag) != 0 && option_is_set(row, options))
+            return xasprintf("--%s", row->name);
+    }
+    return NULL;
+}
+
+bool
+options_refuse(char *option, const char *command, struct error *error)
+{
+    if (option != NULL)
+        error_set(error, DDPRUN_EXIT_USAGE, "%s and %s contradict each other; leave one out", option, command);
+    free(option);
+    return option == NULL;
+}
+
+void
+options_hand_on(const struct options *options, unsigned but, bool one_rank, struct word_list *words)
+{
+    for (size_t i = 0; i < options->given.count; ++i) {
+        const char *given = options->given.list[i];
+        if ((flags_of(given) & (but | NOT_HANDED_ON)) == 0)
+            word_list_add(words, one_rank ? gpu_list_first_of_option(given) : xstrdup(given));
+    }
+}
+
+void
+options_unset_settings(unsigned flags)
+{
+    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
+        char variable[64];
+        settings_variable_name(row->name, variable, sizeof(variable));
+        if ((row->flags & COMMAND_LINE_ONLY) == 0 && (row->flags & (flags | NOT_HANDED_ON)) != 0)
+            unsetenv(variable);
+    }
+}
+
+void
+terms_write(const struct options *options, bool softgpu, char *terms, size_t bytes)
+{
+    enum { EXACT = 17 };
+    char text[64];
+    size_t used = (size_t)snprintf(terms, bytes, "ddprun's version " DDPRUN_VERSION "\n--device %s\n",
+                                   softgpu ? "softgpu" : "gpu");
+    for (const struct option_row *row = option_rows; row->name != NULL && used < bytes; ++row) {
+        if ((row->flags & TERM) == 0)
+            continue;
+        option_value_text(row, options, EXACT, text, sizeof(text));
+        used += (size_t)snprintf(terms + used, bytes - used, "--%s %s\n", row->name, text);
+    }
 }

@@ -1,18 +1,20 @@
 /*
  * options.h - what the user asked for: on the command line of `ddprun`, in a file of settings, in the environment.
  *
- * One table in options.c is the source of all three forms and of the help. The environment gives way to the file, and
- * the file to the command line. Called by main() once, and by the unit tests.
+ * One table, options.def, is the source of all three forms, of the help and of completion. The environment gives way to
+ * the file, and the file to the command line. Called by main() once, and by the unit tests.
  */
 #ifndef DDPRUN_LAUNCHER_OPTIONS_OPTIONS_H
 #define DDPRUN_LAUNCHER_OPTIONS_OPTIONS_H
 
 #include "base/protocol.h"
 #include "launcher/common/error.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/options/command.h"
 #include "launcher/options/gpu_list.h"
 
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* Ranks on one machine; two pipes each must fit the usual limit of 1024 open files. */
 #define OPTIONS_MOST_RANKS 256
@@ -57,7 +59,7 @@ enum progress_choice {
     PROGRESS_OFF,
 };
 
-/* What `ddprun check` was asked for (launcher/check/). */
+/* What `ddprun check` was asked for (launcher/tools/check/). */
 struct check_options {
     bool asked;
     const char *given;      /* name of the first of its options that was given; NULL: none was */
@@ -68,16 +70,14 @@ struct check_options {
     const char *alone;      /* arguments of the program in runs of one rank; NULL: as in all */
     const char *reference;  /* file; NULL: one of its own */
     const char *json;       /* file for what was found; NULL: none */
+    bool is_free;           /* steps do not begin from the reference */
     bool scout;             /* compare all that stays from step to step, as a scouted run finds it */
     const char *keep_files; /* folder for what the program writes; NULL: removed */
 };
 
-/* Values of --reduce and --compress as they are written. */
-extern const char *const reduction_names[DDPRUN_REDUCTION_COUNT];
-extern const char *const compression_names[DDPRUN_COMPRESSION_COUNT];
-
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
 struct options {
+    struct job_options job;    /* what the engine reads, too; job_prepare() settles the paths in it */
     int rank_count;            /* 0: not given */
     const char *ranks_setting; /* the setting that said rank_count, for messages; NULL: none did */
     bool ranks_per_host;       /* rank_count was given as --nproc-per-node */
@@ -86,30 +86,17 @@ struct options {
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
     enum bind_choice bind;
-    uint64_t bucket_bytes; /* 0: as measured */
-    bool cost_cache;       /* what an all-reduce costs is kept from run to run */
-    bool overlap;
-    enum ddprun_reduction reduction;
-    enum ddprun_compression compression;
-    unsigned communicator_count;
     const char *nccl; /* path or name; NULL: not given */
-    bool verify;
-    unsigned check_every;
-    unsigned sync_every; /* 0: gradients are averaged in each step */
-    bool has_outer;      /* an outer step was given, by its rate or its momentum: */
-    double outer_rate, outer_momentum;
     unsigned timeout_s;
     unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
     const char *interface;                   /* that they find each other over: a name or a network; NULL: any */
     unsigned hang_warning_s, hang_timeout_s; /* 0: never */
     bool hang_warning_given;                 /* the user wants it, be it the usual time */
     const char *trace_dir;                   /* NULL: no trace */
-    uint64_t trace_first, trace_last;        /* steps that it has all of; 0 to 0: none but the usual ones */
     bool trace_args;                         /* it has the program's arguments */
     char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
     const char *cwd;                         /* folder that ranks start in; NULL: this one */
-    bool subst;       /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
-    bool unannotated; /* that nothing is averaged is as the user wants it */
+    bool subst; /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
     bool dry_run;
     enum output_choice output;
     const char *output_dir; /* with OUTPUT_FILES */
@@ -118,24 +105,14 @@ struct options {
     const char *summary_json; /* file for the summary; NULL: none */
     const char *page;         /* file for a page about the run; NULL: none */
     const char *metrics;      /* file for figures of the job while it runs; NULL: none */
-    const char *report;       /* file for long reports, "-": stderr; NULL: report_file.h names one */
+    const char *report;       /* file for long reports, "-": stderr; NULL: report.h names one */
     const char *config;       /* file of settings; NULL: the user's own, if there is one */
     unsigned max_restarts;
     bool quiet, verbose;
     struct check_options check;
-    char **program; /* argv of the trainer, NULL-terminated, at least one word */
-    char **given; /* the command line's options as "--name=value" for a ddprun that --hosts starts; NULL-terminated, or
-                   * NULL. Not among them: --hosts itself, -n and --dry-run, which are not for it */
-    char **owned; /* copies of values, NULL-terminated, or NULL */
-};
-
-enum options_result {
-    OPTIONS_RUN,
-    OPTIONS_HELP,       /* --help was given; nothing else was checked after it */
-    OPTIONS_HELP_ALL,   /* the same for --help-all */
-    OPTIONS_HELP_CHECK, /* the same for check --help */
-    OPTIONS_VERSION,    /* the same for --version */
-    OPTIONS_BAD,        /* `error` says why */
+    char **program;         /* argv of the trainer, NULL-terminated, at least one word */
+    struct word_list given; /* the command line's options as "--name=value" */
+    char **owned;           /* copies of values, NULL-terminated, or NULL */
 };
 
 /*
@@ -146,14 +123,33 @@ enum options_result {
 enum options_result options_parse(int argc, char **argv, struct options *options, struct error *error)
     __attribute__((warn_unused_result));
 
-/* How long a rank waits for the others: unless the user says, longer than it takes until a hang ends the job. */
-unsigned options_rank_timeout_s(const struct options *options);
+/* What the engines of all ranks find in the status page: options->job, and what follows from several options. */
+void options_settle_job(const struct options *options, struct job_options *job);
 
 void options_free(struct options *options);
 
-/* Writes the help, made from the table: on one screen, or all of it. */
-void options_print_help(FILE *out);
-void options_print_help_all(FILE *out);
-void options_print_help_check(FILE *out);
+/* A copy of `text` that lives as long as the options. */
+const char *option_keep(struct options *options, const char *text);
+
+/* ---- options with a flag of command.h ---- */
+
+/* The first of them that was given on the command line, as "--name"; that has a value, wherever it was set. malloc'ed,
+ * or NULL: there is none. */
+char *options_given(const struct options *options, unsigned flag);
+char *options_set(const struct options *options, unsigned flag);
+
+/* An error (DDPRUN_EXIT_USAGE) unless `option` is NULL; frees it. `command`: what it does not go together with. */
+bool options_refuse(char *option, const char *command, struct error *error) __attribute__((warn_unused_result));
+
+/* For a ddprun that this one starts: the command line's options, but for those that have such a flag. `one_rank`: it
+ * has one, and one GPU. */
+void options_hand_on(const struct options *options, unsigned but, bool one_rank, struct word_list *words);
+
+/* For the same: removes the settings of these options, and of those that are not handed on, from the environment. */
+void options_unset_settings(unsigned flags);
+
+/* For a job of several ddprun: what must be equal in all of them, which is their options with TERM, ddprun's version,
+ * GPU or stand-in. Writes "name value\n" ... into terms[bytes]; a longer text is cut. Pure. */
+void terms_write(const struct options *options, bool softgpu, char *terms, size_t bytes);
 
 #endif

@@ -44,7 +44,7 @@ apply(struct options *options, const struct option_row *row, const char *value, 
     if (row->argument == NULL && !is_switch_value(value))
         return error_set(error, DDPRUN_EXIT_USAGE, "%s: '%s' is neither on nor off; write 1 or 0", where, value);
     struct error inner;
-    if (!row->take(row, options, option_keep(options, value), &inner))
+    if (!option_take(row, options, "", option_keep(options, value), &inner))
         return error_set(error, DDPRUN_EXIT_USAGE, "%s: %.1500s", where, inner.text);
     if (strcmp(row->name, "ranks") == 0)
         options->ranks_setting = option_keep(options, where);
@@ -70,7 +70,7 @@ static const char *
 place_of(const char *option, const char *setting, char *text, size_t bytes)
 {
     const struct option_row *row = option_row_named(option);
-    if (row->take != NULL && !row->command_line_only)
+    if ((row->flags & COMMAND_LINE_ONLY) == 0)
         return setting;
     snprintf(text, bytes, "--%s, on the command line", option);
     return text;
@@ -92,11 +92,11 @@ refuse_mistyped(struct error *error)
         if (!option_name_of(*entry, name, sizeof(name)))
             continue;
         const struct option_row *row = option_row_named(name);
-        if (row != NULL && row->take != NULL && row->command_line_only)
+        if (row != NULL && row->kind != OPTION_ANSWER && (row->flags & COMMAND_LINE_ONLY) != 0)
             return error_set(error, DDPRUN_EXIT_USAGE,
                              "%.*s, in the environment, has no effect: --%s is for the command line only", length,
                              *entry, row->name);
-        const char *near = row == NULL && strlen(name) > 4 ? option_nearest_name_within(name, 2) : NULL;
+        const char *near = row == NULL && strlen(name) > 4 ? option_nearest(&ddprun_command, name, 2) : NULL;
         if (near == NULL)
             continue;
         char meant[64], where[64];
@@ -112,9 +112,8 @@ apply_environment(struct options *options, struct error *error)
 {
     if (!refuse_mistyped(error))
         return false;
-    for (int i = 0; i < option_row_count; ++i) {
-        const struct option_row *row = &option_rows[i];
-        if (row->take == NULL || row->command_line_only)
+    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
+        if ((row->flags & COMMAND_LINE_ONLY) != 0)
             continue;
         char name[64];
         settings_variable_name(row->name, name, sizeof(name));
@@ -140,7 +139,7 @@ own_file(void)
 static bool
 unknown_member(const char *file, const char *member, struct error *error)
 {
-    const char *nearest = option_nearest_name(member);
+    const char *nearest = option_nearest(&ddprun_command, member, option_name_slack(member));
     if (nearest == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s: \"%s\" is not a setting; ddprun --help-all lists the settings",
                          file, member);
@@ -259,7 +258,7 @@ apply_member(struct options *options, const char *file, const char *member, stru
     const struct option_row *row = option_row_named(member);
     if (row == NULL)
         return unknown_member(file, member, error);
-    if (row->take == NULL || row->command_line_only)
+    if ((row->flags & COMMAND_LINE_ONLY) != 0)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "%s: \"%s\" is for the command line only; write --%s there, and leave it out here", file,
                          member, member);

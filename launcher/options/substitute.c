@@ -55,11 +55,3 @@ substitute_list(char *const *list, const struct places *places)
         result[i] = substitute_text(list[i], places);
     return result;
 }
-
-void
-substitute_free(char **list)
-{
-    for (char **item = list; item != NULL && *item != NULL; ++item)
-        free(*item);
-    free(list);
-}

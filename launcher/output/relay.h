@@ -19,6 +19,9 @@
 
 #include "launcher/common/error.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct relay;
 
 /* Where lines come from. The relay takes over (and closes) the descriptors. */
@@ -43,5 +46,18 @@ void relay_free(struct relay *relay);
 
 /* For a relay that may not have left, as its target is not read: it ends with the process. NULL is ignored. */
 void relay_abandon(struct relay *relay);
+
+/* ---- the reader ---- */
+
+/* It has stalled: a pager that waits for its user, a terminal after Ctrl-S. A rank that prints then waits for it, and
+ * keeps the others waiting: no fault of the rank, and no hang. */
+struct output_stall {
+    uint64_t since_ns; /* 0: stdout and stderr take what is written */
+    bool told;
+};
+
+/* Whether stdout or stderr takes nothing now. Reports this once if it has lasted for `warning_ns`; 0: never. Never
+ * waits. */
+bool output_stall_look(struct output_stall *stall, uint64_t now_ns, uint64_t warning_ns);
 
 #endif

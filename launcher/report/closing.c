@@ -3,15 +3,233 @@
  */
 #include "launcher/report/closing.h"
 
+#include "base/message.h"
 #include "launcher/watch/pace.h"
 #include "launcher/watch/verdict.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { LINE_BYTES = 512, RANKS_SHOWN = 16 };
+enum { LINE_BYTES = 512, TEXT_BYTES = 64, RANKS_SHOWN = 16 };
+
+static const char *
+plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static const char *
+bytes_text(uint64_t bytes, char text[TEXT_BYTES])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024.0 && unit < 4; ++unit)
+        value /= 1024.0;
+    snprintf(text, TEXT_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return text;
+}
+
+/* What averaging costs a step in all, where that was tried. */
+static void
+close_slowed(const struct rank_view *rank, const struct pace *pace, void (*say)(const char *format, ...))
+{
+    char all[32], exposed[32], slowed[32];
+    if (rank->trial_count == 0)
+        return;
+    pace_ms_text(pace->exposed_ns + rank->slowed_ns, all);
+    pace_ms_text(pace->exposed_ns, exposed);
+    if (rank->overlap_off_step > 0)
+        say("averaging costs %s ms per step, all of it exposed: overlap is off since step %" PRIu64
+            ", for steps are shorter without it",
+            all, rank->overlap_off_step + 1);
+    else if (rank->slowed_ns == 0)
+        say("averaging costs at least %s ms per step, which are exposed: collectives slow the step's own work by less "
+            "than "
+            "steps differ by",
+            all);
+    else
+        say("averaging costs %s ms per step: %s ms exposed, and %s ms by which collectives slow the step's own work",
+            all, exposed, pace_ms_text(rank->slowed_ns, slowed));
+}
+
+/* What a step waits for: the network, and another rank. */
+static void
+close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
+{
+    struct pace pace = pace_of(ranks, count);
+    char exposed[32], ms[32], bound[2 * TEXT_BYTES] = "", waiting[PACE_TEXT_BYTES];
+    if (pace.count == 0)
+        return;
+    if (pace.bound_ns != UINT64_MAX)
+        snprintf(bound, sizeof(bound), "; lower bound for any bucket layout: %s ms", pace_ms_text(pace.bound_ns, ms));
+    say("exposed communication: %s ms per step (median of %" PRIu64 " step%s)%s",
+        pace_ms_text(pace.exposed_ns, exposed), pace.count, plural(pace.count), bound);
+    close_slowed(&ranks[0], &pace, say);
+    pace_waiting_text(&pace, waiting);
+    if (pace.straggler >= 0)
+        say("%s; rank %d was the last in %" PRIu64 " of %" PRIu64 " steps", waiting, pace.straggler, pace.last_count,
+            pace.latest_count);
+    else if (pace.waiting_ns > 0)
+        say("%s; no single rank is the last in most steps", waiting);
+}
+
+/* "6 gradients", "4 parameters", "6 gradients and 2 parameters", "4 parameters and 2 states" */
+static void
+averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
+{
+    const uint64_t parameters = rank->averaged_parameter_count, states = rank->averaged_state_count;
+    const struct {
+        uint64_t count;
+        const char *name;
+    } kinds[] = {
+        {rank->gradient_count - parameters - states, "gradient"}, {parameters, "parameter"}, {states, "state"}};
+    int length = 0;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
+        if (kinds[i].count > 0 || rank->gradient_count == 0)
+            length += snprintf(text + length, 2 * TEXT_BYTES - (size_t)length, "%s%" PRIu64 " %s%s",
+                               length > 0 ? " and " : "", kinds[i].count, kinds[i].name, plural(kinds[i].count));
+        if (rank->gradient_count == 0)
+            return;
+    }
+}
+
+/* --sync-every: what travelled, beside an average in each step. */
+static void
+close_sync(const struct rank_view *rank, void (*say)(const char *format, ...))
+{
+    char sent[TEXT_BYTES], each[TEXT_BYTES], kept[TEXT_BYTES];
+    bytes_text(rank->sync_bytes, sent);
+    bytes_text(rank->step * rank->step_bytes, each);
+    say("--sync-every: %" PRIu64 " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
+        " steps would have sent %s",
+        rank->sync_count, plural(rank->sync_count), sent, rank->step, each);
+    if (rank->outer_bytes > 0)
+        say("outer steps keep %s of device memory on each rank", bytes_text(rank->outer_bytes, kept));
+}
+
+static void
+close_trained(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
+{
+    const struct rank_view *rank = &ranks[0];
+    uint64_t overlapped = rank->overlapped_step;
+    for (int i = 1; i < count; ++i)
+        overlapped = ranks[i].overlapped_step < overlapped ? ranks[i].overlapped_step : overlapped;
+
+    if (rank->generation > 0)
+        say("%u programs trained, one after the other; of the last:", rank->generation + 1);
+    char size[TEXT_BYTES], buckets[TEXT_BYTES], averaged[2 * TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
+    bytes_text(rank->gradient_bytes, size);
+    if (rank->bucket_count > 0)
+        snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
+                 plural(rank->bucket_count));
+    else
+        snprintf(buckets, sizeof(buckets), "%s at the end of the step", rank->sums ? "summed" : "averaged");
+    if (rank->graph_step > 0 && count == 1)
+        snprintf(graphs, sizeof(graphs), " and %" PRIu64 " captured in CUDA graphs, whose launches are not counted",
+                 rank->graph_step);
+    else if (rank->graph_step > 0)
+        snprintf(graphs, sizeof(graphs), ", %" PRIu64 " of them in CUDA graphs", rank->graph_step);
+    averaged_text(rank, averaged);
+    say("%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,
+        plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, averaged, size, buckets);
+
+    if (count == 1)
+        return;
+    if (rank->step_bytes > 0)
+        close_sync(rank, say);
+    close_exposed(ranks, count, say);
+    char elements[2 * TEXT_BYTES];
+    snprintf(elements, sizeof(elements), "%" PRIu64 " elements of parameters, %" PRIu64 " of gradients",
+             rank->parameter_elements, rank->gradient_elements);
+    if (rank->check_count > 0 && rank->checked_step < rank->step)
+        say("annotated parameters bitwise identical on all ranks when last compared, after step %" PRIu64 " of %" PRIu64
+            " (hash %016" PRIx64 ", compared %" PRIu64 " time%s); %s",
+            rank->checked_step, rank->step, rank->parameter_hash, rank->check_count, plural(rank->check_count),
+            elements);
+    else if (rank->check_count > 0)
+        say("annotated parameters bitwise identical on all ranks (hash %016" PRIx64 ", compared %" PRIu64
+            " time%s, last after step %" PRIu64 " of %" PRIu64 "); %s",
+            rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step,
+            elements);
+    else
+        say("parameters were not compared across ranks; --check-every K does that every K steps with those that "
+            "DDP_PARAMETER annotates");
+}
+
+/* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
+static const char *
+reduces_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
+{
+    char size[TEXT_BYTES];
+    snprintf(text, 2 * TEXT_BYTES, "%" PRIu64 " call%s of DDP_REDUCE, %s in all", rank->reduce_count,
+             plural(rank->reduce_count), bytes_text(rank->reduce_bytes, size));
+    return text;
+}
+
+void
+closing_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
+{
+    for (int i = 0; i < count && count > 1 && verdict_most_steps(ranks, count) == 0; ++i) {
+        if (!verdict_is_unaveraged(&ranks[i]))
+            continue;
+        if (ranks[i].changed_count > 0)
+            say("nothing was averaged: parameters of rank %d changed, and no DDP_STEP came; call it after each "
+                "backward "
+                "pass, before the optimizer (docs/annotations.md)",
+                i);
+        else
+            say("nothing was averaged: rank %d launched %" PRIu64 " kernels, and nothing is annotated; annotate the "
+                "program (docs/annotations.md)",
+                i, ranks[i].launch_count);
+        return;
+    }
+}
+
+/* It has annotated its parameters, and reaches its end with them as they were: an evaluation. */
+static bool
+all_evaluated(const struct rank_view *ranks, int count)
+{
+    bool all = true;
+    for (int i = 0; i < count; ++i)
+        all = all && ranks[i].parameter_count > 0 && !verdict_left_unaveraged(&ranks[i]);
+    return all;
+}
+
+void
+closing_lines(const struct rank_view *ranks, int count, bool summary, void (*say)(const char *format, ...))
+{
+    bool used_driver = false, became_rank = verdict_any_became_rank(ranks, count);
+    for (int i = 0; i < count; ++i)
+        used_driver = used_driver || ranks[i].stage >= RANK_STAGE_GATE;
+
+    char reduces[2 * TEXT_BYTES];
+    if (verdict_most_steps(ranks, count) > 0) {
+        if (summary)
+            close_trained(ranks, count, say);
+        if (summary && ranks[0].reduce_count > 0)
+            say("%s", reduces_text(&ranks[0], reduces));
+    } else if (verdict_reduces_only(&ranks[0])) {
+        if (summary)
+            say("%d rank%s, %s", count, plural((uint64_t)count), reduces_text(&ranks[0], reduces));
+    } else if (count > 1 && (all_evaluated(ranks, count) || (ranks[0].unannotated && !summary))) {
+        return;
+    } else if (count > 1 && became_rank) {
+        say("no rank made a step (DDP_STEP): nothing was averaged, %d ranks ran side by side", count);
+    } else if (count > 1 && used_driver) {
+        say("no rank used a GPU under ddprun: nothing was averaged, %d copies ran side by side", count);
+    } else if (count > 1 && summary) {
+        say("no rank used CUDA under ddprun: nothing was averaged, %d copies ran side by side (of a program that a "
+            "wrapper starts without LD_PRELOAD, ddprun sees nothing)",
+            count);
+    }
+}
+
+/* ---- time ---- */
 
 static void __attribute__((format(printf, 2, 3))) append(char line[LINE_BYTES], const char *format, ...)
 {
@@ -76,7 +294,43 @@ closing_say(const struct closing *closing, void (*say)(const char *format, ...))
         return;
     if (trained && closing->summary)
         say_time(closing, say);
-    verdict_close(closing->ranks, closing->rank_count, closing->summary, say);
+    closing_lines(closing->ranks, closing->rank_count, closing->summary, say);
     if (trained && closing->verbose && closing->rank_count > 1)
         say_waits(closing, say);
+}
+
+/* ---- what -v prints while a job runs ---- */
+
+/* The supervisor never waits for a reader. */
+static bool
+is_read(void)
+{
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&error, 1, 0) == 1;
+}
+
+const char *
+verbose_nccl_text(unsigned version, char text[32])
+{
+    snprintf(text, 32, "%u.%u.%u", version / 10000, version / 100 % 100, version % 100);
+    return text;
+}
+
+void
+verbose_tell(struct verbose *verbose, const struct rank_view *rank)
+{
+    char text[32];
+    if ((verbose->nccl_version == rank->nccl_version && verbose->bucket_count == rank->bucket_count) || !is_read())
+        return;
+    if (verbose->nccl_version != rank->nccl_version)
+        message_line("the ranks have opened NCCL %s", verbose_nccl_text(rank->nccl_version, text));
+    if (verbose->bucket_count != rank->bucket_count && rank->bucket_count > 0)
+        message_line("plan %" PRIu64 " adopted after step %" PRIu64
+                     ": gradients are reduced during backward, in %" PRIu64 " bucket%s",
+                     rank->plan_count, rank->plan_step, rank->bucket_count, rank->bucket_count == 1 ? "" : "s");
+    else if (verbose->bucket_count != rank->bucket_count)
+        message_line("plan given up after step %" PRIu64 ": gradients are reduced at DDP_STEP until the next plan",
+                     rank->plan_step);
+    verbose->nccl_version = rank->nccl_version;
+    verbose->bucket_count = rank->bucket_count;
 }

@@ -26,4 +26,29 @@ struct closing {
 
 void closing_say(const struct closing *closing, void (*say)(const char *format, ...));
 
+/* After an end that was asked for by a signal: a line to `say` if ranks have trained and nothing was averaged. */
+void closing_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(const char *format, ...));
+
+/*
+ * Those of closing_say() that say what was averaged, one message_line() each, to `say`. `summary`: not only warnings.
+ * Of a program that did not train: that copies of it ran side by side, which is a warning if any of them used the
+ * driver; nothing of one that only evaluated.
+ */
+void closing_lines(const struct rank_view *ranks, int count, bool summary, void (*say)(const char *format, ...));
+
+/* ---- what -v prints while a job runs ---- */
+
+/* The NCCL that the ranks opened, and each plan of buckets that they adopted: what was printed already; zeroed at
+ * first. */
+struct verbose {
+    unsigned nccl_version;
+    uint64_t bucket_count;
+};
+
+/* Prints what is new of rank 0: what it does, all do. Later, if stderr takes nothing now. */
+void verbose_tell(struct verbose *verbose, const struct rank_view *rank);
+
+/* "2.27.3" of an NCCL_VERSION_CODE. */
+const char *verbose_nccl_text(unsigned version, char text[32]);
+
 #endif

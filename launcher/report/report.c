@@ -3,24 +3,27 @@
  */
 #include "launcher/report/report.h"
 
+#include "base/clock.h"
 #include "base/flight.h"
 #include "base/message.h"
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/report/brief.h"
+#include "launcher/output/whole_file.h"
 #include "launcher/report/stacks.h"
 #include "launcher/watch/rank_describe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 enum { EVENTS_SHOWN = 8, RANKS_SHOWN = 16, LINE_BYTES = 512, LEAST_LINES = 12 };
 
@@ -35,14 +38,6 @@ static void __attribute__((format(printf, 3, 4))) add_line(char *text, size_t by
     size_t used = strlen(text);
     if (used + strlen(line) + 1 < bytes)
         snprintf(text + used, bytes - used, "%s\n", line);
-}
-
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
 /* "after step 7", and how it ended, if it did. */
@@ -95,7 +90,7 @@ add_events(struct rank_status *status, char *text, size_t bytes)
 {
     struct flight_entry events[EVENTS_SHOWN];
     size_t count = flight_read(flight_of(status), events, EVENTS_SHOWN);
-    uint64_t now = now_ns();
+    uint64_t now = (uint64_t)clock_now_ns();
     if (count > 0)
         add_line(text, bytes, "%s", REPORT_EVENTS);
     for (size_t i = 0; i < count; ++i) {
@@ -269,4 +264,171 @@ report_is_worth(const struct rank_view *views, int count)
             return true;
     }
     return false;
+}
+
+/* ---- in brief ---- */
+
+enum { SUSPECT_LINES = 7, OTHERS_LINES = 4, EVENTS_LINES = 3 };
+
+static const char cut_mark[] = "    ...\n";
+static const char others_mark[] = "  ...\n";
+
+size_t
+brief_count_lines(const char *text)
+{
+    size_t count = 0;
+    for (; text != NULL && (text = strchr(text, '\n')) != NULL; ++text)
+        ++count;
+    return count;
+}
+
+static const char *
+line_after(const char *text, size_t lines)
+{
+    for (size_t i = 0; i < lines && *text != '\0'; ++i)
+        text = strchr(text, '\n') + 1;
+    return text;
+}
+
+/* Appends the first lines of [from, to). Returns how many. */
+static size_t
+append(char *text, const char *from, const char *to, size_t lines)
+{
+    const char *end = line_after(from, lines);
+    end = end < to ? end : to;
+    strncat(text, from, (size_t)(end - from));
+    size_t count = 0;
+    for (; from < end; from = line_after(from, 1))
+        ++count;
+    return count;
+}
+
+/* Where the heading's line begins; the end of the text if it has none. */
+static const char *
+find_heading(const char *text, const char *heading)
+{
+    const char *found = strstr(text, heading);
+    return found != NULL ? found : text + strlen(text);
+}
+
+/* What the rank does, its last events, and the first stacks as far as they fit. At least one line. */
+static void
+append_rank(char *text, const char *part, size_t lines)
+{
+    const char *threads = find_heading(part, REPORT_THREADS), *end = threads + strlen(threads);
+    const char *events = find_heading(part, REPORT_EVENTS);
+    events = events < threads ? events : threads;
+    if (brief_count_lines(part) <= lines) {
+        append(text, part, end, lines);
+        return;
+    }
+    --lines; /* for the mark */
+    lines -= append(text, part, events, lines);
+    const char *last = line_after(events, 1);
+    while (last < threads && brief_count_lines(last) > brief_count_lines(threads) + EVENTS_LINES)
+        last = line_after(last, 1);
+    if (events < threads && lines > EVENTS_LINES + 1) {
+        lines -= append(text, events, line_after(events, 1), 1);
+        lines -= append(text, last, threads, EVENTS_LINES);
+    }
+    append(text, threads, end, lines);
+    append(text, cut_mark, cut_mark + strlen(cut_mark), 1);
+}
+
+static size_t
+least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+char *
+brief_make(const char *const parts[BRIEF_PARTS], size_t lines)
+{
+    size_t counts[BRIEF_PARTS], bytes = sizeof(cut_mark) * BRIEF_PARTS + 1;
+    for (int i = 0; i < BRIEF_PARTS; ++i) {
+        counts[i] = brief_count_lines(parts[i]);
+        bytes += parts[i] != NULL ? strlen(parts[i]) : 0;
+    }
+    char *text = xcalloc(1, bytes);
+    size_t others = least(counts[2], least(lines, OTHERS_LINES));
+    others = counts[0] + counts[1] + others < lines ? least(counts[2], lines - counts[0] - counts[1]) : others;
+    size_t suspect = least(counts[1], least((lines - others) / 2, SUSPECT_LINES));
+    suspect = counts[0] + suspect + others < lines ? least(counts[1], lines - counts[0] - others) : suspect;
+    if (parts[0] != NULL)
+        append_rank(text, parts[0], lines - others - suspect);
+    if (parts[1] != NULL)
+        append_rank(text, parts[1], suspect);
+    if (parts[2] != NULL && others < counts[2] && others > 0) {
+        append(text, parts[2], parts[2] + strlen(parts[2]), others - 1);
+        append(text, others_mark, others_mark + strlen(others_mark), 1);
+    } else if (parts[2] != NULL) {
+        append(text, parts[2], parts[2] + strlen(parts[2]), others);
+    }
+    return text;
+}
+
+/* ---- its file ---- */
+
+bool
+report_file_check(const char *wanted, struct error *error)
+{
+    return wanted == NULL || strcmp(wanted, "-") == 0 || whole_file_check(wanted, "--report", error);
+}
+
+enum { NAMES_TRIED = 20 };
+
+/* A new file: in a folder that all may write to, one that is there may be a link of another user's. */
+static int
+open_new(const char *folder, char **path_p)
+{
+    int fd = -1;
+    for (int i = 1; i <= NAMES_TRIED && fd < 0; ++i) {
+        char number[16] = "";
+        if (i > 1)
+            snprintf(number, sizeof(number), ".%d", i);
+        free(*path_p);
+        *path_p = xasprintf("%s%sddprun-report.%d%s.txt", folder, folder[0] != '\0' ? "/" : "", (int)getpid(), number);
+        fd = open(*path_p, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    return fd;
+}
+
+static int
+open_file(struct report_file *file)
+{
+    if (file->path != NULL)
+        return open(file->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (file->wanted != NULL) { /* a restart keeps what was reported before it */
+        int anew = getenv(DDPRUN_ENV_RESTART) == NULL ? O_TRUNC : 0;
+        file->path = xstrdup(file->wanted);
+        return open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | anew, 0666);
+    }
+    const char *folder = getenv("TMPDIR");
+    int fd = open_new("", &file->path);
+    return fd >= 0 ? fd : open_new(folder != NULL && folder[0] == '/' ? folder : "/tmp", &file->path);
+}
+
+const char *
+report_file_add(struct report_file *file, const char *text)
+{
+    int fd = open_file(file);
+    bool written = fd >= 0 && dprintf(fd, "%s", text) >= 0;
+    int cause = errno;
+    if (fd >= 0 && close(fd) != 0 && written) { /* some file systems tell only now that there was no room */
+        cause = errno;
+        written = false;
+    }
+    if (fd < 0)
+        report_file_free(file);
+    errno = cause;
+    return written ? file->path : NULL;
+}
+
+void
+report_file_free(struct report_file *file)
+{
+    free(file->path);
+    file->path = NULL;
 }

@@ -7,8 +7,8 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_REPORT_H
 #define DDPRUN_LAUNCHER_REPORT_REPORT_H
 
+#include "launcher/common/error.h"
 #include "launcher/common/rank_view.h"
-#include "launcher/report/report_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +40,31 @@ void report_rank(const struct report_subject *subject, char *text, size_t bytes)
  * anywhere. */
 void report_others(const struct rank_view *views, int count, int but, int nor, char *text, size_t bytes);
 
-/* A report of a job: of the rank that failed or hangs, of another one that may be why, and a line for each other. */
+/* ---- its file ---- */
+
+/*
+ * For what a report holds beyond the lines that are printed. It is a result of the job, not a part of the job's folder:
+ * it stays. The user names it by --report; else it is ddprun-report.PID.txt in the current folder, or, where that
+ * cannot be written, in $TMPDIR or /tmp. A file that is there already is left alone, and the name gets a number.
+ * Reports of one job follow each other in one file.
+ */
+struct report_file {
+    const char *wanted; /* by --report; NULL: as above. Borrowed */
+    char *path;         /* where the reports of this job are; NULL: there was none yet */
+};
+
+/* Whether the file that --report names will do, as far as can be known; NULL, "-": always. Error
+ * (DDPRUN_EXIT_USAGE): it will not. */
+bool report_file_check(const char *wanted, struct error *error) __attribute__((warn_unused_result));
+
+/* Appends a text. Returns the file's name, which belongs to `file`, or NULL with errno. Supervisor's thread. */
+const char *report_file_add(struct report_file *file, const char *text);
+
+void report_file_free(struct report_file *file);
+
+/* ---- of a job ---- */
+
+/* Of the rank that failed or hangs, of another one that may be why, and a line for each other. */
 struct report {
     struct {
         int rank;   /* -1: none */
@@ -73,5 +97,21 @@ void report_print(const struct report *report, const char *reason, struct report
 
 /* Whether a report says more than the line above it: some rank has begun to train, or waits to. */
 bool report_is_worth(const struct rank_view *views, int count);
+
+/* ---- in brief ---- */
+
+enum { BRIEF_PARTS = 3 }; /* of a rank, of another one that may be why, of all others */
+
+size_t brief_count_lines(const char *text);
+
+/*
+ * What a user reads first of a long report: in a few lines the beginning of each of its parts. Of a rank these are
+ * lines with an indentation of four that say what it does, then a heading and its last events, then a heading and its
+ * threads, the main thread first. Pure.
+ *
+ * At most `lines` lines, which are twelve or more, of the parts' texts (NULL: none), each ended by a newline; "..."
+ * stands for what was left out in the middle of a rank's report. malloc'ed.
+ */
+char *brief_make(const char *const parts[BRIEF_PARTS], size_t lines);
 
 #endif

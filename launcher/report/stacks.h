@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -21,5 +22,21 @@
  * threads in such calls are left alone.
  */
 void stacks_describe(pid_t pid, bool continues, int indent, char *text, size_t bytes);
+
+/* ---- symbols ---- */
+
+/*
+ * Which function of a file lies at an offset. Reads ELF files of 64 bits with pread and checked bounds, a piece at a
+ * time: they come from users, and may be damaged or change under us. A function is named only if the address is within
+ * its size; what is merely nearest would mislead.
+ */
+struct symbol {
+    uint64_t address; /* as the file counts, so that addr2line takes it */
+    uint64_t offset;  /* from the function's beginning */
+    char name[96];    /* empty: no function is known there */
+};
+
+/* What lies `file_offset` bytes into the file. False if the file cannot be read as ELF, or maps nothing there. */
+bool symbols_find(const char *path, uint64_t file_offset, struct symbol *symbol_p) __attribute__((warn_unused_result));
 
 #endif

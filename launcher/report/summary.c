@@ -5,19 +5,24 @@
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
+#include "launcher/options/option_table.h"
 #include "launcher/output/whole_file.h"
-#include "launcher/report/verbose.h"
+#include "launcher/report/closing.h"
 #include "launcher/watch/nonfinite.h"
 #include "launcher/watch/pace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void
 add_number(struct json_object *object, const char *name, uint64_t value)
@@ -274,4 +279,91 @@ summary_write_refused(const char *path, const struct error *error, void (*say)(c
     struct summary summary = {.ranks = no_rank, .exit_code = error->exit_code, .reason = error->text};
     summary_write(path, &summary, say);
     free(no_rank);
+}
+
+/* ---- in a trace ---- */
+
+static void
+set(struct json_object *settings, const char *name, const char *value)
+{
+    json_object_object_add(settings, name, json_object_new_string(value));
+}
+
+/* As they were in force, wherever they came from; by the names of the options, "overlap" for "no-overlap". */
+static struct json_object *
+describe_settings(const struct options *options)
+{
+    enum { DIGITS = 6 };
+    struct json_object *settings = json_object_new_object();
+    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
+        char text[JOB_PATH_BYTES];
+        bool is_set = option_is_set(row, options);
+        if ((row->flags & TRACED) == 0)
+            continue;
+        if (row->kind == OPTION_UNSWITCH) {
+            set(settings, row->name + strlen("no-"), is_set ? "off" : "on");
+        } else if (is_set || row->kind == OPTION_SWITCH) {
+            option_value_text(row, options, DIGITS, text, sizeof(text));
+            set(settings, row->name, text);
+        } else if (row->usual != NULL) {
+            set(settings, row->name, row->usual);
+        }
+    }
+    return settings;
+}
+
+static struct json_object *
+describe_arguments(char *const *words)
+{
+    struct json_object *arguments = json_object_new_array();
+    for (; *words != NULL; ++words)
+        json_object_array_add(arguments, json_object_new_string(*words));
+    return arguments;
+}
+
+/* A trace that was begun since: of an attempt after a restart, the file begins with those before. */
+static bool
+is_of_this_job(int fd, int64_t begun_unix_ns, const struct summary *summary)
+{
+    enum { HEAD_BYTES = 1024 };
+    char head[HEAD_BYTES] = "";
+    long long unix_ns;
+    ssize_t bytes = pread(fd, head, sizeof(head) - 1, 0);
+    const char *time = bytes > 0 && strncmp(head, "{\"ddprun_trace\":", 16) == 0 ? strstr(head, "\"unix_ns\":") : NULL;
+    if (time == NULL || sscanf(time, "\"unix_ns\":%lld", &unix_ns) != 1)
+        return false;
+    return summary->restarts > 0 || unix_ns >= begun_unix_ns;
+}
+
+static bool
+add_line(int fd, const struct summary *summary, const struct options *options)
+{
+    const char *program = options->program[0], *slash = strrchr(program, '/');
+    struct json_object *line = json_object_new_object();
+    json_object_object_add(line, "summary", summary_describe(summary));
+    json_object_object_add(line, "settings", describe_settings(options));
+    set(line, "program", slash != NULL ? slash + 1 : program);
+    if (options->trace_args)
+        json_object_object_add(line, "arguments", describe_arguments(options->program + 1));
+    char *text = xasprintf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
+    size_t bytes = strlen(text);
+    bool written = write(fd, text, bytes) == (ssize_t)bytes;
+    free(text);
+    json_object_put(line);
+    return written;
+}
+
+void
+trace_summary_add(const char *folder, int64_t begun_unix_ns, const struct summary *summary,
+                  const struct options *options, void (*say)(const char *format, ...))
+{
+    struct stat file;
+    char *path = xasprintf("%s/rank-0.jsonl", folder);
+    int fd = open(path, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && is_of_this_job(fd, begun_unix_ns, summary) &&
+        !add_line(fd, summary, options))
+        say("cannot write %s, in --trace: %s; the trace lacks its summary", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    free(path);
 }

@@ -7,6 +7,7 @@
 
 #include "launcher/common/error.h"
 #include "launcher/common/rank_view.h"
+#include "launcher/options/options.h"
 
 struct json_object;
 
@@ -41,5 +42,16 @@ void summary_write(const char *path, const struct summary *summary, void (*say)(
  * reads the file must not take it for that of an earlier job. Nothing if `path` is NULL or not one that can be written.
  */
 void summary_write_refused(const char *path, const struct error *error, void (*say)(const char *format, ...));
+
+/* ---- in a trace ---- */
+
+/*
+ * The launcher's line in a trace: how the job ended, its settings, and the program's name. Ranks write their files by
+ * themselves; what only the launcher knows stands behind rank 0's last line, for `ddprun report`. docs/trace.md has the
+ * format. After the ranks' end. Writes nothing if this job, which began at `begun_unix_ns`, has made no trace in
+ * `folder`: no file, another one, or one of an earlier job. A failure is reported by `say`. Supervisor's thread.
+ */
+void trace_summary_add(const char *folder, int64_t begun_unix_ns, const struct summary *summary,
+                       const struct options *options, void (*say)(const char *format, ...));
 
 #endif

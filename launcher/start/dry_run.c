@@ -92,8 +92,8 @@ print_rank(FILE *out, const struct rank_settings *settings, const struct program
         print_word(out, *argument);
     }
     fputc('\n', out);
-    environment_free(variables);
-    environment_free(arguments);
+    words_free(variables);
+    words_free(arguments);
 }
 
 int

@@ -12,8 +12,8 @@
 
 /*
  * One command for each rank, which a shell understands: variables that differ from the environment that ddprun has, the
- * program, its arguments; by taskset where a rank is bound to processors. Not in it: a rank's memory node, PMIx's
- * variables, which its server makes, and the job's folder with the options for the engine. Returns ddprun's exit code.
+ * program, its arguments; by taskset where a rank is bound to processors. Not in it: a rank's memory node, and
+ * the job's folder with the options for the engine. Returns ddprun's exit code.
  */
 int dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program,
                   const struct placement *placement);

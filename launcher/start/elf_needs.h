@@ -8,7 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_START_ELF_NEEDS_H
 #define DDPRUN_LAUNCHER_START_ELF_NEEDS_H
 
-#include "launcher/start/elf_source.h"
+#include "launcher/start/elf_file.h"
 
 /* Release with elf_needs_free(). Strings are the file's own: any bytes but NUL. */
 struct elf_needs {

@@ -5,6 +5,7 @@
 
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
+#include "interpose/tools/files/files.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/substitute.h"
 
@@ -12,6 +13,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static size_t
@@ -72,14 +74,6 @@ environment_set(char ***list, const char *name, const char *value)
     *list = xrealloc(*list, (count + 2) * sizeof(**list));
     (*list)[count] = entry;
     (*list)[count + 1] = NULL;
-}
-
-void
-environment_free(char **list)
-{
-    for (char **entry = list; list != NULL && *entry != NULL; ++entry)
-        free(*entry);
-    free(list);
 }
 
 static void
@@ -163,7 +157,7 @@ static void
 set_launch_order(char ***list, const struct rank_settings *settings)
 {
     /* Kernels of several communicators must reach the device in one order on all ranks (NCCL manual, 2.26). */
-    if (settings->options->communicator_count > 1 && environment_get(*list, "NCCL_LAUNCH_ORDER_IMPLICIT") == NULL)
+    if (settings->options->job.communicator_count > 1 && environment_get(*list, "NCCL_LAUNCH_ORDER_IMPLICIT") == NULL)
         environment_set(list, "NCCL_LAUNCH_ORDER_IMPLICIT", "1");
 }
 
@@ -226,9 +220,6 @@ set_place(char ***list, const struct rank_settings *settings, int index)
     set_number(list, DDPRUN_ENV_LOCAL_WORLD_SIZE, (unsigned)place->local_size);
     set_number(list, DDPRUN_ENV_STATUS_COUNT, (unsigned)place->rank_count);
     set_number(list, DDPRUN_ENV_STATUS_INDEX, (unsigned)index);
-    environment_unset(*list, DDPRUN_ENV_SUPERVISOR);
-    if (!place->has_supervisor)
-        return;
     char *path = xasprintf("%s/" SUPERVISOR_SOCKET_NAME, settings->job_dir);
     environment_set(list, DDPRUN_ENV_SUPERVISOR, path);
     free(path);
@@ -250,8 +241,6 @@ set_engine(char ***list, const struct installation *installation)
     environment_set(list, DDPRUN_ENV_ENGINE, is_scouted ? installation->scout : installation->engine);
     if (is_played)
         environment_set(list, DDPRUN_ENV_SCOUT_ENGINE, installation->engine);
-    else if (is_scouted)
-        environment_add_preload(list, installation->calls);
 }
 
 char **
@@ -259,10 +248,8 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 {
     char **list = environment_copy(inherited);
 
-    if (settings->place.has_supervisor)
+    if (environment_get(list, "PMIX_RANK") != NULL)
         leave_identity_out(list);
-    else
-        environment_unset(list, "PMIX_MCA_gds"); /* it is for another launcher: ours stores by "hash" alone */
     set_variables(&list, settings, index);
     environment_add_preload(&list, settings->installation->shim);
     set_devices(&list, settings, index);
@@ -275,35 +262,49 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     return list;
 }
 
-static void
-copy_path(char to[JOB_PATH_BYTES], const char *path)
+/* ---- files of check and scout ---- */
+
+static bool
+make_folder(const char *path)
 {
-    snprintf(to, JOB_PATH_BYTES, "%s", path != NULL ? path : "");
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-void
-environment_fill_options(const struct rank_settings *settings, struct job_options *to)
+/* What ddprun and the engine say to each other is not the program's. */
+static bool
+redirect_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
 {
-    const struct options *options = settings->options;
-    to->protocol = DDPRUN_PROTOCOL_VERSION;
-    to->reduction = options->reduction;
-    to->compression = options->compression;
-    to->communicator_count = options->communicator_count;
-    to->bucket_bytes = options->bucket_bytes;
-    to->check_every = options->check_every;
-    to->trace_first = options->trace_first;
-    to->trace_last = options->trace_last;
-    to->sync_every = options->sync_every;
-    to->outer_rate = options->has_outer ? options->outer_rate : 0;
-    to->outer_momentum = options->outer_momentum;
-    to->timeout_s = options_rank_timeout_s(options);
-    to->cost_cache = options->cost_cache;
-    to->overlap = options->overlap;
-    to->verify = options->verify;
-    to->unannotated = options->unannotated;
-    copy_path(to->nccl, settings->nccl);
-    copy_path(to->kernels, settings->installation->kernels);
-    copy_path(to->trace_dir, settings->trace_dir);
+    const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
+    char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
+    char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);
+    bool ok = (make_folder(all) && make_folder(folder)) ||
+              error_set(error, DDPRUN_EXIT_FAILURE,
+                        "cannot make %s, for what the program writes: %s; make room there, "
+                        "or set TMPDIR",
+                        folder, strerror(errno));
+    if (ok) {
+        environment_set(environment, FILES_ENV_DIR, folder);
+        environment_set(environment, FILES_ENV_EXCEPT, settings->job_dir);
+    }
+    free(folder);
+    free(all);
+    return ok;
+}
+
+bool
+environment_add_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
+{
+    bool is_played = is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
+    bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN) && !is_played;
+    bool is_for_check = is_scouted && is_set(*environment, DDPRUN_ENV_CHECK_FILES);
+    bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || is_played || is_for_check;
+    if (redirects && !redirect_files(settings, index, environment, error))
+        return false;
+    if (is_scouted)
+        environment_set(environment, FILES_ENV_NOTES, "1");
+    if (redirects || is_scouted)
+        environment_add_preload(environment, settings->installation->files);
+    return true;
 }
 
 /* ---- what lies next to the launcher ---- */
@@ -355,6 +356,15 @@ find_library(const char *prefix, const char *name)
     return xasprintf("%s/lib/%s", prefix, name);
 }
 
+char *
+installation_library(const char *name)
+{
+    char *prefix = own_prefix();
+    char *path = prefix != NULL ? find_library(prefix, name) : xstrdup(name);
+    free(prefix);
+    return path;
+}
+
 bool
 installation_find(bool softgpu, struct installation *found_p, struct error *error)
 {
@@ -367,7 +377,6 @@ installation_find(bool softgpu, struct installation *found_p, struct error *erro
         .engine = find_library(prefix, "libddprun-engine.so"),
         .scout = find_library(prefix, "libddprun-scout.so"),
         .files = find_library(prefix, "libddprun-files.so"),
-        .calls = find_library(prefix, "libddprun-calls.so"),
         .softgpu_lib = xasprintf("%s/lib/softgpu", prefix),
         .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
     };
@@ -393,7 +402,6 @@ installation_free(struct installation *installation)
     free(installation->engine);
     free(installation->scout);
     free(installation->files);
-    free(installation->calls);
     free(installation->softgpu_lib);
     free(installation->kernels);
     *installation = (struct installation){0};

@@ -1,7 +1,7 @@
 /*
  * environment.h - lists of "NAME=value" that are handed to execve, and what a rank finds in its own.
  *
- * Lists are NULL-terminated arrays of malloc'ed strings, the form that PMIx_server_setup_fork wants.
+ * Lists are NULL-terminated arrays of malloc'ed strings; words_free() releases them.
  */
 #ifndef DDPRUN_LAUNCHER_START_ENVIRONMENT_H
 #define DDPRUN_LAUNCHER_START_ENVIRONMENT_H
@@ -14,8 +14,7 @@ struct installation {
     char *shim;
     char *engine;
     char *scout;       /* the recorder of `ddprun scout` */
-    char *calls;       /* notes which files and clocks a scouted program uses */
-    char *files;       /* for runs of `ddprun check`: keeps what a program writes from the user's files */
+    char *files;       /* for runs of `ddprun check` and `ddprun scout` (interpose/tools/files/) */
     char *softgpu_lib; /* folder */
     char *kernels;     /* for the device of this job; NULL: not built */
 };
@@ -27,11 +26,13 @@ bool installation_find(bool softgpu, struct installation *installation, struct e
 
 void installation_free(struct installation *installation);
 
+/* Path of a library among ddprun's own, malloc'ed; it may not be there. */
+char *installation_library(const char *name);
+
 /* Which ranks of the job this launcher starts: all, or one under a cluster's launcher. */
 struct job_place {
     int first_rank, rank_count, world_size;
     int first_local_rank, local_size; /* among the ranks of this host, whichever launcher starts them */
-    bool has_supervisor;              /* its engine asks this launcher, not PMIx (base/supervisor_link.h) */
 };
 
 /* Everything that the ranks' environments are made from; borrowed. Functions below take a rank's number among those
@@ -42,27 +43,28 @@ struct rank_settings {
     const struct device_plan *devices;
     const struct installation *installation;
     const char *job_dir;
-    const char *trace_dir; /* absolute, or NULL */
-    const char *nccl;      /* absolute or a bare name, or NULL */
 };
 
 char **environment_copy(char *const *list);
 void environment_set(char ***list, const char *name, const char *value);
 void environment_unset(char **list, const char *name);
 const char *environment_get(char *const *list, const char *name);
-void environment_free(char **list);
 /* Adds a library to those that are preloaded, behind those that are there. */
 void environment_add_preload(char ***list, const char *library);
 
-/* The program's arguments for a rank, with --subst if that was asked for; release with environment_free().
- */
+/* The program's arguments for a rank, with --subst if that was asked for; release with words_free(). */
 char **environment_arguments(const struct rank_settings *settings, int index);
 
-/* The environment of a rank: `inherited`, changed. PMIx's variables are added by pmix_server_add_environment(); under a
- * cluster's launcher all that say which process of its job this is are left out, for that is the supervisor. */
+/* The environment of a rank: `inherited`, changed. Under a cluster's launcher all that say which process of its job
+ * this is are left out, for that is the supervisor. */
 char **environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index);
 
-/* What the engines of all ranks find in the status page. */
-void environment_fill_options(const struct rank_settings *settings, struct job_options *to);
+/*
+ * Of `ddprun check` and `ddprun scout`: adds to the environment of rank `index` what loads interpose/tools/files/: with
+ * a private folder, which is made, in a run of a check, or one that proves a plan of `ddprun scout`; to note files and
+ * clocks in a scouted run. Else nothing. Error (DDPRUN_EXIT_FAILURE): the folder cannot be made.
+ */
+bool environment_add_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
+    __attribute__((warn_unused_result));
 
 #endif

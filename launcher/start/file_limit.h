@@ -1,8 +1,8 @@
 /*
  * file_limit.h - how many files ddprun may have open: raised for a job, given back to what it starts.
  *
- * Each rank takes two pipes and PMIx's connection, in a cluster supervisor 0 two sockets; PMIx and libevent end the
- * process, or leave ranks waiting for ever, where there is no descriptor left. Main thread, before others.
+ * Each rank takes two pipes and its engine's socket, in a cluster supervisor 0 two sockets. Where no descriptor is
+ * left, ranks would wait for ever, and PMIx and libevent end the process. Main thread, before others.
  */
 #ifndef DDPRUN_LAUNCHER_START_FILE_LIMIT_H
 #define DDPRUN_LAUNCHER_START_FILE_LIMIT_H

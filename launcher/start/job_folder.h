@@ -1,5 +1,5 @@
 /*
- * job_folder.h - the folder that all processes of one job share: status page, rank locks, PMIx server's files
+ * job_folder.h - the folder that all processes of one job share: status page, rank locks, the supervisor's socket
  * (base/protocol.h).
  *
  * Made and removed by the launcher, mode 0700; if the launcher is killed, the guardian removes the folder (guardian.h).

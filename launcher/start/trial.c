@@ -166,7 +166,7 @@ trial_run(const char *loader, const char *program, char *const *environment, str
     else
         snprintf(why, WHY_BYTES, "%s", child_end_text(result, text));
     free(result);
-    environment_free(list);
+    words_free(list);
     free(words[0]);
     free(path);
     return ok;

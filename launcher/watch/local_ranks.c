@@ -3,24 +3,116 @@
  */
 #include "launcher/watch/local_ranks.h"
 
+#include "base/clock.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/watch/out_of_memory.h"
-#include "launcher/watch/process_list.h"
-#include "launcher/watch/process_state.h"
-#include "launcher/watch/rank_record.h"
+#include "launcher/watch/processes.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-/* For which helpers that a program has left running may end by themselves, before they count as left behind. */
-#define LEFT_NS UINT64_C(1000000000)
+/* ---- what a rank says of itself ---- */
+
+#define WATCH_DEAD_NS UINT64_C(5000000000) /* it looks every 50 ms, if the machine lets it */
+
+/* Of a text that may be half written, or no text at all. */
+static void
+copy_text(char *to, size_t to_bytes, const char *from, size_t from_bytes)
+{
+    size_t length = strnlen(from, from_bytes), at = 0;
+    for (; at < length && at + 1 < to_bytes; ++at)
+        to[at] = from[at] >= ' ' && from[at] <= '~' ? from[at] : '?';
+    to[at] = '\0';
+}
+
+static uint64_t
+age(uint64_t then_ns, uint64_t now_ns)
+{
+    return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+/* On the device first: whose device is behind keeps the others waiting, wherever its host is. */
+static void
+read_wait(const struct rank_status *status, uint64_t now_ns, struct rank_view *view)
+{
+    uint32_t collective = atomic_load(&status->collective);
+    if (age(atomic_load(&status->watch_ns), now_ns) > WATCH_DEAD_NS) /* it hangs itself, perhaps in the driver */
+        collective = RANK_COLLECTIVE_NONE;
+    bool exchange = atomic_load(&status->waits) != 0;
+    view->watch_ns = atomic_load(&status->watch_ns);
+    view->wait_count = atomic_load(&status->wait_count);
+    view->wait = RANK_WAIT_NONE;
+    view->wait_ns = 0;
+    view->wait_for[0] = '\0';
+    if (collective == RANK_COLLECTIVE_BEHIND || (collective == RANK_COLLECTIVE_WAITS && !exchange)) {
+        view->wait = collective == RANK_COLLECTIVE_BEHIND ? RANK_WAIT_DEVICE : RANK_WAIT_COLLECTIVE;
+        view->wait_ns = age(atomic_load(&status->collective_ns), now_ns);
+        view->wait_step = atomic_load(&status->collective_step);
+        copy_text(view->wait_for, sizeof(view->wait_for), status->collective_text, sizeof(status->collective_text));
+    } else if (exchange) {
+        view->wait = RANK_WAIT_EXCHANGE;
+        view->wait_ns = age(atomic_load(&status->waits_ns), now_ns);
+        copy_text(view->wait_for, sizeof(view->wait_for), status->place, sizeof(status->place));
+    }
+}
+
+/* The call that has lasted longest and not returned, else the one that returned last. */
+static const struct rank_call *
+find_call(const struct rank_status *status, bool *continues)
+{
+    const struct rank_call *found = NULL;
+    *continues = false;
+    for (int i = 0; i < RANK_CALLS_AT_ONCE; ++i) {
+        const struct rank_call *call = &status->calls[i];
+        bool here = atomic_load(&call->thread) != 0;
+        uint64_t entered = atomic_load(&call->entered_ns), left = atomic_load(&call->left_ns);
+        if (entered == 0 || (*continues && !here))
+            continue;
+        if (found == NULL || (here && !*continues) || (here && entered < atomic_load(&found->entered_ns)) ||
+            (!here && left > atomic_load(&found->left_ns)))
+            found = call;
+        *continues = *continues || here;
+    }
+    return found;
+}
+
+static void
+read_call(const struct rank_status *status, uint64_t now_ns, struct rank_view *view)
+{
+    const struct rank_call *call = find_call(status, &view->in_call);
+    view->call[0] = '\0';
+    view->call_ns = 0;
+    view->call_thread = 0;
+    if (call != NULL) {
+        uint64_t words[RANK_CALL_NAME_WORDS];
+        for (int i = 0; i < RANK_CALL_NAME_WORDS; ++i)
+            words[i] = atomic_load_explicit(&call->name[i], memory_order_relaxed);
+        copy_text(view->call, sizeof(view->call), (const char *)words, sizeof(words));
+        view->call_thread = atomic_load(&call->last_thread);
+        view->call_ns = age(atomic_load(view->in_call ? &call->entered_ns : &call->left_ns), now_ns);
+    }
+    /* A launch that touches no gradient may have come later: the watch thread knows to within its period. */
+    uint64_t launch_ns = atomic_load(&status->launch_ns);
+    if (!view->in_call && launch_ns != 0 && (call == NULL || age(launch_ns, now_ns) < view->call_ns)) {
+        snprintf(view->call, sizeof(view->call), "a kernel launch");
+        view->call_thread = 0;
+        view->call_ns = age(launch_ns, now_ns);
+    }
+    view->call_count = atomic_load(&status->call_count) + atomic_load(&status->launch_count);
+    copy_text(view->kernel, sizeof(view->kernel), status->kernel, sizeof(status->kernel));
+}
+
+void
+rank_record_read_activity(const struct rank_status *status, uint64_t now_ns, struct rank_view *view)
+{
+    read_wait(status, now_ns, view);
+    read_call(status, now_ns, view);
+}
 
 static void
 read_means(struct rank_view *view, const struct rank_status *status)
@@ -86,8 +178,8 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->nonfinite = atomic_load(&status->nonfinite);
     view->nonfinite_in_part = atomic_load(&status->nonfinite_in_part) != 0;
     view->nonfinite_step = atomic_load(&status->nonfinite_step);
-    rank_record_copy_text(view->nonfinite_what, sizeof(view->nonfinite_what), status->nonfinite_what,
-                          sizeof(status->nonfinite_what));
+    copy_text(view->nonfinite_what, sizeof(view->nonfinite_what), status->nonfinite_what,
+              sizeof(status->nonfinite_what));
     if (view->stage != RANK_STAGE_FAILED)
         return;
     uint32_t follows = atomic_load(&status->failure_follows);
@@ -97,29 +189,26 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->failure[sizeof(view->failure) - 1] = '\0';
 }
 
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
+/* ---- the ranks ---- */
+
+/* For which helpers that a program has left running may end by themselves, before they count as left behind. */
+#define LEFT_NS UINT64_C(1000000000)
 
 /* The process that is the rank, if what its record says is a process that was started for it; else that one. */
 static pid_t
 process_of(const struct rank_status *status, pid_t root)
 {
     pid_t pid = atomic_load(&status->pid);
-    return pid > 0 && pid != root && process_state_descends(pid, root) ? pid : root;
+    return pid > 0 && pid != root && process_descends(pid, root) ? pid : root;
 }
 
 /* A wrapper that continues after the rank may have much to do; a program that has ended, only its exit handlers. */
 static bool
 is_exiting(const struct rank_status *status, pid_t pid)
 {
-    struct process_state state;
+    struct process process;
     return atomic_load(&status->stage) == RANK_STAGE_ENDED && atomic_load(&status->pid) == pid &&
-           process_state_read(pid, 0, &state) && state.state != 'Z' && state.state != 'X';
+           process_read(pid, 0, &process) && !process.is_zombie;
 }
 
 /* Asks the system about one rank. The ranks take turns, so that many cost no more than one. */
@@ -135,7 +224,7 @@ look_at_process(struct local_ranks *local)
         return;
     const struct rank_status *status = status_page_rank(local->status_page, i);
     view->pid = process_of(status, local->pids[i]);
-    view->stopped = process_state_is_stopped(view->pid);
+    view->stopped = process_is_stopped(view->pid);
     view->exiting = is_exiting(status, view->pid);
 }
 
@@ -149,20 +238,20 @@ find_left(const struct local_ranks *local, int i)
     const struct rank_status *status = status_page_rank(local->status_page, i);
     unsigned stage = atomic_load(&status->stage);
     pid_t trainer = atomic_load(&status->pid), left = 0;
-    struct process_state state;
+    struct process process;
     if (stage >= RANK_STAGE_ENDED)
         return 0;
     if (stage >= RANK_STAGE_RANK)
-        return trainer != local->pids[i] && process_state_descends(trainer, getpid()) &&
-                       process_state_read(trainer, 0, &state) && state.state != 'Z' && state.state != 'X'
+        return trainer != local->pids[i] && process_descends(trainer, getpid()) && process_read(trainer, 0, &process) &&
+                       !process.is_zombie
                    ? trainer
                    : 0;
     struct process_list processes = {0};
     process_list_read(&processes);
     for (size_t k = 0; k < processes.count; ++k) {
-        const struct process *process = &processes.items[k];
-        if (process->group == local->pids[i] && process->pid != local->pids[i] && !process->is_zombie)
-            left = process->pid;
+        const struct process *other = &processes.items[k];
+        if (other->group == local->pids[i] && other->pid != local->pids[i] && !other->is_zombie)
+            left = other->pid;
     }
     process_list_free(&processes);
     return left;
@@ -180,10 +269,10 @@ waits_for_left(struct local_ranks *local, int i, uint64_t now)
         local->ended_ns[i] = now;
     if (now - local->ended_ns[i] < LEFT_NS)
         return true;
-    struct process_state state;
-    bool named = process_state_read(left, 0, &state);
+    struct process process;
+    bool named = process_read(left, 0, &process);
     view->left_pid = left;
-    snprintf(view->left_name, sizeof(view->left_name), "%s", named ? state.name : "?");
+    snprintf(view->left_name, sizeof(view->left_name), "%s", named ? process.name : "?");
     return false;
 }
 
@@ -307,7 +396,7 @@ look_at_end(struct local_ranks *local, int i, bool ended, uint64_t now)
 void
 local_ranks_look(struct local_ranks *local)
 {
-    uint64_t now = now_ns();
+    uint64_t now = (uint64_t)clock_now_ns();
     bool ended = find_ended() != 0;
     ++local->order;
     if (local->count == 0)

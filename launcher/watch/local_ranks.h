@@ -1,5 +1,5 @@
 /*
- * local_ranks.h - what can be seen of the ranks that this launcher started: status page, ends, PMIx.
+ * local_ranks.h - what can be seen of the ranks that this launcher started: status page, ends, engines.
  *
  * Only looks; verdict.h judges what was seen. Supervisor's thread only.
  *
@@ -15,14 +15,16 @@
 
 #include <sys/types.h>
 
+struct rank_status;
+
 /* All borrowed, but for `ended_ns`. */
 struct local_ranks {
     int count;
     const pid_t *pids;  /* [count]: our children, whose ends are the ranks'; not reaped before the end */
     uint64_t *ended_ns; /* [count]: when the process had ended, and something was left running; 0: not so far */
     void *status_page;
-    /* At each look, once ends have been noted and before the status page is read: writes what the engines have said by
-     * PMIx or by the link into views[count]: `connected`, and a first abort. */
+    /* At each look, once ends have been noted and before the status page is read: writes what the engines have said
+     * into views[count]: `connected`. */
     void (*hear_engines)(void *data, struct rank_view *views, int count);
     void *data;
     struct preload_watch *watch;
@@ -41,5 +43,12 @@ void local_ranks_look(struct local_ranks *local);
 
 /* Passes a signal on to the processes that are the ranks: not to what they have started, which need not know it. */
 void local_ranks_signal(const struct local_ranks *local, int number);
+
+/*
+ * Fills in what the rank waits for and does, as of `now_ns` (CLOCK_MONOTONIC); nothing else of the view. From its
+ * status record (base/protocol.h), which is the trainer's memory: a defect of the trainer may fill it with anything, so
+ * texts are made printable, and numbers are only shown.
+ */
+void rank_record_read_activity(const struct rank_status *status, uint64_t now_ns, struct rank_view *view);
 
 #endif

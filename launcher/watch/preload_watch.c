@@ -4,7 +4,7 @@
 #include "launcher/watch/preload_watch.h"
 
 #include "launcher/common/xcalloc.h"
-#include "launcher/watch/process_list.h"
+#include "launcher/watch/processes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,165 @@
 /*
- * processes.c - see processes.h.
+ * processes.c - see processes.h. The files: proc_pid_stat(5), proc_vmstat(5), cgroups(7),
+ * Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the kernel.
  */
 #include "launcher/watch/processes.h"
 
+#include "launcher/common/xcalloc.h"
 #include "launcher/start/guardian.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum { GENERATIONS_AT_MOST = 64 };
+
+/* ---- one ---- */
+
+/* "pid (name) state parent group ..."; the name may hold anything, brackets too, so its end is the last one. */
+static bool
+parse_stat(char *text, struct process *process_p)
+{
+    struct process process = {.pid = atoi(text)};
+    char *name = strchr(text, '('), *end = strrchr(text, ')');
+    if (name == NULL || end == NULL || end < name)
+        return false;
+    *end = '\0';
+    snprintf(process.name, sizeof(process.name), "%s", name + 1);
+    for (char *at = process.name; *at != '\0'; ++at) {
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    }
+    if (sscanf(end + 1, " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+               &process.state, &process.parent, &process.group, &process.start) != 4)
+        return false;
+    process.is_zombie = process.state == 'Z' || process.state == 'X';
+    *process_p = process;
+    return true;
+}
+
+static bool
+read_stat(const char *path, struct process *process)
+{
+    char text[512];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (length <= 0)
+        return false;
+    text[length] = '\0';
+    return parse_stat(text, process);
+}
+
+bool
+process_read(pid_t pid, pid_t thread, struct process *process)
+{
+    char path[64];
+    if (thread != 0)
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)thread);
+    else
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    return read_stat(path, process);
+}
+
+bool
+process_is_stopped(pid_t pid)
+{
+    struct process process;
+    return process_read(pid, 0, &process) && (process.state == 'T' || process.state == 't');
+}
+
+bool
+process_descends(pid_t pid, pid_t ancestor)
+{
+    struct process process;
+    for (int i = 0; i < GENERATIONS_AT_MOST && pid > 1; ++i) {
+        if (pid == ancestor)
+            return true;
+        if (!process_read(pid, 0, &process))
+            return false;
+        pid = process.parent;
+    }
+    return false;
+}
+
+/* ---- a picture of all of them ---- */
+
+static int
+by_pid(const void *a, const void *b)
+{
+    pid_t one = ((const struct process *)a)->pid, other = ((const struct process *)b)->pid;
+    return (one > other) - (one < other);
+}
+
+void
+process_list_read(struct process_list *list)
+{
+    list->count = 0;
+    if (list->items == NULL) { /* also qsort and bsearch want a pointer */
+        list->capacity = 512;
+        list->items = xcalloc(list->capacity, sizeof(*list->items));
+    }
+    DIR *proc = opendir("/proc");
+    if (proc == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
+        struct process process;
+        int pid = atoi(entry->d_name);
+        if (pid <= 0 || !process_read(pid, 0, &process))
+            continue;
+        if (list->count == list->capacity) {
+            list->capacity *= 2;
+            list->items = xrealloc(list->items, list->capacity * sizeof(*list->items));
+        }
+        list->items[list->count++] = process;
+    }
+    closedir(proc);
+    qsort(list->items, list->count, sizeof(*list->items), by_pid);
+}
+
+static const struct process *
+find_process(const struct process_list *list, pid_t pid)
+{
+    struct process wanted = {.pid = pid};
+    return bsearch(&wanted, list->items, list->count, sizeof(wanted), by_pid);
+}
+
+static pid_t
+parent_of(const struct process_list *list, pid_t pid)
+{
+    const struct process *found = find_process(list, pid);
+    return found != NULL ? found->parent : 0;
+}
+
+bool
+process_list_is_in_tree(const struct process_list *list, pid_t pid, pid_t ancestor)
+{
+    /* The picture is not of one instant, so a reused number could close a circle: count the generations. */
+    for (size_t generation = 0; pid > 1 && generation < 1000; ++generation) {
+        if (pid == ancestor)
+            return true;
+        pid = parent_of(list, pid);
+    }
+    return pid == ancestor;
+}
+
+void
+process_list_free(struct process_list *list)
+{
+    free(list->items);
+    *list = (struct process_list){0};
+}
+
+/* ---- their end ---- */
 
 size_t
 processes_signal_descendants(struct process_list *processes, pid_t first, int number)
@@ -16,7 +167,7 @@ processes_signal_descendants(struct process_list *processes, pid_t first, int nu
     size_t alive = 0;
     pid_t self = getpid();
     process_list_read(processes);
-    const struct process *oldest = process_list_find(processes, first);
+    const struct process *oldest = find_process(processes, first);
     for (size_t i = 0; oldest != NULL && i < processes->count; ++i) {
         const struct process *process = &processes->items[i];
         if (process->is_zombie || process->pid == self || process->pid == guardian_process() ||
@@ -53,4 +204,62 @@ processes_reap(void)
 {
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
+}
+
+/* ---- out of memory ---- */
+
+/* The number after "oom_kill " in a file of such lines. False: no such line. */
+static bool
+read_kills(const char *path, uint64_t *kills)
+{
+    char line[256];
+    bool found = false;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL)
+        found = sscanf(line, "oom_kill %" SCNu64, kills) == 1;
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+/* In a control group's folder, or in the root's, which a container sees in its place. */
+static bool
+read_group(const char *root, const char *mount, const char *group, const char *name, uint64_t *kills)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/sys/fs/cgroup%s%s/%s", root, mount, group, name);
+    if (read_kills(path, kills))
+        return true;
+    snprintf(path, sizeof(path), "%s/sys/fs/cgroup%s/%s", root, mount, name);
+    return read_kills(path, kills);
+}
+
+/* One line of /proc/self/cgroup: "0::/path", or "4:memory:/path". */
+static bool
+read_line(const char *root, char *line, uint64_t *kills)
+{
+    line[strcspn(line, "\n")] = '\0';
+    char *kind = strchr(line, ':'), *group = kind != NULL ? strchr(kind + 1, ':') : NULL;
+    if (group == NULL)
+        return false;
+    *group++ = '\0';
+    if (strcmp(line, "0:") == 0 && kind[1] == '\0')
+        return read_group(root, "", group, "memory.events", kills);
+    return strcmp(kind + 1, "memory") == 0 && read_group(root, "/memory", group, "memory.oom_control", kills);
+}
+
+uint64_t
+out_of_memory_kills(const char *root)
+{
+    char path[PATH_MAX], line[PATH_MAX];
+    uint64_t kills = 0;
+    bool found = false;
+    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL)
+        found = read_line(root, line, &kills);
+    if (file != NULL)
+        fclose(file);
+    snprintf(path, sizeof(path), "%s/proc/vmstat", root);
+    return found || read_kills(path, &kills) ? kills : 0;
 }

@@ -1,22 +1,65 @@
 /*
- * processes.h - ends all that descends from the launcher.
+ * processes.h - the machine's processes, as /proc shows them, and the end of all that descends from the launcher.
  *
- * Ranks start shells, wrappers and data loaders, in groups and sessions of their own. The launcher is a child
- * subreaper, so all of them stay its descendants. `pids` are the processes that it spawned itself, in order of time;
- * each leads a process group, and is not reaped before the end: as long as it is a zombie, its group's number cannot be
- * given to another group. Supervisor's thread only.
+ * Trainers start shells, wrappers and data loaders, in groups and sessions of their own. The launcher is a child
+ * subreaper, so all of them stay its descendants. The supervisor needs to know them, to look whether the preload
+ * reached the process that uses the GPU, and to leave no process behind. Supervisor's thread only, but for
+ * process_read().
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_PROCESSES_H
 #define DDPRUN_LAUNCHER_WATCH_PROCESSES_H
 
-#include "launcher/watch/process_list.h"
-
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum {
     PROCESSES_GRACE_MS = 500,       /* between SIGTERM and SIGKILL after a failure */
     PROCESSES_UNKILLABLE_MS = 5000, /* after SIGKILL: a process that is still there hangs in the kernel */
 };
+
+struct process {
+    pid_t pid; /* or a thread's number */
+    pid_t parent, group;
+    unsigned long long start; /* clock ticks since the machine started */
+    char name[64];            /* as the program or thread calls itself, printable */
+    char state;               /* R, S, D, T (stopped), t (stopped by a debugger), Z, ... */
+    bool is_zombie;
+};
+
+/* `thread`: 0 for the process itself. False: no such process or thread, or /proc cannot be read. Any thread. */
+bool process_read(pid_t pid, pid_t thread, struct process *process) __attribute__((warn_unused_result));
+
+/* Stopped by a signal or a debugger. */
+bool process_is_stopped(pid_t pid);
+
+/* Whether `ancestor` is the process or one of its ancestors. */
+bool process_descends(pid_t pid, pid_t ancestor);
+
+/* ---- a picture of all of them ---- */
+
+/* Zero-initialise; release with process_list_free(). */
+struct process_list {
+    struct process *items;
+    size_t count;
+    size_t capacity;
+};
+
+/* Takes a new picture, of this instant or nearly so. An empty list if /proc cannot be read. */
+void process_list_read(struct process_list *list);
+
+/* Is `pid` the process `ancestor`, or a descendant of it? */
+bool process_list_is_in_tree(const struct process_list *list, pid_t pid, pid_t ancestor);
+
+void process_list_free(struct process_list *list);
+
+/* ---- their end ---- */
+
+/*
+ * `pids`: the processes that the launcher spawned itself, in order of time; each leads a process group, and is not
+ * reaped before the end: as long as it is a zombie, its group's number cannot be given to another group.
+ */
 
 /*
  * How many processes descend from the launcher and live. With number != 0, sends each that signal. What is older than
@@ -33,5 +76,13 @@ void processes_signal_all(struct process_list *processes, const pid_t *pids, int
 
 /* Takes away what has ended. */
 void processes_reap(void);
+
+/*
+ * How many processes the kernel has killed for lack of memory: of this process's control group, by version 2
+ * (memory.events) or 1 (memory.oom_control); where neither is to be seen, of the whole machine (/proc/vmstat); 0 if
+ * nothing is. Such a process just ends by SIGKILL, as if a user had sent it by hand; that this number grew meanwhile
+ * tells the two apart. `root`: "" but for tests, which have files of their own below.
+ */
+uint64_t out_of_memory_kills(const char *root);
 
 #endif

@@ -4,7 +4,6 @@
 #include "launcher/watch/verdict.h"
 
 #include "base/protocol.h"
-#include "launcher/watch/pace.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -22,8 +21,8 @@ verdict_is_unfinished(const struct rank_view *rank)
     return rank->stage == RANK_STAGE_RANK || rank->stage == RANK_STAGE_TRAINING || rank->connected;
 }
 
-bool
-verdict_is_training(const struct rank_view *rank)
+static bool
+is_training(const struct rank_view *rank)
 {
     return !rank->ended && (rank->stage == RANK_STAGE_RANK || rank->stage == RANK_STAGE_TRAINING || rank->connected);
 }
@@ -41,7 +40,7 @@ verdict_is_needed(const struct rank_view *ranks, int count, int rank)
     for (int i = 0; i < count; ++i) {
         const struct rank_view *other = &ranks[i];
         bool follows = other->stage == RANK_STAGE_FAILED && other->failure_follows;
-        if (i == rank || (!follows && !verdict_is_training(other)))
+        if (i == rank || (!follows && !is_training(other)))
             continue;
         bool ahead = other->generation == ranks[rank].generation ? other->step > ranks[rank].step
                                                                  : other->generation > ranks[rank].generation;
@@ -54,7 +53,7 @@ verdict_is_needed(const struct rank_view *ranks, int count, int rank)
 /* How a rank failed, from the best explanation of a job's end to the worst. */
 enum fault {
     FAULT_SAID,      /* it stopped the job and says why */
-    FAULT_DIED,      /* signal, exit code, PMIx_Abort */
+    FAULT_DIED,      /* signal, exit code */
     FAULT_LEFT,      /* exit code 0 in the middle of training */
     FAULT_ASIDE,     /* its process ended well, and what may be its trainer did not */
     FAULT_MISSED,    /* it never took part, while others did */
@@ -75,9 +74,8 @@ last_generation(const struct rank_view *ranks, int count)
     return last;
 }
 
-/* That any rank made in the last training. What is known of a rank elsewhere may still be of the one before. */
-static uint64_t
-most_steps(const struct rank_view *ranks, int count)
+uint64_t
+verdict_most_steps(const struct rank_view *ranks, int count)
 {
     uint64_t most = 0;
     unsigned last = last_generation(ranks, count);
@@ -86,8 +84,8 @@ most_steps(const struct rank_view *ranks, int count)
     return most;
 }
 
-static bool
-any_became_rank(const struct rank_view *ranks, int count)
+bool
+verdict_any_became_rank(const struct rank_view *ranks, int count)
 {
     for (int i = 0; i < count; ++i) {
         if (ranks[i].stage >= RANK_STAGE_RANK)
@@ -104,7 +102,7 @@ any_takes_part(const struct rank_view *ranks, int count)
         if (ranks[i].stage == RANK_STAGE_GATE && ranks[i].connected)
             return true;
     }
-    return any_became_rank(ranks, count);
+    return verdict_any_became_rank(ranks, count);
 }
 
 static bool
@@ -113,27 +111,24 @@ is_annotated(const struct rank_view *rank)
     return rank->gradient_count > 0 || rank->parameter_count > 0;
 }
 
-/* What it reduces by DDP_REDUCE is its own business: it needs no DDP_STEP. */
-static bool
-reduces_only(const struct rank_view *rank)
+bool
+verdict_reduces_only(const struct rank_view *rank)
 {
     return rank->reduce_count > 0 && rank->gradient_count == 0;
 }
 
-/* It has trained, and nothing was averaged; without doubt. */
-static bool
-is_unaveraged(const struct rank_view *rank)
+bool
+verdict_is_unaveraged(const struct rank_view *rank)
 {
-    return rank->step == 0 && !rank->unannotated && !reduces_only(rank) &&
+    return rank->step == 0 && !rank->unannotated && !verdict_reduces_only(rank) &&
            (rank->changed_count > 0 || (!is_annotated(rank) && rank->launch_count > 0));
 }
 
-/* Of one that left by _exit(), at whose end the parameters were not looked at: work on gradients is enough. */
-static bool
-left_unaveraged(const struct rank_view *rank)
+bool
+verdict_left_unaveraged(const struct rank_view *rank)
 {
     bool worked = rank->gradient_count > 0 && (rank->gradient_work > 0 || rank->parameter_count == 0);
-    return is_unaveraged(rank) || (rank->step == 0 && !rank->unannotated && worked);
+    return verdict_is_unaveraged(rank) || (rank->step == 0 && !rank->unannotated && worked);
 }
 
 static enum fault
@@ -144,7 +139,7 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return rank->failure_unclear ? FAULT_UNCLEAR : FAULT_FOLLOWED;
     if (rank->stage == RANK_STAGE_FAILED)
         return FAULT_SAID;
-    if (rank->aborted || (rank->ended && (rank->exit_code != 0 || rank->signal != 0)))
+    if (rank->ended && (rank->exit_code != 0 || rank->signal != 0))
         return FAULT_DIED;
     if (rank->ended && rank->left_pid != 0)
         return FAULT_ASIDE;
@@ -156,17 +151,11 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return FAULT_MISSED;
     if (rank->generation < last_generation(ranks, count))
         return FAULT_FEWER;
-    if (rank->stage == RANK_STAGE_ENDED && rank->step < most_steps(ranks, count))
+    if (rank->stage == RANK_STAGE_ENDED && rank->step < verdict_most_steps(ranks, count))
         return FAULT_DISAGREED;
-    if (rank->stage == RANK_STAGE_RANK && left_unaveraged(rank) && most_steps(ranks, count) == 0)
+    if (rank->stage == RANK_STAGE_RANK && verdict_left_unaveraged(rank) && verdict_most_steps(ranks, count) == 0)
         return FAULT_STEPLESS;
     return FAULT_NONE;
-}
-
-static const char *
-plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
 }
 
 /* " after step 12", " before its first step", or nothing for a program that does not train. */
@@ -184,8 +173,6 @@ how_far(const struct rank_view *rank, char text[TEXT_BYTES])
 static int
 exit_code_of(const struct rank_view *rank, enum fault fault)
 {
-    if (fault == FAULT_DIED && rank->aborted)
-        return (rank->abort_status & 0xff) != 0 ? rank->abort_status & 0xff : DDPRUN_EXIT_FAILURE;
     if (fault == FAULT_DIED)
         return rank->signal != 0 ? 128 + rank->signal : rank->exit_code;
     return DDPRUN_EXIT_FAILURE;
@@ -216,11 +203,7 @@ describe_death(const struct rank_view *rank, int i, struct error *error, int cod
 {
     char far[TEXT_BYTES];
     how_far(rank, far);
-    if (rank->aborted)
-        error_set(error, code,
-                  "rank %d asked for the end of the job by PMIx_Abort(%d)%s%s%s; its last output may say why", i,
-                  rank->abort_status, far, rank->abort_message[0] != '\0' ? ": " : "", rank->abort_message);
-    else if (rank->signal != 0)
+    if (rank->signal != 0)
         error_set(error, code, "rank %d was ended by SIG%s (%s)%s%s", i,
                   sigabbrev_np(rank->signal) != NULL ? sigabbrev_np(rank->signal) : "?",
                   sigdescr_np(rank->signal) != NULL ? sigdescr_np(rank->signal) : "unknown signal", far,
@@ -248,7 +231,7 @@ describe_stepless(const struct rank_view *rank, int i, struct error *error, int 
         error_set(error, code,
                   "rank %d annotated %" PRIu64 " gradient%s and ended without a DDP_STEP: nothing was averaged; call "
                   "it after each backward pass (see ddprun.h), or give --unannotated",
-                  i, rank->gradient_count, plural(rank->gradient_count));
+                  i, rank->gradient_count, rank->gradient_count == 1 ? "" : "s");
 }
 
 static void
@@ -306,7 +289,7 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
         error_set(error, code,
                   "rank %d ended%s, others continued to step %" PRIu64
                   "; all ranks must make the same number of steps (DDP_SHARD divides work evenly)",
-                  i, far, most_steps(ranks, count));
+                  i, far, verdict_most_steps(ranks, count));
         break;
     }
 }
@@ -405,7 +388,7 @@ verdict_find_at_end(const struct rank_view *ranks, int count, struct error *erro
     if (verdict_find(ranks, count, error))
         return true;
     for (int i = 0; i < count; ++i) {
-        if (ranks[i].step != most_steps(ranks, count)) {
+        if (ranks[i].step != verdict_most_steps(ranks, count)) {
             describe(ranks, count, i, FAULT_DISAGREED, error);
             name_host(ranks, count, i, error);
             error->rank = i;
@@ -413,211 +396,4 @@ verdict_find_at_end(const struct rank_view *ranks, int count, struct error *erro
         }
     }
     return !hashes_agree(ranks, count, error);
-}
-
-static const char *
-bytes_text(uint64_t bytes, char text[TEXT_BYTES])
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    for (; value >= 1024.0 && unit < 4; ++unit)
-        value /= 1024.0;
-    snprintf(text, TEXT_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-    return text;
-}
-
-/* What averaging costs a step in all, where that was tried. */
-static void
-close_slowed(const struct rank_view *rank, const struct pace *pace, void (*say)(const char *format, ...))
-{
-    char all[32], exposed[32], slowed[32];
-    if (rank->trial_count == 0)
-        return;
-    pace_ms_text(pace->exposed_ns + rank->slowed_ns, all);
-    pace_ms_text(pace->exposed_ns, exposed);
-    if (rank->overlap_off_step > 0)
-        say("averaging costs %s ms per step, all of it exposed: overlap is off since step %" PRIu64
-            ", for steps are shorter without it",
-            all, rank->overlap_off_step + 1);
-    else if (rank->slowed_ns == 0)
-        say("averaging costs at least %s ms per step, which are exposed: collectives slow the step's own work by less "
-            "than "
-            "steps differ by",
-            all);
-    else
-        say("averaging costs %s ms per step: %s ms exposed, and %s ms by which collectives slow the step's own work",
-            all, exposed, pace_ms_text(rank->slowed_ns, slowed));
-}
-
-/* What a step waits for: the network, and another rank. */
-static void
-close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
-{
-    struct pace pace = pace_of(ranks, count);
-    char exposed[32], ms[32], bound[2 * TEXT_BYTES] = "", waiting[PACE_TEXT_BYTES];
-    if (pace.count == 0)
-        return;
-    if (pace.bound_ns != UINT64_MAX)
-        snprintf(bound, sizeof(bound), "; lower bound for any bucket layout: %s ms", pace_ms_text(pace.bound_ns, ms));
-    say("exposed communication: %s ms per step (median of %" PRIu64 " step%s)%s",
-        pace_ms_text(pace.exposed_ns, exposed), pace.count, plural(pace.count), bound);
-    close_slowed(&ranks[0], &pace, say);
-    pace_waiting_text(&pace, waiting);
-    if (pace.straggler >= 0)
-        say("%s; rank %d was the last in %" PRIu64 " of %" PRIu64 " steps", waiting, pace.straggler, pace.last_count,
-            pace.latest_count);
-    else if (pace.waiting_ns > 0)
-        say("%s; no single rank is the last in most steps", waiting);
-}
-
-/* "6 gradients", "4 parameters", "6 gradients and 2 parameters", "4 parameters and 2 states" */
-static void
-averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
-{
-    const uint64_t parameters = rank->averaged_parameter_count, states = rank->averaged_state_count;
-    const struct {
-        uint64_t count;
-        const char *name;
-    } kinds[] = {
-        {rank->gradient_count - parameters - states, "gradient"}, {parameters, "parameter"}, {states, "state"}};
-    int length = 0;
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
-        if (kinds[i].count > 0 || rank->gradient_count == 0)
-            length += snprintf(text + length, 2 * TEXT_BYTES - (size_t)length, "%s%" PRIu64 " %s%s",
-                               length > 0 ? " and " : "", kinds[i].count, kinds[i].name, plural(kinds[i].count));
-        if (rank->gradient_count == 0)
-            return;
-    }
-}
-
-/* --sync-every: what travelled, beside an average in each step. */
-static void
-close_sync(const struct rank_view *rank, void (*say)(const char *format, ...))
-{
-    char sent[TEXT_BYTES], each[TEXT_BYTES], kept[TEXT_BYTES];
-    bytes_text(rank->sync_bytes, sent);
-    bytes_text(rank->step * rank->step_bytes, each);
-    say("--sync-every: %" PRIu64 " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
-        " steps would have sent %s",
-        rank->sync_count, plural(rank->sync_count), sent, rank->step, each);
-    if (rank->outer_bytes > 0)
-        say("outer steps keep %s of device memory on each rank", bytes_text(rank->outer_bytes, kept));
-}
-
-static void
-close_trained(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
-{
-    const struct rank_view *rank = &ranks[0];
-    uint64_t overlapped = rank->overlapped_step;
-    for (int i = 1; i < count; ++i)
-        overlapped = ranks[i].overlapped_step < overlapped ? ranks[i].overlapped_step : overlapped;
-
-    if (rank->generation > 0)
-        say("%u programs trained, one after the other; of the last:", rank->generation + 1);
-    char size[TEXT_BYTES], buckets[TEXT_BYTES], averaged[2 * TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
-    bytes_text(rank->gradient_bytes, size);
-    if (rank->bucket_count > 0)
-        snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
-                 plural(rank->bucket_count));
-    else
-        snprintf(buckets, sizeof(buckets), "%s at the end of the step", rank->sums ? "summed" : "averaged");
-    if (rank->graph_step > 0 && count == 1)
-        snprintf(graphs, sizeof(graphs), " and %" PRIu64 " captured in CUDA graphs, whose launches are not counted",
-                 rank->graph_step);
-    else if (rank->graph_step > 0)
-        snprintf(graphs, sizeof(graphs), ", %" PRIu64 " of them in CUDA graphs", rank->graph_step);
-    averaged_text(rank, averaged);
-    say("%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,
-        plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, averaged, size, buckets);
-
-    if (count == 1)
-        return;
-    if (rank->step_bytes > 0)
-        close_sync(rank, say);
-    close_exposed(ranks, count, say);
-    char elements[2 * TEXT_BYTES];
-    snprintf(elements, sizeof(elements), "%" PRIu64 " elements of parameters, %" PRIu64 " of gradients",
-             rank->parameter_elements, rank->gradient_elements);
-    if (rank->check_count > 0 && rank->checked_step < rank->step)
-        say("annotated parameters bitwise identical on all ranks when last compared, after step %" PRIu64 " of %" PRIu64
-            " (hash %016" PRIx64 ", compared %" PRIu64 " time%s); %s",
-            rank->checked_step, rank->step, rank->parameter_hash, rank->check_count, plural(rank->check_count),
-            elements);
-    else if (rank->check_count > 0)
-        say("annotated parameters bitwise identical on all ranks (hash %016" PRIx64 ", compared %" PRIu64
-            " time%s, last after step %" PRIu64 " of %" PRIu64 "); %s",
-            rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step,
-            elements);
-    else
-        say("parameters were not compared across ranks; --check-every K does that every K steps with those that "
-            "DDP_PARAMETER annotates");
-}
-
-/* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
-static const char *
-reduces_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
-{
-    char size[TEXT_BYTES];
-    snprintf(text, 2 * TEXT_BYTES, "%" PRIu64 " call%s of DDP_REDUCE, %s in all", rank->reduce_count,
-             plural(rank->reduce_count), bytes_text(rank->reduce_bytes, size));
-    return text;
-}
-
-void
-verdict_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
-{
-    for (int i = 0; i < count && count > 1 && most_steps(ranks, count) == 0; ++i) {
-        if (!is_unaveraged(&ranks[i]))
-            continue;
-        if (ranks[i].changed_count > 0)
-            say("nothing was averaged: parameters of rank %d changed, and no DDP_STEP came; call it after each "
-                "backward "
-                "pass, before the optimizer (docs/annotations.md)",
-                i);
-        else
-            say("nothing was averaged: rank %d launched %" PRIu64 " kernels, and nothing is annotated; annotate the "
-                "program (docs/annotations.md)",
-                i, ranks[i].launch_count);
-        return;
-    }
-}
-
-/* It has annotated its parameters, and reaches its end with them as they were: an evaluation. */
-static bool
-all_evaluated(const struct rank_view *ranks, int count)
-{
-    bool all = true;
-    for (int i = 0; i < count; ++i)
-        all = all && ranks[i].parameter_count > 0 && !left_unaveraged(&ranks[i]);
-    return all;
-}
-
-void
-verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say)(const char *format, ...))
-{
-    bool used_driver = false, became_rank = any_became_rank(ranks, count);
-    for (int i = 0; i < count; ++i)
-        used_driver = used_driver || ranks[i].stage >= RANK_STAGE_GATE;
-
-    char reduces[2 * TEXT_BYTES];
-    if (most_steps(ranks, count) > 0) {
-        if (summary)
-            close_trained(ranks, count, say);
-        if (summary && ranks[0].reduce_count > 0)
-            say("%s", reduces_text(&ranks[0], reduces));
-    } else if (reduces_only(&ranks[0])) {
-        if (summary)
-            say("%d rank%s, %s", count, plural((uint64_t)count), reduces_text(&ranks[0], reduces));
-    } else if (count > 1 && (all_evaluated(ranks, count) || (ranks[0].unannotated && !summary))) {
-        return;
-    } else if (count > 1 && became_rank) {
-        say("no rank made a step (DDP_STEP): nothing was averaged, %d ranks ran side by side", count);
-    } else if (count > 1 && used_driver) {
-        say("no rank used a GPU under ddprun: nothing was averaged, %d copies ran side by side", count);
-    } else if (count > 1 && summary) {
-        say("no rank used CUDA under ddprun: nothing was averaged, %d copies ran side by side (of a program that a "
-            "wrapper starts without LD_PRELOAD, ddprun sees nothing)",
-            count);
-    }
 }

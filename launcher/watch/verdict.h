@@ -1,5 +1,5 @@
 /*
- * verdict.h - has the job failed, whose fault is it, and what is the user told?
+ * verdict.h - has the job failed, and whose fault is it?
  *
  * Pure: the supervisor fills in what it knows of each rank, these functions decide. Nothing is asked of the system
  * here.
@@ -13,13 +13,9 @@
 /* It ended with exit code 0, but not in the way in which a rank that is done ends. */
 bool verdict_is_unfinished(const struct rank_view *rank);
 
-/* It takes part in training now. */
-bool verdict_is_training(const struct rank_view *rank);
-
 /*
- * Another rank cannot continue without this one, or has continued without it: the other rank waits for all, has made
- * more steps, or says that another rank's end stopped it. Of one that speaks PMIx itself nothing of the kind is known,
- * so it counts at once.
+ * Another rank cannot continue without this one, or has continued without it: the other rank waits for all, as each
+ * does that begins, has made more steps, or says that another rank's end stopped it.
  */
 bool verdict_is_needed(const struct rank_view *ranks, int count, int rank);
 
@@ -37,14 +33,20 @@ bool verdict_only_follows(const struct rank_view *ranks, int count);
 /* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */
 bool verdict_find_at_end(const struct rank_view *ranks, int count, struct error *error);
 
-/* After an end that was asked for by a signal: a line to `say` if ranks have trained and nothing was averaged. */
-void verdict_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(const char *format, ...));
+/* ---- for the closing lines, too ---- */
 
-/*
- * After a good end: the closing lines, one message_line() each, to `say`. `summary`: not only warnings. Of a program
- * that did not train: that copies of it ran side by side, which is a warning if any of them used the driver; nothing of
- * one that only evaluated.
- */
-void verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say)(const char *format, ...));
+/* That any rank made in the last training. What is known of a rank elsewhere may still be of the one before. */
+uint64_t verdict_most_steps(const struct rank_view *ranks, int count);
+
+bool verdict_any_became_rank(const struct rank_view *ranks, int count);
+
+/* What it reduces by DDP_REDUCE is its own business: it needs no DDP_STEP. */
+bool verdict_reduces_only(const struct rank_view *rank);
+
+/* It has trained, and nothing was averaged; without doubt. */
+bool verdict_is_unaveraged(const struct rank_view *rank);
+
+/* Of one that left by _exit(), at whose end the parameters were not looked at: work on gradients is enough. */
+bool verdict_left_unaveraged(const struct rank_view *rank);
 
 #endif

@@ -26,14 +26,6 @@ with_ending(const char *path, const char *ending)
     return text_format("%.*s%s", (int)(dot != NULL && dot != base ? dot - base : (long)strlen(base)), base, ending);
 }
 
-char *
-step_output(const struct options *options, const char *name)
-{
-    if (options->output != NULL)
-        return text_format("%s", options->output);
-    return options->output_dir != NULL ? text_format("%s/%s", options->output_dir, name) : text_format("%s", name);
-}
-
 /* "dir/train.cu" -> "train.o", or what -o and -odir say. */
 static char *
 object_of(const struct options *options, const char *input)

@@ -3,28 +3,11 @@
  */
 #include "driver.h"
 
-#include "process.h"
 #include "steps.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
-
-static int
-run(const struct driver *driver, const struct list *command)
-{
-    if (driver->options->verbose || driver->options->dry_run)
-        process_show(command);
-    return driver->options->dry_run ? 0 : process_run(command);
-}
-
-int
-step_run(const struct driver *driver, struct list *command)
-{
-    const int status = run(driver, command);
-    list_free(command);
-    return status;
-}
 
 /* With -c, nvcc takes no notice of what only a linker needs. */
 static bool

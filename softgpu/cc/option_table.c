@@ -6,8 +6,6 @@
  */
 #include "option_table.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -398,41 +396,6 @@ on_device_image(struct options *options, const char *value)
     return false;
 }
 
-bool
-options_read_file(struct options *options, const char *path)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        complain("cannot read the options file %s: %s", path, strerror(errno));
-        return false;
-    }
-    struct text text = {0};
-    char buffer[4096];
-    text_append(&text, "", 0);
-    for (size_t got; (got = fread(buffer, 1, sizeof(buffer), file)) > 0;)
-        text_append(&text, buffer, got);
-    fclose(file);
-    struct list arguments = {0};
-    list_add_words(&arguments, text.data);
-    text_free(&text);
-    const bool ok = options_read_arguments(options, &arguments);
-    list_free(&arguments);
-    return ok;
-}
-
-/* --options-file FILE[,FILE...] */
-static bool
-on_options_file(struct options *options, const char *value)
-{
-    struct list files = {0};
-    list_add_commas(&files, value);
-    bool ok = true;
-    for (size_t i = 0; i < files.count && ok; ++i)
-        ok = options_read_file(options, files.items[i]);
-    list_free(&files);
-    return ok;
-}
-
 /* ---- the table ---- */
 
 const struct option option_table[] = {
@@ -492,7 +455,7 @@ const struct option option_table[] = {
      "constexpr functions in device code (always possible)"},
     {"allow-removed", "allow-removed", VALUE_NONE, on_allow_removed,
      "supply what CUDA 13 no longer has: cudaThreadSynchronize, __shfl, cudaDeviceProp's clockRate, ..."},
-    {"options-file", "optf", VALUE_NEEDED, on_options_file, "read more options from a file"},
+    {"options-file", "optf", VALUE_FILES, NULL, "read more options from a file"},
     {"keep", "keep", VALUE_NONE, on_keep, "keep intermediate files"},
     {"save-temps", "save-temps", VALUE_NONE, on_keep, NULL},
     {"keep-dir", "keep-dir", VALUE_NEEDED, on_keep_dir, "where they go"},

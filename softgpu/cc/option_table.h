@@ -11,6 +11,7 @@ enum value_kind {
     VALUE_NONE,
     VALUE_NEEDED, /* separate or behind '=' */
     VALUE_SWITCH, /* true or false, behind '=' or as the next word; alone it means true */
+    VALUE_FILES,  /* as VALUE_NEEDED: files with more arguments, which options.c reads */
     VALUE_GLUED,  /* as VALUE_NEEDED, or glued to the short name */
     VALUE_GLUED_NUMBER,
 };
@@ -28,11 +29,5 @@ extern const size_t option_count;
 
 /* Adds an input, or an argument for the linker. */
 void options_add_item(struct options *options, bool is_input, enum language language, const char *text);
-
-/* Reads arguments in their order; also those that an options file holds. Returns false after a message. */
-bool options_read_arguments(struct options *options, const struct list *arguments) __attribute__((warn_unused_result));
-
-/* Reads the arguments in a file, written as for a shell. Returns false after a message. */
-bool options_read_file(struct options *options, const char *path) __attribute__((warn_unused_result));
 
 #endif

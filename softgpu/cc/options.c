@@ -6,6 +6,7 @@
  */
 #include "option_table.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,44 @@ read_unknown(struct options *options, const char *argument)
     return true;
 }
 
+static bool read_arguments(struct options *options, const struct list *arguments);
+
+/* The arguments in a file, written as for a shell. */
+static bool
+read_file(struct options *options, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        complain("cannot read the options file %s: %s", path, strerror(errno));
+        return false;
+    }
+    struct text text = {0};
+    char buffer[4096];
+    text_append(&text, "", 0);
+    for (size_t got; (got = fread(buffer, 1, sizeof(buffer), file)) > 0;)
+        text_append(&text, buffer, got);
+    fclose(file);
+    struct list arguments = {0};
+    list_add_words(&arguments, text.data);
+    text_free(&text);
+    const bool ok = read_arguments(options, &arguments);
+    list_free(&arguments);
+    return ok;
+}
+
+/* FILE[,FILE...] */
+static bool
+read_files(struct options *options, const char *value)
+{
+    struct list files = {0};
+    list_add_commas(&files, value);
+    bool ok = true;
+    for (size_t i = 0; i < files.count && ok; ++i)
+        ok = read_file(options, files.items[i]);
+    list_free(&files);
+    return ok;
+}
+
 /* Reads arguments[*at] and what belongs to it. */
 static bool
 read_argument(struct options *options, const struct list *arguments, size_t *at)
@@ -131,7 +170,7 @@ read_argument(struct options *options, const struct list *arguments, size_t *at)
     const char *next = *at + 1 < arguments->count ? arguments->items[*at + 1] : NULL;
     const char *value = NULL;
     if (options->is_linker && argument[0] == '@')
-        return options_read_file(options, argument + 1); /* as host compilers have it */
+        return read_file(options, argument + 1); /* as host compilers have it */
     if (argument[0] != '-' || argument[1] == '\0') {
         options_add_item(options, true, LANGUAGE_OBJECT, argument);
         return true;
@@ -153,11 +192,14 @@ read_argument(struct options *options, const struct list *arguments, size_t *at)
         value = next;
         ++*at;
     }
+    if (option->kind == VALUE_FILES)
+        return read_files(options, value);
     return option->apply == NULL || option->apply(options, value);
 }
 
-bool
-options_read_arguments(struct options *options, const struct list *arguments)
+/* In their order. False after a message. */
+static bool
+read_arguments(struct options *options, const struct list *arguments)
 {
     for (size_t i = 0; i < arguments->count; ++i) {
         if (!read_argument(options, arguments, &i))
@@ -190,7 +232,7 @@ options_read(struct options *options, const struct list *arguments)
         list_add_words(&all, behind);
     options->forward_unknown = options->is_linker;
     look_ahead(options, &all);
-    const bool ok = options_read_arguments(options, &all);
+    const bool ok = read_arguments(options, &all);
     list_free(&all);
     for (size_t i = 0; i < options->item_count; ++i) {
         if (options->items[i].is_input)

@@ -18,13 +18,15 @@ struct driver {
     struct list objects; /* for each input of the command line, in order: what goes to the linker */
 };
 
+/* ---- steps.c: what compile.c and link.c share ---- */
+
 /* Shows a command if that was asked for, runs it unless that was not, and frees it. */
 int step_run(const struct driver *driver, struct list *command) __attribute__((warn_unused_result));
 
-/* ---- compile.c ---- */
-
 /* What -o says, or `name`, in the folder of -odir; the caller frees it. */
 char *step_output(const struct options *options, const char *name);
+
+/* ---- compile.c ---- */
 
 /* Compiles an input, or takes it as it is if it is for the linker; adds its object to driver->objects. `number` tells
  * inputs of the same name apart. */

@@ -11,150 +11,17 @@
  */
 #include "block.h"
 
-#undef NDEBUG /* or <assert.h> hides __assert_fail */
-#include <assert.h>
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-/* CUDA_ERROR_ILLEGAL_ADDRESS and the like; this library knows nothing else of CUDA's interface. */
-enum { RESULT_ILLEGAL_ADDRESS = 700, RESULT_ASSERT = 710, RESULT_LAUNCH_FAILED = 719 };
-
-__thread struct softgpu_thread softgpu_thread SOFTGPU_INITIAL_EXEC;
-
-__thread struct block *block_here SOFTGPU_INITIAL_EXEC;
 
 /* This OS thread's block, kept for the next launch. */
 static __thread struct block *own_block SOFTGPU_INITIAL_EXEC;
-
-__thread const char *kernel_here SOFTGPU_INITIAL_EXEC;
 
 /* Frees own_block when its OS thread ends. */
 static pthread_key_t own_block_key;
 static pthread_once_t own_block_once = PTHREAD_ONCE_INIT;
 
-/* ---- messages ---- */
-
-/* The driver's way to give up a launch: the program continues, with an error. NULL: there is no driver. */
-typedef void (*abandon_fn)(int result, const char *what);
-
-static abandon_fn
-find_abandon(void)
-{
-    abandon_fn abandon = NULL;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void *found = driver != NULL ? dlsym(driver, "softgpuLaunchAbandon") : NULL;
-    memcpy(&abandon, &found, sizeof(found));
-    return abandon;
-}
-
-/* Ends the launch; `thread`: also says which of the block's threads it was. */
-static void __attribute__((noreturn, format(printf, 3, 0)))
-end_launch(int result, bool thread, const char *format, va_list args)
-{
-    char what[2048];
-    const struct softgpu_index b = softgpu_thread.indices_of_fibers.block, t = softgpu_thread.indices_of_fibers.thread;
-    int used = 0;
-    if (block_here != NULL) /* where threads run as a loop, these are not kept */
-        used = snprintf(what, sizeof(what), "block (%u,%u,%u)", b.x, b.y, b.z);
-    if (block_here != NULL && thread)
-        used += snprintf(what + used, sizeof(what) - (size_t)used, ", thread (%u,%u,%u)", t.x, t.y, t.z);
-    if (block_here != NULL)
-        used += snprintf(what + used, sizeof(what) - (size_t)used, ": ");
-    vsnprintf(what + used, sizeof(what) - (size_t)used, format, args);
-
-    const abandon_fn abandon = kernel_here != NULL ? find_abandon() : NULL;
-    if (abandon != NULL)
-        abandon(result, what);
-    char line[2304];
-    const int length =
-        snprintf(line, sizeof(line), "softgpu: kernel %s: %s\n", kernel_here != NULL ? kernel_here : "(none)", what);
-    ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
-    (void)ignored;
-    abort();
-}
-
-void
-softgpu_kernel_fatal(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    end_launch(RESULT_LAUNCH_FAILED, false, format, args);
-}
-
-static void __attribute__((noreturn, format(printf, 2, 3))) end_launch_here(int result, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    end_launch(result, true, format, args);
-}
-
-void
-softgpu_trap(void)
-{
-    end_launch_here(RESULT_LAUNCH_FAILED, "__trap()");
-}
-
-void
-softgpu_assert_fail(const char *expression, const char *file, unsigned line, const char *function)
-{
-    if (kernel_here == NULL)
-        __assert_fail(expression, file, line, function);
-    end_launch_here(RESULT_ASSERT, "%s:%u: assertion '%s' failed", file, line, expression);
-}
-
-void
-block_refuse(const char *intrinsic)
-{
-    if (kernel_here == NULL)
-        softgpu_kernel_fatal("%s is called outside a kernel", intrinsic);
-    softgpu_kernel_fatal(
-        "%s is called, but softgpu-cc saw no path from the kernel to it and runs its threads as a loop; name the "
-        "function that calls it in the same source file, or call it without a function pointer",
-        intrinsic);
-}
-
-/* All threads of the block wait. Reports for whom, warp by warp, and ends the program: on a GPU it would hang. */
-static void
-report_deadlock(const struct block *block)
-{
-    char text[1024];
-    int used =
-        snprintf(text, sizeof(text), "deadlock: of %u threads, %u wait at __syncthreads", block->live, block->arrived);
-    for (unsigned w = 0; w < MOST_WARPS && w * WARP_LANES < block->thread_count; ++w) {
-        const struct warp *warp = &block->warps[w];
-        for (unsigned g = 0; g < warp->group_count && used > 0 && (size_t)used < sizeof(text); ++g) {
-            const struct group *group = &warp->groups[g];
-            used +=
-                snprintf(text + used, sizeof(text) - (size_t)used, "; lanes %#x of warp %u wait in %s for lanes %#x",
-                         group->arrived, w, group->what->name, group->mask & warp->live & ~group->arrived);
-        }
-    }
-    softgpu_kernel_fatal("%s", text);
-}
-
 /* ---- one block ---- */
-
-void
-block_make_fibers(struct block *block)
-{
-    struct fiber_list made = {NULL, NULL};
-    if (!fiber_make_some(&block->chunks, &made))
-        softgpu_kernel_fatal("no memory for the stacks of its threads; SOFTGPU_STACK_KB makes them smaller");
-    for (struct fiber *fiber; (fiber = fiber_take(&made)) != NULL;)
-        queue_append(&block->idle, fiber);
-}
-
-void
-block_unblock(struct block *block)
-{
-    if (!warp_answer_active_mask(block))
-        report_deadlock(block);
-}
 
 /* `waiting`: how many of those that have arrived. */
 static void
@@ -290,6 +157,7 @@ get_own_block(void)
     struct block *block = calloc(1, sizeof(*block));
     if (block == NULL)
         softgpu_kernel_fatal("no memory to run its threads");
+    block->begin = fiber_begin;
     fiber_adopt_thread(&block->main);
     pthread_once(&own_block_once, make_key);
     pthread_setspecific(own_block_key, block);
@@ -303,9 +171,9 @@ check_shared_memory(void)
 {
     size_t offset, bytes;
     if (arena_overrun(&offset, &bytes))
-        end_launch_here(RESULT_ILLEGAL_ADDRESS,
-                        "it wrote byte %zu of its dynamic shared memory, which has %zu bytes (third launch argument)",
-                        offset, bytes);
+        kernel_fail(RESULT_ILLEGAL_ADDRESS,
+                    "it wrote byte %zu of its dynamic shared memory, which has %zu bytes (third launch argument)",
+                    offset, bytes);
 }
 
 void
@@ -381,3 +249,113 @@ block_vote_step(int predicate, enum softgpu_vote vote, void **frame)
     frame[FIBER_RESULT] = &block->vote_result[vote];
     return next;
 }
+
+/* ---- the functions that wait, around their steps ---- */
+
+#ifndef FIBER_UCONTEXT
+
+/*
+ * softgpu_barrier() and the others, as assembly: `sp` is the instruction that gives the step the stack pointer, as the
+ * parameter behind those of the function itself.
+ */
+#define DEFINE_WAIT(name, step, sp)                                                                          \
+    __asm__(".text\n\t.p2align 4\n\t.globl " #name "\n\t"                                                    \
+            ".type " #name ", @function\n" #name ":\n\t"                                                     \
+            ".cfi_startproc\n\t"                                                                             \
+            "endbr64\n\t" FIBER_SAVE sp "\n\tcall " #step "\n\t" FIBER_RESUME ".cfi_endproc\n\t.size " #name \
+            ", .-" #name "\n");
+
+DEFINE_WAIT(softgpu_barrier, block_barrier_step, "movq %rsp, %rdi")
+DEFINE_WAIT(softgpu_barrier_vote, block_vote_step, "movq %rsp, %rdx")
+DEFINE_WAIT(softgpu_active_mask, warp_active_mask_step, "movq %rsp, %rsi")
+DEFINE_WAIT(softgpu_meet, warp_meet_step, "movq %rsp, %rax\n\tpushq %rax\n\tpushq %rax")
+DEFINE_WAIT(block_run, block_run_step, "movq %rsp, %rsi")
+
+/*
+ * Where the fiber has no further thread to take, its stack is as good as empty, and nothing is saved. A sanitizer in
+ * the program wants its functions to return first.
+ */
+__asm__(".text\n\t.p2align 4\n\t.globl softgpu_thread_end\n\t"
+        ".type softgpu_thread_end, @function\nsoftgpu_thread_end:\n\t.cfi_startproc\n\tendbr64\n\t"
+        "cmpb $0, fiber_is_watched(%rip)\n\tjne 4f\n"
+        "block_end_thread:\n\tsubq $8, %rsp\n\t.cfi_adjust_cfa_offset 8\n\tcall block_end_step\n\t"
+        "testq %rax, %rax\n\tjnz 5f\n\taddq $8, %rsp\n"
+        "4:\tret\n"
+        "5:\t" FIBER_RESUME ".cfi_endproc\n\t.size softgpu_thread_end, .-softgpu_thread_end\n");
+
+void block_end_thread(void);
+
+void
+block_after_thread(struct fiber *self)
+{
+    (void)self;
+    if (__builtin_expect(fiber_is_watched, 0))
+        block_end_thread();
+}
+
+#else
+
+/* The running fiber, if any: without one, the step reports the mistake. */
+static struct fiber *
+running(void)
+{
+    return block_here != NULL ? block_here->running : NULL;
+}
+
+void
+softgpu_barrier(void)
+{
+    void *frame[FIBER_FRAME];
+    struct fiber *self = running();
+    fiber_switch(self, block_barrier_step(frame));
+}
+
+int
+softgpu_barrier_vote(int predicate, enum softgpu_vote vote)
+{
+    void *frame[FIBER_FRAME];
+    struct fiber *self = running();
+    fiber_switch(self, block_vote_step(predicate, vote, frame));
+    return *(const int *)frame[FIBER_RESULT];
+}
+
+unsigned
+softgpu_active_mask(const void *site)
+{
+    void *frame[FIBER_FRAME];
+    struct fiber *self = running();
+    fiber_switch(self, warp_active_mask_step(site, frame));
+    return *(const unsigned *)frame[FIBER_RESULT];
+}
+
+struct softgpu_word
+softgpu_meet(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
+             const void *context)
+{
+    void *frame[FIBER_FRAME];
+    struct fiber *self = running();
+    fiber_switch(self, warp_meet_step(gathering, mask, brought, argument, context, frame));
+    return *(const struct softgpu_word *)frame[FIBER_RESULT];
+}
+
+void
+block_run(struct block *block)
+{
+    void *frame[FIBER_FRAME];
+    fiber_switch(&block->main, block_run_step(block, frame));
+}
+
+void
+softgpu_thread_end(void)
+{
+}
+
+void
+block_after_thread(struct fiber *self)
+{
+    struct fiber *other = block_end_step();
+    if (other != NULL)
+        fiber_switch(self, other); /* it lies idle in there, and is taken from there */
+}
+
+#endif

@@ -1,5 +1,5 @@
 /*
- * block.h - the state of the block that an OS thread runs, shared by block.c, warp.c and arena.c.
+ * block.h - the state of the block that an OS thread runs, shared by block.c, warp.c, arena.c and fatal.c.
  */
 #ifndef SOFTGPU_DEVICE_BLOCK_H
 #define SOFTGPU_DEVICE_BLOCK_H
@@ -67,8 +67,11 @@ struct block {
     struct fiber_queue idle;  /* last in, first out: its stack may still be in the caches */
     struct fiber_chunk *chunks;
     struct warp warps[MOST_WARPS];
-    struct fiber main; /* the OS thread's own stack */
+    struct fiber main;   /* the OS thread's own stack */
+    void (*begin)(void); /* where a fiber begins */
 };
+
+/* ---- fatal.c ---- */
 
 /* The block that runs on fibers in this OS thread, or NULL: none, or a kernel that runs as a loop. */
 extern __thread struct block *block_here SOFTGPU_INITIAL_EXEC;
@@ -76,11 +79,17 @@ extern __thread struct block *block_here SOFTGPU_INITIAL_EXEC;
 /* The kernel that runs in this OS thread, for messages; NULL between kernels. */
 extern __thread const char *kernel_here SOFTGPU_INITIAL_EXEC;
 
+/* CUDA_ERROR_ILLEGAL_ADDRESS and the like; this library knows nothing else of CUDA's interface. */
+enum { RESULT_ILLEGAL_ADDRESS = 700, RESULT_ASSERT = 710, RESULT_LAUNCH_FAILED = 719 };
+
+/* Ends the launch with this result and a message that names the thread; without a driver, ends the program. */
+void kernel_fail(int result, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
 /* A blocking intrinsic where no fiber runs: names the kernel, or reports that no kernel runs, and ends the
  * program. */
 void block_refuse(const char *intrinsic) __attribute__((noreturn));
 
-/* ---- waiting ---- */
+/* ---- what runs next; where a queue is empty, by the functions of warp.c ---- */
 
 /* Fills the empty block->idle. */
 void block_make_fibers(struct block *block);
@@ -173,7 +182,7 @@ block_return_later(struct block *block, void **frame, const void *result, struct
     return block_switch(block, block_return(block, frame, result), other);
 }
 
-/* ---- steps (fiber.h), each of the function of wait.c with its name ---- */
+/* ---- steps (fiber.h), each of the function with its name at the end of block.c ---- */
 
 struct fiber *block_barrier_step(void **frame);
 struct fiber *block_vote_step(int predicate, enum softgpu_vote vote, void **frame);
@@ -207,9 +216,6 @@ warp_lane_ended(struct block *block, struct warp *warp, unsigned lane)
     if (warp->group_count > 0)
         warp_close_groups(block, warp);
 }
-
-/* Nothing can run: answers one group of lanes that ask who is active. False if none does. */
-bool warp_answer_active_mask(struct block *block);
 
 /* ---- arena.c ---- */
 

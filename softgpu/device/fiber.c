@@ -102,15 +102,16 @@ stack_bytes_wanted(void)
 
 /* Makes `fiber` begin on its stack. */
 static void
-prepare(struct fiber *fiber)
+prepare(struct fiber *fiber, void (*begin)(void))
 {
 #ifdef FIBER_UCONTEXT
     getcontext(&fiber->context);
     fiber->context.uc_stack.ss_sp = (void *)fiber->stack_bottom;
     fiber->context.uc_stack.ss_size = fiber->stack_bytes;
     fiber->context.uc_link = NULL;
-    makecontext(&fiber->context, fiber_begin, 0);
+    makecontext(&fiber->context, begin, 0);
 #else
+    (void)begin; /* FIBER_RESUME jumps to fiber_begin() */
     /* As if fiber_begin() had just been called: a return address of 0 ends back traces, and the stack is aligned as
      * after a call. */
     void **frame = (void **)fiber - 1;
@@ -122,7 +123,7 @@ prepare(struct fiber *fiber)
 /* A fiber in stack `i` of the chunk. It lies at the stack's end, beside what its threads use first: the next page down
  * is one that few of them come to. */
 static struct fiber *
-make_fiber(const struct fiber_chunk *chunk, size_t i)
+make_fiber(const struct fiber_chunk *chunk, size_t i, void (*begin)(void))
 {
     char *bottom = chunk->memory + i * chunk->stride + chunk->guard_bytes;
     char *end = chunk->memory + (i + 1) * chunk->stride - i % COLOUR_COUNT * COLOUR_BYTES;
@@ -131,12 +132,12 @@ make_fiber(const struct fiber_chunk *chunk, size_t i)
     fiber->stack_bytes = (size_t)((char *)fiber - bottom);
     if (__tsan_create_fiber != NULL)
         fiber->shadow_state = __tsan_create_fiber(0);
-    prepare(fiber);
+    prepare(fiber, begin);
     return fiber;
 }
 
 bool
-fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle)
+fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle, void (*begin)(void))
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t stack = (stack_bytes_wanted() + page - 1) & ~(page - 1);
@@ -157,7 +158,7 @@ fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle)
             goto unmap;
     }
     for (size_t i = 0; i < FIBER_CHUNK; ++i) {
-        chunk->fibers[i] = make_fiber(chunk, i);
+        chunk->fibers[i] = make_fiber(chunk, i, begin);
         fiber_append(idle, chunk->fibers[i]);
     }
     chunk->next = *chunks;

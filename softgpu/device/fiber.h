@@ -76,11 +76,11 @@ enum { FIBER_CHUNK = 32 };
 struct fiber_chunk;
 
 /*
- * Makes FIBER_CHUNK fibers that will start with fiber_begin(), and appends them to *idle. Stacks are SOFTGPU_STACK_KB
- * (default 256) KiB of memory that is touched only as it is used, with a guard page below. Returns false with errno set
- * when memory is short.
+ * Makes FIBER_CHUNK fibers that will start with `begin`, which is fiber_begin(), and appends them to *idle. Stacks are
+ * SOFTGPU_STACK_KB (default 256) KiB of memory that is touched only as it is used, with a guard page below. Returns
+ * false with errno set when memory is short.
  */
-bool fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle);
+bool fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle, void (*begin)(void));
 
 /* Where a fiber begins, on its empty stack; block.c's. */
 void fiber_begin(void) __attribute__((noreturn));

@@ -4,8 +4,12 @@
  * A lane leaves what it brings in the warp's table and waits; the lane that comes last computes what all of them get
  * and wakes them. So a result is computed once, and no lane can overwrite what another has still to read: it waits in
  * one meeting at a time. Lanes that have ended are not waited for, as in CUDA.
+ *
+ * Also what runs when no fiber is ready: a new one, or lanes that ask for the active mask; otherwise it is a deadlock.
  */
 #include "block.h"
+
+#include <stdio.h>
 
 void
 warp_reset(struct warp *warp, unsigned lanes)
@@ -123,8 +127,9 @@ asking_together(const struct warp *warp)
     return together;
 }
 
-bool
-warp_answer_active_mask(struct block *block)
+/* Nothing can run: answers one group of lanes that ask who is active. False if none does. */
+static bool
+answer_active_mask(struct block *block)
 {
     for (unsigned w = 0; w * WARP_LANES < block->thread_count; ++w) {
         struct warp *warp = &block->warps[w];
@@ -141,4 +146,42 @@ warp_answer_active_mask(struct block *block)
         return true;
     }
     return false;
+}
+
+/* ---- what block_choose() calls when a queue is empty ---- */
+
+void
+block_make_fibers(struct block *block)
+{
+    struct fiber_list made = {NULL, NULL};
+    if (!fiber_make_some(&block->chunks, &made, block->begin))
+        softgpu_kernel_fatal("no memory for the stacks of its threads; SOFTGPU_STACK_KB makes them smaller");
+    for (struct fiber *fiber; (fiber = fiber_take(&made)) != NULL;)
+        queue_append(&block->idle, fiber);
+}
+
+/* All threads of the block wait. Reports for whom, warp by warp, and ends the program: on a GPU it would hang. */
+static void
+report_deadlock(const struct block *block)
+{
+    char text[1024];
+    int used =
+        snprintf(text, sizeof(text), "deadlock: of %u threads, %u wait at __syncthreads", block->live, block->arrived);
+    for (unsigned w = 0; w < MOST_WARPS && w * WARP_LANES < block->thread_count; ++w) {
+        const struct warp *warp = &block->warps[w];
+        for (unsigned g = 0; g < warp->group_count && used > 0 && (size_t)used < sizeof(text); ++g) {
+            const struct group *group = &warp->groups[g];
+            used +=
+                snprintf(text + used, sizeof(text) - (size_t)used, "; lanes %#x of warp %u wait in %s for lanes %#x",
+                         group->arrived, w, group->what->name, group->mask & warp->live & ~group->arrived);
+        }
+    }
+    softgpu_kernel_fatal("%s", text);
+}
+
+void
+block_unblock(struct block *block)
+{
+    if (!answer_active_mask(block))
+        report_deadlock(block);
 }

@@ -15,13 +15,6 @@ _Static_assert(sizeof((struct id_content *)0)->secret == SECRET_BYTES &&
                    sizeof((struct id_content *)0)->host == HOST_BYTES,
                "the id's parts have the sizes of their uses");
 
-ncclResult_t
-bootstrap_fail(struct bootstrap_error *error, ncclResult_t result, const char *what)
-{
-    snprintf(error->text, sizeof(error->text), "%s: %s", what, strerror(errno));
-    return result;
-}
-
 /* 32 bytes that are the same for the same two texts, and for no others (four times FNV-1a). */
 static void
 fold_texts(const char *first, const char *second, unsigned char out[SECRET_BYTES])

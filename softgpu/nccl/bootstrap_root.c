@@ -8,7 +8,7 @@
  */
 #include "nccl/bootstrap_root.h"
 
-#include "nccl/exchange.h"
+#include "nccl/clock.h"
 #include "nccl/inherited.h"
 
 #include <errno.h>
@@ -22,21 +22,13 @@
 /* A stranger this old may be dropped for another one when there are too many. */
 #define STRANGER_PATIENCE_NS 1000000000LL
 
-void
-root_close(struct connection *connection)
+static void
+close_connection(struct connection *connection)
 {
     if (connection->pidfd >= 0)
         close(connection->pidfd);
     inherited_close(connection->door.socket);
     connection->door.socket = connection->pidfd = connection->rank = -1;
-}
-
-void
-root_close_listeners(struct root *root)
-{
-    inherited_close(root->unix_listener);
-    inherited_close(root->tcp_listener);
-    root->unix_listener = root->tcp_listener = -1;
 }
 
 /* ---- strangers ---- */
@@ -57,7 +49,7 @@ drop_late_strangers(struct root *root, int64_t now_ns)
         if (!is_stranger(connection))
             continue;
         if (connection->door.deadline_ns <= now_ns)
-            root_close(connection);
+            close_connection(connection);
         else if (next_ns == 0 || connection->door.deadline_ns < next_ns)
             next_ns = connection->door.deadline_ns;
     }
@@ -84,7 +76,7 @@ place_for_stranger(struct root *root, int64_t now_ns)
         return place;
     if (oldest->door.deadline_ns - AUTH_DEADLINE_NS + STRANGER_PATIENCE_NS > now_ns)
         return NULL;
-    root_close(oldest);
+    close_connection(oldest);
     return oldest;
 }
 
@@ -109,7 +101,7 @@ accept_stranger(struct root *root, int listener, struct connection *place, int64
         is_welcome = bootstrap_same_user(socket);
     }
     if (!is_welcome)
-        root_close(place);
+        close_connection(place);
 }
 
 /* ---- reports ---- */
@@ -175,7 +167,7 @@ hear(struct root *root, struct connection *connection)
                     root->rank_count);
     }
     if (connection->rank < 0 && root->result == ncclSuccess)
-        root_close(connection);
+        close_connection(connection);
 }
 
 /* ---- the thread ---- */
@@ -187,7 +179,7 @@ serve_until_complete(struct root *root)
         struct pollfd fds[2 + CONNECTIONS];
         struct connection *of[2 + CONNECTIONS];
         nfds_t count = 2;
-        int64_t now_ns = exchange_now_ns(), next_ns = drop_late_strangers(root, now_ns);
+        int64_t now_ns = clock_now_ns(), next_ns = drop_late_strangers(root, now_ns);
         struct connection *place = place_for_stranger(root, now_ns);
         fds[0] = (struct pollfd){.fd = place ? root->unix_listener : -1, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = place ? root->tcp_listener : -1, .events = POLLIN};
@@ -216,7 +208,7 @@ static void
 destroy_root(struct root *root)
 {
     for (int i = 0; i < CONNECTIONS; ++i)
-        root_close(&root->connections[i]);
+        close_connection(&root->connections[i]);
     root_close_listeners(root);
     free(root);
 }

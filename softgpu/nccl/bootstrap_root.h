@@ -38,8 +38,6 @@ struct root {
     char text[SEGMENT_TEXT_BYTES];
 };
 
-void root_close(struct connection *connection);
-
 /* No other rank is expected: the address is free for the next root when a rank gets the ruling. */
 void root_close_listeners(struct root *root);
 

@@ -4,6 +4,8 @@
  */
 #include "nccl/bootstrap_root.h"
 
+#include "nccl/inherited.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -22,6 +24,14 @@ root_refuse(struct root *root, ncclResult_t result, const char *format, ...)
     vsnprintf(root->text, sizeof(root->text), format, args);
     va_end(args);
     root->result = result;
+}
+
+void
+root_close_listeners(struct root *root)
+{
+    inherited_close(root->unix_listener);
+    inherited_close(root->tcp_listener);
+    root->unix_listener = root->tcp_listener = -1;
 }
 
 /* ---- rulings ---- */

@@ -1,11 +1,39 @@
 /*
- * bootstrap_wire.c - messages with file descriptors, see bootstrap_wire.h.
+ * bootstrap_wire.c - see bootstrap_wire.h: Unix sockets, messages with file descriptors, errors.
  */
 #include "nccl/bootstrap_wire.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+ncclResult_t
+bootstrap_fail(struct bootstrap_error *error, ncclResult_t result, const char *what)
+{
+    snprintf(error->text, sizeof(error->text), "%s: %s", what, strerror(errno));
+    return result;
+}
+
+socklen_t
+bootstrap_address(const struct id_content *id, struct sockaddr_un *address)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int length =
+        snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "softgpu-nccl-"); /* [0] stays NUL: abstract */
+    for (size_t i = 0; i < sizeof(id->name); ++i)
+        length += snprintf(address->sun_path + 1 + length, sizeof(address->sun_path) - 1 - (size_t)length, "%02x",
+                           id->name[i]);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+bool
+bootstrap_same_user(int socket)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
 
 /* The kernel's own limit for one message (SCM_MAX_FD) is 253. */
 enum { FD_ROOM = 1 + SEGMENT_MAX_RANKS };

@@ -101,10 +101,6 @@ ncclResult_t bootstrap_root_start(struct id_content *id, struct bootstrap_error 
  */
 void bootstrap_host(unsigned char host[HOST_BYTES]);
 
-/* Meets those of this host under `id`, as number `place` of `count`; the segment knows its places. */
-ncclResult_t bootstrap_join_host(struct segment *segment, const struct id_content *id, int place, int count,
-                                 struct meeting *meeting);
-
 /*
  * The rank's way from RULING_SPREAD on, up to and without the last ruling: meets its host, connects with the others.
  * spread.c.
@@ -131,13 +127,19 @@ ncclResult_t meeting_connect(struct meeting *meeting, const struct net_address *
                              const unsigned char secret[SECRET_BYTES], enum auth_purpose purpose, int rank,
                              int *socket_p);
 
-/* What a ruling says: success, or why it is the last; and the error for an invalid ruling. */
-ncclResult_t meeting_check_ruling(struct meeting *meeting, struct ruling *ruling);
-ncclResult_t meeting_not_understood(struct meeting *meeting);
-
 /* One report to the root, and its next ruling, which is checked to be of this kind (or to say why it is not). */
 ncclResult_t meeting_report(struct meeting *meeting, const struct report *report);
 ncclResult_t meeting_ruling(struct meeting *meeting, enum ruling_kind kind, struct ruling *ruling_p);
+
+/*
+ * Over a Unix socket, to the root or to the first rank of a host in its place: connects; says hello; takes the answer,
+ * which is a welcome, and the segment is mapped, or the beginning of a world of several hosts.
+ */
+ncclResult_t meeting_connect_unix(struct meeting *meeting, const struct id_content *id, int *socket_p);
+ncclResult_t meeting_hello_unix(struct meeting *meeting, int connection, struct report *hello,
+                                const struct id_content *id);
+ncclResult_t meeting_answer_unix(struct meeting *meeting, int connection, struct segment *segment,
+                                 struct ruling *ruling);
 
 /* One message with file descriptors, whole or not at all; no SIGPIPE. */
 bool wire_send(int socket, const void *message, size_t bytes, const int *fds, int fd_count);

@@ -3,6 +3,8 @@
  */
 #include "nccl/collective.h"
 
+#include "nccl/clock.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -486,7 +488,7 @@ collective_run(struct exchange *exchange, const struct collective *what)
     run.first_chunk = exchange->chunk_number;
     bool done = exchange_may_run(exchange) && agree(&run);
     if (done) {
-        int64_t start_ns = exchange_now_ns();
+        int64_t start_ns = clock_now_ns();
         done = move_data(&run);
         if (done) {
             catch_up(&run);

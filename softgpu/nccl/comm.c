@@ -1,11 +1,9 @@
 /*
- * comm.c - see comm.h: making, ending and asking a communicator. The exported calls are at the bottom.
+ * comm.c - see comm.h: making and ending a communicator. The exported calls are in comm_api.c.
  */
 #include "nccl/comm.h"
 
 #include "nccl/address.h"
-#include "nccl/export.h"
-#include "nccl/visit.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -22,9 +20,8 @@ comm_check(const struct ncclComm *comm, const char *call)
     return ncclSuccess;
 }
 
-/* What the last call of a communicator that does not block has come to: ncclInProgress while it is under way. */
-static ncclResult_t
-work_state(struct ncclComm *comm)
+ncclResult_t
+comm_work_state(struct ncclComm *comm)
 {
     if (comm->work && !work_is_done(comm->work))
         return ncclInProgress;
@@ -67,7 +64,7 @@ comm_check_ready(struct ncclComm *comm, const char *call)
     result = exchange_error(&comm->exchange, text, sizeof(text));
     if (result != ncclSuccess)
         return nccl_error(result, "%s: an earlier operation failed: %s", call, text);
-    result = work_state(comm);
+    result = comm_work_state(comm);
     if (result == ncclInProgress)
         return nccl_error(ncclInvalidArgument,
                           "%s: an earlier call of this communicator, which does not block, is still under way "
@@ -147,12 +144,25 @@ start_worker(struct ncclComm *comm, void *(*function)(void *))
     return ncclSuccess;
 }
 
-static void
-join_worker(struct ncclComm *comm)
+void
+comm_join_worker(struct ncclComm *comm)
 {
     if (comm->has_worker)
         pthread_join(comm->worker, NULL);
     comm->has_worker = false;
+}
+
+ncclResult_t
+comm_finalize(struct ncclComm *comm)
+{
+    comm_join_worker(comm);
+    atomic_store(&comm->stage, COMM_FINALIZING);
+    if (comm->is_blocking) {
+        finalize(comm);
+        return ncclSuccess;
+    }
+    ncclResult_t result = start_worker(comm, finalize);
+    return result == ncclSuccess ? ncclInProgress : result;
 }
 
 /* ---- life ---- */
@@ -192,6 +202,17 @@ destroy_comm(struct ncclComm *comm)
     destroy_event(comm);
     exchange_release(&comm->exchange);
     free(comm);
+}
+
+void
+comm_end(struct ncclComm *comm)
+{
+    comm_end_work(comm);
+    comm_join_worker(comm);
+    comm_wait_for_operations(comm);
+    if (segment_is_mapped(&comm->exchange.segment))
+        segment_set_state(&comm->exchange.segment, RANK_LEFT, NULL);
+    destroy_comm(comm);
 }
 
 /* A communicator without its place among others, whose initialisation begins. */
@@ -289,7 +310,7 @@ ncclResult_t
 comm_finish_start(struct ncclComm **comm_p)
 {
     struct ncclComm *comm = *comm_p;
-    join_worker(comm);
+    comm_join_worker(comm);
     ncclResult_t result = comm->init_result;
     if (result == ncclSuccess && comm->rank_count > 0)
         return result;
@@ -300,17 +321,6 @@ comm_finish_start(struct ncclComm **comm_p)
     destroy_comm(comm);
     *comm_p = NULL;
     return result;
-}
-
-ncclResult_t
-comm_publish(struct ncclComm **comm_p, struct ncclComm *comm)
-{
-    *comm_p = comm;
-    if (!comm->is_blocking)
-        return ncclInProgress;
-    if (group_is_open())
-        return group_add_start(comm_p);
-    return comm_finish_start(comm_p);
 }
 
 /* The beginning of ncclConfig_t, which every version of nccl.h has; what lies behind it may be shorter or longer. */
@@ -333,204 +343,3 @@ comm_config(const ncclConfig_t *config, bool *is_blocking_p)
     *is_blocking_p = config->blocking != 0;
     return ncclSuccess;
 }
-
-static ncclResult_t
-init_rank(ncclComm_t *comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking)
-{
-    if (!comm_p)
-        return nccl_error(ncclInvalidArgument, "the place for the new communicator is NULL");
-    struct ncclComm *comm = NULL;
-    ncclResult_t result = comm_start(&comm, rank_count, id, rank, is_blocking);
-    return comm != NULL && result == ncclSuccess ? comm_publish(comm_p, comm) : result;
-}
-
-/* ---- exported ---- */
-
-ncclResult_t
-pncclGetUniqueId(ncclUniqueId *id)
-{
-    if (!id)
-        return nccl_error(ncclInvalidArgument, "ncclGetUniqueId: the place for the id is NULL");
-    struct bootstrap_error error;
-    ncclResult_t result = bootstrap_get_id(id, &error);
-    return result == ncclSuccess ? result : nccl_error(result, "ncclGetUniqueId: %s", error.text);
-}
-NCCL_EXPORT(ncclGetUniqueId);
-
-ncclResult_t
-pncclCommInitRank(ncclComm_t *comm, int rank_count, ncclUniqueId id, int rank)
-{
-    return init_rank(comm, rank_count, &id, rank, true);
-}
-NCCL_EXPORT(ncclCommInitRank);
-
-ncclResult_t
-pncclCommInitRankConfig(ncclComm_t *comm, int rank_count, ncclUniqueId id, int rank, ncclConfig_t *config)
-{
-    bool is_blocking = true;
-    ncclResult_t result = comm_config(config, &is_blocking);
-    return result == ncclSuccess ? init_rank(comm, rank_count, &id, rank, is_blocking) : result;
-}
-NCCL_EXPORT(ncclCommInitRankConfig);
-
-ncclResult_t
-pncclCommInitAll(ncclComm_t *comms, int device_count, const int *devices)
-{
-    const struct softgpu_driver *driver = softgpu_driver();
-    if (!driver)
-        return nccl_error(ncclUnhandledCudaError, "ncclCommInitAll: there is no driver");
-    if (!comms || device_count < 1)
-        return nccl_error(ncclInvalidArgument, "ncclCommInitAll: %d devices", device_count);
-    ncclUniqueId id;
-    struct bootstrap_error error;
-    ncclResult_t result = bootstrap_create_id(&id, &error); /* NCCL_COMM_ID is for ranks that cannot hand round an id */
-    if (result != ncclSuccess)
-        return nccl_error(result, "ncclCommInitAll: %s", error.text);
-    CUcontext before = NULL;
-    driver->ctx_get_current(&before);
-
-    int started = 0;
-    while (result == ncclSuccess && started < device_count) {
-        CUcontext context;
-        result = nccl_cuda(driver->primary_ctx_retain(&context, devices ? devices[started] : started),
-                           "cuDevicePrimaryCtxRetain");
-        if (result == ncclSuccess)
-            result = nccl_cuda(driver->ctx_set_current(context), "cuCtxSetCurrent");
-        if (result == ncclSuccess)
-            result = comm_start(&comms[started], device_count, &id, started, true);
-        if (result == ncclSuccess)
-            ++started;
-    }
-    for (int i = 0; i < started; ++i) {
-        if (result != ncclSuccess)
-            bootstrap_cancel(&comms[i]->wait);
-    }
-    for (int i = 0; i < started; ++i) {
-        ncclResult_t one = comm_finish_start(&comms[i]);
-        if (one != ncclSuccess)
-            result = result == ncclSuccess ? one : result;
-    }
-    driver->ctx_set_current(before);
-    return result;
-}
-NCCL_EXPORT(ncclCommInitAll);
-
-ncclResult_t
-pncclCommFinalize(ncclComm_t comm)
-{
-    COMM_VISIT(visit);
-    ncclResult_t result = visit_begin_ready(comm, "ncclCommFinalize", &visit);
-    if (result != ncclSuccess)
-        return result;
-    join_worker(comm);
-    atomic_store(&comm->stage, COMM_FINALIZING);
-    if (comm->is_blocking) {
-        finalize(comm);
-        return ncclSuccess;
-    }
-    result = start_worker(comm, finalize);
-    return result == ncclSuccess ? ncclInProgress : result;
-}
-NCCL_EXPORT(ncclCommFinalize);
-
-/*
- * What was enqueued runs to its end first; after an error it has none, and is given up. NULL is nothing to destroy, as
- * in NCCL.
- */
-ncclResult_t
-pncclCommDestroy(ncclComm_t comm)
-{
-    if (!comm)
-        return ncclSuccess;
-    COMM_VISIT(visit);
-    ncclResult_t result = visit_begin(comm, "ncclCommDestroy", &visit);
-    if (result != ncclSuccess)
-        return result;
-    if (segment_is_mapped(&comm->exchange.segment) && exchange_error(&comm->exchange, NULL, 0) != ncclSuccess)
-        segment_interrupt(&comm->exchange.segment);
-    comm_end_work(comm);
-    join_worker(comm);
-    comm_wait_for_operations(comm);
-    if (segment_is_mapped(&comm->exchange.segment))
-        segment_set_state(&comm->exchange.segment, RANK_LEFT, NULL);
-    visit = NULL;
-    destroy_comm(comm);
-    return ncclSuccess;
-}
-NCCL_EXPORT(ncclCommDestroy);
-
-/* Another thread may be inside a call of the communicator: it gets an error, and this one waits for it to leave. */
-ncclResult_t
-pncclCommAbort(ncclComm_t comm)
-{
-    if (!comm)
-        return ncclSuccess;
-    ncclResult_t result = comm_check(comm, "ncclCommAbort");
-    if (result != ncclSuccess)
-        return result;
-    bootstrap_cancel(&comm->wait);
-    if (atomic_load(&comm->stage) == COMM_INITIALISING)
-        join_worker(comm);
-    if (segment_is_mapped(&comm->exchange.segment)) {
-        segment_set_state(&comm->exchange.segment, RANK_ABORTED, NULL);
-        segment_interrupt(&comm->exchange.segment);
-    }
-    visit_wait_for_others(comm);
-    comm_end_work(comm);
-    join_worker(comm);
-    comm_wait_for_operations(comm);
-    destroy_comm(comm);
-    return ncclSuccess;
-}
-NCCL_EXPORT(ncclCommAbort);
-
-ncclResult_t
-pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error_p)
-{
-    static const char call[] = "ncclCommGetAsyncError";
-    COMM_VISIT(visit);
-    ncclResult_t result = comm_check(comm, call);
-    if (result == ncclSuccess && !comm->is_blocking)
-        result = visit_begin(comm, call, &visit);
-    if (result != ncclSuccess)
-        return result;
-    if (!error_p)
-        return nccl_error(ncclInvalidArgument, "ncclCommGetAsyncError: the place for the error is NULL");
-    switch ((enum comm_stage)atomic_load(&comm->stage)) {
-    case COMM_BROKEN:
-        *error_p = comm->init_result;
-        return ncclSuccess;
-    case COMM_INITIALISING:
-        *error_p = ncclInProgress;
-        return ncclSuccess;
-    case COMM_FINALIZING:
-        *error_p = exchange_error(&comm->exchange, NULL, 0);
-        if (*error_p == ncclSuccess)
-            *error_p = ncclInProgress;
-        return ncclSuccess;
-    default:
-        *error_p = exchange_error(&comm->exchange, NULL, 0);
-        if (*error_p == ncclSuccess && !comm->is_blocking)
-            *error_p = work_state(comm);
-        return ncclSuccess;
-    }
-}
-NCCL_EXPORT(ncclCommGetAsyncError);
-
-/* The three questions about a communicator differ in what they answer. */
-#define DEFINE_QUESTION(name, answer)                                                           \
-    ncclResult_t p##name(const ncclComm_t comm, int *answer_p)                                  \
-    {                                                                                           \
-        ncclResult_t result = comm_check(comm, #name);                                          \
-        if (result != ncclSuccess)                                                              \
-            return result;                                                                      \
-        if (!answer_p)                                                                          \
-            return nccl_error(ncclInvalidArgument, #name ": the place for the answer is NULL"); \
-        *answer_p = answer;                                                                     \
-        return ncclSuccess;                                                                     \
-    }                                                                                           \
-    NCCL_EXPORT(name)
-
-DEFINE_QUESTION(ncclCommCount, comm->rank_count);
-DEFINE_QUESTION(ncclCommCuDevice, comm->device);
-DEFINE_QUESTION(ncclCommUserRank, comm->rank);

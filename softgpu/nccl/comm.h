@@ -124,12 +124,6 @@ ncclResult_t comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniq
 /* The same for one that comes from another; it has its parent's device and link. */
 ncclResult_t comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, bool is_blocking);
 
-/*
- * What ends the program's call after a start: sets *comm_p, and waits for the initialisation, or leaves that to the end
- * of the open group or (not blocking) to the program.
- */
-ncclResult_t comm_publish(struct ncclComm **comm_p, struct ncclComm *comm);
-
 /* Waits for that thread. On failure, and where this rank has no part in it, destroys the communicator and clears
  * *comm_p; returns why. */
 ncclResult_t comm_finish_start(struct ncclComm **comm_p);
@@ -137,18 +131,26 @@ ncclResult_t comm_finish_start(struct ncclComm **comm_p);
 /* Takes `blocking` out of a configuration (may be NULL); *is_blocking_p stays as it is if that does not say. */
 ncclResult_t comm_config(const ncclConfig_t *config, bool *is_blocking_p);
 
+/* The result of the last call of a communicator that does not block; ncclInProgress while it is under way. */
+ncclResult_t comm_work_state(struct ncclComm *comm);
+
 /* Waits until the last call of a communicator that does not block is done. */
 void comm_end_work(struct ncclComm *comm);
 
 /* Waits until all operations so far are done, or have failed. */
 void comm_wait_for_operations(struct ncclComm *comm);
 
+/* Waits for the thread that initialises or finalizes, if there is one. */
+void comm_join_worker(struct ncclComm *comm);
+
+/* What ncclCommFinalize does: waits for the operations, in a thread if the communicator does not block. */
+ncclResult_t comm_finalize(struct ncclComm *comm);
+
+/* Waits for all that is under way, leaves the others in order unless that has failed or was aborted, and frees it. */
+void comm_end(struct ncclComm *comm);
+
 /* Makes the communicator's context current; *previous_p is for comm_leave_context(). */
 CUresult comm_enter_context(const struct ncclComm *comm, CUcontext *previous_p);
 void comm_leave_context(const struct ncclComm *comm, CUcontext previous);
-
-/* group.c: whether the calling thread is between ncclGroupStart and ncclGroupEnd, and work left for the end of it. */
-bool group_is_open(void);
-ncclResult_t group_add_start(struct ncclComm **comm_p);
 
 #endif

@@ -3,13 +3,15 @@
  */
 #include "nccl/connect.h"
 
+#include "nccl/clock.h"
+
 void
 connect_begin(struct ncclComm *comm)
 {
     struct exchange *exchange = &comm->exchange;
     if (comm->is_connected || comm->rank_count == 1)
         return;
-    int64_t begin_ns = exchange_now_ns();
+    int64_t begin_ns = clock_now_ns();
     if (segment_sleep_until(&exchange->segment, begin_ns + link_model_ns(&exchange->link, 0, true)) == WAIT_REACHED)
         segment_advance(&exchange->segment, PROGRESS_CONNECTED, 1);
 }

@@ -136,11 +136,3 @@ exchange_error(struct exchange *exchange, char *text, size_t text_bytes)
     pthread_mutex_unlock(&exchange->lock);
     return error;
 }
-
-int64_t
-exchange_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}

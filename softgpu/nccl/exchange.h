@@ -2,8 +2,8 @@
  * exchange.h - one rank's end of a communicator without CUDA: the shared segment, how far its operations have come, the
  * link model, and the first thing that went wrong.
  *
- * Operations run one after the other, each on a stream's thread (collective.c, point_to_point.c); the owner (comm.c)
- * asks for errors and interrupts from other threads.
+ * Operations run one after the other, each on a stream's thread (collective.c, point_to_point.c); the owner (comm.c,
+ * comm_api.c) asks for errors and interrupts from other threads.
  */
 #ifndef SOFTGPU_NCCL_EXCHANGE_H
 #define SOFTGPU_NCCL_EXCHANGE_H
@@ -61,8 +61,5 @@ void exchange_fail_waiting(struct exchange *exchange, enum wait_result why, int 
 
 /* The first error, or ncclSuccess; its text is copied if `text` is not NULL. Any thread. */
 ncclResult_t exchange_error(struct exchange *exchange, char *text, size_t text_bytes);
-
-/* CLOCK_MONOTONIC. */
-int64_t exchange_now_ns(void);
 
 #endif

@@ -34,12 +34,6 @@ static _Thread_local struct {
     size_t count, room;
 } group;
 
-bool
-group_is_open(void)
-{
-    return group.depth > 0;
-}
-
 ncclResult_t
 group_refuse(ncclResult_t result)
 {
@@ -64,10 +58,14 @@ add_item(const struct group_item *item)
 }
 
 ncclResult_t
-group_add_start(struct ncclComm **comm_p)
+group_publish(struct ncclComm **comm_p, struct ncclComm *comm)
 {
-    struct group_item item = {.kind = ITEM_START, .comm_p = comm_p};
-    return add_item(&item);
+    *comm_p = comm;
+    if (!comm->is_blocking)
+        return ncclInProgress;
+    if (group.depth > 0)
+        return add_item(&(struct group_item){.kind = ITEM_START, .comm_p = comm_p});
+    return comm_finish_start(comm_p);
 }
 
 /* All communicators whose initialisation began in the group are complete. */

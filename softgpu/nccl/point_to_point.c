@@ -3,6 +3,7 @@
  */
 #include "nccl/point_to_point.h"
 
+#include "nccl/clock.h"
 #include "nccl/remote.h"
 
 #include <stdio.h>
@@ -175,7 +176,7 @@ transfers_run(struct exchange *exchange, const struct transfer *transfers, int c
     struct transfer_run run = {
         .exchange = exchange, .segment = &exchange->segment, .transfers = transfers, .count = count, .left = count};
     pthread_mutex_lock(&exchange->running);
-    int64_t start_ns = exchange_now_ns();
+    int64_t start_ns = clock_now_ns();
     size_t bytes[2] = {0, 0};
     for (int i = 0; i < count; ++i)
         bytes[transfers[i].is_send] += transfers[i].bytes;

@@ -4,7 +4,7 @@
 #include "nccl/remote_links.h"
 
 #include "nccl/address.h"
-#include "nccl/exchange.h"
+#include "nccl/clock.h"
 #include "nccl/inherited.h"
 
 #include <errno.h>
@@ -39,8 +39,8 @@ static bool
 wait_writable(struct remote *remote, struct link *link, int64_t *deadline_ns)
 {
     if (*deadline_ns == 0 && atomic_load(&remote->segment->interrupted))
-        *deadline_ns = exchange_now_ns() + PATIENCE_NS;
-    if (*deadline_ns != 0 && exchange_now_ns() > *deadline_ns)
+        *deadline_ns = clock_now_ns() + PATIENCE_NS;
+    if (*deadline_ns != 0 && clock_now_ns() > *deadline_ns)
         return false;
     if (atomic_load(&link->health) != WAIT_REACHED)
         return false;
@@ -117,7 +117,7 @@ send_urgently(struct remote *remote, int peer, const struct frame *frame, const 
 {
     struct link *link = &remote->links[peer];
     while (pthread_mutex_trylock(&link->sending) != 0) {
-        if (exchange_now_ns() > deadline_ns) {
+        if (clock_now_ns() > deadline_ns) {
             shutdown(link->socket, SHUT_WR); /* an operation is stuck half-way: the peer learns from the end */
             return;
         }
@@ -175,7 +175,7 @@ void
 remote_state(struct remote *remote, enum rank_state state, const char *text)
 {
     const struct frame frame = {.kind = FRAME_STATE, .which = state, .bytes = SEGMENT_TEXT_BYTES};
-    int64_t deadline_ns = exchange_now_ns() + PATIENCE_NS;
+    int64_t deadline_ns = clock_now_ns() + PATIENCE_NS;
     FOR_EACH_LINK(remote, peer)
     send_urgently(remote, peer, &frame, text, deadline_ns);
 }
@@ -184,7 +184,7 @@ void
 remote_note(struct remote *remote, uint64_t tag, const void *note, size_t bytes)
 {
     const struct frame frame = {.kind = FRAME_NOTE, .value = tag, .bytes = (uint32_t)bytes};
-    int64_t deadline_ns = exchange_now_ns() + PATIENCE_NS;
+    int64_t deadline_ns = clock_now_ns() + PATIENCE_NS;
     FOR_EACH_LINK(remote, peer)
     send_urgently(remote, peer, &frame, note, deadline_ns);
 }
@@ -245,12 +245,12 @@ linger(struct remote *remote)
     bool is_in_order = atomic_load(&mine->state) == RANK_LEFT;
     /* A little longer than a silent host has, which then ends the wait. */
     int64_t linger_ns = is_in_order ? (net_silence_s() + 2) * 1000000000LL : PATIENCE_NS;
-    int64_t deadline_ns = exchange_now_ns() + linger_ns;
+    int64_t deadline_ns = clock_now_ns() + linger_ns;
     FOR_EACH_LINK(remote, peer)
     {
         struct link *link = &remote->links[peer];
         shutdown(link->socket, SHUT_WR);
-        while (!has_drained(link) && exchange_now_ns() < deadline_ns)
+        while (!has_drained(link) && clock_now_ns() < deadline_ns)
             nap();
     }
 }

@@ -7,7 +7,7 @@
  * (the same waits as in shared memory). A connection that breaks makes its rank one that cannot be waited for, and
  * nothing more: the operations find out.
  *
- * Called by segment.c and point_to_point.c (data and state), spread.c (makes it), exchange.c (ends it).
+ * Called by segment_progress.c and point_to_point.c (data and state), spread.c (makes it), exchange.c (ends it).
  */
 #ifndef SOFTGPU_NCCL_REMOTE_H
 #define SOFTGPU_NCCL_REMOTE_H

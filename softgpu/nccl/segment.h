@@ -134,6 +134,8 @@ enum wait_result {
     WAIT_PEER_GARBLED, /* it sent what no rank would */
 };
 
+/* ---- segment.c: the memory, and waking those who sleep on its counters ---- */
+
 /* A segment that nothing is mapped into. */
 void segment_init(struct segment *segment);
 
@@ -159,6 +161,34 @@ bool segment_map(struct segment *segment, int memfd);
 /* Unmaps, and closes the pidfds. The connections to other hosts have been closed. */
 void segment_unmap(struct segment *segment);
 
+static inline bool
+segment_is_remote(const struct segment *segment, int peer)
+{
+    return segment->mirrors[peer] != NULL;
+}
+
+/* The channel from one rank to another, of which at least one is on this host, and one is this rank if not both are. */
+static inline struct channel *
+segment_channel(const struct segment *segment, int sender, int receiver)
+{
+    if (segment->mirrors[sender])
+        return &segment->mirrors[sender]->from;
+    if (segment->mirrors[receiver])
+        return &segment->mirrors[receiver]->to;
+    return &segment->channels[segment->place[sender] * segment->local_count + segment->place[receiver]];
+}
+
+/* Sets a counter and wakes who waits for it. */
+void segment_counter_set(struct counter *counter, uint32_t value);
+
+/* Wakes all who sleep on a rank's counters, so that they look at states again. */
+void segment_wake_sleepers(struct rank_slot *slot);
+
+/* Rings the bell of `peer`, this rank or another one of this host; others ring their own when something arrives. */
+void segment_ring(struct segment *segment, int peer);
+
+/* ---- segment_progress.c: what a rank publishes, and how it waits for the others ---- */
+
 /* Waits, without using a core, until the counter of `peer` has come to `target`. */
 enum wait_result segment_wait(struct segment *segment, int peer, enum progress which, uint32_t target);
 
@@ -181,15 +211,6 @@ void segment_give(struct segment *segment, int peer, enum staging which, uint32_
 /* The same, to all others. */
 void segment_give_all(struct segment *segment, enum staging which, uint32_t chunk, size_t offset, const void *data,
                       size_t bytes);
-
-static inline bool
-segment_is_remote(const struct segment *segment, int peer)
-{
-    return segment->mirrors[peer] != NULL;
-}
-
-/* Rings the bell of `peer`, this rank or another one of this host; others ring their own when something arrives. */
-void segment_ring(struct segment *segment, int peer);
 
 /* Sleeps until this rank's bell no longer shows `seen`, at most 100 ms. */
 void segment_wait_bell(struct segment *segment, uint32_t seen);
@@ -217,24 +238,5 @@ void segment_interrupt(struct segment *segment);
 
 /* Sleeps until `deadline_ns` of CLOCK_MONOTONIC; WAIT_INTERRUPTED if this rank gives up before. */
 enum wait_result segment_sleep_until(struct segment *segment, int64_t deadline_ns);
-
-/* ---- for remote.c, which writes the mirrors ---- */
-
-/* Sets a counter and wakes who waits for it. */
-void segment_counter_set(struct counter *counter, uint32_t value);
-
-/* Wakes all who sleep on a rank's counters, so that they look at states again. */
-void segment_wake_sleepers(struct rank_slot *slot);
-
-/* The channel from one rank to another, of which at least one is on this host, and one is this rank if not both are. */
-static inline struct channel *
-segment_channel(const struct segment *segment, int sender, int receiver)
-{
-    if (segment->mirrors[sender])
-        return &segment->mirrors[sender]->from;
-    if (segment->mirrors[receiver])
-        return &segment->mirrors[receiver]->to;
-    return &segment->channels[segment->place[sender] * segment->local_count + segment->place[receiver]];
-}
 
 #endif

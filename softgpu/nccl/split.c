@@ -6,9 +6,8 @@
  * first rank has made, by two collectives of the parent on host memory, after its operations. A shrink is the business
  * of those who remain, and the parent may be broken: the first of them leaves the unique id as a note in the segment.
  */
-#include "nccl/collective.h"
-#include "nccl/comm.h"
 #include "nccl/export.h"
+#include "nccl/group.h"
 #include "nccl/visit.h"
 
 #include <stdio.h>
@@ -102,7 +101,7 @@ pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclCon
     result = comm_config(config, &is_blocking);
     if (result == ncclSuccess)
         result = comm_start_child(&started, &origin, is_blocking || color == NCCL_SPLIT_NOCOLOR);
-    return result == ncclSuccess ? comm_publish(newcomm, started) : result;
+    return result == ncclSuccess ? group_publish(newcomm, started) : result;
 }
 NCCL_EXPORT(ncclCommSplit);
 
@@ -219,6 +218,6 @@ pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
         comm_wait_for_operations(comm);
     origin.note_tag = note_tag(&origin, comm->rank_count, next_serial(comm, &origin));
     result = comm_start_child(&started, &origin, is_blocking);
-    return result == ncclSuccess ? comm_publish(newcomm, started) : result;
+    return result == ncclSuccess ? group_publish(newcomm, started) : result;
 }
 NCCL_EXPORT(ncclCommShrink);

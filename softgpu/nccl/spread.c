@@ -6,7 +6,7 @@
  * circle. Strangers at its door neither hold it up nor are read beyond their answer.
  */
 #include "nccl/bootstrap_wire.h"
-#include "nccl/exchange.h"
+#include "nccl/clock.h"
 #include "nccl/inherited.h"
 #include "nccl/remote.h"
 
@@ -46,6 +46,23 @@ static bool
 is_first_of_host(const struct segment *segment)
 {
     return segment->place[segment->rank] == 0;
+}
+
+/* Meets those of this host under `id`, as number `place` of `count`; the segment knows its places. */
+static ncclResult_t
+join_host(struct segment *segment, const struct id_content *id, int place, int count, struct meeting *meeting)
+{
+    int connection = -1;
+    struct ruling ruling;
+    struct report hello = {.magic = REPORT_MAGIC, .kind = REPORT_HELLO, .rank = place, .rank_count = count};
+    ncclResult_t result = meeting_connect_unix(meeting, id, &connection);
+    if (result != ncclSuccess)
+        return result;
+    result = meeting_hello_unix(meeting, connection, &hello, id);
+    if (result == ncclSuccess)
+        result = meeting_answer_unix(meeting, connection, segment, &ruling);
+    close(connection);
+    return result;
 }
 
 /* ---- the other hosts ---- */
@@ -114,7 +131,7 @@ greet(struct spread *spread)
     if (socket < 0)
         return;
     struct door *door = find_door(spread);
-    if (!is_noted || door_greet(door, socket, exchange_now_ns()) == DOOR_SHUT) {
+    if (!is_noted || door_greet(door, socket, clock_now_ns()) == DOOR_SHUT) {
         door->socket = -1;
         inherited_close(socket);
     }
@@ -146,7 +163,7 @@ hear_doors(struct spread *spread)
     struct pollfd fds[2 + DOORS];
     struct door *of[2 + DOORS];
     nfds_t count = 0;
-    int64_t now_ns = exchange_now_ns();
+    int64_t now_ns = clock_now_ns();
     fds[count++] = (struct pollfd){.fd = spread->listener, .events = POLLIN};
     fds[count++] = (struct pollfd){.fd = spread->meeting->socket, .events = POLLIN};
     for (int i = 0; i < DOORS; ++i) {
@@ -203,7 +220,7 @@ join_world(struct spread *spread, const struct id_content *host_id)
     if (result == ncclSuccess)
         result = meeting_ruling(meeting, RULING_ADDRESSES, &addresses);
     if (result == ncclSuccess)
-        result = bootstrap_join_host(segment, host_id, segment->place[segment->rank], segment->local_count, meeting);
+        result = join_host(segment, host_id, segment->place[segment->rank], segment->local_count, meeting);
     if (result == ncclSuccess)
         result = connect_to_earlier(spread, &addresses);
     if (result == ncclSuccess)

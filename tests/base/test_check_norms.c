@@ -3,9 +3,10 @@
  * for every type of element and however the elements come in pieces; a perturbed element is as many units away as was
  * asked for.
  */
-#include "base/check/element.h"
-#include "base/check/norms.h"
-#include "base/check/sketch.h"
+#include "base/tools/check/change.h"
+#include "base/tools/check/element.h"
+#include "base/tools/check/norms.h"
+#include "base/tools/check/sketch.h"
 
 #include "tests/test.h"
 
@@ -446,4 +447,124 @@ TEST(nothing_is_left_of_no_change)
     sketch_begin(&none, 4);
     own = sketch_of(ELEMENT_FLOAT32, (char *)(float[4]){1, 2, 3, 4}, 4);
     ck_assert(isnan(sketch_retained(&own, &own, &none)));
+}
+
+/* ---- values that are put, and changes ---- */
+
+TEST(every_value_of_16_bits_is_put_as_it_is)
+{
+    for (int t = 2; t < TYPES; ++t) {
+        for (uint64_t bits = 0; bits < 0x10000; ++bits) {
+            double value = decode(types[t], bits);
+            uint64_t out = 0; /* of which the first bytes are meant */
+            element_put(types[t], &out, 0, value);
+            REQUIRE(isnan(value) ? isnan(element_get(types[t], &out, 0)) : out == bits, "%#x becomes %#x",
+                    (unsigned)bits, (unsigned)out);
+        }
+    }
+}
+
+LOOP_TEST(what_is_put_is_rounded_to_nearest_even, 0, CASES)
+{
+    state = (uint64_t)_i << 32 | 5;
+    for (int t = 0; t < TYPES; ++t) {
+        uint64_t bits = encode(types[t], ldexp(draw_real(), (int)draw_below(24) - 12)), out = 0;
+        double value = decode(types[t], bits), unit = element_unit(types[t], value), away = copysign(unit, value);
+        ck_assert(fabs(decode(types[t], bits + 1)) - fabs(value) == unit);
+        if (types[t] == ELEMENT_FLOAT64) /* nothing lies between */
+            continue;
+        static const double parts[] = {0, 0.25, 0.5, 0.75, 1};
+        const uint64_t nearest[] = {bits, bits, bits + (bits & 1), bits + 1, bits + 1};
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i) {
+            out = 0;
+            element_put(types[t], &out, 0, value + parts[i] * away);
+            ck_assert_uint_eq(out, nearest[i]);
+        }
+    }
+}
+
+/* The result for `count` elements that the reference moves by `step`, and the other by `factor` times that; `units` of
+ * rounding are forgiven. */
+static struct norm_result
+change_by(size_t count, float step, double factor, double units, double *spread)
+{
+    float *before = random_tensor(ELEMENT_FLOAT32, count, 1), *after = new_tensor(ELEMENT_FLOAT32, count),
+          *own = new_tensor(ELEMENT_FLOAT32, count);
+    struct change *change = calloc(1, sizeof(*change));
+    for (size_t i = 0; i < count; ++i) {
+        after[i] = before[i] + step;
+        own[i] = (float)((double)before[i] + factor * (double)step);
+    }
+    change_begin(change, count);
+    size_t half = count / 2;
+    change_add(change, ELEMENT_FLOAT32, units, own, before, after, half);
+    change_add(change, ELEMENT_FLOAT32, units, own + half, before + half, after + half, count - half);
+    struct norm_result result = norms_end(&change->norms);
+    *spread = sqrt(change->square);
+    free(before);
+    free(after);
+    free(own);
+    free(change);
+    return result;
+}
+
+LOOP_TEST(a_change_is_compared_with_a_change, 0, CASES)
+{
+    static const double factors[] = {1, 2, 1.01, 0.5, -1};
+    state = (uint64_t)_i << 32 | 6;
+    double factor = factors[_i % 5], spread;
+    float step = ldexpf(1, -(_i % 12) - 1);
+    size_t count = 1 + draw_below(MOST_ELEMENTS);
+    struct norm_result result = change_by(count, step, factor, 1, &spread);
+    double norm = (double)step * sqrt((double)count), rounding = sqrt((double)count) * 0x1p-22;
+    ck_assert_msg(fabs(result.reference - norm) < rounding, "moved by %g, not %g", result.reference, norm);
+    ck_assert_msg(fabs(spread - fabs(factor - 1) * norm) < rounding, "apart by %g", spread);
+    ck_assert_msg(result.difference <= spread && result.difference > spread - rounding, "differs by %g",
+                  result.difference);
+    ck_assert(factor != 1 || (result.difference == 0 && spread == 0));
+}
+
+TEST(rounding_is_no_difference_but_is_seen)
+{
+    const float before[2] = {1, -8}, after[2] = {1.5f, -8.5f};
+    const float own[2] = {1.5f + 0x1p-23f, -8.5f - 0x1p-20f}; /* one unit away, each */
+    struct change change;
+    change_begin(&change, 2);
+    change_add(&change, ELEMENT_FLOAT32, 1, own, before, after, 2);
+    ck_assert(norms_end(&change.norms).difference == 0);
+    check_close(sqrt(change.square), sqrt(0x1p-46 + 0x1p-40), "spread");
+    change_begin(&change, 2);
+    change_add(&change, ELEMENT_FLOAT32, 0, own, before, after, 2);
+    check_close(norms_end(&change.norms).difference, sqrt(0x1p-46 + 0x1p-40), "difference");
+}
+
+TEST(a_change_to_what_is_not_finite_is_counted)
+{
+    const float before[3] = {1, 2, INFINITY}, after[3] = {NAN, 3, INFINITY}, own[3] = {1, INFINITY, INFINITY};
+    struct change change;
+    change_begin(&change, 3);
+    change_add(&change, ELEMENT_FLOAT32, 1, own, before, after, 3);
+    ck_assert_uint_eq(norms_end(&change.norms).unbounded, 2);
+}
+
+LOOP_TEST(sketches_of_changes, 0, CASES / 4)
+{
+    state = (uint64_t)_i << 32 | 7;
+    size_t count = 1 + draw_below(20 * SKETCH_COUNTERS);
+    float *before = random_tensor(ELEMENT_FLOAT32, count, 1), *after = new_tensor(ELEMENT_FLOAT32, count),
+          *twice = new_tensor(ELEMENT_FLOAT32, count);
+    for (size_t i = 0; i < count; ++i) {
+        after[i] = before[i] + 0x1p-6f;
+        twice[i] = before[i] + 0x1p-5f;
+    }
+    struct sketch begin = sketch_of(ELEMENT_FLOAT32, (char *)before, count),
+                  end = sketch_of(ELEMENT_FLOAT32, (char *)after, count),
+                  far = sketch_of(ELEMENT_FLOAT32, (char *)twice, count);
+    struct sketch_distance none = sketch_compare_changes(&begin, &end, &begin, &end),
+                           one = sketch_compare_changes(&begin, &far, &begin, &end);
+    ck_assert(none.difference == 0);
+    ck_assert_msg(fabs(one.difference / one.reference - 1) < 1e-3, "%g of %g", one.difference, one.reference);
+    free(before);
+    free(after);
+    free(twice);
 }

@@ -2,8 +2,8 @@
  * test_check_reference.c - the reference of `ddprun check` gives back what was written, and every damaged byte of it is
  * noticed; what the launcher asks of a run and what a rank answers survive their files.
  */
-#include "base/check/reference.h"
-#include "base/check/run.h"
+#include "base/tools/check/reference.h"
+#include "base/tools/check/run.h"
 
 #include "tests/test.h"
 

@@ -2,7 +2,7 @@
  * test_scout_log.c - what is written to a scout's log is what is read; of a log that was cut anywhere, all whole
  * records are read and no other; a record that refers to what is not there is refused.
  */
-#include "base/scout/log.h"
+#include "base/tools/scout/log.h"
 #include "tests/test.h"
 
 #include <stdlib.h>

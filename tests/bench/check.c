@@ -1,6 +1,9 @@
 /*
  * check.c - what does `ddprun check` cost? bench/check [--json] [--runs R] [--steps K] [--ranks N] [--width W]
- * [--layers L].
+ * [--layers L] [--slow].
+ *
+ * Defaults: of samples/digits, samples/chargpt and, with --slow, a trainer whose steps take a second, the check of as
+ * many steps as it chooses, and that of three, each beside three steps that do not begin from the reference (--free).
  *
  * Time: of the command for a right program, samples/chargpt, beside what it cannot do without: three runs of K steps on
  * one rank and one on N, each with its start, as `ddprun -n 1` and `ddprun -n N` make them without comparing. Runs of
@@ -26,7 +29,8 @@
 enum { RUNS_AT_MOST = 100, WORDS_AT_MOST = 40, LIMIT_S = 900, RUNS_OF_ONE = 3 };
 
 static char folder[PATH_MAX]; /* of this program */
-static char ddprun[PATH_MAX + 16], trainer[PATH_MAX + 32], data[2 * PATH_MAX], work[] = "/tmp/ddprun-check-XXXXXX";
+static char ddprun[PATH_MAX + 16], trainer[PATH_MAX + 32], digits[PATH_MAX + 32], paced[PATH_MAX + 48],
+    data[2 * PATH_MAX], work[] = "/tmp/ddprun-check-XXXXXX";
 static int runs = 7, steps = 3, ranks = 2, width = 64, layers = 2;
 
 /* What one run took. */
@@ -51,24 +55,17 @@ now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* `words`, then the trainer and its arguments. A run that hangs is ended by its alarm. */
+/* `words`, then those of the trainer. A run that hangs is ended by its alarm. `may_differ`: so may the verdict. */
 static struct cost
-run(char *const *words)
+run_words(char *const *words, char *const *trainer_words, bool may_differ)
 {
-    char steps_text[16], width_text[16], layers_text[16];
-    snprintf(steps_text, sizeof(steps_text), "%d", steps);
-    snprintf(width_text, sizeof(width_text), "%d", width);
-    snprintf(layers_text, sizeof(layers_text), "%d", layers);
-    char *trainer_words[] = {trainer,    "--data",       data,      "--layers",       layers_text, "--width",
-                             width_text, "--batch",      "24",      "--steps",        steps_text,  "--warmup",
-                             "0",        "--eval-every", "1000000", "--eval-batches", "1",         "--quiet",
-                             NULL};
     char *all[WORDS_AT_MOST];
     size_t count = 0;
     for (size_t i = 0; words[i] != NULL; ++i)
         all[count++] = words[i];
-    for (size_t i = 0; i < sizeof(trainer_words) / sizeof(trainer_words[0]); ++i)
+    for (size_t i = 0; trainer_words[i] != NULL; ++i)
         all[count++] = trainer_words[i];
+    all[count] = NULL;
 
     struct rusage used;
     int status;
@@ -85,9 +82,24 @@ run(char *const *words)
         execv(all[0], all);
         _exit(127);
     }
-    if (wait4(pid, &status, 0, &used) != pid || status != 0)
+    bool ended = wait4(pid, &status, 0, &used) == pid;
+    if (!ended || (status != 0 && !(may_differ && WIFEXITED(status) && WEXITSTATUS(status) == 1)))
         fail("a run has failed; start it by hand to see why", words[1]);
     return (struct cost){.wall_s = now_s() - begin_s, .peak_mib = (double)used.ru_maxrss / 1024.0};
+}
+
+static struct cost
+run(char *const *words)
+{
+    char steps_text[16], width_text[16], layers_text[16];
+    snprintf(steps_text, sizeof(steps_text), "%d", steps);
+    snprintf(width_text, sizeof(width_text), "%d", width);
+    snprintf(layers_text, sizeof(layers_text), "%d", layers);
+    char *trainer_words[] = {trainer,    "--data",       data,      "--layers",       layers_text, "--width",
+                             width_text, "--batch",      "24",      "--steps",        steps_text,  "--warmup",
+                             "0",        "--eval-every", "1000000", "--eval-batches", "1",         "--quiet",
+                             NULL};
+    return run_words(words, trainer_words, false);
 }
 
 static struct cost
@@ -133,6 +145,75 @@ measure_time(struct report *report)
                  "MiB");
 }
 
+/* ---- what every check costs, by default ---- */
+
+static struct cost
+run_default(char *const *trainer_words, bool is_free, bool three, bool may_differ)
+{
+    char ranks_text[16];
+    snprintf(ranks_text, sizeof(ranks_text), "%d", ranks);
+    char *words[8] = {ddprun, "check", "-n", ranks_text};
+    size_t count = 4;
+    if (three) {
+        words[count++] = "--steps";
+        words[count++] = "3";
+    }
+    if (is_free)
+        words[count++] = "--free";
+    return run_words(words, trainer_words, may_differ);
+}
+
+/* `most`: seconds that the default may take; 0: 2.5 times what three steps took that do not begin from the reference.
+ */
+static void
+measure_default(struct report *report, const char *name, char *const *trainer_words, double most, bool may_differ)
+{
+    static double three[RUNS_AT_MOST], whole[RUNS_AT_MOST], bare[RUNS_AT_MOST], three_ms[RUNS_AT_MOST],
+        whole_ms[RUNS_AT_MOST];
+    int times = most > 0 ? 1 : runs;
+    char text[120];
+    for (int i = 0; i < times; ++i) {
+        bare[i] = 1e3 * run_default(trainer_words, true, true, may_differ).wall_s;
+        three_ms[i] = 1e3 * run_default(trainer_words, false, true, may_differ).wall_s;
+        whole_ms[i] = 1e3 * run_default(trainer_words, false, false, may_differ).wall_s;
+        three[i] = three_ms[i] / bare[i];
+        whole[i] = whole_ms[i] / bare[i];
+    }
+    double longest = report_median(whole_ms, (size_t)times);
+    snprintf(text, sizeof(text), "%s: check --free --steps 3", name);
+    report_value(report, text, report_median(bare, (size_t)times), "ms");
+    snprintf(text, sizeof(text), "%s: check --steps 3", name);
+    report_value(report, text, report_median(three_ms, (size_t)times), "ms");
+    snprintf(text, sizeof(text), "%s: check", name);
+    report_value(report, text, longest, "ms");
+    snprintf(text, sizeof(text), "%s: check --steps 3 over --free", name);
+    report_ratio(report, text, three, (size_t)times, 1.2);
+    snprintf(text, sizeof(text), "%s: check over --free --steps 3", name);
+    if (most > 0)
+        report_figure(report, text, 1e-3 * longest, "s", BAR_AT_MOST, most);
+    else
+        report_ratio(report, text, whole, (size_t)times, 2.5);
+}
+
+static void
+measure_defaults(struct report *report, bool slow)
+{
+    char width_text[16], layers_text[16];
+    snprintf(width_text, sizeof(width_text), "%d", width);
+    snprintf(layers_text, sizeof(layers_text), "%d", layers);
+    char *digits_words[] = {digits, "--data", DDPRUN_BENCH_DIGITS, "--batch", "48", "--steps", "200", "--quiet", NULL};
+    char *chargpt_words[] = {trainer,    "--data",       data,      "--layers",       layers_text, "--width",
+                             width_text, "--batch",      "24",      "--steps",        "200",       "--warmup",
+                             "0",        "--eval-every", "1000000", "--eval-batches", "1",         "--quiet",
+                             NULL};
+    char *slow_words[] = {paced,          "--layers", "4",       "--layer-us", "125000",
+                          "--forward-us", "500000",   "--steps", "100",        NULL};
+    measure_default(report, "digits", digits_words, 0, false);
+    measure_default(report, "chargpt", chargpt_words, 0, false);
+    if (slow) /* its gradients are made of the rank's number */
+        measure_default(report, "a second for each step", slow_words, 180, true);
+}
+
 /* Bytes of all parameters, from what the trainer itself saves. */
 static double
 parameter_bytes(void)
@@ -173,12 +254,14 @@ measure_reference(struct report *report)
 }
 
 static void
-take_options(int argc, char **argv, struct report *report)
+take_options(int argc, char **argv, struct report *report, bool *slow)
 {
     for (int i = 1; i < argc; ++i) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--json") == 0)
             report->json = true;
+        else if (strcmp(argv[i], "--slow") == 0)
+            *slow = true;
         else if (strcmp(argv[i], "--runs") == 0 && atoi(value) > 0 && atoi(value) <= RUNS_AT_MOST && ++i)
             runs = atoi(value);
         else if (strcmp(argv[i], "--steps") == 0 && atoi(value) > 0 && ++i)
@@ -190,7 +273,7 @@ take_options(int argc, char **argv, struct report *report)
         else if (strcmp(argv[i], "--layers") == 0 && atoi(value) > 0 && ++i)
             layers = atoi(value);
         else
-            fail("usage", "check [--json] [--runs R] [--steps K] [--ranks N] [--width W] [--layers L]");
+            fail("usage", "check [--json] [--runs R] [--steps K] [--ranks N] [--width W] [--layers L] [--slow]");
     }
 }
 
@@ -198,12 +281,15 @@ int
 main(int argc, char **argv)
 {
     struct report report = {.json = false};
-    take_options(argc, argv, &report);
+    bool slow = false;
+    take_options(argc, argv, &report, &slow);
     if (realpath("/proc/self/exe", folder) == NULL)
         fail("/proc/self/exe", strerror(errno));
     dirname(folder);
     snprintf(ddprun, sizeof(ddprun), "%s/../bin/ddprun", folder);
     snprintf(trainer, sizeof(trainer), "%s/../samples/chargpt", folder);
+    snprintf(digits, sizeof(digits), "%s/../samples/digits", folder);
+    snprintf(paced, sizeof(paced), "%s/../tests/trainers/paced", folder);
     snprintf(data, sizeof(data), "%s", DDPRUN_BENCH_TEXT);
     if (mkdtemp(work) == NULL)
         fail(work, strerror(errno));
@@ -212,6 +298,7 @@ main(int argc, char **argv)
     if (!report.json && getloadavg(load, 1) == 1)
         printf("%ld cores, load %.1f before, %d runs each, chargpt of width %d, %d steps\n",
                sysconf(_SC_NPROCESSORS_ONLN), load[0], runs, width, steps);
+    measure_defaults(&report, slow);
     measure_time(&report);
     measure_reference(&report);
     rmdir(work);

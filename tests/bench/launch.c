@@ -2,10 +2,10 @@
  * launch.c - what starting and holding a job costs. bench/launch [--json] [--runs N] [--ranks N,N,...] [--idle
  * SECONDS] [--under mpirun].
  *
- * Start-up: ranks that join by their first annotation and leave (launch_rank), from the start of ddprun to its end,
- * with ddprun's own server. In turn with it, where there is an mpirun, the same number of processes that join and leave
- * its PMIx (launch_pmix). No device is used: what the first use of one costs is measured apart. Medians of wall clock
- * times with their spread, CPU times of all processes of the job, and ratios of runs that followed each other.
+ * Start-up: ranks that join by their first annotation and leave (launch_rank), from the start of ddprun to its end. In
+ * turn with it, where there is an mpirun, the same number of processes that join and leave its PMIx (launch_pmix). No
+ * device is used: what the first use of one costs is measured apart. Medians of wall clock times with their spread, CPU
+ * times of all processes of the job, and ratios of runs that followed each other.
  *
  * Holding: CPU time of ddprun itself, of all its threads, beside ranks that wait, from 2 s after the last one joined.
  * Under mpirun there is one ddprun for each rank, and that of rank 0 hears all others: its CPU time, beside 100 ranks

@@ -62,7 +62,7 @@ refused "--tolerance 2" 2 "'2' is not a relative difference from 0 to 1, in --to
 refused "--floor-factor 0" 2 "'0' is not a number from 1 to 1000000, in --floor-factor" check --floor-factor 0 "${right[@]}"
 refused "--alone with a quote that is not closed" 2 "quote is not closed" check --alone "a 'b" "${right[@]}"
 refused "-n 1 without --reference" 2 "-n 1 compares one rank with itself" check -n 1 "${right[@]}"
-for option in --steps=3 --alone=x --reference=x --sample=1 --tolerance=0.1 --floor-factor=2 --json=x --keep-files=x; do
+for option in --steps=3 --alone=x --reference=x --sample=1 --free --tolerance=0.1 --floor-factor=2 --json=x --keep-files=x; do
     refused "$option without check" 2 "${option%%=*} is an option of ddprun check" "$option" "${right[@]}"
 done
 refused "--max-restarts" 2 "--max-restarts and check contradict each other" --max-restarts 1 check "${right[@]}"
@@ -120,7 +120,8 @@ refused "--reference in no folder" 2 "cannot write .*No such file" check -n 1 --
 run "$ddprun" -q check -n 1 --reference whole "${right[@]}"
 succeeded "-n 1 --reference"
 check "-n 1 --reference writes" [ -s whole ]
-refused "another number of steps" 2 "has 3 steps, and --steps asks for 4" check -n 2 --reference whole --steps 4 "${right[@]}"
+refused "another number of steps" 2 "has 12 steps, and --steps asks for 4" check -n 2 --reference whole --steps 4 "${right[@]}"
+refused "--free with a reference of steps that begin from it" 2 "was written without --free" check -n 2 --reference whole --free "${right[@]}"
 refused "another program" 2 "is of another program" check -n 2 --reference whole "$digits" --data "$data" --batch 48 --steps 12 --quiet
 refused "more tensors than one rank had" 2 "buffer 1 is .* has fewer" check -n 2 --reference whole "$conv" --quiet --batchnorm
 refused "other tensors than one rank had" 2 "gradient 4 is .* and in the reference .fc_weight.gradient" \
@@ -164,7 +165,15 @@ judged "--sample: different" 1 tensor fc_weight 2 "--sample 100" "$conv" --quiet
 judged "--sample 1: different" 1 scale - 2 "--sample 1" "$conv" --quiet --mistake divisor_whole_batch
 judged "--alone" 0 null - 2 "--alone '--quiet --local-batch \"24\"'" "$conv" --quiet --local-batch 12
 judged "--alone: quotes" 2 - - 2 "--alone \"--quiet '--local-batch 24'\"" "$conv" --quiet --local-batch 12
-judged "--tolerance 1 takes a mistake for equal" 0 null - 2 "--tolerance 1" "$conv" --quiet --mistake divisor_whole_batch
+judged "--tolerance 1 takes no mistake for equal" 3 chaotic - 2 "--tolerance 1" "$updates" --mistake rate_nearly
+judged "--free: equal" 0 null - 2 "--free --steps 3" "${right[@]}"
+check "--free: it is reported" grep -q '^no step began from the reference' "$work/stdout"
+judged "a program that tests its gradients" 0 null - 2 "--steps 8" "$updates" --asserts
+check "a program that tests its gradients: once more, freely" grep -q 'once more, as with --free' "$work/stderr"
+check "a program that tests its gradients: it is reported" grep -q '^no step began from the reference' "$work/stdout"
+judged "a program that ends early is judged by its steps" 0 null - 2 "" "$updates" --steps 5
+check "a program that ends early: its steps are named" grep -q ': in 5 steps ' "$work/stdout"
+check "what was not exercised is named" grep -q '^not exercised: .*evaluation' "$work/stdout"
 judged "--steps 1" 0 null - 2 "--steps 1" "$conv" --quiet --steps 1
 check "--steps 1: memory is not looked for" grep -q 'unannotated memory was not looked for' "$work/stdout"
 judged "groups" 0 null - 2 "" "$build/tests/trainers/gan" --rhythm turns
@@ -217,6 +226,10 @@ else
         small "$room" "$ddprun" -q check "${right[@]}"
         check "$room KiB: too little room is no difference" [ ! -s "$work/stdout" ]
     done
+    small 2000 "$ddprun" -q check "$digits" --data "$data" --batch 48 --steps 100 --quiet
+    succeeded "room for fewer than 8 steps"
+    check "room for fewer than 8 steps: it is reported" \
+        grep -Eq '^only [3-7] steps were compared: 8 need more than half of the room' "$work/stdout"
     mkdir "$user/small"
     # shellcheck disable=SC2016
     run unshare -m sh -c 'mount -t tmpfs -o size=128k none small && "$@"; code=$?; ls small >&2; exit $code' sh \

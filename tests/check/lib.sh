@@ -2,6 +2,7 @@
 # lib.sh - what the scripts of this folder share: a run of `ddprun check`, and what its verdict is held against. Sourced with the build
 # folder as $1, after that of end_to_end.
 conv=$build/tests/check/conv
+updates=$build/tests/check/updates
 chargpt=$build/tests/check/chargpt # with mistakes by CHARGPT_MISTAKE
 text=$(dirname "$data")/shakespeare.txt
 conv_options=(--steps 12 --quiet)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mistakes.sh BUILD [NAME...] - `ddprun check` finds the mistakes that users make: each of 25 mistakes in conv.cu, and each of those that
-# can be made in samples/chargpt without changing it, has the exit code and the cause that this table fixes, and none passes as equal. The
+# mistakes.sh BUILD [NAME...] - `ddprun check` finds the mistakes that users make: each of 25 mistakes in conv.cu, those of updates.cu at
+# learning rates from 0.1 to 1e-6 and in a chaotic training, and each of those that can be made in samples/chargpt without changing it, has the exit code and the cause that this table fixes, and none passes as equal. The
 # right programs, with the options that surround these mistakes, are equal with 2, 3 and 4 ranks.
 #
 # At most two of the 25 may have another exit code, cause or tensor than here; they are named.
@@ -40,6 +40,33 @@ conv_mistakes=(
     'loss_scale_host       |           | --dynamic --loss-scale 262144  | 1 | update             | -'
     # No mistake in the program: its gradients are beyond the range of what is sent.
     'compress_overflow     | --compress fp16 | --loss-scale 1e7          | 1 | overflow           | -'
+)
+
+# What a step changes is what differs: at 1e-6 it is a unit in the last place or two. The last two: no update shows a factor that the
+# optimizer does not know, and none shows what does not move.
+update_mistakes=(
+    'rate_times_n          |           | --rate 0.1                     | 1 | update             | -'
+    'rate_times_n          |           | --rate 1e-3                    | 1 | update             | -'
+    'rate_times_n          |           | --rate 1e-6                    | 1 | update             | -'
+    'rate_nearly           |           | --rate 0.1                     | 1 | update             | -'
+    'rate_nearly           |           | --rate 1e-3                    | 1 | update             | -'
+    'rate_nearly           |           | --rate 3e-6                    | 1 | update             | -'
+    'rate_nearly           |           | --rate 1e-6                    | 3 | chaotic            | parameter 1 w'
+    'rate_on_rank_1        |           | --rate 0.1                     | 1 | update             | -'
+    'rate_on_rank_1        |           | --rate 1e-3                    | 1 | update             | -'
+    'rate_on_rank_1        |           | --rate 1e-6                    | 1 | update             | -'
+    'rate_nearly           | --steps 8 | --bf16                         | 1 | update             | -'
+    'rate_in_step_40       | --steps 50 | --rate 0.1 --chaos             | 1 | update             | -'
+    'rate_in_step_40       | --steps 50 | --rate 1e-3 --chaos            | 1 | update             | -'
+    'rate_in_step_40       | --steps 50 | --rate 1e-6 --chaos            | 1 | update             | -'
+    'share_in_step_40      | --steps 50 | --rate 0.1 --chaos             | 1 | update tensor      | gradient 1 g'
+    'share_in_step_40      | --steps 50 | --rate 1e-6 --chaos            | 1 | update tensor      | gradient 1 g'
+    'moment_before_step    | --steps 8 | --adam --warmup 500            | 1 | update unannotated | -'
+    'moment_before_step    | --steps 8 | --adam --warmup 500 --rate 1e-3 | 1 | update unannotated | -'
+    'divisor_whole_batch   | --steps 8 | --rate 1e-3                    | 1 | scale              | -'
+    'divisor_whole_batch   | --steps 8 | --rate 1e-6                    | 1 | scale              | -'
+    'divisor_whole_batch   | --steps 8 | --adam                         | 3 | scale              | -'
+    'moment_before_step    | --steps 8 | --adam --warmup 500 --rate 1e-6 | 3 | not_moved          | -'
 )
 
 # The tensors lie in one buffer, and have one text: numbers distinguish them.
@@ -86,6 +113,8 @@ is_wanted() {
     [ "${#wanted[@]}" -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]
 }
 
+rate=() # of conv, if not its own
+
 # rows PROGRAM ROW...: runs them; counts in rows_run, rows_expected and rows_equal.
 rows() {
     local program=$1 row name options arguments expected causes found why words command
@@ -97,8 +126,10 @@ rows() {
         is_wanted "$name" || continue
         read -ra words <<<"${arguments//CHECKPOINT/$work/checkpoint}"
         if [ "$program" = conv ]; then
-            command=("$conv" "${conv_options[@]}" "${words[@]}")
+            command=("$conv" "${conv_options[@]}" "${rate[@]}" "${words[@]}")
             [ "$name" = compress_overflow ] || command+=(--mistake "$name")
+        elif [ "$program" = updates ]; then
+            command=("$updates" "${words[@]}" --mistake "$name")
         else
             command=("$chargpt" "${chargpt_options[@]}")
         fi
@@ -140,6 +171,19 @@ rows conv "${conv_mistakes[@]}"
 [ "${#wanted[@]}" -gt 0 ] || check "conv: 25 mistakes" [ "$rows_run" -eq 25 ]
 check "conv: at most $exceptions of $rows_run mistakes are not as expected" [ "$rows_expected" -ge $((rows_run - exceptions)) ]
 check "conv: no mistake passes as equal" [ "$rows_equal" -eq 0 ]
+
+# The same where a step hardly moves the weights.
+for slow in 1e-3 1e-6; do
+    [ "${DDPRUN_SOAK:-0}" -eq 1 ] || break
+    rate=(--rate "$slow")
+    rows conv "${conv_mistakes[@]}"
+    check "conv, rate $slow: at most $exceptions of $rows_run mistakes are not as expected" [ "$rows_expected" -ge $((rows_run - exceptions)) ]
+    check "conv, rate $slow: no mistake passes as equal" [ "$rows_equal" -eq 0 ]
+done
+
+rows updates "${update_mistakes[@]}"
+check "updates: all of $rows_run mistakes are as expected" [ "$rows_expected" -eq "$rows_run" ]
+check "updates: no mistake passes as equal" [ "$rows_equal" -eq 0 ]
 
 rows chargpt "${chargpt_mistakes[@]}"
 check "chargpt: at most $((exceptions / 2)) of $rows_run mistakes is not as expected" [ "$rows_expected" -ge $((rows_run - exceptions / 2)) ]

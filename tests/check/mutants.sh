@@ -16,7 +16,7 @@ ddprun=$copy/bin/ddprun
 conv_tensors=('parameter '{1..5} 'gradient '{1..5} 'mean '{1..3})
 every_tensor() { # equal, and whatever is annotated was compared
     local tensor
-    checked 2 "" "$conv" "${conv_options[@]}"
+    checked 2 "--steps 3" "$conv" "${conv_options[@]}"
     [ -z "$(why_not 0 null -)" ] || return 1
     for tensor in "${conv_tensors[@]}"; do
         grep -Eq "^$tensor +[0-9]+ .* equal$" "$work/stdout" || return 1
@@ -26,6 +26,14 @@ right() { # in two commands, which make no further runs
     rm -f "$work/reference"
     run "$ddprun" -q check -n 1 --reference "$work/reference" "$conv" "${conv_options[@]}"
     checked 2 "--reference $work/reference" "$conv" "${conv_options[@]}"
+    [ -z "$(why_not 0 null -)" ]
+}
+small_update() { # a wrong rate that moves the weights by a millionth
+    checked 2 "--steps 8" "$updates" --rate 1e-6 --mistake rate_times_n
+    [ -z "$(why_not 1 update -)" ]
+}
+noise() { # a gradient of rounding noise, which Adam makes as large as any other
+    checked 2 "--steps 8" "$updates" --adam --noise
     [ -z "$(why_not 0 null -)" ]
 }
 
@@ -40,4 +48,6 @@ mutant() {
 }
 mutant CHECK_LAST_LEFT_OUT every_tensor
 mutant CHECK_GRADIENTS_LATE right
+mutant CHECK_CHANGE_IGNORED small_update
+mutant CHECK_NOT_FORCED noise
 finish

@@ -85,8 +85,35 @@ rows+=(
     "always | $trainers/values | separate mean none 12 || 2 | -"
 )
 
+# However little a step changes, and however fast rounding grows.
+updates=tests/check/updates
+for rate in 0.1 1e-3 1e-6; do
+    rows+=(
+        "always | $updates | --rate $rate || 0 | null"
+        "always | $updates | --rate $rate --chaos || 0 | null"
+        # Gradients are sums: the update divides by the share.
+        "always | $updates | --rate $rate --sums || 0 | null"
+    )
+done
+rows+=(
+    "always | $updates | --adam --warmup 500 || 0 | null"
+    "always | $updates | --adam --warmup 500 --rate 1e-3 || 0 | null"
+    "always | $updates | --steps 5 || 0 | null"
+    # One gradient is rounding noise, and Adam makes an update of it as large as any other.
+    "always | $updates | --adam --noise || 0 | null"
+    # The training converges, and gradients become rounding noise.
+    "always | $updates | --whole --rate 0.5 | --steps 60 | 0 | null"
+    "always | $updates | --whole --rate 0.5 --sums | --steps 60 | 0 | null"
+    # A product in bfloat16 rounds the sum over the share.
+    "always | $updates | --bf16 || 0 | null"
+)
+
 # Right, but not comparable.
 rows+=(
+    # In 64 steps that do not begin from the reference rounding has become chaos.
+    "always | $updates | --chaos | --free | 3 | chaotic"
+    "always | $updates | --frozen || 3 | not_moved"
+    "always | $updates | --adam --warmup 500 --rate 1e-6 | --steps 8 | 3 | not_moved"
     # Its masks belong to the rank, as they should.
     "always | tests/check/conv | ${conv_options[*]} --dropout || 3 | batch_dependent"
     # Statistics of a share are not those of the batch.

@@ -11,17 +11,6 @@ source "$(dirname "$0")/../end_to_end/lib.sh"
 export XDG_CONFIG_HOME=$hosts_work/none
 limit=120
 
-# gives_up_after SECONDS COMMAND...: whether a command stays untrue for all that time; looks ten times a second.
-gives_up_after() {
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        [ "$SECONDS" -lt "$end" ] || return 0
-        sleep 0.1 # between looks
-    done
-    return 1
-}
-
 # What is there before a job: daemons and whatever they start once.
 quiet_processes=
 note_quiet() {
@@ -46,7 +35,7 @@ nothing_left() {
 }
 
 no_process_left() {
-    ! leftovers | grep -q ': process '
+    [[ $(leftovers) != *': process '* ]]
 }
 
 # clean NAME: in the end nothing of the job is left on either host.
@@ -111,7 +100,7 @@ rank_process() { # HOST RANK TRAINER
     local process
     for process in $(hosts_processes "$1"); do
         [ "$(readlink "/proc/$process/exe")" = "$3" ] || continue
-        ! tr '\0' '\n' 2>/dev/null <"/proc/$process/environ" | grep -qx "RANK=$2" || echo "$process"
+        ! grep -qszx "RANK=$2" "/proc/$process/environ" || echo "$process"
     done
 }
 

@@ -4,16 +4,21 @@
  * exchange: many rounds of messages of random sizes; every rank gets every rank's, unchanged, in the order of ranks.
  * places:   the last rank is somewhere else: every rank gets an error that names it.
  * leaves:   the last rank is gone: rank 0 gets an error.
+ * strangers: before they join, the ranks connect to the supervisor by the hundred, and say nothing; then "exchange".
  */
+#include "base/protocol.h"
 #include "comm/control.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 300, BYTES_AT_MOST = 200000, TIMEOUT_S = 20 };
+enum { ROUNDS = 300, BYTES_AT_MOST = 200000, TIMEOUT_S = 20, STRANGERS = 300 };
 
 static int
 fail(const char *what)
@@ -99,19 +104,56 @@ last(struct control *control)
     return error.cause == COMM_LEFT && strstr(error.text, "has left") != NULL ? 0 : fail(error.text);
 }
 
+/* A silent connection to the supervisor; -1: it is refused. */
+static int
+call_supervisor(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", getenv(DDPRUN_ENV_SUPERVISOR));
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* More strangers than the supervisor keeps, which stay; and where this is root, another user, who does not get in. */
+static bool
+pile_up(int *strangers)
+{
+    enum { NOBODY = 65534 };
+    int status = 0;
+    for (int i = 0; i < STRANGERS; ++i) {
+        strangers[i] = call_supervisor();
+        if (strangers[i] < 0)
+            return fail("a stranger of the same user cannot connect"), false;
+    }
+    pid_t other = geteuid() == 0 ? fork() : -1;
+    if (other == 0)
+        _exit(setuid(NOBODY) == 0 && call_supervisor() < 0 ? 0 : 1);
+    if (other > 0 && (waitpid(other, &status, 0) != other || status != 0))
+        return fail("another user can connect"), false;
+    return true;
+}
+
 int
 main(int argc, char **argv)
 {
+    static int strangers[STRANGERS];
     struct rendezvous rendezvous;
     struct control control;
     struct comm_error error;
-    if (argc != 2)
-        return fail("usage: control_client exchange|places|leaves|last");
-    if (!rendezvous_open(&rendezvous, &error) || !control_open(&control, &rendezvous, TIMEOUT_S, &error))
+    const char *index = getenv(DDPRUN_ENV_STATUS_INDEX);
+    if (argc != 2 || index == NULL)
+        return fail("usage: ddprun -n N control_client exchange|places|leaves|last|strangers");
+    if (strcmp(argv[1], "strangers") == 0 && !pile_up(strangers))
+        return 2;
+    if (!rendezvous_open(&rendezvous, atoi(index), 0, TIMEOUT_S, &error) ||
+        !control_open(&control, &rendezvous, TIMEOUT_S, &error))
         return fail(error.text);
 
     int status = 2;
-    if (strcmp(argv[1], "exchange") == 0)
+    if (strcmp(argv[1], "exchange") == 0 || strcmp(argv[1], "strangers") == 0)
         status = exchange(&control);
     else if (strcmp(argv[1], "places") == 0)
         status = places(&control);

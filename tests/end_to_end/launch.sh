@@ -36,6 +36,7 @@ if [ ${#watched[@]} -gt 0 ]; then
     cat "$work"/strace.* | grep -vE ' = -1 |O_RDONLY|O_PATH|unlinkat\([0-9]+,' | grep -oE '"[^"]*"' | tr -d '"' | sort -u |
         grep -vE "^($around/tmp/ddprun-|$around/asked/|/dev/(null|shm/|tty)|/proc/self/)" >"$work/elsewhere"
     check "it did not even touch anything else for a moment" [ ! -s "$work/elsewhere" ]
+    check "what it touched was recorded" grep -qs "$around/asked/" "$work"/strace.*
 fi
 
 if [ "$sanitized" = 0 ]; then

@@ -14,7 +14,7 @@ data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../samples/data" && pwd)/digits.csv
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-e2e-XXXXXX")
 export XDG_CACHE_HOME=$work/cache # what is measured stays in the test
 export DDPRUN_REPORT=-            # reports are looked at whole, and leave no file
-trap 'rm -rf "$work"' EXIT
+at_exit 'rm -rf "$work"'
 shown=$work/stderr
 
 # With sanitizers the trainer has no runtime of its own for the libraries beneath it: it is preloaded, before the shim. The runtime's

@@ -11,7 +11,7 @@ shape=(--layers 12 --kib 256 --layer-us 1500 --forward-us 500)
 cache=$XDG_CACHE_HOME/ddprun
 
 kept() { # the one file there
-    local files=("$cache"/all-reduce-*.json)
+    local files=("$cache"/all-reduce-*.txt)
     [ "${#files[@]}" -eq 1 ] && printf '%s\n' "${files[0]}"
 }
 
@@ -30,22 +30,25 @@ check 'the cost of an all-reduce is kept' [ -s "$(kept)" ]
 
 # Changed by hand, so that a run that believes the file shows it: an all-reduce costs nearly nothing.
 file=$(kept)
-cp "$file" "$work/kept.json"
-sed -E 's/"samples":.*/"samples":[[4096,1000],[4194304,2000]]}/' "$work/kept.json" >"$file"
+{
+    head -n 1 "$file"
+    printf '4096 1000\n4194304 2000\nend\n'
+} >"$work/kept"
+cp "$work/kept" "$file"
 run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 12
 succeeded 'a kept cost is used'
-check 'and not measured again' grep -q '4194304,2000' "$file"
+check 'and not measured again' cmp "$work/kept" "$file"
 
 n=0
-for broken in '' '[]' '{"version":1}' "$(printf '%20000s' x)"; do
+for broken in '' 'end' "$(head -n 1 "$work/kept")" "$(printf '%20000s' x)"; do
     n=$((n + 1))
     printf '%s' "$broken" >"$file"
     run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
     failed_with "broken file $n: one line, and the run ends well" 0 'not a measurement of this machine'
-    check "broken file $n: measured again" grep -q '"version":1,"key":"host ' "$file"
+    check "broken file $n: measured again" grep -q '^ddprun all-reduce cost, version 2: host ' "$file"
 done
-for change in 's/"version":1/"version":9/' 's/"key":"host /"key":"another host /' 's/\[4096,/[1e3,/' 's/\[4096,/[9999999999,/'; do
-    sed -E "$change" "$work/kept.json" >"$file"
+for change in 's/version 2/version 9/' 's/: host /: another host /' 's/^4096 /1e3 /' 's/^4096 /9999999999 /' '/^end/d'; do
+    sed -E "$change" "$work/kept" >"$file"
     run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
     failed_with "kept file after $change: ignored" 0 'not a measurement of this machine'
 done

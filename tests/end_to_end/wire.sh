@@ -115,8 +115,6 @@ for mistake in "--compress fp8" "--compress" "--reduce average" "--communicators
     failed_with "$mistake" 2 "${words[0]}"
 done
 
-# ---- without kernels; on a GPU, $ddprun is a script that is not to be copied ----
-[ "$(head -c 2 "$ddprun")" != '#!' ] || finish
 # install FOLDER ENGINE: a copy of what a user has, with another engine. The launcher finds its libraries beside itself.
 install() {
     mkdir -p "$1/bin" "$1/lib/softgpu"
@@ -125,37 +123,6 @@ install() {
     ln -s "$build"/lib/softgpu/* "$1/lib/softgpu/"
     ln -s "$2" "$1/lib/libddprun-engine.so"
 }
-bare=$work/bare/lib/softgpu/libddprun-kernels.so
-install "$work/bare" "$build/lib/libddprun-engine.so"
-rm "$bare"
-ddprun=$work/bare/bin/ddprun reduces "without kernels" 3 separate mean none
-took 0 copies float32
-check "without kernels: the bits of packed" [ "$hash" = "$packed" ]
-# Memory is hashed by copies then: the same hash, and what differs is found all the same.
-identical="parameters bitwise identical on all ranks (hash"
-for launcher in "$ddprun" "$work/bare/bin/ddprun"; do
-    run "$launcher" -n 3 --bucket-mb 0.02 --verify "$ladder" "${options[@]}"
-    succeeded "hashed by $launcher"
-    grep -o "$identical [0-9a-f]*" "$work/stderr" >>"$work/hashes"
-done
-check "hashed on the device and on the host: the same" [ "$(wc -l <"$work/hashes") $(sort -u "$work/hashes" | wc -l)" = "2 1" ]
-run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault hidden-write --fault-step 6
-failed_with "without kernels, a write that no call shows" 1 "gradient .* was changed after it had been averaged"
-run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault late-write --fault-step 9
-failed_with "without kernels, a late write" 1 "scale_in_place.* wrote gradient .* after bucket 0 "
-run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault drift --fault-rank 1
-failed_with "without kernels, parameters that drift apart" 1 "differs between ranks 0 and 1"
-run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
-failed_with "float16 without kernels" 2 "--compress needs ddprun's own kernels.*leave --compress out"
-echo 'no library' >"$bare"
-ddprun=$work/bare/bin/ddprun reduces "with kernels that do not load" 2 separate mean none
-check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies, and memory is hashed on the host' "$work/stderr")" -eq 1 ]
-run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
-failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"
-
-# ---- an engine that is broken on purpose (base/mutant.h) ----
-[ -e "$build/tests/mutants/libddprun-engine.so" ] || finish
-install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
 # noticed MUTANT MEMORY COMPRESSION OPTIONS...: the run that the real engine passes fails; a wrong order need not show in each run.
 noticed() {
     local mutant=$1 memory=$2 compression=$3 order
@@ -167,9 +134,44 @@ noticed() {
     done
     check "$mutant is noticed" [ "$code" -eq 1 ]
 }
-noticed SCALE_LEFT_OUT flat fp16
-noticed MEMBERS_OVERLAP separate none
-noticed UNPACK_LEFT_OUT separate none
-noticed COMMUNICATOR_DIFFERS flat none --communicators 2
-noticed NO_JOIN flat none --communicators 2
+# On a GPU, $ddprun is a script that is not to be copied.
+if [ "$(head -c 2 "$ddprun")" != '#!' ]; then
+    # ---- without kernels ----
+    bare=$work/bare/lib/softgpu/libddprun-kernels.so
+    install "$work/bare" "$build/lib/libddprun-engine.so"
+    rm "$bare"
+    ddprun=$work/bare/bin/ddprun reduces "without kernels" 3 separate mean none
+    took 0 copies float32
+    check "without kernels: the bits of packed" [ "$hash" = "$packed" ]
+    # Memory is hashed by copies then: the same hash, and what differs is found all the same.
+    identical="parameters bitwise identical on all ranks (hash"
+    for launcher in "$ddprun" "$work/bare/bin/ddprun"; do
+        run "$launcher" -n 3 --bucket-mb 0.02 --verify "$ladder" "${options[@]}"
+        succeeded "hashed by $launcher"
+        grep -o "$identical [0-9a-f]*" "$work/stderr" >>"$work/hashes"
+    done
+    check "hashed on the device and on the host: the same" [ "$(wc -l <"$work/hashes") $(sort -u "$work/hashes" | wc -l)" = "2 1" ]
+    run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault hidden-write --fault-step 6
+    failed_with "without kernels, a write that no call shows" 1 "gradient .* was changed after it had been averaged"
+    run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault late-write --fault-step 9
+    failed_with "without kernels, a late write" 1 "scale_in_place.* wrote gradient .* after bucket 0 "
+    run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault drift --fault-rank 1
+    failed_with "without kernels, parameters that drift apart" 1 "differs between ranks 0 and 1"
+    run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
+    failed_with "float16 without kernels" 2 "--compress needs ddprun's own kernels.*leave --compress out"
+    echo 'no library' >"$bare"
+    ddprun=$work/bare/bin/ddprun reduces "with kernels that do not load" 2 separate mean none
+    check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies, and memory is hashed on the host' "$work/stderr")" -eq 1 ]
+    run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
+    failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"
+fi
+# ---- an engine that is broken on purpose (base/mutant.h) ----
+if [ "$(head -c 2 "$ddprun")" != '#!' ] && [ -e "$build/tests/mutants/libddprun-engine.so" ]; then
+    install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
+    noticed SCALE_LEFT_OUT flat fp16
+    noticed MEMBERS_OVERLAP separate none
+    noticed UNPACK_LEFT_OUT separate none
+    noticed COMMUNICATOR_DIFFERS flat none --communicators 2
+    noticed NO_JOIN flat none --communicators 2
+fi
 finish

@@ -76,7 +76,8 @@ campaign() {
 }
 if [ $# -eq 0 ]; then
     campaign --verbose || exit 1
-    [ "$place" != node ] || [ "${DDPRUN_SOAK:-0}" = 0 ] || campaign --pause 90 --runs 1 --verbose
+    [ "$place" != node ] || [ "${DDPRUN_SOAK:-0}" = 0 ] || campaign --pause 90 --runs 1 --verbose || exit 1
 else
-    campaign "$@"
+    campaign "$@" || exit
 fi
+finish

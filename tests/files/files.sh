@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # files.sh BUILD - behind libddprun-files.so programs and shell tools see every change that they make, the user's folder stays as it
 # is, and all that was written is in the private folder; without a private folder, and on excepted paths, nothing is redirected.
+# Files and clocks are noted where that is asked for.
 # Exits 1 if a case is not ok.
 set -euo pipefail
 build=$(realpath "$1")
@@ -110,7 +111,11 @@ two"
 sed -i 's/two/TWO/' sub/two
 expect "$(cat sub/two)" TWO
 mkdir -p x/y/z
-(cd x/y/z && expect "$(pwd -P)" "$1/x/y/z" && echo in >../in)
+(
+    cd x/y/z
+    expect "$(pwd -P)" "$1/x/y/z"
+    echo in >../in
+)
 expect "$(cat x/y/in)" in
 expect "$(find x | sort | tr '\n' ' ')" "x x/y x/y/in x/y/z "
 rm -r x
@@ -131,10 +136,15 @@ mkdir listed
 expect "$(ls -A listed)" ""
 ls -la . moved >/dev/null
 expect "$(readlink -f link)" "$1/moved/two"
-tar cf t.tar moved && rm -r moved && tar xf t.tar && expect "$(cat moved/two)" TWO
+tar cf t.tar moved
+rm -r moved
+tar xf t.tar
+expect "$(cat moved/two)" TWO
 dd if=/dev/zero of=big bs=1M count=3 2>/dev/null
 expect "$(stat -c %s big)" 3145728
-echo "echo ran" >run && chmod 755 run && expect "$(sh ./run)" ran
+echo "echo ran" >run
+chmod 755 run
+expect "$(sh ./run)" ran
 for i in 1 2 3 4 5 6 7 8; do (echo "$i" >>kept) & done; wait
 expect "$(wc -l <kept)" 10
 TOOLS
@@ -184,14 +194,34 @@ if [ -e "$shim" ]; then
 fi
 unset preload
 
+# ---- what is noted, for `ddprun scout`, in the real folder and behind an overlay ----
+noted=$work/noted
+{
+    printf 'reads %s 5\nreads %s 4\n' "$work/it/kept" "$work/it/sub/one"
+    printf 'writes %s 0\nwrites %s 10\n' "$work/it/log.txt" "$work/it/untouched"
+    printf 'calls %s 0\n' /dev/urandom time gettimeofday std::random_device
+} | LC_ALL=C sort >"$noted"
+notes() { # FOLDER
+    _DDPRUN_FILES_NOTES=1 "$helpers/files_notes" "$1" "$helpers/libfiles_late.so" | LC_ALL=C sort | diff "$noted" -
+}
+export -f notes
+export helpers noted
+run_over "notes behind an overlay" bash -c 'notes FOLDER'
+rm -rf "$work/it"
+make_folder "$work/it"
+check "notes alone" env LD_PRELOAD="$library" bash -c "notes '$work/it'"
+check "what was written is in the folder" test -e "$work/it/log.txt"
+check "nothing is noted that was not asked for" test -z "$(LD_PRELOAD=$library "$helpers/files_notes" "$work/it" "$helpers/libfiles_late.so")"
+
 # ---- the library itself: libc only, no newer than glibc 2.17, and every hook shown ----
 if command -v readelf >/dev/null; then
     needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so\.6|libdl\.so\.2|ld-linux.*)$' || true)
     check "needs libc only, not $needed" test -z "$needed"
     newest=$(readelf -VW "$library" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
     check "asks for glibc $newest" test "$(printf '%s\n2.17\n' "$newest" | sort -V | tail -n 1)" = 2.17
-    meant=$(grep -oE 'HOOK\([a-z_0-9A-Z]+\)' "$here/../../interpose/files/hooks.def" | sed 's/HOOK(\(.*\))/\1/' | LC_ALL=C sort)
+    meant=$(grep -oE 'HOOK\([a-z_0-9A-Z]+\)' "$here/../../interpose/tools/files/hooks.def" | sed 's/HOOK(\(.*\))/\1/' | LC_ALL=C sort)
     shown=$(nm -D "$library" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort)
+    meant=$(printf '%s\n' "$meant" _ZNSt13random_device9_M_getvalEv ddprun_host_calls | LC_ALL=C sort)
     check "shows its hooks and nothing else" test "$meant" = "$shown"
 fi
 

@@ -5,9 +5,9 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "launcher/doctor/examine_program.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/elf_needs.h"
+#include "launcher/tools/doctor/examine_program.h"
 
 #include <errno.h>
 #include <stdlib.h>

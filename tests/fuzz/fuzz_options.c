@@ -1,6 +1,6 @@
 /*
- * fuzz_options.c - targets: the command line and its settings in the environment and in a file, lists of GPUs and
- * hosts, substitution in arguments.
+ * fuzz_options.c - targets: the command line, its settings in the environment and in a file, and the command lines of
+ * tools; lists of GPUs and hosts; substitution in arguments.
  *
  * Required: an answer is a job that makes sense, or one error with exit code 2. Never: to read other files than the
  * given one.
@@ -12,6 +12,8 @@
 #include "launcher/options/host_list.h"
 #include "launcher/options/options.h"
 #include "launcher/options/substitute.h"
+#include "launcher/tools/predict/request.h"
+#include "launcher/tools/trace/picture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +28,12 @@ require_sound(const struct options *options)
     fuzz_require(options->rank_count >= 0 && options->rank_count <= 4096 * 256, "a number of ranks is in its bounds");
     fuzz_require(options->hosts != NULL || options->rank_count <= OPTIONS_MOST_RANKS, "there are not too many ranks");
     fuzz_require(options->program != NULL && options->program[0] != NULL, "there is a program");
-    fuzz_require(options->communicator_count >= 1 && options->communicator_count <= DDPRUN_MOST_COMMUNICATORS,
+    fuzz_require(options->job.communicator_count >= 1 && options->job.communicator_count <= DDPRUN_MOST_COMMUNICATORS,
                  "the number of communicators is in its bounds");
     fuzz_require(options->timeout_s >= 1, "ranks have time");
-    fuzz_require(options->reduction < DDPRUN_REDUCTION_COUNT && options->compression < DDPRUN_COMPRESSION_COUNT,
+    fuzz_require(options->job.reduction < DDPRUN_REDUCTION_COUNT && options->job.compression < DDPRUN_COMPRESSION_COUNT,
                  "reductions and compressions are known ones");
-    fuzz_require(options->bucket_bytes < (uint64_t)1 << 60, "buckets have a size");
+    fuzz_require(options->job.bucket_bytes < (uint64_t)1 << 60, "buckets have a size");
     for (char **variable = options->variables; variable != NULL && *variable != NULL; ++variable)
         fuzz_require(strchr(*variable, '=') != NULL && (*variable)[0] != '=', "a variable has a name");
 }
@@ -52,6 +54,32 @@ parse(int argc, char **argv)
     default:
         break;
     }
+}
+
+/* The words as the command line of two tools; the second one mixes options with other words. */
+static void
+parse_tools(int argc, char **argv)
+{
+    static const struct command predict = {.name = "predict", .rows = predict_rows};
+    static const struct command picture = {.name = "trace", .rows = picture_rows, .mixes = true};
+    struct predict_request request = predict_usual();
+    struct picture_request file = {0};
+    struct error error;
+    int rest = 0;
+    enum options_result result = command_parse(&predict, argc, argv, &request, &rest, &error);
+    fuzz_require(result == OPTIONS_RUN || result == OPTIONS_HELP || result == OPTIONS_BAD, "a known answer");
+    if (result == OPTIONS_BAD)
+        fuzz_require_error(&error, DDPRUN_EXIT_USAGE);
+    if (result == OPTIONS_RUN) {
+        fuzz_require(rest >= 1 && rest <= argc, "what follows the options is among the words");
+        fuzz_require(request.count_count >= 1 && request.count_count <= PREDICT_MOST_COUNTS,
+                     "there are counts of ranks");
+        fuzz_require(request.steps >= PREDICT_LEAST_STEPS && request.timeout_s >= 1,
+                     "there are steps, and time for them");
+    }
+    result = command_parse(&picture, argc, argv, &file, &rest, &error);
+    fuzz_require(result != OPTIONS_RUN || (rest >= 1 && rest <= argc && (file.file == NULL || file.file[0] != '\0')),
+                 "a file has a name");
 }
 
 /* Options that read a file belong to another target. */
@@ -81,6 +109,8 @@ fuzz_options(const uint8_t *bytes, size_t count)
         }
     }
     parse(word_count, words);
+    words[word_count] = NULL;
+    parse_tools(word_count, words);
     for (int i = 0; i < set_count; ++i)
         unsetenv(set[i]);
     free(text);

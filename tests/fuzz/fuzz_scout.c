@@ -8,8 +8,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "base/scout/log.h"
-#include "launcher/scout/analysis/finding.h"
+#include "base/tools/scout/log.h"
+#include "launcher/tools/scout/analysis/finding.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,13 +8,13 @@
 
 #include "base/flight.h"
 #include "base/protocol.h"
+#include "launcher/report/closing.h"
 #include "launcher/report/summary.h"
 #include "launcher/watch/hang.h"
 #include "launcher/watch/local_ranks.h"
 #include "launcher/watch/nonfinite.h"
-#include "launcher/watch/out_of_memory.h"
 #include "launcher/watch/preload_watch.h"
-#include "launcher/watch/process_state.h"
+#include "launcher/watch/processes.h"
 #include "launcher/watch/rank_describe.h"
 
 #include <json-c/json.h>
@@ -177,7 +177,7 @@ fuzz_status(const uint8_t *bytes, size_t count)
                          error.exit_code > 0 && error.exit_code <= 255,
                      "a failure has a text and an exit code");
     else
-        verdict_close(views, ranks, seen[6] & 2, say);
+        closing_lines(views, ranks, seen[6] & 2, say);
     (void)verdict_only_follows(views, ranks);
     if (seen[6] >> 2 != 0)
         return; /* files take time */
@@ -215,20 +215,34 @@ preload_watch_saw(const struct preload_watch *watch, int rank)
 }
 
 bool
-process_state_descends(pid_t pid, pid_t ancestor)
+process_descends(pid_t pid, pid_t ancestor)
 {
     return pid % 2 == 0 && (ancestor == 0 || pid % 4 == 0);
 }
 
 bool
-process_state_read(pid_t pid, pid_t thread, struct process_state *state)
+process_read(pid_t pid, pid_t thread, struct process *process)
 {
-    *state = (struct process_state){.name = "trainer", .state = "RSZX"[(unsigned)(pid + thread) % 4], .parent = thread};
+    (void)thread;
+    *process = (struct process){.name = "trainer", .is_zombie = pid % 4 > 1};
     return pid % 5 != 0;
 }
 
+void
+process_list_read(struct process_list *list)
+{
+    static struct process helper = {.pid = 7};
+    *list = (struct process_list){.items = &helper, .count = 1};
+}
+
+void
+process_list_free(struct process_list *list)
+{
+    *list = (struct process_list){0};
+}
+
 bool
-process_state_is_stopped(pid_t pid)
+process_is_stopped(pid_t pid)
 {
     return pid % 3 == 0;
 }

@@ -8,9 +8,9 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "launcher/page/page.h"
-#include "launcher/predict/predict.h"
-#include "launcher/trace/chrome.h"
+#include "launcher/tools/page/page.h"
+#include "launcher/tools/predict/predict.h"
+#include "launcher/tools/trace/chrome.h"
 
 #include <json-c/json.h>
 

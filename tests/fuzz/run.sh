@@ -32,6 +32,7 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 "$fuzz" "--seeds=$work" >/dev/null 2>&1 || exit 1
 mapfile -t targets < <(if [ -n "$only" ]; then echo "$only"; else "$fuzz" --list; fi)
+[ ${#targets[@]} -gt 0 ] || exit 1
 : "${seconds:=$(((20 + ${#targets[@]} - 1) / ${#targets[@]}))}"
 for target in "${targets[@]}"; do
     dictionary=()

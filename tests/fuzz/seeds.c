@@ -4,15 +4,15 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "base/check/reference.h"
 #include "base/flight.h"
 #include "base/protocol.h"
-#include "base/scout/log.h"
+#include "base/tools/check/reference.h"
+#include "base/tools/scout/log.h"
 #include "launcher/cluster/auth.h"
 #include "launcher/cluster/handshake.h"
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/rank_view_wire.h"
-#include "launcher/options/terms.h"
+#include "launcher/options/options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ put_handshakes(void)
 {
     static unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
     struct handshake handshake = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123};
-    struct options options = {.bucket_bytes = 77, .timeout_s = 600};
+    struct options options = {.job = {.bucket_bytes = 10 << 20}, .timeout_s = 600};
     terms_write(&options, true, handshake.terms, sizeof(handshake.terms));
     handshake.addresses.count = 2;
     handshake.addresses.items[0] = (struct host_address){.family = 4, .bytes = {10, 1, 2, 3}};

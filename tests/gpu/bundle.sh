@@ -46,7 +46,7 @@ done
 folder=$1
 [ ! -e "$folder" ] || fail 2 "$folder exists; name a folder that does not"
 [ -x "$build/bin/ddprun" ] && [ -e "$build/lib/libddprun-engine.so" ] ||
-    fail 2 "no build in $build: run \`cmake --preset release && cmake --build --preset release\`, or name one with --build"
+    fail 2 "no build in $build: run \`bash cmake/build.sh release tests\`, or name one with --build"
 build=$(cd "$build" && pwd)
 
 if [ "$rehearse" -eq 0 ]; then
@@ -96,7 +96,7 @@ else
             [ ! -x "$build/$place/$name" ] || cp "$build/$place/$name" "$part/build/gpu/$name"
             [ ! -x "$build/$place/${name}_static" ] || cp "$build/$place/${name}_static" "$part/build/gpu/"
         done
-        [ -e "$part/build/gpu/$name" ] || fail 2 "no $name for the stand-in in $build; build all targets"
+        [ -e "$part/build/gpu/$name" ] || fail 2 "no $name for the stand-in in $build; build the target tests"
         [ -e "$part/build/gpu/${name}_static" ] || ln -s "$name" "$part/build/gpu/${name}_static"
     done
     mkdir "$part/build/lib/softgpu"

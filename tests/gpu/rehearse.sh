@@ -20,7 +20,7 @@ if [ -z "${DDPRUN_REHEARSE_INSIDE:-}" ]; then
     done
     unshare --mount --pid --net --fork true 2>/dev/null || skip "no namespaces here"
     work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-rehearse.XXXXXX")
-    trap 'rm -rf --one-file-system "$work"' EXIT
+    at_exit 'rm -rf --one-file-system "$work"'
     trap 'exit 130' INT
     trap 'exit 143' TERM
 
@@ -29,7 +29,7 @@ if [ -z "${DDPRUN_REHEARSE_INSIDE:-}" ]; then
     source tests/gpu/libraries.sh
     if gpu_nvcc_find 2>/dev/null; then
         bash tests/gpu/bundle.sh --build "$build" "$work/gpu-bundle" >"$work/out" 2>&1 || complain "$(tail -n 3 "$work/out")"
-        bash tests/gpu/architectures.sh "$work/gpu-bundle" || { [ $? -eq 77 ] || bad=1; }
+        bash tests/gpu/architectures.sh "$work/gpu-bundle" || { [ $? -eq 77 ] || complain "the bundle's architectures"; }
     else
         echo "not made: the bundle for GPUs (no nvcc)"
     fi
@@ -51,9 +51,10 @@ if [ -z "${DDPRUN_REHEARSE_INSIDE:-}" ]; then
     DDPRUN_REHEARSE_INSIDE=$work unshare --mount --propagation private --net --pid --fork --kill-child=KILL --mount-proc \
         bash "$PWD/tests/gpu/rehearse.sh" "$build" "$suite" "${checks[@]}" </dev/null &
     child=$!
-    trap 'kill "$child" 2>/dev/null || true; wait "$child" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+    at_exit 'kill "$child" 2>/dev/null; wait "$child" 2>/dev/null'
     wait "$child" || code=$?
-    [ "$bad" -eq 0 ] || code=1
+    [ "$failures" -eq 0 ] || code=1
+    finished=yes # inside, or its exit code says why not
     exit "$code"
 fi
 
@@ -117,5 +118,4 @@ in_root bash /bundle/tests/gpu/run.sh --rehearse /bundle/build inert </dev/null 
     complain "run.sh by itself: $(tail -n 3 "$work/out")"
 left=$(find "$root/tmp" "$root/dev/shm" -mindepth 1)
 [ -z "$left" ] || complain "left behind: $left"
-[ "$bad" -eq 0 ] && printf 'the bundle ran on a bare Debian %s (%s)\n' "$suite" "$(in_root getconf GNU_LIBC_VERSION)"
-exit "$bad"
+finish "the bundle ran on a bare Debian $suite ($(in_root getconf GNU_LIBC_VERSION))"

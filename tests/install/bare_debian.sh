@@ -20,7 +20,7 @@ if [ "${2:-}" != inside ]; then
     done
     unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces here"
     work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-bare.XXXXXX")
-    trap 'rm -rf --one-file-system "$work"' EXIT
+    at_exit 'rm -rf --one-file-system "$work"'
     trap 'exit 130' INT
     trap 'exit 143' TERM
     # "SUITE URI" of each of the machine's own sources
@@ -34,8 +34,9 @@ if [ "${2:-}" != inside ]; then
     unshare --mount --propagation private --pid --fork --kill-child=KILL --mount-proc \
         bash "$PWD/tests/install/bare_debian.sh" "$build" inside "$work" "$mirror" </dev/null &
     child=$!
-    trap 'kill "$child" 2>/dev/null || true; wait "$child" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+    at_exit 'kill "$child" 2>/dev/null; wait "$child" 2>/dev/null'
     wait "$child" || code=$?
+    finished=yes # inside, or its exit code says why not
     exit "$code"
 fi
 
@@ -102,6 +103,7 @@ mkdir "$root/packages"
 cp "$work"/packages/*.deb "$root/packages/"
 product=$(cd "$root" && echo packages/ddprun_*.deb)
 standin=$(cd "$root" && echo packages/ddprun-softgpu_*.deb)
+cluster=$(cd "$root" && echo packages/ddprun-pmix_*.deb)
 install_packages "/$product"
 all_there ddprun
 as_user ddprun --version </dev/null >"$work/out" 2>&1 || complain "ddprun --version: $(cat "$work/out")"
@@ -118,6 +120,8 @@ assert counted == told["counts"]["problem"], "it counts its problems"
 assert int(sys.argv[2]) == (1 if counted else 0), "its exit code says whether there is a problem"
 engine = [finding for finding in told["findings"] if finding["subject"] == "engine"]
 assert engine and engine[0]["state"] == "ok", f"the engine finds its libraries: {engine}"
+pmix = [finding for finding in told["findings"] if finding["subject"] == "PMIx"]
+assert pmix and pmix[0]["state"] == "note", f"PMIx is not there, and need not be: {pmix}"
 PYTHON
 
 # ---- the stand-in, and a trainer compiled in there ----
@@ -146,10 +150,16 @@ fi
 left=$(find "$root/tmp" "$root/dev/shm" -mindepth 1)
 [ -z "$left" ] || complain "the job has left: $left"
 
+# ---- for clusters ----
+install_packages "/$cluster"
+all_there ddprun-pmix
+as_user timeout -k 1 100 ddprun doctor </dev/null >"$work/out" 2>&1 || true
+grep -q 'PMIx: OpenPMIx' "$work/out" || complain "the doctor says of PMIx: $(grep -A 1 PMIx "$work/out")"
+
 # ---- and away again: purged, as dpkg itself keeps notes of packages that are only removed ----
-as_root dpkg -L ddprun ddprun-softgpu | sed '/^$/d' | sort -u >"$work/files"
+as_root dpkg -L ddprun ddprun-pmix ddprun-softgpu | sed '/^$/d' | sort -u >"$work/files"
 grep -q /bin/ddprun "$work/files" || complain "dpkg does not list what was installed"
-must "removing them" as_root apt-get purge -y ddprun ddprun-softgpu
+must "removing them" as_root apt-get purge -y ddprun ddprun-pmix ddprun-softgpu
 while read -r file; do
     [ ! -d "$root$file" ] || [ -L "$root$file" ] || as_root dpkg -S "$file" >/dev/null 2>&1 || complain "left behind: $file/"
     [ -d "$root$file" ] || { [ ! -e "$root$file" ] && [ ! -L "$root$file" ]; } || complain "left behind: $file"
@@ -158,5 +168,4 @@ left=$(cd "$root" && find . -xdev \( -path ./trainer -o -path ./packages -o -pat
     \( -name '*ddprun*' -o -name '*softgpu*' \) -print)
 [ -z "$left" ] || complain "left behind: $left"
 
-[ "$bad" -eq 0 ] && printf 'installed, used and removed on a bare Debian 12\n'
-exit "$bad"
+finish 'installed, used and removed on a bare Debian 12'

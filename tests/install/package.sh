@@ -12,7 +12,7 @@ for tool in dpkg-deb dpkg-shlibdeps; do
     command -v "$tool" >/dev/null || skip "no $tool (packages dpkg, dpkg-dev)"
 done
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-package.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+at_exit 'rm -rf "$work"'
 
 # must_run COMMAND...: complains if it fails; its output is in $work/out.
 must_run() {
@@ -22,8 +22,8 @@ must_run() {
 must_run cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
 shopt -s nullglob
 packages=("$work"/packages/*.deb)
-[ "${#packages[@]}" -eq 2 ] || {
-    complain "expected two packages, got ${#packages[@]}: ${packages[*]##*/}; $(tail -n 3 "$work/out")"
+[ "${#packages[@]}" -eq 3 ] || {
+    complain "expected three packages, got ${#packages[@]}: ${packages[*]##*/}; $(tail -n 3 "$work/out")"
     exit 1
 }
 for package in "${packages[@]}"; do
@@ -34,7 +34,9 @@ prefix=$work/root/usr
 # ---- what is in them ----
 product=$(dpkg-deb -f "$work"/packages/ddprun_*.deb Depends)
 standin=$(dpkg-deb -f "$work"/packages/ddprun-softgpu_*.deb Depends)
-[[ $product == *libpmix2* && $product == *libunwind8* && $product == *libhwloc15* ]] || complain "ddprun depends on: $product"
+cluster=$(dpkg-deb -f "$work"/packages/ddprun-pmix_*.deb Depends)
+[[ $product != *libpmix2* && $product == *libunwind8* && $product == *libhwloc15* ]] || complain "ddprun depends on: $product"
+[[ $cluster == *libpmix2* && $cluster == *'ddprun (= '* ]] || complain "ddprun-pmix depends on: $cluster"
 [[ $product != *softgpu* && $product != *openblas* ]] || complain "ddprun must not need the stand-in: $product"
 [[ $standin == *libopenblas0* && $standin == *g++* ]] || complain "ddprun-softgpu depends on: $standin"
 while read -r library; do
@@ -43,7 +45,7 @@ while read -r library; do
     *) complain "a library where loaders look: $library" ;;
     esac
 done < <(find "$prefix" -name '*.so*')
-dpkg-deb -c "$work"/packages/ddprun_*.deb | grep -q 'lib/softgpu' && complain "the product's package holds the stand-in"
+! dpkg-deb -c "$work"/packages/ddprun_*.deb | grep 'lib/softgpu' || complain "the product's package holds the stand-in"
 while read -r link; do
     target=$(readlink "$link")
     [[ $target != /* || $target == /usr/local/cuda/* ]] || complain "$link points out of the package: $target"
@@ -57,15 +59,25 @@ fi
 for page in man1/ddprun.1 man1/softgpu-cc.1 man3/ddprun.h.3; do
     [ -s "$prefix/share/man/$page" ] || complain "no page $page"
 done
+options=$("$prefix/bin/ddprun" --help-all | sed -nE 's/^  .{4}(--[a-z-]+).*/\1/p')
+[ "$(wc -l <<<"$options")" -gt 40 ] || complain "--help-all lists few options: $options"
 while read -r option; do
     grep -qF -- "${option//-/\\-}" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1) does not mention $option"
-done < <("$prefix/bin/ddprun" --help-all | sed -nE 's/^  .{4}(--[a-z-]+).*/\1/p')
+done <<<"$options"
+completed=$("$prefix/bin/ddprun" --complete | awk 'NF == 4 && $1 != "-" && $1 != "check"')
+[ "$(wc -l <<<"$completed")" -gt 10 ] || complain "--complete lists few options of commands: $completed"
+while read -r command _ option _; do
+    sed "/^\.SH ${command^^}\$/,/^\.SH /!d" "$prefix/share/man/man1/ddprun.1" | grep -F -- "\\-\\-${option//-/\\-}" >/dev/null ||
+        complain "ddprun(1): $command has no --$option"
+done <<<"$completed"
 for row in tagged rank0 files=DIR none; do
     grep -qxF -- "\\fB$row\\fR:" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1): --output $row has no line of its own"
 done
+macros=$(sed -nE 's/^#define (DDP_[A-Z_]*[A-Z])\(.*/\1/p' "$prefix/include/ddprun.h")
+[ "$(wc -l <<<"$macros")" -gt 15 ] || complain "ddprun.h defines few macros: $macros"
 while read -r macro; do
     grep -qF "$macro(" "$prefix/share/man/man3/ddprun.h.3" || complain "ddprun.h(3) does not mention $macro"
-done < <(sed -nE 's/^#define (DDP_[A-Z_]*[A-Z])\(.*/\1/p' "$prefix/include/ddprun.h")
+done <<<"$macros"
 
 # ---- completion ----
 complete_words() {
@@ -74,12 +86,15 @@ complete_words() {
         source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ddprun; printf "%s\n" "${COMPREPLY[@]}"' \
         bash "$prefix/share/bash-completion/completions/ddprun" "$@" </dev/null | tr '\n' ' '
 }
-[ "$(complete_words ddprun doctor --)" = '--json ' ] || complain "completion of doctor --: $(complete_words ddprun doctor --)"
+[ "$(complete_words ddprun doctor --)" = '--json --help ' ] || complain "completion of doctor --: $(complete_words ddprun doctor --)"
 [ "$(complete_words ddprun check -n 4 --ste)" = '--steps ' ] || complain "completion of check --ste: $(complete_words ddprun check -n 4 --ste)"
 [ "$(complete_words ddprun check --sample 9 ./train --l)" = 'program:4 ' ] ||
     complain "completion behind the program of check: $(complete_words ddprun check --sample 9 ./train --l)"
 [ "$(complete_words ddprun --no-o)" = '--no-overlap ' ] || complain "completion of --no-o: $(complete_words ddprun --no-o)"
 [ "$(complete_words ddprun --device s)" = 'softgpu ' ] || complain "completion of --device s: $(complete_words ddprun --device s)"
+[ "$(complete_words ddprun scout --pr)" = '--prove ' ] || complain "completion of scout --pr: $(complete_words ddprun scout --pr)"
+[ "$(complete_words ddprun trace folder --out)" = '--output ' ] || complain "completion of trace folder --out: $(complete_words ddprun trace folder --out)"
+[ "$(complete_words ddprun help pr)" = 'predict ' ] || complain "completion of help pr: $(complete_words ddprun help pr)"
 for words in '-n 2' '-np 2' '--nproc-per-node 2'; do
     # shellcheck disable=SC2086 # two words
     [ "$(complete_words ddprun $words --quiet ./train --l)" = 'program:4 ' ] ||
@@ -88,6 +103,8 @@ done
 
 # ---- it runs, from where it lies now ----
 must_run "$prefix/bin/ddprun" --version
+"$prefix/bin/ddprun" doctor >"$work/out" 2>&1 </dev/null || true
+grep -q 'PMIx: OpenPMIx' "$work/out" || complain "the installed doctor says of PMIx: $(grep -A 1 PMIx "$work/out")"
 must_run "$prefix/bin/ddprun" -n 2 "$build/samples/digits" --steps 20 --batch 32
 grep -q '2 ranks, 20 steps' "$work/out" || complain "the installed ddprun did not train: $(tail -n 3 "$work/out")"
 
@@ -132,5 +149,4 @@ must_run cmake -S "$work/project" -B "$work/project/build" "-DCMAKE_PREFIX_PATH=
 must_run cmake --build "$work/project/build"
 must_run "$work/project/build/annotated"
 
-[ "$bad" -eq 0 ] && printf 'two packages, installed and used from a prefix of their own\n'
-exit "$bad"
+finish 'three packages, installed and used from a prefix of their own'

@@ -11,7 +11,7 @@ command -v python3 >/dev/null || skip "no python3"
 export PYTHONPATH=$here/../../interpose/python PYTHONDONTWRITEBYTECODE=1
 protocol=$(sed -nE 's/^#define DDPRUN_PROTOCOL_VERSION ([0-9]+).*/\1/p' "$here/../../base/protocol.h")
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-python.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+at_exit 'rm -rf "$work"'
 shown=$work/out
 head -c 65536 /dev/zero >"$work/status"
 

@@ -3,7 +3,7 @@
  */
 #include "check_world.h"
 
-#include "base/check/element.h"
+#include "base/tools/check/element.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,6 +52,8 @@ add_tensor(struct check_rows *rows, uint32_t role, uint32_t number, uint32_t ste
     /* No norm of gradients that is the same in each step. */
     set_reference(&row.norms, role == CHECK_GRADIENT ? 10 + step : 10, relative);
     row.same_bits = relative == 0;
+    row.moved = step > 1;
+    row.value = role == CHECK_MEAN || role == CHECK_MEMORY ? 0 : 1000 + step; /* all ranks have the same bits */
     add_row(rows, &row);
 }
 
@@ -95,9 +97,9 @@ make_world(struct world *world, int ranks, unsigned steps)
 {
     *world = (struct world){
         .steps = steps,
-        .evidence = {.steps = steps, .ranks = ranks, .tolerance = 1e-4, .floor_factor = 20, .ranked = world->ranked}};
+        .evidence = {.steps = steps, .ranks = ranks, .tolerance = 1e-5, .floor_factor = 20, .ranked = world->ranked}};
     add_tensors(&world->evidence.again, steps, 0);
-    add_tensors(&world->evidence.perturbed, steps, 1e-6);
+    add_tensors(&world->evidence.perturbed, steps, 3e-7);
     add_note(&world->evidence.alone, CHECK_ROW_SHARD, 0, 24);
     add_note(&world->evidence.alone, CHECK_ROW_COPIED, 2, 4800);
     for (int rank = 0; rank < ranks; ++rank)
@@ -112,6 +114,7 @@ free_world(struct world *world)
     check_rows_free(&world->evidence.alone);
     check_rows_free(&world->evidence.turns);
     check_rows_free(&world->evidence.probe);
+    check_rows_free(&world->evidence.scaled);
     for (int rank = 0; rank < MOST_RANKS; ++rank) {
         check_rows_free(&world->ranked[rank]);
         check_rows_free(&world->plain[rank]);
@@ -149,6 +152,29 @@ change_norms(struct check_row *row, const struct edit *edit)
         break;
     case IN_PLACE:
         row->tensor.group = 1;
+        break;
+    case CHANGED:
+        set_difference(norms, edit->value);
+        row->of_change = true;
+        norms->spread = norms->difference;
+        break;
+    case UNMOVED:
+        row->moved = false;
+        break;
+    case TOO_SMALL:
+        set_difference(norms, 0);
+        row->of_change = true;
+        norms->spread = norms->unit = edit->value * norms->reference;
+        break;
+    case FLIPPED:
+        set_difference(norms, 0);
+        row->of_change = true;
+        norms->unit = 1e-6 * norms->reference;
+        norms->rounding = 1e-4 * norms->reference * norms->reference;
+        norms->spread = edit->value * norms->reference;
+        break;
+    case HASH:
+        row->value = (uint64_t)edit->value;
         break;
     default:
         break;
@@ -206,8 +232,9 @@ static void
 change_rows(struct check_rows *rows, const struct edit *edit)
 {
     static const enum check_row_kind kinds[] = {
-        [SHARD] = CHECK_ROW_SHARD, [UNEVEN] = CHECK_ROW_SHARD, [COPIED] = CHECK_ROW_COPIED,
-        [OWN] = CHECK_ROW_OWN,     [ALARM] = CHECK_ROW_ALARM,  [RETAINED] = CHECK_ROW_RETAINED};
+        [SHARD] = CHECK_ROW_SHARD,   [UNEVEN] = CHECK_ROW_SHARD, [COPIED] = CHECK_ROW_COPIED,
+        [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,  [RETAINED] = CHECK_ROW_RETAINED,
+        [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)
@@ -222,11 +249,11 @@ void
 apply(struct world *world, const struct edit *edit)
 {
     struct check_evidence *evidence = &world->evidence;
-    struct check_rows *single[] = {[AGAIN] = &evidence->again,
-                                   [PERTURBED] = &evidence->perturbed,
-                                   [ALONE] = &evidence->alone,
-                                   [TURNS] = &evidence->turns,
-                                   [PROBE] = &evidence->probe};
+    struct check_rows *single[] = {
+        [AGAIN] = &evidence->again, [PERTURBED] = &evidence->perturbed, [ALONE] = &evidence->alone,
+        [TURNS] = &evidence->turns, [PROBE] = &evidence->probe,         [SCALED] = &evidence->scaled};
+    evidence->forced = evidence->forced || edit->what == FORCED;
+    evidence->tolerance = edit->what == TYPES ? -1 : evidence->tolerance;
     switch (edit->what) {
     case NOTHING:
         return;

@@ -5,7 +5,7 @@
 #ifndef DDPRUN_TESTS_LAUNCHER_CHECK_WORLD_H
 #define DDPRUN_TESTS_LAUNCHER_CHECK_WORLD_H
 
-#include "launcher/check/verdict.h"
+#include "launcher/tools/check/verdict.h"
 
 #include <stdint.h>
 
@@ -18,7 +18,7 @@ struct world {
     unsigned steps;
 };
 
-enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN };
+enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED };
 
 enum what {
     NOTHING,
@@ -30,6 +30,11 @@ enum what {
     INFINITE,   /* norms that a double does not hold */
     IN_PLACE,   /* of memory: where the same call gets annotated parameters */
     MISSING,    /* rows are not there */
+    UNMOVED,    /* no step has changed it on one rank */
+    CHANGED,    /* `value`: relative to what a step changes */
+    FLIPPED,    /* the same, where 3.2e-5 is what the tolerance explains */
+    TOO_SMALL,  /* `value` of its change, all of it rounding */
+    HASH,       /* `value`: of what the rank has */
     ADDED,      /* a tensor row is added, with this difference */
     /* Notes: `from` is the step */
     SHARD,
@@ -37,6 +42,8 @@ enum what {
     COPIED,
     OWN,
     ALARM,
+    TYPES,    /* no --tolerance, and calls have named types: `value` */
+    FORCED,   /* every step began from the reference, with `value` times its gradients */
     RETAINED, /* of memory number `first`: `value` is left */
     OVERLAPPED,
     STOPPED,

@@ -65,16 +65,24 @@ link() { "$cc" -O1 -w "$@" 2>"$top/cc" || echo "not ok - link $* ($(head -c 300 
 
 # ---- its command line ----
 for words in '--frobnicate' '--json=1'; do
+    says='unknown option --frobnicate of doctor; see ddprun doctor --help'
+    [ "$words" = --frobnicate ] || says="option --json takes no value, in '--json=1'"
     timeout -k 1 "$limit" "$ddprun" doctor $words >"$top/out" 2>"$top/err" </dev/null
     rc=$? why=
     [ $rc = 2 ] || why="exit code $rc "
-    [ "$(grep -c '^ddprun: unknown option .* of doctor; write' "$top/err")" = 1 ] && [ ! -s "$top/out" ] || why+="said $(cat "$top/err")"
+    [ "$(grep -c "^ddprun: $says" "$top/err")" = 1 ] && [ ! -s "$top/out" ] || why+="said $(cat "$top/err")"
     report "doctor $words" "$why"
 done
 examine
-report "no program" "$(finds "$(well)" '^machine\|ok\|ddprun\|' '^machine\|ok\|engine' '^machine\|ok\|PMIx\|OpenPMIx' '^machine\|ok\|job folder\|can be made in' \
+report "no program" "$(finds "$(well)" '^machine\|ok\|ddprun\|' '^machine\|ok\|engine' '^machine\|ok\|PMIx\|OpenPMIx [0-9].* for jobs of srun, mpirun' '^machine\|ok\|job folder\|can be made in' \
     '^machine\|(ok|warning)\|/dev/shm' '^machine\|ok\|open files' '!^program')"
 report "nothing is left in TMPDIR" "$(ls -A "$TMPDIR")"
+mv "$top/lib/libddprun-pmix.so" "$top"
+examine
+report "no PMIx is no problem" "$(finds "$(well)" '^machine\|note\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx 4')"
+with PMIX_NAMESPACE=job PMIX_RANK=1 --
+report "but under a launcher" "$(finds 1 '^machine\|problem\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx 4' '^machine\|ok\|PMIx launcher\|.*rank 1 of job')"
+mv "$top/libddprun-pmix.so" "$top/lib"
 timeout -k 1 "$limit" "$ddprun" doctor >"$top/out" 2>&1 </dev/null
 report "for people, without colour in a pipe" "$(head -1 "$top/out" | grep -vx 'this machine')$(grep -c $'\033' "$top/out" | grep -vx 0)$(
     tail -1 "$top/out" | grep -vE '^[0-9]+ ok, [0-9]+ notes?, [0-9]+ warnings?, [0-9]+ problems?$')"

@@ -10,9 +10,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 build=$(cd "${1:?usage: ${0##*/} BUILD}" && pwd)
 helpers=$build/tests/launcher
-for part in bin/ddprun tests/launcher/{launcher_fake,launcher_fake_softgpu,launcher_pmix_client,liblauncher_{stub_nvml,stop_before_exec}.so}; do
+for part in bin/ddprun lib/libddprun-pmix.so tests/launcher/{launcher_fake,launcher_fake_softgpu,liblauncher_{stub_nvml,stop_before_exec}.so}; do
     if [ ! -e "$build/$part" ]; then
-        echo "not ok - launcher (no $build/$part: build it first)"
+        echo "not ok - launcher (no $build/$part: build the target tests first)"
         exit 1
     fi
 done
@@ -33,6 +33,7 @@ for part in libddprun.so libddprun-engine.so softgpu/libcuda.so.1; do
     cp "$helpers/liblauncher_stub_library.so" "$top/lib/$part"
 done
 cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libnvidia-ml.so.1"
+cp "$build/lib/libddprun-pmix.so" "$top/lib"
 ddprun=$top/bin/ddprun
 fake=$helpers/launcher_fake_softgpu # a trainer of the stand-in's
 plain=$helpers/launcher_fake        # one of a GPU's
@@ -52,7 +53,7 @@ clean_up() {
     done
     rm -rf "$top"
 }
-trap clean_up EXIT
+at_exit clean_up
 
 is_alive() {
     local state

@@ -37,6 +37,11 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "--timeout 0" 2 "'0' is not" --timeout 0 "$fake"
     bad "--gpus x" 2 "'x' names no GPU" --gpus x "$fake"
     bad "unknown long option" 2 "unknown or ambiguous option --frobnicate" --frobnicate "$fake"
+    bad "a mistyped option" 2 "unknown option --no-overlapp, before the program; did you mean --no-overlap?" --no-overlapp "$fake"
+    bad "a mistyped command" 127 "program chekc not found, in the folders of .PATH; did you mean ddprun check\\?" chekc "$fake"
+    bad "a program that is not there, and not nearly a command" 127 "program frobnicate not found, in the folders of .PATH; give its path" frobnicate
+    bad "help of an unknown command" 2 "unknown command scuot, after help; did you mean scout?" help scuot
+    bad "help of what is no command" 2 "unknown command frobnicate, after help; see ddprun help" help frobnicate
     bad "unknown letter" 2 "unknown option -z" -z "$fake"
     bad "a value where none belongs" 2 "takes no value" --no-overlap=3 "$fake"
     bad "no such program" 127 "cannot start $top/nowhere: No such file" "$top/nowhere"
@@ -191,7 +196,7 @@ report "the options have the version of the variables" "$(diff <(sed -n 's/^_DDP
 DDPRUN_REDUCE=sum DDPRUN_OVERLAP=1 run --unannotated --verify --communicators 3 --no-cost-cache "$fake" env DDPRUN_REDUCE options
 report "a user's setting and what the engine gets have names of their own" "$(expect 0 "$out" '^DDPRUN_REDUCE=sum$' "$out" '^reduction=1$' \
     "$out" '^verify=1$' "$out" '^unannotated=1$' "$out" '^communicator_count=3$' "$out" '^cost_cache=0$' "$out" '^overlap=1$' \
-    "$out" '^nccl=$' "$out" '^trace_dir=$')"
+    "$out" '^nccl=libnccl.so.2$' "$out" '^trace_dir=$')"
 # A process that stays before its program is not waited for for ever, nor left behind.
 new_pids
 run_in_front timeout -k 1 "$limit" env LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" "$ddprun" -n 3 --timeout 3 "$fake" pid "$pids" hang
@@ -211,7 +216,19 @@ end_job
 report "a start that is held up can be ended" \
     "$(expect 143 "$err" "^ddprun: SIGTERM while the process of rank 1 had not started $fake" "$err" '^ddprun: no restart')$(no_folders_left)$(within 10 all_gone "$pids" || echo "ranks are left ")"
 _DDPRUN_SUPERVISOR=/old _DDPRUN_STDOUT=/old _DDPRUN_ENGINE=/old run "$fake" env _DDPRUN_SUPERVISOR env _DDPRUN_STDOUT env _DDPRUN_ENGINE
-report "old variables do not reach a rank" "$(expect 0 "$out" '_DDPRUN_SUPERVISOR unset' "$out" "_DDPRUN_ENGINE=$top/lib")$(grep /old "$out")"
+report "old variables do not reach a rank" "$(expect 0 "$out" "_DDPRUN_SUPERVISOR=$TMPDIR/.*/supervisor" "$out" "_DDPRUN_ENGINE=$top/lib")$(grep /old "$out")"
+PMIX_RANK=0 OMPI_COMM_WORLD_RANK=0 run "$fake" env PMIX_RANK env OMPI_COMM_WORLD_RANK
+report "nor what says which process of a launcher ddprun is" "$(expect 0 "$out" '^PMIX_RANK unset' "$out" '^OMPI_COMM_WORLD_RANK unset')"
+OMPI_MCA_btl=self run "$fake" env OMPI_MCA_btl
+report "settings for an MPI in the trainer do" "$(expect 0 "$out" '^OMPI_MCA_btl=self')"
+# shellcheck disable=SC2016,SC2086 # the rank's shell
+run $soft -n 1 sh -c 'grep -cE "libpmix|libevent" /proc/$PPID/maps
+    for fd in /proc/$PPID/fd/*; do readlink "$fd"; done | sed -n "s/^socket:.\([0-9]*\).$/ \1 /p" >"$0"; cat /proc/net/tcp /proc/net/tcp6 | grep -cf "$0"; cat "$0"' "$top/sockets"
+report "on one host ddprun opens no PMIx and no port" "$(expect 0)$([ "$(head -n 2 "$out" | tr '\n' ' ')" = '0 0 ' ] && [ "$(wc -l <"$out")" -gt 2 ] || cat "$out")"
+rm "$top/lib/libddprun-pmix.so"
+PMIX_NAMESPACE=x PMIX_RANK=0 bad "a cluster's job without PMIx's library" 127 "cannot open PMIx, .*libddprun-pmix.so: cannot open.*; for such jobs install PMIx 4" "$fake"
+cp "$helpers/liblauncher_stub_library.so" "$top/lib/libddprun-pmix.so"
+PMIX_NAMESPACE=x PMIX_RANK=0 bad "another library in its place" 127 "cannot open PMIx, .*undefined symbol: ddprun_pmix_member; for such jobs install" "$fake"
 grep -E 'Sig(Blk|Ign)' /proc/self/status >"$top/wanted"
 # shellcheck disable=SC2086
 run $soft -n 2 grep -E 'Sig(Blk|Ign)' /proc/self/status
@@ -233,6 +250,15 @@ run --help
 report "--help" "$(expect 0 "$out" '^  ddprun -n 8 ./train' "$out" '--share-gpu')"
 run --help-all
 report "--help-all" "$(expect 0 "$out" '^Exit codes:' "$out" '--share-gpu')"
+run help
+report "help" "$(expect 0 "$out" '^Commands:' "$out" '^  check ' "$out" '^  doctor ')"
+for command in check doctor predict report scout trace; do
+    run "$command" --help
+    report "$command --help" "$(expect 0 "$out" "^Usage: ddprun .*$command" "$out" '^Exit codes: 0')$(cat "$err")"
+    mv "$out" "$top/help"
+    run help "$command"
+    report "help $command" "$(expect 0)$(diff "$out" "$top/help")"
+done
 
 # ---- settings, and the program's surroundings ----
 mkdir "$top/elsewhere"
@@ -277,7 +303,7 @@ bad "--dry-run: no place for --summary-json" 2 "cannot write to" --dry-run --sum
 bad "--metrics in no folder" 2 "cannot write to" --metrics "$top/nowhere/metrics" "$fake"
 
 # ---- limits ----
-# A soft limit is raised for the job, and is the rank's again; a hard one is refused before PMIx gets to it.
+# A soft limit is raised for the job, and is the rank's again; a hard one is refused before a rank is started.
 # shellcheck disable=SC2016 # the shells' own
 run_in_front timeout -k 1 "$limit" sh -c 'ulimit -Sn 40; exec "$@"' sh "$ddprun" --device softgpu -n 8 sh -c 'ulimit -Sn'
 report "a soft limit of open files" "$(expect 0)$([ "$(sed 's/^\[.\] //' "$out" | sort -u)" = 40 ] || cat "$out")"
@@ -285,8 +311,6 @@ for files in 6 8 12 14 20 27 45; do
     run_in_front timeout -k 1 "$limit" sh -c 'ulimit -n "$0"; exec "$@"' "$files" "$ddprun" -n 8 "$fake" exit 0
     report "at most $files open files" "$(expect 1 "$err" '^ddprun: ddprun needs to open 64 files .*raise the limit')$(grep -v '^ddprun' "$err")$(no_folders_left)"
 done
-PMIX_MCA_gds=ds21 run --device softgpu -n 2 "$helpers/launcher_pmix_client" exchange
-report "another launcher's store of PMIx" "$(expect 0 "$out" '^\[1\] exchanged among 2')"
 
 report "no folder is left" "$(no_folders_left)"
 finish

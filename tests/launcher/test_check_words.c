@@ -2,7 +2,7 @@
  * test_check_words.c - --alone is split into the words that a shell makes of it: a table, and for random lines the
  * shell's own.
  */
-#include "launcher/check/words.h"
+#include "launcher/tools/check/words.h"
 
 #include "base/protocol.h"
 

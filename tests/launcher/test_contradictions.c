@@ -3,7 +3,7 @@
  * what is said. An option without a sample here fails the test: its pairs are not settled.
  *
  * Pairs with an option of `ddprun check` are tried behind "check"; without it each of these options is refused,
- * whatever is beside it. What goes together only in training is refused by check_command() (tests/check/input.sh).
+ * whatever is beside it. What goes together only in training is refused by check itself (tests/check/input.sh).
  */
 #include "launcher/options/option_table.h"
 
@@ -75,6 +75,7 @@ static const struct sample {
     {"tolerance", "0.001"},
     {"floor-factor", "10"},
     {"json", "check.json"},
+    {"free", NULL},
     {"scout", NULL},
     {"keep-files", "kept"},
     {"np", "2"},
@@ -129,15 +130,12 @@ add_words(char **words, size_t count, const struct sample *sample, char name[40]
 static bool
 is_of_check(const struct sample *sample)
 {
-    for (int i = 0; i < option_row_count; ++i) {
-        if (strcmp(option_rows[i].name, sample->name) == 0)
-            return option_rows[i].group == GROUP_CHECK;
-    }
-    return false;
+    const struct option_row *row = option_row_named(sample->name);
+    return row != NULL && row->group == GROUP_CHECK;
 }
 
 /* Where "check" stands: nowhere, before the options, between them or behind them. */
-enum place { NO_CHECK, CHECK_FIRST, CHECK_BETWEEN, CHECK_LAST };
+enum place { WITHOUT_CHECK, CHECK_FIRST, CHECK_BETWEEN, CHECK_LAST };
 
 static enum options_result
 parse_at(enum place place, const struct sample *one, const struct sample *other, struct error *error)
@@ -157,7 +155,7 @@ parse_at(enum place place, const struct sample *one, const struct sample *other,
     struct options options;
     enum options_result result = options_parse((int)count, words, &options, error);
     if (result == OPTIONS_RUN) {
-        ck_assert_int_eq(options.check.asked, place != NO_CHECK);
+        ck_assert_int_eq(options.check.asked, place != WITHOUT_CHECK);
         ck_assert_str_eq(options.program[0], "./train");
         options_free(&options);
     }
@@ -169,7 +167,7 @@ static enum options_result
 parse(const struct sample *one, const struct sample *other, struct error *error)
 {
     bool checks = is_of_check(one) || (other != NULL && is_of_check(other));
-    return parse_at(checks ? CHECK_FIRST : NO_CHECK, one, other, error);
+    return parse_at(checks ? CHECK_FIRST : WITHOUT_CHECK, one, other, error);
 }
 
 /* What is said of a pair; NULL: it goes together. */
@@ -207,12 +205,12 @@ require_sample(const char *name)
 
 TEST(every_option_has_a_sample)
 {
-    for (int i = 0; i < option_row_count; ++i) {
-        if (option_rows[i].take != NULL) /* --help and the like ask for nothing else */
-            require_sample(option_rows[i].name);
+    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
+        if (row->kind != OPTION_ANSWER) /* --help and the like ask for nothing else */
+            require_sample(row->name);
     }
-    for (int i = 0; i < option_synonym_count; ++i)
-        require_sample(option_synonyms[i].name);
+    for (const struct option_synonym *synonym = ddprun_command.synonyms; synonym->name != NULL; ++synonym)
+        require_sample(synonym->name);
 }
 
 LOOP_TEST(each_pair_is_settled, 0, SAMPLES)
@@ -243,12 +241,12 @@ LOOP_TEST(options_of_check_belong_to_check, 0, SAMPLES)
     if (!is_of_check(one))
         return;
     snprintf(wanted, sizeof(wanted), "--%s is an option of ddprun check", one->name);
-    ck_assert_int_eq(parse_at(NO_CHECK, one, NULL, &error), OPTIONS_BAD);
+    ck_assert_int_eq(parse_at(WITHOUT_CHECK, one, NULL, &error), OPTIONS_BAD);
     ck_assert_int_eq(error.exit_code, 2);
     ck_assert_msg(strstr(error.text, wanted) != NULL && strchr(error.text, '\n') == NULL, "%s", error.text);
     for (size_t k = 0; k < SAMPLES; ++k) {
         const struct sample *other = &samples[k];
-        ck_assert_int_eq(parse_at(NO_CHECK, one, other, &error), OPTIONS_BAD);
+        ck_assert_int_eq(parse_at(WITHOUT_CHECK, one, other, &error), OPTIONS_BAD);
         if (is_bad_alone(other))
             continue;
         /* Options stand on either side of the word. */
@@ -318,22 +316,24 @@ TEST(the_command_line_counts_against_a_setting)
     ck_assert(options.quiet && !options.verbose && options.progress == PROGRESS_AUTO);
     options_free(&options);
     ck_assert_int_eq(parse_beside("{\"check-every\": 0}", "--verify", NULL, &options, &error), OPTIONS_RUN);
-    ck_assert(options.verify && options.check_every != 0);
+    ck_assert(options.job.verify && options.job.check_every != 0);
     options_free(&options);
     ck_assert_int_eq(parse_beside("{\"sync-every\": 8, \"outer-lr\": 0.7}", "--reduce", "sum", &options, &error),
                      OPTIONS_RUN);
-    ck_assert(options.sync_every == 0 && !options.has_outer && options.reduction == DDPRUN_REDUCE_SUM);
+    ck_assert(options.job.sync_every == 0 && !options.job.has_outer && options.job.reduction == DDPRUN_REDUCE_SUM);
     options_free(&options);
     ck_assert_int_eq(parse_beside("{\"outer-lr\": 0.7}", "--sync-every", "8", &options, &error), OPTIONS_RUN);
-    ck_assert(options.has_outer && options.outer_rate == 0.7 && options.outer_momentum == 0);
+    ck_assert(options.job.has_outer && options.job.outer_rate == 0.7 && options.job.outer_momentum == 0);
     options_free(&options);
     ck_assert_int_eq(parse_beside("{\"trace\": \"traces\"}", "--trace-steps", "5-9", &options, &error), OPTIONS_RUN);
-    ck_assert(options.trace_first == 5 && options.trace_last == 9);
+    ck_assert(options.job.trace_first == 5 && options.job.trace_last == 9);
     options_free(&options);
 
     /* Never is a check taken away without a word, and settings that exclude each other have no order. */
     ck_assert_int_eq(parse_beside("{\"verify\": true}", "--check-every", "0", &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(parse_beside("{\"quiet\": true, \"verbose\": true}", NULL, NULL, &options, &error), OPTIONS_BAD);
+    ck_assert_int_eq(parse_beside("{\"sync-every\": 8, \"reduce\": \"sum\"}", NULL, NULL, &options, &error),
+                     OPTIONS_BAD);
     ck_assert_int_eq(error.exit_code, 2);
 }
 
@@ -354,7 +354,7 @@ TEST(what_a_trace_has_wants_a_trace)
     /* A setting is of the runs that have a trace. */
     ck_assert_int_eq(parse_beside("{\"trace-args\": true, \"trace-steps\": \"5-9\"}", NULL, NULL, &options, &error),
                      OPTIONS_RUN);
-    ck_assert(!options.trace_args && options.trace_last == 0);
+    ck_assert(!options.trace_args && options.job.trace_last == 0);
     options_free(&options);
     ck_assert_int_eq(parse_beside("{\"trace-args\": true}", "--page", "page.html", &options, &error), OPTIONS_RUN);
     ck_assert(options.trace_args);

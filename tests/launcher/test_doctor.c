@@ -5,12 +5,12 @@
  * A little shared object is made here byte by byte; damage is random. Under AddressSanitizer a read outside of a buffer
  * ends the test.
  */
-#include "launcher/doctor/examine_program.h"
-#include "launcher/doctor/findings.h"
 #include "launcher/start/child.h"
 #include "launcher/start/elf_needs.h"
 #include "launcher/start/program.h"
 #include "launcher/start/trial.h"
+#include "launcher/tools/doctor/examine_program.h"
+#include "launcher/tools/doctor/findings.h"
 
 #include "tests/test.h"
 

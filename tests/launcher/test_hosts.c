@@ -175,7 +175,7 @@ command_for(char *program, bool root, int argc, char **argv, char *const *variab
     for (char **word = command; *word != NULL; ++word)
         fprintf(out, "%s%s", word != command ? "|" : "", *word);
     fclose(out);
-    environment_free(command);
+    words_free(command);
     host_list_free(&list);
     options_free(&options);
     return all;

@@ -1,10 +1,11 @@
 /*
- * test_options.c - command lines and settings give the options that they say, or one error; and help shows every
- * option.
+ * test_options.c - command lines and settings give the options that they say, or one error. What all commands have in
+ * common: test_commands.c.
  */
 #include "base/protocol.h"
 #include "launcher/options/option_table.h"
 
+#include "launcher/options/options.h"
 #include "launcher/options/substitute.h"
 
 #include "tests/test.h"
@@ -37,19 +38,19 @@ TEST(defaults_are_those_of_the_protocol)
     ck_assert_int_eq(options.rank_count, 0);
     ck_assert_int_eq(options.device, DEVICE_AUTO);
     ck_assert_int_eq(options.gpus.count, 0);
-    ck_assert(!options.share_gpu && options.overlap && !options.quiet);
-    ck_assert_uint_eq(options.bucket_bytes, 0);
-    ck_assert_uint_eq(options.check_every, DDPRUN_DEFAULT_CHECK_EVERY);
-    ck_assert(!options.verify);
+    ck_assert(!options.share_gpu && options.job.overlap && !options.quiet);
+    ck_assert_uint_eq(options.job.bucket_bytes, 0);
+    ck_assert_uint_eq(options.job.check_every, DDPRUN_DEFAULT_CHECK_EVERY);
+    ck_assert(!options.job.verify);
     ck_assert_uint_eq(options.timeout_s, DDPRUN_DEFAULT_TIMEOUT_S);
     ck_assert_ptr_null(options.nccl);
     ck_assert_ptr_null(options.trace_dir);
     ck_assert(options.variables == NULL && options.cwd == NULL && !options.subst && !options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_TAGGED);
     ck_assert(options.summary_json == NULL && options.report == NULL && options.max_restarts == 0 && !options.verbose);
-    ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_MEAN);
-    ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_NONE);
-    ck_assert_uint_eq(options.communicator_count, 1);
+    ck_assert_int_eq(options.job.reduction, DDPRUN_REDUCE_MEAN);
+    ck_assert_int_eq(options.job.compression, DDPRUN_COMPRESS_NONE);
+    ck_assert_uint_eq(options.job.communicator_count, 1);
     ck_assert(!options.check.asked && options.check.given == NULL);
     options_free(&options);
     ck_assert_int_eq(parse("check ./train", &options, &error), OPTIONS_RUN);
@@ -64,10 +65,11 @@ TEST(every_option_of_check_reaches_its_field)
 {
     struct options options;
     struct error error;
-    ck_assert_int_eq(parse("-n 8 check --steps 10000 --alone --quiet --reference ref --sample 100 --tolerance 2.5e-3 "
-                           "--floor-factor 1e6 --json out.json --keep-files kept --no-overlap ./train --steps 3 -n 5",
-                           &options, &error),
-                     OPTIONS_RUN);
+    ck_assert_int_eq(
+        parse("-n 8 check --steps 10000 --alone --quiet --reference ref --sample 100 --tolerance 2.5e-3 "
+              "--floor-factor 1e6 --free --json out.json --keep-files kept --no-overlap ./train --steps 3 -n 5",
+              &options, &error),
+        OPTIONS_RUN);
     ck_assert(options.check.asked);
     ck_assert_str_eq(options.check.given, "steps");
     ck_assert_uint_eq(options.check.steps, 10000);
@@ -75,11 +77,12 @@ TEST(every_option_of_check_reaches_its_field)
     ck_assert(!options.quiet);
     ck_assert_str_eq(options.check.reference, "ref");
     ck_assert_uint_eq(options.check.sample, 100);
+    ck_assert(options.check.is_free);
     ck_assert(options.check.tolerance == 2.5e-3 && options.check.floor_factor == 1e6);
     ck_assert_str_eq(options.check.json, "out.json");
     ck_assert_str_eq(options.check.keep_files, "kept");
     ck_assert_int_eq(options.rank_count, 8);
-    ck_assert(!options.overlap);
+    ck_assert(!options.job.overlap);
     ck_assert_str_eq(options.program[0], "./train");
     ck_assert_str_eq(options.program[4], "5");
     options_free(&options);
@@ -112,10 +115,10 @@ TEST(every_option_reaches_its_field)
     ck_assert_int_eq(options.device, DEVICE_SOFTGPU);
     ck_assert_int_eq(options.gpus.count, 5);
     ck_assert_str_eq(options.gpus.names[4], "7");
-    ck_assert(options.share_gpu && !options.overlap && options.quiet);
-    ck_assert_uint_eq(options.bucket_bytes, 262144);
+    ck_assert(options.share_gpu && !options.job.overlap && options.quiet);
+    ck_assert_uint_eq(options.job.bucket_bytes, 262144);
     ck_assert_str_eq(options.nccl, "./n.so");
-    ck_assert_uint_eq(options.check_every, 0);
+    ck_assert_uint_eq(options.job.check_every, 0);
     ck_assert_uint_eq(options.timeout_s, 30);
     ck_assert_str_eq(options.trace_dir, "out");
     ck_assert_str_eq(options.variables[0], "A=1");
@@ -128,10 +131,124 @@ TEST(every_option_reaches_its_field)
     ck_assert_str_eq(options.summary_json, "end.json");
     ck_assert_str_eq(options.report, "why.txt");
     ck_assert_uint_eq(options.max_restarts, 3);
-    ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_SUM);
-    ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_BF16);
-    ck_assert_uint_eq(options.communicator_count, 3);
+    ck_assert_int_eq(options.job.reduction, DDPRUN_REDUCE_SUM);
+    ck_assert_int_eq(options.job.compression, DDPRUN_COMPRESS_BF16);
+    ck_assert_uint_eq(options.job.communicator_count, 3);
     options_free(&options);
+}
+
+TEST(the_engine_gets_what_follows_from_several_options)
+{
+    static const struct {
+        const char *line;
+        bool overlaps, has_outer;
+        unsigned timeout_s;
+    } cases[] = {{"./train", true, false, DDPRUN_DEFAULT_TIMEOUT_S},
+                 {"--sync-every 4 ./train", false, false, DDPRUN_DEFAULT_TIMEOUT_S},
+                 {"--sync-every 4 --outer-lr 1 ./train", false, true, DDPRUN_DEFAULT_TIMEOUT_S},
+                 {"--sync-every 4 --outer-momentum 0 ./train", false, true, DDPRUN_DEFAULT_TIMEOUT_S},
+                 {"--no-overlap --hang-timeout 1000 ./train", false, false, 1300}, /* a hang ends the job first */
+                 {"--hang-timeout 0 ./train", true, false, DDPRUN_DEFAULT_TIMEOUT_S},
+                 {"--hang-timeout 100 --timeout 30 ./train", true, false, 30}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        struct options options;
+        struct error error = {0};
+        struct job_options job;
+        ck_assert_msg(parse(cases[i].line, &options, &error) == OPTIONS_RUN, "%s: %s", cases[i].line, error.text);
+        options_settle_job(&options, &job);
+        ck_assert_uint_eq(job.protocol, DDPRUN_PROTOCOL_VERSION);
+        ck_assert_msg(job.overlap == cases[i].overlaps && job.has_outer == cases[i].has_outer, "%s", cases[i].line);
+        ck_assert_uint_eq(job.timeout_s, cases[i].timeout_s);
+        ck_assert_str_eq(job.nccl, "libnccl.so.2");
+        options_free(&options);
+    }
+}
+
+/* All options with a flag, in the order of the table. */
+static const struct flagged {
+    unsigned flag;
+    const char *names;
+} flagged[] = {
+    {TERM, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators check-every verify "
+           "timeout hang-warning hang-timeout heartbeat-timeout "},
+    {TRACED, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
+             "verify "},
+    {NO_CHECK, "sync-every outer-lr outer-momentum max-restarts trace dry-run output metrics summary-json page "},
+    {NO_SCOUT, "hosts dry-run "},
+    {NO_PREDICT, "hosts sync-every dry-run "},
+    {SET_BY_CHECK, "progress verbose quiet "},
+    {SET_BY_SCOUT, "max-restarts trace trace-steps trace-args progress metrics summary-json page verbose quiet "},
+    {SET_BY_PREDICT, "bucket-mb no-overlap max-restarts trace trace-steps trace-args output progress metrics "
+                     "summary-json page report verbose quiet "},
+    {NOT_HANDED_ON,
+     "ranks hosts dry-run steps alone reference sample tolerance floor-factor free scout json keep-files "},
+    {COMMAND_LINE_ONLY,
+     "hosts config dry-run steps alone reference sample tolerance floor-factor free scout json keep-files "
+     "version help help-all "},
+};
+
+TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)
+{
+    char names[1024] = "";
+    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
+        if ((row->flags & flagged[_i].flag) != 0)
+            snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s ", row->name);
+    }
+    ck_assert_str_eq(names, flagged[_i].names);
+}
+
+TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
+{
+    struct options options;
+    struct error error;
+    char terms[1024];
+    ck_assert_int_eq(parse("--sync-every 8 --outer-lr 0.7 --no-overlap --bucket-mb 0.1 --heartbeat-timeout 0 ./train",
+                           &options, &error),
+                     OPTIONS_RUN);
+    terms_write(&options, false, terms, sizeof(terms));
+    const char *rest = strstr(terms, "--device");
+    ck_assert_str_eq(rest, "--device gpu\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce mean\n"
+                           "--sync-every 8\n--outer-lr 0.69999999999999996\n--outer-momentum 0\n--compress none\n"
+                           "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n--hang-warning 60\n"
+                           "--hang-timeout 600\n--heartbeat-timeout 0\n");
+    options_free(&options);
+}
+
+/* What another ddprun gets of the command line, and which options a tool refuses. */
+TEST(options_are_handed_on_and_refused_by_their_flags)
+{
+    struct options options;
+    struct error error = {0};
+    struct word_list words = {0};
+    ck_assert_int_eq(parse("-n 4 --hosts h1:4 -v --gpus 3,5 --trace t --bucket-mb=2 --subst ./train", &options, &error),
+                     OPTIONS_RUN);
+    options_hand_on(&options, SET_BY_SCOUT, true, &words);
+    ck_assert_uint_eq(words.count, 3);
+    ck_assert_str_eq(words.list[0], "--gpus=3");
+    ck_assert_str_eq(words.list[1], "--bucket-mb=2");
+    ck_assert_str_eq(words.list[2], "--subst");
+    for (size_t i = 0; i < words.count; ++i)
+        free(words.list[i]);
+    free(words.list);
+    ck_assert(!options_refuse(options_given(&options, NO_CHECK), "check", &error));
+    ck_assert_str_eq(error.text, "--trace and check contradict each other; leave one out");
+    ck_assert(!options_refuse(options_set(&options, NO_PREDICT), "predict", &error));
+    ck_assert_str_eq(error.text, "--hosts and predict contradict each other; leave one out");
+    options_free(&options);
+
+    /* Of a setting: check leaves it out of its runs, predict cannot. */
+    setenv("DDPRUN_SYNC_EVERY", "4", 1);
+    ck_assert_int_eq(parse("./train", &options, &error), OPTIONS_RUN);
+    ck_assert(options_refuse(options_given(&options, NO_CHECK), "check", &error));
+    ck_assert(!options_refuse(options_set(&options, NO_PREDICT), "predict", &error));
+    ck_assert_str_eq(error.text, "--sync-every and predict contradict each other; leave one out");
+    options_free(&options);
+    setenv("DDPRUN_RANKS", "4", 1);
+    setenv("DDPRUN_VERIFY", "1", 1);
+    options_unset_settings(NO_CHECK | SET_BY_CHECK);
+    ck_assert(getenv("DDPRUN_SYNC_EVERY") == NULL && getenv("DDPRUN_RANKS") == NULL);
+    ck_assert_str_eq(getenv("DDPRUN_VERIFY"), "1");
+    unsetenv("DDPRUN_VERIFY");
 }
 
 TEST(options_end_at_the_program)
@@ -184,7 +301,7 @@ TABLE_TEST(sizes_may_be_fractions, good_sizes)
     char line[64];
     snprintf(line, sizeof(line), "--bucket-mb %s ./train", good_sizes[_i].line);
     ck_assert_int_eq(parse(line, &options, &error), OPTIONS_RUN);
-    ck_assert_uint_eq(options.bucket_bytes, good_sizes[_i].bucket_bytes);
+    ck_assert_uint_eq(options.job.bucket_bytes, good_sizes[_i].bucket_bytes);
     options_free(&options);
 }
 
@@ -308,7 +425,7 @@ TABLE_TEST(bad_lines_get_one_error_each, bad_lines)
     const char *line = bad_lines[_i];
     if (strcmp(line, "--no-o ./train --") == 0) { /* an unambiguous beginning of a name is that name */
         ck_assert_int_eq(parse(line, &options, &error), OPTIONS_RUN);
-        ck_assert(!options.overlap);
+        ck_assert(!options.job.overlap);
         options_free(&options);
         return;
     }
@@ -335,42 +452,6 @@ TEST(help_and_version_win_over_what_follows)
     ck_assert_int_eq(parse("--help check", &options, &error), OPTIONS_HELP);
 }
 
-TEST(help_shows_every_option_and_fits_a_terminal)
-{
-    static const char *const names[] = {
-        "--ranks",  "--device",      "--gpus",     "--share-gpu",     "--bucket-mb",    "--no-overlap", "--nccl",
-        "--trace",  "--check-every", "--timeout",  "--quiet",         "--version",      "--help",       "Exit codes",
-        "Examples", "--reduce",      "--compress", "--communicators", "--no-cost-cache"};
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    options_print_help_all(out);
-    fclose(out);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i)
-        ck_assert_msg(strstr(text, names[i]) != NULL, "no %s in the help", names[i]);
-    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
-        ck_assert_msg(strcspn(line, "\n") <= 100, "too long: %.110s", line);
-    free(text);
-}
-
-TEST(the_help_of_check_shows_its_options)
-{
-    char *text = NULL, name[64];
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    options_print_help_check(out);
-    fclose(out);
-    for (int i = 0; i < option_row_count; ++i) {
-        snprintf(name, sizeof(name), "--%s", option_rows[i].name);
-        if (option_rows[i].group == GROUP_CHECK)
-            ck_assert_msg(strstr(text, name) != NULL, "no %s in the help", name);
-    }
-    ck_assert(strstr(text, "Exit codes") != NULL && strstr(text, "srun") != NULL);
-    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
-        ck_assert_msg(strcspn(line, "\n") <= 100, "too long: %.110s", line);
-    free(text);
-}
-
 TEST(the_short_help_fits_a_screen)
 {
     char *text = NULL;
@@ -386,18 +467,6 @@ TEST(the_short_help_fits_a_screen)
     ck_assert_int_le(lines, 24);
     ck_assert_ptr_nonnull(strstr(text, "--page FILE"));
     free(text);
-}
-
-TEST(a_mistyped_name_gets_the_nearest)
-{
-    static const char *const pairs[][2] = {{"bukcet-mb", "bucket-mb"},      {"gpu", "gpus"}, {"noverlap", "no-overlap"},
-                                           {"max-restart", "max-restarts"}, {"xyzzy", NULL}, {"", NULL}};
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); ++i) {
-        const char *nearest = option_nearest_name(pairs[i][0]);
-        ck_assert_msg((nearest == NULL) == (pairs[i][1] == NULL) &&
-                          (nearest == NULL || strcmp(nearest, pairs[i][1]) == 0),
-                      "%s: %s", pairs[i][0], nearest != NULL ? nearest : "nothing");
-    }
 }
 
 TEST(names_in_braces_are_replaced)
@@ -472,8 +541,8 @@ TEST(the_file_goes_before_the_environment_and_the_command_line_before_both)
         "{ \"bucket-mb\": 2, \"verify\": false, \"env\": { \"A\": \"b c\", \"N\": 1 }, \"output\": \"none\" }");
     ck_assert_msg(parse("-n 3 ./train", &options, &error) == OPTIONS_RUN, "%s", error.text);
     ck_assert_int_eq(options.rank_count, 3);
-    ck_assert_uint_eq(options.bucket_bytes, 2u << 20);
-    ck_assert(!options.verify);
+    ck_assert_uint_eq(options.job.bucket_bytes, 2u << 20);
+    ck_assert(!options.job.verify);
     ck_assert_str_eq(options.variables[0], "A=b c");
     ck_assert_str_eq(options.variables[1], "N=1");
     ck_assert_int_eq(options.output, OUTPUT_NONE);
@@ -481,8 +550,8 @@ TEST(the_file_goes_before_the_environment_and_the_command_line_before_both)
 
     ck_assert_int_eq(parse("--bucket-mb 4 --verify ./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 5);
-    ck_assert_uint_eq(options.bucket_bytes, 4u << 20);
-    ck_assert(options.verify);
+    ck_assert_uint_eq(options.job.bucket_bytes, 4u << 20);
+    ck_assert(options.job.verify);
     options_free(&options);
 }
 
@@ -557,7 +626,7 @@ TEST(a_file_of_settings_gives_what_it_says)
     write_config("{ \"verify\": false, \"quiet\": true, \"no-overlap\": 1, \"ranks\": \"2\", \"trace\": \"a\\u0020b\", "
                  "\"env\": { \"A\": \"\\\\u0000\", \"B\": 1.50, \"C\": \"\", \"D\": \"a=b\" } }");
     ck_assert_msg(parse("./train", &options, &error) == OPTIONS_RUN, "%s", error.text);
-    ck_assert(!options.verify && options.quiet && !options.overlap);
+    ck_assert(!options.job.verify && options.quiet && !options.job.overlap);
     ck_assert_int_eq(options.rank_count, 2);
     ck_assert_str_eq(options.trace_dir, "a b");
     static const char *const variables[] = {"A=\\u0000", "B=1.50", "C=", "D=a=b"};

@@ -8,7 +8,7 @@
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/rank_view_wire.h"
 #include "launcher/common/network.h"
-#include "launcher/options/terms.h"
+#include "launcher/options/options.h"
 
 #include "tests/test.h"
 
@@ -22,7 +22,7 @@ static struct handshake
 a_handshake(void)
 {
     struct handshake handshake = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123, .exit_code = 3};
-    struct options options = {.bucket_bytes = 77, .overlap = true, .timeout_s = 600};
+    struct options options = {.job = {.bucket_bytes = 10 << 20, .overlap = true}, .timeout_s = 600};
     terms_write(&options, true, handshake.terms, sizeof(handshake.terms));
     snprintf(handshake.error, sizeof(handshake.error), "there is no program");
     memset(handshake.secret, 0x5a, sizeof(handshake.secret));
@@ -90,7 +90,7 @@ TEST(different_terms_are_named_with_both_ranks)
 {
     struct error error = {0};
     struct handshake handshakes[3] = {a_handshake(), a_handshake(), a_handshake()};
-    struct options other = {.bucket_bytes = 78, .overlap = true, .timeout_s = 600};
+    struct options other = {.job = {.bucket_bytes = 11 << 20, .overlap = true}, .timeout_s = 600};
     for (int i = 0; i < 3; ++i)
         handshakes[i].exit_code = 0;
     ck_assert(handshake_agree(handshakes, 3, &error));
@@ -99,9 +99,9 @@ TEST(different_terms_are_named_with_both_ranks)
     ck_assert(!handshake_agree(handshakes, 3, &error));
     ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
     ck_assert_ptr_nonnull(strstr(error.text, "ranks 0 (host node7) and 2 (host node9)"));
-    ck_assert_ptr_nonnull(strstr(error.text, "--bucket-mb (bytes) 77 and --bucket-mb (bytes) 78"));
-    other.bucket_bytes = 77;
-    other.reduction = DDPRUN_REDUCE_SUM;
+    ck_assert_ptr_nonnull(strstr(error.text, "--bucket-mb 10 and --bucket-mb 11"));
+    other.job.bucket_bytes = 10 << 20;
+    other.job.reduction = DDPRUN_REDUCE_SUM;
     terms_write(&other, true, handshakes[2].terms, sizeof(handshakes[2].terms));
     ck_assert(!handshake_agree(handshakes, 3, &error));
     ck_assert_ptr_nonnull(strstr(error.text, "--reduce mean and --reduce sum"));
@@ -128,7 +128,7 @@ a_view(void)
                              .sums = true,
                              .ended = true,
                              .signal = 11,
-                             .abort_status = -3,
+                             .left_pid = -3,
                              .connected = true};
     snprintf(view.failure, sizeof(view.failure), "the reason\n  details");
     return view;
@@ -142,9 +142,9 @@ TEST(a_view_comes_out_as_it_went_in)
     ck_assert_uint_eq(after.stage, RANK_STAGE_TRAINING);
     ck_assert_uint_eq(after.step, 1ull << 40);
     ck_assert_uint_eq(after.exposed_bound_ns, UINT64_MAX);
-    ck_assert(after.sums && after.ended && after.connected && !after.aborted);
+    ck_assert(after.sums && after.ended && after.connected);
     ck_assert_int_eq(after.signal, 11);
-    ck_assert_int_eq(after.abort_status, -3);
+    ck_assert_int_eq(after.left_pid, -3);
     ck_assert_str_eq(after.failure, before.failure);
     ck_assert_int_eq(after.order, 7); /* supervisor 0's own */
     ck_assert(after.left_early);

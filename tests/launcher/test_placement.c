@@ -187,6 +187,24 @@ struct scene {
     char description[DESCRIPTION_BYTES];
 };
 
+/* Loaded once for each description and kept: loading is nearly all that a scene takes. */
+static hwloc_topology_t
+known_machine(const char *description)
+{
+    static struct {
+        char description[DESCRIPTION_BYTES];
+        hwloc_topology_t topology;
+    } known[CASES];
+    int i = 0;
+    while (known[i].topology != NULL && strcmp(known[i].description, description) != 0)
+        ++i;
+    if (known[i].topology == NULL) {
+        snprintf(known[i].description, DESCRIPTION_BYTES, "%s", description);
+        known[i].topology = machine(description);
+    }
+    return known[i].topology;
+}
+
 static unsigned
 below(struct scene *scene, unsigned most)
 {
@@ -199,7 +217,7 @@ set_scene(struct scene *scene, unsigned seed)
     *scene = (struct scene){.seed = seed};
     snprintf(scene->description, sizeof(scene->description), "pack:%u numa:%u core:%u pu:%u", 1 + below(scene, 3),
              1 + below(scene, 3), 1 + below(scene, 6), 1 + below(scene, 2));
-    scene->topology = machine(scene->description);
+    scene->topology = known_machine(scene->description);
     hwloc_const_bitmap_t all = hwloc_topology_get_topology_cpuset(scene->topology);
     scene->allowed = hwloc_bitmap_dup(all);
     if (below(scene, 2) == 0) {
@@ -224,7 +242,6 @@ static void
 end_scene(struct scene *scene)
 {
     hwloc_bitmap_free(scene->allowed);
-    hwloc_topology_destroy(scene->topology);
 }
 
 static struct share_request

@@ -2,8 +2,8 @@
  * test_predict.c - the model of a step, on traces made up so that the answer is known: times are chosen, and what
  * follows from them is computed here by hand.
  */
-#include "launcher/predict/predict.h"
-#include "launcher/predict/request.h"
+#include "launcher/tools/predict/predict.h"
+#include "launcher/tools/predict/request.h"
 
 #include "tests/test.h"
 

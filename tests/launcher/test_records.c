@@ -1,7 +1,7 @@
 /*
  * test_records.c - which files say how many records they have, and which seem to.
  */
-#include "launcher/scout/report/records.h"
+#include "launcher/tools/scout/report/records.h"
 
 #include "tests/test.h"
 

@@ -6,12 +6,9 @@
 
 #include "base/flight.h"
 #include "base/status_page.h"
-#include "launcher/report/brief.h"
 #include "launcher/report/stacks.h"
-#include "launcher/report/symbols.h"
-#include "launcher/watch/out_of_memory.h"
-#include "launcher/watch/process_state.h"
-#include "launcher/watch/rank_record.h"
+#include "launcher/watch/local_ranks.h"
+#include "launcher/watch/processes.h"
 
 #include "tests/test.h"
 
@@ -93,8 +90,8 @@ end_sitter(pid_t pid)
 static bool
 is_in_state(pid_t pid, const char *states)
 {
-    struct process_state state;
-    return process_state_read(pid, 0, &state) && strchr(states, state.state) != NULL;
+    struct process process;
+    return process_read(pid, 0, &process) && strchr(states, process.state) != NULL;
 }
 
 static void
@@ -134,13 +131,13 @@ TEST(a_stopped_process_stays_stopped)
     pid_t pid = start_sitter(1);
     kill(pid, SIGSTOP);
     wait_for_state(pid, "T");
-    ck_assert(process_state_is_stopped(pid));
+    ck_assert(process_is_stopped(pid));
     stacks_describe(pid, false, 0, text, sizeof(text));
     ck_assert(strstr(text, "is stopped") != NULL || strstr(text, "not permitted") != NULL);
     wait_for_state(pid, "T");
     kill(pid, SIGCONT);
     wait_for_state(pid, "S");
-    ck_assert(!process_state_is_stopped(pid));
+    ck_assert(!process_is_stopped(pid));
     end_sitter(pid);
 }
 
@@ -178,10 +175,10 @@ TEST(little_room_is_enough)
 TEST(descent_is_known)
 {
     pid_t pid = start_sitter(0);
-    ck_assert(process_state_descends(pid, getpid()));
-    ck_assert(process_state_descends(pid, pid));
-    ck_assert(!process_state_descends(getppid(), getpid()));
-    ck_assert(!process_state_descends(1, getpid()));
+    ck_assert(process_descends(pid, getpid()));
+    ck_assert(process_descends(pid, pid));
+    ck_assert(!process_descends(getppid(), getpid()));
+    ck_assert(!process_descends(1, getpid()));
     end_sitter(pid);
 }
 

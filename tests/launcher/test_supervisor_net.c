@@ -88,7 +88,10 @@ open_play(struct play *play)
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
     play->engine = pair[1];
     play->cluster.world_size = NET_WORLD;
-    play->link = (struct engine_link){.fd = pair[0], .epoll = -1, .listener = -1, .joined = true, .joins = 1};
+    play->link = (struct engine_link){.epoll = -1, .listener = -1, .count = 1, .world_size = 2};
+    play->link.slots = calloc(1, sizeof(*play->link.slots));
+    play->link.slots[0] =
+        (struct engine_slot){.fd = pair[0], .own_end = -1, .root_end = -1, .joined = true, .joins = 1};
     struct supervisor_net_job job = {
         .cluster = &play->cluster, .link = &play->link, .client = &play->test.clients[CLIENT]};
     supervisor_net_open(&play->net, &job, &play->view);
@@ -115,7 +118,7 @@ has_link(const struct play *play)
 {
     struct supervisor_message message;
     return recv(play->engine, &message, sizeof(message), MSG_DONTWAIT) == (ssize_t)sizeof(message) &&
-           message.kind == SUPERVISOR_LINKS;
+           message.kind == SUPERVISOR_LINK;
 }
 
 TEST_GROUP(client, .timeout_s = 100);
@@ -173,12 +176,12 @@ TEST(an_engine_that_has_gone_gets_no_connection)
     open_play(&play);
     (void)supervisor_net_step(&play.net);
     ck_assert(play.net.connecting);
-    play.link.joined = false;
+    play.link.slots[0].joined = false;
     (void)supervisor_net_step(&play.net);
     ck_assert(!play.net.connecting);
 
-    play.link.joined = true; /* another program of the rank's */
-    ++play.link.joins;
+    play.link.slots[0].joined = true; /* another program of the rank's */
+    ++play.link.slots[0].joins;
     NET_STEP_UNTIL(&play.test, ((void)supervisor_net_step(&play.net), has_link(&play)));
     close(supervisor_server_take_engine_socket(play.test.server, CLIENT));
     close_play(&play);

@@ -2,7 +2,7 @@
  * test_trace.c - traces of ranks whose clocks differ, made up so that the difference is known; and files that are not
  * what they should be.
  */
-#include "launcher/trace/clocks.h"
+#include "launcher/tools/trace/clocks.h"
 
 #include "tests/test.h"
 

@@ -4,7 +4,7 @@
 #include "launcher/watch/verdict.h"
 
 #include "base/protocol.h"
-
+#include "launcher/report/closing.h"
 #include "tests/test.h"
 
 #include <signal.h>
@@ -186,19 +186,6 @@ static const struct scene {
      false,
      1,
      "rank 0 before its first step: why (first of 2 failed ranks)\n  stack"},
-    {"an abort's code",
-     2,
-     {{TRAINING}, {TRAINING, .aborted = true, .abort_status = 42, .abort_message = "enough"}},
-     false,
-     42,
-     "rank 1 asked for the end of the job by PMIx_Abort(42) after step 7: enough"},
-    {"an abort with a text is ours",
-     2,
-     {{TRAINING}, {.stage = RANK_STAGE_FAILED, .failure = "text", .aborted = true, .abort_status = 42}},
-     false,
-     1,
-     "rank 1 before"},
-    {"an abort of 0 is a failure", 2, {{TRAINING}, {TRAINING, .aborted = true}}, false, 1, "rank 1 asked"},
     {"a rank that never took part",
      2,
      {{TRAINING}, {.stage = RANK_STAGE_GATE, .ended = true, .order = 1}},
@@ -218,12 +205,6 @@ static const struct scene {
      false,
      1,
      "rank 1 ended without taking part"},
-    {"who is done with PMIx before others are, in programs that only use that",
-     2,
-     {{.connected = true}, {.ended = true, .order = 1}},
-     false,
-     0,
-     NULL},
     {"no preload does not matter to one rank", 1, {{.ended = true, .order = 1, .missed_preload = true}}, true, 0, NULL},
     {"a rank that is done waits for others", 2, {{TRAINING}, {DONE}}, false, 0, NULL},
     {"fewer steps than others",
@@ -308,7 +289,7 @@ TEST(closing_lines_claim_what_was_checked)
         {DONE, .overlapped_step = 5, .gradient_count = 1, .gradient_bytes = 512, .bucket_count = 1},
         {DONE, .overlapped_step = 4}};
     said[0] = '\0';
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_str_eq(
         said, "2 ranks, 7 steps, 4 of them overlapped with backward; 1 gradient, 512 bytes per step, in 1 bucket\n"
               "parameters were not compared across ranks; --check-every K does that every K steps with those that "
@@ -318,26 +299,26 @@ TEST(closing_lines_claim_what_was_checked)
     ranks[0].gradient_elements = 128;
     ranks[0].parameter_elements = 130;
     said[0] = '\0';
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said,
                                  "\nannotated parameters bitwise identical on all ranks when last compared, after "
                                  "step 3 of 7 (hash 0000000000000000, compared 1 time); 130 elements of "
                                  "parameters, 128 of gradients\n"));
     ranks[0].checked_step = ranks[1].checked_step = 7;
     said[0] = '\0';
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said, "\nannotated parameters bitwise identical on all ranks (hash 0000000000000000, "
                                        "compared 1 time, last after step 7 of 7); 130 elements of parameters, "
                                        "128 of gradients\n"));
     said[0] = '\0';
-    verdict_close(ranks, 1, true, say);
+    closing_lines(ranks, 1, true, say);
     ck_assert_ptr_null(strstr(said, "parameters"));
     said[0] = '\0';
     ranks[0].sums = true;
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said, "per step, summed in 1 bucket\n"));
     said[0] = '\0';
-    verdict_close(ranks, 2, false, say);
+    closing_lines(ranks, 2, false, say);
     ck_assert_str_eq(said, "");
 }
 
@@ -356,9 +337,9 @@ TEST(reductions_need_no_step)
     }
     ck_assert(!verdict_find(ranks, 2, &error));
     said[0] = '\0';
-    verdict_say_unaveraged(ranks, 2, say);
+    closing_say_unaveraged(ranks, 2, say);
     ck_assert_str_eq(said, "");
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_str_eq(said, "2 ranks, 3 calls of DDP_REDUCE, 2.0 KiB in all\n");
     for (int i = 0; i < 2; ++i)
         ranks[i].gradient_count = 1;
@@ -372,17 +353,17 @@ TEST(waiting_is_that_of_the_rank_that_came_last)
         {DONE, .exposed_count = 41, .exposed_ns = 2000000, .exposed_bound_ns = 1500000},
     };
     said[0] = '\0';
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said,
                                  "\nexposed communication: 2 ms per step (median of 41 steps); lower bound for any "
                                  "bucket layout: 1.5 ms\n"));
     ranks[0].exposed_bound_ns = UINT64_MAX;
     said[0] = '\0';
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said, "\nexposed communication: 2 ms per step (median of 41 steps)\n"));
     ranks[0].exposed_count = 0; /* a rank that could not measure */
     said[0] = '\0';
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_ptr_null(strstr(said, "exposed"));
 }
 
@@ -392,23 +373,23 @@ TEST(an_end_by_a_signal_says_what_was_not_averaged)
                                  {.stage = RANK_STAGE_RANK, .gradient_count = 2, .parameter_count = 2}};
     said[0] = '\0';
     ranks[0].gradient_work = ranks[1].gradient_work = 9; /* it may be accumulating */
-    verdict_say_unaveraged(ranks, 2, say);
+    closing_say_unaveraged(ranks, 2, say);
     ck_assert_str_eq(said, "");
     ranks[1].changed_count = 1;
-    verdict_say_unaveraged(ranks, 1, say);
+    closing_say_unaveraged(ranks, 1, say);
     ck_assert_str_eq(said, "");
-    verdict_say_unaveraged(ranks, 2, say);
+    closing_say_unaveraged(ranks, 2, say);
     ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: parameters of rank 1 changed, and no DDP_STEP came"));
     said[0] = '\0';
     ranks[0].step = ranks[1].step = 1;
-    verdict_say_unaveraged(ranks, 2, say);
+    closing_say_unaveraged(ranks, 2, say);
     ck_assert_str_eq(said, "");
     struct rank_view bare[2] = {{.stage = RANK_STAGE_RANK, .launch_count = 3}, {.stage = RANK_STAGE_RANK}};
-    verdict_say_unaveraged(bare, 2, say);
+    closing_say_unaveraged(bare, 2, say);
     ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: rank 0 launched 3 kernels, and nothing is annotated"));
     said[0] = '\0';
     bare[0].unannotated = true;
-    verdict_say_unaveraged(bare, 2, say);
+    closing_say_unaveraged(bare, 2, say);
     ck_assert_str_eq(said, "");
 }
 
@@ -417,14 +398,14 @@ TEST(an_evaluation_hears_nothing)
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_ENDED, .ended = true, .parameter_count = 2},
                                  {.stage = RANK_STAGE_ENDED, .ended = true, .parameter_count = 2}};
     said[0] = '\0';
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_str_eq(said, "");
     ranks[0].parameter_count = ranks[1].parameter_count = 0; /* it has asked for its rank, say */
-    verdict_close(ranks, 2, false, say);
+    closing_lines(ranks, 2, false, say);
     ck_assert_ptr_nonnull(strstr(said, "no rank made a step (DDP_STEP): nothing was averaged"));
     said[0] = '\0';
     ranks[0].unannotated = ranks[1].unannotated = true;
-    verdict_close(ranks, 2, false, say);
+    closing_lines(ranks, 2, false, say);
     ck_assert_str_eq(said, "");
 }
 
@@ -432,19 +413,19 @@ TEST(untrained_programs_hear_only_what_matters)
 {
     struct rank_view ranks[2] = {{.ended = true}, {.ended = true}};
     said[0] = '\0';
-    verdict_close(ranks, 2, false, say);
+    closing_lines(ranks, 2, false, say);
     ck_assert_str_eq(said, "");
-    verdict_close(ranks, 1, true, say);
+    closing_lines(ranks, 1, true, say);
     ck_assert_str_eq(said, "");
-    verdict_close(ranks, 2, true, say);
+    closing_lines(ranks, 2, true, say);
     ck_assert_ptr_nonnull(
         strstr(said, "no rank used CUDA under ddprun: nothing was averaged, 2 copies ran side by side"));
     said[0] = '\0';
     ranks[1].stage = RANK_STAGE_GATE;
-    verdict_close(ranks, 2, false, say);
+    closing_lines(ranks, 2, false, say);
     ck_assert_ptr_nonnull(strstr(said, "nothing was averaged"));
     said[0] = '\0';
-    verdict_close(ranks + 1, 1, true, say);
+    closing_lines(ranks + 1, 1, true, say);
     ck_assert_str_eq(said, "");
 }
 
@@ -478,7 +459,7 @@ TEST(a_rank_that_is_done_is_needed_only_by_ranks_that_wait_or_continue)
         {{.stage = RANK_STAGE_TRAINING, .step = 6}, false},
         {{.stage = RANK_STAGE_FAILED, .failure_follows = true}, true},
         {{DONE}, false},
-        {{.connected = true}, true}, /* a PMIx program: what it waits for is not known */
+        {{.stage = RANK_STAGE_GATE, .connected = true}, true}, /* it waits for all */
         {{TRAINING, .wait = RANK_WAIT_EXCHANGE, .ended = true}, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {

@@ -1,17 +1,29 @@
 #!/usr/bin/env bash
-# exports.sh BUILD - the shim stays what any process can bear: it needs libc only, starts nothing when it is loaded, shows
-# exactly the names of its linker script, and asks for no CUDA symbol; and no file of ddprun takes libraries from the
-# current folder. Called by tests/run.sh.
+# exports.sh BUILD - what the build's programs and libraries need and show. Each needs the libraries of its row in needed.txt, and
+# takes no other names from them; none takes libraries from the current folder. And the shim stays what any process can bear: it
+# starts nothing when it is loaded, and shows exactly the names of its linker script. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build}
 shim=$build/lib/libddprun.so
 map=$build/interpose/exports.map
 bad=0
+subject=tests/lint/needed.txt # what a complaint is about
 
 complain() {
-    printf '%s: %s\n' "$shim" "$*"
+    printf '%s: %s\n' "$subject" "$*"
     bad=1
+}
+
+# any_of NAME PATTERN...: whether the name matches one of the shell patterns.
+any_of() {
+    local name=$1 pattern
+    shift
+    for pattern in "$@"; do
+        # shellcheck disable=SC2053 # a pattern
+        [[ $name != $pattern ]] || return 0
+    done
+    return 1
 }
 
 for tool in readelf nm; do
@@ -25,14 +37,48 @@ done
     exit 1
 }
 
-# A library that it needs is a library that every child of the trainer loads.
+declare -A libraries names
+while IFS='|' read -r product needed taken; do
+    read -r product <<<"$product"
+    libraries[$product]+=" ${needed//glibc/libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 ld-linux-*}"
+    names[$product]+=" $taken"
+    [ -e "$build/$product" ] || complain "has $product, which the build did not make"
+done < <(grep -v '^#' tests/lint/needed.txt)
+
+# The names that a file takes from others, but those of glibc and the three that every link leaves open.
+taken_by() {
+    readelf -Ws --dyn-syms "$1" | awk '$7 == "UND" && $8 != "" && $8 !~ /@GLIBC_/ { sub(/@.*/, "", $8); print $8 }' | sort -u |
+        grep -vxE '_ITM_(de)?registerTMCloneTable|__gmon_start__' || true
+}
+
+for file in "$build"/bin/* "$build"/lib/*.so "$build"/lib/softgpu/*.so*; do
+    if [ -L "$file" ] || [ "$(head -c 4 "$file" | tail -c 3)" != ELF ]; then # what `-lcudart` means is a linker script
+        continue
+    fi
+    subject=$file
+    product=${file#"$build/"}
+    [ -n "${libraries[$product]:-}" ] || complain "has no row in tests/lint/needed.txt"
+    dynamic=$(readelf -dW "$file")
+    read -ra may_need <<<"${libraries[$product]:-}"
+    read -ra may_take <<<"${names[$product]:-}"
+    while read -r library; do
+        any_of "$library" "${may_need[@]}" || complain "needs $library, which its row in tests/lint/needed.txt does not have"
+    done < <(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
+    while read -r name; do
+        any_of "$name" "${may_take[@]}" || complain "takes $name from others, which its row in tests/lint/needed.txt does not have"
+    done < <(taken_by "$file")
+    # In a search path an empty entry, or a relative one, is the current folder of the process that starts the program.
+    path=$(sed -n 's/.*(\(RPATH\|RUNPATH\)).*\[\(.*\)\]/\2/p' <<<"$dynamic")
+    while [ -n "$path" ] && IFS= read -r -d : entry; do
+        case $entry in
+        /* | \$ORIGIN*) ;;
+        *) complain "searches libraries in '$entry', which is the current folder's ($path)" ;;
+        esac
+    done <<<"$path:"
+done
+
+subject=$shim
 dynamic=$(readelf -dW "$shim")
-while read -r library; do
-    case $library in
-    libc.so.6 | libdl.so.2 | ld-linux-*.so.*) ;;
-    *) complain "needs $library; allowed are libc, libdl and the loader" ;;
-    esac
-done < <(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
 grep -q '(NEEDED).*libc\.so\.6' <<<"$dynamic" || complain "does not even need libc: is this the right file?"
 ! grep -E '\((RPATH|RUNPATH)\)' <<<"$dynamic" || complain "has a search path for libraries"
 ! grep -E '\(TEXTREL\)' <<<"$dynamic" || complain "has text relocations"
@@ -55,10 +101,6 @@ while read -r name; do
     [ -z "$name" ] || complain "does not define $name, which $map names"
 done < <(LC_ALL=C comm -13 <(echo "$shown") <(echo "$meant"))
 
-while read -r name; do
-    complain "asks the loader for $name"
-done < <(awk '$1 ~ /^[Uw]$/ { print $2 }' <<<"$symbols" | grep -E '^(cu[A-Z]|cuda|cublas|cudnn|nccl|PMIx|json_|unw_|_ULx86)' || true)
-
 # Built here, it must load in a container with the oldest glibc that CUDA's programs still meet.
 oldest=2.17
 newest=$(readelf -VW "$shim" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
@@ -79,17 +121,10 @@ if [[ $runtime == */* ]]; then
 fi
 rm -f "$build/lint-preload.err"
 
-# In a search path an empty entry, or a relative one, is the current folder of the process that starts the program.
-for file in "$build"/bin/* "$build"/lib/*.so "$build"/lib/softgpu/*.so*; do
-    [ "$(head -c 4 "$file" | tail -c 3)" = ELF ] || continue # what `-lcudart` means is a linker script
-    path=$(readelf -dW "$file" 2>/dev/null | sed -n 's/.*(\(RPATH\|RUNPATH\)).*\[\(.*\)\]/\2/p')
-    while [ -n "$path" ] && IFS= read -r -d : entry; do
-        case $entry in
-        /* | \$ORIGIN*) ;;
-        *) complain "$file searches libraries in '$entry', which is the current folder's ($path)" ;;
-        esac
-    done <<<"$path:"
-done
+# A process of a cluster's job asks the library for one table.
+shown=$(nm -D --defined-only "$build/lib/libddprun-pmix.so" | awk '{ print $3 }')
+[ "$shown" = ddprun_pmix_member ] || complain "libddprun-pmix.so shows $shown"
 
-[ "$bad" -eq 0 ] && printf 'needs libc only, as of glibc %s, shows the %s names of %s\n' "$newest" "$(wc -l <<<"$meant")" "$map"
+[ "$bad" -eq 0 ] && printf '%s products need what needed.txt allows; the shim needs glibc %s and shows the %s names of %s\n' \
+    "${#libraries[@]}" "$newest" "$(wc -l <<<"$meant")" "$map"
 exit "$bad"

@@ -5,6 +5,7 @@
 #   folders   no circle among the folders (a file of the part's own folder stands for itself); a folder with a row in parts.txt
 #             uses only what the row lists; and no folder hands the address of a function to another folder, which would call
 #             upwards with it, but those of its row `callbacks`
+#   FOLDER/   the folders in this one stand for themselves
 #   off       nothing yet
 # What a file uses is what its object refers to (nm), functions and variables alike: a layer that reads a variable of a higher
 # one depends on it. Addresses are read from machine code, of x86-64 only: that of a function, or of a table that holds
@@ -54,23 +55,29 @@ facts() {
 # shellcheck disable=SC2016 # an awk program
 judge='
 # The folder of a file below the part, or the file itself if it lies in the folder of the part.
-function folder_of(file, path) {
+function folder_of(file, path, i) {
     path = substr(file, length(part) + 2)
+    for (i = 1; i <= how_count; ++i)
+        if (hows[i] ~ /\/$/ && index(path, hows[i]) == 1)
+            return part "/" hows[i] substr(path, length(hows[i]) + 1, index(substr(path, length(hows[i]) + 1) "/", "/") - 1)
     return path ~ /\// ? part "/" substr(path, 1, index(path, "/") - 1) : file
 }
 # The row of parts.txt that decides for a file: the longest part that is a prefix of its path.
 function row_of(file, name, best) {
     for (name in row)
-        if (index(file, name "/") == 1 && length(name) > length(best))
+        if (index(file "/", name "/") == 1 && length(name) > length(best))
             best = name
     return best
 }
-function may_use(from, to, count, list, i) {
+function may_use(from, to, count, list, i, may) {
     count = split(row[row_of(from)], list, " ")
-    for (i = 1; i <= count; ++i)
-        if (to == list[i] || index(to, list[i] "/") == 1)
-            return 1
-    return 0
+    for (i = 1; i <= count; ++i) {
+        if (index("!" to "/", list[i] "/") == 1)
+            return 0
+        if (index(to "/", list[i] "/") == 1)
+            may = 1
+    }
+    return may
 }
 function complain(text) {
     print text
@@ -217,6 +224,7 @@ function pass(file, by, name, targets, list, count, i, to, other) {
 }
 
 BEGIN {
+    how_count = split(how, hows, " ")
     while ((getline line < table) > 0) {
         if (line ~ /^(#|kind |layers |$)/)
             continue

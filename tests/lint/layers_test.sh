@@ -16,8 +16,10 @@ toy/high | toy/high toy/low |'
 expect() {
     local pattern=$1 what=$2 source output code=0
     shift 2
-    printf '%s\n' "$rows" 'layers toy files folders' "$@" >tests/lint/parts.txt
-    for source in toy/*/*.c; do
+    printf '%s\n' "$rows" "layers toy files folders ${words:-}" "$@" >tests/lint/parts.txt
+    for source in toy/*/*.c toy/*/*/*.c; do
+        [ -e "$source" ] || continue
+        mkdir -p "build/toy/CMakeFiles/toy.dir/$(dirname "${source#toy/}")"
         ${CC:-cc} -O2 -fPIC -w -c "$source" -o "build/toy/CMakeFiles/toy.dir/${source#toy/}.o"
     done
     output=$(LAYERS_ROOT=$work bash "$here/layers.sh" build 2>&1) || code=$?
@@ -138,6 +140,18 @@ upwards(void)
 }
 C
 expect '^toy/low/other.c: toy/low must not use high of toy/high/high.c$' 'a call upwards'
+
+# Folders in a folder, each of which uses the other, and a folder that its row takes out again.
+good
+mkdir -p toy/high/one toy/high/two
+printf 'int first(void);\nint second(void);\nint first(void) { return second(); }\n' >toy/high/one/a.c
+printf 'int second(void);\nint second(void) { return 2; }\n' >toy/high/two/a.c
+printf 'int third(void);\nint fourth(void);\nint third(void) { return fourth(); }\n' >toy/high/two/b.c
+printf 'int fourth(void);\nint fourth(void) { return 4; }\n' >toy/high/one/b.c
+expect '' 'folders in a folder that stands for them'
+words=high/ expect '2 folders use each other in a circle' 'a circle of folders in a folder'
+words=high/ expect '^toy/high/one/a.c: toy/high/one must not use second of toy/high/two/a.c$' 'a folder that is taken out' 'toy/high/one | toy/high !toy/high/two |'
+rm -r toy/high/one toy/high/two build/toy/CMakeFiles/toy.dir/high/one build/toy/CMakeFiles/toy.dir/high/two
 
 # hands CODE: the higher folder with a function `visit`, and CODE that hands its address on.
 hands() {

@@ -11,7 +11,7 @@ complain() {
     bad=1
 }
 
-declare -A parts_of kinds_of
+declare -A parts_of kinds_of used
 parts=()
 headers_of_kind=()
 libraries_of_kind=()
@@ -29,6 +29,7 @@ while IFS= read -r line; do
         parts+=("$part")
         parts_of[$part]=" $may "
         kinds_of[$part]=" libc $kinds "
+        used[$part]=' '
         ;;
     esac
 done <"$table"
@@ -40,7 +41,7 @@ done
 
 # part_of FILE: sets `part`, the longest part that is a prefix of its path.
 part_of() {
-    part=${1%/*}
+    part=$1
     while [ -z "${parts_of[$part]+set}" ] && [[ $part == */* ]]; do
         part=${part%/*}
     done
@@ -48,11 +49,12 @@ part_of() {
 
 # may_use PART FILE-OR-FOLDER: does the table let PART use what lies there?
 may_use() {
-    local allowed
+    local allowed may=1
     for allowed in ${parts_of[$1]}; do
-        [[ $2 != "$allowed" && $2 != "$allowed"/* ]] || return 0
+        [[ "!$2" != "$allowed" && "!$2" != "$allowed"/* ]] || return 1
+        [[ $2 != "$allowed" && $2 != "$allowed"/* ]] || may=0
     done
-    return 1
+    return "$may"
 }
 
 # kind_of NAME ROW...: the kind in whose row a pattern matches NAME; a C++ header is a name without dot and slash.
@@ -111,6 +113,7 @@ check_include() {
         elif [[ ${kinds_of[$part]} != *" $kind "* ]]; then
             complain "$file:$line: $part must not include <$name> ($kind)"
         fi
+        used[$part]+="$kind "
     fi
 }
 
@@ -128,14 +131,15 @@ while IFS=: read -r file text; do
     home_of[$name]=$file
 done < <(grep -rE --include=CMakeLists.txt '^\s*(add_library|ddprun_shared_library|softgpu_library)\(\s*[A-Za-z]' "${folders[@]}")
 
-for file in $(find "${folders[@]}" -name CMakeLists.txt | sort); do
-    part_of "$file"
-    # What a target links: the calls of target_link_libraries() and of the functions that take LIBRARIES. A test's own call may
-    # name everything that tests may use.
-    words=$(sed 's/#.*//' "$file" | tr '\n' ' ' |
-        grep -oE '(target_link_libraries|ddprun_shared_library|softgpu_library|add_dependencies)\([^)]*\)' |
-        grep -vE '\([[:space:]]*test_' | tr ' \t()"' '\n' | sort -u || true)
-    for word in $words; do
+# What a target links: the calls of target_link_libraries() and of the functions that take LIBRARIES. A program may link what its
+# first source may use, any other target what its folder may. A test's own call may name everything that tests may use.
+check_call() {
+    local file=$1 target=$2 word kind source
+    shift 2
+    source=$(grep -F "add_executable($target " "$file" || true)
+    source=${source#*"$target "}
+    part_of "${file%/*}/${source%%[ )]*}"
+    for word; do
         if [ -n "${home_of[$word]:-}" ]; then
             may_use "$part" "${home_of[$word]}" || complain "$file: $part must not link $word of ${home_of[$word]%/*}"
         fi
@@ -143,8 +147,24 @@ for file in $(find "${folders[@]}" -name CMakeLists.txt | sort); do
         PkgConfig::* | Threads::Threads | cuda_headers)
             kind=$(kind_of "$word" "${libraries_of_kind[@]}")
             [[ -n $kind && ${kinds_of[$part]} == *" $kind "* ]] || complain "$file: $part must not link $word (${kind:-of no kind})"
+            used[$part]+="$kind "
             ;;
         esac
+    done
+}
+
+for file in $(find "${folders[@]}" -name CMakeLists.txt | sort); do
+    while read -r -a words; do
+        [ ${#words[@]} -eq 0 ] || check_call "$file" "${words[@]}"
+    done < <(sed 's/#.*//' "$file" | tr '\n' ' ' |
+        grep -oE '(target_link_libraries|ddprun_shared_library|softgpu_library|add_dependencies)\([^)]*\)' |
+        sed -E 's/^[a-z_]+\([[:space:]]*//; s/[)"]/ /g' | grep -v '^test_' || true)
+done
+
+# A row lists only what the files of its part use.
+for part in "${parts[@]}"; do
+    for kind in ${kinds_of[$part]}; do
+        [[ $kind == libc || ${used[$part]} == *" $kind "* ]] || complain "$table: $part lists $kind, which no file of it uses"
     done
 done
 

@@ -1,12 +1,37 @@
 #!/usr/bin/env bash
-# scripts.sh - shellcheck has no warning about our scripts. Called by tests/run.sh.
+# scripts.sh - shellcheck has no warning about our scripts; and those that source tests/lib.sh make all of their cases: `finish` is
+# their last line and nowhere else, and the EXIT trap is left to at_exit. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-command -v shellcheck >/dev/null || {
-    echo "skipped: no shellcheck"
-    exit 77
+bad=0
+complain() {
+    printf '%s\n' "$*"
+    bad=1
 }
+
 mapfile -t files < <(find cmake samples tests -name '*.sh' | sort)
 files+=(.ci/run)
-shellcheck --severity=warning "${files[@]}"
-printf '%d scripts\n' "${#files[@]}"
+# Scripts begin with #!; what they source, tests/lib.sh or what brings it along, does not.
+mapfile -t sourced < <(grep -L '^#!' "${files[@]}")
+mapfile -t libraries < <(grep -lE '^ *source .*/(lib|cluster|hosts|launched)\.sh"?$' "${sourced[@]}")
+libraries+=(tests/lib.sh)
+names=$(printf '%s\n' "${libraries[@]##*/}" | sed 's/\.sh$//' | sort -u | paste -sd'|' -)
+users=0
+for file in "${files[@]}"; do
+    grep -qE "^ *source .*\b($names)\.sh\"?\$" "$file" || continue
+    ! grep -nE '^[^#]*\btrap .* EXIT' "$file" || complain "$file: use at_exit, of tests/lib.sh"
+    [[ " ${sourced[*]} " != *" $file "* ]] || continue
+    users=$((users + 1))
+    calls=$(grep -cE '^([^#]*[ ;|&{(])?finish($|[ ;|&)])' "$file") || true
+    [ "$calls" -eq 1 ] && [[ $(tail -n 1 "$file") =~ ^finish($|\ ) ]] || complain "$file: \`finish\` is its last line, and nowhere else; here: $calls times"
+done
+[ "$users" -gt 50 ] || complain "only $users scripts source tests/lib.sh: the check looked in the wrong place"
+
+if command -v shellcheck >/dev/null; then
+    shellcheck --severity=warning "${files[@]}" || bad=1
+    [ "$bad" -ne 0 ] || printf '%d scripts, %d with cases\n' "${#files[@]}" "$users"
+elif [ "$bad" -eq 0 ]; then
+    echo "skipped: no shellcheck"
+    exit 77
+fi
+exit "$bad"

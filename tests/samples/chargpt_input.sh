@@ -34,16 +34,13 @@ file=$work/checkpoint
 timeout -k 1 60 "$program" "${small[@]}" --steps 3 --checkpoint "$file" </dev/null
 timeout -k 1 60 "$program" "${small[@]}" --steps 4 --resume "$file" </dev/null
 size=$(stat -c %s "$file")
-[ "$(find "$work" -name 'checkpoint*' | wc -l)" -eq 1 ] || {
-    echo "a temporary file is left:" "$work"/checkpoint*
-    bad=1
-}
+[ "$(find "$work" -name 'checkpoint*' | wc -l)" -eq 1 ] || complain "a temporary file is left:" "$work"/checkpoint*
 
 # damaged OFFSET BYTE PATTERN: the checkpoint with one byte replaced.
 damaged() {
     cp "$file" "$work/damaged"
     printf '%b' "$2" | dd of="$work/damaged" bs=1 seek="$1" conv=notrunc status=none
-    cmp -s "$file" "$work/damaged" && echo "byte $1 is $2 already" && bad=1
+    ! cmp -s "$file" "$work/damaged" || complain "byte $1 is $2 already"
     expect 1 "damaged: $3" "${small[@]}" --resume "$work/damaged"
 }
 damaged 0 'C' 'is no checkpoint of chargpt'
@@ -67,4 +64,4 @@ expect 1 'checkpoint: is of another network' "${small[@]}" --width 32 --resume "
 head -c 100000 "$data" | tr 'e' 'E' >"$work/other"
 expect 1 'checkpoint: was made with a text of other' "${small[@]}" --data "$work/other" --resume "$file"
 expect 1 'absent/file.*: No such file' "${small[@]}" --steps 1 --checkpoint "$work/absent/file"
-exit "$bad"
+finish

@@ -40,4 +40,4 @@ expect 2 'lr 0: expected a positive number' --lr 0
 expect 2 'bogus: no such option' --bogus
 expect 2 'steps: wants a value' --steps
 expect 2 'stray: expected options only' stray
-exit "$bad"
+finish

@@ -3,7 +3,7 @@
 # shellcheck source=tests/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+at_exit 'rm -rf "$work"'
 
 # expect CODE PATTERN ARGUMENTS...: the exit code, no output, and exactly one line on stderr, of the sample, that matches.
 expect() {

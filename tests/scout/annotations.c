@@ -3,8 +3,8 @@
  * to be annotated, `ddprun scout` names it. One line for each annotation; exit code 1 if any change is not named, or
  * the program itself has a fault.
  */
-#include "launcher/scout/analysis/finding.h"
-#include "launcher/scout/report/annotated.h"
+#include "launcher/tools/scout/analysis/finding.h"
+#include "launcher/tools/scout/report/annotated.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,13 @@
 /*
  * clipped.cu HABIT - trainers of one linear layer for tests/scout/prove.sh: `clip` clips its gradient by a norm that a
  * kernel of its own computes; `normalise` does both in one kernel, which hides where the gradient was complete;
- * `momentum` keeps momentum in the gradient's buffer; `still` copies the same batch in each step;
- * `host IN OUT` reads a file, writes one, asks clocks, and loads device code from its heap.
+ * `momentum` keeps momentum in the gradient's buffer; `still` copies the same batch in each step; `staged` has a host
+ * function make the batch, which is other numbers until that is over; `host IN OUT` reads a file, writes one, asks
+ * clocks, and loads device code from its heap.
  */
 #include "tests/trainer.h"
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -14,6 +16,7 @@
 #include <fstream>
 #include <random>
 #include <sys/time.h>
+#include <unistd.h>
 
 enum { BATCH = 32, COUNT = 8, STEPS = 30 };
 
@@ -91,12 +94,33 @@ use_host(const char *in, const char *out)
     (void)std::chrono::steady_clock::now(); /* is no date, and counts for nothing */
 }
 
+static void
+make_batch(float *batch)
+{
+    for (int i = 0; i < BATCH * COUNT; ++i)
+        batch[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+}
+
+static std::atomic<bool> is_staging;
+
+/* The numbers before are other ones in each process. */
+static void
+stage_batch(void *batch)
+{
+    for (int i = 0; i < BATCH * COUNT; ++i)
+        ((float *)batch)[i] = 1e-3f * (float)(getpid() % 1000);
+    is_staging = true;
+    usleep(2000);
+    make_batch((float *)batch);
+}
+
 int
 main(int argc, char **argv)
 {
     const char *habit = argc > 1 ? argv[1] : "";
     bool clips = strcmp(habit, "clip") == 0, normalises = strcmp(habit, "normalise") == 0,
-         keeps = strcmp(habit, "momentum") == 0, is_still = strcmp(habit, "still") == 0;
+         keeps = strcmp(habit, "momentum") == 0, is_still = strcmp(habit, "still") == 0,
+         is_staged = strcmp(habit, "staged") == 0;
     if (argc > 3 && strcmp(habit, "host") == 0)
         load_copy(), use_host(argv[2], argv[3]);
     float batch[BATCH * COUNT], *x, *weight, *gradient, *sum;
@@ -109,8 +133,14 @@ main(int argc, char **argv)
     CHECK(cudaMemcpy(weight, batch, COUNT * sizeof(float), cudaMemcpyHostToDevice));
     CHECK(cudaMemset(gradient, 0, COUNT * sizeof(float)));
     for (int step = 0; step < STEPS; ++step) {
-        for (int i = 0; i < BATCH * COUNT && (step == 0 || !is_still); ++i)
-            batch[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+        if (is_staged) {
+            is_staging = false;
+            CHECK(cudaLaunchHostFunc(NULL, stage_batch, batch));
+            while (!is_staging)
+                usleep(100);
+        } else if (step == 0 || !is_still) {
+            make_batch(batch);
+        }
         CHECK(cudaMemcpy(x, batch, sizeof(batch), cudaMemcpyHostToDevice));
         backward<<<1, COUNT>>>(gradient, weight, x, keeps ? 0.9f : 0.0f);
         if (clips) {

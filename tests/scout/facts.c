@@ -4,7 +4,7 @@
  * Property: of each kernel the recording says which arguments it reads, overwrites, modifies or leaves alone, what is
  * elementwise, and what could not be repeated.
  */
-#include "base/scout/log.h"
+#include "base/tools/scout/log.h"
 
 #include <stdio.h>
 #include <string.h>

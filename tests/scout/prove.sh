@@ -11,7 +11,7 @@ export DDPRUN_TEST_MARK=$mark
 broken=$work/broken # as installed, but for the player
 mkdir -p "$broken/bin" "$broken/lib"
 cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-calls,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
+ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
 ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
 training=(--data "$data" --steps 40 --quiet)
 
@@ -56,6 +56,7 @@ run "$ddprun" -q scout --prove "$clipped" normalise
 says "an average of clipped gradients keeps ranks equal" 1 b passed
 says "an average of clipped gradients depends on who has which records" 1 c "failed: .* another average of gradient"
 proved "momentum in the gradient" "$clipped" momentum
+proved "batches that a host function makes" "$clipped" staged
 run "$ddprun" -q scout --prove "$clipped" still
 says "the same batch in each step" 0 b "not possible here: both ranks compute the same gradients"
 

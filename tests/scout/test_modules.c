@@ -2,7 +2,7 @@
  * test_modules.c - what the recorder of `ddprun scout` writes down of device code that a program loads: a hash of a
  * file and of an image that says its own size, and of each once; of other images that there was one.
  */
-#include "interpose/scout/scout.h"
+#include "interpose/tools/scout/scout.h"
 #include "tests/test.h"
 
 #include <elf.h>

@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
 # lib.sh - what the scripts about softgpu-cc and what it makes share. Sourced; changes to a folder of its own, $work, which goes when the
-# script ends. Each case_ states a property; `finish_cases` prints how many there were, and fails if one did not hold.
+# script ends. Each case_ states a property; the scripts end with `finish "$cases cases"`.
 set -u
 # shellcheck source=tests/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+at_exit 'rm -rf "$work"'
 cd "$work" || exit 1
 name=
 cases=0
@@ -39,8 +39,3 @@ leaves_nothing() {
 says() { grep -qF -- "$1" err || fail "stderr lacks: $1"; }
 prints() { grep -qF -- "$1" out || fail "stdout lacks: $1"; }
 lacks() { ! grep -qF -- "$1" out err || fail "this should not be there: $1"; }
-
-finish_cases() {
-    echo "$cases cases, $failures failures"
-    exit $((failures > 0))
-}

@@ -380,6 +380,7 @@ main(int argc, char **argv)
             shown.gradients[l] = NULL;
         if (of.hides)
             CHECK(cudaMemcpy(table, &shown, sizeof(shown), cudaMemcpyHostToDevice));
+        CHECK(cudaDeviceSynchronize()); /* the copy may return before it is done, and `stream` follows no other */
         annotate();
         if (is_mode("graph-in-thread"))
             make_graph();

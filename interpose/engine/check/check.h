@@ -1,9 +1,10 @@
 /*
- * check.h - a run of `ddprun check` (base/check/run.h): what the engine shows of itself in it, and when.
+ * check.h - a run of `ddprun check` (base/tools/check/run.h): what the engine shows of itself in it, and when.
  *
  * Data flow: boundaries, annotations, operations and the end of the program are reported to course.c, which knows the
- * step; values.c reads tensors and writes them to the reference or compares them with it; updaters.c finds the
- * unannotated memory that updates write, memory.c compares it; alone.c makes a world of one report its operations.
+ * step; values.c reads tensors, compare.c writes them to the reference or compares them with it, force.c sets gradients
+ * to it; updaters.c finds the unannotated memory that updates write, memory.c compares it; alone.c makes a world of one
+ * report its operations.
  * Outside of a check each of these functions does nothing but look at one flag.
  *
  * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
@@ -12,13 +13,17 @@
  * group that came first count as steps; another group's gradients are compared at its own. Where DDP_STEP is captured,
  * the launch of a graph is the boundary, and only parameters are compared.
  *
- * The host waits for the device at each boundary. Nothing here changes what the trainer computes, but for a perturbed
- * start and for probes, which the launcher asks for in runs of their own.
+ * In a run that is forced every step begins from the reference: gradients that DDP_STEP has averaged are compared, and
+ * then are the reference's, and so are parameters and states as the update has left them. So differences do not add up
+ * from step to step, and an update is held against what it has changed, however little that is.
+ *
+ * The host waits for the device at each boundary. Nothing else here changes what the trainer computes, but for a
+ * perturbed start and for probes, which the launcher asks for in runs of their own.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_CHECK_CHECK_H
 #define DDPRUN_INTERPOSE_ENGINE_CHECK_CHECK_H
 
-#include "base/check/run.h"
+#include "base/tools/check/run.h"
 #include "interpose/engine/memory/memory.h"
 
 /* ---- course.c ---- */
@@ -26,7 +31,7 @@
 static inline bool
 check_is_on(void)
 {
-    return engine_state.check != NULL;
+    return engine_state.is_check;
 }
 /* At the engine's start, when rank and world are known: reads DDPRUN_ENV_CHECK_RUN. `leave` ends the process with code
  * 0, when all ranks have come there, without what exit() calls. */
@@ -37,6 +42,8 @@ void check_annotated(const struct tensor *parameter);
 void check_boundary_begins(int group, bool captured, const struct ddp_site *site);
 /* Gradients and buffers are averaged, or will be on the device. */
 void check_boundary_ends(int group);
+/* DDP_NO_SYNC_BEGIN. */
+void check_no_sync(void);
 void check_mean(float value, const struct ddp_site *site);
 /* DDP_SHARD: may change which share this process gets. */
 void check_shard(size_t total, size_t *first, size_t *count);
@@ -54,21 +61,20 @@ void check_notes_stop(const char *text);
 struct check_values;
 extern struct check_run check_run;
 
+enum { VALUES_PIECE_BYTES = 4 << 20 };
+
 void values_open(void);
-/* Writes the tensor's elements at `step`, or compares them. Device memory that nothing works on. */
-void values_tensor(const struct tensor *tensor, uint32_t step);
-void values_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site);
 /* Hash of the gradients of a group as this rank has them. */
 uint64_t values_hash_gradients(int group);
 /* Moves all elements by a unit in the last place. */
 void values_perturb(const struct tensor *tensor);
 /* Asks for room for the whole reference before the first byte of it. */
 void values_ask_for_room(void);
+/* Half of the room that there was for the reference does not hold a step more than the `done` that it has. */
+bool values_room_ends(uint32_t done);
 /* The run has made so many steps. `by_us`: and the program is ended now. */
 void values_close(uint32_t steps, bool by_us);
 void values_row(const struct check_row *row);
-/* DDP_STEP_PARAMETERS averages the tensor. */
-void values_note_averaged(const struct tensor *tensor);
 /* A row that is no more than a kind, a step and a value. */
 void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);
 
@@ -78,11 +84,45 @@ void values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, cons
 void values_copy_out(void *host, CUdeviceptr address, size_t bytes);
 void values_copy_in(CUdeviceptr address, const void *host, size_t bytes);
 
-/* Shared with memory.c: the reference, being written or read; NULL where it is the other. */
+/* A part of a tensor, in the device's memory or the host's. */
+void values_tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes);
+void values_tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes);
+/* All of it, as values_read(). */
+void values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const void *piece, size_t bytes),
+                        void *arg);
+
+/* The reference, being written or read; NULL where it is the other. Two pieces: of this process and of the reference.
+ */
 struct reference_writer *values_writer(void);
 struct reference_reader *values_reader(void);
+char *values_piece(void);
+char *values_theirs(void);
 void __attribute__((noreturn)) values_stop_writing(void);
 void __attribute__((noreturn)) values_stop_damaged(void);
+/* What the user can put right: ends the run, and the launcher with DDPRUN_EXIT_USAGE. */
+void __attribute__((noreturn, format(printf, 1, 2))) values_refuse(const char *format, ...);
+
+/* ---- compare.c ---- */
+struct compare_at {
+    uint32_t step;    /* as in struct check_row */
+    uint32_t during;  /* the same */
+    bool is_update;   /* the step before began from the reference: what it has changed is compared, and what differs is
+                         set to the reference's bytes */
+    double units;     /* is_update: so many units in the last place of an element are rounding */
+    bool is_averaged; /* by DDP_STEP_PARAMETERS */
+};
+
+/* Writes the tensor's elements, or compares them, of which *row remains. Device memory that nothing works on. */
+void compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct check_row *row);
+/* The tensor becomes `factor` times what the reference has of that step; as it is if it has nothing. */
+void compare_set(const struct tensor *tensor, uint32_t step, double factor);
+void compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site);
+/* DDP_STEP_PARAMETERS averages the tensor. */
+void compare_note_averaged(const struct tensor *tensor);
+
+/* ---- force.c ---- */
+/* Compares gradients that DDP_STEP has averaged; then, where steps begin from the reference, sets them to it. */
+void force_gradients(const struct tensor *list, size_t count, int group, const struct compare_at *at);
 
 /* ---- updaters.c ---- */
 /* What the reference says. */

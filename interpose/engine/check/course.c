@@ -4,6 +4,7 @@
  */
 #include "interpose/engine/check/check.h"
 
+#include "base/clock.h"
 #include "base/mutant.h"
 
 #include <stdio.h>
@@ -12,6 +13,8 @@
 
 static struct {
     void (*leave)(void);
+    int64_t begin_ms;  /* of the run */
+    int64_t least_ms;  /* that its start and CHECK_STEPS_LEAST steps took */
     bool over;         /* all that was asked for has been written */
     bool any_boundary; /* a boundary was reached: */
     int first_group;   /* of this group, whose boundaries count the steps */
@@ -21,6 +24,9 @@ static struct {
     uint32_t group_steps[GROUPS_AT_MOST];
     uint32_t means;
     uint32_t shards;
+    _Atomic uint64_t seen;         /* of enum check_seen */
+    uint64_t placements;           /* engine_state.placements at the first boundary */
+    uint64_t work, least_work;     /* operations so far, and in the shortest step; 0: none is known */
     _Atomic uint64_t copied_bytes; /* in the second step */
 } course;
 
@@ -28,6 +34,7 @@ void
 check_open(void (*leave)(void))
 {
     course.leave = leave;
+    course.begin_ms = clock_now_ms();
     const char *path = getenv(DDPRUN_ENV_CHECK_RUN);
     if (path == NULL || path[0] == '\0')
         return;
@@ -38,8 +45,9 @@ check_open(void (*leave)(void))
     /* A script that trains several times: the first training is compared, and the others need not run. */
     if (engine_state.rendezvous.generation > 0)
         course.leave();
-    engine_state.check = &check_run;
-    /* The parameters of all ranks are compared with the reference, which says more. */
+    engine_state.is_check = true;
+    engine_state.takes_turn = check_run.turn_count > 0;
+    /* The launcher compares the ranks, by the hashes that all of them leave of every tensor at every step. */
     engine_state.options.check_every = 0;
     values_open();
     updaters_open();
@@ -59,10 +67,16 @@ check_annotated(const struct tensor *parameter)
 }
 
 void
+check_no_sync(void)
+{
+    course.seen |= CHECK_SEEN_NO_SYNC;
+}
+
+void
 check_mean(float value, const struct ddp_site *site)
 {
     if (check_is_on() && !course.over && check_run.turn_count == 0)
-        values_mean((double)value, course.means++, course.steps, site);
+        compare_mean((double)value, course.means++, course.steps, site);
 }
 
 void
@@ -108,31 +122,98 @@ list_tensors(enum tensor_role role, int group, size_t *count_p)
     return list;
 }
 
-/* `is_last`: but for memory of the host, which the program may have freed, unseen. */
+/* Where the first group is, for what is compared at another group's step. */
+static uint32_t
+during(uint32_t step)
+{
+    return course.steps != step ? course.steps : 0;
+}
+
+/* As the step before has left it. `is_last`: but for memory of the host, which the program may have freed, unseen. */
 static void
-look_at(enum tensor_role role, int group, uint32_t step, bool is_last)
+look_at(enum tensor_role role, uint32_t step, bool is_last)
 {
     size_t count;
-    struct tensor *list = list_tensors(role, group, &count);
+    struct check_row row;
+    struct tensor *list = list_tensors(role, -1, &count);
+    const struct compare_at at = {
+        .step = step, .is_update = check_run.forced && step > 1 && !course.graphs && role != TENSOR_BUFFER, .units = 1};
     for (size_t i = 0; i < count; ++i) {
         if (!is_last || list[i].kind != MEMORY_HOST)
-            values_tensor(&list[i], step);
+            compare_tensor(&list[i], &at, &row);
     }
     free(list);
 }
 
-/* What DDP_STEP_PARAMETERS has averaged at this boundary of the group is as the step leaves it. */
+static void
+look_at_gradients(int group, uint32_t step)
+{
+    size_t count;
+    struct tensor *list = list_tensors(TENSOR_GRADIENT, group, &count);
+    force_gradients(list, count, group, &(struct compare_at){.step = step, .during = during(step)});
+    free(list);
+}
+
+/* What DDP_STEP_PARAMETERS has averaged at this boundary of the group is as the step leaves it. Each rank's update was
+ * rounded, and so is their sum: about so many units in the last place. */
 static void
 look_at_averaged(int group, uint32_t step)
 {
     static const enum tensor_role roles[] = {TENSOR_PARAMETER, TENSOR_STATE};
+    const struct compare_at at = {.step = step + 1,
+                                  .during = during(step) > 0 ? during(step) + 1 : 0,
+                                  .is_update = check_run.forced && !course.graphs,
+                                  .units = 2 + engine_state.rendezvous.world_size / 4.0,
+                                  .is_averaged = true};
     for (size_t k = 0; k < sizeof(roles) / sizeof(roles[0]); ++k) {
         size_t count;
+        struct check_row row;
         struct tensor *list = list_tensors(roles[k], group, &count);
-        for (size_t i = 0; i < count && step == 1; ++i)
-            values_note_averaged(&list[i]);
+        for (size_t i = 0; i < count; ++i) {
+            if (step == 1)
+                compare_note_averaged(&list[i]);
+            compare_tensor(&list[i], &at, &row);
+        }
         free(list);
-        look_at(roles[k], group, step + 1, false);
+    }
+}
+
+/* What the steps have shown, at the beginning of each but the first two, which learn. */
+static void
+note_habits(uint32_t step)
+{
+    const struct shim_launches *launches = engine_state.services->launches;
+    uint64_t work = atomic_load(&engine_state.operation_count) + (launches != NULL ? launches->count : 0),
+             here = work - course.work;
+    engine_lock();
+    uint64_t placements = engine_state.placements;
+    engine_unlock();
+    if (step == 1)
+        course.placements = placements;
+    course.seen |= placements != course.placements ? CHECK_SEEN_MOVED : 0;
+    if (step > 2 && course.least_work > 0 && (here > course.least_work * 5 / 4 || course.least_work > here * 5 / 4))
+        course.seen |= CHECK_SEEN_WORK;
+    if (step > 2)
+        course.least_work = course.least_work == 0 || here < course.least_work ? here : course.least_work;
+    course.work = work;
+}
+
+_Static_assert((int)CHECK_TYPES_FLOAT16 == (int)LIBRARY_FLOAT16 && (int)CHECK_TYPES_BFLOAT16 == (int)LIBRARY_BFLOAT16,
+               "run.h");
+
+static void
+note_at_end(void)
+{
+    values_note(CHECK_ROW_SEEN, course.steps, course.seen);
+    if (engine_state.services->library_types != NULL)
+        values_note(CHECK_ROW_TYPES, course.steps,
+                    __atomic_load_n(engine_state.services->library_types, __ATOMIC_RELAXED));
+    for (int g = 0; g < GROUPS_AT_MOST && !course.graphs; ++g) {
+        engine_lock();
+        bool has_gradients = group_has(g, false);
+        engine_unlock();
+        if (has_gradients && course.group_steps[g] == 0)
+            values_note(CHECK_ROW_UNSTEPPED, course.steps, (uint64_t)g);
     }
 }
 
@@ -140,9 +221,28 @@ static void
 end_run(uint32_t steps, bool by_us)
 {
     course.over = true;
+    note_at_end();
     values_close(steps, by_us);
     if (by_us)
         course.leave();
+}
+
+/* Where no number was asked for: whether so many steps are enough (base/tools/check/run.h). */
+static bool
+is_enough(uint32_t done)
+{
+    int64_t passed_ms = clock_now_ms() - course.begin_ms, next_ms = passed_ms / (done + 1) * (done + 2);
+    if (done == CHECK_STEPS_LEAST)
+        course.least_ms = passed_ms;
+    if (!check_run.chooses_steps || done < CHECK_STEPS_LEAST)
+        return false;
+    bool room_ends = values_room_ends(done);
+    if (done >= CHECK_STEPS)
+        return room_ends || next_ms > 2 * course.least_ms + CHECK_RUN_MORE_MS || next_ms > 1000 * CHECK_RUN_S;
+    if (!room_ends && next_ms <= 1000 * CHECK_RUN_MOST_S)
+        return false;
+    values_note(CHECK_ROW_SHORT, done, room_ends ? CHECK_SHORT_OF_ROOM : CHECK_SHORT_OF_TIME);
+    return true;
 }
 
 /* The first group's boundary or the launch of a graph: parameters as the last step has left them. */
@@ -151,14 +251,15 @@ count_step(void)
 {
     uint32_t step = ++course.steps;
     values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
+    note_habits(step);
     if (step == 3)
         values_note(CHECK_ROW_COPIED, 2, atomic_load(&course.copied_bytes));
     if (check_run.turn_count == 0) {
-        look_at(TENSOR_PARAMETER, -1, step, false);
-        look_at(TENSOR_STATE, -1, step, false);
+        look_at(TENSOR_PARAMETER, step, false);
+        look_at(TENSOR_STATE, step, false);
         updaters_boundary(step);
     }
-    if (step > check_run.steps)
+    if (step > check_run.steps || (step > 1 && is_enough(step - 1)))
         end_run(step - 1, true);
 }
 
@@ -208,7 +309,7 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
         begin_steps();
     }
     if (MUTANT(CHECK_GRADIENTS_LATE) && course.group_steps[group] > 0)
-        look_at(TENSOR_GRADIENT, group, course.group_steps[group], false);
+        look_at_gradients(group, course.group_steps[group]);
     uint32_t step = ++course.group_steps[group];
     if (step <= check_run.steps)
         note_own_gradients(group, step);
@@ -221,17 +322,18 @@ void
 check_boundary_ends(int group)
 {
     uint32_t step = course.group_steps[group];
-    if (!check_is_on() || course.over || course.graphs || step == 0 || step > check_run.steps ||
+    bool is_counted = group == course.first_group || check_run.turn_count > 0;
+    if (!check_is_on() || course.over || course.graphs || step == 0 || (is_counted && step > check_run.steps) ||
         atomic_load(&engine_state.captures_open) > 0)
         return;
     CUcontext before = context_enter();
     context_synchronize("after DDP_STEP");
     if (!MUTANT(CHECK_GRADIENTS_LATE))
-        look_at(TENSOR_GRADIENT, group, step, false);
+        look_at_gradients(group, step);
     if (check_run.turn_count == 0)
         look_at_averaged(group, step);
     if (group == course.first_group && check_run.turn_count == 0)
-        look_at(TENSOR_BUFFER, -1, step, false);
+        look_at(TENSOR_BUFFER, step, false);
     if (check_run.turn_count > 0 && step == check_run.steps)
         end_run(step, true);
     context_leave(before);
@@ -272,8 +374,8 @@ check_program_ends(void)
         CUcontext before = context_enter();
         context_synchronize("at the end");
         ++course.steps;
-        look_at(TENSOR_PARAMETER, -1, course.steps, true);
-        look_at(TENSOR_STATE, -1, course.steps, true);
+        look_at(TENSOR_PARAMETER, course.steps, true);
+        look_at(TENSOR_STATE, course.steps, true);
         updaters_boundary(course.steps);
         context_leave(before);
     }

@@ -4,7 +4,7 @@
  *
  * A range is known in all runs by the function that writes it, how often the function was called before in the step,
  * the argument, and the distance from where the argument points. From the third boundary on its sketches
- * (base/check/sketch.h) are kept, and compared.
+ * (base/tools/check/sketch.h) are kept, and compared.
  *
  * A range that each step overwrites without reading holds nothing of the step before, and differs between one rank and
  * many where it depends on the batch. The launcher finds out which ranges these are, where any differ, by a run that
@@ -12,9 +12,9 @@
  */
 #include "interpose/engine/check/memory.h"
 
-#include "base/check/element.h"
-#include "base/check/reference.h"
-#include "base/check/sketch.h"
+#include "base/tools/check/element.h"
+#include "base/tools/check/reference.h"
+#include "base/tools/check/sketch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,8 @@ struct range_found {
     struct check_memory memory;
     CUdeviceptr address;   /* in this step; 0: its operation has not come */
     struct sketch *change; /* what was added to it before the last step; NULL: nothing was */
+    struct sketch *before; /* of `before_step`; NULL: none yet */
+    uint32_t before_step;
 };
 
 pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -144,18 +146,50 @@ change_range(struct range_found *range)
     free(moved);
 }
 
-static void
-compare_range(const struct range_found *range, uint32_t step)
+/* False: the reference has none. */
+static bool
+get_sketch(const struct range_found *range, uint32_t step, struct sketch *sketch)
 {
-    struct sketch *own = malloc(2 * sizeof(*own)), *theirs = own + 1;
     struct reference_key key = {
         .kind = REFERENCE_SKETCH, .role = CHECK_MEMORY, .step = step, .number = range->memory.tensor.number};
     const struct reference_entry *entry = reference_find(values_reader(), &key);
+    if (entry != NULL && !reference_get(values_reader(), entry, sketch, sizeof(*sketch)))
+        values_stop_damaged();
+    return entry != NULL;
+}
+
+/*
+ * Where every step begins from the reference, what this step has changed is compared, as it is of parameters: false
+ * where the step before is not known. Units in the last place of all elements are rounding.
+ */
+static bool
+compare_change(const struct range_found *range, uint32_t step, const struct sketch *own, const struct sketch *theirs,
+               struct check_norms *norms)
+{
+    struct sketch *before = malloc(sizeof(*before)), *mine = range->before;
+    bool known = check_run.forced && mine != NULL && range->before_step + 1 == step;
+    if (before == NULL)
+        stop_job("out of memory");
+    known = known && get_sketch(range, step - 1, before);
+    if (known) {
+        double size = sketch_compare(theirs, &(struct sketch){.count = own->count}).difference;
+        double unit = size > 0 ? element_unit((int)range->memory.tensor.type, size) : 0;
+        struct sketch_distance distance = sketch_compare_changes(mine, own, before, theirs);
+        norms->spread = distance.difference;
+        norms->difference = distance.difference > unit ? distance.difference - unit : 0;
+        norms->reference = distance.reference;
+    }
+    free(before);
+    return known;
+}
+
+static void
+compare_range(struct range_found *range, uint32_t step)
+{
+    struct sketch *own = malloc(2 * sizeof(*own)), *theirs = own + 1;
     if (own == NULL)
         stop_job("out of memory");
-    if (entry != NULL && sketch_range(range, own)) {
-        if (!reference_get(values_reader(), entry, theirs, sizeof(*theirs)))
-            values_stop_damaged();
+    if (sketch_range(range, own) && get_sketch(range, step, theirs)) {
         struct sketch_distance distance = sketch_compare(own, theirs);
         struct check_row row = {.kind = CHECK_ROW_TENSOR,
                                 .step = step,
@@ -165,7 +199,13 @@ compare_range(const struct range_found *range, uint32_t step)
                                           .unbounded = own->unbounded != theirs->unbounded},
                                 .sampled = own->count > SKETCH_COUNTERS,
                                 .same_bits = distance.difference == 0 && own->unbounded == theirs->unbounded};
+        row.of_change = compare_change(range, step, own, theirs, &row.norms);
         values_row(&row);
+        range->before = range->before == NULL ? malloc(sizeof(*own)) : range->before;
+        if (range->before == NULL)
+            stop_job("out of memory");
+        *range->before = *own;
+        range->before_step = step;
         if (range->change != NULL && step == check_run.steps + 1) {
             row.kind = CHECK_ROW_RETAINED;
             row.norms.product = sketch_retained(own, theirs, range->change);

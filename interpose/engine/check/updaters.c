@@ -12,7 +12,7 @@
 #include "interpose/engine/check/memory.h"
 #include "interpose/engine/memory/pointers.h"
 
-#include "base/check/element.h"
+#include "base/tools/check/element.h"
 
 #include <stdio.h>
 #include <stdlib.h>

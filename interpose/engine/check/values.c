@@ -1,15 +1,13 @@
 /*
- * values.c - tensors of a run of `ddprun check`: read from the device in pieces, written to the reference or compared
- * with it piece by piece, so that no second copy of the model is ever in memory (check.h).
+ * values.c - what a run of `ddprun check` reads and writes: the reference, rows, and tensors on the device or the host,
+ * in pieces, so that no second copy of the model is ever in memory (check.h).
  *
  * All functions but values_row() are called by one thread at a time: boundaries, annotations and the program's end are.
  */
 #include "interpose/engine/check/check.h"
 
-#include "base/check/element.h"
-#include "base/check/norms.h"
-#include "base/check/reference.h"
-#include "base/mutant.h"
+#include "base/tools/check/element.h"
+#include "base/tools/check/reference.h"
 #include "comm/hash.h"
 
 #define XXH_INLINE_ALL
@@ -17,25 +15,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-_Static_assert((int)ELEMENT_FLOAT32 == (int)DDP_FLOAT32 && (int)ELEMENT_FLOAT64 == (int)DDP_FLOAT64 &&
-                   (int)ELEMENT_FLOAT16 == (int)DDP_FLOAT16 && (int)ELEMENT_BFLOAT16 == (int)DDP_BFLOAT16 &&
-                   (int)ELEMENT_INT32 == (int)DDP_INT32 && (int)ELEMENT_INT64 == (int)DDP_INT64 &&
-                   (int)ELEMENT_UINT8 == (int)DDP_UINT8,
-               "element.h");
-_Static_assert((int)CHECK_PARAMETER == (int)TENSOR_PARAMETER && (int)CHECK_GRADIENT == (int)TENSOR_GRADIENT &&
-                   (int)CHECK_BUFFER == (int)TENSOR_BUFFER,
-               "run.h");
-
-enum { PIECE_BYTES = 4 << 20 };
-_Static_assert(PIECE_BYTES % HASH_BLOCK == 0, "hash_part()");
+_Static_assert(VALUES_PIECE_BYTES % HASH_BLOCK == 0, "hash_part()");
 
 struct check_run check_run;
 
@@ -43,11 +32,11 @@ static struct {
     struct reference_writer writer;
     struct reference_reader reader;
     bool writes, reads;
+    uint64_t room; /* for the reference, at its beginning; bytes */
     int rows_fd;
-    CUstream stream;             /* NULL: not made yet */
-    char *piece;                 /* PIECE_BYTES, of the device */
-    char *theirs;                /* the same, of the reference */
-    size_t defined[CHECK_ROLES]; /* tensors below this number are described: written to the reference or read */
+    CUstream stream; /* NULL: not made yet */
+    char *piece;     /* VALUES_PIECE_BYTES, of the device */
+    char *theirs;    /* the same, of the reference */
 } values = {.rows_fd = -1};
 
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards values.rows_fd */
@@ -62,6 +51,18 @@ struct reference_reader *
 values_reader(void)
 {
     return values.reads ? &values.reader : NULL;
+}
+
+char *
+values_piece(void)
+{
+    return values.piece;
+}
+
+char *
+values_theirs(void)
+{
+    return values.theirs;
 }
 
 /* ---- rows ---- */
@@ -86,7 +87,8 @@ values_note(enum check_row_kind kind, uint32_t step, uint64_t value)
 }
 
 /* What the user can put right: ends the run, and the launcher with DDPRUN_EXIT_USAGE. */
-static void __attribute__((noreturn, format(printf, 1, 2))) refuse(const char *format, ...)
+void
+values_refuse(const char *format, ...)
 {
     struct check_row row = {.kind = CHECK_ROW_STOPPED, .value = DDPRUN_EXIT_USAGE};
     va_list args;
@@ -100,14 +102,14 @@ static void __attribute__((noreturn, format(printf, 1, 2))) refuse(const char *f
 void
 values_stop_writing(void)
 {
-    refuse("cannot write the reference %.300s: %s; make room there, set TMPDIR, or use --sample", check_run.reference,
-           strerror(errno));
+    values_refuse("cannot write the reference %.300s: %s; make room there, set TMPDIR, or use --sample",
+                  check_run.reference, strerror(errno));
 }
 
 void
 values_stop_damaged(void)
 {
-    refuse("the reference %.300s is damaged; write it again", check_run.reference);
+    values_refuse("the reference %.300s is damaged; write it again", check_run.reference);
 }
 
 /* ---- opening ---- */
@@ -137,6 +139,7 @@ open_reference(void)
     struct reference_header header = {.steps = check_run.steps,
                                       .sample = check_run.sample,
                                       .gradients_only = check_run.turn_count > 0,
+                                      .is_free = !check_run.forced,
                                       .program = program_identity()};
     if (check_run.mode == CHECK_WRITES) {
         if (!reference_create(check_run.reference, &header, &values.writer))
@@ -146,10 +149,10 @@ open_reference(void)
     }
     const char *why;
     if (!reference_open(check_run.reference, &values.reader, &why))
-        refuse("cannot use the reference %.300s: %s", check_run.reference, why);
+        values_refuse("cannot use the reference %.300s: %s", check_run.reference, why);
     values.reads = true;
     if (values.reader.header.program != header.program)
-        refuse("the reference %.300s is of another program; write it again with this one", check_run.reference);
+        values_refuse("the reference %.300s is of another program; write it again with this one", check_run.reference);
     check_run.sample = values.reader.header.sample;
 }
 
@@ -162,8 +165,8 @@ values_open(void)
             "cannot write the results of ddprun check to %s-%d: %m; on several hosts use --reference with a file in a "
             "folder that all of them have",
             check_run.results, engine_state.rendezvous.rank);
-    values.piece = malloc(PIECE_BYTES);
-    values.theirs = malloc(PIECE_BYTES);
+    values.piece = malloc(VALUES_PIECE_BYTES);
+    values.theirs = malloc(VALUES_PIECE_BYTES);
     if (values.piece == NULL || values.theirs == NULL)
         stop_job("out of memory");
     open_reference();
@@ -181,6 +184,34 @@ values_close(uint32_t steps, bool by_us)
     values_note(CHECK_ROW_END, steps, by_us);
 }
 
+/* Of main memory, what programs may still take; bytes. */
+static uint64_t
+available_memory(void)
+{
+    unsigned long long kib = UINT64_MAX >> 10;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL && sscanf(line, "MemAvailable: %llu", &kib) != 1) {
+    }
+    if (file != NULL)
+        fclose(file);
+    return (uint64_t)kib << 10;
+}
+
+bool
+values_room_ends(uint32_t done)
+{
+    struct statfs place;
+    uint64_t room = values.room;
+    if (!values.writes || room == 0)
+        return false;
+    bool in_memory =
+        fstatfs(values.writer.fd, &place) == 0 && (place.f_type == TMPFS_MAGIC || place.f_type == RAMFS_MAGIC);
+    uint64_t memory = in_memory ? available_memory() + values.writer.at : room; /* as it was at the beginning */
+    room = memory < room ? memory : room;
+    return values.writer.at / done * (done + 1) > room / 2;
+}
+
 void
 values_ask_for_room(void)
 {
@@ -194,17 +225,18 @@ values_ask_for_room(void)
         bytes[tensor->role] += kept * type_bytes(tensor->type);
     }
     engine_unlock();
-    uint64_t steps = check_run.steps;
+    uint32_t steps = check_run.chooses_steps ? CHECK_STEPS_LEAST : check_run.steps;
     uint64_t needed = (steps + 1) * (bytes[TENSOR_PARAMETER] + bytes[TENSOR_STATE]) +
                       steps * (bytes[TENSOR_GRADIENT] + bytes[TENSOR_BUFFER]);
     struct statvfs place;
     if (fstatvfs(values.writer.fd, &place) != 0)
         return;
-    uint64_t free_bytes = (uint64_t)place.f_bavail * place.f_frsize;
-    if (needed > free_bytes)
-        refuse("the reference needs %.1f MiB for %u steps, and where %.300s is there are %.1f MiB; set TMPDIR, or use "
-               "--reference, --steps or --sample",
-               (double)needed / 1048576, check_run.steps, check_run.reference, (double)free_bytes / 1048576);
+    values.room = (uint64_t)place.f_bavail * place.f_frsize;
+    if (needed > values.room)
+        values_refuse(
+            "the reference needs %.1f MiB for %u steps, and where %.300s is there are %.1f MiB; set TMPDIR, or use "
+            "--reference, --steps or --sample",
+            (double)needed / 1048576, steps, check_run.reference, (double)values.room / 1048576);
 }
 
 /* ---- the device ---- */
@@ -237,8 +269,8 @@ values_copy_in(CUdeviceptr address, const void *host, size_t bytes)
 void
 values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const void *piece, size_t bytes), void *arg)
 {
-    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
-        size_t here = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+    for (size_t at = 0; at < bytes; at += VALUES_PIECE_BYTES) {
+        size_t here = bytes - at < VALUES_PIECE_BYTES ? bytes - at : VALUES_PIECE_BYTES;
         values_copy_out(values.piece, address + at, here);
         take(arg, values.piece, here);
     }
@@ -246,8 +278,8 @@ values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const voi
 
 /* ---- tensors ---- */
 
-static void
-tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes)
+void
+values_tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes)
 {
     if (tensor->kind != MEMORY_HOST)
         values_copy_out(to, tensor->address + at, bytes);
@@ -255,8 +287,8 @@ tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes)
         tensor_refuse_missing(tensor, "read");
 }
 
-static void
-tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes)
+void
+values_tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes)
 {
     if (tensor->kind != MEMORY_HOST)
         values_copy_in(tensor->address + at, from, bytes);
@@ -265,219 +297,14 @@ tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes
 }
 
 /* As values_read(). */
-static void
-tensor_read(const struct tensor *tensor, void (*take)(void *arg, const void *piece, size_t bytes), void *arg)
+void
+values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const void *piece, size_t bytes), void *arg)
 {
-    for (size_t at = 0; at < tensor->bytes; at += PIECE_BYTES) {
-        size_t here = tensor->bytes - at < PIECE_BYTES ? tensor->bytes - at : PIECE_BYTES;
-        tensor_out(values.piece, tensor, at, here);
+    for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
+        size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
+        values_tensor_out(values.piece, tensor, at, here);
         take(arg, values.piece, here);
     }
-}
-
-static void
-describe(const struct tensor *tensor, struct check_tensor *described)
-{
-    *described = (struct check_tensor){.role = tensor->role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor->role,
-                                       .number = (uint32_t)tensor->index,
-                                       .group = tensor->averaged ? (uint32_t)tensor->group : 0,
-                                       .type = (uint32_t)tensor->type,
-                                       .count = tensor->count,
-                                       .line = tensor->site.line};
-    const char *slash = strrchr(tensor->site.file, '/');
-    snprintf(described->text, sizeof(described->text), "%s", tensor->site.text);
-    snprintf(described->file, sizeof(described->file), "%s", slash != NULL ? slash + 1 : tensor->site.file);
-}
-
-void
-values_note_averaged(const struct tensor *tensor)
-{
-    struct check_row row = {.kind = CHECK_ROW_AVERAGED, .step = 1};
-    describe(tensor, &row.tensor);
-    values_row(&row);
-}
-
-/* The reference has the tensor that this run has. */
-static void
-define(const struct check_tensor *mine)
-{
-    struct reference_key key = {.kind = REFERENCE_TENSOR, .role = mine->role, .number = mine->number};
-    if (mine->number < values.defined[mine->role])
-        return;
-    values.defined[mine->role] = mine->number + 1;
-    if (values.writes) {
-        if (!reference_put(&values.writer, &key, mine, sizeof(*mine)))
-            values_stop_writing();
-        return;
-    }
-    static const char *const names[CHECK_ROLES] = {[CHECK_PARAMETER] = "parameter",
-                                                   [CHECK_GRADIENT] = "gradient",
-                                                   [CHECK_BUFFER] = "buffer",
-                                                   [CHECK_STATE] = "state"};
-    struct check_tensor theirs;
-    const struct reference_entry *entry = reference_find(&values.reader, &key);
-    if (entry == NULL)
-        refuse(
-            "%s %u is `%s` (%s:%d) here, and the one rank of the reference has fewer; all runs must annotate the same "
-            "tensors",
-            names[mine->role], mine->number + 1, mine->text, mine->file, mine->line);
-    if (!reference_get(&values.reader, entry, &theirs, sizeof(theirs)))
-        values_stop_damaged();
-    if (theirs.count != mine->count || theirs.type != mine->type || theirs.group != mine->group ||
-        theirs.line != mine->line || strcmp(theirs.text, mine->text) != 0)
-        refuse("%s %u is `%s` (%s:%d), %llu %s, and in the reference `%s` (%s:%d), %llu %s; all runs must annotate the "
-               "same tensors in the same order",
-               names[mine->role], mine->number + 1, mine->text, mine->file, mine->line, (unsigned long long)mine->count,
-               type_name((int)mine->type), theirs.text, theirs.file, theirs.line, (unsigned long long)theirs.count,
-               type_name((int)theirs.type));
-}
-
-/* A tensor on its way from the device to the reference, or past it. */
-struct passing {
-    int type;
-    size_t stride;       /* every so manieth element is kept */
-    size_t at;           /* elements that have passed */
-    uint64_t whole;      /* sum of their hash, if it is a sample that is kept */
-    struct norms *norms; /* NULL: it is written */
-    bool same_bits;
-};
-
-/* Keeps what is sampled of piece[count], in its place; returns how many. */
-static size_t
-keep_sample(const struct passing *passing, char *piece, size_t count)
-{
-    size_t bytes = element_size(passing->type), kept = 0;
-    size_t first = (passing->stride - passing->at % passing->stride) % passing->stride;
-    for (size_t i = first; i < count; i += passing->stride)
-        memmove(piece + bytes * kept++, piece + bytes * i, bytes);
-    return kept;
-}
-
-static void
-pass_piece(void *arg, const void *piece, size_t bytes)
-{
-    struct passing *passing = arg;
-    size_t each = element_size(passing->type), count = bytes / each, kept = count;
-    if (passing->stride > 1) {
-        passing->whole = hash_part(passing->whole, passing->at * each, piece, bytes);
-        kept = keep_sample(passing, values.piece, count);
-    }
-    passing->at += count;
-    if (passing->norms == NULL) {
-        if (!reference_append(&values.writer, values.piece, kept * each))
-            values_stop_writing();
-        return;
-    }
-    if (kept > 0 && !reference_next(&values.reader, values.theirs, kept * each))
-        values_stop_damaged();
-    passing->same_bits = passing->same_bits && memcmp(values.piece, values.theirs, kept * each) == 0;
-    norms_add(passing->norms, passing->type, values.piece, values.theirs, kept);
-}
-
-static struct check_norms
-norms_of(const struct norms *norms, size_t stride)
-{
-    struct norm_result result = norms_end(norms);
-    return (struct check_norms){.difference = result.difference,
-                                .reference = result.reference,
-                                .own = result.own,
-                                .product = result.product,
-                                .block_difference = result.block_difference,
-                                .block_scale = result.block_scale,
-                                .block_first = result.block_first * stride,
-                                .block_count = result.block_count * stride,
-                                .unbounded = result.unbounded};
-}
-
-static void
-write_tensor(const struct tensor *tensor, struct passing *passing, const struct reference_key *key)
-{
-    if (!reference_begin(&values.writer, key))
-        values_stop_writing();
-    tensor_read(tensor, pass_piece, passing);
-    if (!reference_end(&values.writer, passing->stride > 1 ? hash_end(passing->whole, tensor->bytes) : 0))
-        values_stop_writing();
-}
-
-static void
-compare_tensor(const struct tensor *tensor, struct passing *passing, const struct reference_key *key,
-               const struct check_tensor *described)
-{
-    const struct reference_entry *entry = reference_find(&values.reader, key);
-    if (entry == NULL) /* the one rank had ended before, or had freed it */
-        return;
-    size_t kept = (tensor->count + passing->stride - 1) / passing->stride;
-    if (entry->record.bytes != kept * type_bytes(tensor->type) || !reference_start(&values.reader, entry))
-        values_stop_damaged();
-    passing->norms = malloc(sizeof(*passing->norms));
-    if (passing->norms == NULL)
-        stop_job("out of memory");
-    norms_begin(passing->norms, kept);
-    tensor_read(tensor, pass_piece, passing);
-    bool sampled = passing->stride > 1;
-    struct check_row row = {.kind = CHECK_ROW_TENSOR,
-                            .step = key->step,
-                            .tensor = *described,
-                            .norms = norms_of(passing->norms, passing->stride),
-                            .sampled = sampled,
-                            .same_bits = sampled ? hash_end(passing->whole, tensor->bytes) == entry->record.whole
-                                                 : passing->same_bits};
-    free(passing->norms);
-    values_row(&row);
-}
-
-void
-values_tensor(const struct tensor *tensor, uint32_t step)
-{
-    struct check_tensor described;
-    describe(tensor, &described);
-    define(&described);
-    struct reference_key key = {
-        .kind = REFERENCE_VALUES, .role = described.role, .step = step, .number = described.number};
-    bool sampled = check_run.sample > 0 && tensor->count > check_run.sample;
-    struct passing passing = {.type = tensor->type,
-                              .stride = sampled ? (tensor->count + check_run.sample - 1) / check_run.sample : 1,
-                              .same_bits = true};
-    if (values.writes)
-        write_tensor(tensor, &passing, &key);
-    else
-        compare_tensor(tensor, &passing, &key, &described);
-}
-
-void
-values_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site)
-{
-    struct {
-        struct check_tensor tensor;
-        double value;
-    } mine = {.tensor = {.role = CHECK_MEAN, .number = call, .type = DDP_FLOAT32, .count = 1, .line = site->line},
-              .value = value},
-      theirs;
-    const char *slash = strrchr(site->file, '/');
-    snprintf(mine.tensor.text, sizeof(mine.tensor.text), "%s", site->text);
-    snprintf(mine.tensor.file, sizeof(mine.tensor.file), "%s", slash != NULL ? slash + 1 : site->file);
-    struct reference_key key = {.kind = REFERENCE_MEAN, .number = call};
-    if (values.writes) {
-        if (!reference_put(&values.writer, &key, &mine, sizeof(mine)))
-            values_stop_writing();
-        return;
-    }
-    const struct reference_entry *entry = reference_find(&values.reader, &key);
-    if (entry == NULL)
-        return;
-    if (!reference_get(&values.reader, entry, &theirs, sizeof(theirs)))
-        values_stop_damaged();
-    if (theirs.tensor.line != mine.tensor.line || strcmp(theirs.tensor.text, mine.tensor.text) != 0)
-        return; /* ranks call it in another order than one rank: they are not the same values */
-    struct norms norms;
-    norms_begin(&norms, 1);
-    norms_add(&norms, ELEMENT_FLOAT64, &mine.value, &theirs.value, 1);
-    struct check_row row = {.kind = CHECK_ROW_TENSOR,
-                            .step = step > 0 ? step : 1,
-                            .tensor = mine.tensor,
-                            .norms = norms_of(&norms, 1),
-                            .same_bits = mine.value == theirs.value || (isnan(mine.value) && isnan(theirs.value))};
-    values_row(&row);
 }
 
 /* ---- own gradients, and a perturbed start ---- */
@@ -509,7 +336,7 @@ values_hash_gradients(int group)
         struct hashing hashing = {0, 0};
         if (!tensor.placed || !tensor.averaged || tensor.group != group)
             continue;
-        tensor_read(&tensor, hash_piece, &hashing);
+        values_read_tensor(&tensor, hash_piece, &hashing);
         hash = hash_chain(hash, hash_end(hashing.sum, hashing.bytes));
     }
     return hash;
@@ -519,10 +346,10 @@ void
 values_perturb(const struct tensor *tensor)
 {
     size_t each = type_bytes(tensor->type);
-    for (size_t at = 0; at < tensor->bytes; at += PIECE_BYTES) {
-        size_t here = tensor->bytes - at < PIECE_BYTES ? tensor->bytes - at : PIECE_BYTES;
-        tensor_out(values.piece, tensor, at, here);
+    for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
+        size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
+        values_tensor_out(values.piece, tensor, at, here);
         element_perturb(tensor->type, values.piece, here / each, at / each, 1);
-        tensor_in(tensor, at, values.piece, here);
+        values_tensor_in(tensor, at, values.piece, here);
     }
 }

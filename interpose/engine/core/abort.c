@@ -1,8 +1,8 @@
 /*
  * abort.c - the one place that ends the job.
  *
- * A rank that cannot continue writes why into its status record, asks the launcher through PMIx to end everything, and
- * waits to be killed. It never exits by itself while the launcher lives: the other ranks would learn of it late.
+ * A rank that cannot continue writes why into its status record, asks its supervisor to end everything, and waits to
+ * be killed. It never exits by itself while the launcher lives: the other ranks would learn of it late.
  */
 #include "interpose/engine/core/core.h"
 
@@ -63,7 +63,7 @@ static void __attribute__((noreturn)) stop(enum rank_follows follows, const char
 {
     tell(follows, text);
     if (!atomic_exchange(&stopping, true))
-        rendezvous_abort(&engine_state.rendezvous, DDPRUN_EXIT_FAILURE, text);
+        rendezvous_abort(&engine_state.rendezvous);
     wait_for_the_end(text);
 }
 

@@ -248,7 +248,8 @@ size_t peek(uint64_t address, void *to, size_t bytes);
 size_t poke(uint64_t address, const void *from, size_t bytes);
 
 /* ---- stack.c ---- */
-/* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
+/* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]; "unknown (WHY)" where
+ * libunwind cannot be used. Without a lock. */
 void stack_describe(char *text, size_t bytes);
 
 /* ---- user_metrics.c: what the program says of itself, for the launcher's reports ---- */

@@ -66,16 +66,17 @@ device_ensure_collectives(void)
     if (atomic_load(&engine_state.collectives_ready))
         return;
     struct comm_error error;
-    if (!nccl_open(&engine_state.nccl, engine_state.options.nccl_path, engine_state.services->exempt_library, &error))
+    if (!nccl_open(&engine_state.nccl, engine_state.options.nccl, engine_state.services->exempt_library, &error))
         stop_job("%s", error.text);
     atomic_store(&engine_state.status->nccl_version, (uint32_t)engine_state.nccl.version);
 
     role_take();
-    const struct collectives_options wanted = {.reduction = engine_state.options.reduction,
-                                               .compression = engine_state.options.compression,
-                                               .communicator_count = engine_state.options.communicator_count,
-                                               .timeout_s = engine_state.options.timeout_s,
-                                               .kernels_path = engine_state.options.kernels_path};
+    const struct job_options *options = &engine_state.options;
+    const struct collectives_options wanted = {.reduction = (enum ddprun_reduction)options->reduction,
+                                               .compression = (enum ddprun_compression)options->compression,
+                                               .communicator_count = options->communicator_count,
+                                               .timeout_s = (int)options->timeout_s,
+                                               .kernels_path = options->kernels[0] != '\0' ? options->kernels : NULL};
     status_waits_at("the start of NCCL");
     if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.rendezvous,
                           &wanted, &error))

@@ -9,7 +9,7 @@
  * reach through memory: escapes.h.
  *
  * The rules of this folder and of all above it:
- * - The lock, engine_mutex, is never held across a call into CUDA, NCCL or PMIx.
+ * - The lock, engine_mutex, is never held across a call into CUDA or NCCL.
  * - `issuing` is the role of the one thread that enqueues collectives; it is taken and given back under the lock, and
  * held across such calls.
  * - Each field of this header, of memory_state (memory.h) and of groups (group.h) says what guards it, and clang holds
@@ -23,13 +23,11 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_CORE_STATE_H
 #define DDPRUN_INTERPOSE_ENGINE_CORE_STATE_H
 
-#include "base/check/run.h"
 #include "base/protocol.h"
 #include "comm/collectives.h"
 #include "comm/control.h"
 #include "comm/driver.h"
 #include "comm/nccl.h"
-#include "comm/outer.h"
 #include "comm/rendezvous.h"
 #include "interpose/engine.h"
 #include "interpose/engine/core/capability.h"
@@ -42,27 +40,6 @@
 #include <sys/types.h>
 
 enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; bits of a mask */
-
-struct options {
-    uint64_t bucket_bytes; /* of each bucket at most; 0: as measured times and costs make best */
-    bool cost_cache;       /* what an all-reduce costs is kept from run to run */
-    bool overlap;
-    uint64_t check_every; /* steps; 0: never */
-    uint64_t sync_every;  /* steps between two averages of parameters; 0: each step averages */
-    bool has_outer;       /* an outer step comes behind such an average: */
-    struct outer_rule outer;
-    bool verify;        /* everything, in every step */
-    bool unannotated;   /* nothing is averaged, as the user knows */
-    int unannotated_ms; /* how long an annotation may be waited for after the first launch */
-    int timeout_s;
-    enum ddprun_reduction reduction;
-    enum ddprun_compression compression;
-    unsigned communicator_count;
-    const char *kernels_path; /* or NULL */
-    const char *nccl_path;
-    const char *trace_dir;            /* or NULL */
-    uint64_t trace_first, trace_last; /* steps that the trace has all of; others thin out */
-};
 
 /* How often addresses of tensors were copied to the device, at some time (engine_state). */
 struct escape_count {
@@ -90,12 +67,13 @@ struct engine_state {
     /* ---- constant once the engine has started ---- */
     const struct shim_services *services;
     struct rank_status *status;
-    struct options options;
+    struct job_options options; /* a copy of the launcher's: see ddprun_engine_start() */
     struct rendezvous rendezvous;
     struct control control;
     int status_count, status_index; /* records of the ranks of this launcher; which is `status` */
     pid_t pid;
-    const struct check_run *check; /* of `ddprun check`; NULL: this is another run */
+    bool is_check; /* a run of `ddprun check`; `takes_turn`: this rank computes the share of one of several */
+    bool takes_turn;
     bool alone; /* a world of one, in which nothing is averaged and nothing is recorded; false in a rehearsal */
 
     /* ---- set once, at the first annotation of memory ---- */

@@ -32,14 +32,6 @@ recording_new(void)
     return recording;
 }
 
-void
-recording_hold(struct recording *recording)
-{
-    pthread_mutex_lock(&lock);
-    ++recording->references;
-    pthread_mutex_unlock(&lock);
-}
-
 /* Buckets of captured steps. A launch of the graph may still use them: all launches are waited for. Not analysed: the
  * role is taken only where the context still exists. */
 static void NOT_ANALYSED

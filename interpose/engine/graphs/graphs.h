@@ -123,7 +123,6 @@ bool capture_graph_changes(CUgraph graph, const char *call);
 /* ---- graph_registry.c ---- */
 /* NULL: out of memory. */
 struct recording *recording_new(void);
-void recording_hold(struct recording *recording);
 void recording_release(struct recording *recording);
 /* The recording of a CUgraph or CUgraphExec, held for the caller; NULL: what it does is unknown. */
 struct recording *recording_find(const void *handle);

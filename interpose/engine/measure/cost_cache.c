@@ -13,9 +13,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <json-c/json.h>
-
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CACHE_VERSION = 1, FILE_BYTES_AT_MOST = 16384 };
+enum { FILE_BYTES_AT_MOST = 16384 };
+
+/* A file is HEAD and its key, a line with bytes and nanoseconds for each sample, and END, which shows that it is whole.
+ */
+#define HEAD "ddprun all-reduce cost, version 2: "
+#define END  "end\n"
 
 /* The folder, made if need be, private to the user; false if there can be none. */
 static bool
@@ -48,7 +52,7 @@ cache_path(const char *key, char *path, size_t bytes)
     char folder[PATH_MAX - 64];
     if (!engine_state.options.cost_cache || !cache_folder(folder, sizeof(folder)))
         return false;
-    snprintf(path, bytes, "%s/all-reduce-%016llx.json", folder, (unsigned long long)XXH3_64bits(key, strlen(key)));
+    snprintf(path, bytes, "%s/all-reduce-%016llx.txt", folder, (unsigned long long)XXH3_64bits(key, strlen(key)));
     return true;
 }
 
@@ -67,48 +71,34 @@ read_file(const char *path)
     return text;
 }
 
-/* One number of a pair. */
+/* A number above zero and the character behind it, which *text_p is moved past. */
 static bool
-number_at(const json_object *pair, size_t at, int64_t *number_p)
+take_number(const char **text_p, char behind, int64_t *number_p)
 {
-    json_object *value = json_object_array_get_idx(pair, at);
-    if (!json_object_is_type(value, json_type_int))
+    char *end;
+    errno = 0;
+    *number_p = strtoll(*text_p, &end, 10);
+    if (errno != 0 || *number_p <= 0 || *end != behind)
         return false;
-    *number_p = json_object_get_int64(value);
-    return *number_p > 0;
-}
-
-static size_t
-take_samples(const json_object *list, struct cost_sample *samples)
-{
-    struct cost ignored;
-    size_t count = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-    if (count == 0 || count > COST_SAMPLES_AT_MOST)
-        return 0;
-    for (size_t i = 0; i < count; ++i) {
-        json_object *pair = json_object_array_get_idx(list, i);
-        int64_t bytes, ns;
-        if (!json_object_is_type(pair, json_type_array) || json_object_array_length(pair) != 2 ||
-            !number_at(pair, 0, &bytes) || !number_at(pair, 1, &ns))
-            return 0;
-        samples[i] = (struct cost_sample){(uint64_t)bytes, ns};
-    }
-    return cost_fit(samples, count, &ignored) ? count : 0;
+    *text_p = end + 1;
+    return true;
 }
 
 /* How many samples a text holds for the key; 0 if it is not sound. */
 static size_t
 parse(const char *text, const char *key, struct cost_sample *samples)
 {
-    json_object *root = json_tokener_parse(text), *version, *of, *list;
-    size_t count = 0;
-    if (json_object_is_type(root, json_type_object) && json_object_object_get_ex(root, "version", &version) &&
-        json_object_object_get_ex(root, "key", &of) && json_object_object_get_ex(root, "samples", &list) &&
-        json_object_is_type(version, json_type_int) && json_object_get_int(version) == CACHE_VERSION &&
-        json_object_is_type(of, json_type_string) && strcmp(json_object_get_string(of), key) == 0)
-        count = take_samples(list, samples);
-    json_object_put(root);
-    return count;
+    struct cost ignored;
+    size_t count = 0, head = strlen(HEAD), length = strlen(key);
+    if (strncmp(text, HEAD, head) != 0 || strncmp(text + head, key, length) != 0 || text[head + length] != '\n')
+        return 0;
+    for (text += head + length + 1; strcmp(text, END) != 0; ++count) {
+        int64_t bytes, ns;
+        if (count == COST_SAMPLES_AT_MOST || !take_number(&text, ' ', &bytes) || !take_number(&text, '\n', &ns))
+            return 0;
+        samples[count] = (struct cost_sample){(uint64_t)bytes, ns};
+    }
+    return count > 0 && cost_fit(samples, count, &ignored) ? count : 0;
 }
 
 size_t
@@ -129,22 +119,6 @@ cost_cache_read(const char *key, struct cost_sample *samples)
     return count;
 }
 
-static json_object *
-file_object(const char *key, const struct cost_sample *samples, size_t count)
-{
-    json_object *root = json_object_new_object(), *list = json_object_new_array();
-    for (size_t i = 0; i < count; ++i) {
-        json_object *pair = json_object_new_array();
-        json_object_array_add(pair, json_object_new_int64((int64_t)samples[i].bytes));
-        json_object_array_add(pair, json_object_new_int64(samples[i].ns));
-        json_object_array_add(list, pair);
-    }
-    json_object_object_add(root, "version", json_object_new_int(CACHE_VERSION));
-    json_object_object_add(root, "key", json_object_new_string(key));
-    json_object_object_add(root, "samples", list); /* [bytes, nanoseconds] */
-    return root;
-}
-
 void
 cost_cache_write(const char *key, const struct cost_sample *samples, size_t count)
 {
@@ -152,9 +126,11 @@ cost_cache_write(const char *key, const struct cost_sample *samples, size_t coun
     if (!cache_path(key, path, sizeof(path)))
         return;
     snprintf(beside, sizeof(beside), "%s.%d", path, (int)getpid());
-    json_object *root = file_object(key, samples, count);
     FILE *file = fopen(beside, "wxe");
-    bool written = file != NULL && fprintf(file, "%s\n", json_object_to_json_string_ext(root, 0)) > 0;
+    bool written = file != NULL && fprintf(file, HEAD "%s\n", key) > 0;
+    for (size_t i = 0; i < count && written; ++i)
+        written = fprintf(file, "%" PRIu64 " %" PRId64 "\n", samples[i].bytes, samples[i].ns) > 0;
+    written = written && fputs(END, file) >= 0;
     if (file != NULL)
         written = fclose(file) == 0 && written;
     if (!written || rename(beside, path) != 0) {
@@ -162,5 +138,4 @@ cost_cache_write(const char *key, const struct cost_sample *samples, size_t coun
                      strerror(errno));
         (void)unlink(beside);
     }
-    json_object_put(root);
 }

@@ -67,7 +67,6 @@ uint64_t allocations_bytes_at(uint64_t address) WITH_LOCK;
 struct words_spans allocations_spans(void) WITH_LOCK;
 
 /* ---- host_accessible.c: memory that host and device reach ---- */
-void host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
 void host_accessible_remove(CUdeviceptr address);
 void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
 /* A source of which only the driver knows whose memory it is. */

@@ -26,7 +26,7 @@ update_bounds(void) WITH_LOCK
     launch_filter_ranges_changed(&visible);
 }
 
-void
+static void
 host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
 {
     struct range other;

@@ -244,9 +244,7 @@ void
 weight_refuse_share(const struct group *group)
 {
     struct weight mine = weight_of(group);
-    bool turn = engine_state.check != NULL &&
-                engine_state.check->turn_count > 0; /* one rank computes the share of one of several */
-    if (mine.count != mine.total && !turn)
+    if (mine.count != mine.total && !engine_state.takes_turn)
         stop_job("%s: %llu of %llu items, and there is one rank only: its count is the total",
                  describe_step(&mine).what, (unsigned long long)mine.count, (unsigned long long)mine.total);
 }

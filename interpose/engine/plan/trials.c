@@ -185,9 +185,9 @@ judge(struct trial *trial, const struct group *group) BY_ISSUER
 static bool
 may_try(const struct group *group) BY_ISSUER
 {
-    const struct options *options = &engine_state.options;
+    const struct job_options *options = &engine_state.options;
     return options->overlap && options->bucket_bytes == 0 && !options->verify && options->sync_every == 0 &&
-           engine_state.check == NULL && group->overlapping && atomic_load(&engine_state.graph_count) == 0;
+           !engine_state.is_check && group->overlapping && atomic_load(&engine_state.graph_count) == 0;
 }
 
 static bool

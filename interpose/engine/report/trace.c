@@ -149,85 +149,86 @@ trace_costs(const struct cost *cost)
 }
 
 static void
-add_costs(json_object *entry, uint64_t bytes, unsigned busy_factor)
+add_costs(struct json *line, uint64_t bytes, unsigned busy_factor)
 {
     if (idle_cost == NULL)
         return;
     double idle_us = (double)cost_fs(idle_cost, bytes) / (1e3 * COST_FS_PER_NS);
-    trace_file_add_us(entry, "idle_us", idle_us);
-    trace_file_add_us(entry, "busy_us", idle_us * busy_factor / 1e3);
+    json_add_us(line, "idle_us", idle_us);
+    json_add_us(line, "busy_us", idle_us * busy_factor / 1e3);
 }
 
 /* The time of an event that may be incomplete still, on another stream or in another thread: then the line is without.
  */
 static void
-add_if_complete(json_object *line, const char *name, const struct step_trace *step, CUevent event)
+add_if_complete(struct json *line, const char *name, const struct step_trace *step, CUevent event)
 {
     float ms = 0;
     if (engine_state.driver.cuEventElapsedTime_p(&ms, step->boundary, event) == CUDA_SUCCESS)
-        trace_file_add_us(line, name, (double)ms * 1e3);
+        json_add_us(line, name, (double)ms * 1e3);
 }
 
 /* Nanoseconds of the begin, the end and what else is known of the step, as in the file. */
 static void
-add_times(json_object *line, struct step_trace *step)
+add_times(struct json *line, struct step_trace *step)
 {
     double anchored_us = elapsed_us(anchor.event, step->boundary);
-    json_object_object_add(line, "boundary_ns", json_object_new_int64(anchor.at_ns + (int64_t)(anchored_us * 1e3)));
-    json_object_object_add(line, "error_ns", json_object_new_int64(anchor.error_ns));
+    json_add_i64(line, "boundary_ns", anchor.at_ns + (int64_t)(anchored_us * 1e3));
+    json_add_i64(line, "error_ns", anchor.error_ns);
     if (step->has_begin)
         add_if_complete(line, "interval_us", step, step->begin);
     if (step->has_backward)
         add_if_complete(line, "backward_us", step, step->backward);
-    trace_file_add_us(line, "released_us", elapsed_us(step->boundary, step->released));
-    json_object_object_add(line, "entered_ns", json_object_new_int64(step->entered_ns));
-    json_object_object_add(line, "left_ns", json_object_new_int64(step->left_ns));
+    json_add_us(line, "released_us", elapsed_us(step->boundary, step->released));
+    json_add_i64(line, "entered_ns", step->entered_ns);
+    json_add_i64(line, "left_ns", step->left_ns);
 }
 
-static json_object *
-bucket_entry(const struct step_trace *step, size_t k)
+static void
+add_bucket(struct json *line, const struct step_trace *step, size_t k)
 {
     const struct bucket_trace *bucket = &step->buckets[k];
-    json_object *entry = json_object_new_object();
-    json_object_object_add(entry, "bucket", json_object_new_uint64(k));
-    json_object_object_add(entry, "early", json_object_new_boolean(bucket->early));
+    json_open(line, NULL, '{');
+    json_add_u64(line, "bucket", k);
+    json_add_bool(line, "early", bucket->early);
     double begin_us = elapsed_us(step->boundary, bucket->begin);
     double ready_us = bucket->early ? elapsed_us(step->boundary, bucket->ready) : 0;
     if (bucket->early) /* two streams have waited for the same, and each may have been late to see it */
-        trace_file_add_us(entry, "ready_us", ready_us < begin_us ? ready_us : begin_us);
-    trace_file_add_us(entry, "begin_us", begin_us);
-    trace_file_add_us(entry, "end_us", elapsed_us(step->boundary, bucket->end));
+        json_add_us(line, "ready_us", ready_us < begin_us ? ready_us : begin_us);
+    json_add_us(line, "begin_us", begin_us);
+    json_add_us(line, "end_us", elapsed_us(step->boundary, bucket->end));
     if (step->predicted_ns >= 0)
-        add_costs(entry, bucket->bytes, step->busy_factor);
-    json_object_object_add(entry, "bytes", json_object_new_uint64(bucket->bytes));
-    json_object_object_add(entry, "path", json_object_new_string(wire_path_name(bucket->path)));
-    json_object_object_add(entry, "type", json_object_new_string(wire_type_name(bucket->type)));
-    json_object_object_add(entry, "communicator", json_object_new_uint64(bucket->communicator));
-    return entry;
+        add_costs(line, bucket->bytes, step->busy_factor);
+    json_add_u64(line, "bytes", bucket->bytes);
+    json_add_text(line, "path", wire_path_name(bucket->path));
+    json_add_text(line, "type", wire_type_name(bucket->type));
+    json_add_u64(line, "communicator", bucket->communicator);
+    json_close(line, '}');
 }
 
 static void
 write_step(struct step_trace *step, int group)
 {
-    json_object *line = json_object_new_object(), *buckets = json_object_new_array();
-    json_object_object_add(line, "step", json_object_new_uint64(step->step));
-    json_object_object_add(line, "overlapped", json_object_new_boolean(step->overlapped));
-    json_object_object_add(line, "group", json_object_new_int(group));
+    struct json *line = trace_file_begin();
+    json_add_u64(line, "step", step->step);
+    json_add_bool(line, "overlapped", step->overlapped);
+    json_add_i64(line, "group", group);
     if (step->control)
-        json_object_object_add(line, "control", json_object_new_boolean(true));
+        json_add_bool(line, "control", true);
     add_times(line, step);
-    trace_file_add_us(line, "exposed_us", exposed_us(step));
+    json_add_us(line, "exposed_us", exposed_us(step));
     if (step->predicted_ns >= 0) {
-        trace_file_add_us(line, "predicted_us", (double)step->predicted_ns / 1e3);
-        trace_file_add_us(line, "bound_us", (double)step->bound_ns / 1e3);
-        json_object_object_add(line, "busy_factor", json_object_new_double((double)step->busy_factor / 1e3));
+        json_add_us(line, "predicted_us", (double)step->predicted_ns / 1e3);
+        json_add_us(line, "bound_us", (double)step->bound_ns / 1e3);
+        json_add_double(line, "busy_factor", (double)step->busy_factor / 1e3);
     }
-    json_object_object_add(line, "check_bytes", json_object_new_uint64(step->check_bytes));
+    json_add_u64(line, "check_bytes", step->check_bytes);
+    json_open(line, "buckets", '[');
     for (size_t k = 0; k < step->bucket_count; ++k) {
         if (step->buckets[k].sent)
-            json_object_array_add(buckets, bucket_entry(step, k));
+            add_bucket(line, step, k);
     }
-    json_object_object_add(line, "buckets", buckets);
+    json_close(line, ']');
     trace_file_write(line);
 }
 
@@ -238,7 +239,7 @@ is_written(uint64_t step)
     uint64_t every = 1;
     for (uint64_t end = STEPS_WRITTEN_IN_FULL; step > end && end <= UINT64_MAX / 10; end *= 10)
         every *= 10;
-    const struct options *options = &engine_state.options;
+    const struct job_options *options = &engine_state.options;
     return step % every == 0 || (step >= options->trace_first && step <= options->trace_last);
 }
 
@@ -450,28 +451,25 @@ trace_released(const struct group *group, CUstream stream)
 void
 trace_captured_step(int group, const struct shipment *shipment, uint64_t number, bool overlaps)
 {
-    if (!trace_file_is_open())
+    if (!trace_file_is_open() || !is_written(engine_state.boundary_count))
         return;
-    json_object *line = json_object_new_object(), *buckets = json_object_new_array();
-    json_object_object_add(line, "step", json_object_new_uint64(engine_state.boundary_count));
-    json_object_object_add(line, "overlapped", json_object_new_boolean(overlaps));
-    json_object_object_add(line, "group", json_object_new_int(group));
-    json_object_object_add(line, "graph", json_object_new_uint64(number));
-    json_object_object_add(line, "entered_ns", json_object_new_int64(clock_now_ns()));
+    struct json *line = trace_file_begin();
+    json_add_u64(line, "step", engine_state.boundary_count);
+    json_add_bool(line, "overlapped", overlaps);
+    json_add_i64(line, "group", group);
+    json_add_u64(line, "graph", number);
+    json_add_i64(line, "entered_ns", clock_now_ns());
+    json_open(line, "buckets", '[');
     for (size_t k = 0; k < shipment->wire_count; ++k) {
-        json_object *entry = json_object_new_object();
-        json_object_object_add(entry, "bucket", json_object_new_uint64(k));
-        json_object_object_add(entry, "path", json_object_new_string(wire_path_name(shipment->wires[k].path)));
-        json_object_object_add(entry, "type", json_object_new_string(wire_type_name(shipment->wires[k].type)));
-        json_object_object_add(entry, "communicator",
-                               json_object_new_uint64(collectives_communicator_of(&engine_state.collectives, k)));
-        json_object_array_add(buckets, entry);
+        json_open(line, NULL, '{');
+        json_add_u64(line, "bucket", k);
+        json_add_text(line, "path", wire_path_name(shipment->wires[k].path));
+        json_add_text(line, "type", wire_type_name(shipment->wires[k].type));
+        json_add_u64(line, "communicator", collectives_communicator_of(&engine_state.collectives, k));
+        json_close(line, '}');
     }
-    json_object_object_add(line, "buckets", buckets);
-    if (is_written(engine_state.boundary_count))
-        trace_file_write(line);
-    else
-        json_object_put(line);
+    json_close(line, ']');
+    trace_file_write(line);
 }
 
 void
@@ -518,12 +516,12 @@ trace_reduce(uint64_t number, const char *text, uint64_t bytes)
 {
     if (!trace_file_is_open())
         return;
-    json_object *line = json_object_new_object();
-    json_object_object_add(line, "reduce", json_object_new_uint64(number));
-    json_object_object_add(line, "after_step", json_object_new_uint64(engine_state.boundary_count));
-    json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
-    json_object_object_add(line, "call", json_object_new_string(text));
-    json_object_object_add(line, "bytes", json_object_new_uint64(bytes));
+    struct json *line = trace_file_begin();
+    json_add_u64(line, "reduce", number);
+    json_add_u64(line, "after_step", engine_state.boundary_count);
+    json_add_i64(line, "at_ns", clock_now_ns());
+    json_add_text(line, "call", text);
+    json_add_u64(line, "bytes", bytes);
     trace_file_write(line);
 }
 

@@ -70,27 +70,27 @@ write_head(void)
     char host[HOST_NAME_MAX + 1] = "";
     (void)gethostname(host, sizeof(host) - 1);
     int64_t at_ns = clock_now_ns(), unix_ns = unix_now_ns();
-    json_object *line = json_object_new_object();
-    json_object_object_add(line, "ddprun_trace", json_object_new_int(TRACE_VERSION));
-    json_object_object_add(line, "job", json_object_new_int64(agree_on_job(unix_ns)));
-    json_object_object_add(line, "rank", json_object_new_int(engine_state.rendezvous.rank));
-    json_object_object_add(line, "world", json_object_new_int(engine_state.rendezvous.world_size));
-    json_object_object_add(line, "host", json_object_new_string(host));
-    json_object_object_add(line, "at_ns", json_object_new_int64(at_ns));
-    json_object_object_add(line, "unix_ns", json_object_new_int64(unix_ns));
-    json_object_object_add(line, "bucket_bytes", json_object_new_uint64(engine_state.options.bucket_bytes));
-    json_object_object_add(line, "check_every", json_object_new_uint64(engine_state.options.check_every));
-    json_object_object_add(line, "overlap", json_object_new_boolean(engine_state.options.overlap));
-    json_object_object_add(line, "verify", json_object_new_boolean(engine_state.options.verify));
+    struct json *line = trace_file_begin();
+    json_add_i64(line, "ddprun_trace", TRACE_VERSION);
+    json_add_i64(line, "job", agree_on_job(unix_ns));
+    json_add_i64(line, "rank", engine_state.rendezvous.rank);
+    json_add_i64(line, "world", engine_state.rendezvous.world_size);
+    json_add_text(line, "host", host);
+    json_add_i64(line, "at_ns", at_ns);
+    json_add_i64(line, "unix_ns", unix_ns);
+    json_add_u64(line, "bucket_bytes", engine_state.options.bucket_bytes);
+    json_add_u64(line, "check_every", engine_state.options.check_every);
+    json_add_bool(line, "overlap", engine_state.options.overlap);
+    json_add_bool(line, "verify", engine_state.options.verify);
     trace_file_write(line);
 }
 
 void
 trace_file_open(void)
 {
-    if (engine_state.options.trace_dir == NULL)
+    if (engine_state.options.trace_dir[0] == '\0')
         return;
-    char path[PATH_MAX];
+    char path[JOB_PATH_BYTES + 32];
     snprintf(path, sizeof(path), "%s/rank-%d.jsonl", engine_state.options.trace_dir, engine_state.rendezvous.rank);
     open_file(path, engine_state.rendezvous.generation > 0 || getenv(DDPRUN_ENV_RESTART) != NULL);
     exchange_times_keep();
@@ -103,19 +103,20 @@ trace_file_is_open(void)
     return file != NULL;
 }
 
-void
-trace_file_write(json_object *line)
+struct json *
+trace_file_begin(void)
 {
-    fprintf(file, "%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
-    json_object_put(line);
+    static struct json line;
+    json_begin(&line);
+    return &line;
 }
 
 void
-trace_file_add_us(json_object *line, const char *name, double us)
+trace_file_write(struct json *line)
 {
-    char text[32];
-    snprintf(text, sizeof(text), "%.3f", us);
-    json_object_object_add(line, name, json_object_new_double_s(us, text));
+    json_end(line);
+    fwrite(line->text, 1, line->bytes, file);
+    free(line->text);
 }
 
 /* ---- what came in between ---- */
@@ -132,12 +133,12 @@ write_means(void)
         if (steps_of_means[i] == step + 1)
             continue;
         steps_of_means[i] = step + 1;
-        json_object *line = json_object_new_object();
-        json_object_object_add(line, "mean", json_object_new_string(told->means[i].name));
-        json_object_object_add(line, "place", json_object_new_string(told->means[i].place));
-        json_object_object_add(line, "after_step", json_object_new_uint64(step));
-        json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
-        json_object_object_add(line, "value", json_object_new_double(value));
+        struct json *line = trace_file_begin();
+        json_add_text(line, "mean", told->means[i].name);
+        json_add_text(line, "place", told->means[i].place);
+        json_add_u64(line, "after_step", step);
+        json_add_i64(line, "at_ns", clock_now_ns());
+        json_add_double(line, "value", value);
         trace_file_write(line);
     }
 }
@@ -148,11 +149,11 @@ trace_file_write_exchanges(void)
     struct exchange_time *times;
     size_t count = exchange_times_take(&times);
     for (size_t i = 0; i < count; ++i) {
-        json_object *line = json_object_new_object();
-        json_object_object_add(line, "exchange", json_object_new_uint64(times[i].number));
-        json_object_object_add(line, "about", json_object_new_string(times[i].about));
-        json_object_object_add(line, "begin_ns", json_object_new_int64(times[i].begin_ns));
-        json_object_object_add(line, "end_ns", json_object_new_int64(times[i].end_ns));
+        struct json *line = trace_file_begin();
+        json_add_u64(line, "exchange", times[i].number);
+        json_add_text(line, "about", times[i].about);
+        json_add_i64(line, "begin_ns", times[i].begin_ns);
+        json_add_i64(line, "end_ns", times[i].end_ns);
         trace_file_write(line);
     }
     free(times);
@@ -164,9 +165,9 @@ void
 trace_file_close(void)
 {
     trace_file_write_exchanges();
-    json_object *line = json_object_new_object();
-    json_object_object_add(line, "end", json_object_new_boolean(true));
-    json_object_object_add(line, "at_ns", json_object_new_int64(clock_now_ns()));
+    struct json *line = trace_file_begin();
+    json_add_bool(line, "end", true);
+    json_add_i64(line, "at_ns", clock_now_ns());
     trace_file_write(line);
     fclose(file);
     file = NULL;

@@ -8,18 +8,16 @@
 
 #include "bucketing/cost.h"
 #include "interpose/engine/memory/memory.h"
-
-#include <json-c/json.h>
+#include "interpose/engine/report/json.h"
 
 enum { TRACE_VERSION = 1 };
 
 /* With --trace: opens the file and writes its head. All ranks: it is an exchange. Ends the job if it cannot. */
 void trace_file_open(void);
 bool trace_file_is_open(void);
-/* Writes a line, and frees it. */
-void trace_file_write(json_object *line);
-/* Adds a time in microseconds, with three digits behind the point. */
-void trace_file_add_us(json_object *line, const char *name, double us);
+/* A new line; then what is in it, and trace_file_write(). One at a time. */
+struct json *trace_file_begin(void);
+void trace_file_write(struct json *line);
 /* Writes the plan that is in force for the group, its number `number`, from 1 on; the first has its tensors, too. */
 void trace_file_write_plan(const struct group *group, uint64_t number) BY_ISSUER;
 /* Writes what an all-reduce costs on an idle device; `cost` is not empty. */

@@ -229,7 +229,7 @@ look_at_waiting(unsigned communicator)
             "ddprun calls and the same number of steps",
             rank, waiter->place, (unsigned long long)atomic_load(&waiter->step), text);
     if (waiting_ms > (uint64_t)engine_state.options.timeout_s * 1000 && !all_have_launched(&of))
-        stop_job("%s has waited %d s for the other ranks; raise --timeout if they are only slow", text,
+        stop_job("%s has waited %u s for the other ranks; raise --timeout if they are only slow", text,
                  engine_state.options.timeout_s);
 }
 

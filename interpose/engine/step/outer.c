@@ -10,12 +10,18 @@
 
 #include "comm/outer.h"
 
+static struct outer_rule
+own_rule(void)
+{
+    return (struct outer_rule){engine_state.options.outer_rate, engine_state.options.outer_momentum};
+}
+
 /* With rate 1, and no momentum, an outer step leads to the mean: then nothing is kept and nothing is computed. */
 static bool
 keeps_anchors(void)
 {
-    const struct outer_rule *rule = &engine_state.options.outer;
-    return engine_state.options.has_outer && (rule->rate != 1 || rule->momentum != 0);
+    struct outer_rule rule = own_rule();
+    return engine_state.options.has_outer && (rule.rate != 1 || rule.momentum != 0);
 }
 
 static struct outer_values
@@ -30,11 +36,11 @@ outer_annotated(const struct tensor *tensor)
 {
     char text[TENSOR_TEXT_BYTES];
     struct comm_error error;
-    const struct outer_rule *rule = &engine_state.options.outer;
+    struct outer_rule rule = own_rule();
     if (!keeps_anchors() || tensor->role != TENSOR_PARAMETER)
         return;
     struct outer_values values = values_of(tensor, host_memory_load(tensor));
-    size_t bytes = outer_bytes(&values, rule);
+    size_t bytes = outer_bytes(&values, &rule);
     if (values.kept == 0) {
         values.kept = device_allocate(bytes, "cuMemAlloc for the anchor of an outer step");
         issuer_lock();
@@ -44,7 +50,7 @@ outer_annotated(const struct tensor *tensor)
         issuer_unlock();
         atomic_fetch_add(&engine_state.status->outer_bytes, bytes);
     }
-    if (!outer_begin(&values, rule, &engine_state.collectives.setting, engine_state.collectives.stream, &error))
+    if (!outer_begin(&values, &rule, &engine_state.collectives.setting, engine_state.collectives.stream, &error))
         stop_job_by(error.cause, "%s: %s", tensor_describe(tensor, text), error.text);
     streams_wait_for_buckets(); /* before the program goes on to change them */
 }
@@ -54,6 +60,7 @@ outer_after_average(const struct group *group)
 {
     char text[TENSOR_TEXT_BYTES];
     struct comm_error error;
+    struct outer_rule rule = own_rule();
     if (!keeps_anchors())
         return;
     for (size_t i = 0; i < group->gradient_count; ++i) {
@@ -61,8 +68,7 @@ outer_after_average(const struct group *group)
         struct tensor tensor = *tensor_gradient(group, i);
         issuer_unlock();
         struct outer_values values = values_of(&tensor, tensor_on_device(&tensor));
-        if (!outer_step(&values, &engine_state.options.outer, &engine_state.collectives.setting,
-                        engine_state.collectives.stream, &error))
+        if (!outer_step(&values, &rule, &engine_state.collectives.setting, engine_state.collectives.stream, &error))
             stop_job_by(error.cause, "%s: %s", tensor_describe(&tensor, text), error.text);
     }
 }
@@ -73,6 +79,7 @@ outer_forget(const struct tensor *tensor)
     if (tensor->anchor == 0)
         return;
     struct outer_values values = values_of(tensor, 0);
+    struct outer_rule rule = own_rule();
     require_cuda(engine_state.driver.cuMemFree_p(tensor->anchor), "cuMemFree of an anchor");
-    atomic_fetch_sub(&engine_state.status->outer_bytes, outer_bytes(&values, &engine_state.options.outer));
+    atomic_fetch_sub(&engine_state.status->outer_bytes, outer_bytes(&values, &rule));
 }

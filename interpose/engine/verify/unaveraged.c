@@ -39,6 +39,7 @@ static struct {
     bool changed, said;
     bool may_be_right; /* its group has no gradients: DDP_STEP_PARAMETERS may come */
 
+    int64_t wait_ms;         /* from the first launch until a missing annotation is reported */
     int64_t first_launch_ms; /* the watch thread's */
 } course;
 
@@ -49,11 +50,12 @@ struct look {
 };
 
 void
-unaveraged_open(void)
+unaveraged_open(int64_t wait_ms)
 {
+    course.wait_ms = wait_ms;
     atomic_store(&course.next_look, 1);
     atomic_store(&engine_state.status->unannotated, engine_state.options.unannotated);
-    if (engine_state.rendezvous.world_size == 1 || engine_state.options.unannotated || engine_state.check != NULL)
+    if (engine_state.rendezvous.world_size == 1 || engine_state.options.unannotated || engine_state.is_check)
         atomic_store(&course.over, true);
 }
 
@@ -356,7 +358,7 @@ tell_unannotated(void)
     int64_t now_ms = clock_now_ms();
     if (course.first_launch_ms == 0)
         course.first_launch_ms = now_ms;
-    if (launches < LAUNCHES_UNANNOTATED || now_ms - course.first_launch_ms < engine_state.options.unannotated_ms)
+    if (launches < LAUNCHES_UNANNOTATED || now_ms - course.first_launch_ms < course.wait_ms)
         return;
     said = true;
     engine_lock();

@@ -75,8 +75,9 @@ void forgotten_state_begin(const struct operation *operation);
 void forgotten_state_end(const struct operation *operation, bool enqueued);
 
 /* ---- unaveraged.c: nothing is annotated, or no DDP_STEP comes ---- */
-/* At the engine's start, when options, rank and world are known. */
-void unaveraged_open(void);
+/* At the engine's start, when options, rank and world are known. `wait_ms`: how long an annotation may be waited for
+ * after the first launch. */
+void unaveraged_open(int64_t wait_ms);
 /* DDP_STEP came. */
 void unaveraged_step(void);
 /* Of any operation: counts those that run kernels. */

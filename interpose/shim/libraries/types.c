@@ -1,11 +1,63 @@
 /*
- * types.c - sizes of the element types of CUDA's libraries. Called by the hooks of libraries; knows no library.
+ * types.c - sizes of the element types of CUDA's libraries, and which narrow ones calls have named. Called by the hooks
+ * of libraries; knows no library.
  */
 #include "interpose/shim/libraries/types.h"
+
+#include "interpose/shim/shim.h"
+
+static void
+note(enum library_type type)
+{
+    if ((__atomic_load_n(&shim_library_types, __ATOMIC_RELAXED) & (uint32_t)type) == 0)
+        __atomic_fetch_or(&shim_library_types, (uint32_t)type, __ATOMIC_RELAXED);
+}
+
+static void
+note_type(cudaDataType type)
+{
+    switch (type) {
+    case CUDA_R_16F:
+    case CUDA_C_16F:
+        note(LIBRARY_FLOAT16);
+        break;
+    case CUDA_R_16BF:
+    case CUDA_C_16BF:
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
+    case CUDA_R_6F_E2M3:
+    case CUDA_R_6F_E3M2:
+    case CUDA_R_4F_E2M1:
+        note(LIBRARY_BFLOAT16);
+        break;
+    default:
+        break;
+    }
+}
+
+/* TF32 has the fraction of a float16. */
+static void
+note_compute(cublasComputeType_t compute)
+{
+    switch (compute) {
+    case CUBLAS_COMPUTE_16F:
+    case CUBLAS_COMPUTE_16F_PEDANTIC:
+    case CUBLAS_COMPUTE_32F_FAST_16F:
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+        note(LIBRARY_FLOAT16);
+        break;
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+        note(LIBRARY_BFLOAT16);
+        break;
+    default:
+        break;
+    }
+}
 
 unsigned
 type_bits(cudaDataType type)
 {
+    note_type(type);
     switch (type) {
     case CUDA_C_64F:
     case CUDA_C_64I:
@@ -79,6 +131,7 @@ is_complex(cudaDataType type)
 size_t
 scalar_of(cublasComputeType_t compute, cudaDataType result)
 {
+    note_compute(compute);
     size_t bytes = 4; /* float, or int for products of integers */
     switch (compute) {
     case CUBLAS_COMPUTE_16F:

@@ -20,7 +20,7 @@
 #ifndef DDPRUN_TESTS_LAUNCHER_SCOUT_PROGRAM_H
 #define DDPRUN_TESTS_LAUNCHER_SCOUT_PROGRAM_H
 
-#include "base/scout/log.h"
+#include "base/tools/scout/log.h"
 
 /* The log of a program. `steps`: that are recorded in the deep pass. Freed by scout_log_free(). */
 void program_record(const char *text, unsigned steps, struct scout_log *log);

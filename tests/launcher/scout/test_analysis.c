@@ -2,7 +2,7 @@
  * test_analysis.c - the roles that the analysis finds in synthetic trainers, and what it refuses: one row for each
  * habit. Defects of the analysis, put in on purpose, are seen by a row.
  */
-#include "launcher/scout/analysis/finding.h"
+#include "launcher/tools/scout/analysis/finding.h"
 #include "tests/launcher/scout/program.h"
 #include "tests/test.h"
 

@@ -31,7 +31,7 @@ bare_switches_prepare(unsigned count)
     while (count > 0) {
         struct fiber *fiber = fiber_take(&idle);
         if (fiber == NULL) {
-            if (!fiber_make_some(&chunks, &idle))
+            if (!fiber_make_some(&chunks, &idle, fiber_begin))
                 return false;
             continue;
         }

@@ -338,4 +338,4 @@ for argument in "" close; do
     prints "100-106 200-209 100-106 200-209"
 done
 
-finish_cases
+finish "$cases cases"

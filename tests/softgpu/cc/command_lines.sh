@@ -147,5 +147,5 @@ line 'nvcc -M -Iinclude includes.cu -odir objs -o objs/rule && nvcc -E includes.
 grep -q '^objs/includes.o' objs/rule || fail "the rule of -M -odir is for: $(head -1 objs/rule)"
 line 'nvcc --list-gpu-arch && nvcc --list-gpu-code && nvcc --version && nvcc -v one.o -o p35' p35
 
-echo "$lines command lines, $failures failures"
-[ $failures -eq 0 ] && [ $lines -ge 40 ]
+[ "$lines" -ge 40 ] || fail "only $lines command lines"
+finish "$lines command lines"

@@ -252,4 +252,4 @@ for signal in INT TERM; do
     [ -z "$(ls -A "$TMPDIR")" ] || fail "SIG$signal left $(ls "$TMPDIR")"
 done
 
-finish_cases
+finish "$cases cases"

@@ -36,4 +36,4 @@ ends 0 12 "kernel dynamic_write: it writes byte 0 of its dynamic shared memory, 
 ends 0 13 "kernel dynamic_write: it wrote byte 4 of its dynamic shared memory, which has 4 bytes"
 ends 0 14 "kernel dynamic_read: it reads byte 1024 of its dynamic shared memory, which has 1024 bytes"
 ends 134 9 "fatal.cu:" "x != 7"
-finish_cases
+finish "$cases cases"

@@ -20,4 +20,4 @@ while IFS='|' read -r kind feature _ words source; do
     prints "$(trimmed <<<"$words")"
 done <"$list"
 [ "$cases" -gt 0 ] || fail "no row is refused"
-finish_cases
+finish "$cases cases"

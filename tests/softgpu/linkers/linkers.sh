@@ -167,4 +167,4 @@ echo 'extern "C" int nvmlInit_v2(void); int main() { return nvmlInit_v2(); }' >u
 run 1 "$cc" uses_nvml.cpp -lnvidia-ml -o uses_nvml
 says nvmlInit_v2
 
-finish_cases
+finish "$cases cases"

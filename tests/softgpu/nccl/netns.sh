@@ -18,7 +18,7 @@ clean() {
 
 command -v ip >/dev/null || skip "no ip command (iproute2)"
 reason=$(ip netns add "${prefix}s" 2>&1) || skip "network namespaces are not allowed here: $reason"
-trap clean EXIT
+at_exit clean
 trap 'exit 1' INT TERM
 reason=$(ip -n "${prefix}s" link add bridge type bridge 2>&1) || skip "no bridge in a network namespace: $reason"
 ip -n "${prefix}s" link set bridge up
@@ -36,9 +36,11 @@ export TEST_NETWORKS=/run/netns/$prefix CK_FORK=no
 # The ranks have left this namespace: the command names the one of the bridge.
 export TEST_LINK_DOWN="ip -n ${prefix}s link set port1 nomaster" TEST_LINK_UP="ip -n ${prefix}s link set port1 master bridge"
 unset NCCL_SOCKET_IFNAME NCCL_SOCKET_FAMILY NCCL_HOSTID
+[ $# -gt 0 ] || complain "no program is named"
 for program in "$@"; do
     case $program in
     *test_nccl_link) TEST_HOSTS=010 SOFTGPU_NCCL_SILENCE_S=2 "$program" ;;
     *) TEST_HOSTS=0120 "$program" ;;
     esac
 done
+finish "$# programs"

@@ -1,0 +1,88 @@
+/*
+ * play.h - a run of `ddprun scout --prove`: the plan that the player of each rank follows
+ * (interpose/tools/scout/play.c), and the page on which each player reports.
+ *
+ * Down: DDPRUN_ENV_SCOUT_PLAY (base/protocol.h) names the plan's file. Up: the player of rank R maps the file
+ * "<pages>-R", which the launcher has made: a struct play_page, hashes, samples. What stands there outlives a trainer
+ * that crashes.
+ */
+#ifndef DDPRUN_BASE_TOOLS_SCOUT_PLAY_H
+#define DDPRUN_BASE_TOOLS_SCOUT_PLAY_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PLAY_VERSION 1
+
+enum { PLAY_RANKS = 2, PLAY_NAME_BYTES = 112, PLAY_SAMPLES = 4096, PLAY_WHY_BYTES = 512 };
+
+/* PLAY_COMPARED: state that the engine does not hear of, because it shares bytes with a gradient. */
+enum play_role { PLAY_PARAMETER = 1, PLAY_GRADIENT, PLAY_STATE, PLAY_COMPARED };
+
+/* Bytes [lo, hi) of an allocation. */
+struct play_tensor {
+    uint32_t role;    /* enum play_role */
+    uint32_t type;    /* enum ddp_type */
+    uint32_t alloc;   /* its number in the recording, for messages */
+    uint32_t ordinal; /* of the allocation among live ones of its size, */
+    uint64_t bytes;   /* which is this */
+    uint64_t lo, hi;
+};
+
+/* An operation of the period. */
+struct play_operation {
+    char name[PLAY_NAME_BYTES]; /* kernel or call, cut off */
+    uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
+};
+
+/* What the copies bring that bring data. */
+enum play_data {
+    PLAY_STEP_BEFORE, /* to rank 1: what they brought in the step before */
+    PLAY_HALVES,      /* the same, but the second halves are exchanged between the ranks */
+};
+
+struct play_plan {
+    uint32_t version; /* PLAY_VERSION */
+    uint32_t data;    /* enum play_data */
+    uint32_t steps;   /* after which all has been seen */
+    uint32_t tensor_count, operation_count;
+    uint32_t average_before; /* operation of the period; operation_count: the period's end */
+    uint64_t first;          /* operation of the program with which a period begins; the ranks differ from there on */
+    char pages[PATH_MAX];
+};
+
+struct play {
+    struct play_plan plan;
+    struct play_tensor *tensors;       /* [plan.tensor_count] */
+    struct play_operation *operations; /* [plan.operation_count] */
+};
+
+enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
+
+/* Written by the player only. Behind it: uint64_t [steps + 1][tensor_count], float [tensor_count][PLAY_SAMPLES]. */
+struct play_page {
+    _Atomic uint32_t stage; /* enum play_stage */
+    _Atomic uint32_t steps; /* that are complete */
+    char why[PLAY_WHY_BYTES];
+};
+
+/* Creates the file, mode 0600. False with errno. */
+bool play_save(const char *path, const struct play *play) __attribute__((warn_unused_result));
+/* The lists are malloc'ed. False with errno; EINVAL: it is of another version, or damaged. */
+bool play_load(const char *path, struct play *play) __attribute__((warn_unused_result));
+
+/* The page of a rank; `create`: makes the file, mode 0600. NULL with errno. */
+struct play_page *play_page_map(const struct play_plan *plan, int rank, bool create)
+    __attribute__((warn_unused_result));
+void play_page_unmap(const struct play_plan *plan, struct play_page *page);
+
+/* Hash of a tensor. Parameters and state: as step `step` has left them; 0: as they begin. Gradients: this rank's own in
+ * that step, from 1. */
+uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
+/* [PLAY_SAMPLES]: elements of an averaged gradient in the first step, at equal distances; 0 where it has fewer. */
+float *play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor);
+
+#endif

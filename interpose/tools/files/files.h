@@ -1,0 +1,73 @@
+/*
+ * files.h - the contract between ddprun and libddprun-files.so, a preload library with two jobs, each of which the
+ * environment asks for: a run of `ddprun check` writes no file of the user's (FILES_ENV_DIR), and one of `ddprun scout`
+ * notes which files and clocks the program uses (FILES_ENV_NOTES, notes.h). The rest is about the first.
+ *
+ * The library puts a copy-on-write overlay over the file system, for one tree of processes: a file that is opened for
+ * writing is copied into a private folder first, and the copy is opened; what is created, renamed or removed is so in
+ * the private folder only. The same processes see their own changes: a path leads to the copy, else to nothing if the
+ * run has removed it, else to the real file. Children inherit the variables, and with them the overlay.
+ *
+ * The library never prints, never ends the process, and takes no lock. If the overlay itself fails, because its disk is
+ * full, the call of the program fails with that errno. A hook needs up to 40 KiB of stack.
+ *
+ * Not redirected: what is no regular file, directory or symbolic link (devices, pipes, sockets: opened, renamed or
+ * removed, they are the real ones); /proc, /sys and /dev, with /dev/shm; the private folder; FILES_ENV_EXCEPT; the
+ * cache of CUDA (CUDA_CACHE_PATH, else ~/.nv); the files that NCCL_DEBUG_FILE, NCCL_GRAPH_DUMP_FILE and
+ * NCCL_TOPO_DUMP_FILE name.
+ *
+ * Not covered:
+ *  - System calls that do not pass libc: static programs, programs in Go, syscall(2), io_uring.
+ *  - Paths through /proc/self/fd/N/, /proc/self/cwd/ and /proc/self/root/: they lead to real directories.
+ *  - Programs that drop LD_PRELOAD or the variables from the environment, and setuid programs.
+ *  - Descriptors that were open for writing when the program started, such as its redirected output, and those that
+ *    another process passes over a socket: they lead to the real file.
+ *  - A file that is open for reading, or mapped, before the run first opens it for writing: that descriptor keeps the
+ *    real file, with its old content. The copy is another inode, so a lock on the one does not hold for the other.
+ *  - Hard links among real files: writing through one name is not seen through the other. Links made in the run are
+ *    true links.
+ *  - The mode, owner, times and attributes of a real directory: a change of them succeeds without effect. A copy has
+ *    the mode, the times and where possible the owner of its file, but no extended attributes and no access list.
+ *  - unix sockets: bind() and connect() use the real path, and fail in a folder that the run has made.
+ *  - What libc opens by itself: dlopen() of a library that the run has made, fts_open(), nftw() with FTW_CHDIR, and
+ *    getdents64(), which list real directories; posix_spawnp() and execvp() with a program from PATH that the run has
+ *    made.
+ *  - A process whose current folder is a real directory that the run renames or removes stays in the real one.
+ *  - Paths of more than 4095 bytes together with the private folder's path: ENAMETOOLONG.
+ *  - Quotas and the free space of the user's file system. A real file that is opened for writing without being emptied,
+ *    such as a data file opened with "r+", is copied whole, which takes time and space.
+ *  - Renaming between an excepted path and another: EXDEV, as between file systems; programs then copy.
+ *  - ftw(), and nftw() without FTW_PHYS, fail with ELOOP where links lead in a circle.
+ */
+#ifndef DDPRUN_INTERPOSE_TOOLS_FILES_FILES_H
+#define DDPRUN_INTERPOSE_TOOLS_FILES_FILES_H
+
+/*
+ * The private folder of a tree of processes: an absolute path of at most 1000 bytes, existing, mode 0700. Absent or
+ * empty: nothing is redirected. Two processes that share the folder share the overlay.
+ */
+#define FILES_ENV_DIR "_DDPRUN_FILES_DIR"
+
+/*
+ * Absolute paths that are never redirected, with everything below them, separated by colons: at most 100 of 32 KiB in
+ * all. Symbolic links in them are resolved when the process starts.
+ */
+#define FILES_ENV_EXCEPT "_DDPRUN_FILES_EXCEPT"
+
+/* Present: files and clocks are noted. */
+#define FILES_ENV_NOTES "_DDPRUN_FILES_NOTES"
+
+/*
+ * What the private folder holds. None of them exists before the first write.
+ *
+ * FILES_WRITTEN/PATH is the file, directory or link that the run sees at the absolute path PATH, symbolic links
+ * resolved. A directory of the user's that something was written below is there too, and holds what was written.
+ * FILES_REMOVED/PATH is an empty regular file where the run has removed or replaced what is really at PATH; it hides
+ * all that is really below PATH, too. FILES_COPIES holds copies that are being made,
+ * and marks that one mark has replaced.
+ */
+#define FILES_WRITTEN "written"
+#define FILES_REMOVED "removed"
+#define FILES_COPIES  "copies"
+
+#endif

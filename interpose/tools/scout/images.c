@@ -1,0 +1,280 @@
+/*
+ * images.c - what the memory of a launch held before it, after it, and holds now.
+ *
+ * `now` is always what the device holds, as far as it was read: so only what differs is written back. Memory that no
+ * run writes, as changing it has shown, is read at the end only.
+ *
+ * What was read is compared once, and a flag for each block keeps what came of it: judging a run, and putting back what
+ * was there before, pass over blocks that are as they were.
+ */
+#include "interpose/tools/scout/scout.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* Repetitions may differ by this much of the largest number, and what counts as the same by FACTOR times as much as
+ * was seen. */
+static const float MOST_DIFFERENCE = 1e-2F, FACTOR = 8.0F;
+
+enum { BLOCK_WORDS = 4096, BLOCK_BYTES = BLOCK_WORDS * sizeof(uint32_t), PIECE_WORDS = 1024 };
+
+static size_t
+block_bytes(const struct image *image, size_t block)
+{
+    size_t rest = image->allocation->bytes - block * BLOCK_BYTES;
+    return rest < BLOCK_BYTES ? rest : BLOCK_BYTES;
+}
+
+static bool
+block_is_equal(const struct image *image, size_t block, const uint32_t *a, const uint32_t *b)
+{
+    return memcmp(a + block * BLOCK_WORDS, b + block * BLOCK_WORDS, block_bytes(image, block)) == 0;
+}
+
+bool
+images_add(struct images *images, struct allocation *allocation)
+{
+    if (images_find(images, allocation->number) != NULL)
+        return true;
+    struct image *grown = realloc(images->items, (images->count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return false;
+    images->items = grown;
+    size_t room = allocation->bytes + sizeof(uint32_t);
+    struct image image = {.allocation = allocation,
+                          .words = allocation->bytes / sizeof(uint32_t),
+                          .blocks = (allocation->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES,
+                          .before = copies_get(room),
+                          .after = copies_get(room),
+                          .now = copies_get(room)};
+    image.written = calloc(image.blocks, sizeof(*image.written));
+    image.differs = calloc(image.blocks, sizeof(*image.differs));
+    images->items[images->count++] = image;
+    if (image.before == NULL || image.after == NULL || image.now == NULL || image.written == NULL ||
+        image.differs == NULL)
+        return false;
+    memory_read(allocation, 0, image.before, allocation->bytes);
+    images->bytes += 3 * room;
+    if (images->bytes > scout_state.copied_bytes)
+        scout_state.copied_bytes = images->bytes;
+    return true;
+}
+
+void
+images_note_host(const struct images *images)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct allocation *allocation = images->items[i].allocation;
+        allocation->is_shared =
+            allocation->is_shared ||
+            (allocation->left_known && XXH3_64bits(images->items[i].before, allocation->bytes) != allocation->left);
+    }
+}
+
+void
+images_note_left(const struct images *images)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct allocation *allocation = images->items[i].allocation;
+        allocation->left_known = allocation->memory == SCOUT_MANAGED;
+        if (allocation->left_known)
+            allocation->left = XXH3_64bits(images->items[i].after, allocation->bytes);
+    }
+}
+
+struct image *
+images_find(const struct images *images, uint32_t alloc)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        if (images->items[i].allocation->number == alloc)
+            return &images->items[i];
+    }
+    return NULL;
+}
+
+bool
+images_first_run(struct images *images)
+{
+    bool host_changed = false;
+    for (size_t i = 0; i < images->count; ++i)
+        memory_read_later(images->items[i].allocation, 0, images->items[i].after, images->items[i].allocation->bytes);
+    memory_wait();
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        for (size_t block = 0; block < image->blocks; ++block) {
+            image->written[block] = !block_is_equal(image, block, image->before, image->after);
+            image->is_written = image->is_written || image->written[block];
+        }
+        image->is_read = true;
+        image->allocation->held_floats =
+            image->allocation->held_floats || change_looks_like_floats(image->after, image->words);
+        host_changed = host_changed || (image->is_written && image->allocation->memory == SCOUT_PINNED);
+    }
+    return host_changed;
+}
+
+/* No run writes it: `now` follows what is put there. */
+static bool
+is_passed_over(const struct image *image)
+{
+    return !image->is_written && image->is_settled;
+}
+
+/* Those that were not read since the last run. */
+static void
+read_images(struct images *images, bool all)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        if (image->is_read || (!all && is_passed_over(image)))
+            continue;
+        memory_read_later(image->allocation, 0, image->now, image->allocation->bytes);
+        image->is_fresh = true;
+    }
+    memory_wait();
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        for (size_t block = 0; block < image->blocks && image->is_fresh; ++block)
+            image->differs[block] = !block_is_equal(image, block, image->now, image->after);
+        image->is_read = image->is_read || image->is_fresh;
+        image->is_known = image->is_known || image->is_fresh;
+        image->is_fresh = false;
+    }
+}
+
+void
+images_read(struct images *images, bool all)
+{
+    for (size_t i = 0; i < images->count; ++i)
+        images->items[i].is_read = false;
+    read_images(images, all);
+}
+
+void
+images_read_rest(struct images *images)
+{
+    read_images(images, true);
+}
+
+/* Whether the device may hold something else than `wanted`, which is `after` or `before`, in a block. */
+static bool
+is_to_be_restored(const struct image *image, size_t block, const uint32_t *wanted)
+{
+    return (image->differs[block] || (wanted == image->before && image->written[block])) &&
+           !(image->is_known && block_is_equal(image, block, image->now, wanted));
+}
+
+void
+images_restore(struct images *images, bool after)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        const uint32_t *wanted = after ? image->after : image->before;
+        bool knows = image->is_known;
+        for (size_t block = 0, end; block < image->blocks; block = end + 1) {
+            for (end = block; end < image->blocks && is_to_be_restored(image, end, wanted);)
+                ++end;
+            if (end == block)
+                continue;
+            size_t first = block * BLOCK_WORDS;
+            size_t bytes = (end - 1 - block) * BLOCK_BYTES + block_bytes(image, end - 1);
+            if (is_passed_over(image))
+                memcpy(image->now + first, wanted + first, bytes);
+            else
+                knows = false; /* it is read after the next run */
+            memory_write(image->allocation, first * sizeof(uint32_t), wanted + first, bytes);
+        }
+        image->is_known = knows;
+        for (size_t block = 0; block < image->blocks; ++block)
+            image->differs[block] = !after && image->written[block];
+    }
+}
+
+void
+images_change(struct image *image, size_t first, size_t end)
+{
+    memory_write(image->allocation, first * sizeof(uint32_t), image->now + first, (end - first) * sizeof(uint32_t));
+    for (size_t block = first / BLOCK_WORDS; block * BLOCK_WORDS < end; ++block)
+        image->differs[block] = true;
+}
+
+/* The first word of [from, to) in which two images differ; `to`: there is none. It goes by pieces. */
+static size_t
+first_difference(const uint32_t *a, const uint32_t *b, size_t from, size_t to)
+{
+    while (from < to && a[from] == b[from]) {
+        size_t end = to - from < PIECE_WORDS ? to : from + PIECE_WORDS;
+        if (memcmp(a + from, b + from, (end - from) * sizeof(uint32_t)) == 0) {
+            from = end;
+            continue;
+        }
+        while (a[from] == b[from])
+            ++from;
+    }
+    return from;
+}
+
+/* The same, in blocks that are marked. */
+static size_t
+first_marked(const bool *marked, const uint32_t *a, const uint32_t *b, size_t from, size_t to)
+{
+    while (from < to) {
+        size_t block = from / BLOCK_WORDS, end = (block + 1) * BLOCK_WORDS < to ? (block + 1) * BLOCK_WORDS : to;
+        from = marked[block] ? first_difference(a, b, from, end) : end;
+        if (from < end)
+            break;
+    }
+    return from;
+}
+
+size_t
+images_next_different(const struct image *image, size_t from, size_t to)
+{
+    return first_marked(image->differs, image->now, image->after, from, to);
+}
+
+size_t
+images_next_written(const struct image *image, size_t from, size_t to)
+{
+    return first_marked(image->written, image->before, image->after, from, to);
+}
+
+void
+images_free(struct images *images)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        copies_put(images->items[i].before);
+        copies_put(images->items[i].after);
+        copies_put(images->items[i].now);
+        free(images->items[i].written);
+        free(images->items[i].differs);
+    }
+    copies_settle();
+    free(images->items);
+    *images = (struct images){0};
+}
+
+bool
+images_learn(struct images *images, bool *differs_p)
+{
+    bool within = true;
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        float most = 0, largest = 0;
+        if (memchr(image->differs, true, image->blocks) == NULL)
+            continue;
+        *differs_p = true;
+        for (size_t k = images_next_different(image, 0, image->words); k < image->words;
+             k = images_next_different(image, k + 1, image->words)) {
+            float difference = fabsf(change_as_float(image->now[k]) - change_as_float(image->after[k]));
+            within = within && isfinite(difference);
+            most = fmaxf(most, difference);
+            largest = fmaxf(largest, fabsf(change_as_float(image->after[k])));
+        }
+        within = within && most > 0 && most <= MOST_DIFFERENCE * largest;
+        image->tolerance = fmaxf(image->tolerance, FACTOR * most);
+    }
+    return within;
+}

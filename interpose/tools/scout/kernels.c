@@ -1,0 +1,91 @@
+/*
+ * kernels.c - the names of kernels and where their parameters are, as the driver says. Kept for each handle.
+ */
+#include "interpose/tools/scout/scout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARAMETERS_AT_MOST = 4096 };
+
+static struct known_kernel {
+    CUfunction function;
+    struct kernel kernel;
+} * *kernels; /* each malloc'ed by itself: pointers to them last */
+static size_t kernel_count;
+
+/* Handles are of functions or of kernels: one of both calls knows them. */
+static CUresult
+parameter_info(CUfunction function, bool is_kernel, size_t index, size_t *offset_p, size_t *bytes_p)
+{
+    const struct driver *driver = &scout_state.driver;
+    if (is_kernel)
+        return driver->cuKernelGetParamInfo_p != NULL
+                   ? driver->cuKernelGetParamInfo_p((CUkernel)function, index, offset_p, bytes_p)
+                   : CUDA_ERROR_NOT_SUPPORTED;
+    return driver->cuFuncGetParamInfo_p != NULL ? driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p)
+                                                : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static const char *
+name_of(CUfunction function, bool is_kernel)
+{
+    const struct driver *driver = &scout_state.driver;
+    const char *name = NULL;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (is_kernel && driver->cuKernelGetName_p != NULL)
+        result = driver->cuKernelGetName_p(&name, (CUkernel)function);
+    else if (!is_kernel && driver->cuFuncGetName_p != NULL)
+        result = driver->cuFuncGetName_p(&name, function);
+    return result == CUDA_SUCCESS ? name : NULL;
+}
+
+static void
+ask(CUfunction function, struct kernel *kernel)
+{
+    size_t offset, bytes;
+    unsigned count = 0;
+    const char *name = name_of(function, false);
+    bool is_kernel = name == NULL;
+    if (is_kernel)
+        name = name_of(function, true);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    while (name != NULL && count < PARAMETERS_AT_MOST &&
+           (result = parameter_info(function, is_kernel, count, &offset, &bytes)) == CUDA_SUCCESS)
+        ++count;
+    /* Past the last parameter the driver answers INVALID_VALUE; anything else means that it cannot tell. */
+    kernel->known = name != NULL && result == CUDA_ERROR_INVALID_VALUE;
+    kernel->text = strdup(name != NULL ? name : "a kernel without a name");
+    kernel->parameters = calloc(count + 1, sizeof(*kernel->parameters));
+    if (kernel->text == NULL || kernel->parameters == NULL)
+        scout_stop("out of memory");
+    kernel->name = names_put(kernel->text);
+    kernel->parameter_count = count;
+    for (unsigned i = 0; i < count; ++i)
+        (void)parameter_info(function, is_kernel, i, &kernel->parameters[i].offset, &kernel->parameters[i].bytes);
+}
+
+const struct kernel *
+kernels_find(CUfunction function)
+{
+    for (size_t i = 0; i < kernel_count; ++i) {
+        if (kernels[i]->function == function)
+            return &kernels[i]->kernel;
+    }
+    struct known_kernel **grown = realloc(kernels, (kernel_count + 1) * sizeof(struct known_kernel *));
+    struct known_kernel *known = calloc(1, sizeof(*known));
+    if (grown == NULL || known == NULL)
+        scout_stop("out of memory");
+    kernels = grown;
+    known->function = function;
+    ask(function, &known->kernel);
+    kernels[kernel_count++] = known;
+    return &known->kernel;
+}
+
+void
+kernels_forget(void)
+{
+    for (size_t i = 0; i < kernel_count; ++i)
+        kernels[i]->function = NULL; /* the rest stays: operations that were noted refer to it */
+}

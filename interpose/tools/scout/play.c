@@ -1,0 +1,508 @@
+/*
+ * play.c - a rank of `ddprun scout --prove`: the engine, with annotations that come from a plan.
+ *
+ * Stands between the shim and the real engine, in a copy of whose table a few functions are the player's own. It counts
+ * the operations of the program as the recorder did, and takes each for the one in that place of the plan's period. At
+ * the first operation of the first period of the plan it annotates what the plan names; from then on it calls DDP_STEP
+ * in front of one operation of each period, hashes what the plan names, and gives rank 1 other data, by writing over
+ * what a copy from the host has brought. The program's own annotations are ignored: it is alone, as far as it can see.
+ *
+ * When all has been seen, or the program does something else than in the recording, the rank waits to be ended.
+ *
+ * Threads: `following` lets one at a time count, annotate and average. The engine is called with it held; the engine
+ * never calls back.
+ */
+#include "base/tools/scout/play.h"
+#include "base/mutant.h"
+#include "base/tools/check/element.h"
+#include "interpose/filter.h"
+#include "interpose/tools/scout/scout.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+static struct play play;
+static struct play_page *page;
+static const struct engine *real;
+static struct engine player; /* what the shim gets: *real, but for some functions */
+
+static pthread_mutex_t following = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t operation_count; /* that ran; under `following`, as all below */
+static bool annotated;
+static struct said {
+    struct ddp_site site;
+    char text[64];
+    bool live; /* the engine knows it */
+} * said;      /* [tensor_count] */
+
+/* What a copy of the period brings, in this period and in the one before. */
+static struct kept {
+    void *now, *before;
+    CUdeviceptr to;
+} * kept; /* [operation_count of the plan] */
+
+/* The operation of the plan that this thread is in; -1: none. */
+static __thread long place __attribute__((tls_model("initial-exec"))) = -1;
+
+/* The launcher ends both ranks at once. */
+static void __attribute__((noreturn)) wait_for_end(enum play_stage stage)
+{
+    atomic_store(&page->stage, stage);
+    for (;;)
+        pause();
+}
+
+static void __attribute__((noreturn, format(printf, 1, 2))) impossible(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(page->why, sizeof(page->why), format, args);
+    va_end(args);
+    wait_for_end(PLAY_IMPOSSIBLE);
+}
+
+/* ---- tensors ---- */
+
+static const struct allocation *
+allocation_of(const struct play_tensor *tensor)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (size_t i = 0; i < count; ++i) {
+        if (all[i]->bytes == tensor->bytes && all[i]->ordinal == tensor->ordinal)
+            return all[i];
+    }
+    return NULL;
+}
+
+static const struct allocation *
+allocation_needed(const struct play_tensor *tensor)
+{
+    const struct allocation *allocation = allocation_of(tensor);
+    if (allocation == NULL)
+        impossible("a%u, of %llu bytes, is not there", tensor->alloc, (unsigned long long)tensor->bytes);
+    return allocation;
+}
+
+/* A plan that misses a tensor, or its last row. */
+static uint64_t
+end_of(uint32_t number)
+{
+    const struct play_tensor *tensor = &play.tensors[number];
+    bool last = tensor->role == PLAY_GRADIENT;
+    for (uint32_t i = number + 1; i < play.plan.tensor_count; ++i)
+        last = last && play.tensors[i].role != PLAY_GRADIENT;
+    if (MUTANT(SCOUT_PLAY_TENSOR_MISSING) && last)
+        return tensor->lo;
+    if (MUTANT(SCOUT_PLAY_ROW_MISSING) && last)
+        return tensor->hi - element_size((int)tensor->type);
+    return tensor->hi;
+}
+
+/* Tells the engine of a tensor whose memory is there. */
+static void
+annotate(uint32_t number)
+{
+    const struct play_tensor *tensor = &play.tensors[number];
+    const struct allocation *allocation = allocation_of(tensor);
+    size_t count = (size_t)(end_of(number) - tensor->lo) / element_size((int)tensor->type);
+    if (allocation == NULL || count == 0 || tensor->role == PLAY_COMPARED)
+        return;
+    said[number].live = true;
+    void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
+    if (tensor->role == PLAY_GRADIENT)
+        real->gradient(memory, count, (int)tensor->type, &said[number].site);
+    else if (tensor->role == PLAY_PARAMETER)
+        real->parameter(memory, count, (int)tensor->type, &said[number].site);
+    else
+        real->state(memory, count, (int)tensor->type, &said[number].site);
+}
+
+enum { PIECE = 1 << 20 };
+
+static uint64_t
+hash_of(const struct play_tensor *tensor)
+{
+    static unsigned char piece[PIECE];
+    const struct allocation *allocation = allocation_needed(tensor);
+    uint64_t hash = 0;
+    for (uint64_t at = tensor->lo; at < tensor->hi; at += PIECE) {
+        size_t bytes = tensor->hi - at < PIECE ? tensor->hi - at : PIECE;
+        memory_read(allocation, at, piece, bytes);
+        hash = XXH3_64bits_withSeed(piece, bytes, hash);
+    }
+    return hash;
+}
+
+static void
+hash_tensors(bool gradients, uint32_t step)
+{
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < play.plan.tensor_count; ++i) {
+        if ((play.tensors[i].role == PLAY_GRADIENT) == gradients)
+            *play_hash(&play.plan, page, step, i) = hash_of(&play.tensors[i]);
+    }
+}
+
+static void
+sample_averages(void)
+{
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play.tensors[i];
+        if (tensor->role != PLAY_GRADIENT)
+            continue;
+        const struct allocation *allocation = allocation_needed(tensor);
+        float *samples = play_sample(&play.plan, page, i);
+        size_t bytes = element_size((int)tensor->type), count = (size_t)(tensor->hi - tensor->lo) / bytes;
+        size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
+        for (size_t k = 0; k * distance < count; ++k) {
+            double element;
+            memory_read(allocation, tensor->lo + k * distance * bytes, &element, bytes);
+            samples[k] = (float)element_get((int)tensor->type, &element, 0);
+        }
+    }
+}
+
+/* ---- the period's places ---- */
+
+static void
+average(CUstream stream, uint32_t step)
+{
+    static const struct ddp_site site = {"the plan", "ddprun scout --prove", 0};
+    for (uint32_t i = 0; i < play.plan.tensor_count; ++i) {
+        if (!said[i].live)
+            (void)allocation_needed(&play.tensors[i]);
+    }
+    hash_tensors(true, step + 1);
+    real->step(0, stream, &site);
+    if (step > 0)
+        return;
+    sample_averages();
+    if (play.plan.data != PLAY_HALVES)
+        return;
+    atomic_store(&page->steps, 1);
+    wait_for_end(PLAY_OVER);
+}
+
+static void
+begin_first(void)
+{
+    atomic_store(&page->stage, PLAY_RUNNING);
+    annotated = true;
+    for (uint32_t i = 0; i < play.plan.tensor_count; ++i)
+        annotate(i);
+    hash_tensors(false, 0);
+}
+
+/* `steps`: that are complete now. */
+static void
+end_step(CUstream stream, uint32_t steps)
+{
+    if (play.plan.average_before == play.plan.operation_count)
+        average(stream, steps - 1);
+    hash_tensors(false, steps);
+    atomic_store(&page->steps, steps);
+    if (steps == play.plan.steps)
+        wait_for_end(PLAY_OVER);
+}
+
+/* ---- data ---- */
+
+/* Where a copy has its bytes, and where it brings them. */
+static const void *
+source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p)
+{
+    const void *source = operation->host_source;
+    *to_p = 0;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0) {
+            *to_p = operand->address;
+            *bytes_p = operand->bytes;
+        } else if (source == NULL) {
+            source = (const void *)(uintptr_t)operand->address;
+        }
+    }
+    return *to_p != 0 ? source : NULL;
+}
+
+static void
+keep_data(uint32_t index, const struct operation *operation)
+{
+    uint64_t bytes = 0, wanted = play.operations[index].bytes;
+    struct kept *copy = &kept[index];
+    const void *source = source_of(operation, &copy->to, &bytes);
+    if (source == NULL || bytes != wanted)
+        impossible("the copy %s, operation %u of a step, brings other data than in the recording", operation->name,
+                   index);
+    /* A host function may still make it. */
+    scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+    void *last = copy->now;
+    copy->now = copy->before != NULL ? copy->before : malloc(wanted);
+    copy->before = last;
+    if (copy->now == NULL)
+        impossible("no memory for %llu bytes of data", (unsigned long long)wanted);
+    memcpy(copy->now, source, wanted);
+}
+
+/* Writes bytes of the step before over what the copy has brought. */
+static void
+change_data(uint32_t index, CUstream stream)
+{
+    const struct kept *copy = &kept[index];
+    uint64_t bytes = play.operations[index].bytes, half = play.plan.data == PLAY_HALVES ? bytes / 2 : bytes;
+    bool is_first = real->rank == 1;
+    uint64_t from = is_first ? 0 : half, count = is_first ? half : bytes - half;
+    if (count == 0)
+        return;
+    scout_require(
+        scout_state.driver.cuMemcpyHtoDAsync_p(copy->to + from, (const char *)copy->before + from, count, stream),
+        "cuMemcpyHtoD");
+    scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuMemcpyHtoD");
+}
+
+/* ---- operations ---- */
+
+static bool
+is_counted(const struct operation *operation)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (strncmp(operation->name, "cuStreamWriteValue", strlen("cuStreamWriteValue")) == 0 ||
+        strncmp(operation->name, "cuStreamBatchMemOp", strlen("cuStreamBatchMemOp")) == 0)
+        return false;
+    return scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+static void
+follow(const struct operation *operation)
+{
+    const struct play_plan *plan = &play.plan;
+    if (operation_count + plan->operation_count < plan->first)
+        return;
+    uint64_t since = operation_count + plan->operation_count - plan->first;
+    uint32_t index = (uint32_t)(since % plan->operation_count), period = (uint32_t)(since / plan->operation_count);
+    const char *name = operation->function != NULL ? kernels_find(operation->function)->text : operation->name;
+    bool is_known = strncmp(name, play.operations[index].name, PLAY_NAME_BYTES - 1) == 0;
+    if (index == 0 && period > 1) /* the last period is complete, whatever comes */
+        end_step(operation->stream, period - 1);
+    if (!is_known)
+        impossible("operation %llu of the program, %u steps later, is %s, and was %s in the recording",
+                   (unsigned long long)operation_count, period > 0 ? period - 1 : 0, name, play.operations[index].name);
+    place = (long)index;
+    if (play.operations[index].bytes > 0)
+        keep_data(index, operation);
+    if (period == 0)
+        return;
+    if (index == 0 && period == 1)
+        begin_first();
+    if (index == plan->average_before + MUTANT(SCOUT_PLAY_TOO_LATE))
+        average(operation->stream, period - 1);
+}
+
+static void
+begin(struct operation *operation)
+{
+    place = -1;
+    scout_ensure_driver();
+    if (is_counted(operation)) {
+        pthread_mutex_lock(&following);
+        place = LONG_MAX;
+        follow(operation);
+        pthread_mutex_unlock(&following);
+    }
+    real->begin(operation);
+}
+
+static void
+end(struct operation *operation, bool enqueued)
+{
+    real->end(operation, enqueued);
+    if (place < 0 || !enqueued)
+        return;
+    pthread_mutex_lock(&following);
+    if (place != LONG_MAX && play.operations[place].bytes > 0 && operation_count >= play.plan.first)
+        change_data((uint32_t)place, operation->stream);
+    ++operation_count;
+    pthread_mutex_unlock(&following);
+}
+
+/* ---- memory ---- */
+
+static void
+allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    real->allocated(address, bytes, kind);
+    if (address == NULL)
+        return;
+    scout_ensure_driver();
+    pthread_mutex_lock(&following);
+    allocations_add(*address, bytes, kind);
+    for (uint32_t i = 0; i < play.plan.tensor_count && annotated; ++i) {
+        const struct allocation *allocation = said[i].live ? NULL : allocation_of(&play.tensors[i]);
+        if (allocation != NULL && allocation->address == *address)
+            annotate(i);
+    }
+    pthread_mutex_unlock(&following);
+}
+
+static void
+before_release(CUdeviceptr address, size_t bytes)
+{
+    real->before_release(address, bytes);
+    pthread_mutex_lock(&following);
+    allocations_remove(address, bytes);
+    for (uint32_t i = 0; i < play.plan.tensor_count; ++i)
+        said[i].live = said[i].live && allocation_of(&play.tensors[i]) != NULL;
+    pthread_mutex_unlock(&following);
+}
+
+static void
+after_unload(void)
+{
+    real->after_unload();
+    pthread_mutex_lock(&following);
+    kernels_forget();
+    pthread_mutex_unlock(&following);
+}
+
+/* ---- what the program says itself ---- */
+
+static void
+ignore_memory(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    (void)ptr, (void)count, (void)type, (void)site;
+}
+
+static void
+ignore_group(int id, const struct ddp_site *site)
+{
+    (void)id, (void)site;
+}
+
+static void
+ignore_step(int group, void *stream, const struct ddp_site *site)
+{
+    (void)group, (void)stream, (void)site;
+}
+
+static void
+ignore_pointer(void *ptr, const struct ddp_site *site)
+{
+    (void)ptr, (void)site;
+}
+
+static void
+ignore_ready(void *ptr, void *stream, const struct ddp_site *site)
+{
+    (void)ptr, (void)stream, (void)site;
+}
+
+static void
+ignore_value(float *value, const struct ddp_site *site)
+{
+    (void)value, (void)site;
+}
+
+static void
+ignore_labelled(const char *label, float *value, const struct ddp_site *site)
+{
+    (void)label, (void)value, (void)site;
+}
+
+static void
+ignore_weight(size_t count, size_t total, const struct ddp_site *site)
+{
+    (void)count, (void)total, (void)site;
+}
+
+static void
+ignore_reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
+{
+    (void)ptr, (void)count, (void)type, (void)op, (void)stream, (void)site;
+}
+
+static void
+share_all(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
+{
+    (void)site;
+    *first = 0;
+    *count = total;
+}
+
+static void
+make_table(void)
+{
+    player = *real;
+    player.rank = 0;
+    player.local_rank = 0;
+    player.world_size = 1;
+    player.parameter = player.gradient = player.buffer = player.state = ignore_memory;
+    player.gradient_group = player.no_sync = ignore_group;
+    player.step = player.step_parameters = ignore_step;
+    player.sync = player.forget = ignore_pointer;
+    player.gradient_ready = ignore_ready;
+    player.mean = ignore_value;
+    player.mean_as = ignore_labelled;
+    player.weight = ignore_weight;
+    player.reduce = ignore_reduce;
+    player.shard = share_all;
+    player.begin = begin;
+    player.end = end;
+    player.allocated = allocated;
+    player.before_release = before_release;
+    player.after_unload = after_unload;
+}
+
+/* ---- the start ---- */
+
+/* The engine writes a filter that the hooks do not read: they are to report each launch. */
+static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
+static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = {&no_kernel}};
+static struct filter unread_filter = {.kernels = &no_kernels};
+
+static const struct engine *
+start_real(const struct shim_services *services, struct rank_status *status)
+{
+    static struct shim_services handed;
+    handed = *services;
+    handed.filter = &unread_filter;
+    const char *path = getenv(DDPRUN_ENV_SCOUT_ENGINE);
+    void *library = path != NULL ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    engine_start_fn start = library != NULL ? (engine_start_fn)dlsym(library, ENGINE_ENTRY) : NULL;
+    if (start == NULL)
+        scout_stop("cannot load the engine, %s", path != NULL ? path : DDPRUN_ENV_SCOUT_ENGINE);
+    const struct engine *engine = start(&handed, status);
+    return engine != NULL && engine->abi == ENGINE_ABI ? engine : NULL;
+}
+
+const struct engine *
+play_start(const struct shim_services *services, struct rank_status *status, const char *path)
+{
+    if (!play_load(path, &play))
+        scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
+    real = start_real(services, status);
+    if (real == NULL)
+        return NULL;
+    page = play_page_map(&play.plan, real->rank, false);
+    said = calloc(play.plan.tensor_count + 1, sizeof(*said));
+    kept = calloc(play.plan.operation_count + 1, sizeof(*kept));
+    if (page == NULL || said == NULL || kept == NULL)
+        scout_stop("cannot open %s-%d: %s", play.plan.pages, real->rank, strerror(errno));
+    for (uint32_t i = 0; i < play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play.tensors[i];
+        snprintf(said[i].text, sizeof(said[i].text), "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo,
+                 (unsigned long long)tensor->hi);
+        said[i].site = (struct ddp_site){said[i].text, "ddprun scout --prove", (int)i + 1};
+    }
+    make_table();
+    return &player;
+}

@@ -1,0 +1,317 @@
+/*
+ * record.c - each operation of the trainer, as the hooks report it: what it is, and what it gets.
+ *
+ * One operation at a time passes, from `begin` to `end` (scout.h). What is captured into a graph does not run: its
+ * arguments are kept, and are those of the graph's launches.
+ */
+#include "interpose/tools/scout/record_graphs.h"
+#include "interpose/tools/scout/scout.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <xxhash.h>
+
+static struct noted current; /* under scout_lock() */
+static bool written;         /* the log has `current` */
+
+/* What this thread's next copy brings from the host, where the operation does not say it. */
+static __thread uint64_t pending_content __attribute__((tls_model("initial-exec")));
+
+/* ---- what an operation gets ---- */
+
+static void
+add_argument(struct noted *noted, uint32_t slot, uint32_t at, uint64_t address, uint64_t bytes, bool read_only)
+{
+    struct allocation *allocation = allocations_find(address);
+    if (allocation == NULL)
+        return;
+    if (noted->op.argument_count == ARGUMENTS_AT_MOST) {
+        noted->too_many = true;
+        return;
+    }
+    uint64_t offset = address - allocation->address;
+    allocations_note_offset(allocation, offset);
+    noted->read_only[noted->op.argument_count] = read_only;
+    uint64_t end = bytes > 1 && bytes <= allocation->bytes - offset ? offset + bytes : 0;
+    noted->arguments[noted->op.argument_count++] =
+        (struct scout_argument){.slot = slot, .at = at, .alloc = allocation->number, .offset = offset, .end = end};
+}
+
+/* Where the reach of a pointer is not known, it ends at the next offset that was seen. */
+static void
+settle_ends(struct noted *noted)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        struct scout_argument *argument = &noted->arguments[i];
+        for (size_t k = 0; k < count && argument->end == 0; ++k) {
+            if (all[k]->number == argument->alloc)
+                argument->end = allocations_next_offset(all[k], argument->offset);
+        }
+    }
+}
+
+/* Each word of a parameter that points into an allocation; the rest is hashed. */
+static void
+add_words(struct noted *noted, uint32_t slot, const char *value, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        uint64_t word = 0;
+        uint32_t before = noted->op.argument_count;
+        size_t step = bytes - at < sizeof(word) ? bytes - at : sizeof(word);
+        memcpy(&word, value + at, step);
+        if (step == sizeof(word))
+            add_argument(noted, slot, (uint32_t)at, word, 0, false);
+        if (noted->op.argument_count == before)
+            noted->op.scalars = XXH3_64bits_withSeed(value + at, step, noted->op.scalars + slot);
+        at += step;
+    }
+}
+
+static void
+describe_launch(struct noted *noted, const struct operation *operation)
+{
+    const struct kernel *kernel = kernels_find(operation->function);
+    noted->op.name = kernel->name;
+    noted->text = kernel->text;
+    noted->unknown = !kernel->known;
+    const CUlaunchConfig *config = operation->config;
+    if (config != NULL) {
+        memcpy(noted->op.grid, (uint32_t[]){config->gridDimX, config->gridDimY, config->gridDimZ},
+               sizeof(noted->op.grid));
+        memcpy(noted->op.block, (uint32_t[]){config->blockDimX, config->blockDimY, config->blockDimZ},
+               sizeof(noted->op.block));
+        for (unsigned i = 0; i < config->numAttrs; ++i)
+            noted->cooperative = noted->cooperative || (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE &&
+                                                        config->attrs[i].value.cooperative != 0);
+    }
+    noted->cooperative =
+        noted->cooperative || strncmp(operation->name, "cuLaunchCooperative", strlen("cuLaunchCooperative")) == 0;
+
+    const char *buffer = NULL;
+    for (void *const *word = operation->extra; word != NULL && *word != CU_LAUNCH_PARAM_END; word += 2) {
+        if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = word[1];
+    }
+    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
+        const struct kernel_parameter *parameter = &kernel->parameters[i];
+        if (operation->params != NULL)
+            add_words(noted, i, operation->params[i], parameter->bytes);
+        else if (buffer != NULL)
+            add_words(noted, i, buffer + parameter->offset, parameter->bytes);
+    }
+}
+
+static bool
+begins_with(const char *name, const char *begin)
+{
+    return strncmp(name, begin, strlen(begin)) == 0;
+}
+
+/* Layers of rows, and lists of copies, are looked at as calls with arguments: repeated, like launches. */
+static bool
+is_plain(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        if (operation->operands[i].pieces.bytes != 0 && operation->operands[i].pieces.outer_count > 1)
+            return false;
+    }
+    return operation->operand_count <= 2;
+}
+
+static struct scout_place
+place_of(const struct operand *operand, struct noted *noted)
+{
+    struct allocation *allocation = allocations_find(operand->address);
+    noted->op.bytes = operand->pieces.bytes != 0 ? operand->pieces.bytes : operand->bytes;
+    noted->op.rows = operand->pieces.bytes != 0 ? operand->pieces.inner_count : 1;
+    if (allocation == NULL || allocation->memory == SCOUT_PINNED)
+        return (struct scout_place){.alloc = SCOUT_NONE, .offset = operand->address};
+    uint64_t offset = operand->address - allocation->address;
+    allocations_note_offset(allocation, offset);
+    return (struct scout_place){.alloc = allocation->number,
+                                .offset = offset,
+                                .pitch = operand->pieces.bytes != 0 ? operand->pieces.inner_stride : 0};
+}
+
+static void
+describe_copy(struct noted *noted, const struct operation *operation)
+{
+    noted->op.kind = begins_with(operation->name, "cuMemset") ? SCOUT_FILL : SCOUT_COPY;
+    noted->op.to = noted->op.from = (struct scout_place){.alloc = SCOUT_NONE};
+    const struct operand *from = NULL;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0)
+            noted->op.to = place_of(operand, noted);
+        else
+            from = operand;
+    }
+    if (from != NULL)
+        noted->op.from = place_of(from, noted);
+    if (noted->op.kind == SCOUT_FILL || noted->op.from.alloc != SCOUT_NONE)
+        return;
+    const void *host = operation->host_source != NULL ? operation->host_source
+                       : from != NULL                 ? (const void *)(uintptr_t)from->address
+                                                      : NULL;
+    noted->op.from.offset = (uint64_t)(uintptr_t)host;
+    if (host != NULL && noted->op.rows == 1 && noted->op.to.alloc != SCOUT_NONE)
+        noted->op.content = XXH3_64bits(host, noted->op.bytes);
+    else if (operation->host_source == NULL)
+        noted->op.content = pending_content;
+}
+
+/* A call of a library is the launches that it makes: its operands are their arguments. */
+static void
+describe_call(struct noted *noted, const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        add_argument(noted, operand->argument, 0, operand->address, operand->bytes,
+                     operand->access == ACCESS_READ && operand->pointer_count == 0);
+        noted->op.scalars = XXH3_64bits_withSeed(&operand->pieces, sizeof(operand->pieces), noted->op.scalars);
+        noted->op.grid[i % 3] += (uint32_t)operand->bytes;
+    }
+}
+
+static void
+describe(struct noted *noted, const struct operation *operation)
+{
+    *noted = (struct noted){.op = {.kind = SCOUT_LAUNCH, .site = SCOUT_NONE, .stream = 0}, .text = operation->name};
+    noted->op.arguments = noted->arguments;
+    if (operation->function != NULL) {
+        describe_launch(noted, operation);
+    } else {
+        noted->op.name = names_put(operation->name);
+        if (operation->graph != NULL)
+            graphs_describe(noted, operation->graph);
+        else if ((begins_with(operation->name, "cuMemcpy") || begins_with(operation->name, "cuMemset")) &&
+                 is_plain(operation))
+            describe_copy(noted, operation);
+        else
+            describe_call(noted, operation);
+    }
+    noted->opaque = operation->opaque;
+    pending_content = 0;
+    noted->named_count = noted->op.argument_count;
+    settle_ends(noted);
+}
+
+/* ---- hooks ---- */
+
+/* Values that streams write for each other: they may wait for another thread's operation. */
+static bool
+passes(const struct operation *operation)
+{
+    return course_now() == COURSE_OVER || begins_with(operation->name, "cuStreamWriteValue") ||
+           begins_with(operation->name, "cuStreamBatchMemOp");
+}
+
+static bool
+is_captured(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return graphs_capture_is_open() && scout_state.driver.cuStreamIsCapturing_p(stream, &status) == CUDA_SUCCESS &&
+           status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* In the deep pass nothing is under way when an operation begins: what is no operation (host functions, values that
+ * streams write) may have come after the last one, and writes memory whose contents count as the launch's. */
+void
+record_begin(struct operation *operation)
+{
+    operation->notes = NULL;
+    if (passes(operation))
+        return;
+    scout_ensure_driver();
+    scout_lock();
+    bool captured = is_captured(operation->stream);
+    if (!captured && course_now() == COURSE_DEEP)
+        (void)scout_state.driver.cuCtxSynchronize_p(); /* a failure shows in end_deep(), too */
+    describe(&current, operation);
+    current.op.site = names_site();
+    if (captured) {
+        graphs_capture(&current);
+        scout_unlock();
+        return;
+    }
+    written = false;
+    operation->notes = &current;
+    if (course_now() == COURSE_DEEP && (current.op.kind == SCOUT_LAUNCH || current.op.kind == SCOUT_GRAPH))
+        trial_begin(&current);
+}
+
+static bool
+end_deep(struct operation *operation)
+{
+    bool is_repeated = current.op.kind == SCOUT_LAUNCH || current.op.kind == SCOUT_GRAPH;
+    trial_note_done(scout_state.driver.cuCtxSynchronize_p());
+    if (!written)
+        (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
+    written = true;
+    if (!is_repeated)
+        (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT,
+                               &(struct scout_effect){.why = SCOUT_NONE, .hidden_write = SCOUT_NONE});
+    operation->again = is_repeated && trial_next();
+    return operation->again;
+}
+
+void
+record_end(struct operation *operation, bool enqueued)
+{
+    operation->again = false;
+    if (operation->notes == NULL)
+        return;
+    if (!enqueued && written)
+        scout_stop("the launch of %s failed while it was made again with changed inputs", current.text);
+    if (enqueued && course_now() == COURSE_DEEP) {
+        if (end_deep(operation))
+            return;
+    } else if (enqueued) {
+        (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
+    }
+    operation->notes = NULL;
+    if (enqueued) {
+        host_put_calls();
+        ++scout_state.operation_count;
+        course_note(&current);
+    }
+    scout_unlock();
+}
+
+void
+record_host_content(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    if (course_now() == COURSE_OVER)
+        return;
+    for (size_t i = 0; i < rows; ++i)
+        pending_content = XXH3_64bits_withSeed((const char *)source + i * pitch, bytes, pending_content);
+}
+
+void
+record_annotation(enum scout_annotated says, uint32_t group, const void *address, uint64_t bytes, uint32_t type,
+                  const struct ddp_site *site)
+{
+    if (course_now() == COURSE_OVER)
+        return;
+    scout_ensure_driver();
+    scout_lock();
+    struct scout_annotation annotation = {.says = says,
+                                          .group = group,
+                                          .alloc = SCOUT_NONE,
+                                          .bytes = bytes,
+                                          .type = type,
+                                          .text = (char *)site->text,
+                                          .file = (char *)site->file,
+                                          .line = (uint32_t)site->line,
+                                          .at = scout_state.operation_count};
+    struct allocation *allocation = address != NULL ? allocations_find((uint64_t)(uintptr_t)address) : NULL;
+    if (allocation != NULL) {
+        annotation.alloc = allocation->number;
+        annotation.offset =
+            (uint64_t)(uintptr_t)address - allocation->address; /* what is found does not depend on it */
+    }
+    (void)scout_writer_put(&scout_state.log, SCOUT_ANNOTATION, &annotation);
+    scout_unlock();
+}

@@ -1,0 +1,362 @@
+/*
+ * scout.h - the recorder of `ddprun scout`: what its files know of each other.
+ *
+ * libddprun-scout.so stands in the engine's place (interpose/engine.h) in a world of one. It averages nothing: it
+ * writes down what the trainer's device does, and makes launches again with changed inputs to see what depends on what.
+ *
+ * Data flow: the hooks call record.c around each operation. In the light pass it notes the operation, and course.c
+ * looks for a period in what was noted. In the deep pass it waits for each operation, and hands each launch to trial.c,
+ * which has the call made again and again (struct operation, `again`) with inputs that change.c has changed, and judges
+ * by compare.c what came of it. Afterwards the trainer's memory is what it would have been, bit for bit.
+ *
+ * Threads: record.c lets one operation at a time pass, from `begin` to `end`, and everything below it is called by the
+ * thread that is in it. That is held across the driver's call on purpose: operations of two threads must not run while
+ * one is repeated. The driver calls no hook, and what waits for another thread's operation (values that
+ * streams wait for) passes without it.
+ *
+ * Nothing here may change what the trainer computes, call exit, or write to stdout.
+ */
+#ifndef DDPRUN_INTERPOSE_TOOLS_SCOUT_SCOUT_H
+#define DDPRUN_INTERPOSE_TOOLS_SCOUT_SCOUT_H
+
+#include "base/protocol.h"
+#include "base/tools/scout/log.h"
+#include "base/tools/scout/run.h"
+#include "comm/driver.h"
+#include "interpose/engine.h"
+#include "interpose/tools/scout/change.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- core.c: one for the process ---- */
+
+struct scout_state {
+    const struct shim_services *services;
+    struct rank_status *status;
+    struct scout_run_settings settings;
+    struct scout_progress *progress; /* mapped, shared with the launcher */
+    struct scout_writer log;
+    struct driver driver;
+    _Atomic bool driver_ready;
+    uint64_t operation_count;
+    uint64_t copied_bytes; /* most memory that copies took at a time */
+};
+extern struct scout_state scout_state;
+
+/* Ends the process: the launcher prints the text. */
+void scout_stop(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* Fills the table of the driver, once. */
+void scout_ensure_driver(void);
+/* Ends the process if the driver's answer is no success. */
+void scout_require(CUresult result, const char *what);
+/* Around an operation, and around what changes while no operation may pass: allocations, graphs. */
+void scout_lock(void);
+void scout_unlock(void);
+
+/* ---- names.c: texts, call sites and loaded objects, numbered in the log ---- */
+
+uint32_t names_put(const char *text);
+/* The trainer's frames of this call, outermost last; SCOUT_NONE if none is known. */
+uint32_t names_site(void);
+uint32_t names_site_of(void *const *stack, int depth);
+/* Whether the call was made by the program, or by a library on its behalf; not by CUDA or ddprun. */
+bool names_is_programs(void *const *stack, int depth);
+/* All loaded objects that the log does not have yet. */
+void names_put_objects(void);
+
+/* ---- host.c: files and clocks of the program ---- */
+
+/* Those since the last call. One thread at a time. */
+void host_put_calls(void);
+
+/* ---- modules.c: device code that the program loads ---- */
+
+/* An image in memory, or a file; the other one is NULL. Of each image once. */
+void modules_note(const void *image, const char *path);
+/* The size of an image, as far as the image itself says it: PTX, ELF. 0: unknown. */
+size_t modules_image_bytes(const void *image);
+
+/* ---- allocations.c: memory that the device reaches ---- */
+
+struct allocation {
+    uint32_t number; /* in the log */
+    uint64_t address, bytes;
+    uint32_t ordinal;
+    uint32_t memory;  /* enum scout_memory */
+    bool held_floats; /* some of its words have looked like numbers with a fraction */
+    bool host_wrote;  /* since `hash` was taken */
+    bool left_known;  /* managed memory: */
+    uint64_t left;    /* hash of what the last launch has left there */
+    bool is_shared;   /* the host wrote it between launches */
+    bool hash_known;
+    uint64_t hash;     /* of what it held last */
+    uint64_t *offsets; /* sorted: at which pointers into it were seen */
+    uint32_t offset_count, offset_room;
+};
+
+/* `bytes` 0: the driver is asked. Memory that is known already stays as it is. */
+void allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind);
+/* bytes 0: the allocation that begins at `address`. */
+void allocations_remove(uint64_t address, uint64_t bytes);
+/* The live allocation that holds `address`, asking the driver about one that is not known; NULL: host memory. Valid
+ * until an allocation is added or removed. */
+struct allocation *allocations_find(uint64_t address);
+/* Notes that a pointer to this byte was seen. */
+void allocations_note_offset(struct allocation *allocation, uint64_t offset);
+/* The next offset behind `offset`, or the allocation's size. */
+uint64_t allocations_next_offset(const struct allocation *allocation, uint64_t offset);
+/* All live ones, [*count_p]. */
+struct allocation **allocations_all(size_t *count_p);
+/* The first one that the device can reach, as one name over its reincarnations. */
+uint64_t allocations_name(const struct allocation *allocation);
+
+/* ---- copies.c: room for copies of the device's memory ---- */
+
+/* NULL: there is none. What was given is not initialised. */
+void *copies_get(size_t bytes);
+void copies_put(void *copy);
+/* All were put back: next time there is room for as much as was asked for since the last time. */
+void copies_settle(void);
+/* All were put back, and none is asked for any more. */
+void copies_free(void);
+/* Pages for as long as the process runs, locked where the driver can do that: copies between them and the device need
+ * not wait. NULL: there are none. */
+void *copies_map(size_t bytes);
+
+/* ---- memory.c: copies ---- */
+
+/* Waits until the bytes are there, and for all before. */
+void memory_read(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
+/* These are done at the next memory_wait(): until then the memory of the host is theirs. */
+void memory_read_later(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
+void memory_write(const struct allocation *allocation, uint64_t offset, const void *from, size_t bytes);
+void memory_wait(void);
+/* Of all that it holds. Also notes whether it holds numbers with a fraction. */
+uint64_t memory_hash(struct allocation *allocation);
+/* Changes all of it by change_reversibly(), piece by piece. Returns the hash of what it holds then; *before_p, if it is
+ * not NULL: of what it held. */
+uint64_t memory_change_reversibly(const struct allocation *allocation, uint64_t *before_p);
+
+/* ---- kernels.c: the parameters of kernels ---- */
+
+struct kernel {
+    uint32_t name; /* in the log */
+    const char *text;
+    bool known; /* the driver says what its parameters are */
+    unsigned parameter_count;
+    struct kernel_parameter {
+        size_t offset, bytes;
+    } * parameters;
+};
+
+const struct kernel *kernels_find(CUfunction function);
+/* Handles may be used again for other kernels. */
+void kernels_forget(void);
+
+/* ---- record.c ---- */
+
+enum { ARGUMENTS_AT_MOST = 256 };
+
+/* An operation with its arguments as numbers of allocations. */
+struct noted {
+    struct scout_op op;
+    struct scout_argument arguments[ARGUMENTS_AT_MOST];
+    bool read_only[ARGUMENTS_AT_MOST]; /* the call's documentation says so */
+    uint32_t named_count;              /* of them, the first ones: that the call names; the rest its memory holds */
+    bool too_many;                     /* there are more */
+    bool unknown;                      /* the driver does not tell its parameters, or it is a graph not seen made */
+    bool opaque;                       /* the hook cannot tell what it gets */
+    uint32_t nodes;                    /* of a graph */
+    bool cooperative;                  /* its blocks wait for each other */
+    const char *text;                  /* of op.name */
+};
+
+void record_begin(struct operation *operation);
+void record_end(struct operation *operation, bool enqueued);
+void record_annotation(enum scout_annotated says, uint32_t group, const void *address, uint64_t bytes, uint32_t type,
+                       const struct ddp_site *site);
+void record_host_content(const void *source, size_t bytes, size_t pitch, size_t rows);
+void record_capture_begun(CUstream stream, bool done);
+void record_capture_ended(const CUgraph *graph, bool done);
+void record_graph_made(CUgraph from, const CUgraphExec *made, bool done);
+
+/* ---- course.c: light pass, deep pass, the end ---- */
+
+enum course { COURSE_LIGHT, COURSE_DEEP, COURSE_OVER };
+
+/* After each operation that ran. */
+void course_note(const struct noted *noted);
+enum course course_now(void);
+/* What the log says last; once. `finished`: as many periods were recorded as were asked for. */
+void course_close_log(bool finished, const char *why);
+
+/* ---- ranges.c: sorted lists of byte ranges. Pure ---- */
+
+struct ranges_list {
+    struct scout_range *items;
+    uint32_t count, room;
+};
+
+/* Bytes [lo, hi), lo not below the end of the last one; joined with it where they touch. */
+void ranges_append(struct ranges_list *list, uint64_t lo, uint64_t hi);
+void ranges_clear(struct ranges_list *list);
+struct scout_ranges ranges_of(const struct ranges_list *list);
+
+/* ---- images.c: what a launch's memory held ---- */
+
+/* Copies of an allocation that a launch gets. */
+struct image {
+    struct allocation *allocation;
+    size_t words;                   /* whole ones; the bytes behind them are restored, and not compared */
+    uint32_t *before, *after, *now; /* the first run; `now`: what the device holds */
+    size_t blocks;
+    bool *written;   /* [blocks]: the first run has changed something there */
+    bool *differs;   /* [blocks]: `now` may be another there than `after` */
+    bool is_written; /* by the first run */
+    bool is_settled; /* changing its parts has shown that no run writes it */
+    bool is_read;    /* since the last run */
+    bool is_known;   /* `now` is what the device holds */
+    bool is_fresh;   /* read, and not compared yet */
+    bool is_table;   /* it holds pointers: never changed */
+    float tolerance; /* 0: repetitions gave the same bits */
+};
+
+/* The images of a launch, and room for them: false with all put back if there is none. */
+struct images {
+    struct image *items;
+    size_t count;
+    uint64_t bytes; /* of copies */
+};
+bool images_add(struct images *images, struct allocation *allocation) __attribute__((warn_unused_result));
+/* Notes what managed memory the host has written since the last launch. */
+void images_note_host(const struct images *images);
+/* The last run is over: remembers what it has left in managed memory. */
+void images_note_left(const struct images *images);
+struct image *images_find(const struct images *images, uint32_t alloc);
+/* What the first run has left. Returns whether memory of the host was changed. */
+bool images_first_run(struct images *images);
+/* After a run: what the device holds. `all`: also what no run has written. */
+void images_read(struct images *images, bool all);
+/* What images_read() has left out. */
+void images_read_rest(struct images *images);
+/* Puts `wanted` (before or after) back where the device holds something else. */
+void images_restore(struct images *images, bool after);
+/* Writes words [first, end) of `now` to the device. */
+void images_change(struct image *image, size_t first, size_t end);
+/* The first word of [from, to) that is not as the first run has left it; `to`: there is none. */
+size_t images_next_different(const struct image *image, size_t from, size_t to);
+/* The first word of [from, to) that the first run has changed; `to`: there is none. */
+size_t images_next_written(const struct image *image, size_t from, size_t to);
+void images_free(struct images *images);
+/* Whether two words are the same result. */
+static inline bool
+images_same(const struct image *image, uint32_t a, uint32_t b)
+{
+    return a == b || (image->tolerance > 0 && fabsf(change_as_float(a) - change_as_float(b)) <= image->tolerance);
+}
+
+/* A word that was changed on purpose, and that no run touched. */
+static inline bool
+images_left_alone(const struct image *image, size_t i, uint32_t changed)
+{
+    return changed != image->before[i] && image->now[i] == changed && image->after[i] == image->before[i];
+}
+
+/* A repetition of the same differs: widens the tolerance. False: beyond any. */
+bool images_learn(struct images *images, bool *differs_p);
+
+/* ---- hidden.c: memory that is no argument ---- */
+
+/* Hashes it before the first run. */
+void hidden_begin(const struct images *images);
+/* After it: the number of an allocation that was written, or SCOUT_NONE. */
+uint32_t hidden_written(void);
+/* Changes all of it, and back. */
+void hidden_change(void);
+void hidden_change_back(const char *kernel);
+
+/* ---- quiet.c: what a repeated kernel prints ---- */
+
+/* From now on stdout goes into memory. False: no file can be opened. */
+bool quiet_begin(void) __attribute__((warn_unused_result));
+/* Whether something has come. */
+bool quiet_has_text(void);
+void quiet_end(void);
+
+/* ---- effect.c: the parts of a launch's memory, and what changing them did ---- */
+
+enum { PARTS_AT_MOST = 512, BASES_AT_MOST = 512 };
+
+/* Words [first, end) of an image: from an argument to the next one, or what lies between. */
+struct part {
+    size_t image;
+    size_t first, end;
+    bool is_argument;
+    bool is_tested;
+    bool was_tried;       /* also if it cannot be changed */
+    size_t tested_before; /* by an earlier launch: the larger, the later; 0: never */
+    bool matters;         /* something outside depends on it, or it is modified */
+    size_t few;           /* words that were changed in the last run of few */
+    enum change change;
+    uint32_t type; /* enum scout_type, SCOUT_UNKNOWN: not asked for yet, or not known */
+    struct ranges_list killed, modified;
+    struct ranges_list *changed; /* [images]: outside the part */
+};
+
+struct elementwise_found {
+    size_t from; /* part */
+    size_t to;   /* image */
+    size_t to_base;
+    uint32_t from_bytes, to_bytes, samples;
+};
+
+struct effect {
+    struct images images;
+    struct part parts[PARTS_AT_MOST];
+    size_t part_count;
+    size_t bases[BASES_AT_MOST], base_images[BASES_AT_MOST]; /* words at which arguments begin; sorted by image */
+    size_t base_count;
+    struct elementwise_found *found;
+    size_t found_count;
+    uint32_t verdict, why, tests, hidden_read, hidden_write;
+};
+
+void effect_make_parts(struct effect *effect, const struct noted *noted);
+/* Changes a part on the device. False: it cannot be changed. */
+bool effect_change(struct effect *effect, struct part *part);
+/* What the run did with it. */
+void effect_judge(struct effect *effect, struct part *part);
+/* Whether any word that was not changed on purpose, or a part that was, has another result. */
+bool effect_any(const struct effect *effect, const struct part *const *parts, size_t count);
+/* enum scout_type of what a part seems to hold. */
+uint32_t effect_type(const struct effect *effect, struct part *part);
+void effect_put(struct effect *effect);
+void effect_free(struct effect *effect);
+
+/* ---- elementwise.c: few words of its inputs, changed ---- */
+
+/* Of some parts at once; sets `few` of each. False: there is nothing to change. */
+bool elementwise_change(struct effect *effect, struct part *const *parts, size_t count);
+/* Notes what is elementwise. Returns whether all that changed is explained. */
+bool elementwise_judge(struct effect *effect);
+
+/* ---- trial.c: a launch, repeated ---- */
+
+/* What the device answered when it was waited for, after a call. */
+void trial_note_done(CUresult result);
+/* Before the call. */
+void trial_begin(struct noted *launch);
+/* After a call that the device has done: true, the same call is to be made once more. When it returns false, the
+ * effect is written and the memory is as the first call left it. */
+bool trial_next(void);
+
+/* ---- play.c: `ddprun scout --prove` ---- */
+
+/* The engine that follows the plan in the file `path`; NULL: it is of another version. Does not return if there is no
+ * plan. */
+const struct engine *play_start(const struct shim_services *services, struct rank_status *status, const char *path);
+
+#endif

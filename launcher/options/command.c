@@ -1,0 +1,252 @@
+/*
+ * command.c - the parser of command lines: ddprun's own, and those of its tools (command.h).
+ */
+#include "launcher/options/command.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/common/xcalloc.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_LONG_VALUE = 256 };
+
+/* ---- what was probably meant ---- */
+
+/* Letters to insert, drop or change to make one word of the other; neighbours that changed places count once (optimal
+ * string alignment). Words longer than the table are far from everything. */
+static unsigned
+distance(const char *a, const char *b)
+{
+    enum { MOST = 32 };
+    unsigned d[MOST + 1][MOST + 1];
+    size_t m = strlen(a), n = strlen(b);
+    if (m > MOST || n > MOST)
+        return MOST;
+    for (size_t i = 0; i <= m; ++i) {
+        for (size_t j = 0; j <= n; ++j) {
+            if (i == 0 || j == 0) {
+                d[i][j] = (unsigned)(i + j);
+                continue;
+            }
+            unsigned best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
+            best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    }
+    return d[m][n];
+}
+
+unsigned
+option_name_slack(const char *name)
+{
+    return 1 + (unsigned)strlen(name) / 3; /* farther is no typing error */
+}
+
+const char *
+option_nearest(const struct command *command, const char *name, unsigned most)
+{
+    const char *nearest = NULL;
+    for (const struct option_row *row = command->rows; row->name != NULL; ++row) {
+        unsigned far = distance(name, row->name);
+        if (far <= most && (nearest == NULL || far < most)) {
+            nearest = row->name;
+            most = far;
+        }
+    }
+    return nearest;
+}
+
+/* Names of commands are short words, and so are those of programs: "train" is not "trace". */
+const struct command *
+command_nearest(const struct command *const *commands, const char *name)
+{
+    for (; *commands != NULL; ++commands) {
+        if (distance(name, (*commands)->name) <= 1)
+            return *commands;
+    }
+    return NULL;
+}
+
+const struct command *
+command_named(const struct command *const *commands, const char *name)
+{
+    while (*commands != NULL && strcmp((*commands)->name, name) != 0)
+        ++commands;
+    return *commands;
+}
+
+/* ---- the parser ---- */
+
+static const struct option_row *
+row_named(const struct command *command, const char *name)
+{
+    const struct option_row *row = command->rows;
+    while (row->name != NULL && strcmp(row->name, name) != 0)
+        ++row;
+    return row;
+}
+
+static struct option
+describe_row(const struct command *command, const char *name, const struct option_row *row)
+{
+    return (struct option){.name = name,
+                           .has_arg = row->argument != NULL ? required_argument : no_argument,
+                           .val = FIRST_LONG_VALUE + (int)(row - command->rows)};
+}
+
+/* getopt_long's view of the table; long options answer FIRST_LONG_VALUE + row. Synonyms follow the rows. "+": stop at
+ * the program; ":": tell a missing value apart. */
+static void
+describe_to_getopt(const struct command *command, struct option *longs, char *letters)
+{
+    if (!command->mixes)
+        *letters++ = '+';
+    *letters++ = ':';
+    for (const struct option_row *row = command->rows; row->name != NULL; ++row) {
+        *longs++ = describe_row(command, row->name, row);
+        if (row->letter == 0)
+            continue;
+        *letters++ = row->letter;
+        if (row->argument != NULL)
+            *letters++ = ':';
+    }
+    *letters = '\0';
+    for (const struct option_synonym *synonym = command->synonyms; synonym != NULL && synonym->name != NULL; ++synonym)
+        *longs++ = describe_row(command, synonym->name, row_named(command, synonym->of));
+    *longs = (struct option){0};
+}
+
+static const struct option_row *
+row_of(const struct command *command, int answer)
+{
+    for (const struct option_row *row = command->rows; row->name != NULL; ++row) {
+        if (answer == FIRST_LONG_VALUE + (int)(row - command->rows) || (row->letter != 0 && answer == row->letter))
+            return row;
+    }
+    return NULL;
+}
+
+static void
+unknown_long_option(const struct command *command, const char *word, struct error *error)
+{
+    char *name = xstrdup(word + strspn(word, "-")), of[64] = ", before the program";
+    name[strcspn(name, "=")] = '\0';
+    const char *nearest = option_nearest(command, name, option_name_slack(name));
+    bool is_tool = command->name[0] != '\0';
+    if (is_tool)
+        snprintf(of, sizeof(of), " of %s", command->name);
+    if (nearest != NULL)
+        error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s%s; did you mean --%s?", word, of, nearest);
+    else if (is_tool)
+        error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s%s; see ddprun %s --help", word, of, command->name);
+    else
+        error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "unknown or ambiguous option %s, before the program; see ddprun --help-all (the program's own options "
+            "stand behind it)",
+            word);
+    free(name);
+}
+
+static void
+unknown_letter(const struct command *command, int letter, struct error *error)
+{
+    if (command->name[0] != '\0')
+        error_set(error, DDPRUN_EXIT_USAGE, "unknown option -%c of %s; see ddprun %s --help", letter, command->name,
+                  command->name);
+    else
+        error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "unknown option -%c, before the program; see ddprun --help (the program's own options stand behind it)",
+            letter);
+}
+
+static enum options_result
+bad_option(const struct command *command, int answer, char **argv, struct error *error)
+{
+    const struct option_row *row = row_of(command, optopt);
+    const char *blank = command->name[0] != '\0' ? " " : "";
+    if (answer == ':')
+        error_set(error, DDPRUN_EXIT_USAGE, "option --%s wants a value (%s), which is missing; see ddprun %s%s--help",
+                  row != NULL ? row->name : "?", row != NULL ? row->argument : "?", command->name, blank);
+    else if (row != NULL)
+        error_set(error, DDPRUN_EXIT_USAGE, "option --%s takes no value, in '%s'; leave the value out", row->name,
+                  argv[optind - 1]);
+    else if (optopt != 0)
+        unknown_letter(command, optopt, error);
+    else
+        unknown_long_option(command, argv[optind - 1], error);
+    return OPTIONS_BAD;
+}
+
+/* mpirun's -np N, which getopt takes for -n with the value p. False: N is missing. */
+static bool
+settle_np(const struct option_row *row, int argc, char *const *argv)
+{
+    if (row->letter != 'n' || optarg != argv[optind - 1] + 2 || strcmp(optarg, "p") != 0)
+        return true;
+    optopt = (unsigned char)row->letter;
+    optarg = optind < argc ? argv[optind++] : NULL;
+    return optarg != NULL;
+}
+
+enum options_result
+command_parse(const struct command *command, int argc, char **argv, void *target, int *rest_p, struct error *error)
+{
+    struct option longs[OPTION_ROWS_AT_MOST + 1];
+    char letters[3 + 2 * OPTION_ROWS_AT_MOST];
+    describe_to_getopt(command, longs, letters);
+
+    if (command->mixes)
+        unsetenv("POSIXLY_CORRECT"); /* by which getopt takes no option behind the first word */
+    optind = 0;                      /* glibc: start afresh, also after an earlier call */
+    opterr = 0;
+    int answer, at = 0;
+    while ((answer = getopt_long(argc, argv, letters, longs, &at)) != -1) {
+        const struct option_row *row = answer == '?' || answer == ':' ? NULL : row_of(command, answer);
+        if (row == NULL || !settle_np(row, argc, argv))
+            return bad_option(command, row == NULL ? answer : ':', argv, error);
+        if (row->kind == OPTION_ANSWER)
+            return (enum options_result)row->answer;
+        if (!option_take(row, target, command->name, optarg, error))
+            return OPTIONS_BAD;
+        if (command->note != NULL)
+            command->note(target, row, optarg, answer >= FIRST_LONG_VALUE ? longs[at].name : NULL);
+    }
+    *rest_p = optind;
+    return OPTIONS_RUN;
+}
+
+bool
+command_begin(const struct command *command, char **words, void *target, char ***rest_p, int *exit_code)
+{
+    struct error error;
+    int argc = 0, rest = 0;
+    while (words[argc] != NULL)
+        ++argc;
+    enum options_result result = command_parse(command, argc, words, target, &rest, &error);
+    if (result == OPTIONS_HELP) {
+        command_print_help(stdout, command);
+        *exit_code = close_stdout(stdout);
+        return false;
+    }
+    if (result == OPTIONS_RUN && command->wants != NULL && words[rest] == NULL) {
+        result = OPTIONS_BAD;
+        error_set(&error, DDPRUN_EXIT_USAGE, "no %s given, after %s; write for example: %s (see ddprun %s --help)",
+                  command->wants, command->name, command->example, command->name);
+    }
+    if (result != OPTIONS_RUN) {
+        message_line("%s", error.text);
+        *exit_code = error.exit_code;
+        return false;
+    }
+    *rest_p = words + rest;
+    return true;
+}

@@ -1,0 +1,21 @@
+/*
+ * equal.h - is what does not differ from one rank equal? For verdict.c. Pure.
+ */
+#ifndef DDPRUN_LAUNCHER_TOOLS_CHECK_EQUAL_H
+#define DDPRUN_LAUNCHER_TOOLS_CHECK_EQUAL_H
+
+#include "launcher/tools/check/agreement.h"
+#include "launcher/tools/check/pattern.h"
+
+/* Where the ranks' gradients are a multiple of one rank's, and the update is known to undo that, they do not differ;
+ * *pattern is then found again. */
+void equal_settle_factor(const struct check_evidence *evidence, struct check_verdict *verdict, struct pattern *pattern);
+
+/* Nothing differs: equal, unless all ranks had one batch, a tolerance hides mistakes, or nothing has moved. */
+void equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict);
+
+/* The ranks' bits differ, before anything differs from one rank. */
+void equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *verdict,
+                       const struct agreement *agreement);
+
+#endif

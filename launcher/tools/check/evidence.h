@@ -1,0 +1,53 @@
+/*
+ * evidence.h - what the runs of a check have left behind, for the verdict.
+ */
+#ifndef DDPRUN_LAUNCHER_TOOLS_CHECK_EVIDENCE_H
+#define DDPRUN_LAUNCHER_TOOLS_CHECK_EVIDENCE_H
+
+#include "base/tools/check/run.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The rows of one rank in one run. */
+struct check_rows {
+    struct check_row *rows; /* [count] */
+    size_t count;
+};
+
+struct check_evidence {
+    unsigned steps;   /* that were compared */
+    int ranks;        /* N */
+    double tolerance; /* relative difference that counts as equal; below 0: as check_judge() finds best */
+    bool is_asked;    /* it was given; filled in by check_judge() */
+    double bearable;  /* above this nothing counts as equal; filled in by check_judge() */
+    bool forced;      /* every step began from the reference, but for CUDA graphs */
+    double floor_factor;
+    bool sums;               /* --reduce sum */
+    int wire_type;           /* of element.h, that --compress sends gradients as; 0: their own */
+    struct check_rows alone; /* of the run that wrote the reference: notes only */
+    struct check_rows again; /* one rank, compared with itself; count 0: not known */
+    struct check_rows perturbed;
+    struct check_rows *ranked; /* [ranks]: the run that is checked */
+    struct check_rows turns;   /* gradients of each rank's share in turn, on one rank, averaged; count 0: no such run */
+    struct check_rows probe;   /* what becomes of changes to unannotated memory; count 0: no such run */
+    struct check_rows scaled;  /* one rank, whose gradients are so many times the reference's as the ranks' are */
+    struct check_rows *plain;  /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
+    uint64_t overlapped_steps; /* of the run that is checked */
+    char stopped[1024];        /* why ddprun ended it; empty: it did not */
+};
+
+/* Appends what rank `rank` has written; none is no error. */
+void check_rows_append(struct check_rows *rows, const char *results, int rank);
+void check_rows_free(struct check_rows *rows);
+/* The first row of a kind, or NULL. */
+const struct check_row *check_rows_find(const struct check_rows *rows, enum check_row_kind kind);
+
+/* Every step began from the reference. */
+bool check_evidence_is_forced(const struct check_evidence *evidence);
+
+/* Shares are unequal, and weighted by DDP_WEIGHT. */
+bool check_evidence_weighs(const struct check_evidence *evidence);
+
+#endif

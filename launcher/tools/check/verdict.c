@@ -1,0 +1,502 @@
+/*
+ * verdict.c - see verdict.h. The order of the questions is the order of what can be known: a program that does not
+ * repeat itself tells nothing, an early difference explains the later ones, and a difference in all tensors has another
+ * cause than one in a few.
+ */
+#include "launcher/tools/check/verdict.h"
+
+#include "base/mutant.h"
+#include "base/tools/check/element.h"
+#include "launcher/tools/check/equal.h"
+#include "launcher/tools/check/items.h"
+#include "launcher/tools/check/pattern.h"
+#include "launcher/tools/check/sentence.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double unrepeatable = 1e-3; /* a relative difference of a program from itself that hides too much */
+
+const char *
+check_cause_name(enum check_cause cause)
+{
+    static const char *const names[CAUSE_COUNT] = {
+        [CAUSE_SCALE] = "scale",
+        [CAUSE_DIRECTION] = "direction",
+        [CAUSE_UPDATE] = "update",
+        [CAUSE_TENSOR] = "tensor",
+        [CAUSE_START] = "start",
+        [CAUSE_UNANNOTATED] = "unannotated",
+        [CAUSE_SAME_BATCH] = "same_batch",
+        [CAUSE_OVERFLOW] = "overflow",
+        [CAUSE_OVERLAP] = "overlap",
+        [CAUSE_RANKS] = "ranks",
+        [CAUSE_STOPPED] = "stopped",
+        [CAUSE_NOT_REPEATABLE] = "not_repeatable",
+        [CAUSE_CHAOTIC] = "chaotic",
+        [CAUSE_BATCH_DEPENDENT] = "batch_dependent",
+        [CAUSE_INDIVISIBLE] = "indivisible",
+        [CAUSE_DATA_SET] = "data_set",
+        [CAUSE_NOTHING] = "nothing_compared",
+        [CAUSE_UNMOVED] = "not_moved",
+    };
+    return names[cause];
+}
+
+/* ---- verdicts ---- */
+
+/*
+ * Equal parameters all the same: the update takes the factor back, as one that divides sums by the rank's share does
+ * (equal.c). So does an optimizer that knows no factors, which hides a wrong divisor: that is not called equal.
+ */
+static void
+judge_factor(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
+             struct check_wishes *wishes)
+{
+    double n = evidence->ranks;
+    bool too_small = fabs(verdict->factor * n - 1) < 0.02, too_large = fabs(verdict->factor / n - 1) < 0.02;
+    bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0;
+    wishes->factor = compensated && check_evidence_is_forced(evidence) ? verdict->factor : 0;
+    sentence_decide(verdict, compensated ? CHECK_NOT_COMPARABLE : CHECK_DIFFERENT, CAUSE_SCALE, pattern->first);
+    sentence_say(verdict->text, "every gradient is %.4g times one rank's%s%s", verdict->factor,
+                 too_small   ? ", the reciprocal of the number of ranks"
+                 : too_large ? ", the number of ranks"
+                             : "",
+                 compensated ? ", and the parameters are equal: the update compensates the factor" : "");
+    if (too_small && compensated)
+        sentence_say(
+            verdict->advice,
+            "the training is right if the update divides sums by the rank's share (the count of DDP_SHARD); to "
+            "compare it, let the update divide by the whole batch and use --reduce sum. If the loss is divided by the "
+            "whole batch instead, divide it by the share");
+    else if (too_small)
+        sentence_say(
+            verdict->advice,
+            "the loss is divided by the whole batch on each rank, and then averaged: divide by the rank's share "
+            "(the count of DDP_SHARD), or run with --reduce sum");
+    else if (too_large)
+        sentence_say(verdict->advice, "gradients are sums where one rank's are means, or the other way round: %s",
+                     evidence->sums ? "leave --reduce sum out"
+                                    : "divide by the whole batch in both, and run with --reduce sum");
+    else
+        sentence_say(verdict->advice,
+                     "look for a factor that depends on the share or on the number of ranks: the divisor of "
+                     "the loss, a learning rate in the gradient, a loss scale");
+}
+
+static void
+judge_first_gradients(const struct check_evidence *evidence, struct check_verdict *verdict,
+                      const struct pattern *pattern, struct check_wishes *wishes)
+{
+    char name[400], ranks[48];
+    uint64_t total;
+    const struct check_item *first = pattern->first;
+    bool weighs = check_evidence_weighs(evidence);
+    if (pattern_has_uneven_shares(evidence, &total) && !weighs) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
+        sentence_say(verdict->text,
+                     "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean "
+                     "of all items",
+                     (unsigned long long)total, evidence->ranks);
+        sentence_say(verdict->advice,
+                     "check with a batch that %d divides, or with another -n; or weigh the shares: DDP_WEIGHT(count, "
+                     "total)",
+                     evidence->ranks);
+        return;
+    }
+    if (pattern_is_scaled(evidence, &verdict->factor)) {
+        judge_factor(evidence, verdict, pattern, wishes);
+        return;
+    }
+    if (pattern_is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT])) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
+        sentence_say(verdict->text, "%s differs from one rank's in step 1 %s, by %.2g; %zu of %zu gradients are equal",
+                     sentence_name_item(verdict, first, name), sentence_name_ranks(evidence, first, ranks),
+                     first->difference, pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT],
+                     pattern->all[CHECK_GRADIENT]);
+        sentence_say(verdict->advice,
+                     "compare its annotation with its allocation: count, type, and that it is written before "
+                     "DDP_STEP");
+        return;
+    }
+    if (pattern_is_clipped(evidence, &verdict->factor)) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+        sentence_say(verdict->text,
+                     "the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the ranks': they "
+                     "are clipped before they are averaged",
+                     verdict->factor);
+        sentence_say(verdict->advice, "put DDP_STEP between backward and the clipping");
+        return;
+    }
+    /* The mean over runs with the shares of other ranks is not weighted. */
+    bool shared = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL && !weighs;
+    wishes->turns = shared;
+    if (shared && pattern_depends_on_batch(evidence)) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, first);
+        sentence_say(verdict->text,
+                     "on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole batch: "
+                     "the program's results depend on how a batch is divided",
+                     evidence->ranks);
+        sentence_say(verdict->advice,
+                     "averaging is not the reason: batch-norm and dropout do this. Check with dropout off and with "
+                     "batch-norm's statistics fixed");
+        return;
+    }
+    if (pattern_some_are_equal(evidence, verdict)) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, first);
+        sentence_say(verdict->text,
+                     "%s differs from one rank's in step 1 %s, by %.2g, and %zu of %zu gradients are equal: the ranks "
+                     "have the right batch",
+                     sentence_name_item(verdict, first, name), sentence_name_ranks(evidence, first, ranks),
+                     first->difference, pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT],
+                     pattern->all[CHECK_GRADIENT]);
+        sentence_say(verdict->advice,
+                     "backward reads memory in front of it that is not the same on all ranks and is not annotated: "
+                     "a second copy of a weight, a weight without DDP_PARAMETER");
+        return;
+    }
+    if (pattern_takes_whole_batches(evidence) && !pattern_has_one_batch(evidence)) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_DATA_SET, first);
+        sentence_say(
+            verdict->text,
+            "each of %d ranks computes a batch as large as that of one rank alone: together they compute one that "
+            "is %d times as large",
+            evidence->ranks, evidence->ranks);
+        sentence_say(verdict->advice, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"");
+        return;
+    }
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first);
+    sentence_say(verdict->text, "the gradients differ from one rank's from step 1 on: %s by %.2g %s",
+                 sentence_name_item(verdict, first, name), first->difference,
+                 sentence_name_ranks(evidence, first, ranks));
+    sentence_say(verdict->advice,
+                 pattern_has_one_batch(evidence)
+                     ? "all ranks compute the same batch, and another one than one rank: share the batch out with "
+                       "DDP_SHARD"
+                     : "the ranks' shares together are not the batch of one rank: look for a shuffle that is "
+                       "seeded by rank, shares that overlap or are not equal, weights that are not annotated");
+}
+
+/* Whether DDP_STEP_PARAMETERS averages it. */
+static bool
+is_averaged(const struct check_evidence *evidence, const struct check_item *item)
+{
+    const struct check_rows *rows = &evidence->ranked[0];
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_AVERAGED && row->tensor.role == item->tensor.role &&
+            row->tensor.number == item->tensor.number)
+            return true;
+    }
+    return false;
+}
+
+static void
+judge_averaged(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char name[400], ranks[48];
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    sentence_say(verdict->text,
+                 "%s, which DDP_STEP_PARAMETERS averages, differs from one rank's after step %u %s, by %.2g",
+                 sentence_name_item(verdict, first, name), first->first_step - 1,
+                 sentence_name_ranks(evidence, first, ranks), first->difference);
+    sentence_say(
+        verdict->advice,
+        "the mean of updated parameters is one rank's update if each layer's input gradient is computed before its "
+        "weights change, if the update is linear in the gradient (SGD, momentum; not Adam, not clipping), and if "
+        "the loss is divided by the rank's share: compute input gradients before the update, or give gradients buffers "
+        "of their own and call DDP_STEP instead of DDP_STEP_PARAMETERS");
+}
+
+static void
+judge_parameters(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    char name[400], ranks[48];
+    const struct check_item *first = pattern->first;
+    if (is_averaged(evidence, first)) {
+        judge_averaged(evidence, verdict, first);
+        return;
+    }
+    uint32_t role = first->tensor.role, step = first->first_step;
+    bool few = pattern_is_few(pattern->differing[role], pattern->all[role]);
+    sentence_name_item(verdict, first, name);
+    sentence_name_ranks(evidence, first, ranks);
+    uint32_t after = step > 0 ? step - 1 : 0;
+    bool is_state = role == CHECK_STATE;
+    if (role == CHECK_GRADIENT || role == CHECK_BUFFER || role == CHECK_MEAN) {
+        sentence_decide(verdict, CHECK_DIFFERENT, few || role != CHECK_GRADIENT ? CAUSE_TENSOR : CAUSE_UPDATE, first);
+        sentence_say(verdict->text, "%s differs from one rank's in step %u %s, by %.2g; what came before is equal",
+                     name, step, ranks, first->difference);
+        sentence_say(verdict->advice,
+                     role == CHECK_GRADIENT
+                         ? "something that is not annotated changes the gradients after the first step: a tensor "
+                           "that was forgotten, data that ranks read in another order, a decision on the host"
+                     : role == CHECK_BUFFER
+                         ? "all ranks take rank 0's bytes at each DDP_STEP: a buffer that depends on the batch "
+                           "holds what rank 0's share gives"
+                         : "the mean over ranks of this value is not one rank's: is it a mean over the share?");
+        return;
+    }
+    if (few && step > 1) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
+        sentence_say(verdict->text,
+                     "%s differs from one rank's after step %u %s, by %.2g; the other %zu %ss are equal then", name,
+                     after, ranks, first->difference, pattern->all[role] - pattern->differing[role],
+                     check_role_name(role));
+        sentence_say(
+            verdict->advice,
+            is_state ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
+                       "initialised or read"
+                     : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full "
+                       "count, and write it before DDP_STEP");
+        return;
+    }
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    if (step == 1)
+        sentence_say(verdict->text,
+                     "the parameters have changed before the first DDP_STEP, and not as on one rank: %s differs by "
+                     "%.2g %s",
+                     name, first->difference, ranks);
+    else
+        sentence_say(verdict->text,
+                     "the gradients of step %u are equal, and the %s after it %s not: %s differs by %.2g %s", after,
+                     is_state ? "optimizer state" : "parameters", is_state ? "is" : "are", name, first->difference,
+                     ranks);
+    sentence_say(verdict->advice,
+                 step == 1 ? "DDP_STEP must stand between backward and the optimizer, and stands behind it"
+                 : step > 2
+                     ? "the update of this step used something that is not the same on all ranks: a DDP_STEP "
+                       "that is left out in some steps, or a decision on the host"
+                     : "the update uses what is not averaged: DDP_STEP stands in front of backward, within "
+                       "it or behind the optimizer; gradients are clipped or their norm is taken before "
+                       "DDP_STEP; optimizer state (DDP_STATE), learning rate or a decision on the host is not the same "
+                       "on all ranks");
+}
+
+static void
+judge_start(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    char name[400], ranks[48];
+    const struct check_row *of_rank_0 = pattern_row(&evidence->ranked[0], &pattern->first->tensor, 1);
+    if (of_rank_0 == NULL || !(of_rank_0->norms.difference <= evidence->tolerance * of_rank_0->norms.reference)) {
+        judge_parameters(evidence, verdict, pattern);
+        return;
+    }
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_START, pattern->first);
+    sentence_say(verdict->text, "before the first step %s is not what rank 0 has %s, by %.2g",
+                 sentence_name_item(verdict, pattern->first, name),
+                 sentence_name_ranks(evidence, pattern->first, ranks), pattern->first->difference);
+    sentence_say(verdict->advice,
+                 "%s gives all ranks rank 0's values at once: it must stand behind the initialisation "
+                 "(and behind loading a checkpoint)",
+                 pattern->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER");
+}
+
+static void
+judge_unannotated(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *item)
+{
+    char name[400], ranks[48];
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, item);
+    sentence_say(verdict->text, "%s differs from one rank's after step %u %s, by %.2g",
+                 sentence_name_item(verdict, item, name), item->first_step - 1,
+                 sentence_name_ranks(evidence, item, ranks), item->difference);
+    sentence_say(
+        verdict->advice,
+        item->tensor.group == 2
+            ? "`%s` writes it, and it stays from step to step: compute it behind DDP_STEP; if the ranks begin with "
+              "different values of it, annotate it with DDP_STATE"
+        : item->tensor.group == 1
+            ? "`%s` updates it as it updates annotated parameters: annotate it with DDP_PARAMETER, and its "
+              "gradient with DDP_GRADIENT, in full"
+            : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks do not "
+              "have in common, loaded or initialised on some of them only: annotate it with DDP_STATE",
+        item->tensor.text);
+}
+
+static void
+judge_difference(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
+                 struct check_wishes *wishes)
+{
+    const struct check_item *first = pattern->first;
+    bool of_first_gradients =
+        pattern->moment == items_moment(CHECK_GRADIENT, 1) && pattern->differing[CHECK_GRADIENT] > 0;
+    char name[400], ranks[48];
+    if (first->unbounded) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first);
+        sentence_say(verdict->text, "%s is infinite or NaN in step %u %s, and finite on one rank",
+                     sentence_name_item(verdict, first, name), first->first_step,
+                     sentence_name_ranks(evidence, first, ranks));
+        sentence_say(verdict->advice, evidence->wire_type != 0
+                                          ? "16 bits do not hold these gradients: use --compress bf16, or none"
+                                          : "look for a sum over ranks that does not fit its type, or for a share "
+                                            "without items");
+    } else if (pattern->memory != NULL && !(of_first_gradients && pattern_is_scaled(evidence, &verdict->factor))) {
+        judge_unannotated(evidence, verdict, pattern->memory);
+    } else if (pattern->moment == items_moment(CHECK_PARAMETER, 1)) {
+        judge_start(evidence, verdict, pattern);
+    } else if (of_first_gradients) {
+        judge_first_gradients(evidence, verdict, pattern, wishes);
+    } else if (pattern->ever[CHECK_PARAMETER] + pattern->ever[CHECK_GRADIENT] == 0 &&
+               first->tensor.role == CHECK_MEMORY) {
+        judge_unannotated(evidence, verdict, first);
+    } else {
+        judge_parameters(evidence, verdict, pattern);
+    }
+}
+
+/* Over all that counts; the roles whose differences are shown. */
+static void
+find_largest(struct check_verdict *verdict)
+{
+    verdict->largest = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        bool counts =
+            (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT) && !item->compensated;
+        if (counts && item->typical >= verdict->largest) {
+            verdict->largest = item->typical;
+            verdict->largest_floor = item->floor;
+        }
+    }
+}
+
+static void
+wish_for_probes(const struct check_evidence *evidence, const struct check_verdict *verdict, struct check_wishes *wishes)
+{
+    bool first = true;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->tensor.role != CHECK_MEMORY || !item->differs || evidence->probe.count > 0 || evidence->steps < 2)
+            continue;
+        if (first)
+            wishes->probed_count = 0;
+        first = false;
+        if (wishes->probed_count < sizeof(wishes->probed) / sizeof(wishes->probed[0]))
+            wishes->probed[wishes->probed_count++] = item->tensor.number;
+    }
+}
+
+static bool
+is_right_without_overlap(const struct check_evidence *evidence)
+{
+    size_t count;
+    bool right = true;
+    struct check_item *items = items_make(evidence, evidence->plain, &count);
+    for (size_t i = 0; i < count; ++i)
+        right = right && !items[i].differs;
+    free(items);
+    return right && count > 0;
+}
+
+/* The narrowest type that parameters or gradients have, that gradients are sent in, or that calls of libraries name. */
+static int
+narrowest_type(const struct check_evidence *evidence)
+{
+    int type = evidence->wire_type;
+    for (size_t i = 0; i < evidence->ranked[0].count && type != ELEMENT_BFLOAT16; ++i) {
+        const struct check_row *row = &evidence->ranked[0].rows[i];
+        bool narrow = row->tensor.type == ELEMENT_FLOAT16 || row->tensor.type == ELEMENT_BFLOAT16;
+        bool counts = row->tensor.role == CHECK_GRADIENT || row->tensor.role == CHECK_PARAMETER;
+        if (row->kind == CHECK_ROW_TENSOR && counts && narrow)
+            type = (int)row->tensor.type;
+    }
+    const struct check_row *named[] = {check_rows_find(&evidence->alone, CHECK_ROW_TYPES),
+                                       check_rows_find(&evidence->ranked[0], CHECK_ROW_TYPES)};
+    uint64_t types = (named[0] != NULL ? named[0]->value : 0) | (named[1] != NULL ? named[1]->value : 0);
+    if ((types & CHECK_TYPES_BFLOAT16) != 0)
+        return ELEMENT_BFLOAT16;
+    return type == 0 && (types & CHECK_TYPES_FLOAT16) != 0 ? ELEMENT_FLOAT16 : type;
+}
+
+/* Whether of each rank something that is trained was compared. */
+static bool
+is_compared(const struct check_evidence *evidence)
+{
+    int ranks = 0;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        bool any = false;
+        for (size_t i = 0; i < evidence->ranked[r].count && !any; ++i) {
+            const struct check_row *row = &evidence->ranked[r].rows[i];
+            any = row->kind == CHECK_ROW_TENSOR &&
+                  (row->tensor.role == CHECK_PARAMETER || row->tensor.role == CHECK_GRADIENT);
+        }
+        ranks += any;
+    }
+    return ranks > 0 && ranks == evidence->ranks;
+}
+
+void
+check_judge(const struct check_evidence *given, struct check_verdict *verdict, struct check_wishes *wishes)
+{
+    struct check_evidence settled = *given;
+    const struct check_evidence *evidence = &settled;
+    double tolerance = items_tolerance(narrowest_type(given));
+    settled.is_asked = given->tolerance >= 0;
+    if (!settled.is_asked)
+        settled.tolerance = tolerance;
+    settled.bearable = MUTANT(CHECK_ANY_TOLERANCE) ? INFINITY : ITEMS_BEARABLE * tolerance;
+    *verdict =
+        (struct check_verdict){.result = CHECK_EQUAL, .tolerance = evidence->tolerance, .bearable = evidence->bearable};
+    *wishes = (struct check_wishes){.turns = false};
+    double repeated = pattern_worst(evidence, &evidence->again);
+    verdict->items = items_make(evidence, evidence->ranked, &verdict->item_count);
+    items_sort(verdict->items, verdict->item_count);
+    find_largest(verdict);
+    if (repeated > fmax(unrepeatable, evidence->tolerance)) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
+        sentence_say(verdict->text,
+                     "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps", repeated,
+                     evidence->steps);
+        sentence_say(verdict->advice,
+                     "give it a fixed seed (not the clock, not std::random_device), for the check at least");
+        return;
+    }
+    if (!is_compared(evidence) && evidence->stopped[0] == '\0') {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
+        sentence_say(verdict->text, "no parameter and no gradient of a rank was compared with one rank's");
+        sentence_say(verdict->advice, "annotate parameters and gradients (docs/annotations.md)");
+        return;
+    }
+    struct pattern pattern = pattern_find(verdict);
+    equal_settle_factor(evidence, verdict, &pattern);
+    find_largest(verdict);
+    struct agreement agreement = agreement_find(evidence);
+    wish_for_probes(evidence, verdict, wishes);
+    wishes->plain = pattern.moment != 0 && evidence->overlapped_steps > 0 && evidence->plain == NULL;
+    const struct check_row *alarm = NULL;
+    for (int r = 0; r < evidence->ranks && alarm == NULL; ++r)
+        alarm = check_rows_find(&evidence->ranked[r], CHECK_ROW_ALARM);
+    if (evidence->stopped[0] != '\0') {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_STOPPED, pattern.first);
+        sentence_say(verdict->text, "ddprun ended the run of %d ranks: %.900s", evidence->ranks, evidence->stopped);
+    } else if (agreement.moment != 0 && (pattern.moment == 0 || agreement.moment < pattern.moment)) {
+        equal_judge_ranks(evidence, verdict, &agreement);
+    } else if (pattern.moment == 0 && alarm != NULL) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_STOPPED, NULL);
+        sentence_say(verdict->text, "%.1000s", alarm->text);
+    } else if (pattern.moment == 0) {
+        equal_judge(evidence, verdict);
+    } else if (evidence->plain != NULL && is_right_without_overlap(evidence)) {
+        char name[400];
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_OVERLAP, pattern.first);
+        sentence_say(verdict->text, "%s differs from one rank's in step %u, and does not with --no-overlap",
+                     sentence_name_item(verdict, pattern.first, name), pattern.first->first_step);
+        sentence_say(verdict->advice, "%s",
+                     alarm != NULL ? alarm->text
+                                   : "a gradient is written or read where ddprun cannot see it while it is "
+                                     "averaged: run with --no-overlap");
+    } else {
+        judge_difference(evidence, verdict, &pattern, wishes);
+    }
+    if (verdict->result != CHECK_DIFFERENT)
+        wishes->plain = false;
+}
+
+void
+check_verdict_free(struct check_verdict *verdict)
+{
+    free(verdict->items);
+    *verdict = (struct check_verdict){.result = CHECK_EQUAL};
+}

@@ -1,0 +1,230 @@
+/*
+ * overview.c - whose run it was, what its trace lacks, and the verdict: how fast, what cost most, and what saves it.
+ */
+#include "launcher/tools/page/html.h"
+#include "launcher/tools/page/sections.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+enum { SENTENCES = 2 }; /* of losses */
+
+static void
+put_place(FILE *out, const struct facts *facts)
+{
+    size_t hosts = 0;
+    for (size_t r = 0; r < facts->rank_count; ++r) {
+        bool before = false;
+        for (size_t i = 0; i < r && !before; ++i)
+            before = strcmp(facts->ranks[i].run->host, facts->ranks[r].run->host) == 0;
+        hosts += !before;
+    }
+    html_put(out, "%d rank%s on ", facts->world, facts->world == 1 ? "" : "s");
+    if (hosts == 1)
+        html_text(out, facts->first->host);
+    else
+        html_put(out, "%zu hosts", hosts);
+}
+
+static void
+put_date(FILE *out, const struct facts *facts)
+{
+    char text[64];
+    time_t begun = (time_t)(facts->first->unix_ns / 1000000000);
+    struct tm utc;
+    if (facts->first->unix_ns > 0 && gmtime_r(&begun, &utc) != NULL &&
+        strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &utc) > 0)
+        html_put(out, " &#183; %s", text);
+}
+
+static void
+put_end(FILE *out, const struct facts *facts)
+{
+    double code = facts_number(facts, "exit_code");
+    const char *reason = facts_string(facts, "reason");
+    if (isnan(code) || (code == 0 && reason[0] == '\0'))
+        return;
+    html_put(out, "<p class='bad'>The job failed with exit code %.0f: ", code);
+    html_text(out, reason);
+    fputs("</p>\n", out);
+}
+
+static void
+put_remarks(FILE *out, const struct trace *trace)
+{
+    if (trace->remark_count == 0)
+        return;
+    fputs("<div class='remarks' id='remarks'>Not all of the trace is whole. The page shows what is.<ul>\n", out);
+    for (size_t i = 0; i < trace->remark_count; ++i) {
+        fputs("<li>", out);
+        html_text(out, trace->remarks[i]);
+        fputs("</li>\n", out);
+    }
+    fputs("</ul></div>\n", out);
+}
+
+/* ---- the verdict ---- */
+
+/* From the summary, and where the trace has none from its steps. */
+static double
+steps_per_second(const struct facts *facts)
+{
+    double known = facts_number(facts, "steps_per_second"), steps = 0;
+    for (int g = 0; g < TRACE_GROUPS; ++g)
+        steps += (double)facts->group_steps[g];
+    bool counted = isnan(known) && facts->step_us > 0;
+    return counted ? steps / (double)facts->group_steps[facts->group] * 1e6 / facts->step_us : known;
+}
+
+static double
+exposed_ms(const struct facts *facts)
+{
+    double known = facts_number(facts, "exposed_ms");
+    return isnan(known) ? facts->network_us / 1e3 : known;
+}
+
+static double
+waiting_ms(const struct facts *facts)
+{
+    double known = facts_number(facts, "waiting_ms");
+    return facts->summary == NULL ? facts->ranks_us / 1e3 : known;
+}
+
+/* What a step takes. Of several groups each has steps of its own, and those of one group stand for all. */
+static double
+step_us(const struct facts *facts)
+{
+    return facts->group_count > 1 ? facts->step_us : 1e6 / steps_per_second(facts);
+}
+
+static void
+put_speed(FILE *out, const struct facts *facts)
+{
+    char rate[FIGURE_BYTES], time[FIGURE_BYTES], exposed[FIGURE_BYTES], part[FIGURE_BYTES];
+    double exposed_us = facts->group_count > 1 ? facts->network_us : exposed_ms(facts) * 1e3;
+    html_put(out, "<p class='lead'>%d rank%s made <strong>%s steps a second</strong>", facts->world,
+             facts->world == 1 ? "" : "s", figure_plain(steps_per_second(facts), rate));
+    if (facts->group_count > 1)
+        html_put(out, ", all of %zu gradient groups counted: from one step of group %d to the next it takes %s",
+                 facts->group_count, facts->group, figure_time(step_us(facts), time));
+    else
+        html_put(out, ": a step takes %s", figure_time(step_us(facts), time));
+    if (!isnan(exposed_us))
+        html_put(out, ", of which %s (%s) is exposed communication", figure_time(exposed_us, exposed),
+                 figure_percent(exposed_us / step_us(facts), part));
+    fputs(".</p>\n", out);
+}
+
+/* Options stay whole where a line ends. */
+static void
+put_advice(FILE *out, const char *advice)
+{
+    while (*advice != '\0') {
+        char word[200];
+        size_t length = strcspn(advice, " ");
+        bool is_option = strncmp(advice, "--", 2) == 0;
+        snprintf(word, sizeof(word), "%.*s", (int)length, advice);
+        fputs(is_option ? "<span class='option'>" : "", out);
+        html_text(out, word);
+        fputs(is_option ? "</span>" : "", out);
+        advice += length;
+        for (; *advice == ' '; ++advice)
+            fputc(' ', out);
+    }
+}
+
+static void
+put_loss(FILE *out, const struct facts *facts, const struct loss *loss, const char *which)
+{
+    char gain[FIGURE_BYTES], part[FIGURE_BYTES];
+    html_put(out, "<p class='lead'>%s: ", which);
+    html_text(out, loss->what);
+    fputs("; <strong>", out);
+    put_advice(out, loss->advice);
+    html_put(out, "</strong>, which saves about %s of a step (%s).</p>\n", figure_time(loss->gain_us, gain),
+             figure_percent(loss->gain_us / step_us(facts), part));
+}
+
+static void
+put_losses(FILE *out, const struct facts *facts, const struct model *model)
+{
+    static const char *const names[SENTENCES] = {"The largest loss of time", "The next one"};
+    struct loss losses[SENTENCES];
+    size_t count = model != NULL ? model_losses(model, losses, SENTENCES) : 0;
+    for (size_t i = 0; i < count && i < SENTENCES; ++i)
+        put_loss(out, facts, &losses[i], names[i]);
+    if (count == 0)
+        fputs("<p class='lead'>No loss was found that an option or a change is known to save.</p>\n", out);
+    else if (count < SENTENCES)
+        fputs("<p class='lead'>Nothing else was found that would save a hundredth of a step.</p>\n", out);
+}
+
+/* A tile with a figure; `id`: the member of the summary that it is, whose value readers of the page find there. */
+static void
+put_tile(FILE *out, const char *name, const char *id, double value, const char *figure, const char *note)
+{
+    html_put(out, "<div><dt>%s</dt><dd>", name);
+    if (isnan(value))
+        html_put(out, "<span id='run-%s'>-</span>", id);
+    else
+        html_put(out, "<data id='run-%s' value='%.5g'>%s</data>", id, value, figure);
+    html_put(out, "<small>%s</small></dd></div>\n", note);
+}
+
+static void
+put_waiting(FILE *out, const struct facts *facts)
+{
+    char text[FIGURE_BYTES], note[64] = "for each other, a step";
+    double waited_for = facts_number(facts, "waited_for");
+    if (facts->summary == NULL && facts->straggler >= 0)
+        waited_for = facts->ranks[facts->straggler].run->rank;
+    if (!isnan(waited_for))
+        snprintf(note, sizeof(note), "for rank %.0f, a step", waited_for);
+    put_tile(out, "Waiting for ranks", "waiting_ms", waiting_ms(facts), figure_time(waiting_ms(facts) * 1e3, text),
+             note);
+}
+
+static void
+put_tiles(FILE *out, const struct facts *facts)
+{
+    char text[FIGURE_BYTES], note[96], bound[FIGURE_BYTES];
+    double bound_ms = facts_number(facts, "exposed_bound_ms"), seconds = facts_number(facts, "seconds");
+    bound_ms = isnan(bound_ms) ? facts->bound_us / 1e3 : bound_ms;
+    double steps = facts_number(facts, "steps"), overlapped = facts_number(facts, "overlapped_steps");
+    fputs("<dl class='tiles'>\n", out);
+    put_tile(out, "Steps per second", "steps_per_second", steps_per_second(facts),
+             figure_plain(steps_per_second(facts), text), "of the whole job");
+    double items = facts_number(facts, "items_per_second");
+    if (!isnan(items))
+        put_tile(out, "Items per second", "items_per_second", items, figure_plain(items, text),
+                 "of DDP_SHARD, all ranks");
+    snprintf(note, sizeof(note), isnan(bound_ms) ? "a step; lower bound not known" : "a step; at least %s",
+             figure_time(bound_ms * 1e3, bound));
+    put_tile(out, "Exposed communication", "exposed_ms", exposed_ms(facts), figure_time(exposed_ms(facts) * 1e3, text),
+             note);
+    put_waiting(out, facts);
+    snprintf(note, sizeof(note), isnan(overlapped) ? "in the trace" : "%.0f of them overlapped", overlapped);
+    put_tile(out, "Steps", "steps", isnan(steps) ? (double)facts->step_count : steps,
+             figure_count((uint64_t)(isnan(steps) ? (double)facts->step_count : steps), text), note);
+    put_tile(out, "Wall time", "seconds", seconds, figure_time(seconds * 1e6, text), "from start to end");
+    fputs("</dl>\n", out);
+}
+
+void
+section_overview(FILE *out, const struct facts *facts, const struct model *model)
+{
+    fputs("<header><p class='brand'>ddprun</p>\n<h1>", out);
+    html_text(out, facts->program[0] != '\0' ? facts->program : "A training");
+    fputs("</h1>\n<p>", out);
+    put_place(out, facts);
+    put_date(out, facts);
+    fputs("</p>\n", out);
+    put_end(out, facts);
+    put_remarks(out, facts->trace);
+    fputs("</header>\n<section id='verdict' aria-label='Verdict'>\n", out);
+    put_speed(out, facts);
+    put_losses(out, facts, model);
+    put_tiles(out, facts);
+    fputs("</section>\n", out);
+}

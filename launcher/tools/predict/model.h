@@ -1,0 +1,59 @@
+/*
+ * model.h - what the parts of the model share: what model.c has found in the trace. predict.h is for others.
+ */
+#ifndef DDPRUN_LAUNCHER_TOOLS_PREDICT_MODEL_H
+#define DDPRUN_LAUNCHER_TOOLS_PREDICT_MODEL_H
+
+#include "bucketing/cost.h"
+#include "bucketing/plan.h"
+#include "launcher/tools/predict/predict.h"
+
+enum { MODEL_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
+
+struct model_rank {
+    int rank;
+    char host[65];
+    double own_us;   /* of a step: from the end of the one before until backward was done */
+    double ahead_us; /* how much later than the next one it was done, in the mean; 0 where it was not the last */
+    size_t last;     /* in so many steps it was the last by much */
+};
+
+struct model {
+    unsigned ranks;
+    struct model_rank *of_rank;         /* [rank_count] */
+    size_t rank_count;                  /* that have a trace */
+    const struct model_rank *straggler; /* NULL: none */
+
+    double own_us;     /* of a step, without a straggler and without averaging */
+    double slowed_us;  /* of own_us: what collectives beside it have cost backward; 0: not known */
+    double exposed_us; /* what the last rank waited for averages */
+    double checks_us;  /* what it waited for checks: of each step, if all had some */
+    uint64_t check_every;
+    size_t step_count;         /* looked at */
+    bool overlapped, measured; /* measured: buckets were planned from measured times */
+    bool narrow;               /* what is sent is not float32 throughout */
+    bool fixed, verify;        /* --bucket-mb and --verify were given */
+
+    struct plan_gradient *gradients;
+    int64_t *ready_ns; /* [gradient_count]: since the step's begin */
+    size_t *order;
+    size_t gradient_count;
+    uint64_t bytes;
+    bool ready_by_bucket; /* times are known of buckets only, and spread over their tensors */
+
+    struct cost_sample samples[MODEL_SAMPLES_AT_MOST]; /* of an all-reduce of these ranks */
+    size_t sample_count;                               /* 0: not known */
+    bool cost_measured;                                /* by the engine; else fitted to the buckets' times */
+    unsigned busy;                                     /* thousandths: how much longer beside backward */
+};
+
+/* The cost of an all-reduce on `ranks` ranks: over `link`, or (NULL) as measured. False: not known. */
+bool model_cost(const struct model *model, unsigned ranks, const struct link *link, struct cost *cost)
+    __attribute__((warn_unused_result));
+
+/* What is exposed of a step with this cost, and buckets planned for it; `bytes_kept`: thousandths of all bytes are
+ * sent. False: beyond all bounds. */
+bool model_exposed(const struct model *model, const struct cost *cost, unsigned bytes_kept, double *exposed_us)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * predict.h - a model of a program's step, made from its trace: what would a step take on other numbers of ranks, and
+ * what does one lose to?
+ *
+ * The model is in docs/insight.md. Times are microseconds, a "step" is an interval between two DDP_STEP of the gradient
+ * group with the most bytes. No threads, no files.
+ */
+#ifndef DDPRUN_LAUNCHER_TOOLS_PREDICT_PREDICT_H
+#define DDPRUN_LAUNCHER_TOOLS_PREDICT_PREDICT_H
+
+#include "launcher/tools/trace/read.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A ring's hop: what a GPU sends to the next one, each direction by itself. Both finite, bandwidth above 0. */
+struct link {
+    double bytes_per_us; /* = MB/s, of 10^6 bytes */
+    double latency_us;
+};
+
+/* What a trace shows of a step: ready times, the cost of an all-reduce, checks, waiting for ranks. */
+struct model;
+
+/* The caller owns the model. NULL: `why`, of `size` bytes, says what the trace lacks. */
+struct model *model_of_trace(const struct trace *trace, char *why, size_t size);
+void model_free(struct model *model);
+
+/* How many ranks the trace is of. */
+unsigned model_ranks(const struct model *model);
+
+struct prediction {
+    unsigned ranks;
+    double step_us, exposed_us;
+    double efficiency; /* a step without averaging over this one */
+};
+
+/*
+ * A step on `ranks` ranks whose buckets are planned for them. `link`: between all of them; NULL: as the trace shows it.
+ * False, if the trace does not show what an all-reduce costs (one rank sends nothing), or times are beyond all bounds.
+ */
+bool model_predict(const struct model *model, unsigned ranks, const struct link *link, struct prediction *prediction)
+    __attribute__((warn_unused_result));
+
+/* What a step loses. */
+struct loss {
+    char what[200], advice[200]; /* advice: the option or change that saves gain_us */
+    double lost_us, gain_us;     /* of a step */
+};
+
+/* The losses whose advice saves at least a hundredth of a step, greatest gain first, at most `room`; returns how many.
+ */
+size_t model_losses(const struct model *model, struct loss *losses, size_t room);
+
+#endif

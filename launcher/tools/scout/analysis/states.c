@@ -1,0 +1,69 @@
+/*
+ * states.c - what stays beside parameters: which state it is.
+ */
+#include "launcher/tools/scout/analysis/rules.h"
+
+static enum scout_role
+role_of_state(const struct roles *roles, uint32_t number)
+{
+    if (!roles->tainted[number])
+        return refusals_leads_to_gradients(roles, number) || !refusals_leads_on(roles, number) ? ROLE_RANDOM
+                                                                                               : ROLE_OPTIMIZER_STATE;
+    if (roles->carried[number])
+        return ROLE_CARRIED;
+    if (roles->past[number])
+        return refusals_leads_to_gradients(roles, number) ? ROLE_CARRIED : ROLE_STATISTICS;
+    return refusals_leads_on(roles, number) ? ROLE_OPTIMIZER_STATE : ROLE_AVERAGE;
+}
+
+/* The parameter that this state and the gradient of which it is computed belong to. */
+static uint32_t
+partner_of(const struct scout_finding *finding, const struct roles *roles, uint32_t number)
+{
+    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        if (tensor->role == ROLE_PARAMETER && tensor->writer == gradients_log_op(roles, number) &&
+            (tensor->hi - tensor->lo) * scout_type_bytes(version_of(roles, number)->type) ==
+                version_of(roles, number)->bytes * scout_type_bytes(tensor->type))
+            return t;
+    }
+    return PAIR_NONE;
+}
+
+enum roles_verdict
+states_find(const struct roles *roles, struct scout_finding *finding)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        if (!roles->persistent[i] || roles->parameter[i] || roles->source[i])
+            continue;
+        const struct graph_version *version = version_of(roles, i);
+        enum scout_role role = role_of_state(roles, i);
+        char place[64], other[64], name[SCOUT_NAME_BYTES];
+        uint32_t parameter;
+        if (role == ROLE_CARRIED && !roles->carried[i] && stays_from_itself(roles, i) &&
+            stays_feeds_back(roles, i, false))
+            return note_refuse(
+                finding, ROLES_REFUSED,
+                "%s, written by %s, changes several times in a period, and whether it is a parameter cannot "
+                "be told: it has no gradient of its own",
+                version_place(roles, i, place), version_op_name(roles, i, name));
+        if (role == ROLE_CARRIED && !roles->carried[i] && stays_from_itself(roles, i) &&
+            elementwise_parameters_behind(roles, i, &parameter) == 1 &&
+            version_of(roles, parameter)->bytes == version->bytes)
+            return note_refuse(
+                finding, ROLES_REFUSED,
+                "parameter %s is updated by %s, not element by element, from state %s: it has no gradient of "
+                "its own",
+                version_place(roles, parameter, other), version_op_name(roles, parameter, name),
+                version_place(roles, i, place));
+        (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = role,
+                                                                   .alloc = version_alloc(roles, i),
+                                                                   .lo = version->lo,
+                                                                   .hi = version->hi,
+                                                                   .type = version->type,
+                                                                   .pair = partner_of(finding, roles, i),
+                                                                   .group = GROUP_NONE,
+                                                                   .writer = gradients_log_op(roles, i)});
+    }
+    return ROLES_FOUND;
+}

@@ -1,0 +1,161 @@
+/*
+ * play_plan.c - see play_plan.h.
+ */
+#include "launcher/tools/scout/play_plan.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DATA_BYTES = 64, HALVES_ALIGNED = 16, STEPS = 5 };
+
+static bool __attribute__((format(printf, 2, 3))) refuse(char *why, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, PLAY_WHY_BYTES, format, args);
+    va_end(args);
+    return false;
+}
+
+/* ---- copies ---- */
+
+static bool
+is_from_host(const struct scout_op *op)
+{
+    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE;
+}
+
+static bool
+brings_data(const struct scout_op *op)
+{
+    return is_from_host(op) && op->bytes * op->rows > DATA_BYTES;
+}
+
+bool
+play_plan_has_halves(const struct scout_log *log, const struct scout_finding *finding, char *why)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        if (finding->tensors[i].role == ROLE_STATISTICS)
+            return refuse(why, "the program keeps statistics of its batches, which tie their records together");
+    }
+    for (uint32_t i = finding->first; i < finding->first + finding->period; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        if (!is_from_host(op))
+            continue;
+        if (brings_data(op) && op->bytes % HALVES_ALIGNED != 0)
+            return refuse(why, "a copy of %llu bytes from the host has no two halves of whole records",
+                          (unsigned long long)op->bytes);
+        if (!brings_data(op) && op->content != log->ops[i + finding->period].content)
+            return refuse(why,
+                          "a copy of %llu bytes from the host differs from step to step: it may belong to the "
+                          "records, or to all of them",
+                          (unsigned long long)op->bytes * op->rows);
+    }
+    return true;
+}
+
+static bool
+take_operations(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+{
+    bool any_data = false;
+    for (uint32_t i = 0; i < finding->period; ++i) {
+        const struct scout_op *op = &log->ops[finding->first + i];
+        struct play_operation *to = &play->operations[i];
+        snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
+        if (op->kind == SCOUT_GRAPH)
+            return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
+        if (!brings_data(op))
+            continue;
+        if (op->rows != 1)
+            return refuse(why, "data comes from the host by a copy of rows, %s", to->name);
+        to->bytes = op->bytes;
+        any_data = true;
+    }
+    return any_data || refuse(why, "no copy from the host brings data in a step, so that ranks cannot be given "
+                                   "different data");
+}
+
+/* ---- tensors ---- */
+
+/* enum play_role; 0: it may differ between ranks. */
+static uint32_t
+played_role(enum scout_role role)
+{
+    static const uint32_t roles[] = {[ROLE_PARAMETER] = PLAY_PARAMETER,
+                                     [ROLE_GRADIENT] = PLAY_GRADIENT,
+                                     [ROLE_OPTIMIZER_STATE] = PLAY_STATE,
+                                     [ROLE_AVERAGE] = PLAY_STATE,
+                                     [ROLE_RANDOM] = 0};
+    return roles[role];
+}
+
+uint32_t
+play_plan_type(uint32_t type)
+{
+    static const uint32_t types[] = {
+        [SCOUT_FLOAT32] = 1, [SCOUT_FLOAT64] = 2, [SCOUT_FLOAT16] = 3, [SCOUT_BFLOAT16] = 4, [SCOUT_INTEGER] = 7};
+    return type > SCOUT_UNKNOWN && type <= SCOUT_INTEGER ? types[type] : types[SCOUT_INTEGER];
+}
+
+/* Momentum that is kept in a gradient's buffer, for instance. */
+static bool
+overlaps_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *other = &finding->tensors[i];
+        if (other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
+            tensor->lo < other->hi)
+            return true;
+    }
+    return false;
+}
+
+static bool
+take_tensors(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &finding->tensors[i];
+        const struct scout_alloc *alloc = &log->allocs[tensor->alloc];
+        uint32_t role = played_role(tensor->role), type = play_plan_type(tensor->type);
+        if (tensor->fused)
+            return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
+        if (role == 0)
+            continue;
+        if (role == PLAY_STATE && overlaps_gradient(finding, tensor))
+            role = PLAY_COMPARED;
+        if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == play_plan_type(SCOUT_INTEGER))
+            return refuse(why, "the type of the %s a%u is not known", scout_role_name(tensor->role), tensor->alloc);
+        play->tensors[play->plan.tensor_count++] = (struct play_tensor){.role = role,
+                                                                        .type = type,
+                                                                        .alloc = tensor->alloc,
+                                                                        .ordinal = alloc->ordinal,
+                                                                        .bytes = alloc->bytes,
+                                                                        .lo = tensor->lo,
+                                                                        .hi = tensor->hi};
+    }
+    return true;
+}
+
+bool
+play_plan_make(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+{
+    *play = (struct play){
+        .plan = {.version = PLAY_VERSION, .steps = STEPS, .operation_count = finding->period, .first = finding->first}};
+    play->tensors = xcalloc(finding->tensor_count + 1, sizeof(*play->tensors));
+    play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
+    if (finding->group_count != 1)
+        return refuse(why, "gradients are averaged in %u places", finding->group_count);
+    play->plan.average_before = finding->groups[0].before - finding->first;
+    return take_operations(log, finding, play, why) && take_tensors(log, finding, play, why);
+}
+
+void
+play_plan_free(struct play *play)
+{
+    free(play->tensors);
+    free(play->operations);
+}

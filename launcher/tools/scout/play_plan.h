@@ -1,0 +1,22 @@
+/*
+ * play_plan.h - from what was found to what players follow (base/tools/scout/play.h). Pure.
+ */
+#ifndef DDPRUN_LAUNCHER_TOOLS_SCOUT_PLAY_PLAN_H
+#define DDPRUN_LAUNCHER_TOOLS_SCOUT_PLAY_PLAN_H
+
+#include "base/tools/scout/play.h"
+#include "launcher/tools/scout/analysis/finding.h"
+
+/* Fills in all of `play` but plan.data and plan.pages; play_plan_free() releases it. False with the reason in `why`,
+ * PLAY_WHY_BYTES: this finding cannot be played. */
+bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+    __attribute__((warn_unused_result));
+void play_plan_free(struct play *play);
+
+/* enum ddp_type of an enum scout_type. What is no float is known as bytes. */
+uint32_t play_plan_type(uint32_t type);
+
+/* Whether halves of what the copies bring may be exchanged; if not, why. */
+bool play_plan_has_halves(const struct scout_log *log, const struct scout_finding *finding, char *why);
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * prove.c - see prove.h.
+ */
+#include "launcher/tools/scout/prove.h"
+
+#include "base/clock.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/tools/common/inner_run.h"
+#include "launcher/tools/scout/play_plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATIENCE_S = 20 }; /* with a ddprun that was asked to end */
+
+/* What rounding may change of an average, by its norm: sums of 32 bits, and of 16. */
+static const double rounding = 1e-3, rounding_16 = 3e-2;
+
+/* A run of the two ranks. */
+struct played {
+    struct play_page *pages[PLAY_RANKS];
+    bool late;
+    int signal;
+    char reason[512]; /* why its ddprun failed; "": it did not, or had been asked to end */
+};
+
+static void __attribute__((format(printf, 3, 4)))
+conclude(struct proof *proof, enum proof_end end, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(proof->text, sizeof(proof->text), format, args);
+    va_end(args);
+    proof->end = end;
+}
+
+static void
+tensor_text(const struct play_tensor *tensor, char text[64])
+{
+    static const char *const names[] = {[PLAY_PARAMETER] = "parameter",
+                                        [PLAY_GRADIENT] = "gradient",
+                                        [PLAY_STATE] = "state",
+                                        [PLAY_COMPARED] = "state"};
+    snprintf(text, 64, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", names[tensor->role], tensor->alloc, tensor->lo,
+             tensor->hi);
+}
+
+/* ---- a run ---- */
+
+static uint32_t
+stage_of(const struct played *played, int rank)
+{
+    return atomic_load(&played->pages[rank]->stage);
+}
+
+static bool
+is_over(const struct played *played)
+{
+    bool all = true;
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        if (stage_of(played, rank) == PLAY_IMPOSSIBLE)
+            return true;
+        all = all && stage_of(played, rank) == PLAY_OVER;
+    }
+    return all;
+}
+
+static void
+show_progress(const struct play *play, const struct played *played, bool end)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    if (end)
+        fputs("\r\033[K", stderr);
+    else
+        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c) on two ranks, step %u of %u",
+                play->plan.data == PLAY_HALVES ? 'c' : 'b', atomic_load(&played->pages[0]->steps), play->plan.steps);
+    fflush(stderr);
+}
+
+/* Stays with the run until it has ended. The players wait to be ended. */
+static void
+attend(const struct scout_order *order, const struct play *play, pid_t pid, struct played *played)
+{
+    int status;
+    int64_t begin_ms = clock_now_ms(), asked_ms = 0;
+    while (!inner_run_has_ended(pid, &status)) {
+        int number = inner_run_next_signal();
+        int64_t now_ms = clock_now_ms();
+        bool is_asked = number != 0 && number != SIGCHLD;
+        show_progress(play, played, false);
+        if (is_asked)
+            played->signal = number;
+        else if (asked_ms == 0 && !is_over(played) && now_ms - begin_ms > (int64_t)order->timeout_s * 1000)
+            played->late = true;
+        if (asked_ms == 0 && (is_asked || played->late || is_over(played))) {
+            kill(pid, SIGTERM);
+            asked_ms = now_ms;
+        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
+            kill(pid, SIGKILL);
+        }
+    }
+    show_progress(play, played, true);
+}
+
+static void
+release(const struct play *play, struct played *played)
+{
+    for (int rank = 0; rank < PLAY_RANKS; ++rank)
+        play_page_unmap(&play->plan, played->pages[rank]);
+}
+
+static bool
+make_run(const struct scout_order *order, struct play *play, enum play_data data, struct played *played,
+         struct error *error)
+{
+    char *plan = xasprintf("%s/play.%d", order->folder, data), *summary = xasprintf("%s.json", plan);
+    char *errors = xasprintf("%s.err", plan);
+    const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_PLAY,
+                                      .value = plan,
+                                      .ranks = PLAY_RANKS,
+                                      .silent = true,
+                                      .summary = summary,
+                                      .errors = errors};
+    *played = (struct played){0};
+    play->plan.data = data;
+    snprintf(play->plan.pages, sizeof(play->plan.pages), "%s.page", plan);
+    bool ok = play_save(plan, play);
+    for (int rank = 0; rank < PLAY_RANKS && ok; ++rank)
+        ok = (played->pages[rank] = play_page_map(&play->plan, rank, true)) != NULL;
+    pid_t pid = ok ? scout_child_start(order, &child) : -1;
+    if (pid > 0) {
+        attend(order, play, pid, played);
+        scout_child_reason(summary, played->reason, sizeof(played->reason));
+    } else {
+        release(play, played);
+        *played = (struct played){0};
+        (void)error_set(error, DDPRUN_EXIT_FAILURE,
+                        "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
+                        strerror(errno));
+    }
+    if (pid > 0 && played->signal != 0)
+        (void)error_set(error, 128 + played->signal, "scout ended by signal %d", played->signal);
+    ok = pid > 0 && played->signal == 0;
+    free(plan);
+    free(summary);
+    free(errors);
+    return ok;
+}
+
+/* ---- what it shows ---- */
+
+/* How many steps both ranks have completed, and recorded. */
+static uint32_t
+completed_steps(const struct played *played)
+{
+    uint32_t steps = UINT32_MAX;
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        uint32_t done = atomic_load(&played->pages[rank]->steps);
+        steps = done < steps ? done : steps;
+    }
+    return steps;
+}
+
+/* How many steps can be judged; 0, with the end of the proof: none, or the run failed. *why: what came then; "": all
+ * was seen. */
+static uint32_t
+steps_of(const struct played *played, const char **why, struct proof *proof)
+{
+    uint32_t steps = completed_steps(played);
+    bool complete = true, begun = true;
+    *why = "";
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        struct play_page *page = played->pages[rank];
+        uint32_t stage = stage_of(played, rank);
+        complete = complete && stage == PLAY_OVER;
+        begun = begun && (stage == PLAY_RUNNING || stage == PLAY_OVER);
+        if (stage == PLAY_IMPOSSIBLE)
+            *why = page->why;
+    }
+    if (complete)
+        return steps;
+    if (**why == '\0' && played->late)
+        *why = "it took longer than --timeout says";
+    else if (**why == '\0' && played->reason[0] == '\0')
+        *why = "the program ended; give it more steps";
+    bool failed = **why == '\0';
+    if (failed || steps == 0)
+        conclude(proof, failed && begun ? PROOF_FAILED : PROOF_IMPOSSIBLE, "%s", failed ? played->reason : *why);
+    return failed ? 0 : steps;
+}
+
+static bool
+is_same(const struct play *play, const struct play_page *const pages[2], uint32_t step, uint32_t tensor)
+{
+    return *play_hash(&play->plan, (struct play_page *)pages[0], step, tensor) ==
+           *play_hash(&play->plan, (struct play_page *)pages[1], step, tensor);
+}
+
+/* Concludes (b) with the first tensor that is not the same on both ranks. False: there is none. */
+static bool
+find_difference(const struct play *play, const struct played *played, uint32_t steps, struct proof *proof)
+{
+    const struct play_page *const pages[] = {played->pages[0], played->pages[1]};
+    for (uint32_t step = 0; step <= steps; ++step)
+        for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+            const struct play_tensor *tensor = &play->tensors[i];
+            if (tensor->role == PLAY_GRADIENT || is_same(play, pages, step, i))
+                continue;
+            char text[64];
+            tensor_text(tensor, text);
+            if (step == 0)
+                conclude(proof, PROOF_IMPOSSIBLE, "%s is not the same on two ranks before the first step", text);
+            else
+                conclude(proof, PROOF_FAILED,
+                         "%s differs between the ranks after step %u: what updates it is not averaged, or is used "
+                         "before it is averaged",
+                         text, step);
+            return true;
+        }
+    return false;
+}
+
+/* (b) */
+static void
+judge_ranks(const struct play *play, const struct played *played, uint32_t steps, const char *then, struct proof *proof)
+{
+    const struct play_page *const pages[] = {played->pages[0], played->pages[1]};
+    uint32_t own = 0, equal = 0;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        bool is_gradient = tensor->role == PLAY_GRADIENT;
+        own += is_gradient && !is_same(play, pages, 1, i);
+        equal += !is_gradient;
+        bytes += is_gradient ? 0 : tensor->hi - tensor->lo;
+    }
+    if (find_difference(play, played, steps, proof))
+        return;
+    if (own == 0)
+        conclude(proof, PROOF_IMPOSSIBLE,
+                 "both ranks compute the same gradients: what is copied in a step does not change them");
+    else
+        conclude(proof, PROOF_PASSED,
+                 "%u gradients of two ranks with different data differ, and %u tensors, %" PRIu64
+                 " bytes, are bitwise equal after each of %u steps%s%s",
+                 own, equal, bytes, steps, then[0] != '\0' ? "; then " : "", then);
+}
+
+static double
+norm_of(const float *a, const float *b)
+{
+    double sum = 0;
+    for (int k = 0; k < PLAY_SAMPLES; ++k) {
+        double difference = (double)a[k] - (b != NULL ? (double)b[k] : 0);
+        sum += difference * difference;
+    }
+    return sqrt(sum);
+}
+
+/* (c): the averages of the two runs. Each gradient counts by the largest norm among them: one that is zero but for
+ * rounding has rounding only. */
+static void
+compare_averages(const struct play *play, struct play_page *const pages[2], struct proof *proof)
+{
+    double largest = 0, worst = 0;
+    uint32_t worst_tensor = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i)
+        largest = fmax(largest, norm_of(play_sample(&play->plan, pages[0], i), NULL));
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        const float *a = play_sample(&play->plan, pages[0], i), *b = play_sample(&play->plan, pages[1], i);
+        double limit = tensor->type <= 2 ? rounding : rounding_16, difference = norm_of(a, b) / limit;
+        if (tensor->role != PLAY_GRADIENT || largest == 0 || difference / largest <= worst)
+            continue;
+        worst = difference / largest;
+        worst_tensor = i;
+    }
+    char text[64];
+    tensor_text(&play->tensors[worst_tensor], text);
+    if (!(worst <= 1) || !isfinite(largest))
+        conclude(proof, PROOF_FAILED,
+                 "with halves of their data exchanged the ranks have another average of %s, by %.2g of the gradients: "
+                 "it is no sum over records where it is averaged (clipped, or normalised over the batch)",
+                 text, worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+    else
+        conclude(proof, PROOF_PASSED,
+                 "with halves of their data exchanged two ranks have the same averages, within %.2g of the gradients",
+                 worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+}
+
+static void
+judge_halves(const struct play *play, const struct played *whole, const struct played *halves, struct proof *proof)
+{
+    struct play_page *pages[] = {whole->pages[0], halves->pages[0]};
+    bool is_changed = false;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        bool is_gradient = play->tensors[i].role == PLAY_GRADIENT;
+        bool same = is_same(play, (const struct play_page *const[]){pages[0], pages[1]}, is_gradient ? 1 : 0, i);
+        is_changed = is_changed || (is_gradient && !same);
+        if (!is_gradient && !same) {
+            conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike");
+            return;
+        }
+    }
+    if (!is_changed)
+        conclude(proof, PROOF_IMPOSSIBLE, "the exchange changes no gradient");
+    else
+        compare_averages(play, pages, proof);
+}
+
+bool
+scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
+            struct scout_proofs *proofs, struct error *error)
+{
+    struct play play;
+    struct played whole = {0}, halves = {0};
+    char why[PLAY_WHY_BYTES];
+    bool ok = true;
+    if (!play_plan_make(log, finding, &play, why)) {
+        conclude(&proofs->ranks, PROOF_IMPOSSIBLE, "%s", why);
+        conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
+    } else if ((ok = make_run(order, &play, PLAY_STEP_BEFORE, &whole, error))) {
+        const char *then;
+        uint32_t steps = steps_of(&whole, &then, &proofs->ranks);
+        if (steps > 0)
+            judge_ranks(&play, &whole, steps, then, &proofs->ranks);
+        else if (completed_steps(&whole) > 0) /* the engine may have found first what the recorded steps show */
+            (void)find_difference(&play, &whole, completed_steps(&whole), &proofs->ranks);
+        if (steps == 0)
+            conclude(&proofs->halves, PROOF_IMPOSSIBLE, "proof (b) was not completed");
+        else if (!play_plan_has_halves(log, finding, why))
+            conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
+        else if ((ok = make_run(order, &play, PLAY_HALVES, &halves, error)) &&
+                 steps_of(&halves, &then, &proofs->halves) > 0)
+            judge_halves(&play, &whole, &halves, &proofs->halves);
+    }
+    release(&play, &whole);
+    release(&play, &halves);
+    play_plan_free(&play);
+    return ok;
+}

@@ -1,0 +1,28 @@
+/*
+ * proofs.c - see proofs.h.
+ */
+#include "launcher/tools/scout/report/proofs.h"
+
+const char *
+proof_end_name(enum proof_end end)
+{
+    static const char *const names[] = {[PROOF_NOT_ASKED] = "not asked for",
+                                        [PROOF_PASSED] = "passed",
+                                        [PROOF_FAILED] = "failed",
+                                        [PROOF_IMPOSSIBLE] = "not possible here"};
+    return names[end];
+}
+
+static void
+print(FILE *out, char letter, const struct proof *proof)
+{
+    if (proof->end != PROOF_NOT_ASKED)
+        fprintf(out, "proof (%c): %s: %s\n", letter, proof_end_name(proof->end), proof->text);
+}
+
+void
+proofs_print(FILE *out, const struct scout_proofs *proofs)
+{
+    print(out, 'b', &proofs->ranks);
+    print(out, 'c', &proofs->halves);
+}

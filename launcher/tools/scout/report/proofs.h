@@ -1,0 +1,27 @@
+/*
+ * proofs.h - what came of the proofs of a plan by two ranks (launcher/tools/scout/prove.h).
+ */
+#ifndef DDPRUN_LAUNCHER_TOOLS_SCOUT_REPORT_PROOFS_H
+#define DDPRUN_LAUNCHER_TOOLS_SCOUT_REPORT_PROOFS_H
+
+#include <stdio.h>
+
+enum proof_end { PROOF_NOT_ASKED, PROOF_PASSED, PROOF_FAILED, PROOF_IMPOSSIBLE };
+
+struct proof {
+    enum proof_end end;
+    char text[1024]; /* what was seen, or why not */
+};
+
+struct scout_proofs {
+    struct proof ranks;  /* (b): two ranks with different data keep the same parameters and state */
+    struct proof halves; /* (c): exchanged halves of batches leave the average as it was */
+};
+
+/* "passed", "failed", "not possible here". Static storage. */
+const char *proof_end_name(enum proof_end end);
+
+/* A line for each that was asked for. */
+void proofs_print(FILE *out, const struct scout_proofs *proofs);
+
+#endif

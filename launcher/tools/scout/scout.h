@@ -1,0 +1,17 @@
+/*
+ * scout.h - `ddprun scout [--steps M] [--timeout S] [--json FILE] program`: what of a program's memory is a parameter,
+ * a gradient, a state, found by watching the program train.
+ *
+ * Called by main() when "scout" stands where a program would. One process of the program is started, by a ddprun of its
+ * own (run.c), with the recorder (interpose/tools/scout/) in the engine's place; what the recorder wrote is looked at
+ * when that process has ended.
+ */
+#ifndef DDPRUN_LAUNCHER_TOOLS_SCOUT_SCOUT_H
+#define DDPRUN_LAUNCHER_TOOLS_SCOUT_SCOUT_H
+
+#include "launcher/options/command.h"
+
+/* Exit code 1: the program cannot be followed. Main thread, before any other one. */
+extern const struct command scout_command;
+
+#endif

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# names.sh BUILD - a trainer may have functions of its own under the names of those that ddprun's libraries use (json-c, libevent,
+# PMIx, xxHash, libunwind, liblzma): in the program itself or in a library that it links, ddprun never calls them. What is tried: a
+# run that measures the cost of an all-reduce and one that finds it, without and with a trace, a report with stacks, and a message
+# with one. Without libunwind, or where the program has another one, the message says why it has no stack.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+
+# uncalled NAME: no function of the program's was called.
+uncalled() {
+    check "$1: no function of the program is called" bash -c "! grep 'the program.s function was called' '$work/stderr'"
+}
+
+# late_write NAME PATTERN PROGRAM...: a message with a stack, of which the pattern is the end.
+late_write() {
+    local name=$1 pattern=$2
+    shift 2
+    run "$ddprun" -n 2 --bucket-mb 0.02 --device "$device" "$@" --steps 12 --fault late-write --fault-step 9
+    failed_with "$name: a message with a stack" 1 "in step 9 scale_in_place.* wrote .* Called from: $pattern"
+    uncalled "$name, a message with a stack"
+}
+
+for names in ladder_names ladder_names_library; do
+    trainer=$build/tests/trainers/$names
+    for traced in "" --trace; do
+        rm -rf "$XDG_CACHE_HOME"
+        for time in first second; do
+            case="$names ${traced:-without a trace}, $time run"
+            run "$ddprun" -n 2 ${traced:+--trace "$work/trace"} "$trainer" --layers 32 --steps 24
+            succeeded "$case"
+            uncalled "$case"
+        done
+        check "$names: the second run has found the cost of an all-reduce" [ -n "$(ls "$XDG_CACHE_HOME/ddprun")" ]
+    done
+    check "$names: the trace is whole" grep -q '^{"end":true' "$work/trace/rank-1.jsonl"
+done
+
+run "$ddprun" -n 2 --hang-warning 2 --hang-timeout "$(patient $((sanitized ? 10 : 3)))" --bucket-mb 0.02 "$build/tests/trainers/ladder_names" \
+    --steps 12 --fault hang --fault-step 9 --fault-rank 1
+check "ladder_names: a rank that hangs is reported, with its stacks" grep -q -e '^ \+main+0x' -e 'ptrace is not permitted' "$work/stderr"
+uncalled "ladder_names, a rank that hangs"
+late_write ladder_names_library '.*train.* < main\+0x' "$build/tests/trainers/ladder_names_library"
+late_write ladder_names 'unknown \(the program has another [A-Za-z0-9_]+ than libunwind\)' "$build/tests/trainers/ladder_names"
+
+# No library, and one that is another. ddprun has put the stand-in's folder there.
+# shellcheck disable=SC2016
+with_folder='LD_LIBRARY_PATH=$0:${LD_LIBRARY_PATH:-} exec "$@"'
+mkdir "$work/broken" "$work/empty"
+echo 'not a library' >"$work/broken/libunwind.so.8"
+: >"$work/empty.c"
+gcc -shared "$work/empty.c" -Wl,-soname,libunwind.so.8 -o "$work/empty/libunwind.so.8"
+late_write "no libunwind" 'unknown \(.*libunwind\.so\.8: .*\)' sh -c "$with_folder" "$work/broken" "$ladder"
+late_write "another libunwind" 'unknown \(libunwind\.so\.8 lacks functions of libunwind\)' sh -c "$with_folder" "$work/empty" "$ladder"
+finish

@@ -1,0 +1,16 @@
+/*
+ * late.cpp - a C++ library that notes.c, which is none, loads with RTLD_LOCAL: no other object of the process finds its
+ * libstdc++.
+ */
+#include <random>
+
+static std::random_device device;
+
+extern "C" __attribute__((visibility("default"))) unsigned late_random(void);
+
+extern "C" unsigned
+late_random(void)
+{
+    volatile unsigned number = device(); /* no tail call: this is the place that asks */
+    return number;
+}
