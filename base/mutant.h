@@ -109,6 +109,7 @@ enum mutant {
     MUTANT_CHECK_ANY_TOLERANCE,   /* a tolerance may hide mistakes */
     MUTANT_CHECK_DRIFT_COUNTS,    /* how far the run from a start nearby has drifted is a floor of each step */
     MUTANT_CHECK_UNMOVED_EQUAL,   /* parameters that no step moves are equal */
+    MUTANT_CHECK_APART_EQUAL,     /* data that depend on the date of each rank are equal */
     MUTANT_CHECK_FLOOR_INFINITE,  /* whatever differs is taken for rounding (in the launcher's items.c) */
 
     /* ddprun scout (in the launcher's analysis) */

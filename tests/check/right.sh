@@ -7,7 +7,7 @@
 #  - Trainers whose gradients are made of the rank's number, so that tests know the mean: N ranks train another model than one process.
 #    That is a difference, and it is reported.
 #  - Trainers that are right, and of which two runs cannot be compared: what they compute depends on the batch that a process sees, or
-#    on the clock, or their batch cannot be divided.
+#    their batch cannot be divided.
 #  - Programs that fail on one rank, because they require two: the exit code is the program's.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
@@ -25,6 +25,8 @@ rows=(
     "soak | samples/chargpt | ${chargpt_options[*]} --accumulate 3 --layers 2 || 0 | null"
     "always | tests/check/conv | ${conv_options[*]} || 0 | null"
     "soak | tests/check/conv | ${conv_options[*]} | --steps 10 | 0 | null"
+    # Parameters from the clock, which DDP_PARAMETER makes rank 0's.
+    "always | tests/check/conv | ${conv_options[*]} --clock-seed || 0 | null"
 )
 for program in accumulate batched branches clipping digits flat gan graph late_read mlp per_image random realloc streams structs \
     structs_memory threads tied towers; do
@@ -118,7 +120,6 @@ rows+=(
     "always | tests/check/conv | ${conv_options[*]} --dropout || 3 | batch_dependent"
     # Statistics of a share are not those of the batch.
     "always | tests/check/conv | ${conv_options[*]} --batchnorm || 3 | batch_dependent"
-    "always | tests/check/conv | ${conv_options[*]} --clock-seed || 3 | not_repeatable"
     # 25 items on 2, 3 or 4 ranks.
     "always | tests/check/conv | ${conv_options[*]} --batch 25 || 3 | indivisible"
     # The batch grows with the ranks, unless one rank has all of it.

@@ -118,6 +118,8 @@ free_world(struct world *world)
     for (int rank = 0; rank < MOST_RANKS; ++rank) {
         check_rows_free(&world->ranked[rank]);
         check_rows_free(&world->plain[rank]);
+        check_rows_free(&world->apart[0][rank]);
+        check_rows_free(&world->apart[1][rank]);
     }
 }
 
@@ -257,11 +259,23 @@ apply(struct world *world, const struct edit *edit)
     switch (edit->what) {
     case NOTHING:
         return;
+    case READS:
+        evidence->readings = CHECK_READS_DATE;
+        snprintf(evidence->reading_places, sizeof(evidence->reading_places), "`time` (train.cu:5)");
+        for (int which = 0; which < 2; ++which) {
+            evidence->apart[which] = world->apart[which];
+            for (int rank = 0; rank < evidence->ranks; ++rank)
+                add_rank(&world->apart[which][rank], rank, world->steps);
+        }
+        return;
     case OVERLAPPED:
         evidence->overlapped_steps = (uint64_t)edit->value;
         return;
     case STOPPED:
-        snprintf(evidence->stopped, sizeof(evidence->stopped), "rank 1 waited");
+        if (edit->run == BEHIND || edit->run == AHEAD)
+            snprintf(evidence->apart_stopped[edit->run - BEHIND], 1024, "rank 1 waited");
+        else
+            snprintf(evidence->stopped, sizeof(evidence->stopped), "rank 1 waited");
         return;
     case COMPRESSED:
         evidence->wire_type = ELEMENT_FLOAT16;
@@ -272,7 +286,8 @@ apply(struct world *world, const struct edit *edit)
     default:
         break;
     }
-    if (edit->run != RANKS && edit->run != PLAIN) {
+    bool is_apart = edit->run == BEHIND || edit->run == AHEAD;
+    if (edit->run != RANKS && edit->run != PLAIN && !is_apart) {
         change_rows(single[edit->run], edit);
         return;
     }
@@ -281,7 +296,9 @@ apply(struct world *world, const struct edit *edit)
         for (int rank = 0; rank < evidence->ranks; ++rank)
             add_rank(&world->plain[rank], rank, world->steps);
     }
-    struct check_rows *ranked = edit->run == PLAIN ? world->plain : world->ranked;
+    struct check_rows *ranked = is_apart             ? world->apart[edit->run - BEHIND]
+                                : edit->run == PLAIN ? world->plain
+                                                     : world->ranked;
     for (int rank = 0; rank < evidence->ranks; ++rank) {
         if (edit->rank == 0 || edit->rank == rank + 1)
             change_rows(&ranked[rank], edit);

@@ -14,11 +14,11 @@ enum { TENSORS = 6, STEPS = 3, MOST_RANKS = 4, ANY = -1 };
 /* Everything that a scene may change; evidence points into it. */
 struct world {
     struct check_evidence evidence;
-    struct check_rows ranked[MOST_RANKS], plain[MOST_RANKS];
+    struct check_rows ranked[MOST_RANKS], plain[MOST_RANKS], apart[2][MOST_RANKS];
     unsigned steps;
 };
 
-enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED };
+enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, BEHIND, AHEAD };
 
 enum what {
     NOTHING,
@@ -45,6 +45,7 @@ enum what {
     TYPES,    /* no --tolerance, and calls have named types: `value` */
     FORCED,   /* every step began from the reference, with `value` times its gradients */
     RETAINED, /* of memory number `first`: `value` is left */
+    READS,    /* the date; rank by rank other dates make no difference, but for what edits of BEHIND and AHEAD say */
     OVERLAPPED,
     STOPPED,
     COMPRESSED,

@@ -8,6 +8,7 @@
 #include "check_world.h"
 
 #include "launcher/tools/check/items.h"
+#include "launcher/tools/check/seeded.h"
 #include "launcher/tools/check/verdict.h"
 
 #include "base/mutant.h"
@@ -74,6 +75,31 @@ static const struct scene {
      .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3"},
     {"same bits are equal, whatever the norms are", .edits = {{MISSING, .role = CHECK_BUFFER, .last = 9}}},
     {"the floor is not known", .edits = {{MISSING, AGAIN, .role = ANY}, {MISSING, PERTURBED, .role = ANY}}},
+
+    /* ---- clocks ---- */
+    {"a date that nothing depends on", .edits = {{READS}}},
+    {"data that depend on the date",
+     .edits = {{READS}, {DIFFERENCE, BEHIND, 0.5, EVERY(GRADIENT)}, {DIFFERENCE, AHEAD, 0.5, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SEEDED, .says = "read by `time` (train.cu:5)"},
+    {"a date of which all ranks take the lowest", .edits = {{READS}, {DIFFERENCE, BEHIND, 0.5, EVERY(GRADIENT)}}},
+    {"a date of which all ranks take the highest", .edits = {{READS}, {DIFFERENCE, AHEAD, 0.5, EVERY(GRADIENT)}}},
+    {"a mean and memory of the date", .edits = {{READS},
+                                                {DIFFERENCE, BEHIND, 0.5, ROLE(MEAN), .last = 9},
+                                                {DIFFERENCE, AHEAD, 0.5, ROLE(MEAN), .last = 9},
+                                                {DIFFERENCE, BEHIND, 0.5, EVERY(MEMORY)},
+                                                {DIFFERENCE, AHEAD, 0.5, EVERY(MEMORY)}}},
+    {"bits that depend on the date",
+     .edits = {{READS}, {HASH, BEHIND, 7, ONE(GRADIENT, 2), .rank = 2}, {HASH, AHEAD, 7, ONE(GRADIENT, 2), .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SEEDED, .says = "the ranks differ from each other"},
+    {"runs with other dates that are ended", .edits = {{READS}, {STOPPED, BEHIND}, {STOPPED, AHEAD}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED, .says = "rank 1 waited"},
+    {"one of them", .edits = {{READS}, {STOPPED, BEHIND}, {DIFFERENCE, AHEAD, 0.5, EVERY(GRADIENT)}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED},
+    {"a date, and gradients that differ all the same", .edits = {{READS}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"a date, and a program that does not repeat itself",
+     .edits = {{READS}, {DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}}, .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_NOT_REPEATABLE, .says = "read by `time` (train.cu:5)"},
 
     /* ---- the program itself ---- */
     {"does not repeat itself", .edits = {{DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}},
@@ -451,7 +477,7 @@ judge_scene(const struct scene *scene, char why[2400])
     make_world(&world, scene->ranks != 0 ? scene->ranks : 2, STEPS);
     for (int i = 0; i < MOST_EDITS; ++i)
         apply(&world, &scene->edits[i]);
-    check_judge(&world.evidence, &verdict, &wishes);
+    seeded_judge(&world.evidence, &verdict, &wishes);
     const char *cause = check_cause_name(verdict.cause),
                *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
     char all[40];
@@ -624,7 +650,8 @@ TEST(each_broken_rule_is_noticed)
         {"CHECK_FACTOR_TRUSTED", "a half that the update does not know of"},
         {"CHECK_ANY_TOLERANCE", "just chaos"},
         {"CHECK_DRIFT_COUNTS", "chaos from run to run is no floor where every step begins from the reference"},
-        {"CHECK_UNMOVED_EQUAL", "no parameter moves"}};
+        {"CHECK_UNMOVED_EQUAL", "no parameter moves"},
+        {"CHECK_APART_EQUAL", "data that depend on the date"}};
     for (size_t k = 0; k < sizeof(broken) / sizeof(broken[0]); ++k) {
         char why[2400] = "";
         for (size_t i = 0; i < SCENES; ++i) {

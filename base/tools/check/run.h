@@ -114,6 +114,9 @@ enum check_row_kind {
     CHECK_ROW_UNSTEPPED, /* a group, `value`, has gradients and made no step */
     CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */
     CHECK_ROW_FORCED,    /* the gradients of tensor.group were set to norms.product times the reference's */
+    CHECK_ROW_DATE,      /* `value`: the date with which compared runs begin, microseconds since 1970 */
+    CHECK_ROW_READING,   /* at the end: text: "CALL OBJECT", which has read the date or random bytes; `value`: where in
+                            the object */
 };
 
 enum check_seen {

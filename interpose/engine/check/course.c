@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 #include "base/mutant.h"
+#include "base/tools/direct.h"
+#include "interpose/tools/files/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,9 +203,33 @@ note_habits(uint32_t step)
 _Static_assert((int)CHECK_TYPES_FLOAT16 == (int)LIBRARY_FLOAT16 && (int)CHECK_TYPES_BFLOAT16 == (int)LIBRARY_BFLOAT16,
                "run.h");
 
+/* Where the program has read the date or random bytes (interpose/tools/files/files.h). */
+static void
+note_readings(void)
+{
+    enum { READINGS_AT_MOST = 64 };
+    char path[PATH_MAX], *line = NULL;
+    const char *folder = getenv(FILES_ENV_DIR);
+    size_t room = 0;
+    snprintf(path, sizeof(path), "%s/" FILES_READINGS, folder != NULL ? folder : "");
+    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    for (int i = 0; file != NULL && i < READINGS_AT_MOST && getline(&line, &room, file) > 0; ++i) {
+        char *text = NULL;
+        struct check_row row = {.kind = CHECK_ROW_READING, .step = course.steps, .value = strtoull(line, &text, 16)};
+        snprintf(row.text, sizeof(row.text), "%s", text + strspn(text, " "));
+        row.text[strcspn(row.text, "\n")] = '\0';
+        values_row(&row);
+    }
+    free(line);
+    if (file != NULL)
+        fclose(file);
+}
+
 static void
 note_at_end(void)
 {
+    note_readings();
     values_note(CHECK_ROW_SEEN, course.steps, course.seen);
     if (engine_state.services->library_types != NULL)
         values_note(CHECK_ROW_TYPES, course.steps,
@@ -268,6 +294,8 @@ begin_steps(void)
 {
     course.any_boundary = true;
     values_ask_for_room();
+    if (ddprun_files_steps_begin != NULL)
+        ddprun_files_steps_begin();
     ending_before_driver(); /* the parameters are looked at once more if the program ends by itself */
 }
 

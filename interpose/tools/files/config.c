@@ -19,7 +19,8 @@ static _Atomic int state = UNDECIDED;
 
 /* Written while state is DECIDING. */
 static struct files_config config;
-static bool redirects, notes;
+static bool redirects, notes, has_date;
+static struct files_date date;
 
 /* Prefixes of paths. */
 static struct {
@@ -123,6 +124,28 @@ join(char target[FILES_DIR_MAX], const char *dir, const char *name)
     return true;
 }
 
+/* A decimal number at *text, which is moved behind it. Not strtoll(), which is another function in newer glibcs. */
+static int64_t
+read_number(const char **text)
+{
+    int64_t number = 0;
+    *text += strspn(*text, " ");
+    bool is_negative = **text == '-';
+    for (*text += is_negative; **text >= '0' && **text <= '9'; ++*text)
+        number = 10 * number + (**text - '0');
+    return is_negative ? -number : number;
+}
+
+static void
+read_date(const char *text)
+{
+    has_date = text != NULL && *text != '\0';
+    if (!has_date)
+        return;
+    date.start_us = read_number(&text);
+    date.ahead = read_number(&text);
+}
+
 static void
 read_environment(void)
 {
@@ -132,6 +155,7 @@ read_environment(void)
     redirects = dir != NULL && *dir != '\0';
     if (!redirects)
         return;
+    read_date(getenv(FILES_ENV_DATE));
     /* A folder that cannot be one must not mean that the user's files are written: then every write fails. */
     if (*dir != '/' || !place_canonical(dir, canonical) || !join(config.written, canonical, FILES_WRITTEN)) {
         memcpy(canonical, "/proc/self/none", sizeof("/proc/self/none"));
@@ -177,4 +201,10 @@ bool
 files_notes(void)
 {
     return is_decided() && notes;
+}
+
+const struct files_date *
+files_date(void)
+{
+    return is_decided() && has_date ? &date : NULL;
 }

@@ -42,6 +42,9 @@
 #ifndef DDPRUN_INTERPOSE_TOOLS_FILES_FILES_H
 #define DDPRUN_INTERPOSE_TOOLS_FILES_FILES_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * The private folder of a tree of processes: an absolute path of at most 1000 bytes, existing, mode 0700. Absent or
  * empty: nothing is redirected. Two processes that share the folder share the overlay.
@@ -53,6 +56,34 @@
  * all. Symbolic links in them are resolved when the process starts.
  */
 #define FILES_ENV_EXCEPT "_DDPRUN_FILES_EXCEPT"
+
+/*
+ * "START AHEAD", two decimal numbers; absent or empty, or without FILES_ENV_DIR: clocks and random bytes are the
+ * system's. Calls of the program itself, and of libraries beside it, then see a date of their own, as does what libc++
+ * and libstdc++ ask for them: the i-th reading of a process is START + i microseconds, with AHEAD times
+ * FILES_AHEAD_US added, until the steps begin (ddprun_files_steps_begin()), or until it has read it too often for that,
+ * in a loop that waits for something. From then on it runs as clocks do. A wait until a date ends when the program's
+ * date is reached, and the date is then that; so it is after the second sleep in a loop that reads the date. Random
+ * bytes are the same in each process with one START, and AHEAD more each.
+ *
+ * Not covered: clocks other than the date; rdrand and rdseed, which a static libstdc++ asks for std::random_device;
+ * timers; pthread_rwlock_timed...(), mq_timed...(), futures that wait until a date. What the program opens as
+ * /dev/urandom ends after FILES_RANDOM_BYTES.
+ */
+#define FILES_ENV_DATE "_DDPRUN_FILES_DATE"
+
+#define FILES_AHEAD_US     INT64_C(90061000007) /* a day, an hour, a minute, a second and 7 us */
+#define FILES_RANDOM_BYTES ((size_t)4 << 20)
+
+/*
+ * In the private folder: the places that have read the date or random bytes. A line each: where the call
+ * returns to, hexadecimal, as the object's program headers count; the call; the object's path. Absent: there are none.
+ */
+#define FILES_READINGS "readings"
+
+/* The program's first step: its date runs from now on. Any thread. For the engine, which is loaded later, and in
+ * processes without this library. */
+void ddprun_files_steps_begin(void) __attribute__((weak, visibility("default")));
 
 /* Present: files and clocks are noted. */
 #define FILES_ENV_NOTES "_DDPRUN_FILES_NOTES"

@@ -6,9 +6,16 @@
 #define DDPRUN_INTERPOSE_TOOLS_FILES_HOOKS_H
 
 #include <dirent.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
 
 /* What programs call that were built with _FORTIFY_SOURCE, or with a glibc before 2.33. */
 int __open_2(const char *path, int flags);
@@ -28,6 +35,12 @@ ssize_t __readlinkat_chk(int dirfd, const char *path, char *target, size_t size,
 char *__realpath_chk(const char *path, char *resolved, size_t room);
 char *__getcwd_chk(char *path, size_t size, size_t room);
 char *__getwd_chk(char *path, size_t room);
+/* What a newer glibc than the build's may have. */
+uint32_t arc4random(void);
+void arc4random_buf(void *bytes, size_t count);
+uint32_t arc4random_uniform(uint32_t bound);
+int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
+                           const struct timespec *until);
 
 /* Every hook, by number. */
 enum real_name {

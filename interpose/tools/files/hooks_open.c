@@ -73,6 +73,12 @@ prepare_existing(int *dirfd, const char **path, int flags, struct place *place)
     return 0;
 }
 
+static bool
+is_random(const char *path)
+{
+    return path != NULL && (strcmp(path, "/dev/urandom") == 0 || strcmp(path, "/dev/random") == 0);
+}
+
 int
 open_prepare(int *dirfd, const char **path, int flags, struct place *place)
 {
@@ -82,6 +88,11 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
     int saved = errno;
     if (files_config() == NULL)
         return 0;
+    if (files_date() != NULL && !writes && is_random(*path) && caller_is_programs(*path, NULL) &&
+        date_make_random(place->copy)) {
+        *path = place->copy;
+        return 0;
+    }
     if ((flags & O_PATH) != 0 || !writes || MUTANT(FILES_WRITTEN_THROUGH))
         return place_read(dirfd, path, follow, place);
     if ((flags & O_TMPFILE) == O_TMPFILE)

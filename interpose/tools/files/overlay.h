@@ -18,8 +18,10 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 
 enum {
     FILES_DIR_MAX = 1024,                     /* of the private folder's path, with one of the names below it */
@@ -52,6 +54,15 @@ const struct files_config *files_config(void);
 
 /* Whether files and clocks are noted. */
 bool files_notes(void);
+
+/* What FILES_ENV_DATE says. */
+struct files_date {
+    int64_t start_us;
+    int64_t ahead;
+};
+
+/* NULL: the program sees the date as it is. */
+const struct files_date *files_date(void);
 
 /* Whether the canonical path is never redirected. */
 bool files_is_excepted(const char *path);
@@ -144,6 +155,30 @@ void note_file(int dirfd, const char *path, int fd, int flags);
 
 /* A function that differs from run to run was called from `caller`. */
 void note_clock(const char *name, void *caller);
+
+/* ---- callers.c ---- */
+
+/* Whether the call of `name`, which returns to `caller`, is made by the program or a library of its own; NULL: by the
+ * stack. It is then noted in FILES_READINGS, once for each place; name NULL: it is not. */
+bool caller_is_programs(const char *name, const void *caller);
+
+/* ---- date.c: only with files_date() ---- */
+
+/* The date as the program sees it, at one more reading. Microseconds since 1970. */
+int64_t date_read_us(void);
+
+/* What the program has waited: until a date, or so long, by a call that returns to `caller`. */
+void date_waited(const struct timespec *until);
+void date_slept(int64_t us, const void *caller);
+
+/* *until, as the program sees the date, is *real; false: it is no date, but a time of another clock. */
+bool date_make_real(const struct timespec *until, struct timespec *real);
+
+/* The next random bytes. */
+void date_fill(void *bytes, size_t count);
+
+/* Makes a file of random bytes for one descriptor to read, instead of the system's. */
+bool date_make_random(char path[FILES_PATH_MAX]);
 
 /* ---- hooks_open.c ---- */
 

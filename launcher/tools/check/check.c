@@ -14,6 +14,8 @@
 #include "launcher/options/option_table.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
+#include "launcher/tools/check/readings.h"
+#include "launcher/tools/check/seeded.h"
 #include "launcher/tools/check/session.h"
 #include "launcher/tools/check/show.h"
 #include "launcher/tools/common/inner_run.h"
@@ -97,7 +99,8 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
         remove_rows(outcome.results, count > 0 ? count : 1);
     *ranked_p = ranked;
     *count_p = count;
-    check->evidence.overlapped_steps = order->plain ? check->evidence.overlapped_steps : outcome.overlapped_steps;
+    bool is_judged = ranked_p == &check->evidence.ranked;
+    check->evidence.overlapped_steps = is_judged ? outcome.overlapped_steps : check->evidence.overlapped_steps;
     /* Rows had no room, or the summary that would report it had none: that is no difference. */
     bool lost = !ended && stop == NULL && outcome.exit_code != 0 && !outcome.late &&
                 (outcome.reason[0] == '\0' || strstr(outcome.reason, "cannot write what ddprun check") != NULL);
@@ -108,7 +111,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
     bool stopped_by_ddprun = !lost && outcome.signal == 0 && !outcome.program_failed &&
                              (stop == NULL || stop->value == 1) && any_step && !ended;
     bool ok = true;
-    if (order->plain && (stopped_by_ddprun || stop != NULL)) {
+    if (!is_judged && (stopped_by_ddprun || stop != NULL)) {
         ok = error_set(error, DDPRUN_EXIT_USAGE, "ddprun ended the run of %s", order->title);
     } else if (stopped_by_ddprun || (stop != NULL && stop->value == 1 && outcome.signal == 0)) {
         snprintf(check->evidence.stopped, sizeof(check->evidence.stopped), "%s",
@@ -116,7 +119,8 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
                  : outcome.late              ? "no step came for as long as --timeout says"
                  : outcome.reason[0] != '\0' ? outcome.reason
                                              : "a rank ended before the last step");
-    } else if (made_all && outcome.exit_code != 0 && !ended && outcome.signal == 0 && check->evidence.forced) {
+    } else if (is_judged && made_all && outcome.exit_code != 0 && !ended && outcome.signal == 0 &&
+               check->evidence.forced) {
         /* It may have found its own results wrong, which were not its own. */
         check->has_failed = !session_explain(check, order, &outcome, stop, any_step, &check->failure);
     } else if ((outcome.exit_code != 0 && !ended) || outcome.signal != 0 || !any_step) {
@@ -167,10 +171,36 @@ run_plain(struct check *check, struct error *error)
     return ok;
 }
 
+/* That it does not reach its end is no error: the verdict judges that. */
+static bool
+run_apart(struct check *check, int which, struct error *error)
+{
+    char *title = xasprintf("%d ranks, each with a date and random bytes of its own%s", check->ranks,
+                            which > 0 ? ", the other way round" : "");
+    struct check_order order = order_ranks(check, which > 0 ? "ahead" : "behind", title);
+    order.ahead = which > 0 ? 1 : -1;
+    struct check_rows **rows = &check->evidence.apart[which];
+    int count;
+    bool ok = run_ranks(check, &order, rows, &count, error);
+    if (*rows == NULL)
+        *rows = xcalloc((size_t)check->ranks + 1, sizeof(**rows));
+    if (!ok && error->exit_code <= 128) { /* no signal */
+        snprintf(check->evidence.apart_stopped[which], sizeof(check->evidence.apart_stopped[which]), "%.1000s",
+                 error->text);
+        ok = true;
+    }
+    free(title);
+    return ok;
+}
+
 /* The further run that the verdict asks for first; false: none. */
 static bool
 run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struct error *error)
 {
+    if (wishes->apart > 0 && !check->in_cluster) {
+        *ok = run_apart(check, wishes->apart - 1, error);
+        return true;
+    }
     if (check->in_cluster || check->has_reference) /* no run of one rank can be made like the others */
         return false;
     if (wishes->factor > 0 && check->evidence.scaled.count == 0)
@@ -228,8 +258,9 @@ judge(struct check *check, struct check_verdict *verdict, struct error *error)
 {
     struct check_wishes wishes;
     bool ok = true;
-    check_judge(&check->evidence, verdict, &wishes);
-    for (int i = 0; i < MOST_EXTRA_RUNS && run_more(check, &wishes, &ok, error); ++i) {
+    readings_describe(&check->evidence);
+    seeded_judge(&check->evidence, verdict, &wishes);
+    for (int i = 0; (i < MOST_EXTRA_RUNS || wishes.apart > 0) && run_more(check, &wishes, &ok, error); ++i) {
         if (!ok && error->exit_code > 128) /* a signal asked for the end */
             return false;
         if (!ok) { /* what is known without it stands */
@@ -237,7 +268,7 @@ judge(struct check *check, struct check_verdict *verdict, struct error *error)
             return true;
         }
         check_verdict_free(verdict);
-        check_judge(&check->evidence, verdict, &wishes);
+        seeded_judge(&check->evidence, verdict, &wishes);
     }
     return true;
 }
@@ -310,6 +341,8 @@ free_check(struct check *check)
     check_rows_free(&evidence->scaled);
     free_ranked(&evidence->ranked, evidence->ranks);
     free_ranked(&evidence->plain, evidence->ranks);
+    free_ranked(&evidence->apart[0], evidence->ranks);
+    free_ranked(&evidence->apart[1], evidence->ranks);
     job_folder_remove(&check->folder);
     words_free(check->alone);
     free(check->reference);

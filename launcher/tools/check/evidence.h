@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum check_reading { CHECK_READS_DATE = 1, CHECK_READS_RANDOM = 2 };
+
 /* The rows of one rank in one run. */
 struct check_rows {
     struct check_row *rows; /* [count] */
@@ -34,8 +36,13 @@ struct check_evidence {
     struct check_rows probe;   /* what becomes of changes to unannotated memory; count 0: no such run */
     struct check_rows scaled;  /* one rank, whose gradients are so many times the reference's as the ranks' are */
     struct check_rows *plain;  /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
-    uint64_t overlapped_steps; /* of the run that is checked */
-    char stopped[1024];        /* why ddprun ended it; empty: it did not */
+    struct check_rows *apart[2]; /* [ranks]: the same as `ranked`, with a date and random bytes of their own on each
+                                    rank, below those of the one before, and above; NULL: no such run */
+    char apart_stopped[2][1024]; /* why it has no end; empty: it has one */
+    unsigned readings;           /* of enum check_reading: what the program has read */
+    char reading_places[400];    /* "`time` (train.cu:12)"; empty: it has read none */
+    uint64_t overlapped_steps;   /* of the run that is checked */
+    char stopped[1024];          /* why ddprun ended it; empty: it did not */
 };
 
 /* Appends what rank `rank` has written; none is no error. */

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { DEFAULT_RANKS = 2 };
@@ -173,6 +174,7 @@ session_prepare(struct check *check, struct error *error)
     bool apart = check->in_cluster || (options->hosts != NULL && options->check.reference != NULL);
     check->place.shared = apart ? check->reference : NULL;
     check->place.is_leaf = check->in_cluster;
+    check->place.date_us = (int64_t)time(NULL) * 1000000;
     check->place.step_limit_s = options->timeout_s;
     bool kept = options->check.reference != NULL;
     check->runs_planned = check->has_reference ? 1 : 3 + (kept ? 1 : 0) + (check->only_writes ? 0 : 1);

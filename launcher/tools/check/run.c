@@ -99,7 +99,9 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(DDPRUN_EXIT_FAILURE);
+    char *date = xasprintf("%lld %d", (long long)place->date_us, order->ahead);
     setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
+    setenv(DDPRUN_ENV_CHECK_DATE, date, 1);
     if (place->options->check.keep_files != NULL) {
         char *folder = realpath(place->options->check.keep_files, NULL); /* ranks may be elsewhere */
         char *kept = xasprintf("%s/%s", folder != NULL ? folder : place->options->check.keep_files, order->name);

@@ -20,6 +20,7 @@ struct check_place {
     const char *shared;    /* beginning of names of files that other hosts have, too; NULL: all is in `folder` */
     bool is_leaf;          /* other processes like this one start the other ranks */
     sigset_t old_mask;     /* for the children */
+    int64_t date_us;       /* since 1970, with which compared runs begin */
     unsigned step_limit_s; /* in which the first step, and each one after it, must come */
 };
 
@@ -31,6 +32,7 @@ struct check_order {
     char *const *arguments; /* of the program, with its name */
     bool hosts;             /* on the hosts of --hosts */
     bool plain;             /* --no-overlap */
+    int ahead;              /* so many FILES_AHEAD_US is the date of each rank before that of the last one */
     bool dry;               /* --dry-run: only whether it can be started */
     struct check_run run;   /* but for `results`, which is filled in */
 };

@@ -160,6 +160,8 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
         text = add_words(text, "evaluation between steps");
     if ((habits & CHECK_SEEN_MOVED) == 0)
         text = add_words(text, "gradients that move");
+    if (evidence->readings != 0 && evidence->apart[0] == NULL)
+        text = add_words(text, "dates and random bytes that differ from rank to rank");
     if (limit != NULL)
         fprintf(out, "only %u steps were compared: %d %s\n", evidence->steps, CHECK_STEPS,
                 limit->value == CHECK_SHORT_OF_TIME ? "take one rank more than two minutes"

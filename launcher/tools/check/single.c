@@ -174,6 +174,9 @@ session_load_reference(struct check *check, struct error *error)
     bool ok = load_floor(&reader, 0, &check->evidence.again) && load_floor(&reader, 1, &check->evidence.perturbed) &&
               load_floor(&reader, 2, &check->evidence.alone) && load_floor(&reader, 3, &check->evidence.probe);
     reference_free(&reader);
+    const struct check_row *date = check_rows_find(&check->evidence.alone, CHECK_ROW_DATE);
+    if (ok && date != NULL)
+        check->place.date_us = (int64_t)date->value;
     return ok || error_set(error, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: it is damaged; write it again",
                            check->reference);
 }
@@ -193,6 +196,8 @@ session_make_reference(struct check *check, struct error *error)
     snprintf(first.run.scouted, sizeof(first.run.scouted), "%s", scouted != NULL ? scouted : "");
     free(scouted);
     first.run.chooses_steps = check->chooses_steps;
+    check->evidence.alone = (struct check_rows){xcalloc(1, sizeof(struct check_row)), 1};
+    check->evidence.alone.rows[0] = (struct check_row){.kind = CHECK_ROW_DATE, .value = (uint64_t)check->place.date_us};
     bool ok = run_alone(check, &first, &check->evidence.alone, error);
     struct check_order again = session_order(check, "again", "one rank, once more", CHECK_COMPARES);
     struct check_order perturbed =

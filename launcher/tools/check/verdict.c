@@ -33,6 +33,7 @@ check_cause_name(enum check_cause cause)
         [CAUSE_OVERFLOW] = "overflow",
         [CAUSE_OVERLAP] = "overlap",
         [CAUSE_RANKS] = "ranks",
+        [CAUSE_SEEDED] = "seeded",
         [CAUSE_STOPPED] = "stopped",
         [CAUSE_NOT_REPEATABLE] = "not_repeatable",
         [CAUSE_CHAOTIC] = "chaotic",

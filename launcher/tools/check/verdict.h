@@ -28,6 +28,7 @@ enum check_cause {
     CAUSE_OVERFLOW,    /* infinite or NaN on the ranks alone */
     CAUSE_OVERLAP,     /* right without overlap */
     CAUSE_RANKS,       /* ranks differ from each other */
+    CAUSE_SEEDED,      /* by the clock or by random bytes; also not comparable */
     CAUSE_STOPPED,     /* ddprun ended the run */
     /* not comparable */
     CAUSE_NOT_REPEATABLE,
@@ -83,6 +84,7 @@ struct check_verdict {
 struct check_wishes {
     bool turns, plain;
     double factor; /* one rank with so many times the gradients; 0: not */
+    int apart;     /* N ranks with dates of their own, 1: check_evidence.apart[0], 2: [1]; 0: not */
     uint32_t probed[CHECK_PROBED_AT_MOST];
     uint32_t probed_count;
 };
