@@ -252,6 +252,7 @@ static void
 load(int step, size_t first, size_t count)
 {
     static int order[ITEMS], shuffled = -1;
+    static unsigned drawn;
     int begin = 0, available = ITEMS, batch = options.batch;
     unsigned seed = options.seed;
     if (options.split_data) { /* each rank goes through a part of the data set by itself */
@@ -264,13 +265,21 @@ load(int step, size_t first, size_t count)
     if (mistake("shuffle_seed_by_rank"))
         seed += (unsigned)DDP_RANK();
     int steps_in_epoch = available / batch;
+    /* Mistake: rank 1 leaves the last batch of an epoch out. */
+    if (mistake("drop_last_on_rank_1") && DDP_RANK() == 1)
+        --steps_in_epoch;
     if (step / steps_in_epoch != shuffled)
-        shuffle(order, begin, available, seed, shuffled = step / steps_in_epoch);
+        shuffle(order, begin, available, seed + drawn, shuffled = step / steps_in_epoch);
+    const int *batch_order = order + step % steps_in_epoch * batch;
     for (size_t i = 0; i < count; ++i) {
-        int item = order[(size_t)(step % steps_in_epoch * batch) + first + i];
+        int item = batch_order[first + i];
         items.host_tokens[i] = item_token(item);
-        items.host_labels[i] = item_label(item);
+        /* Mistake: the labels of every rank are those of the first share. */
+        items.host_labels[i] = item_label(mistake("labels_not_moved") ? batch_order[i] : item);
         item_image(item, items.host_images + i * PIXELS);
+        /* Mistake: each item draws from the generator that the shuffle of the next epoch draws from. */
+        if (mistake("augment_by_shuffle"))
+            items.host_images[i * PIXELS] += 0.1f * noise(5, ++drawn);
     }
     CHECK(cudaMemcpyAsync(items.tokens, items.host_tokens, count * sizeof(int), cudaMemcpyHostToDevice, stream));
     CHECK(cudaMemcpyAsync(items.labels, items.host_labels, count * sizeof(int), cudaMemcpyHostToDevice, stream));

@@ -32,6 +32,10 @@ small_update() { # a wrong rate that moves the weights by a millionth
     checked 2 "--steps 8" "$updates" --rate 1e-6 --mistake rate_times_n
     [ -z "$(why_not 1 update -)" ]
 }
+in_floats() { # shares that begin within an item of the batch
+    checked 2 "--steps 8" "$updates" --mistake first_in_floats
+    [ -z "$(why_not 1 data -)" ]
+}
 noise() { # a gradient of rounding noise, which Adam makes as large as any other
     checked 2 "--steps 8" "$updates" --adam --noise
     [ -z "$(why_not 0 null -)" ]
@@ -50,4 +54,5 @@ mutant CHECK_LAST_LEFT_OUT every_tensor
 mutant CHECK_GRADIENTS_LATE right
 mutant CHECK_CHANGE_IGNORED small_update
 mutant CHECK_NOT_FORCED noise
+mutant CHECK_COPIES_ALIGNED in_floats
 finish

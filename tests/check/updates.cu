@@ -20,7 +20,7 @@ enum { COUNT = 64, BATCH = 24, BLOCK = COUNT };
 static struct {
     int steps, warmup;
     float rate;
-    bool adam, chaos, sums, frozen, noise, bf16, whole, asserts;
+    bool adam, chaos, sums, frozen, noise, bf16, whole, asserts, items;
     const char *mistake;
 } options = {.steps = 80,
              .warmup = 0,
@@ -33,6 +33,7 @@ static struct {
              .bf16 = false,
              .whole = false,
              .asserts = false,
+             .items = false,
              .mistake = ""};
 
 static bool
@@ -122,8 +123,31 @@ fill_batch(float *host, int step)
 {
     if (options.whole) /* the data set is the batch: the training converges, and gradients vanish */
         step = 0;
-    for (int k = 0; k < BATCH * COUNT; ++k)
+    for (int k = 0; k < (BATCH + 1) * COUNT; ++k)
         host[k] = (float)((k * 7919 + step * 104729) % 101) / 101.0f - (options.chaos ? 0.5f : 0);
+}
+
+/* Where in the batch this rank's items begin, in floats. */
+static size_t
+begin_of(int step, size_t first)
+{
+    /* Mistakes: all ranks read the first share, always or from step 40 on; the share begins so many floats later, not
+     * items; it begins an item too late. */
+    if (mistake("first_not_added") || (mistake("share_in_step_40") && step >= 39))
+        return 0;
+    if (mistake("first_in_floats"))
+        return first;
+    return (first + (mistake("moved_by_one") && DDP_WORLD_SIZE() > 1)) * COUNT;
+}
+
+/* Brings this rank's items to the device, all at once or one by one. */
+static void
+load(float *x, const float *host, int step, size_t first, size_t count)
+{
+    const float *from = host + begin_of(step, first);
+    size_t at_once = options.items ? 1 : count;
+    for (size_t i = 0; i < count; i += at_once)
+        CHECK(cudaMemcpy(x + i * COUNT, from + i * COUNT, at_once * COUNT * sizeof(float), cudaMemcpyHostToDevice));
 }
 
 /* ---- the training ---- */
@@ -178,15 +202,13 @@ require_mean(float *mean, const float *g)
 static void
 train(float *w, float *g, float *x, float *m, float *v, float *still)
 {
-    static float host[BATCH * COUNT];
+    static float host[(BATCH + 1) * COUNT];
     size_t first, count;
     DDP_SHARD(BATCH, &first, &count);
     float correction = 1, *mean = device_floats(COUNT);
     for (int step = 0; step < options.steps; ++step) {
-        /* Mistake: from step 40 on all ranks read the first share. */
-        size_t from = mistake("share_in_step_40") && step >= 39 ? 0 : first;
         fill_batch(host, step);
-        CHECK(cudaMemcpy(x, host + from * COUNT, count * COUNT * sizeof(float), cudaMemcpyHostToDevice));
+        load(x, host, step, first, count);
         /* Mistake: the mean over the whole batch, and then over the ranks. */
         float divisor = options.sums ? 1 : mistake("divisor_whole_batch") ? (float)BATCH : (float)count;
         mean_gradient<<<1, BLOCK>>>(g, w, x, (int)count, divisor, options.chaos ? 1 / options.rate : 0);
@@ -239,6 +261,8 @@ take_options(int argc, char **argv)
             options.whole = true;
         else if (strcmp(argv[i], "--asserts") == 0)
             options.asserts = true;
+        else if (strcmp(argv[i], "--items") == 0)
+            options.items = true;
         else if (strcmp(argv[i], "--noise") == 0)
             options.noise = true;
         else if (strcmp(argv[i], "--rate") == 0 && ++i)

@@ -210,6 +210,15 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
                             .tensor.number = (uint32_t)edit->first,
                             .norms.product = edit->value};
     snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
+    if (kind == CHECK_ROW_COPY)
+        row.copy = (struct check_copy){.site = 1,
+                                       .bytes = 64 * (uint64_t)edit->value,
+                                       .whole = UINT64_C(64) * 24,
+                                       .sum = 1,
+                                       .run = (uint64_t)edit->value,
+                                       .total = (uint64_t)edit->value,
+                                       .here = (uint64_t)edit->value,
+                                       .distinct = true};
     for (size_t i = 0; i < rows->count; ++i) {
         if (rows->rows[i].kind == (uint32_t)kind && rows->rows[i].step == edit->from && kind != CHECK_ROW_RETAINED) {
             rows->rows[i] = row;
@@ -236,7 +245,7 @@ change_rows(struct check_rows *rows, const struct edit *edit)
     static const enum check_row_kind kinds[] = {
         [SHARD] = CHECK_ROW_SHARD,   [UNEVEN] = CHECK_ROW_SHARD, [COPIED] = CHECK_ROW_COPIED,
         [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,  [RETAINED] = CHECK_ROW_RETAINED,
-        [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES};
+        [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES,  [COPIES] = CHECK_ROW_COPY};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)

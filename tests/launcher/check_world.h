@@ -42,6 +42,7 @@ enum what {
     COPIED,
     OWN,
     ALARM,
+    COPIES,   /* of 24 items of 64 bytes each rank copies the first `value`, in step `from` */
     TYPES,    /* no --tolerance, and calls have named types: `value` */
     FORCED,   /* every step began from the reference, with `value` times its gradients */
     RETAINED, /* of memory number `first`: `value` is left */

@@ -100,6 +100,15 @@ static const struct scene {
     {"a date, and a program that does not repeat itself",
      .edits = {{READS}, {DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}}, .result = CHECK_NOT_COMPARABLE,
      .cause = CAUSE_NOT_REPEATABLE, .says = "read by `time` (train.cu:5)"},
+    /* ---- data ---- */
+    {"the same data on all ranks",
+     .edits = {{COPIES, .value = 12, .from = 1}, {DIFFERENCE, .value = 1.4, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DATA, .first = "gradient_0",
+     .says = "all 2 ranks copy the same 768 bytes"},
+    {"the same, and no gradient differs", .edits = {{COPIES, .value = 12, .from = 1}}},
+    {"the same, and an update differs",
+     .edits = {{COPIES, .value = 12, .from = 1}, {DIFFERENCE, .value = 1.4, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE},
 
     /* ---- the program itself ---- */
     {"does not repeat itself", .edits = {{DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}},

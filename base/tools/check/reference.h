@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REFERENCE_VERSION 3
+#define REFERENCE_VERSION 4
 
 enum reference_kind {
     REFERENCE_TENSOR = 1, /* struct check_tensor: what `number` of its role is */
@@ -24,6 +24,7 @@ enum reference_kind {
     REFERENCE_MEMORY,     /* struct check_memory: where unannotated memory is */
     REFERENCE_SKETCH,     /* struct sketch: what it holds at a step */
     REFERENCE_FLOOR,      /* struct check_row, all of a run: `number` 0 of the repeated, 1 of the perturbed one */
+    REFERENCE_COPIES,     /* struct check_copies and more (copies.h): of call site `number`, its identity's low bits */
     REFERENCE_END,        /* `step`: steps made */
 };
 

@@ -8,6 +8,8 @@
 #ifndef DDPRUN_BASE_TOOLS_CHECK_RUN_H
 #define DDPRUN_BASE_TOOLS_CHECK_RUN_H
 
+#include "base/tools/check/copies.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -117,6 +119,8 @@ enum check_row_kind {
     CHECK_ROW_DATE,      /* `value`: the date with which compared runs begin, microseconds since 1970 */
     CHECK_ROW_READING,   /* at the end: text: "CALL OBJECT", which has read the date or random bytes; `value`: where in
                             the object */
+    CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
+    CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
 };
 
 enum check_seen {
@@ -147,7 +151,10 @@ struct check_row {
     bool uneven, sampled, same_bits, of_change;
     bool moved;    /* the step before has changed what the reference has */
     bool averaged; /* by DDP_STEP_PARAMETERS */
-    char text[512];
+    union {
+        char text[512];
+        struct check_copy copy;
+    };
 };
 
 /* Opens "<results>-<rank>" for appending; -1 with errno. */

@@ -3,8 +3,8 @@
  *
  * Data flow: boundaries, annotations, operations and the end of the program are reported to course.c, which knows the
  * step; values.c reads tensors, compare.c writes them to the reference or compares them with it, force.c sets gradients
- * to it; updaters.c finds the unannotated memory that updates write, memory.c compares it; alone.c makes a world of one
- * report its operations.
+ * to it; copies.c compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the
+ * unannotated memory that updates write, memory.c compares it; alone.c makes a world of one report its operations.
  * Outside of a check each of these functions does nothing but look at one flag.
  *
  * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
@@ -46,7 +46,9 @@ void check_boundary_ends(int group);
 void check_no_sync(void);
 void check_mean(float value, const struct ddp_site *site);
 /* DDP_SHARD: may change which share this process gets. */
-void check_shard(size_t total, size_t *first, size_t *count);
+void check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
+/* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to the device. Any thread. */
+void check_copied(const void *source, size_t bytes, size_t pitch, size_t rows);
 /* Around each operation of the trainer. */
 void check_operation_begins(const struct operation *operation);
 void check_operation_ends(const struct operation *operation, bool enqueued);
@@ -123,6 +125,19 @@ void compare_note_averaged(const struct tensor *tensor);
 /* ---- force.c ---- */
 /* Compares gradients that DDP_STEP has averaged; then, where steps begin from the reference, sets them to it. */
 void force_gradients(const struct tensor *list, size_t count, int group, const struct compare_at *at);
+
+/* ---- call_site.c ---- */
+/* Identity of the call of the program's that has led here, the same in each process; its frames into text[bytes], one a
+ * line: path of the object, offset in it. 0: it is not known. */
+uint64_t call_site_find(char *text, size_t bytes);
+
+/* ---- copies.c ---- */
+/* Bytes that the call site brings to the device. Any thread. */
+void copies_seen(uint64_t site, const char *place, const void *source, size_t bytes);
+/* What DDP_SHARD said last. */
+void copies_shard(size_t total, size_t first, size_t count, const struct ddp_site *site);
+/* The step is over: what was copied in it goes into the reference, or is compared with that, and forgotten. */
+void copies_boundary(uint32_t step);
 
 /* ---- updaters.c ---- */
 /* What the reference says. */

@@ -82,7 +82,7 @@ check_mean(float value, const struct ddp_site *site)
 }
 
 void
-check_shard(size_t total, size_t *first, size_t *count)
+check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
     if (!check_is_on())
         return;
@@ -92,10 +92,28 @@ check_shard(size_t total, size_t *first, size_t *count)
         *first = turn * base + (turn < more ? turn : more);
         *count = base + (turn < more);
     }
+    copies_shard(total, *first, *count, site);
     struct check_row row = {
         .kind = CHECK_ROW_SHARD, .step = course.steps, .value = total, .uneven = total % world != 0};
     if (course.shards++ == 0 || row.uneven)
         values_row(&row);
+}
+
+void
+check_copied(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    bool is_compared = !check_run.perturbed && check_run.turn_count == 0 && !check_run.probes && check_run.factor == 0;
+    if (!check_is_on() || course.over || !is_compared || source == NULL || bytes == 0 || course.graphs ||
+        atomic_load(&engine_state.captures_open) > 0)
+        return;
+    if (pitch == bytes) {
+        bytes *= rows;
+        rows = 1;
+    }
+    char place[sizeof((struct check_row){0}.text)];
+    uint64_t site = call_site_find(place, sizeof(place));
+    for (size_t row = 0; row < rows && site != 0; ++row)
+        copies_seen(site, place, (const char *)source + row * pitch, bytes);
 }
 
 /* ---- the steps ---- */
@@ -278,6 +296,8 @@ count_step(void)
     uint32_t step = ++course.steps;
     values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
     note_habits(step);
+    if (step <= check_run.steps)
+        copies_boundary(step);
     if (step == 3)
         values_note(CHECK_ROW_COPIED, 2, atomic_load(&course.copied_bytes));
     if (check_run.turn_count == 0) {
@@ -374,6 +394,8 @@ check_operation_begins(const struct operation *operation)
         return;
     if (course.steps == 2 && operation->host_source != NULL)
         atomic_fetch_add(&course.copied_bytes, operation->host_bytes);
+    if (operation->host_source != NULL && operation->host_bytes > 0)
+        check_copied(operation->host_source, operation->host_bytes, 0, 1);
     if (operation->graph != NULL && course.graphs && atomic_load(&engine_state.captures_open) == 0) {
         CUcontext before = context_enter();
         context_synchronize("at the launch of a graph");

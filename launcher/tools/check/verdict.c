@@ -7,6 +7,7 @@
 
 #include "base/mutant.h"
 #include "base/tools/check/element.h"
+#include "launcher/tools/check/data.h"
 #include "launcher/tools/check/equal.h"
 #include "launcher/tools/check/items.h"
 #include "launcher/tools/check/pattern.h"
@@ -23,6 +24,7 @@ const char *
 check_cause_name(enum check_cause cause)
 {
     static const char *const names[CAUSE_COUNT] = {
+        [CAUSE_DATA] = "data",
         [CAUSE_SCALE] = "scale",
         [CAUSE_DIRECTION] = "direction",
         [CAUSE_UPDATE] = "update",
@@ -324,6 +326,8 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
     bool of_first_gradients =
         pattern->moment == items_moment(CHECK_GRADIENT, 1) && pattern->differing[CHECK_GRADIENT] > 0;
     char name[400], ranks[48];
+    if (data_verdict(evidence, verdict, pattern))
+        return;
     if (first->unbounded) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first);
         sentence_say(verdict->text, "%s is infinite or NaN in step %u %s, and finite on one rank",

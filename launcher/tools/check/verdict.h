@@ -18,6 +18,7 @@ enum check_result { CHECK_EQUAL, CHECK_DIFFERENT, CHECK_NOT_COMPARABLE };
 enum check_cause {
     CAUSE_NONE,
     /* different */
+    CAUSE_DATA,        /* what ranks copy from the host is not the batch, in shares */
     CAUSE_SCALE,       /* every gradient is off by one factor */
     CAUSE_DIRECTION,   /* already the first gradients are other ones */
     CAUSE_UPDATE,      /* gradients are equal, parameters are not */

@@ -1,0 +1,17 @@
+/*
+ * data.h - do the ranks' data together make the batch? From what each rank has copied from the host, by call site,
+ * beside what one rank has copied in the same step (base/tools/check/copies.h).
+ */
+#ifndef DDPRUN_LAUNCHER_TOOLS_CHECK_DATA_H
+#define DDPRUN_LAUNCHER_TOOLS_CHECK_DATA_H
+
+#include "launcher/tools/check/pattern.h"
+
+/*
+ * If gradients differ first, and what ranks have copied for them is not the reference's batch in shares, decides the
+ * verdict: which call site, which ranks, which items. It names a cause of what differs, and makes nothing different:
+ * false where the data are right, or nothing is known of them.
+ */
+bool data_verdict(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern);
+
+#endif
