@@ -122,6 +122,10 @@ enum mutant {
     MUTANT_SCOUT_DOWNSTREAM,         /* the gradient is what the update reads, not the most upstream */
     MUTANT_SCOUT_BORDER_EARLY,       /* a period begins one operation too early */
     MUTANT_SCOUT_GROUPS_MIXED,       /* gradients are of one group, whatever reads them first */
+    MUTANT_SCOUT_ONE_READING,        /* what later periods show is not looked at */
+
+    /* ddprun scout (in the recorder) */
+    MUTANT_SCOUT_ANY_WORDS, /* few words are changed wherever they are, not where the launch has changed something */
 
     /* ddprun scout --prove (in the player) */
     MUTANT_SCOUT_PLAY_TENSOR_MISSING, /* the plan does not have the last gradient */

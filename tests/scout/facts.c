@@ -17,7 +17,7 @@ static const struct fact {
     {"fact_axpy", "0:m 1:r 0>0 1>0"},
     {"fact_scale", "0:k 1:r 1>0"},
     {"fact_sum", "0:k 1:r"},
-    {"fact_relu", "0:m"},
+    {"fact_relu", "0:m 0>0"},
     {"fact_gather", "0:k 1:r 2:r"},
     {"fact_ignores", "0:k 1:-"},
     {"fact_half", "0:k 1:r 1>0"},

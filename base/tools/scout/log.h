@@ -168,7 +168,7 @@ struct scout_elementwise {
     uint32_t from, to; /* allocations */
     uint64_t from_base, to_base;
     uint32_t from_bytes, to_bytes;
-    uint32_t samples; /* elements that were tried */
+    uint32_t samples; /* elements that have shown it; 0: none, and nothing else: it may be so, or not */
 };
 
 struct scout_written {

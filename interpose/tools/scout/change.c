@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-/* How many of the words look like numbers with a fraction, and how many are zero. */
+/* How many of the words look like numbers with a fraction, and how many are zero, or tiny. */
 struct likes {
-    size_t floats, zeros, others;
+    size_t floats, zeros, tiny, others;
     bool varied; /* not all are the same */
 };
 
@@ -22,14 +22,17 @@ count_likes(const uint32_t *words, size_t count)
     enum { PIECE = 1 << 16 }; /* counted in 32 bits each, of which vectors hold more */
     struct likes likes = {0};
     for (size_t at = 0; at < count; at += PIECE) {
-        uint32_t floats = 0, zeros = 0, varied = 0, piece = count - at < PIECE ? (uint32_t)(count - at) : PIECE;
+        uint32_t floats = 0, zeros = 0, tiny = 0, varied = 0,
+                 piece = count - at < PIECE ? (uint32_t)(count - at) : PIECE;
         for (uint32_t i = 0; i < piece; ++i) {
             floats += change_looks_like_float(words[at + i]);
             zeros += change_is_zero(words[at + i]);
+            tiny += change_is_tiny(words[at + i]);
             varied |= words[at + i] ^ words[0];
         }
         likes.floats += floats;
         likes.zeros += zeros;
+        likes.tiny += tiny;
         likes.varied = likes.varied || varied != 0;
     }
     likes.others = count - likes.floats - likes.zeros;
@@ -40,6 +43,8 @@ enum change
 change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
 {
     struct likes likes = count_likes(words + first, end - first);
+    if (held_floats)
+        likes.others -= likes.tiny;
     if (likes.floats > 0 && likes.floats >= likes.others)
         return CHANGE_FLOAT;
     if (likes.floats == 0 && likes.others == 0)
@@ -50,7 +55,7 @@ change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
 bool
 change_one(uint32_t *word, bool held_floats)
 {
-    if (!change_looks_like_float(*word) && !(change_is_zero(*word) && held_floats))
+    if (!change_looks_like_float(*word) && !((change_is_zero(*word) || change_is_tiny(*word)) && held_floats))
         return false;
     float value = change_as_float(*word);
     *word = change_as_word(value * 3.0F + (value >= 0 ? 0.5F : -0.5F));

@@ -47,17 +47,25 @@ change_is_zero(uint32_t word)
     return word << 1 == 0;
 }
 
+/* Smaller than numbers are otherwise, as probabilities of a trained net are: among numbers as good as zero. Whole
+ * numbers up to 2^23 have no such exponent. */
+static inline bool
+change_is_tiny(uint32_t word)
+{
+    return (word >> CHANGE_EXPONENT_SHIFT & 0xFF) - 1U < CHANGE_LEAST_EXPONENT;
+}
+
 /*
- * What a word becomes among numbers with a fraction. `held_floats`: zeros are changed, too. All of it is computed for
- * each word, from 1 where the word is something else, so that loops over words become vector instructions and none of
- * them raises what computing with any bits would.
+ * What a word becomes among numbers with a fraction. `held_floats`: zeros and tiny numbers are changed, too. All of it
+ * is computed for each word, from 1 where the word is something else, so that loops over words become vector
+ * instructions and none of them raises what computing with any bits would.
  */
 static inline uint32_t
 change_float(uint32_t word, bool held_floats)
 {
     const uint32_t sign = UINT32_C(1) << 31, one = UINT32_C(127) << CHANGE_EXPONENT_SHIFT;
     uint32_t is_float = -(uint32_t)change_looks_like_float(word);
-    uint32_t is_zero = -(uint32_t)(held_floats & change_is_zero(word)) & ~is_float;
+    uint32_t is_zero = -(uint32_t)(held_floats & (change_is_zero(word) | change_is_tiny(word))) & ~is_float;
     uint32_t least = change_as_word(1e-3F);
     float value = change_as_float((word & is_float) | (one & ~is_float));
     uint32_t changed = change_as_word(value * 1.3F + change_as_float(least | (word & sign & is_float)));

@@ -189,18 +189,17 @@ skip_left_alone(const struct image *image, const struct part *part, size_t from)
     return from;
 }
 
-enum fate { LEFT_ALONE, KILLED, MODIFIED, MIXED };
+/* NOT_TRIED: the word could not be changed, and says nothing. */
+enum fate { LEFT_ALONE, KILLED, MODIFIED, NOT_TRIED, MIXED };
 
 static enum fate
 fate_of_word(const struct image *image, size_t i, uint32_t changed)
 {
-    if (changed == image->before[i] && image->now[i] == image->after[i])
-        return LEFT_ALONE;
     if (images_left_alone(image, i, changed))
         return LEFT_ALONE;
     if (!images_same(image, image->now[i], image->after[i]))
         return MODIFIED;
-    return changed != image->before[i] ? KILLED : LEFT_ALONE;
+    return changed != image->before[i] ? KILLED : NOT_TRIED;
 }
 
 /* Of `count` words that became changed[]. MIXED: each for itself. */
@@ -216,7 +215,7 @@ fate_of_block(const struct image *image, size_t at, size_t count, const uint32_t
     }
     for (size_t i = 0; i < count; ++i)
         unchanged += changed[i] == image->before[at + i];
-    return unchanged == 0 ? KILLED : unchanged == count ? LEFT_ALONE : MIXED;
+    return unchanged == 0 ? KILLED : unchanged == count ? NOT_TRIED : MIXED;
 }
 
 static void
@@ -228,13 +227,53 @@ add_fate(struct part *part, const struct image *image, enum fate fate, size_t fi
         ranges_append(&part->killed, first * sizeof(uint32_t), end * sizeof(uint32_t));
 }
 
+/* Words of one fate, up to the next one. */
+struct stretch {
+    enum fate fate;
+    size_t begin, not_tried; /* words from here on could not be changed; SIZE_MAX: there are none */
+};
+
+/* Words [first, end) could not be changed. They were overwritten if their neighbours were, and they are few, or the
+ * launch has written all of them. */
+static bool
+are_overwritten(const struct part *part, const struct image *image, size_t first, size_t end, enum fate before,
+                enum fate behind)
+{
+    if ((first > part->first && before != KILLED) || (end < part->end && behind != KILLED) ||
+        (first == part->first && end == part->end))
+        return false;
+    if (end - first <= GAP_WORDS)
+        return true;
+    while (first < end && image->before[first] != image->after[first])
+        ++first;
+    return first == end;
+}
+
+/* The word `at` has another fate than those before it; part->end: there is none. */
+static void
+end_stretch(struct part *part, const struct image *image, struct stretch *stretch, enum fate fate, size_t at)
+{
+    size_t rest = stretch->not_tried < at ? stretch->not_tried : at;
+    bool joins = rest < at && are_overwritten(part, image, rest, at, stretch->fate, fate);
+    if (rest < at && !joins) {
+        add_fate(part, image, stretch->fate, stretch->begin, rest);
+        *stretch = (struct stretch){LEFT_ALONE, rest, SIZE_MAX};
+    } else if (joins && rest == part->first) {
+        stretch->fate = KILLED;
+    }
+    if (fate != stretch->fate || at == part->end) {
+        add_fate(part, image, stretch->fate, stretch->begin, at);
+        *stretch = (struct stretch){fate, at, SIZE_MAX};
+    }
+    stretch->not_tried = SIZE_MAX;
+}
+
 /* The words of the part itself: overwritten, modified, or left alone. */
 static void
 judge_own(struct part *part, const struct image *image)
 {
     uint32_t changed[BLOCK];
-    enum fate last = LEFT_ALONE;
-    size_t begin = part->first; /* of the words that are like the last one */
+    struct stretch stretch = {LEFT_ALONE, part->first, SIZE_MAX};
     for (size_t at = part->first; at < part->end; at += BLOCK) {
         size_t count = part->end - at < BLOCK ? part->end - at : BLOCK;
         change_words(part->change, image->before, part->first, part->end, image->allocation->held_floats, at, count,
@@ -242,14 +281,13 @@ judge_own(struct part *part, const struct image *image)
         enum fate all = fate_of_block(image, at, count, changed);
         for (size_t i = 0; i < count; i += all == MIXED ? 1 : count) {
             enum fate fate = all == MIXED ? fate_of_word(image, at + i, changed[i]) : all;
-            if (fate == last)
-                continue;
-            add_fate(part, image, last, begin, at + i);
-            begin = at + i;
-            last = fate;
+            if (fate == NOT_TRIED && stretch.not_tried == SIZE_MAX)
+                stretch.not_tried = at + i;
+            else if (fate != NOT_TRIED && (fate != stretch.fate || stretch.not_tried != SIZE_MAX))
+                end_stretch(part, image, &stretch, fate, at + i);
         }
     }
-    add_fate(part, image, last, begin, part->end);
+    end_stretch(part, image, &stretch, LEFT_ALONE, part->end);
 }
 
 void

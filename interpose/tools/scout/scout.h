@@ -300,6 +300,7 @@ struct part {
     size_t tested_before; /* by an earlier launch: the larger, the later; 0: never */
     bool matters;         /* something outside depends on it, or it is modified */
     size_t few;           /* words that were changed in the last run of few */
+    bool is_open;         /* which of them showed nothing where something depends on it */
     enum change change;
     uint32_t type; /* enum scout_type, SCOUT_UNKNOWN: not asked for yet, or not known */
     struct ranges_list killed, modified;
@@ -310,7 +311,7 @@ struct elementwise_found {
     size_t from; /* part */
     size_t to;   /* image */
     size_t to_base;
-    uint32_t from_bytes, to_bytes, samples;
+    uint32_t from_bytes, to_bytes, samples; /* samples 0: open */
 };
 
 struct effect {
@@ -342,6 +343,8 @@ void effect_free(struct effect *effect);
 bool elementwise_change(struct effect *effect, struct part *const *parts, size_t count);
 /* Notes what is elementwise. Returns whether all that changed is explained. */
 bool elementwise_judge(struct effect *effect);
+/* At the end: words that could not be changed act as the others of their argument do. */
+void elementwise_fill(struct effect *effect);
 
 /* ---- trial.c: a launch, repeated ---- */
 

@@ -384,8 +384,9 @@ static bool
 find_few(void)
 {
     enum { ENOUGH = 4 };
-    while (at < effect.part_count && (!effect.parts[at].is_argument || !effect.parts[at].is_tested ||
-                                      !effect.parts[at].matters || (few_are_clean && effect.parts[at].few >= ENOUGH)))
+    while (at < effect.part_count &&
+           (!effect.parts[at].is_argument || !effect.parts[at].is_tested || !effect.parts[at].matters ||
+            (few_are_clean && effect.parts[at].few >= ENOUGH && !effect.parts[at].is_open)))
         ++at;
     return at < effect.part_count;
 }
@@ -462,6 +463,7 @@ finish(bool repeated)
     } else if (is_cut_short && effect.verdict != SCOUT_DIFFERS) {
         effect.why = names_put("it has more inputs than are tried");
     }
+    elementwise_fill(&effect);
     effect_put(&effect);
     effect_free(&effect);
     atomic_store(&scout_state.progress->trial_ms, 0);

@@ -25,7 +25,7 @@ struct operand {
     const struct memory *memory;
     uint64_t lo, hi; /* bytes that the argument reaches */
     uint64_t touched, touched_end;
-    bool elementwise;
+    bool elementwise, open;
     struct scout_range noted; /* as changed */
 };
 
@@ -101,11 +101,11 @@ declare(const char *line)
     allocate(memory);
 }
 
-/* "~x[0:8]", "x{4:5}" */
+/* "~x[0:8]", "x{4:5}", "?x" */
 static struct operand
 operand_of(const char *word)
 {
-    struct operand operand = {.elementwise = word[0] == '~'};
+    struct operand operand = {.elementwise = word[0] == '~' || word[0] == '?', .open = word[0] == '?'};
     word += operand.elementwise;
     size_t length = strcspn(word, "[{(");
     operand.memory = memory_named(word, length);
@@ -161,7 +161,7 @@ add_map(const struct operand *from, const struct operand *to)
                                                                   .to_base = to->lo,
                                                                   .from_bytes = from->memory->element_bytes,
                                                                   .to_bytes = to->memory->element_bytes,
-                                                                  .samples = 12};
+                                                                  .samples = from->open ? 0 : 12};
 }
 
 static void
@@ -175,7 +175,7 @@ add_output(const struct operand *out, char how)
     } else {
         modified[number] = touched;
         segments[number].modified = (struct scout_ranges){&modified[number], 1};
-        if (how == '+')
+        if (how == '+' || out->open)
             add_map(out, out);
     }
     written_ranges[effect.written_count] = out->noted;
@@ -319,8 +319,11 @@ program_record(const char *text, unsigned steps, struct scout_log *log)
             declare(at);
     ck_assert_int_eq(strncmp(at, "step\n", 5), 0);
     for (unsigned step = 0; step < steps + 1; ++step) /* the first is of the light pass */
-        for (const char *line = at + 5; *line != '\0'; line += strcspn(line, "\n") + (strchr(line, '\n') != NULL))
-            put_line(line, strcspn(line, "\n"), step > 0);
+        for (const char *line = at + 5; *line != '\0'; line += strcspn(line, "\n") + (strchr(line, '\n') != NULL)) {
+            bool marked = *line == '<' || *line == '>';
+            if (!marked || (*line == '>') == (step == steps))
+                put_line(line + marked, strcspn(line + marked, "\n"), step > 0);
+        }
     put(SCOUT_END, &(struct scout_end){.finished = 1, .why = SCOUT_NONE});
     ck_assert(scout_writer_close(&writer));
     struct stat status;

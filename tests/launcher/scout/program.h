@@ -15,7 +15,9 @@
  * from all that was there; behind it stands what it reads, with `~` element by element. `x[8:16]` are elements of x
  * that an argument points to and reaches; `x{8:16}` are those that are touched, while the argument points to the whole,
  * and of `x(8:16)` the same, but the whole was noted as changed.
- * `kernel!differs:`, `kernel!hidden:` and `kernel!excluded:` say what repetitions showed.
+ * `?x`, `?y *=`: whether it goes element by element has stayed open.
+ * `kernel!differs:`, `kernel!hidden:` and `kernel!excluded:` say what repetitions showed. A line with `<` in front is
+ * of all steps but the last, one with `>` of the last.
  */
 #ifndef DDPRUN_TESTS_LAUNCHER_SCOUT_PROGRAM_H
 #define DDPRUN_TESTS_LAUNCHER_SCOUT_PROGRAM_H

@@ -251,6 +251,16 @@ static const struct row {
     {"a rate that comes from the host in each step",
      NET "rate 1\nstep\n" FORWARD BACKWARD "h2d rate\nsgd: w1 += ~g1 rate\nsgd: w2 += ~g2 rate\n",
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
+    {"an update of which too few elements changed", NET "step\n" FORWARD BACKWARD "sgd: ?w1 *= ~g1\nsgd: w2 += ~g2\n",
+     "refused: too few elements changed to tell whether sgd goes element by element: if not, carried state a2[0:3072] "
+     "is "
+     "found, else parameter a2[0:3072]; scout other steps"},
+    {"something of which too few elements changed, where it decides nothing",
+     NET "step\nh2d x\nh2d t\nlayer1: h = ?x w1\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
+    {"periods that disagree", NET "step\n" FORWARD BACKWARD "<sgd: w1 += ~g1\n>sgd: w1 *= ~g1\nsgd: w2 += ~g2\n",
+     "refused: the recorded periods disagree: by the first of them parameter a2[0:3072] is found, by the last carried "
+     "state a2[0:3072]; scout steps that are alike"},
     {"operations that do not repeat in memory", NET "step\nlayer1: h = w1\n",
      "refused: no memory feeds back into the next step: this is not training, or its numbers no longer move"},
 };
@@ -338,8 +348,8 @@ TABLE_TEST(roles_are_as_expected, rows)
 }
 
 /* Whether a row is not as expected with this defect of the analysis. */
-static const char *const mutants[] = {"SCOUT_CHAIN_NOT_REQUIRED", "SCOUT_BYTES_SEEN", "SCOUT_DOWNSTREAM",
-                                      "SCOUT_BORDER_EARLY", "SCOUT_GROUPS_MIXED"};
+static const char *const mutants[] = {"SCOUT_CHAIN_NOT_REQUIRED", "SCOUT_BYTES_SEEN",   "SCOUT_DOWNSTREAM",
+                                      "SCOUT_BORDER_EARLY",       "SCOUT_GROUPS_MIXED", "SCOUT_ONE_READING"};
 
 TABLE_TEST(a_defect_of_the_analysis_is_seen, mutants)
 {

@@ -126,18 +126,12 @@ is_idle(const struct scout_effect *effect)
     return idle;
 }
 
-/* A launch that wrote nothing, as in a step that is left out by a flag, does what it does in another period; NULL: it
- * writes in none. */
+/* What one launch does, as if it were done by another one. */
 static struct scout_effect *
-awake(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, uint32_t number)
+effect_as(const struct scout_op *from, const struct scout_op *to)
 {
-    struct loan loan = {.to = &log->ops[number]};
-    for (uint32_t i = first + (number - first) % period; i < end && loan.from == NULL; i += period)
-        if (log->ops[i].name == loan.to->name && log->ops[i].effect->written_count > 0)
-            loan.from = &log->ops[i];
-    if (loan.from == NULL)
-        return NULL;
-    const struct scout_effect *old = loan.from->effect;
+    const struct loan loan = {.to = to, .from = from};
+    const struct scout_effect *old = from->effect;
     struct scout_effect *effect = xcalloc(1, sizeof(*effect));
     *effect = *old;
     effect->segments = copy_of(old->segments, old->segment_count, old->segment_count, sizeof(*old->segments));
@@ -159,8 +153,68 @@ awake(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period
     return effect;
 }
 
+/* A launch that wrote nothing, as in a step that is left out by a flag, does what it does in another period; NULL: it
+ * writes in none. */
+static struct scout_effect *
+awake(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, uint32_t number)
+{
+    for (uint32_t i = first + (number - first) % period; i < end; i += period)
+        if (log->ops[i].name == log->ops[number].name && log->ops[i].effect->written_count > 0)
+            return effect_as(&log->ops[i], &log->ops[number]);
+    return NULL;
+}
+
+/* The launch in the place of `number` in the last period, if it gets the same. */
+static uint32_t
+newest(const struct scout_log *log, uint32_t end, uint32_t period, uint32_t number)
+{
+    uint32_t last = number + (end - 1 - number) / period * period;
+    const struct scout_op *op = &log->ops[number], *other = &log->ops[last];
+    bool same = op->kind == other->kind && op->name == other->name && op->argument_count == other->argument_count;
+    for (uint32_t i = 0; i < op->argument_count && same; ++i)
+        same = op->arguments[i].offset == other->arguments[i].offset;
+    return same ? last : number;
+}
+
+static bool
+is_open(const struct scout_effect *effect)
+{
+    for (uint32_t i = 0; i < effect->elementwise_count; ++i)
+        if (effect->elementwise[i].samples == 0)
+            return true;
+    return false;
+}
+
+uint32_t
+borrow_find_open(const struct scout_log *log, uint32_t first, uint32_t end)
+{
+    while (first < end && !is_open(log->ops[first].effect))
+        ++first;
+    return first < end ? first : UINT32_MAX;
+}
+
+static struct scout_effect *
+closed(const struct scout_op *op)
+{
+    struct scout_effect *effect = effect_as(op, op);
+    for (uint32_t i = 0; i < effect->elementwise_count; ++i)
+        effect->elementwise[i].samples += effect->elementwise[i].samples == 0;
+    return effect;
+}
+
+static void
+free_effect(struct scout_effect *effect)
+{
+    free(effect->segments);
+    free(effect->dependences);
+    free(effect->elementwise);
+    free(effect->written);
+    free(effect);
+}
+
 void
-borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, struct scout_log *lent)
+borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, enum reading reading,
+            struct scout_log *lent)
 {
     uint32_t *memory_of;
     (void)graph_name_memories(log, &memory_of);
@@ -168,13 +222,21 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
     lent->ops = xcalloc(log->op_count + 1, sizeof(*lent->ops));
     memcpy(lent->ops, log->ops, log->op_count * sizeof(*lent->ops));
     for (uint32_t i = first; i < end; ++i) {
+        uint32_t as = reading == READING_NEW ? newest(log, end, period, i) : i;
         struct scout_effect *effect = NULL;
         if (is_cut_short(log->ops[i].effect))
             effect = complete(log, memory_of, first, end, period, i);
-        else if (log->ops[i].argument_count > 0 && is_idle(log->ops[i].effect))
+        else if (log->ops[i].argument_count > 0 && is_idle(log->ops[as].effect))
             effect = awake(log, first, end, period, i);
+        else if (as != i)
+            effect = effect_as(&log->ops[as], &log->ops[i]);
         if (effect != NULL)
             lent->ops[i].effect = effect;
+        if (reading == READING_OPEN && is_open(lent->ops[i].effect)) {
+            lent->ops[i].effect = closed(&lent->ops[i]);
+            if (effect != NULL)
+                free_effect(effect);
+        }
     }
     free(memory_of);
 }
@@ -186,11 +248,7 @@ borrow_free(const struct scout_log *log, struct scout_log *lent)
         struct scout_effect *effect = lent->ops[i].effect;
         if (effect == log->ops[i].effect)
             continue;
-        free(effect->segments);
-        free(effect->dependences);
-        free(effect->elementwise);
-        free(effect->written);
-        free(effect);
+        free_effect(effect);
     }
     free(lent->ops);
 }

@@ -9,12 +9,14 @@
 #include "launcher/tools/scout/analysis/graph.h"
 #include "launcher/tools/scout/analysis/groups.h"
 #include "launcher/tools/scout/analysis/period.h"
-#include "launcher/tools/scout/analysis/roles.h"
+#include "launcher/tools/scout/analysis/rules.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANDIDATES_AT_MOST = 64, DATA_BYTES = 64 };
+enum { CANDIDATES_AT_MOST = 64 };
 
 /* ---- the border ---- */
 
@@ -104,26 +106,138 @@ forget_tensors(struct scout_finding *finding)
     finding->paths_cut = 0;
 }
 
+/* The roles by one reading of the period from `border` on. */
+static enum roles_verdict
+read_period(const struct scout_log *lent, uint32_t border, uint32_t period, struct scout_finding *finding)
+{
+    struct graph graph;
+    finding->first = border;
+    finding->period = period;
+    graph_build(lent, border, 2 * period, &graph);
+    enum roles_verdict verdict = roles_find(&graph, period, finding);
+    if (verdict == ROLES_FOUND)
+        groups_find(&graph, period, finding);
+    graph_free(&graph);
+    return verdict;
+}
+
+/* How much of its memory a state's update touches may differ between steps. */
+static bool
+is_same_tensor(const struct scout_tensor *a, const struct scout_tensor *b)
+{
+    bool exact = a->role == ROLE_PARAMETER || a->role == ROLE_GRADIENT;
+    bool same_place = exact ? a->lo == b->lo && a->hi == b->hi : a->lo < b->hi && b->lo < a->hi;
+    return a->alloc == b->alloc && a->role == b->role && same_place && a->fused == b->fused && a->group == b->group;
+}
+
+/* Whole numbers that each rank has for itself, as masks and counts: what they are, and how far they reach, decides
+ * nothing. */
+static bool
+is_mere_count(const struct scout_tensor *tensor)
+{
+    return (tensor->role == ROLE_STATISTICS || tensor->role == ROLE_CARRIED || tensor->role == ROLE_RANDOM) &&
+           (tensor->type == SCOUT_INTEGER || tensor->type == SCOUT_UNKNOWN);
+}
+
+/* Whether a finding has a tensor as another one has it. */
+static bool
+has_tensor(const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    bool found = is_mere_count(tensor);
+    for (uint32_t i = 0; i < finding->tensor_count && !found; ++i) {
+        const struct scout_tensor *it = &finding->tensors[i];
+        found = is_same_tensor(it, tensor) ||
+                (is_mere_count(it) && it->alloc == tensor->alloc && it->lo < tensor->hi && tensor->lo < it->hi);
+    }
+    return found;
+}
+
+/* What a reading says of memory that another one has as this tensor: "parameter a1[0:64]". */
+static void
+describe(const struct scout_finding *finding, const struct scout_tensor *tensor, char text[128])
+{
+    snprintf(text, 128, "nothing at a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", tensor->alloc, tensor->lo, tensor->hi);
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *it = &finding->tensors[i];
+        if (it->alloc != tensor->alloc || it->hi <= tensor->lo || it->lo >= tensor->hi)
+            continue;
+        size_t used =
+            (size_t)snprintf(text, 128, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]%s", scout_role_name(it->role),
+                             it->alloc, it->lo, it->hi, it->fused ? " without a gradient" : "");
+        if (it->role == tensor->role && it->group != tensor->group)
+            snprintf(text + used, 128 - used, " of group %" PRIu32, it->group);
+        if (it->role == tensor->role)
+            return;
+    }
+}
+
+/* A tensor that only one of two readings has; NULL: they agree. */
+static const struct scout_tensor *
+find_unlike(const struct scout_finding *one, const struct scout_finding *other)
+{
+    for (uint32_t i = 0; i < one->tensor_count + other->tensor_count; ++i) {
+        bool first = i < one->tensor_count;
+        const struct scout_tensor *tensor = first ? &one->tensors[i] : &other->tensors[i - one->tensor_count];
+        if (!has_tensor(first ? other : one, tensor))
+            return tensor;
+    }
+    return NULL;
+}
+
+/* Reads the same period in another way: what is not the same in both is refused. `open`: the operation of which
+ * something stayed open; UINT32_MAX: it is the age of periods that differs. */
+static enum roles_verdict
+compare_readings(const struct scout_log *lent, uint32_t open, struct scout_finding *finding)
+{
+    struct scout_finding other = {0};
+    char name[SCOUT_NAME_BYTES], this[128], that[128];
+    enum roles_verdict verdict = read_period(lent, finding->first, finding->period, &other);
+    const struct scout_tensor *unlike = verdict == ROLES_FOUND ? find_unlike(finding, &other) : NULL;
+    if (unlike != NULL) {
+        describe(finding, unlike, this);
+        describe(&other, unlike, that);
+    }
+    if (verdict != ROLES_FOUND || unlike != NULL) {
+        const char *says = unlike != NULL ? this : "roles", *other_says = unlike != NULL ? that : other.reason;
+        verdict = open != UINT32_MAX
+                      ? note_refuse(finding, ROLES_REFUSED,
+                                    "too few elements changed to tell whether %s goes element by element: if not, %s "
+                                    "is found, else %s; scout other steps",
+                                    scout_op_name(lent, &lent->ops[open], name), says, other_says)
+                      : note_refuse(finding, ROLES_REFUSED,
+                                    "the recorded periods disagree: by the first of them %s is found, by the last %s; "
+                                    "scout steps that are alike",
+                                    says, other_says);
+    }
+    scout_finding_free(&other);
+    return verdict;
+}
+
 /* Looks at one period, which repeats in operations [first, end) of the log at least three times. */
 static enum roles_verdict
 try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, struct scout_finding *finding)
 {
     struct graph graph;
     struct scout_log lent;
-    borrow_make(log, first, end, period, &lent);
+    borrow_make(log, first, end, period, READING_OLD, &lent);
     graph_build(&lent, first, 3 * period, &graph);
     uint32_t border = first + find_border(&graph, period, &finding->live_bytes);
     graph_free(&graph);
     if (border + 2 * period > end)
         border -= period;
-    finding->first = border;
-    finding->period = period;
-    graph_build(&lent, border, 2 * period, &graph);
-    enum roles_verdict verdict = roles_find(&graph, period, finding);
-    if (verdict == ROLES_FOUND)
-        groups_find(&graph, period, finding);
-    graph_free(&graph);
+    enum roles_verdict verdict = read_period(&lent, border, period, finding);
     borrow_free(log, &lent);
+    uint32_t open = borrow_find_open(log, first, end);
+    if (verdict == ROLES_FOUND && open != UINT32_MAX) {
+        borrow_make(log, first, end, period, READING_OPEN, &lent);
+        verdict = compare_readings(&lent, open, finding);
+        borrow_free(log, &lent);
+    }
+    if (verdict == ROLES_FOUND && !MUTANT(SCOUT_ONE_READING)) {
+        borrow_make(log, first, end, period, READING_NEW, &lent);
+        verdict = compare_readings(&lent, UINT32_MAX, finding);
+        borrow_free(log, &lent);
+    }
     return verdict;
 }
 

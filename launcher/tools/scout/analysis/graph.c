@@ -236,7 +236,8 @@ find_map(const struct scout_effect *effect, uint32_t from, uint64_t lo, uint64_t
 {
     for (uint32_t i = 0; i < effect->elementwise_count; ++i) {
         const struct scout_elementwise *map = &effect->elementwise[i];
-        if (map->from != from || map->to != to || map->from_base >= hi || map->to_base >= version->hi)
+        if (map->samples == 0 || map->from != from || map->to != to || map->from_base >= hi ||
+            map->to_base >= version->hi)
             continue;
         uint64_t begin = lo > map->from_base ? lo - map->from_base : 0, end = hi - map->from_base;
         uint64_t image_lo = map->to_base + begin / map->from_bytes * map->to_bytes;
