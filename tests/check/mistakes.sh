@@ -91,7 +91,7 @@ chargpt_mistakes=(
     'no_share              |           || 1 | same_batch         | -'
     'unequal_shares        |           || 1 | data               | -'
     'overlapping_shares    |           || 1 | data               | -'
-    'shuffle_seed_by_rank  |           || 1 | direction          | -'
+    'shuffle_seed_by_rank  |           || 1 | data               | -'
     'divisor_whole_batch   |           || 1 | scale              | -'
     'rate_by_rank          |           || 1 | update             | -'
 )

@@ -31,6 +31,7 @@ enum kind {
     GAP,
     OTHER,   /* pieces that one rank has elsewhere */
     UNEQUAL, /* right, and not of one size */
+    UNKNOWN, /* what one rank never has */
 };
 
 /* What ranks have copied from one call site in one step. */
@@ -268,6 +269,17 @@ is_other(struct copied *copied)
     return any;
 }
 
+static bool
+is_unknown(struct copied *copied)
+{
+    int r = copied->ranks - 1;
+    while (r >= 0 &&
+           (!is_telling(copied->of[r]) || 2 * (copied->of[r]->here + copied->of[r]->elsewhere) > copied->of[r]->total))
+        --r;
+    copied->rank = r;
+    return r >= 0;
+}
+
 /* By more than an item. */
 static bool
 is_unequal(const struct copied *copied)
@@ -309,6 +321,8 @@ classify(struct copied *copied)
         copied->kind = copied->kind == RIGHT ? SILENT : copied->kind;
     } else if (is_other(copied)) {
         copied->kind = OTHER;
+    } else if (is_unknown(copied)) {
+        copied->kind = UNKNOWN;
     }
 }
 
@@ -322,6 +336,7 @@ struct search {
     bool was_right[COPIES_SITES_AT_MOST];
     size_t site_count;
     bool weighs; /* shares may be unequal */
+    bool unknown_too;
     bool steady; /* all that is divided is the same in each step */
 };
 
@@ -354,6 +369,8 @@ look_at(const struct search *search, uint64_t site, uint32_t step, struct copied
     classify(copied);
     if (copied->kind == UNEQUAL && search->weighs)
         copied->kind = RIGHT;
+    if (copied->kind == UNKNOWN && !search->unknown_too)
+        copied->kind = SILENT;
     return true;
 }
 
@@ -512,6 +529,20 @@ say_other(const struct copied *wrong, struct check_verdict *verdict, const char 
 }
 
 static void
+say_unknown(const struct copied *wrong, struct check_verdict *verdict, const char *place)
+{
+    const struct check_copy *it = wrong->of[wrong->rank];
+    sentence_say(verdict->text,
+                 "in step %u rank %d copies data at %s that one rank does not copy there: of %llu pieces one rank has "
+                 "%llu in any step",
+                 wrong->step, wrong->rank, place, (unsigned long long)it->total,
+                 (unsigned long long)(it->here + it->elsewhere));
+    sentence_say(verdict->advice,
+                 "look for random numbers that are seeded by rank, or drawn for the share only: a shuffle and random "
+                 "positions must be the same on all ranks, and each rank takes its share of them");
+}
+
+static void
 say_unequal(const struct copied *wrong, struct check_verdict *verdict, const char *place)
 {
     const struct check_copy *any = any_of(wrong);
@@ -545,6 +576,8 @@ say(const struct copied *wrong, struct check_verdict *verdict, const char *place
         say_other(wrong, verdict, place);
     } else if (wrong->kind == UNEQUAL) {
         say_unequal(wrong, verdict, place);
+    } else if (wrong->kind == UNKNOWN) {
+        say_unknown(wrong, verdict, place);
     } else {
         if (wrong->kind == SAME)
             sentence_say(verdict->text, "in step %u all %d ranks copy the same %llu bytes at %s, of %llu on one rank",
@@ -562,8 +595,9 @@ say(const struct copied *wrong, struct check_verdict *verdict, const char *place
     }
 }
 
-bool
-data_verdict(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+static bool
+judge(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
+      bool unknown_too)
 {
     uint32_t last = first_step(evidence, pattern);
     if (last == 0 || evidence->ranks < 2 || pattern_takes_whole_batches(evidence))
@@ -573,6 +607,7 @@ data_verdict(const struct check_evidence *evidence, struct check_verdict *verdic
                   scratch = {.of = xcalloc((size_t)evidence->ranks, sizeof(*scratch.of))};
     uint64_t right = 0;
     prepare(&search, evidence);
+    search.unknown_too = unknown_too;
     double factor;
     bool found = find_wrong(&search, last, &wrong, &scratch, &right) &&
                  !(wrong.kind == UNEQUAL && pattern_is_scaled(evidence, &factor));
@@ -589,4 +624,17 @@ data_verdict(const struct check_evidence *evidence, struct check_verdict *verdic
     free(wrong.of);
     free(scratch.of);
     return found;
+}
+
+bool
+data_verdict(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    return judge(evidence, verdict, pattern, false);
+}
+
+bool
+data_verdict_unknown(const struct check_evidence *evidence, struct check_verdict *verdict,
+                     const struct pattern *pattern)
+{
+    return judge(evidence, verdict, pattern, true);
 }

@@ -14,4 +14,8 @@
  */
 bool data_verdict(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern);
 
+/* The same where nothing else is known: a rank has copied what one rank never has. */
+bool data_verdict_unknown(const struct check_evidence *evidence, struct check_verdict *verdict,
+                          const struct pattern *pattern);
+
 #endif

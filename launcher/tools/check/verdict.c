@@ -170,6 +170,8 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
         sentence_say(verdict->advice, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"");
         return;
     }
+    if (!pattern_has_one_batch(evidence) && data_verdict_unknown(evidence, verdict, pattern))
+        return;
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first);
     sentence_say(verdict->text, "the gradients differ from one rank's from step 1 on: %s by %.2g %s",
                  sentence_name_item(verdict, first, name), first->difference,
