@@ -1,16 +1,11 @@
 /*
- * data.c - see data.h.
- *
- * A call site says something of the batch where some rank copies less than one rank does. Its copies are right if the
- * ranks' pieces together are the reference's, in whatever order. What is wrong is named only where it is known which of
- * the reference's bytes a rank has, or that it has those of another step: contents that the reference never had, as
- * of an augmentation, prove nothing.
+ * data.c - see data.h. Which call sites count, in which steps, and the sentence.
  */
 #include "launcher/tools/check/data.h"
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/tools/check/items.h"
+#include "launcher/tools/check/copied.h"
 #include "launcher/tools/check/place.h"
 #include "launcher/tools/check/sentence.h"
 
@@ -18,35 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EARLIER = 2, LEAST_PIECES = 4, LEAST_PIECE_BYTES = 16, PLACE_BYTES = 300 };
-
-enum kind {
-    SILENT, /* nothing is known */
-    RIGHT,
-    NOT_ADDED, /* all ranks begin where the batch begins */
-    UNIT,      /* `first` is added, and not in items */
-    MOVED,     /* by whole items */
-    SAME,
-    OVERLAP,
-    GAP,
-    OTHER,   /* pieces that one rank has elsewhere */
-    UNEQUAL, /* right, and not of one size */
-    UNKNOWN, /* what one rank never has */
-};
-
-/* What ranks have copied from one call site in one step. */
-struct copied {
-    const struct check_copy **of; /* [ranks]; NULL: nothing */
-    int ranks;
-    uint32_t step;
-    uint64_t site;
-    bool was_right; /* in some step before */
-    /* Filled in by classify(): */
-    enum kind kind;
-    int rank, other;   /* that it shows on */
-    uint64_t from, to; /* bytes of the batch */
-    uint64_t unit;     /* UNIT: bytes */
-};
+enum { EARLIER = 2, PLACE_BYTES = 300 };
 
 /* Rows of copies, by rank. */
 struct copy_rows {
@@ -75,255 +42,6 @@ find_copy(const struct copy_rows *list, uint64_t site, uint32_t step)
             return &list->rows[i]->copy;
     }
     return NULL;
-}
-
-/* Some copy of the step, for what all of them say of the reference. */
-static const struct check_copy *
-any_of(const struct copied *copied)
-{
-    int r = 0;
-    while (copied->of[r] == NULL)
-        ++r;
-    return copied->of[r];
-}
-
-/* Shares of what one rank copies. */
-static bool
-is_divided(const struct copied *copied)
-{
-    bool less = false;
-    for (int r = 0; r < copied->ranks; ++r) {
-        const struct check_copy *it = copied->of[r];
-        if (it != NULL && it->bytes > it->whole)
-            return false;
-        less = less || (it != NULL && it->bytes < it->whole);
-    }
-    return less;
-}
-
-/* Which bytes of the batch the copy is, is known. */
-static bool
-is_placed(const struct check_copy *it)
-{
-    bool enough = it->total >= LEAST_PIECES || (it->total > 0 && it->bytes / it->total >= LEAST_PIECE_BYTES);
-    return enough && it->begins >= 0 && it->run > 0 && 2 * it->run >= it->total;
-}
-
-static bool
-are_all_placed(const struct copied *copied)
-{
-    bool placed = true;
-    for (int r = 0; r < copied->ranks; ++r)
-        placed = placed && copied->of[r] != NULL && is_placed(copied->of[r]);
-    return placed;
-}
-
-/* Begin and end of a part of the batch. */
-struct part {
-    uint64_t begin, end;
-    int rank;
-};
-
-static int
-compare_parts(const void *a, const void *b)
-{
-    const struct part *l = a, *r = b;
-    return l->begin != r->begin ? (l->begin > r->begin) - (l->begin < r->begin)
-                                : (l->rank > r->rank) - (l->rank < r->rank);
-}
-
-/* Placed parts, one behind the other: RIGHT if they are the batch. */
-static enum kind
-lay_out(struct copied *copied)
-{
-    struct part *parts = xcalloc((size_t)copied->ranks, sizeof(*parts));
-    for (int r = 0; r < copied->ranks; ++r) {
-        const struct check_copy *it = copied->of[r];
-        parts[r] = (struct part){(uint64_t)it->begins, (uint64_t)it->begins + it->bytes, r};
-    }
-    qsort(parts, (size_t)copied->ranks, sizeof(*parts), compare_parts);
-    enum kind kind = RIGHT;
-    struct part so_far = {.rank = 0};
-    for (int i = 0; i <= copied->ranks && kind == RIGHT; ++i) {
-        uint64_t whole = any_of(copied)->whole;
-        struct part next = i < copied->ranks ? parts[i] : (struct part){whole, whole, -1};
-        if (i > 0 && next.begin < so_far.end && next.rank >= 0) {
-            kind = OVERLAP;
-            copied->from = next.begin;
-            copied->to = next.end < so_far.end ? next.end : so_far.end;
-            copied->rank = so_far.rank;
-            copied->other = next.rank;
-        } else if (next.begin > so_far.end) {
-            kind = GAP;
-            copied->from = so_far.end;
-            copied->to = next.begin;
-        }
-        if (next.end > so_far.end || i == 0)
-            so_far = next;
-    }
-    free(parts);
-    return kind;
-}
-
-static bool
-is_the_batch(struct copied *copied)
-{
-    uint64_t bytes = 0, sum = 0;
-    for (int r = 0; r < copied->ranks; ++r) {
-        bytes += copied->of[r] != NULL ? copied->of[r]->bytes : 0;
-        sum += copied->of[r] != NULL ? copied->of[r]->sum : 0;
-    }
-    const struct check_copy *any = any_of(copied);
-    if (bytes == any->whole && sum == any->whole_sum && !MUTANT(CHECK_DATA_ORDER))
-        return true;
-    return bytes == any->whole && are_all_placed(copied) && lay_out(copied) == RIGHT;
-}
-
-/* ---- what is wrong ---- */
-
-/* All ranks share the items of the batch out by DDP_SHARD. */
-static bool
-knows_shares(const struct copied *copied)
-{
-    for (int r = 0; r < copied->ranks; ++r) {
-        const struct check_copy *it = copied->of[r];
-        if (it->record == 0 || it->items == 0 || it->whole % (it->record * it->items) != 0)
-            return false;
-    }
-    return true;
-}
-
-/* `first` is counted in other units than items; *unit_p: in bytes, 0: in none. */
-static bool
-has_other_unit(const struct copied *copied, uint64_t *unit_p)
-{
-    uint64_t record = any_of(copied)->record, unit = record;
-    for (int r = 0; r < copied->ranks; ++r) {
-        const struct check_copy *it = copied->of[r];
-        uint64_t begins = (uint64_t)it->begins, here = it->first > 0 ? begins / it->first : unit;
-        if (it->first == 0 ? begins != 0 : begins % it->first != 0 || (unit != record && here != unit))
-            return false;
-        unit = it->first > 0 ? here : unit;
-    }
-    *unit_p = unit;
-    return unit < record && (unit == 0 || record % unit == 0);
-}
-
-/* Some ranks, all alike, begin so many items away from their share. */
-static bool
-is_moved(struct copied *copied)
-{
-    int64_t record = (int64_t)any_of(copied)->record, by = 0;
-    for (int r = 0; r < copied->ranks; ++r) {
-        const struct check_copy *it = copied->of[r];
-        int64_t away = it->begins - (int64_t)it->first * record;
-        if (away % record != 0 || (away != 0 && by != 0 && away != by))
-            return false;
-        if (away != 0 && by == 0) {
-            by = away;
-            copied->rank = r;
-        }
-    }
-    return by != 0;
-}
-
-static bool
-is_same(const struct copied *copied)
-{
-    for (int r = 1; r < copied->ranks; ++r) {
-        if (copied->of[r]->chain != copied->of[0]->chain || copied->of[r]->bytes != copied->of[0]->bytes)
-            return false;
-    }
-    return true;
-}
-
-/* A piece is enough to know an item by. */
-static bool
-is_telling(const struct check_copy *it)
-{
-    return it->total > 0 && (it->distinct || it->bytes / it->total >= LEAST_PIECE_BYTES);
-}
-
-/* Whole pieces, and the reference has each, but not where the share is. Small numbers, as labels are, tell it if they
- * were where the share is in earlier steps. */
-static bool
-is_elsewhere(const struct copied *copied, const struct check_copy *it)
-{
-    bool has_moved = it->total >= LEAST_PIECES && it->record > 0 && copied->was_right && 2 * it->in_place < it->total;
-    return (is_telling(it) || has_moved) && (it->here + it->elsewhere == it->total || MUTANT(CHECK_DATA_NOISE));
-}
-
-static bool
-is_other(struct copied *copied)
-{
-    bool any = false;
-    for (int r = 0; r < copied->ranks; ++r) {
-        const struct check_copy *it = copied->of[r];
-        bool placed = (is_placed(it) && it->run == it->total) || (it->total > 0 && it->in_place == it->total);
-        if (!placed && !is_elsewhere(copied, it))
-            return false;
-        if (!placed && !any)
-            copied->rank = r;
-        any = any || !placed;
-    }
-    return any;
-}
-
-static bool
-is_unknown(struct copied *copied)
-{
-    int r = copied->ranks - 1;
-    while (r >= 0 &&
-           (!is_telling(copied->of[r]) || 2 * (copied->of[r]->here + copied->of[r]->elsewhere) > copied->of[r]->total))
-        --r;
-    copied->rank = r;
-    return r >= 0;
-}
-
-/* By more than an item. */
-static bool
-is_unequal(const struct copied *copied)
-{
-    const struct check_copy *any = any_of(copied);
-    uint64_t least = any->whole, most = 0;
-    for (int r = 0; r < copied->ranks; ++r) {
-        uint64_t bytes = copied->of[r] != NULL ? copied->of[r]->bytes : 0;
-        least = bytes < least ? bytes : least;
-        most = bytes > most ? bytes : most;
-    }
-    return most - least > (any->record > 0 ? any->record : most / 4);
-}
-
-static void
-classify(struct copied *copied)
-{
-    copied->kind = SILENT;
-    if (!is_divided(copied))
-        return;
-    if (is_the_batch(copied)) {
-        copied->kind = is_unequal(copied) ? UNEQUAL : RIGHT;
-        return;
-    }
-    for (int r = 0; r < copied->ranks; ++r) {
-        if (copied->of[r] == NULL)
-            return;
-    }
-    bool placed = are_all_placed(copied), shared = placed && knows_shares(copied);
-    if (shared && has_other_unit(copied, &copied->unit)) {
-        copied->kind = copied->unit > 0 ? UNIT : NOT_ADDED;
-        copied->rank = 1;
-    } else if (shared && is_moved(copied)) {
-        copied->kind = MOVED;
-    } else if (is_same(copied) && copied->of[0]->here > 0) {
-        copied->kind = SAME;
-    } else if (placed) {
-        copied->kind = lay_out(copied);
-        copied->kind = copied->kind == RIGHT ? SILENT : copied->kind;
-    } else if (is_other(copied)) {
-        copied->kind = OTHER;
-    } else if (is_unknown(copied)) {
-        copied->kind = UNKNOWN;
-    }
 }
 
 /* ---- which copies of which step ---- */
@@ -364,13 +82,13 @@ look_at(const struct search *search, uint64_t site, uint32_t step, struct copied
         copied->of[r] = find_copy(&search->lists[r], site, step);
         any = any || copied->of[r] != NULL;
     }
-    if (!any || (any_of(copied)->steady && !search->steady))
+    if (!any || (copied_any(copied)->steady && !search->steady))
         return false;
-    classify(copied);
-    if (copied->kind == UNEQUAL && search->weighs)
-        copied->kind = RIGHT;
-    if (copied->kind == UNKNOWN && !search->unknown_too)
-        copied->kind = SILENT;
+    copied_classify(copied);
+    if (copied->kind == COPIED_UNEQUAL && search->weighs)
+        copied->kind = COPIED_RIGHT;
+    if (copied->kind == COPIED_UNKNOWN && !search->unknown_too)
+        copied->kind = COPIED_SILENT;
     return true;
 }
 
@@ -416,7 +134,7 @@ first_step(const struct check_evidence *evidence, const struct pattern *pattern)
 static bool
 is_worse(const struct copied *a, const struct copied *b)
 {
-    return a->kind < b->kind || (a->kind == b->kind && any_of(a)->whole > any_of(b)->whole);
+    return a->kind < b->kind || (a->kind == b->kind && copied_any(a)->whole > copied_any(b)->whole);
 }
 
 /* The most telling of the copies that are wrong in the first step in which some are; *right_p: a call site whose copies
@@ -425,8 +143,8 @@ static bool
 find_wrong(struct search *search, uint32_t last, struct copied *wrong, struct copied *scratch, uint64_t *right_p)
 {
     bool unknown = false;
-    wrong->kind = SILENT;
-    for (uint32_t step = 1; step <= search->evidence->steps && wrong->kind == SILENT; ++step) {
+    wrong->kind = COPIED_SILENT;
+    for (uint32_t step = 1; step <= search->evidence->steps && wrong->kind == COPIED_SILENT; ++step) {
         if (step > last && !unknown && !MUTANT(CHECK_DATA_ANY_STEP))
             return false;
         *right_p = 0;
@@ -434,19 +152,20 @@ find_wrong(struct search *search, uint32_t last, struct copied *wrong, struct co
             scratch->was_right = search->was_right[i];
             if (!look_at(search, search->sites[i], step, scratch))
                 continue;
-            search->was_right[i] = search->was_right[i] || scratch->kind == RIGHT;
-            unknown = unknown || (scratch->kind == SILENT && step + EARLIER >= last && is_divided(scratch));
-            bool is_wrong = scratch->kind != RIGHT && scratch->kind != SILENT;
-            if (scratch->kind == RIGHT)
+            search->was_right[i] = search->was_right[i] || scratch->kind == COPIED_RIGHT;
+            unknown =
+                unknown || (scratch->kind == COPIED_SILENT && step + EARLIER >= last && copied_is_divided(scratch));
+            bool is_wrong = scratch->kind != COPIED_RIGHT && scratch->kind != COPIED_SILENT;
+            if (scratch->kind == COPIED_RIGHT)
                 *right_p = scratch->site;
-            else if (is_wrong && (wrong->kind == SILENT || is_worse(scratch, wrong))) {
+            else if (is_wrong && (wrong->kind == COPIED_SILENT || is_worse(scratch, wrong))) {
                 const struct check_copy **of = wrong->of;
                 *wrong = *scratch;
                 scratch->of = of;
             }
         }
     }
-    return wrong->kind != SILENT && (wrong->step + EARLIER >= last || MUTANT(CHECK_DATA_ANY_STEP));
+    return wrong->kind != COPIED_SILENT && (wrong->step + EARLIER >= last || MUTANT(CHECK_DATA_ANY_STEP));
 }
 
 /* ---- words ---- */
@@ -484,13 +203,13 @@ say_shares(const struct copied *wrong, struct check_verdict *verdict, const char
     uint64_t begins = (uint64_t)it->begins, share_begins = it->first * it->record;
     name_part(it, begins, begins + it->bytes, part);
     name_part(it, share_begins, share_begins + it->count * it->record, share);
-    if (wrong->kind == NOT_ADDED) {
+    if (wrong->kind == COPIED_NOT_ADDED) {
         sentence_say(verdict->text,
                      "in step %u every rank copies %s at %s: `first` of DDP_SHARD (%s:%d) is not added there",
                      wrong->step, part, place, it->shard_file, it->shard_line);
         sentence_say(verdict->advice, "add `first` items, of %llu bytes each, to the address that is copied from at %s",
                      (unsigned long long)it->record, place);
-    } else if (wrong->kind == UNIT) {
+    } else if (wrong->kind == COPIED_UNIT) {
         sentence_say(verdict->text,
                      "in step %u rank %d copies from byte %llu of the batch on at %s, and its share, by DDP_SHARD "
                      "(%s:%d), begins at byte %llu: `first` is added in units of %llu bytes, and an item has %llu",
@@ -510,7 +229,7 @@ say_other(const struct copied *wrong, struct check_verdict *verdict, const char 
 {
     const struct check_copy *it = wrong->of[wrong->rank];
     char what[160] = "";
-    if (!is_telling(it))
+    if (!copied_is_telling(it))
         snprintf(what, sizeof(what), "%llu of %llu items are those of its share, and all were in an earlier step",
                  (unsigned long long)it->in_place, (unsigned long long)it->total);
     else if (it->elsewhere > 0)
@@ -532,11 +251,11 @@ static void
 say_unknown(const struct copied *wrong, struct check_verdict *verdict, const char *place)
 {
     const struct check_copy *it = wrong->of[wrong->rank];
+    unsigned long long total = it->total, known = it->here + it->elsewhere;
     sentence_say(verdict->text,
                  "in step %u rank %d copies data at %s that one rank does not copy there: of %llu pieces one rank has "
                  "%llu in any step",
-                 wrong->step, wrong->rank, place, (unsigned long long)it->total,
-                 (unsigned long long)(it->here + it->elsewhere));
+                 wrong->step, wrong->rank, place, total, known);
     sentence_say(verdict->advice,
                  "look for random numbers that are seeded by rank, or drawn for the share only: a shuffle and random "
                  "positions must be the same on all ranks, and each rank takes its share of them");
@@ -545,7 +264,7 @@ say_unknown(const struct copied *wrong, struct check_verdict *verdict, const cha
 static void
 say_unequal(const struct copied *wrong, struct check_verdict *verdict, const char *place)
 {
-    const struct check_copy *any = any_of(wrong);
+    const struct check_copy *any = copied_any(wrong);
     const char *unit = any->record > 0 ? "items" : "bytes";
     int least = 0, most = 0;
     uint64_t bytes[2] = {UINT64_MAX, 0};
@@ -570,20 +289,20 @@ say(const struct copied *wrong, struct check_verdict *verdict, const char *place
 {
     const struct check_copy *it = wrong->of[0];
     char part[96];
-    if (wrong->kind < SAME) {
+    if (wrong->kind < COPIED_SAME) {
         say_shares(wrong, verdict, place);
-    } else if (wrong->kind == OTHER) {
+    } else if (wrong->kind == COPIED_OTHER) {
         say_other(wrong, verdict, place);
-    } else if (wrong->kind == UNEQUAL) {
+    } else if (wrong->kind == COPIED_UNEQUAL) {
         say_unequal(wrong, verdict, place);
-    } else if (wrong->kind == UNKNOWN) {
+    } else if (wrong->kind == COPIED_UNKNOWN) {
         say_unknown(wrong, verdict, place);
     } else {
-        if (wrong->kind == SAME)
+        if (wrong->kind == COPIED_SAME)
             sentence_say(verdict->text, "in step %u all %d ranks copy the same %llu bytes at %s, of %llu on one rank",
                          wrong->step, wrong->ranks, (unsigned long long)it->bytes, place,
                          (unsigned long long)it->whole);
-        else if (wrong->kind == OVERLAP)
+        else if (wrong->kind == COPIED_OVERLAP)
             sentence_say(verdict->text, "in step %u ranks %d and %d both copy %s at %s", wrong->step, wrong->rank,
                          wrong->other, name_part(it, wrong->from, wrong->to, part), place);
         else
@@ -610,7 +329,7 @@ judge(const struct check_evidence *evidence, struct check_verdict *verdict, cons
     search.unknown_too = unknown_too;
     double factor;
     bool found = find_wrong(&search, last, &wrong, &scratch, &right) &&
-                 !(wrong.kind == UNEQUAL && pattern_is_scaled(evidence, &factor));
+                 !(wrong.kind == COPIED_UNEQUAL && pattern_is_scaled(evidence, &factor));
     if (found) {
         char place[PLACE_BYTES], other[PLACE_BYTES];
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DATA, pattern->first);
