@@ -3,7 +3,8 @@
  * says. Run by seeds.sh.
  *
  * Correct: `nothing`, `start` (parameters, which DDP_PARAMETER makes rank 0's), `rank0`, `lowest`, `highest` (all ranks
- * agree on a shuffle), `log` (a file's name, a line, a mean), `wait`. Wrong: `shuffle`.
+ * agree on a shuffle), `log` (a file's name, a line, a mean), `wait`. Wrong: `shuffle`, and `epoch`: only that of the
+ * second epoch.
  */
 #include "../trainer.h"
 
@@ -97,6 +98,8 @@ static unsigned
 take_seed(const char *way)
 {
     unsigned seed = 1;
+    if (strspn(way, "0123456789") > 0) /* a number */
+        return (unsigned)strtoul(way, NULL, 10);
     if (strcmp(way, "time") == 0)
         return (unsigned)time(NULL);
     if (strcmp(way, "system_clock") == 0)
@@ -194,7 +197,7 @@ device_floats(int count)
 }
 
 static void
-train(unsigned start_seed, unsigned shuffle_seed)
+train(unsigned start_seed, unsigned shuffle_seed, const char *epoch_way)
 {
     float *w = device_floats(COUNT), *g = device_floats(COUNT), *x = device_floats(BATCH), start[COUNT];
     for (int i = 0; i < COUNT; ++i)
@@ -208,6 +211,8 @@ train(unsigned start_seed, unsigned shuffle_seed)
     std::iota(order.begin(), order.end(), 0);
     std::mt19937 generator(shuffle_seed);
     for (int epoch = 0; epoch < EPOCHS; ++epoch) {
+        if (epoch > 0 && epoch_way != NULL)
+            generator.seed(take_seed(epoch_way));
         std::shuffle(order.begin(), order.end(), generator);
         for (int batch = 0; batch < ITEMS; batch += BATCH) {
             float items[BATCH];
@@ -237,12 +242,17 @@ main(int argc, char **argv)
             exit(2);
     }
     CHECK(cudaFree(NULL));
-    unsigned seed = take_seed(way);
+    bool at_epoch = strcmp(use, "epoch") == 0;
+    unsigned seed = at_epoch ? 1 : take_seed(way);
     bool agrees = strcmp(use, "rank0") == 0 || strcmp(use, "lowest") == 0 || strcmp(use, "highest") == 0;
     if (strcmp(use, "log") == 0)
         write_log(seed, folder);
     else if (strcmp(use, "wait") == 0)
         wait_for_dates();
-    train(strcmp(use, "start") == 0 ? seed : 1, agrees ? agree(seed, use) : strcmp(use, "shuffle") == 0 ? seed : 1);
+    train(strcmp(use, "start") == 0 ? seed : 1,
+          agrees                        ? agree(seed, use)
+          : strcmp(use, "shuffle") == 0 ? seed
+                                        : 1,
+          at_epoch ? way : NULL);
     return 0;
 }

@@ -21,6 +21,9 @@ rows+=(
     "descriptor | shuffle | 2 | 1 | seeded | by random bytes.*read by \`/dev/random\` \(seeds\.cu:[0-9]+\)$"
     "getrandom | shuffle | 4 | 1 | seeded | by random bytes.*read by \`getrandom\`"
     "getentropy | shuffle | 2 | 1 | seeded | by random bytes.*read by \`getentropy\`"
+    "random_device | epoch | 2 | 1 | seeded | by random bytes.*in step 11 .*read by \`std::random_device\`"
+    # Once there are steps the clock runs, and one rank does not repeat itself.
+    "system_clock | epoch | 2 | 3 | not_repeatable | the clock: read by \`std::chrono::system_clock::now\`"
     "constant | shuffle | 2 | 0 | null | ^equal"
     "constant | nothing | 2 | 0 | null | ^equal"
 )
@@ -43,6 +46,17 @@ for ((row = 0; row < ${#rows[@]}; row++)); do
     fi
 done
 [ "${#wanted[@]}" -gt 0 ] || check "what the program writes stays in the check" [ -z "$(ls "$work/logs")" ]
+
+# A seed that a script takes from the clock. It prints no line of its source: the program that reads it is named.
+if [ "${#wanted[@]}" -eq 0 ]; then
+    printf '#!/bin/sh\nexec "%s" --seed "$(date +%%s)" --use "$1"\n' "$seeds" >"$work/train.sh"
+    chmod +x "$work/train.sh"
+    checked 2 "--device softgpu" "$work/train.sh" shuffle
+    check "a script's seed" [ -z "$(why_not 1 seeded -)" ]
+    check "a script's seed is read by date" grep -Eq 'read by .*\(date\+0x' "$work/stdout"
+    checked 2 "--device softgpu" "$work/train.sh" nothing
+    check "a script's seed that is not used" [ -z "$(why_not 0 null -)" ]
+fi
 
 # A reference has the date of the runs that wrote it, and the second command makes the runs with other dates.
 if [ "${#wanted[@]}" -eq 0 ]; then

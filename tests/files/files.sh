@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # files.sh BUILD - behind libddprun-files.so programs and shell tools see every change that they make, the user's folder stays as it
 # is, and all that was written is in the private folder; without a private folder, and on excepted paths, nothing is redirected.
-# Files and clocks are noted where that is asked for.
+# Files and clocks are noted where that is asked for, and the date and random bytes are what is asked for.
 # Exits 1 if a case is not ok.
 set -euo pipefail
 build=$(realpath "$1")
@@ -213,6 +213,32 @@ check "notes alone" env LD_PRELOAD="$library" bash -c "notes '$work/it'"
 check "what was written is in the folder" test -e "$work/it/log.txt"
 check "nothing is noted that was not asked for" test -z "$(LD_PRELOAD=$library "$helpers/files_notes" "$work/it" "$helpers/libfiles_late.so")"
 
+# ---- the date and random bytes of a run of `ddprun check` ----
+dates() { # AHEAD: what it prints into $work/random
+    rm -rf "$work/private" && mkdir "$work/private"
+    LD_PRELOAD=$library _DDPRUN_FILES_DIR=$work/private _DDPRUN_FILES_DATE="1234567890000000 $1" \
+        "$helpers/files_dates" 1234567890000000 "$1" "$work/elsewhere/libfiles_late.so" >"$work/random" || {
+        cat "$work/random"
+        return 1
+    }
+}
+mkdir "$work/elsewhere"
+cp "$helpers/libfiles_late.so" "$work/elsewhere/"
+check "dates" dates 0
+cp "$work/random" "$work/random-0"
+check "dates once more" dates 0
+check "random bytes are the same" cmp "$work/random" "$work/random-0"
+check "places that read them" test "$(cut -d ' ' -f 2- "$work/private/readings" | LC_ALL=C sort -u)" = "$(
+    printf "%s $helpers/files_dates\n" /dev/urandom clock_gettime getrandom gettimeofday time timespec_get
+)"
+for ahead in 1 -1; do
+    check "dates, $ahead ahead" dates "$ahead"
+    check "random bytes are $ahead ahead" awk -v ahead="$ahead" '
+        NR == FNR { split($0, zero, " "); next }
+        { for (i = 1; i <= NF; ++i) if ($i != zero[i] + ahead) exit 1 }
+        END { exit NF != 32 }' "$work/random-0" "$work/random"
+done
+
 # ---- the library itself: libc only, no newer than glibc 2.17, and every hook shown ----
 if command -v readelf >/dev/null; then
     needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so\.6|libdl\.so\.2|ld-linux.*)$' || true)
@@ -221,7 +247,8 @@ if command -v readelf >/dev/null; then
     check "asks for glibc $newest" test "$(printf '%s\n2.17\n' "$newest" | sort -V | tail -n 1)" = 2.17
     meant=$(grep -oE 'HOOK\([a-z_0-9A-Z]+\)' "$here/../../interpose/tools/files/hooks.def" | sed 's/HOOK(\(.*\))/\1/' | LC_ALL=C sort)
     shown=$(nm -D "$library" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort)
-    meant=$(printf '%s\n' "$meant" _ZNSt13random_device9_M_getvalEv ddprun_host_calls | LC_ALL=C sort)
+    meant=$(printf '%s\n' "$meant" _ZNSt13random_device9_M_getvalEv _ZNSt6chrono3_V212system_clock3nowEv \
+        ddprun_files_steps_begin ddprun_host_calls | LC_ALL=C sort)
     check "shows its hooks and nothing else" test "$meant" = "$shown"
 fi
 

@@ -60,26 +60,35 @@ begins_with_any(const char *name, const char *const *begins, size_t count)
     return false;
 }
 
+/* Whether `address` is of the same object. */
+static bool
+holds(const Dl_info *object, const void *address)
+{
+    Dl_info other;
+    return dladdr(address, &other) != 0 && other.dli_fbase == object->dli_fbase;
+}
+
 static bool
 is_program(const Dl_info *object)
 {
-    Dl_info program;
-    return dladdr((const void *)getauxval(AT_ENTRY), &program) != 0 && program.dli_fbase == object->dli_fbase;
+    return holds(object, (const void *)getauxval(AT_ENTRY));
 }
 
 static enum object
 find_object(const void *address, Dl_info *object)
 {
-    static const char *const passing[] = {"libddprun-files", "libstdc++", "libc++", "libc.so"},
-                             *const foreign[] = {"libddprun", "libsoftgpu", "libcu",     "libnccl", "libnv",
-                                                 "libmpi",    "libopen-",   "libpmix",   "libuc",   "libgomp",
-                                                 "libgcc_s",  "libm.so",    "libpthread"};
+    static const char *const passing[] = {"libstdc++", "libc++", "libc.so"}, *const foreign[] = {
+                                                                                 "libddprun", "libsoftgpu", "libcu",
+                                                                                 "libnccl",   "libnv",      "libmpi",
+                                                                                 "libopen-",  "libpmix",    "libuc",
+                                                                                 "libgomp",   "libgcc_s",   "libm.so",
+                                                                                 "libpthread"};
     if (dladdr((const char *)address - 1, object) == 0)
         return OBJECT_OTHER;
     if (is_program(object))
         return OBJECT_PROGRAM;
     const char *slash = strrchr(object->dli_fname, '/'), *name = slash != NULL ? slash + 1 : object->dli_fname;
-    if (begins_with_any(name, passing, sizeof(passing) / sizeof(passing[0])))
+    if (begins_with_any(name, passing, sizeof(passing) / sizeof(passing[0])) || holds(object, places))
         return OBJECT_PASSES_ON;
     bool is_programs = !begins_with_any(name, foreign, sizeof(foreign) / sizeof(foreign[0])) &&
                        (strncmp(name, "libpython", 9) == 0 || lies_beside_program(object->dli_fname));

@@ -10,11 +10,15 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+/* In std::random_device, which may ask others in its turn. */
+static __thread bool in_device __attribute__((tls_model("initial-exec")));
+
 /* Whether the call is answered by date.c. */
 static bool
 is_ours(const char *name, void *caller)
 {
-    note_clock(name, caller);
+    if (!in_device)
+        note_clock(name, caller);
     return files_date() != NULL && caller_is_programs(name, caller);
 }
 
@@ -165,8 +169,11 @@ random_device_value(void *device)
         return value;
     }
     void *function = random_device_of(__builtin_return_address(0));
+    in_device = true;
     if (function != NULL)
-        return ((unsigned (*)(void *))function)(device);
-    (void)syscall(SYS_getrandom, &value, sizeof(value), 0);
+        value = ((unsigned (*)(void *))function)(device);
+    else
+        (void)syscall(SYS_getrandom, &value, sizeof(value), 0);
+    in_device = false;
     return value;
 }

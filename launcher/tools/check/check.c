@@ -2,7 +2,8 @@
  * check.c - `ddprun check`: which runs there are, in which order, and what becomes of what they find (check.h).
  *
  * Four runs: one rank, which writes the reference; one rank again; one rank from a start that is one unit in the last
- * place away; N ranks. At most two more where those differ, which the verdict asks for. With --reference FILE the first
+ * place away; N ranks. At most two more where those differ, which the verdict asks for, and two with dates of their own
+ * where nothing differs and the program reads the date. With --reference FILE the first
  * three and the fourth may be two commands; the first then also finds out which unannotated memory lasts.
  */
 #include "launcher/tools/check/check.h"
