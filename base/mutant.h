@@ -114,6 +114,13 @@ enum mutant {
     MUTANT_CHECK_DATA_ORDER,      /* shares must be in order (this and the next two in the launcher) */
     MUTANT_CHECK_DATA_ANY_STEP,   /* data that are wrong in any step are the cause */
     MUTANT_CHECK_DATA_NOISE,      /* contents that the reference does not have are another order */
+    MUTANT_CHECK_FACTOR_UNSEEN,   /* no update is a multiple of one rank's (this and the next in the launcher) */
+    MUTANT_CHECK_GROUPS_UNSEEN,   /* groups that are never stepped do not matter */
+    MUTANT_CHECK_ENDLESS_COUNTS,  /* gradients that overflow on one rank, too, are differences */
+    MUTANT_CHECK_NAN_EQUAL,       /* what is NaN on all ranks is equal */
+    MUTANT_CHECK_ZEROS_ONE_BATCH, /* own gradients of zeros are of one batch */
+    MUTANT_CHECK_ZEROS_TELL,      /* gradients of zeros are equal, and prove that the batch is right */
+    MUTANT_CHECK_SHORTER_UNSEEN,  /* nor do gradients that end before their parameters */
     MUTANT_CHECK_FLOOR_INFINITE,  /* whatever differs is taken for rounding (in the launcher's items.c) */
 
     /* ddprun scout (in the launcher's analysis) */

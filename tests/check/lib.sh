@@ -3,6 +3,7 @@
 # folder as $1, after that of end_to_end.
 conv=$build/tests/check/conv
 updates=$build/tests/check/updates
+causes=$build/tests/check/causes
 chargpt=$build/tests/check/chargpt # with mistakes by CHARGPT_MISTAKE
 text=$(dirname "$data")/shakespeare.txt
 conv_options=(--steps 12 --quiet)

@@ -41,6 +41,11 @@ noise() { # a gradient of rounding noise, which Adam makes as large as any other
     [ -z "$(why_not 0 null -)" ]
 }
 
+zeros() { # the own gradients of the first steps are zero on all ranks
+    checked 2 "--steps 8" "$causes" --waits
+    [ -z "$(why_not 0 null -)" ]
+}
+
 # mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
 mutant() {
     check "scene $2: the real engine passes" "$2"
@@ -55,4 +60,5 @@ mutant CHECK_GRADIENTS_LATE right
 mutant CHECK_CHANGE_IGNORED small_update
 mutant CHECK_NOT_FORCED noise
 mutant CHECK_COPIES_ALIGNED in_floats
+mutant CHECK_ZEROS_ONE_BATCH zeros
 finish

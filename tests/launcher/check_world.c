@@ -160,6 +160,23 @@ change_norms(struct check_row *row, const struct edit *edit)
         row->of_change = true;
         norms->spread = norms->difference;
         break;
+    case TIMES:
+        set_difference(norms, fabs(edit->value - 1));
+        norms->own = edit->value * norms->reference;
+        norms->product = edit->value * norms->reference * norms->reference;
+        norms->spread = norms->difference;
+        row->of_change = true;
+        break;
+    case SAME:
+        norms->same = (uint64_t)edit->value;
+        row->of_change = true;
+        break;
+    case COUNT:
+        row->tensor.count = (uint64_t)edit->value;
+        break;
+    case ENDLESS:
+        norms->endless = (uint64_t)edit->value;
+        break;
     case UNMOVED:
         row->moved = false;
         break;
@@ -209,6 +226,11 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
                             .uneven = edit->what == UNEVEN,
                             .tensor.number = (uint32_t)edit->first,
                             .norms.product = edit->value};
+    if (kind == CHECK_ROW_UNSTEPPED || kind == CHECK_ROW_ENDLESS) {
+        row.tensor.role = kind == CHECK_ROW_ENDLESS ? CHECK_PARAMETER : CHECK_GRADIENT;
+        row.tensor.group = kind == CHECK_ROW_UNSTEPPED;
+        row.tensor.count = edit->what == UNSTEPPED && edit->value > 0 ? (uint64_t)edit->value : ELEMENTS;
+    }
     snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
     if (kind == CHECK_ROW_COPY)
         row.copy = (struct check_copy){.site = 1,
@@ -242,10 +264,12 @@ drop_notes(struct check_rows *rows, enum check_row_kind kind)
 static void
 change_rows(struct check_rows *rows, const struct edit *edit)
 {
-    static const enum check_row_kind kinds[] = {
-        [SHARD] = CHECK_ROW_SHARD,   [UNEVEN] = CHECK_ROW_SHARD, [COPIED] = CHECK_ROW_COPIED,
-        [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,  [RETAINED] = CHECK_ROW_RETAINED,
-        [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES,  [COPIES] = CHECK_ROW_COPY};
+    static const enum check_row_kind kinds[] = {[SHARD] = CHECK_ROW_SHARD,      [UNEVEN] = CHECK_ROW_SHARD,
+                                                [COPIED] = CHECK_ROW_COPIED,    [OWN] = CHECK_ROW_OWN,
+                                                [ALARM] = CHECK_ROW_ALARM,      [RETAINED] = CHECK_ROW_RETAINED,
+                                                [FORCED] = CHECK_ROW_FORCED,    [TYPES] = CHECK_ROW_TYPES,
+                                                [COPIES] = CHECK_ROW_COPY,      [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
+                                                [NAN_ALONE] = CHECK_ROW_ENDLESS};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)

@@ -32,6 +32,10 @@ enum what {
     MISSING,    /* rows are not there */
     UNMOVED,    /* no step has changed it on one rank */
     CHANGED,    /* `value`: relative to what a step changes */
+    TIMES,      /* `value` times what a step changes on one rank */
+    SAME,       /* its first `value` elements have the reference's bits */
+    COUNT,      /* `value` elements */
+    ENDLESS,    /* `value` elements of the reference are infinite or NaN */
     FLIPPED,    /* the same, where 3.2e-5 is what the tolerance explains */
     TOO_SMALL,  /* `value` of its change, all of it rounding */
     HASH,       /* `value`: of what the rank has */
@@ -42,11 +46,13 @@ enum what {
     COPIED,
     OWN,
     ALARM,
-    COPIES,   /* of 24 items of 64 bytes each rank copies the first `value`, in step `from` */
-    TYPES,    /* no --tolerance, and calls have named types: `value` */
-    FORCED,   /* every step began from the reference, with `value` times its gradients */
-    RETAINED, /* of memory number `first`: `value` is left */
-    READS,    /* the date; rank by rank other dates make no difference, but for what edits of BEHIND and AHEAD say */
+    COPIES,    /* of 24 items of 64 bytes each rank copies the first `value`, in step `from` */
+    TYPES,     /* no --tolerance, and calls have named types: `value` */
+    FORCED,    /* every step began from the reference, with `value` times its gradients */
+    UNSTEPPED, /* gradient number `first` is of a group that makes no step */
+    NAN_ALONE, /* parameter number `first` is NaN on one rank */
+    READS,     /* the date; rank by rank other dates make no difference, but for what edits of BEHIND and AHEAD say */
+    RETAINED,  /* of memory number `first`: `value` is left */
     OVERLAPPED,
     STOPPED,
     COMPRESSED,

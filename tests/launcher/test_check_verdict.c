@@ -179,7 +179,7 @@ static const struct scene {
 
     /* ---- the ranks among themselves ---- */
     {"other bits of a parameter on rank 1", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "on ranks 0 and 1 after step 2"},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "after step 2 parameter 3 of 6"},
     {"other bits on rank 1 before the first step", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "behind initialisation"},
     {"other bits on rank 1 before the first step, and on rank 0 not one rank's",
@@ -187,7 +187,7 @@ static const struct scene {
      .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .first = "parameter_2", .says = "before the first DDP_STEP"},
     {"other bits of a gradient on rank 2", .ranks = 4,
      .edits = {{HASH, .value = 7, ONE(GRADIENT, 1), .from = 2, .rank = 3}}, .result = CHECK_DIFFERENT,
-     .cause = CAUSE_RANKS, .first = "gradient_1", .says = "on ranks 0 and 2 when DDP_STEP has averaged it, in step 2"},
+     .cause = CAUSE_RANKS, .first = "gradient_1", .says = "in step 2 gradient 2 of 6"},
     {"other bits, and later a difference from one rank",
      .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 2, .rank = 2},
                {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}},
@@ -210,10 +210,10 @@ static const struct scene {
                {DIFFERENCE, .value = 0.7, EVERY(PARAMETER), .from = 3}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3",
      .says =
-         "gradient 4 of 6, `gradient_3` (train.cu:10) differs from one rank's in step 1 on all ranks, by 0.7; 5 of 6 "
-         "gradients are equal"},
+         "in step 1 gradient 4 of 6, `gradient_3` (train.cu:10), 1024 elements, differs from one rank's by 0.5 on all "
+         "ranks; 5 of 6 gradients are equal"},
     {"on rank 1 alone", .ranks = 3, .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3), .rank = 2}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3", .says = "in step 1 on rank 1, by 0.5"},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3", .says = "by 0.5 on rank 1"},
     {"on two ranks of three", .ranks = 3,
      .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3), .rank = 2},
                {DIFFERENCE, .value = 0.4, ONE(GRADIENT, 3), .rank = 3}},
@@ -374,7 +374,7 @@ static const struct scene {
     /* ---- before the first step, and after it ---- */
     {"another start on rank 1",
      .edits = {{DIFFERENCE, .value = 1, EVERY(PARAMETER), .rank = 2}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_START, .says = "before the first step"},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_START, .says = "before step 1 parameter 1"},
     {"another start of one parameter on rank 1", .edits = {{DIFFERENCE, .value = 1, ONE(PARAMETER, 2), .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_START, .first = "parameter_2", .says = "on rank 1"},
     {"parameters have moved before the first boundary, on rank 0 too",
@@ -386,12 +386,16 @@ static const struct scene {
     {"gradients are equal, parameters are not",
      .edits = {{DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2},
                {DIFFERENCE, .value = 0.9, EVERY(GRADIENT), .from = 2}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "the gradients of step 1 are equal"},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE,
+     .says =
+         "after step 1 parameter 1 of 6, `parameter_0` (train.cu:10), 1024 elements, differs from one rank's by 0.1"},
     {"in a later step", .edits = {{DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}}, .result = CHECK_DIFFERENT,
      .cause = CAUSE_UPDATE, .says = "left out in some steps"},
     {"one parameter", .edits = {{DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2), .from = 2}}, .result = CHECK_DIFFERENT,
      .cause = CAUSE_TENSOR, .first = "parameter_2",
-     .says = "after step 1 on all ranks, by 0.1; the other 5 parameters are equal"},
+     .says =
+         "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, differs from one rank's by 0.1 on "
+         "all ranks; the other 5 parameters are equal"},
     {"one parameter, and more of its momentum",
      .edits = {{DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2), .from = 3},
                {DIFFERENCE, .value = 0.5, ONE(MEMORY, 2), .from = 3}},
@@ -410,6 +414,77 @@ static const struct scene {
     {"a mean, where another does not repeat",
      .edits = {{DIFFERENCE, .value = 0.1, ONE(MEAN, 1)}, {DIFFERENCE, AGAIN, 0.2, ONE(MEAN, 2)}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "mean_1"},
+
+    /* ---- the factor of the update ---- */
+    {"twice one rank's change, on all ranks", .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE,
+     .says = "the change of every parameter is 2 times one rank's, the number of ranks"},
+    {"a quarter on four ranks' updates", .ranks = 4, .edits = {{TIMES, .value = 0.25, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "gradients are divided by the number of ranks behind"},
+    {"twice one rank's change, on rank 1", .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2, .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "is not the same on all ranks: let it depend"},
+    {"another factor on each rank", .ranks = 3,
+     .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2, .rank = 2},
+               {TIMES, .value = 3, EVERY(PARAMETER), .from = 2, .rank = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "on other ranks another factor"},
+    {"two factors in one update",
+     .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2}, {TIMES, .value = 1.9, ONE(PARAMETER, 3), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "and the gradients of the step are equal"},
+    {"a factor of one parameter", .edits = {{TIMES, .value = 0.5, ONE(PARAMETER, 3), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "parameter_3",
+     .says = "the change of 1 of 6 parameters is 0.5 times"},
+    {"a half of the first moments and a quarter of the second",
+     .edits = {{FACTOR, .value = 0.5, .role = CHECK_MEMORY, .first = 0, .last = 2},
+               {FACTOR, .value = 0.25, .role = CHECK_MEMORY, .first = 3, .last = 5}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "gradients that are 0.5 times one rank's",
+     .wishes = "probe"},
+    {"a half of the first moments and a third of the second",
+     .edits = {{FACTOR, .value = 0.5, .role = CHECK_MEMORY, .first = 0, .last = 2},
+               {FACTOR, .value = 0.33, .role = CHECK_MEMORY, .first = 3, .last = 5}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .wishes = "probe"},
+
+    /* ---- what is not averaged ---- */
+    {"a group that is never stepped",
+     .edits = {{UNSTEPPED, .first = 3}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .says = "group 1 is never stepped"},
+    {"a group that is never stepped, and has no gradient of the parameter's size",
+     .edits = {{UNSTEPPED, .first = 3, .value = 7}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "DDP_STEP stands in front of"},
+    {"a group that is never stepped, and a factor of the update",
+     .edits = {{UNSTEPPED, .first = 3}, {TIMES, .value = 2, EVERY(PARAMETER), .from = 2}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UPDATE, .says = "the number of ranks"},
+    {"a group that is never stepped, and nothing comes of it", .edits = {{UNSTEPPED, .first = 3}}},
+    {"half of a gradient",
+     .edits = {{CHANGED, .value = 0.5, ONE(PARAMETER, 2), .from = 2},
+               {SAME, .value = 512, ONE(PARAMETER, 2), .from = 2},
+               {COUNT, .value = 512, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "parameter_2",
+     .says = "from element 512 on, where gradient 3, `gradient_2` (train.cu:10), 512 elements, ends"},
+    {"half of a parameter, and no such gradient",
+     .edits = {{CHANGED, .value = 0.5, ONE(PARAMETER, 2), .from = 2},
+               {SAME, .value = 511, ONE(PARAMETER, 2), .from = 2},
+               {COUNT, .value = 512, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "parameter_2",
+     .says = "the other 5 parameters are equal"},
+
+    /* ---- zeros, and what is not finite ---- */
+    {"all gradients but one are zero, and that one differs",
+     .edits = {{NORM, .value = 0, EVERY(GRADIENT)},
+               {NORM, .value = 10, ONE(GRADIENT, 3)},
+               {NORM, .value = 20, ONE(GRADIENT, 3), .from = 2},
+               {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"a gradient that is not finite on one rank, either",
+     .edits = {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2)}, {ENDLESS, .value = 5, ONE(GRADIENT, 2)}}},
+    {"parameters that are NaN on one rank, too", .edits = {{NAN_ALONE, ALONE, .first = 2, .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_ENDLESS, .says = "--steps 1"},
+    {"parameters that are NaN from the start on one rank, too", .edits = {{NAN_ALONE, ALONE, .first = 2, .from = 1}}},
+    {"parameters that are NaN on one rank, and an earlier difference",
+     .edits = {{NAN_ALONE, ALONE, .first = 2, .from = 3}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3"},
+    {"parameters that are NaN on one rank, and finite on the others",
+     .edits = {{NAN_ALONE, ALONE, .first = 2, .from = 3}, {UNBOUNDED, .value = 3, ONE(PARAMETER, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_OVERFLOW, .first = "parameter_2"},
 
     /* ---- unannotated memory ---- */
     {"memory in a parameter's place",
@@ -517,6 +592,35 @@ LOOP_TEST(each_scene_has_its_verdict, 0, SCENES)
     ck_assert_msg(why[0] == '\0', "%s: %s", scenes[_i].what, why);
 }
 
+/* Which step, tensor, line, size and ranks. */
+static bool
+begins_as_it_should(const struct check_verdict *verdict)
+{
+    const char *text = verdict->text, *name = verdict->first->tensor.text, *differs = strstr(text, "differs from");
+    bool begins = strncmp(text, "in step ", 8) == 0 || strncmp(text, "after step ", 11) == 0 ||
+                  strncmp(text, "before step 1 ", 14) == 0;
+    const char *place = strstr(text, name);
+    return begins && place != NULL && differs != NULL && place < differs &&
+           (strstr(differs, " on all ranks") != NULL || strstr(differs, " on rank ") != NULL ||
+            strstr(differs, " ranks, rank ") != NULL);
+}
+
+LOOP_TEST(each_difference_begins_with_its_place, 0, SCENES)
+{
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, scenes[_i].ranks != 0 ? scenes[_i].ranks : 2, STEPS);
+    for (int i = 0; i < MOST_EDITS; ++i)
+        apply(&world, &scenes[_i].edits[i]);
+    check_judge(&world.evidence, &verdict, &wishes);
+    bool has_place = verdict.first != NULL && verdict.first->differs && verdict.cause != CAUSE_STOPPED &&
+                     verdict.cause != CAUSE_RANKS; /* which differ from each other */
+    ck_assert_msg(!has_place || begins_as_it_should(&verdict), "%s: %s", scenes[_i].what, verdict.text);
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+
 TEST(each_cause_is_in_the_table)
 {
     for (int cause = 0; cause < CAUSE_COUNT; ++cause) {
@@ -577,7 +681,8 @@ random_edit(unsigned *seed)
 {
     static const enum what all[] = {DIFFERENCE, BLOCK,  FACTOR,  NORM,      UNBOUNDED, IN_PLACE, MISSING,    ADDED,
                                     SHARD,      UNEVEN, COPIED,  OWN,       ALARM,     RETAINED, OVERLAPPED, STOPPED,
-                                    COMPRESSED, SUMS,   UNMOVED, TOO_SMALL, HASH,      FORCED,   CHANGED,    TYPES};
+                                    COMPRESSED, SUMS,   UNMOVED, TOO_SMALL, HASH,      FORCED,   CHANGED,    TYPES,
+                                    TIMES,      SAME,   ENDLESS, UNSTEPPED, NAN_ALONE, COUNT};
     static const double values[] = {0, 1e-7, 0.9e-4, 1.1e-4, 1e-3, 0.05, 0.5, 1, 2, 1e3, 1e-300, 1e300, NAN, -1};
     struct edit edit = {.what = all[(size_t)rand_r(seed) % (sizeof(all) / sizeof(all[0]))],
                         .run = (enum run)(rand_r(seed) % 8),
@@ -661,6 +766,13 @@ TEST(each_broken_rule_is_noticed)
         {"CHECK_DRIFT_COUNTS", "chaos from run to run is no floor where every step begins from the reference"},
         {"CHECK_UNMOVED_EQUAL", "no parameter moves"},
         {"CHECK_APART_EQUAL", "data that depend on the date"}};
+        {"CHECK_FACTOR_UNSEEN", "twice one rank's change, on all ranks"},
+        {"CHECK_GROUPS_UNSEEN", "a group that is never stepped"},
+        {"CHECK_SHORTER_UNSEEN", "half of a gradient"},
+        {"CHECK_ZEROS_TELL", "all gradients but one are zero, and that one differs"},
+        {"CHECK_ENDLESS_COUNTS", "a gradient that is not finite on one rank, either"},
+        {"CHECK_NAN_EQUAL", "parameters that are NaN on one rank, too"},
+        {"CHECK_UNMOVED_EQUAL", "no parameter moves"}};
     for (size_t k = 0; k < sizeof(broken) / sizeof(broken[0]); ++k) {
         char why[2400] = "";
         for (size_t i = 0; i < SCENES; ++i) {

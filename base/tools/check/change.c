@@ -12,7 +12,7 @@ enum { CHUNK = 512 };
 void
 change_begin(struct change *change, size_t count)
 {
-    change->square = change->rounding = change->unit = 0;
+    *change = (struct change){.square = 0};
     norms_begin(&change->norms, count);
 }
 
@@ -27,6 +27,7 @@ change_add(struct change *change, int type, double units, const void *own, const
             double now = element_get(type, own, first + i), end = element_get(type, after, first + i),
                    begin = element_get(type, before, first + i);
             double apart = now - end, unit = element_unit(type, end), slack = units * unit;
+            change->same += change->same == change->at++ && apart == 0;
             theirs[i] = isfinite(begin) ? end - begin : end;
             mine[i] = now;
             if (!isfinite(apart) || !isfinite(theirs[i])) { /* norms.c counts what is infinite or NaN */
@@ -36,6 +37,8 @@ change_add(struct change *change, int type, double units, const void *own, const
             change->square += apart * apart;
             change->rounding += fabs(theirs[i]) * unit;
             change->unit = fmax(change->unit, unit);
+            change->own += (theirs[i] + apart) * (theirs[i] + apart);
+            change->product += (theirs[i] + apart) * theirs[i];
             mine[i] = theirs[i] + (fabs(apart) > slack ? apart - copysign(slack, apart) : 0);
         }
         norms_add(&change->norms, ELEMENT_FLOAT64, mine, theirs, here);

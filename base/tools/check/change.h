@@ -16,6 +16,9 @@ struct change {
     double rounding;    /* sum of each element's change times its unit: of a change that is off by a fraction f, about f
                            times as much is the square of what rounding makes of it where it is less than a unit */
     double unit;        /* the largest */
+    double own;         /* of the changes, rounding and all: squares of what was compared with the reference's ... */
+    double product;     /* ... and the inner product of the two */
+    uint64_t at, same;  /* elements so far; the first so many have the reference's bits */
 };
 
 /* For a tensor of `count` elements. */

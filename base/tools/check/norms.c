@@ -61,6 +61,8 @@ take_out_unbounded(struct norms *norms, double *mine, double *theirs, size_t cou
         if (isfinite(mine[i]) && isfinite(theirs[i]))
             continue;
         bool alike = (isnan(mine[i]) && isnan(theirs[i])) || mine[i] == theirs[i];
+        norms->endless += !isfinite(theirs[i]);
+        norms->unlike += !alike && !isfinite(mine[i]) && !isfinite(theirs[i]);
         if (!alike && norms->unbounded++ == 0)
             norms->unbounded_first = norms->at + i;
         mine[i] = theirs[i] = 0;
@@ -142,7 +144,11 @@ norms_end(const struct norms *unfinished)
     const struct norms *norms = &closed;
     if (closed.at % closed.block_elements != 0)
         close_block(&closed);
-    struct norm_result result = {.own = sqrt(norms->own), .product = norms->product, .unbounded = norms->unbounded};
+    struct norm_result result = {.own = sqrt(norms->own),
+                                 .product = norms->product,
+                                 .unbounded = norms->unbounded,
+                                 .unlike = norms->unlike,
+                                 .endless = norms->endless};
     size_t blocks = (norms->at + norms->block_elements - 1) / norms->block_elements;
     double difference = 0, reference = 0, worst = -1;
     for (size_t i = 0; i < blocks; ++i) {

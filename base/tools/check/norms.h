@@ -21,6 +21,8 @@ struct norms {
     } lanes; /* of the block that has begun: each of every NORM_LANES-th element, which compilers make vectors of */
     uint64_t unbounded; /* elements that are infinite or NaN on one side only, or differently on the two */
     uint64_t unbounded_first;
+    uint64_t unlike;  /* of these: differently on the two */
+    uint64_t endless; /* elements of the reference that are infinite or NaN */
     double difference[NORM_BLOCKS], reference[NORM_BLOCKS];
 };
 
@@ -29,6 +31,7 @@ struct norm_result {
     double difference, reference, own;
     double product;                    /* inner product of own and reference */
     uint64_t unbounded;                /* as in struct norms: they are in none of the norms */
+    uint64_t unlike, endless;          /* as there */
     uint64_t block_first, block_count; /* elements of the worst block */
     double block_difference;
     double block_scale; /* the larger of the block's norm and of what is its share of the tensor's */

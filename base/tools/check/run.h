@@ -113,7 +113,8 @@ enum check_row_kind {
     CHECK_ROW_AVERAGED,  /* `tensor` is a parameter or state that DDP_STEP_PARAMETERS averages */
     CHECK_ROW_SHORT,     /* why fewer steps than CHECK_STEPS were made: `value` is an enum check_short */
     CHECK_ROW_SEEN,      /* at the end: `value` has a bit of enum check_seen for each habit that the run has shown */
-    CHECK_ROW_UNSTEPPED, /* a group, `value`, has gradients and made no step */
+    CHECK_ROW_UNSTEPPED, /* `tensor` is a gradient of a group that made no step */
+    CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
     CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */
     CHECK_ROW_FORCED,    /* the gradients of tensor.group were set to norms.product times the reference's */
     CHECK_ROW_DATE,      /* `value`: the date with which compared runs begin, microseconds since 1970 */
@@ -134,11 +135,11 @@ enum { CHECK_TYPES_FLOAT16 = 1, CHECK_TYPES_BFLOAT16 = 2 }; /* or narrower */
 enum check_short { CHECK_SHORT_OF_TIME = 1, CHECK_SHORT_OF_ROOM };
 
 /* Where a tensor's row is `of_change`: of changes (base/tools/check/change.h), with `spread` the norm of all that
- * differs, and `rounding` and `unit` as there. */
+ * differs, and `rounding`, `unit`, `own`, `product` and `same` as there. */
 struct check_norms {
     double difference, reference, own, product, spread, rounding, unit;
     double block_difference, block_scale;
-    uint64_t block_first, block_count, unbounded;
+    uint64_t block_first, block_count, unbounded, unlike, endless, same;
 };
 
 struct check_row {

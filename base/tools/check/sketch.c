@@ -33,27 +33,26 @@ sketch_add(struct sketch *sketch, int type, const void *data, size_t count)
 struct sketch_distance
 sketch_compare(const struct sketch *own, const struct sketch *reference)
 {
-    double difference = 0, norm = 0;
-    for (size_t i = 0; i < SKETCH_COUNTERS; ++i) {
-        double apart = own->counters[i] - reference->counters[i];
-        difference += apart * apart;
-        norm += reference->counters[i] * reference->counters[i];
-    }
-    return (struct sketch_distance){sqrt(difference), sqrt(norm)};
+    static const struct sketch none;
+    return sketch_compare_changes(&none, own, &none, reference);
 }
 
 struct sketch_distance
 sketch_compare_changes(const struct sketch *own_before, const struct sketch *own, const struct sketch *before,
                        const struct sketch *reference)
 {
-    double difference = 0, norm = 0;
+    struct sketch_distance sums = {.product = 0};
     for (size_t i = 0; i < SKETCH_COUNTERS; ++i) {
-        double change = reference->counters[i] - before->counters[i];
-        double apart = own->counters[i] - own_before->counters[i] - change;
-        difference += apart * apart;
-        norm += change * change;
+        double change = reference->counters[i] - before->counters[i], mine = own->counters[i] - own_before->counters[i];
+        sums.difference += (mine - change) * (mine - change);
+        sums.reference += change * change;
+        sums.own += mine * mine;
+        sums.product += mine * change;
     }
-    return (struct sketch_distance){sqrt(difference), sqrt(norm)};
+    sums.difference = sqrt(sums.difference);
+    sums.reference = sqrt(sums.reference);
+    sums.own = sqrt(sums.own);
+    return sums;
 }
 
 double

@@ -26,7 +26,8 @@ void sketch_begin(struct sketch *sketch, uint64_t count);
 void sketch_add(struct sketch *sketch, int type, const void *data, size_t count);
 
 struct sketch_distance {
-    double difference, reference; /* norms, as estimated */
+    double difference, reference, own; /* norms, as estimated */
+    double product;                    /* inner product of own and reference, the same */
 };
 struct sketch_distance sketch_compare(const struct sketch *own, const struct sketch *reference);
 

@@ -66,7 +66,7 @@ extern struct check_run check_run;
 enum { VALUES_PIECE_BYTES = 4 << 20 };
 
 void values_open(void);
-/* Hash of the gradients of a group as this rank has them. */
+/* Hash of the gradients of a group as this rank has them; 0: they are zeros, which prove nothing. */
 uint64_t values_hash_gradients(int group);
 /* Moves all elements by a unit in the last place. */
 void values_perturb(const struct tensor *tensor);
@@ -119,8 +119,8 @@ void compare_tensor(const struct tensor *tensor, const struct compare_at *at, st
 /* The tensor becomes `factor` times what the reference has of that step; as it is if it has nothing. */
 void compare_set(const struct tensor *tensor, uint32_t step, double factor);
 void compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site);
-/* DDP_STEP_PARAMETERS averages the tensor. */
-void compare_note_averaged(const struct tensor *tensor);
+/* A row that is no more than a kind, a step and the tensor. */
+void compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor);
 
 /* ---- force.c ---- */
 /* Compares gradients that DDP_STEP has averaged; then, where steps begin from the reference, sets them to it. */

@@ -47,9 +47,9 @@ describe(const struct tensor *tensor, struct check_tensor *described)
 }
 
 void
-compare_note_averaged(const struct tensor *tensor)
+compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor)
 {
-    struct check_row row = {.kind = CHECK_ROW_AVERAGED, .step = 1};
+    struct check_row row = {.kind = kind, .step = step};
     describe(tensor, &row.tensor);
     values_row(&row);
 }
@@ -99,7 +99,17 @@ struct passing {
     struct norms *norms; /* NULL: it is written */
     XXH3_state_t *hash;  /* of all of it, where it is compared */
     bool same_bits;
+    uint64_t endless; /* where it is written: elements that are infinite or NaN */
 };
+
+static uint64_t
+count_endless(int type, const char *values, size_t count)
+{
+    uint64_t endless = 0;
+    for (size_t i = 0; i < count; ++i)
+        endless += !isfinite(element_get(type, values, i));
+    return endless;
+}
 
 /* Keeps what is sampled of piece[count], in its place; returns how many. */
 static size_t
@@ -125,6 +135,7 @@ pass_piece(void *arg, const void *piece, size_t bytes)
     }
     passing->at += count;
     if (passing->norms == NULL) {
+        passing->endless += count_endless(passing->type, values_piece(), kept);
         if (!reference_append(values_writer(), values_piece(), kept * each))
             values_stop_writing();
         return;
@@ -147,7 +158,9 @@ norms_of(const struct norms *norms, size_t stride)
                                 .block_scale = result.block_scale,
                                 .block_first = result.block_first * stride,
                                 .block_count = result.block_count * stride,
-                                .unbounded = result.unbounded};
+                                .unbounded = result.unbounded,
+                                .unlike = result.unlike,
+                                .endless = result.endless};
 }
 
 static void
@@ -239,6 +252,9 @@ compare_change(const struct tensor *tensor, double units, const struct reference
     norms->spread = sqrt(change->square);
     norms->rounding = change->rounding;
     norms->unit = change->unit;
+    norms->own = sqrt(change->own);
+    norms->product = change->product;
+    norms->same = change->same;
     free(change);
 }
 
@@ -285,6 +301,8 @@ compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct 
     key.number = row->tensor.number;
     if (values_writer() != NULL) {
         write_tensor(tensor, &passing, &key);
+        if (tensor->role == TENSOR_PARAMETER && passing.endless > 0)
+            compare_note(CHECK_ROW_ENDLESS, at->step, tensor);
         return;
     }
     const struct reference_entry *entry = reference_find(values_reader(), &key);

@@ -191,7 +191,7 @@ look_at_averaged(int group, uint32_t step)
         struct tensor *list = list_tensors(roles[k], group, &count);
         for (size_t i = 0; i < count; ++i) {
             if (step == 1)
-                compare_note_averaged(&list[i]);
+                compare_note(CHECK_ROW_AVERAGED, 1, &list[i]);
             compare_tensor(&list[i], &at, &row);
         }
         free(list);
@@ -253,11 +253,11 @@ note_at_end(void)
         values_note(CHECK_ROW_TYPES, course.steps,
                     __atomic_load_n(engine_state.services->library_types, __ATOMIC_RELAXED));
     for (int g = 0; g < GROUPS_AT_MOST && !course.graphs; ++g) {
-        engine_lock();
-        bool has_gradients = group_has(g, false);
-        engine_unlock();
-        if (has_gradients && course.group_steps[g] == 0)
-            values_note(CHECK_ROW_UNSTEPPED, course.steps, (uint64_t)g);
+        size_t count = 0;
+        struct tensor *list = course.group_steps[g] == 0 ? list_tensors(TENSOR_GRADIENT, g, &count) : NULL;
+        for (size_t i = 0; i < count; ++i)
+            compare_note(CHECK_ROW_UNSTEPPED, course.steps, &list[i]);
+        free(list);
     }
 }
 
@@ -328,7 +328,9 @@ note_own_gradients(int group, uint32_t step)
     engine_unlock();
     if (engine_state.rendezvous.world_size == 1 || step > 2 || averaged)
         return;
-    values_note(CHECK_ROW_OWN, step, values_hash_gradients(group));
+    uint64_t hash = values_hash_gradients(group);
+    if (hash != 0)
+        values_note(CHECK_ROW_OWN, step, hash);
 }
 
 void

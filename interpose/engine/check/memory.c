@@ -178,6 +178,8 @@ compare_change(const struct range_found *range, uint32_t step, const struct sket
         norms->spread = distance.difference;
         norms->difference = distance.difference > unit ? distance.difference - unit : 0;
         norms->reference = distance.reference;
+        norms->own = distance.own;
+        norms->product = distance.product;
     }
     free(before);
     return known;
@@ -196,6 +198,8 @@ compare_range(struct range_found *range, uint32_t step)
                                 .tensor = range->memory.tensor,
                                 .norms = {.difference = distance.difference,
                                           .reference = distance.reference,
+                                          .own = distance.own,
+                                          .product = distance.product,
                                           .unbounded = own->unbounded != theirs->unbounded},
                                 .sampled = own->count > SKETCH_COUNTERS,
                                 .same_bits = distance.difference == 0 && own->unbounded == theirs->unbounded};

@@ -52,7 +52,7 @@ equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict
                                       "DDP_WORLD_SIZE()");
     } else if (unclear != NULL && unclear->hidden > 0) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
-        sentence_say(verdict->text, "%s differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",
+        sentence_say(verdict->text, "%s, differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",
                      sentence_name_item(verdict, unclear, name), unclear->hidden,
                      evidence->tolerance > evidence->bearable ? "only --tolerance"
                                                               : "rounding or repeating the program",
@@ -63,7 +63,7 @@ equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict
                          : "check fewer steps (--steps 1), a smaller learning rate, or after a warm-up");
     } else if (unclear != NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
-        sentence_say(verdict->text, "a step changes %s by little more than rounding, and not by the same bits",
+        sentence_say(verdict->text, "a step changes %s, by little more than rounding, and not by the same bits",
                      sentence_name_item(verdict, unclear, name));
         sentence_say(verdict->advice, "check with a larger learning rate, or after the warm-up");
     } else if (is_unmoved(evidence, verdict) && !MUTANT(CHECK_UNMOVED_EQUAL)) {
@@ -76,6 +76,34 @@ equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict
     } else {
         sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
     }
+}
+
+bool
+equal_judge_endless(const struct check_evidence *evidence, struct check_verdict *verdict, unsigned moment)
+{
+    const struct check_row *endless = NULL;
+    for (size_t i = 0; i < evidence->alone.count; ++i) {
+        const struct check_row *row = &evidence->alone.rows[i];
+        if (row->kind == CHECK_ROW_ENDLESS && row->step > 1 && (endless == NULL || row->step < endless->step))
+            endless = row;
+    }
+    if (endless == NULL || (moment != 0 && moment < items_moment(CHECK_PARAMETER, endless->step)) ||
+        MUTANT(CHECK_NAN_EQUAL))
+        return false;
+    const struct check_tensor *tensor = &endless->tensor;
+    uint32_t step = endless->step - 1;
+    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL);
+    sentence_say(
+        verdict->text,
+        "after step %u parameter %u, `%s` (%s:%d), %llu elements, is infinite or NaN on one rank, too: what is "
+        "NaN on all ranks proves nothing",
+        step, tensor->number + 1, tensor->text, tensor->file, tensor->line, (unsigned long long)tensor->count);
+    if (step > 1)
+        sentence_say(verdict->advice, "check the steps before it (--steps %u); one rank must train without NaN first",
+                     step - 1);
+    else
+        sentence_say(verdict->advice, "one rank must train without NaN first");
+    return true;
 }
 
 void
@@ -94,24 +122,21 @@ equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *v
     const struct check_row *of_rank_0 = pattern_row(&evidence->ranked[0], &other.tensor, 1);
     if (is_start && of_rank_0 != NULL && !of_rank_0->same_bits) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, item == &other ? NULL : item);
-        sentence_say(
-            verdict->text,
-            "the parameters have changed before the first DDP_STEP, and not as on one rank: %s has other bits, and "
-            "others "
-            "on rank %d than on rank 0",
-            sentence_name_item(verdict, item, name), agreement->rank);
+        sentence_say(verdict->text,
+                     "before step 1 %s, has other bits than on one rank, and others on rank %d than on rank 0: the "
+                     "parameters have changed before the first DDP_STEP",
+                     sentence_name_item(verdict, item, name), agreement->rank);
         sentence_say(verdict->advice, "DDP_STEP must stand between backward and the optimizer, and stands behind it");
         return;
     }
     bool is_gradient = other.tensor.role == CHECK_GRADIENT;
     uint32_t step = agreement->row->step - (is_gradient || other.tensor.role == CHECK_BUFFER ? 0 : 1);
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_RANKS, item == &other ? NULL : item);
-    sentence_say(
-        verdict->text,
-        "%s does not have the same bits on ranks 0 and %d %s %u, though neither differs from one rank's by more than "
-        "%.1e and rounding",
-        sentence_name_item(verdict, item, name), agreement->rank,
-        is_gradient ? "when DDP_STEP has averaged it, in step" : "after step", step, evidence->tolerance);
+    sentence_say(verdict->text,
+                 "%s step %u %s, does not have the same bits on ranks 0 and %d, though neither differs from one rank's "
+                 "by more than %.1e and rounding",
+                 is_gradient ? "in" : "after", step, sentence_name_item(verdict, item, name), agreement->rank,
+                 evidence->tolerance);
     sentence_say(
         verdict->advice,
         is_start ? "DDP_PARAMETER and DDP_STATE give all ranks rank 0's values at once: they must stand behind "
@@ -154,5 +179,5 @@ equal_settle_factor(const struct check_evidence *evidence, struct check_verdict 
         item->compensated = true;
     }
     items_sort(verdict->items, verdict->item_count);
-    *pattern = pattern_find(verdict);
+    *pattern = pattern_find(evidence, verdict);
 }

@@ -14,6 +14,10 @@ void equal_settle_factor(const struct check_evidence *evidence, struct check_ver
 /* Nothing differs: equal, unless all ranks had one batch, a tolerance hides mistakes, or nothing has moved. */
 void equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict);
 
+/* A parameter that has become infinite or NaN on one rank, too, at the moment or before it; 0: at any. What comes then
+ * proves nothing. True if that is the verdict. */
+bool equal_judge_endless(const struct check_evidence *evidence, struct check_verdict *verdict, unsigned moment);
+
 /* The ranks' bits differ, before anything differs from one rank. */
 void equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *verdict,
                        const struct agreement *agreement);

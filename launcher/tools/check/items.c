@@ -92,6 +92,17 @@ struct distance {
     double typical;  /* the larger, of what tensors of the role typically have: noise is little of that */
 };
 
+/*
+ * Whether it is infinite or NaN where the reference is not, or the other way round. A gradient that is not finite on
+ * one rank, either, says nothing: what the update makes of it does.
+ */
+static bool
+is_unbounded(const struct check_row *row)
+{
+    bool overflows = row->tensor.role == CHECK_GRADIENT && row->norms.endless > 0;
+    return row->norms.unbounded > row->norms.unlike && !(overflows && !MUTANT(CHECK_ENDLESS_COUNTS));
+}
+
 static struct distance
 distance_of(const struct check_row *row, const struct role_norm *all)
 {
@@ -108,7 +119,7 @@ distance_of(const struct check_row *row, const struct role_norm *all)
                  ratio(norms->block_difference, fmax(norms->block_scale, full * sqrt((double)norms->block_count)))),
         .whole = ratio(norms->difference, fmax(norms->reference, each * sqrt((double)row->tensor.count))),
         .block = ratio(norms->block_difference, fmax(norms->block_scale, each * sqrt((double)norms->block_count)))};
-    if (norms->unbounded > 0)
+    if (is_unbounded(row))
         distance.whole = distance.typical = INFINITY;
     return distance;
 }
@@ -270,18 +281,21 @@ floor_of(const struct sorted *runs, size_t run_count, const struct check_row *li
 }
 
 static void
-note_difference(struct check_item *item, const struct check_row *row, int rank, bool whole)
+note_difference(struct check_item *item, const struct check_row *row, int rank, bool whole, double relative)
 {
     unsigned moment = items_moment_of(row), first = item->moment;
     item->differs = true;
     if (first == moment) {
         ++item->rank_count;
-        item->unbounded = item->unbounded || row->norms.unbounded > 0;
+        item->unbounded = item->unbounded || is_unbounded(row);
+        item->at_first = fmax(item->at_first, relative);
     }
     if (first != 0 && first <= moment)
         return;
     item->rank_count = 1;
-    item->unbounded = row->norms.unbounded > 0;
+    item->at_first = relative;
+    item->unbounded = is_unbounded(row);
+    item->endless = row->norms.endless > 0;
     item->moment = moment;
     item->first_step = row->step;
     item->first_rank = rank;
@@ -400,7 +414,7 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
         item->unclear = item->unclear || hides || is_too_small(row) || !is_rounding(evidence, row, distance, floor, 1);
         return;
     }
-    note_difference(item, row, rank, whole);
+    note_difference(item, row, rank, whole, relative);
 }
 
 /* A mean that is not the same when one rank runs again is a time or a random number. */

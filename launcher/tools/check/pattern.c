@@ -3,6 +3,7 @@
  */
 #include "launcher/tools/check/pattern.h"
 
+#include "base/mutant.h"
 #include "launcher/tools/check/items.h"
 
 #include <math.h>
@@ -45,6 +46,29 @@ pattern_has_one_batch(const struct check_evidence *evidence)
     return any;
 }
 
+/* The norm of all of one rank's gradients in a step, squared. */
+static double
+gradient_square(const struct check_rows *rows, uint32_t step)
+{
+    double square = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT && row->step == step)
+            square += row->norms.reference * row->norms.reference;
+    }
+    return square;
+}
+
+/* Whether a gradient of the step is neither zero nor noise beside the others. */
+static bool
+tells(const struct check_evidence *evidence, const struct check_item *item, uint32_t step)
+{
+    const struct check_row *row = pattern_row(&evidence->ranked[0], &item->tensor, step);
+    double square = row != NULL ? row->norms.reference * row->norms.reference : 0;
+    double all = gradient_square(&evidence->ranked[0], step);
+    return (square > 0 && (square > 1e-6 * all || !isfinite(all))) || MUTANT(CHECK_ZEROS_TELL);
+}
+
 static bool
 is_trained(const struct check_item *item)
 {
@@ -52,14 +76,15 @@ is_trained(const struct check_item *item)
 }
 
 struct pattern
-pattern_find(const struct check_verdict *verdict)
+pattern_find(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     struct pattern pattern = {0};
     for (size_t i = 0; i < verdict->item_count; ++i) {
         const struct check_item *item = &verdict->items[i];
         unsigned moment = item->moment;
-        pattern.all[item->tensor.role] +=
-            item->tensor.role != CHECK_PARAMETER || item->moved || item->differs; /* others prove nothing */
+        uint32_t role = item->tensor.role;
+        if (role != CHECK_GRADIENT) /* of which zeros prove nothing: below */
+            pattern.all[role] += item->differs || item->moved || role != CHECK_PARAMETER;
         if (!item->differs)
             continue;
         ++pattern.ever[item->tensor.role];
@@ -76,7 +101,9 @@ pattern_find(const struct check_verdict *verdict)
     for (size_t i = 0; i < verdict->item_count; ++i) {
         const struct check_item *item = &verdict->items[i];
         bool then = item->differs && item->moment == pattern.moment;
+        uint32_t step = pattern.first != NULL ? pattern.first->first_step : 1;
         pattern.differing[item->tensor.role] += then;
+        pattern.all[CHECK_GRADIENT] += item->tensor.role == CHECK_GRADIENT && (then || tells(evidence, item, step));
     }
     return pattern;
 }
@@ -85,19 +112,6 @@ bool
 pattern_is_few(size_t differing, size_t all)
 {
     return differing > 0 && all > 1 && (differing == 1 || 4 * differing <= all) && differing < all;
-}
-
-/* The norm of all of one rank's gradients in a step, squared. */
-static double
-gradient_square(const struct check_rows *rows, uint32_t step)
-{
-    double square = 0;
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT && row->step == step)
-            square += row->norms.reference * row->norms.reference;
-    }
-    return square;
 }
 
 bool
@@ -209,9 +223,7 @@ pattern_some_are_equal(const struct check_evidence *evidence, const struct check
         const struct check_item *item = &verdict->items[i];
         if (item->tensor.role != CHECK_GRADIENT || (item->differs && item->first_step == 1))
             continue;
-        const struct check_row *row = pattern_row(&evidence->ranked[0], &item->tensor, 1);
-        double square = row != NULL ? row->norms.reference * row->norms.reference : 0;
-        if (square > 1e-6 * gradient_square(&evidence->ranked[0], 1)) /* not rounding noise */
+        if (tells(evidence, item, 1))
             return true;
     }
     return false;

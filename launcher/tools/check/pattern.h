@@ -22,8 +22,9 @@ const struct check_row *pattern_row(const struct check_rows *rows, const struct 
 /* Whether all ranks had the same bits in their own gradients, in each step in which that was looked at. */
 bool pattern_has_one_batch(const struct check_evidence *evidence);
 
-/* Of items that are sorted (items_sort()). */
-struct pattern pattern_find(const struct check_verdict *verdict);
+/* Of items that are sorted (items_sort()). A gradient that is zero or noise beside the others counts only if it
+ * differs. */
+struct pattern pattern_find(const struct check_evidence *evidence, const struct check_verdict *verdict);
 
 /* One tensor of several, or at most a quarter of them. */
 bool pattern_is_few(size_t differing, size_t all);

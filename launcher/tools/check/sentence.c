@@ -3,6 +3,9 @@
  */
 #include "launcher/tools/check/sentence.h"
 
+#include "launcher/tools/check/items.h"
+
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,23 +41,27 @@ const char *
 sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400])
 {
     const struct check_tensor *tensor = &item->tensor;
+    unsigned long long count = tensor->count, first = item->block_first, last = first + item->block_count - 1;
     unsigned of = 0;
     for (size_t i = 0; i < verdict->item_count; ++i)
         of += verdict->items[i].tensor.role == tensor->role;
     if (tensor->role == CHECK_MEMORY)
-        snprintf(text, 400, "unannotated memory %u, which `%s` writes (argument %u, %llu elements),",
-                 tensor->number + 1, tensor->text, tensor->argument + 1, (unsigned long long)tensor->count);
+        snprintf(text, 400, "unannotated memory %u, which `%s` writes (argument %u)", tensor->number + 1, tensor->text,
+                 tensor->argument + 1);
     else if (tensor->role == CHECK_MEAN)
         snprintf(text, 400, "DDP_MEAN `%s` (%s:%d)", tensor->text, tensor->file, tensor->line);
     else
         snprintf(text, 400, "%s %u of %u, `%s` (%s:%d)", check_role_name(tensor->role), tensor->number + 1, of,
                  tensor->text, tensor->file, tensor->line);
     size_t length = strlen(text);
-    if (item->block_count == 1)
-        snprintf(text + length, 400 - length, ", element %llu", (unsigned long long)item->block_first);
-    else if (item->block_count > 0)
-        snprintf(text + length, 400 - length, ", elements %llu to %llu", (unsigned long long)item->block_first,
-                 (unsigned long long)(item->block_first + item->block_count - 1));
+    if (tensor->role == CHECK_MEAN)
+        return text;
+    if (item->block_count > 1)
+        snprintf(text + length, 400 - length, ", elements %llu to %llu of %llu", first, last, count);
+    else if (item->block_count == 1)
+        snprintf(text + length, 400 - length, ", element %llu of %llu", first, count);
+    else
+        snprintf(text + length, 400 - length, ", %llu element%s", count, count == 1 ? "" : "s");
     return text;
 }
 
@@ -67,5 +74,22 @@ sentence_name_ranks(const struct check_evidence *evidence, const struct check_it
         snprintf(text, 48, "on rank %d", item->first_rank);
     else
         snprintf(text, 48, "on %d of %d ranks, rank %d first", item->rank_count, evidence->ranks, item->first_rank);
+    return text;
+}
+
+const char *
+sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
+               const struct check_item *item, char text[600])
+{
+    char name[400], ranks[48], when[32], by[32] = "";
+    bool is_during = item->first_step == items_step(item);
+    if (item->first_step == 1 && !is_during)
+        snprintf(when, sizeof(when), "before step 1");
+    else
+        snprintf(when, sizeof(when), "%s step %u", is_during ? "in" : "after", items_step(item));
+    if (isfinite(item->at_first))
+        snprintf(by, sizeof(by), " by %.2g", item->at_first);
+    snprintf(text, 600, "%s %s, differs from one rank's%s %s", when, sentence_name_item(verdict, item, name), by,
+             sentence_name_ranks(evidence, item, ranks));
     return text;
 }

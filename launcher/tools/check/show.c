@@ -142,6 +142,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
                            *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT);
     uint64_t habits = seen != NULL ? seen->value : 0;
     char *text = xstrdup("");
+    uint32_t last = UINT32_MAX; /* rows of a group follow each other */
     if (evidence->overlapped_steps == 0)
         text = add_words(text, "overlap with backward");
     else if (evidence->overlapped_steps < 3)
@@ -150,9 +151,10 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
         text = add_words(text, "accumulation by DDP_NO_SYNC_BEGIN");
     for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
         const struct check_row *row = &evidence->ranked[0].rows[i];
-        if (row->kind == CHECK_ROW_UNSTEPPED) {
+        if (row->kind == CHECK_ROW_UNSTEPPED && row->tensor.group != last) {
             char group[64];
-            snprintf(group, sizeof(group), "a step of group %llu", (unsigned long long)row->value);
+            last = row->tensor.group;
+            snprintf(group, sizeof(group), "a step of group %u", last);
             text = add_words(text, group);
         }
     }
@@ -280,8 +282,7 @@ describe(const struct check_evidence *evidence, const struct check_verdict *verd
     add_real(object, "floor_factor", evidence->floor_factor);
     add_real(object, "largest_difference", verdict->largest);
     add_real(object, "largest_floor", verdict->largest_floor);
-    json_object_object_add(object, "factor",
-                           verdict->cause == CAUSE_SCALE ? json_object_new_double(verdict->factor) : NULL);
+    json_object_object_add(object, "factor", verdict->factor != 0 ? json_object_new_double(verdict->factor) : NULL);
     json_object_object_add(object, "first_step",
                            verdict->first != NULL ? json_object_new_int((int)items_step(verdict->first)) : NULL);
     json_object_object_add(object, "tensor", verdict->first != NULL ? describe_item(verdict->first) : NULL);

@@ -9,9 +9,11 @@
 #include "base/tools/check/element.h"
 #include "launcher/tools/check/data.h"
 #include "launcher/tools/check/equal.h"
+#include "launcher/tools/check/factor.h"
 #include "launcher/tools/check/items.h"
 #include "launcher/tools/check/pattern.h"
 #include "launcher/tools/check/sentence.h"
+#include "launcher/tools/check/update.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,6 +46,7 @@ check_cause_name(enum check_cause cause)
         [CAUSE_DATA_SET] = "data_set",
         [CAUSE_NOTHING] = "nothing_compared",
         [CAUSE_UNMOVED] = "not_moved",
+        [CAUSE_ENDLESS] = "not_finite",
     };
     return names[cause];
 }
@@ -58,15 +61,15 @@ static void
 judge_factor(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
              struct check_wishes *wishes)
 {
+    char place[600];
     double n = evidence->ranks;
     bool too_small = fabs(verdict->factor * n - 1) < 0.02, too_large = fabs(verdict->factor / n - 1) < 0.02;
     bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0;
     wishes->factor = compensated && check_evidence_is_forced(evidence) ? verdict->factor : 0;
     sentence_decide(verdict, compensated ? CHECK_NOT_COMPARABLE : CHECK_DIFFERENT, CAUSE_SCALE, pattern->first);
-    sentence_say(verdict->text, "every gradient is %.4g times one rank's%s%s", verdict->factor,
-                 too_small   ? ", the reciprocal of the number of ranks"
-                 : too_large ? ", the number of ranks"
-                             : "",
+    sentence_say(verdict->text, "%s: every gradient is %.4g times one rank's%s%s",
+                 sentence_place(evidence, verdict, pattern->first, place), verdict->factor,
+                 factor_meaning(evidence, verdict->factor),
                  compensated ? ", and the parameters are equal: the update compensates the factor" : "");
     if (too_small && compensated)
         sentence_say(
@@ -93,43 +96,44 @@ static void
 judge_first_gradients(const struct check_evidence *evidence, struct check_verdict *verdict,
                       const struct pattern *pattern, struct check_wishes *wishes)
 {
-    char name[400], ranks[48];
+    char place[600];
+    double factor;
     uint64_t total;
     const struct check_item *first = pattern->first;
     bool weighs = check_evidence_weighs(evidence);
     if (pattern_has_uneven_shares(evidence, &total) && !weighs) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
         sentence_say(verdict->text,
-                     "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean "
-                     "of all items",
-                     (unsigned long long)total, evidence->ranks);
+                     "%s; %llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the "
+                     "mean of all items",
+                     sentence_place(evidence, verdict, first, place), (unsigned long long)total, evidence->ranks);
         sentence_say(verdict->advice,
                      "check with a batch that %d divides, or with another -n; or weigh the shares: DDP_WEIGHT(count, "
                      "total)",
                      evidence->ranks);
         return;
     }
-    if (pattern_is_scaled(evidence, &verdict->factor)) {
+    if (pattern_is_scaled(evidence, &factor)) {
+        verdict->factor = factor;
         judge_factor(evidence, verdict, pattern, wishes);
         return;
     }
     if (pattern_is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT])) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
-        sentence_say(verdict->text, "%s differs from one rank's in step 1 %s, by %.2g; %zu of %zu gradients are equal",
-                     sentence_name_item(verdict, first, name), sentence_name_ranks(evidence, first, ranks),
-                     first->difference, pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT],
-                     pattern->all[CHECK_GRADIENT]);
+        sentence_say(verdict->text, "%s; %zu of %zu gradients are equal",
+                     sentence_place(evidence, verdict, first, place),
+                     pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
         sentence_say(verdict->advice,
                      "compare its annotation with its allocation: count, type, and that it is written before "
                      "DDP_STEP");
         return;
     }
-    if (pattern_is_clipped(evidence, &verdict->factor)) {
+    if (pattern_is_clipped(evidence, &factor)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
         sentence_say(verdict->text,
-                     "the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the ranks': they "
-                     "are clipped before they are averaged",
-                     verdict->factor);
+                     "%s; the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the ranks': "
+                     "they are clipped before they are averaged",
+                     sentence_place(evidence, verdict, first, place), factor);
         sentence_say(verdict->advice, "put DDP_STEP between backward and the clipping");
         return;
     }
@@ -139,22 +143,20 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     if (shared && pattern_depends_on_batch(evidence)) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, first);
         sentence_say(verdict->text,
-                     "on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole batch: "
-                     "the program's results depend on how a batch is divided",
-                     evidence->ranks);
+                     "%s; on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole "
+                     "batch",
+                     sentence_place(evidence, verdict, first, place), evidence->ranks);
         sentence_say(verdict->advice,
-                     "averaging is not the reason: batch-norm and dropout do this. Check with dropout off and with "
-                     "batch-norm's statistics fixed");
+                     "look at what makes a share's result its own: what is read of the batch with `first` and `count` "
+                     "of DDP_SHARD; random numbers (check with dropout and augmentation off); statistics of the share "
+                     "(check with those of batch-norm fixed)");
         return;
     }
     if (pattern_some_are_equal(evidence, verdict)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, first);
-        sentence_say(verdict->text,
-                     "%s differs from one rank's in step 1 %s, by %.2g, and %zu of %zu gradients are equal: the ranks "
-                     "have the right batch",
-                     sentence_name_item(verdict, first, name), sentence_name_ranks(evidence, first, ranks),
-                     first->difference, pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT],
-                     pattern->all[CHECK_GRADIENT]);
+        sentence_say(verdict->text, "%s, and %zu of %zu gradients are equal: the ranks have the right batch",
+                     sentence_place(evidence, verdict, first, place),
+                     pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
         sentence_say(verdict->advice,
                      "backward reads memory in front of it that is not the same on all ranks and is not annotated: "
                      "a second copy of a weight, a weight without DDP_PARAMETER");
@@ -164,18 +166,17 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_DATA_SET, first);
         sentence_say(
             verdict->text,
-            "each of %d ranks computes a batch as large as that of one rank alone: together they compute one that "
+            "%s; each of %d ranks computes a batch as large as that of one rank alone: together they compute one that "
             "is %d times as large",
-            evidence->ranks, evidence->ranks);
+            sentence_place(evidence, verdict, first, place), evidence->ranks, evidence->ranks);
         sentence_say(verdict->advice, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"");
         return;
     }
     if (!pattern_has_one_batch(evidence) && data_verdict_unknown(evidence, verdict, pattern))
         return;
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first);
-    sentence_say(verdict->text, "the gradients differ from one rank's from step 1 on: %s by %.2g %s",
-                 sentence_name_item(verdict, first, name), first->difference,
-                 sentence_name_ranks(evidence, first, ranks));
+    sentence_say(verdict->text, "%s; %zu of %zu gradients differ", sentence_place(evidence, verdict, first, place),
+                 pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
     sentence_say(verdict->advice,
                  pattern_has_one_batch(evidence)
                      ? "all ranks compute the same batch, and another one than one rank: share the batch out with "
@@ -184,140 +185,22 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
                        "seeded by rank, shares that overlap or are not equal, weights that are not annotated");
 }
 
-/* Whether DDP_STEP_PARAMETERS averages it. */
-static bool
-is_averaged(const struct check_evidence *evidence, const struct check_item *item)
-{
-    const struct check_rows *rows = &evidence->ranked[0];
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_AVERAGED && row->tensor.role == item->tensor.role &&
-            row->tensor.number == item->tensor.number)
-            return true;
-    }
-    return false;
-}
-
-static void
-judge_averaged(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
-{
-    char name[400], ranks[48];
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
-    sentence_say(verdict->text,
-                 "%s, which DDP_STEP_PARAMETERS averages, differs from one rank's after step %u %s, by %.2g",
-                 sentence_name_item(verdict, first, name), first->first_step - 1,
-                 sentence_name_ranks(evidence, first, ranks), first->difference);
-    sentence_say(
-        verdict->advice,
-        "the mean of updated parameters is one rank's update if each layer's input gradient is computed before its "
-        "weights change, if the update is linear in the gradient (SGD, momentum; not Adam, not clipping), and if "
-        "the loss is divided by the rank's share: compute input gradients before the update, or give gradients buffers "
-        "of their own and call DDP_STEP instead of DDP_STEP_PARAMETERS");
-}
-
-static void
-judge_parameters(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
-{
-    char name[400], ranks[48];
-    const struct check_item *first = pattern->first;
-    if (is_averaged(evidence, first)) {
-        judge_averaged(evidence, verdict, first);
-        return;
-    }
-    uint32_t role = first->tensor.role, step = first->first_step;
-    bool few = pattern_is_few(pattern->differing[role], pattern->all[role]);
-    sentence_name_item(verdict, first, name);
-    sentence_name_ranks(evidence, first, ranks);
-    uint32_t after = step > 0 ? step - 1 : 0;
-    bool is_state = role == CHECK_STATE;
-    if (role == CHECK_GRADIENT || role == CHECK_BUFFER || role == CHECK_MEAN) {
-        sentence_decide(verdict, CHECK_DIFFERENT, few || role != CHECK_GRADIENT ? CAUSE_TENSOR : CAUSE_UPDATE, first);
-        sentence_say(verdict->text, "%s differs from one rank's in step %u %s, by %.2g; what came before is equal",
-                     name, step, ranks, first->difference);
-        sentence_say(verdict->advice,
-                     role == CHECK_GRADIENT
-                         ? "something that is not annotated changes the gradients after the first step: a tensor "
-                           "that was forgotten, data that ranks read in another order, a decision on the host"
-                     : role == CHECK_BUFFER
-                         ? "all ranks take rank 0's bytes at each DDP_STEP: a buffer that depends on the batch "
-                           "holds what rank 0's share gives"
-                         : "the mean over ranks of this value is not one rank's: is it a mean over the share?");
-        return;
-    }
-    if (few && step > 1) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
-        sentence_say(verdict->text,
-                     "%s differs from one rank's after step %u %s, by %.2g; the other %zu %ss are equal then", name,
-                     after, ranks, first->difference, pattern->all[role] - pattern->differing[role],
-                     check_role_name(role));
-        sentence_say(
-            verdict->advice,
-            is_state ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
-                       "initialised or read"
-                     : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full "
-                       "count, and write it before DDP_STEP");
-        return;
-    }
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
-    if (step == 1)
-        sentence_say(verdict->text,
-                     "the parameters have changed before the first DDP_STEP, and not as on one rank: %s differs by "
-                     "%.2g %s",
-                     name, first->difference, ranks);
-    else
-        sentence_say(verdict->text,
-                     "the gradients of step %u are equal, and the %s after it %s not: %s differs by %.2g %s", after,
-                     is_state ? "optimizer state" : "parameters", is_state ? "is" : "are", name, first->difference,
-                     ranks);
-    sentence_say(verdict->advice,
-                 step == 1 ? "DDP_STEP must stand between backward and the optimizer, and stands behind it"
-                 : step > 2
-                     ? "the update of this step used something that is not the same on all ranks: a DDP_STEP "
-                       "that is left out in some steps, or a decision on the host"
-                     : "the update uses what is not averaged: DDP_STEP stands in front of backward, within "
-                       "it or behind the optimizer; gradients are clipped or their norm is taken before "
-                       "DDP_STEP; optimizer state (DDP_STATE), learning rate or a decision on the host is not the same "
-                       "on all ranks");
-}
-
 static void
 judge_start(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
 {
-    char name[400], ranks[48];
+    char place[600];
     const struct check_row *of_rank_0 = pattern_row(&evidence->ranked[0], &pattern->first->tensor, 1);
     if (of_rank_0 == NULL || !(of_rank_0->norms.difference <= evidence->tolerance * of_rank_0->norms.reference)) {
-        judge_parameters(evidence, verdict, pattern);
+        update_judge(evidence, verdict, pattern);
         return;
     }
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_START, pattern->first);
-    sentence_say(verdict->text, "before the first step %s is not what rank 0 has %s, by %.2g",
-                 sentence_name_item(verdict, pattern->first, name),
-                 sentence_name_ranks(evidence, pattern->first, ranks), pattern->first->difference);
+    sentence_say(verdict->text, "%s: it does not begin with rank 0's values",
+                 sentence_place(evidence, verdict, pattern->first, place));
     sentence_say(verdict->advice,
                  "%s gives all ranks rank 0's values at once: it must stand behind the initialisation "
                  "(and behind loading a checkpoint)",
                  pattern->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER");
-}
-
-static void
-judge_unannotated(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *item)
-{
-    char name[400], ranks[48];
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, item);
-    sentence_say(verdict->text, "%s differs from one rank's after step %u %s, by %.2g",
-                 sentence_name_item(verdict, item, name), item->first_step - 1,
-                 sentence_name_ranks(evidence, item, ranks), item->difference);
-    sentence_say(
-        verdict->advice,
-        item->tensor.group == 2
-            ? "`%s` writes it, and it stays from step to step: compute it behind DDP_STEP; if the ranks begin with "
-              "different values of it, annotate it with DDP_STATE"
-        : item->tensor.group == 1
-            ? "`%s` updates it as it updates annotated parameters: annotate it with DDP_PARAMETER, and its "
-              "gradient with DDP_GRADIENT, in full"
-            : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks do not "
-              "have in common, loaded or initialised on some of them only: annotate it with DDP_STATE",
-        item->tensor.text);
 }
 
 static void
@@ -327,29 +210,28 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
     const struct check_item *first = pattern->first;
     bool of_first_gradients =
         pattern->moment == items_moment(CHECK_GRADIENT, 1) && pattern->differing[CHECK_GRADIENT] > 0;
-    char name[400], ranks[48];
+    char place[600];
+    double factor;
     if (data_verdict(evidence, verdict, pattern))
         return;
     if (first->unbounded) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first);
-        sentence_say(verdict->text, "%s is infinite or NaN in step %u %s, and finite on one rank",
-                     sentence_name_item(verdict, first, name), first->first_step,
-                     sentence_name_ranks(evidence, first, ranks));
+        sentence_say(verdict->text, "%s: %s", sentence_place(evidence, verdict, first, place),
+                     first->endless ? "other elements are infinite or NaN than on one rank"
+                                    : "elements are infinite or NaN, and finite on one rank");
         sentence_say(verdict->advice, evidence->wire_type != 0
                                           ? "16 bits do not hold these gradients: use --compress bf16, or none"
                                           : "look for a sum over ranks that does not fit its type, or for a share "
                                             "without items");
-    } else if (pattern->memory != NULL && !(of_first_gradients && pattern_is_scaled(evidence, &verdict->factor))) {
-        judge_unannotated(evidence, verdict, pattern->memory);
+    } else if (!(of_first_gradients && pattern_is_scaled(evidence, &factor)) &&
+               update_judge_memory(evidence, verdict, pattern)) {
+        return;
     } else if (pattern->moment == items_moment(CHECK_PARAMETER, 1)) {
         judge_start(evidence, verdict, pattern);
     } else if (of_first_gradients) {
         judge_first_gradients(evidence, verdict, pattern, wishes);
-    } else if (pattern->ever[CHECK_PARAMETER] + pattern->ever[CHECK_GRADIENT] == 0 &&
-               first->tensor.role == CHECK_MEMORY) {
-        judge_unannotated(evidence, verdict, first);
     } else {
-        judge_parameters(evidence, verdict, pattern);
+        update_judge(evidence, verdict, pattern);
     }
 }
 
@@ -466,7 +348,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         sentence_say(verdict->advice, "annotate parameters and gradients (docs/annotations.md)");
         return;
     }
-    struct pattern pattern = pattern_find(verdict);
+    struct pattern pattern = pattern_find(evidence, verdict);
     equal_settle_factor(evidence, verdict, &pattern);
     find_largest(verdict);
     struct agreement agreement = agreement_find(evidence);
@@ -475,7 +357,13 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     const struct check_row *alarm = NULL;
     for (int r = 0; r < evidence->ranks && alarm == NULL; ++r)
         alarm = check_rows_find(&evidence->ranked[r], CHECK_ROW_ALARM);
-    if (evidence->stopped[0] != '\0') {
+    bool goes_on = pattern.moment != 0 && pattern.first->unbounded; /* finite on one side */
+    unsigned moment = pattern.moment == 0 || (agreement.moment != 0 && agreement.moment < pattern.moment)
+                          ? agreement.moment
+                          : pattern.moment;
+    if (evidence->stopped[0] == '\0' && !goes_on && equal_judge_endless(evidence, verdict, moment)) {
+        wishes->plain = false;
+    } else if (evidence->stopped[0] != '\0') {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_STOPPED, pattern.first);
         sentence_say(verdict->text, "ddprun ended the run of %d ranks: %.900s", evidence->ranks, evidence->stopped);
     } else if (agreement.moment != 0 && (pattern.moment == 0 || agreement.moment < pattern.moment)) {
@@ -486,10 +374,10 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     } else if (pattern.moment == 0) {
         equal_judge(evidence, verdict);
     } else if (evidence->plain != NULL && is_right_without_overlap(evidence)) {
-        char name[400];
+        char place[600];
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_OVERLAP, pattern.first);
-        sentence_say(verdict->text, "%s differs from one rank's in step %u, and does not with --no-overlap",
-                     sentence_name_item(verdict, pattern.first, name), pattern.first->first_step);
+        sentence_say(verdict->text, "%s, and does not with --no-overlap",
+                     sentence_place(evidence, verdict, pattern.first, place));
         sentence_say(verdict->advice, "%s",
                      alarm != NULL ? alarm->text
                                    : "a gradient is written or read where ddprun cannot see it while it is "

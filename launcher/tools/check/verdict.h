@@ -39,6 +39,7 @@ enum check_cause {
     CAUSE_DATA_SET, /* each rank takes a whole batch */
     CAUSE_NOTHING,  /* nothing was compared */
     CAUSE_UNMOVED,  /* no step has changed a parameter */
+    CAUSE_ENDLESS,  /* infinite or NaN on one rank, too */
     CAUSE_COUNT,
 };
 
@@ -53,12 +54,14 @@ struct check_item {
     int worst_rank;
     bool differs;
     uint32_t first_step; /* in which it differs, by `first_rank`; 0: none */
+    double at_first;     /* the difference then, of the worst rank */
     int first_rank;
     unsigned moment;                   /* of this first difference: items_moment() */
     int rank_count;                    /* ranks on which it differs then */
     uint64_t block_first, block_count; /* elements, if a part of it is meant; block_count 0: all of it */
-    bool unbounded;                    /* it has infinities or NaNs that one rank does not have */
-    bool is_scratch;                   /* unannotated memory that holds nothing from step to step: it does not count */
+    bool unbounded;  /* it has infinities or NaNs that one rank does not have, or the other way round */
+    bool endless;    /* and one rank has others */
+    bool is_scratch; /* unannotated memory that holds nothing from step to step: it does not count */
     bool sampled;
     bool ignored;     /* a mean that does not repeat on one rank: it does not count */
     bool unweighted;  /* a mean over ranks whose shares are unequal: it does not count either */
@@ -74,7 +77,8 @@ struct check_verdict {
     struct check_item *items; /* [item_count]: worst first, those that differ before the others */
     size_t item_count;
     const struct check_item *first; /* that the sentence is about; NULL: none */
-    double factor;                  /* of CAUSE_SCALE: ranks' gradients relative to one rank's */
+    double factor;                  /* of CAUSE_SCALE and CAUSE_UPDATE: of gradients or of a step's change, relative to
+                                       one rank's; 0: none */
     double tolerance;               /* that was used */
     double bearable;                /* nothing above it counts as equal */
     double largest, largest_floor;  /* over all items that count */

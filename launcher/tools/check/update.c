@@ -1,0 +1,284 @@
+/*
+ * update.c - see update.h.
+ */
+#include "launcher/tools/check/update.h"
+
+#include "base/mutant.h"
+#include "launcher/tools/check/factor.h"
+#include "launcher/tools/check/items.h"
+#include "launcher/tools/check/sentence.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* The row of a kind that is of this tensor, or NULL. */
+static const struct check_row *
+find_note(const struct check_rows *rows, enum check_row_kind kind, const struct check_tensor *tensor)
+{
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == (uint32_t)kind && row->tensor.role == tensor->role && row->tensor.number == tensor->number)
+            return row;
+    }
+    return NULL;
+}
+
+/* A gradient as the program annotates it: "gradient 3, `g` (train.cu:12), 400 elements". */
+static const char *
+name_gradient(const struct check_tensor *tensor, char text[400])
+{
+    snprintf(text, 400, "gradient %u, `%s` (%s:%d), %llu elements", tensor->number + 1, tensor->text, tensor->file,
+             tensor->line, (unsigned long long)tensor->count);
+    return text;
+}
+
+/* ---- DDP_STEP_PARAMETERS ---- */
+
+static void
+judge_averaged(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char place[600];
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    sentence_say(verdict->text, "%s, though DDP_STEP_PARAMETERS averages it",
+                 sentence_place(evidence, verdict, first, place));
+    sentence_say(
+        verdict->advice,
+        "the mean of updated parameters is one rank's update if each layer's input gradient is computed before its "
+        "weights change, if the update is linear in the gradient (SGD, momentum; not Adam, not clipping), and if "
+        "the loss is divided by the rank's share: compute input gradients before the update, or give gradients buffers "
+        "of their own and call DDP_STEP instead of DDP_STEP_PARAMETERS");
+}
+
+/* ---- gradients that are not averaged ---- */
+
+/* Of a group that is never stepped: a gradient of the first parameter's size. Each parameter that differs then has one.
+ */
+static const struct check_tensor *
+find_unstepped(const struct check_evidence *evidence, const struct check_verdict *verdict,
+               const struct pattern *pattern)
+{
+    const struct check_tensor *found = NULL;
+    const struct check_rows *rows = &evidence->ranked[0];
+    for (size_t i = 0; i < verdict->item_count && !MUTANT(CHECK_GROUPS_UNSEEN); ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->tensor.role != CHECK_PARAMETER || !item->differs || item->moment != pattern->moment)
+            continue;
+        const struct check_tensor *own = NULL;
+        for (size_t k = 0; k < rows->count && own == NULL; ++k) {
+            const struct check_row *row = &rows->rows[k];
+            own = row->kind == CHECK_ROW_UNSTEPPED && row->tensor.count == item->tensor.count ? &row->tensor : NULL;
+        }
+        if (own == NULL)
+            return NULL;
+        found = item == pattern->first ? own : found;
+    }
+    return found;
+}
+
+/* Where the parameter's first element differs another gradient ends, which has fewer elements. */
+static const struct check_tensor *
+find_shorter(const struct check_evidence *evidence, const struct check_item *first)
+{
+    const struct check_rows *rows = &evidence->ranked[first->first_rank];
+    const struct check_row *own = pattern_row(rows, &first->tensor, first->first_step);
+    if (own == NULL || !own->of_change || own->norms.same == 0 || MUTANT(CHECK_SHORTER_UNSEEN))
+        return NULL;
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT &&
+            row->tensor.count == own->norms.same && row->tensor.count < first->tensor.count)
+            return &row->tensor;
+    }
+    return NULL;
+}
+
+static bool
+judge_gradients_of(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    char place[600], name[400];
+    const struct check_item *first = pattern->first;
+    const struct check_tensor *shorter = find_shorter(evidence, first),
+                              *unstepped = find_unstepped(evidence, verdict, pattern);
+    if (shorter == NULL && unstepped == NULL)
+        return false;
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
+    sentence_place(evidence, verdict, first, place);
+    if (shorter != NULL) {
+        sentence_say(verdict->text, "%s: from element %llu on, where %s, ends", place,
+                     (unsigned long long)shorter->count, name_gradient(shorter, name));
+        sentence_say(verdict->advice, "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu elements",
+                     (unsigned long long)first->tensor.count);
+    } else {
+        sentence_say(verdict->text, "%s: group %u is never stepped, and has %s", place, unstepped->group,
+                     name_gradient(unstepped, name));
+        sentence_say(verdict->advice, "call DDP_STEP_GROUP(%u, stream) between backward and the update of this group",
+                     unstepped->group);
+    }
+    return true;
+}
+
+/* ---- the factor of the update ---- */
+
+static bool
+judge_factor(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char place[600], whose[80];
+    struct factor factor;
+    if (!factor_of_update(evidence, first, &factor))
+        return false;
+    bool all = first->rank_count == evidence->ranks && !factor.mixed, one = factor.apart < factor.moved;
+    bool is_n = all && fabs(factor.value - evidence->ranks) < 0.01 * evidence->ranks,
+         is_reciprocal = all && fabs(factor.value * evidence->ranks - 1) < 0.01;
+    bool is_few = pattern_is_few(factor.apart, factor.moved);
+    snprintf(whose, sizeof(whose), "%zu of %zu parameters", factor.apart, factor.moved);
+    sentence_decide(verdict, CHECK_DIFFERENT, is_few ? CAUSE_TENSOR : CAUSE_UPDATE, first);
+    verdict->factor = factor.value;
+    sentence_say(verdict->text, "%s, and the gradients are equal: the change of %s is %.4g times one rank's%s%s",
+                 sentence_place(evidence, verdict, first, place), one ? whose : "every parameter", factor.value,
+                 factor_meaning(evidence, factor.value), factor.mixed ? "; on other ranks another factor" : "");
+    sentence_say(verdict->advice, "%s",
+                 is_n ? "the learning rate is multiplied by the number of ranks, or gradients are, behind DDP_STEP: "
+                        "leave that out, for the ranks' shares together are the batch of one rank"
+                 : is_reciprocal
+                     ? "gradients are divided by the number of ranks behind DDP_STEP, which leaves their mean, or the "
+                       "learning rate is: leave that out"
+                 : all ? "look for a factor that depends on the number of ranks or on the share, in the learning rate "
+                         "or in what becomes of gradients behind DDP_STEP"
+                       : "the learning rate, or a factor of the gradients behind DDP_STEP, is not the same on all "
+                         "ranks: let it depend on the step, and on nothing that is a rank's own");
+    return true;
+}
+
+static bool
+judge_states(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    char place[600];
+    double factor;
+    const struct check_item *first = pattern->first;
+    bool is_state = first->tensor.role == CHECK_MEMORY || first->tensor.role == CHECK_STATE;
+    if (!is_state || !factor_of_states(evidence, verdict, pattern->moment, &factor))
+        return false;
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    verdict->factor = factor;
+    sentence_say(verdict->text,
+                 "%s: the optimizer's moments are those of gradients that are %.4g times one rank's%s, and at DDP_STEP "
+                 "they are equal",
+                 sentence_place(evidence, verdict, first, place), factor, factor_meaning(evidence, factor));
+    sentence_say(verdict->advice,
+                 "DDP_STEP leaves the mean over the ranks: look for what %s gradients behind it, before the optimizer",
+                 factor < 1 ? "divides" : "multiplies");
+    return true;
+}
+
+/* ---- unannotated memory ---- */
+
+static void
+judge_unannotated(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *item)
+{
+    char place[600];
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, item);
+    sentence_say(verdict->text, "%s", sentence_place(evidence, verdict, item, place));
+    sentence_say(
+        verdict->advice,
+        item->tensor.group == 2
+            ? "`%s` writes it, and it stays from step to step: compute it behind DDP_STEP; if the ranks begin with "
+              "different values of it, annotate it with DDP_STATE"
+        : item->tensor.group == 1
+            ? "`%s` updates it as it updates annotated parameters: annotate it with DDP_PARAMETER, and its "
+              "gradient with DDP_GRADIENT, in full"
+            : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks do not "
+              "have in common, loaded, initialised or computed on each rank by itself: annotate it with DDP_STATE, and "
+              "compute it behind DDP_STEP",
+        item->tensor.text);
+}
+
+bool
+update_judge_memory(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    bool alone = pattern->ever[CHECK_PARAMETER] + pattern->ever[CHECK_GRADIENT] == 0;
+    const struct check_item *item = pattern->memory != NULL                                ? pattern->memory
+                                    : alone && pattern->first->tensor.role == CHECK_MEMORY ? pattern->first
+                                                                                           : NULL;
+    if (item == NULL)
+        return false;
+    if (!(item == pattern->first && judge_states(evidence, verdict, pattern)))
+        judge_unannotated(evidence, verdict, item);
+    return true;
+}
+
+/* ---- what else it may be ---- */
+
+static void
+judge_later(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first,
+            bool few)
+{
+    char place[600];
+    uint32_t role = first->tensor.role;
+    sentence_decide(verdict, CHECK_DIFFERENT, few || role != CHECK_GRADIENT ? CAUSE_TENSOR : CAUSE_UPDATE, first);
+    sentence_say(verdict->text, "%s; what came before is equal", sentence_place(evidence, verdict, first, place));
+    sentence_say(
+        verdict->advice,
+        role == CHECK_GRADIENT ? "something that is not annotated changes the gradients after the first step: a tensor "
+                                 "that was forgotten, data that ranks read in another order, a decision on the host"
+        : role == CHECK_BUFFER ? "all ranks take rank 0's bytes at each DDP_STEP: a buffer that depends on the batch "
+                                 "holds what rank 0's share gives"
+                               : "the mean over ranks of this value is not one rank's: is it a mean over the share?");
+}
+
+static void
+judge_one(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    char place[600];
+    uint32_t role = pattern->first->tensor.role;
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, pattern->first);
+    sentence_say(verdict->text, "%s; the other %zu %ss are equal then",
+                 sentence_place(evidence, verdict, pattern->first, place),
+                 pattern->all[role] - pattern->differing[role], check_role_name(role));
+    sentence_say(verdict->advice,
+                 role == CHECK_STATE
+                     ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
+                       "initialised or read"
+                     : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full "
+                       "count, and write it before DDP_STEP");
+}
+
+static void
+judge_all(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char place[600];
+    uint32_t step = first->first_step;
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    sentence_place(evidence, verdict, first, place);
+    if (step == 1) {
+        sentence_say(verdict->text, "%s: the parameters have changed before the first DDP_STEP, and not as on one rank",
+                     place);
+        sentence_say(verdict->advice, "DDP_STEP must stand between backward and the optimizer, and stands behind it");
+        return;
+    }
+    sentence_say(verdict->text, "%s, and the gradients of the step are equal", place);
+    sentence_say(verdict->advice, "%s",
+                 step > 2 ? "the update of this step used something that is not the same on all ranks: a DDP_STEP "
+                            "that is left out in some steps, or a decision on the host"
+                          : "the update uses what is not averaged: DDP_STEP stands in front of backward, within it or "
+                            "behind the optimizer; gradients are clipped or their norm is taken before DDP_STEP; "
+                            "optimizer state (DDP_STATE) or a decision on the host is not the same on all ranks");
+}
+
+void
+update_judge(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    const struct check_item *first = pattern->first;
+    uint32_t role = first->tensor.role, step = first->first_step;
+    bool few = pattern_is_few(pattern->differing[role], pattern->all[role]);
+    if (find_note(&evidence->ranked[0], CHECK_ROW_AVERAGED, &first->tensor) != NULL)
+        judge_averaged(evidence, verdict, first);
+    else if (role == CHECK_GRADIENT || role == CHECK_BUFFER || role == CHECK_MEAN)
+        judge_later(evidence, verdict, first, few);
+    else if (step > 1 && (judge_factor(evidence, verdict, first) || judge_gradients_of(evidence, verdict, pattern) ||
+                          judge_states(evidence, verdict, pattern)))
+        return;
+    else if (few && step > 1)
+        judge_one(evidence, verdict, pattern);
+    else
+        judge_all(evidence, verdict, first);
+}
