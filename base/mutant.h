@@ -129,6 +129,7 @@ enum mutant {
     MUTANT_SCOUT_DOWNSTREAM,         /* the gradient is what the update reads, not the most upstream */
     MUTANT_SCOUT_BORDER_EARLY,       /* a period begins one operation too early */
     MUTANT_SCOUT_GROUPS_MIXED,       /* gradients are of one group, whatever reads them first */
+    MUTANT_SCOUT_SUSPECTS_TRUSTED,   /* what gradients are computed from, and is no parameter, is carried state */
     MUTANT_SCOUT_ONE_READING,        /* what later periods show is not looked at */
 
     /* ddprun scout (in the recorder) */

@@ -130,8 +130,9 @@ write_list(const char *path, const struct scout_outcome *outcome, struct error *
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot read what was recorded for --scout: %s", why);
     scout_find(&log, &finding);
-    bool ok = finding.found ||
-              error_set(error, DDPRUN_EXIT_USAGE, "--scout finds no gradients: %s; leave it out", finding.reason);
+    bool ok =
+        finding.found || error_set(error, DDPRUN_EXIT_USAGE, "--scout %s: %s; leave it out",
+                                   finding.is_open ? "cannot tell all memory" : "finds no gradients", finding.reason);
     FILE *file = ok ? fopen(path, "wxe") : NULL;
     if (file != NULL)
         put_all(file, &log, &finding);

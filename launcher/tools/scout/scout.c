@@ -34,7 +34,8 @@ enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, DEFAULT_TIMEOUT_S = 900, MOST_TIMEOU
 struct request {
     unsigned steps, timeout_s;
     const char *json;
-    const char *record; /* the recording is kept there; NULL: it is removed */
+    const char *record;   /* the recording is kept there; NULL: it is removed */
+    const char *per_rank; /* suspects that are state of each rank: "a3,a7"; NULL: none is named */
     bool prove;
     char *const *program;
 };
@@ -55,6 +56,11 @@ static const struct option_row rows[] = {
      SWITCH(prove),
      .help = "then train two ranks by what was found, with different data, and\n"
              "compare them"},
+    {.name = "per-rank",
+     .argument = "LIST",
+     TEXT(per_rank, "memory as a3,a7"),
+     .help = "of what may be a parameter that was missed, LIST (a3,a7) is state\n"
+             "that each rank carries for itself from step to step"},
     {.name = "json",
      .argument = "FILE",
      TEXT(json, "a file"),
@@ -94,9 +100,14 @@ report(const struct scout_order *order, const struct request *request, const str
     struct scout_finding finding;
     struct scout_proofs proofs = {0};
     scout_find(log, &finding);
-    bool ok = finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "no gradients found: %s", finding.reason);
-    if (ok)
+    bool ok = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank) ||
+              error_set(error, DDPRUN_EXIT_USAGE,
+                        "--per-rank %s names memory of which there is no question; name what scout asks about",
+                        request->per_rank);
+    if (finding.found || finding.is_open)
         scout_print(stdout, log, &finding);
+    ok = ok && (finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",
+                                           finding.is_open ? "" : "no gradients found: ", finding.reason));
     if (ok && request->prove)
         ok = scout_prove(order, log, &finding, &proofs, error);
     proofs_print(stdout, &proofs);

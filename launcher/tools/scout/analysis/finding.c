@@ -279,6 +279,62 @@ refuse_early(const struct scout_log *log, bool deep, struct scout_finding *findi
     finding->reason = xstrdup(why);
 }
 
+/* ---- suspects ---- */
+
+/* Asks of what is left. */
+static void
+ask(struct scout_finding *finding)
+{
+    char names[256] = "";
+    size_t used = 0;
+    uint32_t count = 0, last = UINT32_MAX;
+    const struct scout_tensor *first = NULL;
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &finding->tensors[i];
+        if (tensor->role != ROLE_SUSPECT)
+            continue;
+        first = first == NULL ? tensor : first;
+        if (tensor->alloc != last && used < sizeof(names))
+            used +=
+                (size_t)snprintf(names + used, sizeof(names) - used, "%sa%" PRIu32, used > 0 ? "," : "", tensor->alloc);
+        last = tensor->alloc;
+        count += 1;
+    }
+    finding->found = count == 0;
+    finding->is_open = count > 0;
+    free(finding->reason);
+    finding->reason = NULL;
+    if (first != NULL)
+        (void)note_refuse(finding, ROLES_REFUSED,
+                          "%" PRIu32 " range%s of memory, a%" PRIu32 "[%" PRIu64 ":%" PRIu64
+                          "] first, may be state that the program carries from step to step, or a parameter that was "
+                          "missed: name what is such state by --per-rank %s, and annotate parameters by hand",
+                          count, count > 1 ? "s" : "", first->alloc, first->lo, first->hi, names);
+}
+
+bool
+scout_finding_name(struct scout_finding *finding, const char *list)
+{
+    while (*list != '\0') {
+        char *end;
+        bool known = false;
+        unsigned long alloc = list[0] == 'a' && list[1] >= '0' && list[1] <= '9' ? strtoul(list + 1, &end, 10) : 0;
+        for (uint32_t i = 0; i < finding->tensor_count && list[0] == 'a'; ++i) {
+            struct scout_tensor *tensor = &finding->tensors[i];
+            if (tensor->alloc != alloc || (tensor->role != ROLE_SUSPECT && tensor->role != ROLE_CARRIED))
+                continue;
+            tensor->role = ROLE_CARRIED;
+            known = true;
+        }
+        if (!known || (*end != ',' && *end != '\0'))
+            return false;
+        list = end + (*end == ',');
+    }
+    if (finding->is_open)
+        ask(finding);
+    return true;
+}
+
 /* The program may repeat several things, one after the other: the last one that feeds back counts. */
 void
 scout_find(const struct scout_log *log, struct scout_finding *finding)
@@ -292,6 +348,8 @@ scout_find(const struct scout_log *log, struct scout_finding *finding)
     }
     if (finding->candidates == 0)
         refuse_early(log, deep, finding);
+    if (finding->found)
+        ask(finding);
 }
 
 void

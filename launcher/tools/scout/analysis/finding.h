@@ -20,6 +20,7 @@ enum scout_role {
     ROLE_STATISTICS,      /* per rank: computed from data; no parameter is computed from it */
     ROLE_CARRIED,         /* per rank: computed from data, and read by the next step's forward pass */
     ROLE_RANDOM,          /* per rank: no data enters */
+    ROLE_SUSPECT,         /* carried, as far as can be told; it may be a parameter that was missed */
 };
 
 enum { GROUP_NONE = UINT32_MAX, PAIR_NONE = UINT32_MAX };
@@ -47,6 +48,7 @@ struct scout_group {
 
 struct scout_finding {
     bool found;
+    bool is_open;           /* not found, but for a question: which ROLE_SUSPECT is state that each rank carries? */
     bool feeds_back;        /* something leads from a period into its own place in the next one: it is a step */
     char *reason;           /* why not; NULL if found */
     uint32_t first, period; /* operations [first, first + period) of the log are a period, from border to border */
@@ -64,6 +66,9 @@ struct scout_finding {
 };
 
 void scout_find(const struct scout_log *log, struct scout_finding *finding);
+/* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is
+ * found. False: the list names something else. */
+bool scout_finding_name(struct scout_finding *finding, const char *list) __attribute__((warn_unused_result));
 void scout_finding_free(struct scout_finding *finding);
 
 /* "parameter", "gradient" ... Static storage. */

@@ -3,16 +3,26 @@
  */
 #include "launcher/tools/scout/analysis/rules.h"
 
+#include "base/mutant.h"
+
+/* What stays and differs between ranks is shown as harmless only if it is known to be: with other contents no parameter
+ * and no gradient is another one. Whole numbers are none. */
+static enum scout_role
+role_of_own(const struct roles *roles, uint32_t number)
+{
+    bool leads = refusals_leads_to_gradients(roles, number) || refusals_leads_on(roles, number);
+    bool is_safe = !leads || version_of(roles, number)->type == SCOUT_INTEGER || MUTANT(SCOUT_SUSPECTS_TRUSTED);
+    return !is_safe ? ROLE_SUSPECT : leads || roles->carried[number] ? ROLE_CARRIED : ROLE_STATISTICS;
+}
+
 static enum scout_role
 role_of_state(const struct roles *roles, uint32_t number)
 {
     if (!roles->tainted[number])
         return refusals_leads_to_gradients(roles, number) || !refusals_leads_on(roles, number) ? ROLE_RANDOM
                                                                                                : ROLE_OPTIMIZER_STATE;
-    if (roles->carried[number])
-        return ROLE_CARRIED;
-    if (roles->past[number])
-        return refusals_leads_to_gradients(roles, number) ? ROLE_CARRIED : ROLE_STATISTICS;
+    if (roles->carried[number] || roles->past[number])
+        return role_of_own(roles, number);
     return refusals_leads_on(roles, number) ? ROLE_OPTIMIZER_STATE : ROLE_AVERAGE;
 }
 
@@ -30,6 +40,16 @@ partner_of(const struct scout_finding *finding, const struct roles *roles, uint3
     return PAIR_NONE;
 }
 
+/* A parameter that the operation of a version updates, too; UINT32_MAX: there is none. */
+static uint32_t
+parameter_beside(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        if (roles->parameter[i] && version_of(roles, i)->op == version_of(roles, number)->op)
+            return i;
+    return UINT32_MAX;
+}
+
 enum roles_verdict
 states_find(const struct roles *roles, struct scout_finding *finding)
 {
@@ -40,14 +60,14 @@ states_find(const struct roles *roles, struct scout_finding *finding)
         enum scout_role role = role_of_state(roles, i);
         char place[64], other[64], name[SCOUT_NAME_BYTES];
         uint32_t parameter;
-        if (role == ROLE_CARRIED && !roles->carried[i] && stays_from_itself(roles, i) &&
-            stays_feeds_back(roles, i, false))
+        bool carried = role == ROLE_CARRIED || role == ROLE_SUSPECT;
+        if (carried && !roles->carried[i] && stays_from_itself(roles, i) && stays_feeds_back(roles, i, false))
             return note_refuse(
                 finding, ROLES_REFUSED,
                 "%s, written by %s, changes several times in a period, and whether it is a parameter cannot "
                 "be told: it has no gradient of its own",
                 version_place(roles, i, place), version_op_name(roles, i, name));
-        if (role == ROLE_CARRIED && !roles->carried[i] && stays_from_itself(roles, i) &&
+        if (carried && !roles->carried[i] && stays_from_itself(roles, i) &&
             elementwise_parameters_behind(roles, i, &parameter) == 1 &&
             version_of(roles, parameter)->bytes == version->bytes)
             return note_refuse(
@@ -56,6 +76,13 @@ states_find(const struct roles *roles, struct scout_finding *finding)
                 "its own",
                 version_place(roles, parameter, other), version_op_name(roles, parameter, name),
                 version_place(roles, i, place));
+        parameter = parameter_beside(roles, i);
+        if (role == ROLE_SUSPECT && parameter != UINT32_MAX)
+            return note_refuse(finding, ROLES_REFUSED,
+                               "%s updates parameter %s, and %s, of which it cannot be told whether it is a parameter: "
+                               "gradients are computed from it, and it has none of its own",
+                               version_op_name(roles, i, name), version_place(roles, parameter, other),
+                               version_place(roles, i, place));
         (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = role,
                                                                    .alloc = version_alloc(roles, i),
                                                                    .lo = version->lo,

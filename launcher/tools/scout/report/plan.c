@@ -286,7 +286,7 @@ plan_text(const struct scout_log *log, const struct scout_finding *finding, cons
     json_object_object_add(plan, "found", json_object_new_boolean(finding->found));
     put_text(plan, "reason", finding->reason);
     put_program(plan, log);
-    if (finding->found)
+    if (finding->found || finding->is_open)
         put_found(plan, log, finding, proofs);
     put_host(plan, log);
     char *text = xasprintf(

@@ -41,14 +41,35 @@ print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding 
 }
 
 static void
+print_rows(FILE *out, const struct scout_log *log, const struct scout_finding *finding, enum scout_role role,
+           struct sites *sites)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i)
+        if (finding->tensors[i].role == role)
+            print_tensor(out, log, finding, &finding->tensors[i], sites);
+}
+
+static void
 print_table(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {
     fprintf(out, "  %-16s %-9s %10s %12s  %-22s %-32s %-20s %s\n", "role", "type", "elements", "bytes", "memory",
             "allocated at", "written by", "pair");
     for (size_t r = 0; r < sizeof(order) / sizeof(order[0]); ++r)
-        for (uint32_t i = 0; i < finding->tensor_count; ++i)
-            if (finding->tensors[i].role == order[r])
-                print_tensor(out, log, finding, &finding->tensors[i], sites);
+        print_rows(out, log, finding, order[r], sites);
+}
+
+/* What may be a parameter, and the question that decides it. */
+static void
+print_suspects(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
+{
+    if (!finding->is_open)
+        return;
+    fputs("stays from step to step, has no gradient, and gradients are computed from it:\n", out);
+    print_rows(out, log, finding, ROLE_SUSPECT, sites);
+    fputs("question: does the program carry this from step to step, as a hidden state? Then name it by --per-rank; "
+          "else it "
+          "is a parameter that was missed\n",
+          out);
 }
 
 static uint64_t
@@ -146,11 +167,12 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     fprintf(out, "a step is %" PRIu32 " operations; it begins with %s; %" PRIu64 " bytes stay from step to step\n",
             finding->period, scout_op_name(log, &log->ops[finding->first], name), finding->live_bytes);
     print_table(out, log, finding, sites);
+    print_suspects(out, log, finding, sites);
     print_evidence(out, log, finding);
     print_host(out, log, sites);
     if (log->annotation_count > 0)
         annotated_print(out, log, finding);
-    else
+    else if (finding->found)
         lines_print(out, log, finding, sites);
     sites_close(sites);
 }
