@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   12u
+#define ENGINE_ABI   13u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -50,6 +50,7 @@ struct operand {
     struct pieces pieces;
     enum operand_access access;
     const char *name; /* what the call's documentation calls it ("C", "bias"), static storage; or NULL */
+    uint32_t type;    /* enum ddp_type of its elements, where the call says that it is a float; else 0 */
 
     /*
      * Not 0: [address, address + bytes) is read, and holds so many device pointers; the operation goes through each of
@@ -69,6 +70,7 @@ struct operation {
     const void *host_source; /* of a copy from the host: host_bytes bytes; else NULL */
     size_t host_bytes;
     bool opaque;                  /* enqueues work that cannot be looked into */
+    bool answers;                 /* returns a result that the device has computed */
     CUgraphExec graph;            /* of a graph's launch, else NULL: the engine knows what was captured */
     CUfunction function;          /* of a launch, else NULL: the engine looks at its parameters */
     void *const *params;          /* kernelParams of the launch, or NULL */

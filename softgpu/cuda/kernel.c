@@ -112,7 +112,7 @@ get_name(CUresult entered, const struct kernel *kernel, const char **name)
         entered = CUDA_ERROR_INVALID_VALUE;
     }
     if (entered == CUDA_SUCCESS) {
-        *name = kernel->image->name;
+        *name = kernel->image->linked_name != NULL ? kernel->image->linked_name : kernel->image->name;
     }
     return entered;
 }

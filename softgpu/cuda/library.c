@@ -113,7 +113,8 @@ enter_library(void *handle, struct library **library_p)
 static CUresult
 kernel_named(struct library *library, const char *name, struct kernel **kernel_p)
 {
-    if (strcmp(name, library->kernel.image->name) != 0) {
+    const struct softgpu_image *image = library->kernel.image;
+    if (strcmp(name, image->name) != 0 && (image->linked_name == NULL || strcmp(name, image->linked_name) != 0)) {
         return CUDA_ERROR_NOT_FOUND;
     }
     *kernel_p = &library->kernel;

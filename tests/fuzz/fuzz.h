@@ -29,6 +29,7 @@ void fuzz_view(const uint8_t *bytes, size_t count);
 void fuzz_frames(const uint8_t *bytes, size_t count);
 void fuzz_auth(const uint8_t *bytes, size_t count);
 void fuzz_reference(const uint8_t *bytes, size_t count);
+void fuzz_mangled(const uint8_t *bytes, size_t count);
 void fuzz_scout(const uint8_t *bytes, size_t count);
 void fuzz_trace(const uint8_t *bytes, size_t count);
 

@@ -38,6 +38,7 @@ static const struct target {
     {"auth", fuzz_auth},
     {"script", fuzz_script},
     {"reference", fuzz_reference},
+    {"mangled", fuzz_mangled},
     {"scout", fuzz_scout},
     {"trace", fuzz_trace},
 };

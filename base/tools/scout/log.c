@@ -322,6 +322,11 @@ code_op(struct codec *codec, struct scout_op *op)
                 (argument->end > alloc_bytes(codec, argument->alloc) || argument->offset > argument->end))
                 codec->failed = true;
         }
+        if (codec->writer == NULL && codec->at == codec->end)
+            return; /* of an earlier version */
+        code_small(codec, &op->answers);
+        for (uint32_t i = 0; i < op->argument_count; ++i)
+            code_small(codec, &op->arguments[i].type);
     } else if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
         code_number(codec, &op->bytes);
         code_number(codec, &op->rows);

@@ -105,6 +105,8 @@ struct scout_argument {
     uint32_t alloc;
     uint64_t offset; /* in the allocation */
     uint64_t end;    /* of what the pointer is taken to reach: the next offset seen, or the allocation's size */
+    uint32_t type;   /* enum scout_type: the floats that it leads to, as the kernel's name or the call says it */
+    uint32_t table;  /* the same of the pointers that it leads to. Not in the file */
 };
 
 /* Where a copy begins. alloc SCOUT_NONE: host memory, and the offset is its address. */
@@ -123,6 +125,7 @@ struct scout_op {
     uint64_t scalars; /* hash of the arguments that are no pointers; of a fill: its value */
     struct scout_argument *arguments;
     uint32_t argument_count;
+    uint32_t answers; /* 1: the call gives the host a result that is computed from its arguments (a norm of cuBLAS) */
 
     /* fills (to) and copies */
     struct scout_place to, from;
@@ -136,7 +139,7 @@ struct scout_op {
 /* ---- what repeated launches showed ---- */
 
 enum scout_type {
-    SCOUT_UNKNOWN = 0, /* all zero, or too short to say */
+    SCOUT_UNKNOWN = 0, /* all zero, or too little to say; those of floats have the numbers of enum ddp_type */
     SCOUT_FLOAT32,
     SCOUT_FLOAT64,
     SCOUT_FLOAT16,

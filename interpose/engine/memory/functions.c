@@ -8,6 +8,8 @@
  */
 #include "interpose/engine/memory/memory.h"
 
+#include "base/plain_name.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -212,7 +214,8 @@ name_of(enum handle_kind kind, CUfunction function)
         result = driver->cuFuncGetName_p(&name, function);
     if (kind != HANDLE_FUNCTION && result != CUDA_SUCCESS && driver->cuKernelGetName_p != NULL)
         result = driver->cuKernelGetName_p(&name, (CUkernel)function);
-    return result == CUDA_SUCCESS && name != NULL ? strdup(name) : NULL;
+    char text[256];
+    return result == CUDA_SUCCESS && name != NULL ? strdup(plain_name(name, text, sizeof(text))) : NULL;
 }
 
 static struct function_layout *

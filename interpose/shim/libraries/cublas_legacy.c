@@ -94,6 +94,7 @@ begin(struct library_call *call)
             return real arguments;                        \
         struct library_call call;                         \
         library_call_init(&call, #symbol);                \
+        call.operation.answers = true;                    \
         __VA_ARGS__                                       \
         begin(&call);                                     \
         type answer;                                      \

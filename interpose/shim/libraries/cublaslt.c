@@ -150,6 +150,7 @@ add_matrix(struct library_call *call, const void *real, uint32_t argument, const
         call->operation.opaque = true;
         return;
     }
+    call->type = type_of_floats((cudaDataType)layout.type);
     if (layout.batch_mode == CUBLASLT_BATCH_MODE_POINTER_ARRAY) {
         library_operand_each(call, argument, name, pointer, access, extent, layout.batch_count);
         return;
@@ -205,6 +206,9 @@ add_bias(struct library_call *call, const struct descriptor *of, uint32_t epilog
     uint64_t count = (epilogue & CUBLASLT_EPILOGUE_BGRADB) != 0 ? output->columns : output->rows;
     struct extent extent = extent_batch(extent_solid(bytes_of(count, bits)), stride, output->batch_count, bits / 8);
     bool writes = (epilogue & EPILOGUE_BIAS_GRADIENT) != 0;
+    call->type = type != -1                                      ? type_of_floats((cudaDataType)type)
+                 : bits == type_bits((cudaDataType)output->type) ? type_of_floats((cudaDataType)output->type)
+                                                                 : 0;
     library_operand(call, OPERAND_DESCRIBED + CUBLASLT_MATMUL_DESC_BIAS_POINTER, writes ? "bias gradient" : "bias",
                     get_pointer(of, CUBLASLT_MATMUL_DESC_BIAS_POINTER), writes ? ACCESS_WRITE : ACCESS_READ, extent);
 }

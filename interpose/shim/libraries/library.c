@@ -190,6 +190,7 @@ library_call_init(struct library_call *call, const char *name)
     memset(&call->operation, 0, sizeof(call->operation));
     call->operation.name = name;
     call->operation.operands = call->operands;
+    call->type = 0;
 }
 
 void
@@ -211,16 +212,21 @@ library_call_end(struct library_call *call, bool enqueued)
     return false;
 }
 
+/* NULL: it has no memory, or there is no room for it. */
 static struct operand *
-new_operand(struct library_call *call, uint32_t argument, const char *name, enum operand_access access)
+new_operand(struct library_call *call, uint32_t argument, const char *name, enum operand_access access, bool is_there)
 {
     struct operation *operation = &call->operation;
+    uint32_t type = call->type;
+    call->type = 0;
+    if (!is_there)
+        return NULL;
     if (operation->operand_count == LIBRARY_OPERANDS) {
         operation->opaque = true; /* never silently less than the call touches */
         return NULL;
     }
     struct operand *operand = &operation->operands[operation->operand_count++];
-    *operand = (struct operand){.argument = argument, .access = access, .name = name};
+    *operand = (struct operand){.argument = argument, .access = access, .name = name, .type = type};
     return operand;
 }
 
@@ -235,9 +241,7 @@ void
 library_operand(struct library_call *call, uint32_t argument, const char *name, const void *pointer,
                 enum operand_access access, struct extent extent)
 {
-    if (pointer == NULL || extent.bytes == 0)
-        return;
-    struct operand *operand = new_operand(call, argument, name, access);
+    struct operand *operand = new_operand(call, argument, name, access, pointer != NULL && extent.bytes > 0);
     if (operand == NULL)
         return;
 
@@ -264,9 +268,8 @@ void
 library_operand_each(struct library_call *call, uint32_t argument, const char *name, const void *pointers,
                      enum operand_access access, struct extent extent, int64_t count)
 {
-    if (pointers == NULL || count <= 0 || extent.bytes == 0)
-        return;
-    struct operand *operand = new_operand(call, argument, name, access);
+    bool is_there = pointers != NULL && count > 0 && extent.bytes > 0;
+    struct operand *operand = new_operand(call, argument, name, access, is_there);
     if (operand == NULL)
         return;
     operand->address = (CUdeviceptr)(uintptr_t)pointers;

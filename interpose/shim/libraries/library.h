@@ -68,6 +68,7 @@ void *library_helper(struct library *library, const void *real, unsigned number)
 /* A call, from its description to its end. On the hook's stack. */
 struct library_call {
     struct operation operation;
+    uint32_t type; /* of the operand that is added next, as in struct operand */
     struct operand operands[LIBRARY_OPERANDS];
 };
 

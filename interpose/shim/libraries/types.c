@@ -112,6 +112,16 @@ type_bytes(cudaDataType type)
     return bits >= 8 && bits % 8 == 0 ? bits / 8 : 16;
 }
 
+uint32_t
+type_of_floats(cudaDataType type)
+{
+    return type == CUDA_R_32F    ? DDP_FLOAT32
+           : type == CUDA_R_64F  ? DDP_FLOAT64
+           : type == CUDA_R_16F  ? DDP_FLOAT16
+           : type == CUDA_R_16BF ? DDP_BFLOAT16
+                                 : 0;
+}
+
 static bool
 is_complex(cudaDataType type)
 {

@@ -121,6 +121,16 @@ end_of_sample(const uint32_t *words, size_t first, size_t end)
     return i;
 }
 
+bool
+change_shows_type(const uint32_t *words, size_t first, size_t end)
+{
+    enum { LEAST_WORDS = 64 };
+    size_t seen = 0;
+    for (size_t i = first; i < end && seen < LEAST_WORDS; ++i)
+        seen += !change_is_zero(words[i]);
+    return seen == LEAST_WORDS;
+}
+
 uint32_t
 change_type(const uint32_t *words, size_t first, size_t end, enum change change)
 {

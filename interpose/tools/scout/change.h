@@ -102,6 +102,8 @@ bool change_one(uint32_t *word, bool held_floats);
 /* A change that is its own reverse. */
 void change_reversibly(uint32_t *words, size_t count);
 bool change_looks_like_floats(const uint32_t *words, size_t count);
+/* Whether enough words are not zero to guess a type by them. */
+bool change_shows_type(const uint32_t *words, size_t first, size_t end);
 /* enum scout_type of what the segment seems to hold. */
 uint32_t change_type(const uint32_t *words, size_t first, size_t end, enum change change);
 

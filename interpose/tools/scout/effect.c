@@ -36,6 +36,22 @@ compare_sizes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* What the arguments that point there say; SCOUT_UNKNOWN: nothing, or different things. */
+static uint32_t
+type_said(const struct noted *noted, uint32_t alloc, size_t offset)
+{
+    uint32_t said = SCOUT_UNKNOWN;
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        const struct scout_argument *argument = &noted->arguments[i];
+        if (argument->alloc != alloc || argument->offset != offset || argument->type == SCOUT_UNKNOWN)
+            continue;
+        if (said != SCOUT_UNKNOWN && said != argument->type)
+            return SCOUT_UNKNOWN;
+        said = argument->type;
+    }
+    return said;
+}
+
 static void
 make_parts_of(struct effect *effect, const struct noted *noted, size_t index)
 {
@@ -52,7 +68,9 @@ make_parts_of(struct effect *effect, const struct noted *noted, size_t index)
         size_t first = (begins[i] + sizeof(uint32_t) - 1) / sizeof(uint32_t);
         size_t end = allocations_next_offset(image->allocation, begins[i]) / sizeof(uint32_t);
         (void)add_part(effect, index, covered, first, false);
-        (void)add_part(effect, index, first, end, true);
+        struct part *part = add_part(effect, index, first, end, true);
+        if (part != NULL)
+            part->named = type_said(noted, image->allocation->number, begins[i]);
         covered = end > first ? end : first;
         if (effect->base_count < BASES_AT_MOST) {
             effect->base_images[effect->base_count] = index;
@@ -74,6 +92,8 @@ effect_make_parts(struct effect *effect, const struct noted *noted)
 uint32_t
 effect_type(const struct effect *effect, struct part *part)
 {
+    if (part->type == SCOUT_UNKNOWN)
+        part->type = part->named;
     if (part->type == SCOUT_UNKNOWN)
         part->type = change_type(effect->images.items[part->image].before, part->first, part->end, part->change);
     return part->type;
@@ -363,6 +383,16 @@ room_for(size_t count, size_t item)
     return room;
 }
 
+/* Few numbers look like any type. */
+static uint32_t
+type_to_put(const struct effect *effect, struct part *part)
+{
+    const uint32_t *words = effect->images.items[part->image].before;
+    uint32_t type = part->change == CHANGE_INTEGER ? SCOUT_INTEGER : effect_type(effect, part);
+    bool is_guess = part->named == SCOUT_UNKNOWN && type != SCOUT_INTEGER;
+    return is_guess && !change_shows_type(words, part->first, part->end) ? SCOUT_UNKNOWN : type;
+}
+
 /* A part that no run was made for: the launch counts as reading it, unless a test of several found nothing there. */
 static bool
 is_shown(const struct part *part)
@@ -418,7 +448,7 @@ effect_put(struct effect *effect)
         record.segments[record.segment_count++] = (struct scout_segment){.alloc = image->allocation->number,
                                                                          .lo = part->first * sizeof(uint32_t),
                                                                          .hi = part->end * sizeof(uint32_t),
-                                                                         .type = effect_type(effect, part),
+                                                                         .type = type_to_put(effect, part),
                                                                          .tested = part->is_tested,
                                                                          .killed = ranges_of(&part->killed),
                                                                          .modified = ranges_of(&part->modified)};

@@ -1,12 +1,14 @@
 /*
  * kernels.c - the names of kernels and where their parameters are, as the driver says. Kept for each handle.
  */
+#include "base/plain_name.h"
+#include "base/tools/scout/mangled.h"
 #include "interpose/tools/scout/scout.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMETERS_AT_MOST = 4096 };
+enum { PARAMETERS_AT_MOST = 4096, NAMED_AT_MOST = 64 };
 
 static struct known_kernel {
     CUfunction function;
@@ -40,6 +42,21 @@ name_of(CUfunction function, bool is_kernel)
     return result == CUDA_SUCCESS ? name : NULL;
 }
 
+/* What the kernel's name says of its parameters, if it says as many as there are, and of the same size. */
+static void
+read_name(struct kernel *kernel)
+{
+    struct mangled_parameter said[NAMED_AT_MOST];
+    int count = mangled_parameters(kernel->text, said, NAMED_AT_MOST);
+    bool fits = kernel->known && count == (int)kernel->parameter_count;
+    for (int i = 0; i < count && fits; ++i)
+        fits = !said[i].is_pointer || kernel->parameters[i].bytes == sizeof(CUdeviceptr);
+    for (int i = 0; i < count && fits; ++i) {
+        kernel->parameters[i].type = said[i].pointee;
+        kernel->parameters[i].table = said[i].table;
+    }
+}
+
 static void
 ask(CUfunction function, struct kernel *kernel)
 {
@@ -57,12 +74,15 @@ ask(CUfunction function, struct kernel *kernel)
     kernel->known = name != NULL && result == CUDA_ERROR_INVALID_VALUE;
     kernel->text = strdup(name != NULL ? name : "a kernel without a name");
     kernel->parameters = calloc(count + 1, sizeof(*kernel->parameters));
-    if (kernel->text == NULL || kernel->parameters == NULL)
+    char plain[256];
+    kernel->plain = strdup(plain_name(kernel->text != NULL ? kernel->text : "", plain, sizeof(plain)));
+    if (kernel->text == NULL || kernel->plain == NULL || kernel->parameters == NULL)
         scout_stop("out of memory");
     kernel->name = names_put(kernel->text);
     kernel->parameter_count = count;
     for (unsigned i = 0; i < count; ++i)
         (void)parameter_info(function, is_kernel, i, &kernel->parameters[i].offset, &kernel->parameters[i].bytes);
+    read_name(kernel);
 }
 
 const struct kernel *

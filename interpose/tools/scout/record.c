@@ -19,8 +19,9 @@ static __thread uint64_t pending_content __attribute__((tls_model("initial-exec"
 
 /* ---- what an operation gets ---- */
 
+/* `argument` has what the caller knows of it. */
 static void
-add_argument(struct noted *noted, uint32_t slot, uint32_t at, uint64_t address, uint64_t bytes, bool read_only)
+add_argument(struct noted *noted, struct scout_argument argument, uint64_t address, uint64_t bytes, bool read_only)
 {
     struct allocation *allocation = allocations_find(address);
     if (allocation == NULL)
@@ -32,9 +33,10 @@ add_argument(struct noted *noted, uint32_t slot, uint32_t at, uint64_t address, 
     uint64_t offset = address - allocation->address;
     allocations_note_offset(allocation, offset);
     noted->read_only[noted->op.argument_count] = read_only;
-    uint64_t end = bytes > 1 && bytes <= allocation->bytes - offset ? offset + bytes : 0;
-    noted->arguments[noted->op.argument_count++] =
-        (struct scout_argument){.slot = slot, .at = at, .alloc = allocation->number, .offset = offset, .end = end};
+    argument.alloc = allocation->number;
+    argument.offset = offset;
+    argument.end = bytes > 1 && bytes <= allocation->bytes - offset ? offset + bytes : 0;
+    noted->arguments[noted->op.argument_count++] = argument;
 }
 
 /* Where the reach of a pointer is not known, it ends at the next offset that was seen. */
@@ -54,15 +56,19 @@ settle_ends(struct noted *noted)
 
 /* Each word of a parameter that points into an allocation; the rest is hashed. */
 static void
-add_words(struct noted *noted, uint32_t slot, const char *value, size_t bytes)
+add_words(struct noted *noted, uint32_t slot, const char *value, const struct kernel_parameter *parameter)
 {
+    size_t bytes = parameter->bytes;
     for (size_t at = 0; at < bytes;) {
         uint64_t word = 0;
         uint32_t before = noted->op.argument_count;
         size_t step = bytes - at < sizeof(word) ? bytes - at : sizeof(word);
         memcpy(&word, value + at, step);
         if (step == sizeof(word))
-            add_argument(noted, slot, (uint32_t)at, word, 0, false);
+            add_argument(noted,
+                         (struct scout_argument){
+                             .slot = slot, .at = (uint32_t)at, .type = parameter->type, .table = parameter->table},
+                         word, 0, false);
         if (noted->op.argument_count == before)
             noted->op.scalars = XXH3_64bits_withSeed(value + at, step, noted->op.scalars + slot);
         at += step;
@@ -74,7 +80,7 @@ describe_launch(struct noted *noted, const struct operation *operation)
 {
     const struct kernel *kernel = kernels_find(operation->function);
     noted->op.name = kernel->name;
-    noted->text = kernel->text;
+    noted->text = kernel->plain;
     noted->unknown = !kernel->known;
     const CUlaunchConfig *config = operation->config;
     if (config != NULL) {
@@ -97,9 +103,9 @@ describe_launch(struct noted *noted, const struct operation *operation)
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
         const struct kernel_parameter *parameter = &kernel->parameters[i];
         if (operation->params != NULL)
-            add_words(noted, i, operation->params[i], parameter->bytes);
+            add_words(noted, i, operation->params[i], parameter);
         else if (buffer != NULL)
-            add_words(noted, i, buffer + parameter->offset, parameter->bytes);
+            add_words(noted, i, buffer + parameter->offset, parameter);
     }
 }
 
@@ -162,14 +168,31 @@ describe_copy(struct noted *noted, const struct operation *operation)
         noted->op.content = pending_content;
 }
 
-/* A call of a library is the launches that it makes: its operands are their arguments. */
+static bool
+is_of_host(const struct operand *operand)
+{
+    const struct allocation *allocation = allocations_find(operand->address);
+    return allocation == NULL || allocation->memory == SCOUT_PINNED;
+}
+
+/* A call of a library is the launches that it makes: its operands are their arguments. Where it writes memory of the
+ * host, the host gets a result. */
 static void
 describe_call(struct noted *noted, const struct operation *operation)
 {
+    noted->op.answers = operation->answers;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        add_argument(noted, operand->argument, 0, operand->address, operand->bytes,
-                     operand->access == ACCESS_READ && operand->pointer_count == 0);
+        if (operand->access == ACCESS_WRITE && is_of_host(operand)) {
+            noted->op.answers = 1;
+            continue;
+        }
+        bool is_table = operand->pointer_count > 0;
+        add_argument(noted,
+                     (struct scout_argument){.slot = operand->argument,
+                                             .type = is_table ? SCOUT_UNKNOWN : operand->type,
+                                             .table = is_table ? operand->type : SCOUT_UNKNOWN},
+                     operand->address, operand->bytes, operand->access == ACCESS_READ && !is_table);
         noted->op.scalars = XXH3_64bits_withSeed(&operand->pieces, sizeof(operand->pieces), noted->op.scalars);
         noted->op.grid[i % 3] += (uint32_t)operand->bytes;
     }
@@ -216,6 +239,17 @@ is_captured(CUstream stream)
            status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+/* Whether the call is made again with other inputs. One that only gives the host a result is not: that would be another
+ * one. */
+static bool
+is_tried(const struct noted *noted)
+{
+    bool writes = !noted->op.answers;
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i)
+        writes = writes || !noted->read_only[i];
+    return writes && (noted->op.kind == SCOUT_LAUNCH || noted->op.kind == SCOUT_GRAPH);
+}
+
 /* In the deep pass nothing is under way when an operation begins: what is no operation (host functions, values that
  * streams write) may have come after the last one, and writes memory whose contents count as the launch's. */
 void
@@ -238,14 +272,14 @@ record_begin(struct operation *operation)
     }
     written = false;
     operation->notes = &current;
-    if (course_now() == COURSE_DEEP && (current.op.kind == SCOUT_LAUNCH || current.op.kind == SCOUT_GRAPH))
+    if (course_now() == COURSE_DEEP && is_tried(&current))
         trial_begin(&current);
 }
 
 static bool
 end_deep(struct operation *operation)
 {
-    bool is_repeated = current.op.kind == SCOUT_LAUNCH || current.op.kind == SCOUT_GRAPH;
+    bool is_repeated = is_tried(&current);
     trial_note_done(scout_state.driver.cuCtxSynchronize_p());
     if (!written)
         (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);

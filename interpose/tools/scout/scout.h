@@ -143,12 +143,14 @@ uint64_t memory_change_reversibly(const struct allocation *allocation, uint64_t 
 /* ---- kernels.c: the parameters of kernels ---- */
 
 struct kernel {
-    uint32_t name; /* in the log */
-    const char *text;
-    bool known; /* the driver says what its parameters are */
+    uint32_t name;     /* in the log */
+    const char *text;  /* the same */
+    const char *plain; /* for readers */
+    bool known;        /* the driver says what its parameters are */
     unsigned parameter_count;
     struct kernel_parameter {
         size_t offset, bytes;
+        uint32_t type, table; /* of struct scout_argument */
     } * parameters;
 };
 
@@ -171,7 +173,7 @@ struct noted {
     bool opaque;                       /* the hook cannot tell what it gets */
     uint32_t nodes;                    /* of a graph */
     bool cooperative;                  /* its blocks wait for each other */
-    const char *text;                  /* of op.name */
+    const char *text;                  /* op.name, for readers */
 };
 
 void record_begin(struct operation *operation);
@@ -302,7 +304,8 @@ struct part {
     size_t few;           /* words that were changed in the last run of few */
     bool is_open;         /* which of them showed nothing where something depends on it */
     enum change change;
-    uint32_t type; /* enum scout_type, SCOUT_UNKNOWN: not asked for yet, or not known */
+    uint32_t named; /* enum scout_type: as a kernel's name or a call says it */
+    uint32_t type;  /* the same, else what its bits look like, SCOUT_UNKNOWN: not asked for yet, or not known */
     struct ranges_list killed, modified;
     struct ranges_list *changed; /* [images]: outside the part */
 };

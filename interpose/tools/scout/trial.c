@@ -142,7 +142,7 @@ add_images(void)
 
 /* A pointer in the memory of an argument: what it points to is an argument, too. */
 static bool
-follow_pointer(struct noted *launch, uint64_t address, uint32_t at)
+follow_pointer(struct noted *launch, uint64_t address, uint32_t at, uint32_t type)
 {
     size_t count;
     struct allocation **all = allocations_all(&count), *target = NULL;
@@ -167,7 +167,8 @@ follow_pointer(struct noted *launch, uint64_t address, uint32_t at)
                                 .at = at,
                                 .alloc = target->number,
                                 .offset = offset,
-                                .end = allocations_next_offset(target, offset)};
+                                .end = allocations_next_offset(target, offset),
+                                .type = type};
     too_large = too_large || !images_add(&effect.images, target);
     return true;
 }
@@ -185,7 +186,7 @@ follow_tables(struct noted *launch)
         for (uint64_t at = (argument.offset + 7) / 8 * 8; at + sizeof(uint64_t) <= end && !too_large; at += 8) {
             uint64_t word;
             memcpy(&word, (const char *)image->before + at, sizeof(word));
-            if (follow_pointer(launch, word, (uint32_t)at)) {
+            if (follow_pointer(launch, word, (uint32_t)at, argument.table)) {
                 image = images_find(&effect.images, argument.alloc); /* may have moved */
                 image->is_table = true;
             }
@@ -204,6 +205,8 @@ reason_to_exclude(void)
         return "what it works on is not known";
     if (noted->cooperative)
         return "a cooperative launch";
+    if (noted->op.answers)
+        return "it gives the host a result, besides what it writes";
     return NULL;
 }
 

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 #define SOFTGPU_IMAGE_MAGIC   "SOFTGPU" /* with its NUL: the first 8 bytes of an image */
-#define SOFTGPU_IMAGE_VERSION 1u
+#define SOFTGPU_IMAGE_VERSION 2u
 
 /* One parameter of a kernel, as cuFuncGetParamInfo reports it. */
 struct softgpu_param {
@@ -50,12 +50,13 @@ struct softgpu_image {
     char magic[8];    /* SOFTGPU_IMAGE_MAGIC */
     uint32_t version; /* SOFTGPU_IMAGE_VERSION */
     uint32_t flags;   /* enum softgpu_image_flags */
-    const char *name; /* what cuFuncGetName and error messages show */
+    const char *name; /* what error messages show */
     void (*run)(const struct softgpu_launch *launch);
     uint32_t param_count;
     const struct softgpu_param *params;
     size_t static_shared_bytes;     /* may be filled in late; 0 if unknown */
     unsigned max_threads_per_block; /* __launch_bounds__, or 1024 */
+    const char *linked_name;        /* what cuFuncGetName shows: as compilers of C++ write it; NULL: `name` */
 };
 
 #ifdef __cplusplus

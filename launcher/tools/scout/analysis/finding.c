@@ -10,6 +10,7 @@
 #include "launcher/tools/scout/analysis/groups.h"
 #include "launcher/tools/scout/analysis/period.h"
 #include "launcher/tools/scout/analysis/rules.h"
+#include "launcher/tools/scout/analysis/types.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -115,6 +116,8 @@ read_period(const struct scout_log *lent, uint32_t border, uint32_t period, stru
     finding->period = period;
     graph_build(lent, border, 2 * period, &graph);
     enum roles_verdict verdict = roles_find(&graph, period, finding);
+    if (verdict == ROLES_FOUND)
+        verdict = types_find(&graph, finding);
     if (verdict == ROLES_FOUND)
         groups_find(&graph, period, finding);
     graph_free(&graph);

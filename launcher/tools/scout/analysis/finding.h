@@ -30,6 +30,7 @@ struct scout_tensor {
     uint32_t alloc;  /* of the log: the last allocation in that place */
     uint64_t lo, hi; /* bytes of it */
     uint32_t type;   /* enum scout_type */
+    bool guessed;    /* the type: only its bits say it */
     uint32_t pair;   /* of a parameter: its gradient; of a gradient: its parameter; of optimizer state: the parameter */
     uint32_t group;  /* of parameters and gradients; GROUP_NONE */
     uint32_t writer; /* operation of the log that leaves its value in the first period */

@@ -595,6 +595,19 @@ add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
     }
 }
 
+/* A call that gives the host a result is like a copy to the host. */
+static void
+add_answer(struct builder *builder, int32_t index, const struct scout_op *op)
+{
+    struct graph *graph = builder->graph;
+    uint32_t number = add_version(
+        graph,
+        &(struct graph_version){.op = index, .memory = HOST_MEMORY, .hi = sizeof(double), .bytes = sizeof(double)});
+    for (uint32_t i = 0; i < op->argument_count; ++i)
+        add_edges(builder, graph->memory_of[op->arguments[i].alloc], op->arguments[i].offset, op->arguments[i].end,
+                  SCOUT_UNKNOWN, number, NULL);
+}
+
 static void
 target_place(struct builder *builder, const struct scout_op *op, const struct scout_place *place)
 {
@@ -685,6 +698,8 @@ graph_build(const struct scout_log *log, uint32_t first, uint32_t count, struct 
             add_transfer(&builder, (int32_t)i, op);
         else
             add_launch(&builder, (int32_t)i, op);
+        if (op->answers)
+            add_answer(&builder, (int32_t)i, op);
     }
     free(builder.targets);
     free(builder.seen);

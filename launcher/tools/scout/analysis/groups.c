@@ -51,11 +51,13 @@ join_tensors(struct scout_finding *finding)
             if (gx == gy || !are_alike(gx, gy) || gx->pair != last || gy->pair != here)
                 continue;
             gx->hi = gy->hi;
+            gx->guessed = gx->guessed || gy->guessed;
             if (gy->writer > gx->writer)
                 gx->writer = gy->writer;
             into[y->pair] = x->pair;
         }
         x->hi = y->hi;
+        x->guessed = x->guessed || y->guessed;
         into[here] = last;
     }
     uint32_t kept = 0;

@@ -3,9 +3,9 @@
  */
 #include "launcher/tools/scout/analysis/finding.h"
 
+#include "base/plain_name.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *
 scout_role_name(enum scout_role role)
@@ -31,24 +31,6 @@ scout_type_bytes(uint32_t type)
     return type < sizeof(bytes) / sizeof(*bytes) ? bytes[type] : 0;
 }
 
-/* The last of the names in a name of C++ as the linker knows it (Itanium C++ ABI, 5.1): _Z3sgdPf, _ZN3net3sgdEPf. */
-static void
-plain_name(const char *linked, char text[SCOUT_NAME_BYTES])
-{
-    snprintf(text, SCOUT_NAME_BYTES, "%s", linked);
-    if (strncmp(linked, "_Z", 2) != 0)
-        return;
-    const char *at = linked + 2 + strcspn(linked + 2, "0123456789");
-    while (*at >= '1' && *at <= '9') {
-        char *name;
-        unsigned long length = strtoul(at, &name, 10);
-        if (length > strlen(name))
-            return;
-        snprintf(text, SCOUT_NAME_BYTES, "%.*s", (int)(length < SCOUT_NAME_BYTES ? length : SCOUT_NAME_BYTES), name);
-        at = name + length;
-    }
-}
-
 const char *
 scout_op_name(const struct scout_log *log, const struct scout_op *op, char text[SCOUT_NAME_BYTES])
 {
@@ -61,6 +43,6 @@ scout_op_name(const struct scout_log *log, const struct scout_op *op, char text[
     if ((op->kind != SCOUT_LAUNCH && op->kind != SCOUT_GRAPH) || op->name == SCOUT_NONE)
         snprintf(text, SCOUT_NAME_BYTES, "%s", what);
     else
-        plain_name(scout_log_name(log, op->name), text);
+        (void)plain_name(scout_log_name(log, op->name), text, SCOUT_NAME_BYTES);
     return text;
 }

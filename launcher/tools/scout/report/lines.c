@@ -119,9 +119,9 @@ print_tensor(FILE *out, const struct scout_log *log, const struct scout_tensor *
         fprintf(out, "(char *)%s + %llu", pointer, (unsigned long long)tensor->lo);
     else
         fputs(pointer, out);
-    fprintf(out, ", %llu, %s); /* a%u, allocated at %s */\n",
+    fprintf(out, ", %llu, %s); /* a%u, allocated at %s%s */\n",
             (unsigned long long)((tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4)), type_word(tensor->type),
-            tensor->alloc, place.text);
+            tensor->alloc, place.text, tensor->guessed ? "; the type is a guess" : "");
 }
 
 /* "train.cu:120, the launch of sgd" */

@@ -175,6 +175,8 @@ put_tensors(struct json_object *plan, const struct scout_finding *finding)
         struct json_object *item = put_item(list);
         put_text(item, "role", scout_role_name(tensor->role));
         put_text(item, "type", scout_type_name(tensor->type));
+        if (tensor->guessed)
+            json_object_object_add(item, "guessed", json_object_new_boolean(true));
         put_number(item, "allocation", tensor->alloc);
         put_number(item, "begin", tensor->lo);
         put_number(item, "end", tensor->hi);

@@ -24,16 +24,17 @@ static void
 print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
              const struct scout_tensor *tensor, struct sites *sites)
 {
-    char memory[64], pair[64] = "", name[SCOUT_NAME_BYTES];
+    char memory[64], pair[64] = "", name[SCOUT_NAME_BYTES], type[16];
     char place[256];
     uint32_t bytes = scout_type_bytes(tensor->type);
     memory_text(tensor, memory);
+    snprintf(type, sizeof(type), "%s%s", scout_type_name(tensor->type), tensor->guessed ? "?" : "");
     if (tensor->pair != PAIR_NONE)
         memory_text(&finding->tensors[tensor->pair], pair);
     (void)sites_text(sites, log->allocs[tensor->alloc].site, place, sizeof(place));
     fprintf(out, "  %-16s %-9s %10" PRIu64 " %12" PRIu64 "  %-22s %-32s %-20s %s%s\n", scout_role_name(tensor->role),
-            scout_type_name(tensor->type), bytes > 0 ? (tensor->hi - tensor->lo) / bytes : 0, tensor->hi - tensor->lo,
-            memory, place, scout_op_name(log, &log->ops[tensor->writer], name),
+            type, bytes > 0 ? (tensor->hi - tensor->lo) / bytes : 0, tensor->hi - tensor->lo, memory, place,
+            scout_op_name(log, &log->ops[tensor->writer], name),
             tensor->fused     ? "no gradient of its own"
             : pair[0] != '\0' ? "with "
                               : "",

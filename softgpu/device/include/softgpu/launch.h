@@ -19,6 +19,10 @@
 
 #include "softgpu/object.h"
 
+#ifdef __GXX_RTTI
+#include <typeinfo>
+#endif
+
 extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st *stream);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
 
@@ -371,6 +375,34 @@ push_config(::dim3 grid, ::dim3 block, size_t shared = 0, cudaStream_t stream = 
     return __cudaPushCallConfiguration(grid, block, shared, stream) != 0;
 }
 
+/* The kernel's name for the linker, from that of the struct in its body: "_Z3sgdPf" from "Z3sgdPfE14softgpu_kernel".
+ * Null for extern "C", whose name is a plain word, and without RTTI. */
+template <class Kernel>
+inline const char *
+linked_name()
+{
+#ifdef __GXX_RTTI
+    const char *inner = typeid(Kernel).name();
+    const size_t length = __builtin_strlen(inner), behind = sizeof("E14softgpu_kernel") - 1;
+    if (length <= behind + 1 || inner[0] != 'Z' || __builtin_strcmp(inner + length - behind, "E14softgpu_kernel") != 0)
+        return nullptr;
+    size_t word = 0, at = 1; /* "3sgd" alone */
+    while (inner[at] >= '0' && inner[at] <= '9')
+        word = word * 10 + static_cast<size_t>(inner[at++] - '0');
+    if (at > 1 && at + word == length - behind)
+        return nullptr;
+    char *name = static_cast<char *>(__builtin_malloc(length - behind + 2));
+    if (name == nullptr)
+        return nullptr;
+    name[0] = '_';
+    __builtin_memcpy(name + 1, inner, length - behind);
+    name[length - behind + 1] = '\0';
+    return name;
+#else
+    return nullptr;
+#endif
+}
+
 template <int Mode, class Kernel, class Body, class... P>
 inline softgpu_image
 make_image(const char *pretty_function, unsigned max_threads, const softgpu_param *params)
@@ -388,6 +420,7 @@ make_image(const char *pretty_function, unsigned max_threads, const softgpu_para
     image.params = params;
     image.static_shared_bytes = __atomic_load_n(&frame<Kernel>::used, __ATOMIC_RELAXED);
     image.max_threads_per_block = max_threads;
+    image.linked_name = linked_name<Kernel>();
     return image;
 }
 
