@@ -310,9 +310,14 @@ collectives_reduce_program(struct collectives *c, CUdeviceptr address, size_t co
                            ncclRedOp_t operation, struct comm_error *error)
 {
     void *memory = (void *)(uintptr_t)address;
+    CUstream stream = collectives_program_stream(c);
+    struct wire_mean mean = operation == ncclAvg ? wire_mean(&c->setting, type) : (struct wire_mean){operation, 1, 1};
+    if (!wire_scale(&c->setting, address, count, type, 1, mean.before, stream, error))
+        return false;
     struct communicator *own = enter_call(&c->communicators[c->communicator_count]);
-    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, operation, own->comm, own->stream);
-    return leave_call(c, own, result, "ncclAllReduce", error);
+    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, mean.operation, own->comm, stream);
+    return leave_call(c, own, result, "ncclAllReduce", error) &&
+           wire_scale(&c->setting, address, count, type, 1, mean.after, stream, error);
 }
 
 /* ---- what is sent ---- */

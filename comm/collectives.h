@@ -77,7 +77,7 @@ bool collectives_open_program(struct collectives *collectives, struct rendezvous
 CUstream collectives_program_stream(const struct collectives *collectives);
 
 /* `count` elements of device memory become the result of `operation` over all ranks, through that communicator and in
- * the order of its stream. Collective. */
+ * the order of its stream; for ncclAvg the mean as wire_mean() has it. Collective. */
 bool collectives_reduce_program(struct collectives *collectives, CUdeviceptr address, size_t count, ncclDataType_t type,
                                 ncclRedOp_t operation, struct comm_error *error) __attribute__((warn_unused_result));
 

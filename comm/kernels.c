@@ -74,7 +74,10 @@ find_all(const struct source *source, struct kernels *kernels_p, struct comm_err
             !find_kernel(source, names[i].unpack, &found.in[i].unpack, error))
             return false;
     }
-    if (!find_for_types(source, "scale", found.scale, error) || !find_for_types(source, "outer", found.outer, error) ||
+    if (!find_for_types(source, "scale", found.scale, error) ||
+        !find_for_types(source, "pack_scaled", found.pack_scaled, error) ||
+        !find_for_types(source, "unpack_scaled", found.unpack_scaled, error) ||
+        !find_for_types(source, "outer", found.outer, error) ||
         !find_for_types(source, "anchor", found.anchor, error) ||
         !find_kernel(source, "ddprun_hash", &found.hash, error) ||
         !find_kernel(source, "ddprun_compare", &found.compare, error) ||

@@ -22,9 +22,10 @@ struct kernels {
     unsigned threads; /* of a block: one on the stand-in, where they run one after another, each across a whole chunk */
     struct {
         CUfunction pack, unpack;
-    } in[DDPRUN_COMPRESSION_COUNT];                       /* by enum ddprun_compression; none: plain copies */
-    CUfunction scale[KERNEL_TYPES];                       /* each element times a factor, in place */
-    CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES]; /* comm/outer.h */
+    } in[DDPRUN_COMPRESSION_COUNT]; /* by enum ddprun_compression; none: plain copies */
+    CUfunction scale[KERNEL_TYPES]; /* each element times a number, over another, in place; */
+    CUfunction pack_scaled[KERNEL_TYPES], unpack_scaled[KERNEL_TYPES]; /* or on the way */
+    CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES];              /* comm/outer.h */
     CUfunction hash, compare;
     CUfunction nonfinite; /* comm/kernels/nonfinite.h */
 };

@@ -216,6 +216,42 @@ wire_has(const struct bucket_wire *wire, const struct bucket_member *members, si
     return true;
 }
 
+/* ---- means ---- */
+
+struct wire_mean
+wire_mean(const struct wire_setting *setting, ncclDataType_t type)
+{
+    struct wire_mean mean = {ncclSum, 1, 1};
+    if (!setting->divides || wire_kernel_type(type) == KERNEL_TYPES)
+        mean.operation = MUTANT(SUM_NOT_MEAN) ? ncclSum : ncclAvg;
+    else if (!MUTANT(SUM_NOT_MEAN))
+        mean.after = setting->world_size;
+    if (mean.after != 1 && type == ncclFloat16) {
+        while (mean.before < setting->world_size)
+            mean.before *= 2;
+        mean.after /= mean.before;
+    }
+    return mean;
+}
+
+/* What a bucket is divided by; a compressed one is when it is converted. */
+static struct wire_mean
+mean_of(const struct bucket_wire *wire, const struct wire_setting *setting)
+{
+    bool sums = wire->compression != DDPRUN_COMPRESS_NONE || setting->reduction == DDPRUN_REDUCE_SUM;
+    return sums ? (struct wire_mean){ncclSum, 1, 1} : wire_mean(setting, wire->type);
+}
+
+bool
+wire_scale(const struct wire_setting *setting, CUdeviceptr address, size_t count, ncclDataType_t type, double times,
+           double over, CUstream stream, struct comm_error *error)
+{
+    unsigned long long elements = count;
+    void *arguments[] = {&address, &elements, &times, &over};
+    return (times == 1 && over == 1) || wire_run(setting, setting->kernels.scale[wire_kernel_type(type)], count, type,
+                                                 arguments, stream, "scaling", error);
+}
+
 /* ---- packing ---- */
 
 enum direction { PACK, UNPACK };
@@ -286,35 +322,51 @@ look_in_place(const struct bucket_wire *wire, const struct wire_setting *setting
     return result == CUDA_SUCCESS || driver_fail(setting->driver, result, "looking at a bucket", error);
 }
 
+/* A kernel that goes through the wire's chunks. */
 static bool
-launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double weight,
-       CUstream stream, struct comm_error *error)
+launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction,
+       CUfunction function, void **arguments, CUstream stream, struct comm_error *error)
 {
-    CUfunction function =
-        direction == PACK ? setting->kernels.in[wire->compression].pack : setting->kernels.in[wire->compression].unpack;
     CUdeviceptr chunks = wire->chunks, bucket = wire->address;
     unsigned count = wire->chunk_count;
     if (MUTANT(GRADIENT_LEFT_OUT) && direction == UNPACK && wire->member_count > 1)
         count = (unsigned)wire_chunks(wire->members, wire->member_count - 1, NULL);
     unsigned blocks = count < CHUNK_BLOCKS_AT_MOST ? count : CHUNK_BLOCKS_AT_MOST;
-    float scale = scale_of(setting, direction, weight);
-    struct nonfinite_look look = look_of(wire);
-    /* Unpacking takes no look, and without conversion no scale. */
-    void *arguments[] = {&chunks, &count, &bucket, &scale, &look};
+    arguments[0] = &chunks, arguments[1] = &count, arguments[2] = &bucket;
     CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
                                                         stream, arguments, NULL);
     return result == CUDA_SUCCESS || driver_fail(setting->driver, result, names[direction], error);
 }
 
 static bool
-move(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double weight,
-     CUstream stream, struct comm_error *error)
+run_kernels(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double times,
+            double over, CUstream stream, struct comm_error *error)
+{
+    const struct kernels *kernels = &setting->kernels;
+    enum kernel_type type = wire_kernel_type(wire->type);
+    struct nonfinite_look look = look_of(wire);
+    if (wire->compression == DDPRUN_COMPRESS_NONE && (times != 1 || over != 1)) {
+        void *scaled[] = {NULL, NULL, NULL, &times, &over, &look}; /* unpacking takes no look */
+        return launch(wire, setting, direction,
+                      (direction == PACK ? kernels->pack_scaled : kernels->unpack_scaled)[type], scaled, stream, error);
+    }
+    float scale = scale_of(setting, direction, times);
+    void *plain[] = {NULL, NULL, NULL, &scale, &look}; /* and without conversion no scale */
+    return launch(wire, setting, direction,
+                  direction == PACK ? kernels->in[wire->compression].pack : kernels->in[wire->compression].unpack,
+                  plain, stream, error);
+}
+
+static bool
+move(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double times,
+     double over, CUstream stream, struct comm_error *error)
 {
     switch (wire->path) {
     case WIRE_IN_PLACE:
-        return direction == UNPACK || look_in_place(wire, setting, stream, error);
+        return (direction == UNPACK || look_in_place(wire, setting, stream, error)) &&
+               wire_scale(setting, wire->address, wire->element_count, wire->type, times, over, stream, error);
     case WIRE_KERNELS:
-        return launch(wire, setting, direction, weight, stream, error);
+        return run_kernels(wire, setting, direction, times, over, stream, error);
     case WIRE_COPIES:
         return copy_members(wire, setting->driver, direction, stream, error);
     }
@@ -341,22 +393,6 @@ wire_run(const struct wire_setting *setting, CUfunction function, size_t count, 
     return result == CUDA_SUCCESS || driver_fail(setting->driver, result, what, error);
 }
 
-/* What is sent is multiplied with the weight, where it is. */
-static bool
-scale(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUstream stream,
-      struct comm_error *error)
-{
-    if (!setting->kernels.loaded)
-        return comm_fail(error,
-                         "DDP_WEIGHT with unequal shares needs ddprun's own kernels, which are not installed for "
-                         "this device: build ddprun where nvcc of CUDA 13 is, or make the shares equal");
-    CUdeviceptr values = wire->address;
-    unsigned long long count = wire->element_count;
-    void *arguments[] = {&values, &count, &weight};
-    return wire_run(setting, setting->kernels.scale[wire_kernel_type(wire->type)], wire->element_count, wire->type,
-                    arguments, stream, "scaling a bucket", error);
-}
-
 bool
 wire_looks_in_part(const struct bucket_wire *wire)
 {
@@ -370,22 +406,22 @@ wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, do
 {
     if (weight == 0)
         return clear(wire, setting->driver, stream, error);
-    if (!move(wire, setting, PACK, weight, stream, error))
-        return false;
-    bool done = weight == 1 || wire->compression != DDPRUN_COMPRESS_NONE; /* by the conversion */
-    return done || scale(wire, setting, weight, stream, error);
+    if (weight != 1 && !setting->kernels.loaded)
+        return comm_fail(error,
+                         "DDP_WEIGHT with unequal shares needs ddprun's own kernels, which are not installed for "
+                         "this device: build ddprun where nvcc of CUDA 13 is, or make the shares equal");
+    return move(wire, setting, PACK, weight, mean_of(wire, setting).before, stream, error);
 }
 
 bool
 wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
             struct comm_error *error)
 {
-    return MUTANT(UNPACK_LEFT_OUT) || move(wire, setting, UNPACK, 1, stream, error);
+    return MUTANT(UNPACK_LEFT_OUT) || move(wire, setting, UNPACK, 1, mean_of(wire, setting).after, stream, error);
 }
 
 ncclRedOp_t
 wire_operation(const struct bucket_wire *wire, const struct wire_setting *setting)
 {
-    bool sums = wire->compression != DDPRUN_COMPRESS_NONE || setting->reduction == DDPRUN_REDUCE_SUM;
-    return sums || MUTANT(SUM_NOT_MEAN) ? ncclSum : ncclAvg;
+    return mean_of(wire, setting).operation;
 }

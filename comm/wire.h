@@ -29,6 +29,7 @@ struct bucket_member {
 struct wire_setting {
     const struct driver *driver;
     struct kernels kernels; /* not loaded: buckets are packed by copies */
+    bool divides;           /* all ranks have kernels: means are sums that they divide; else NCCL's own */
     int world_size;
     enum ddprun_reduction reduction;
     enum ddprun_compression compression; /* of float32 only; other than none needs kernels */
@@ -88,9 +89,23 @@ void wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all
 bool wire_has(const struct bucket_wire *wire, const struct bucket_member *members, size_t member_count);
 
 /*
+ * How a mean of elements of `type` comes about: NCCL's operation, and what elements are divided by before and after it;
+ * 1: they stay as they are. NCCL's own average multiplies with a reciprocal that is rounded to the type, 0.2 % off for
+ * bfloat16 and three ranks, and its NVLS algorithm takes sums only (NCCL 2.21 to 2.30: ncclDevPreMulSum in
+ * src/enqueue.cc, ncclNvlsSupported() in src/include/device.h). A sum of float16 may
+ * be too large where the mean is not: each rank divides by a power of two before, exactly, and by the rest behind. The
+ * type alone decides, so that ranks whose buckets lie in other ways understand each other.
+ */
+struct wire_mean {
+    ncclRedOp_t operation;
+    double before, after;
+};
+struct wire_mean wire_mean(const struct wire_setting *setting, ncclDataType_t type);
+
+/*
  * Before and after the reduction, on the bucket's stream. `weight`: what this rank's elements are multiplied with; 1
  * leaves every bit as it is, and with 0 zeros are sent, whatever the members hold. A bucket in place is scaled in
- * place; one with weight 1 needs nothing. A weight other than 0 and 1 needs kernels.
+ * place, a packed one on the way. A weight other than 0 and 1 needs kernels.
  */
 bool wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUstream stream,
                struct comm_error *error) __attribute__((warn_unused_result));
@@ -105,6 +120,12 @@ bool wire_looks_in_part(const struct bucket_wire *wire);
  * is too large for the narrow type when its terms are not, and are summed; --reduce sum multiplies at the end.
  */
 ncclRedOp_t wire_operation(const struct bucket_wire *wire, const struct wire_setting *setting);
+
+/* Enqueues `count` elements at `address`, each times a number, over another, in place. Both 1: nothing. Needs kernels.
+ */
+bool wire_scale(const struct wire_setting *setting, CUdeviceptr address, size_t count, ncclDataType_t type,
+                double times, double over, CUstream stream, struct comm_error *error)
+    __attribute__((warn_unused_result));
 
 /* Launches one of ddprun's kernels that go through `count` elements by chunks; `what` is for messages. */
 bool wire_run(const struct wire_setting *setting, CUfunction function, size_t count, ncclDataType_t type,

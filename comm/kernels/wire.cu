@@ -9,6 +9,7 @@
 #include "comm/kernels/chunk.h"
 #include "comm/kernels/nonfinite.h"
 
+#include <cmath>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -78,6 +79,7 @@ ddprun_unpack(const struct chunk *chunks, unsigned count, const unsigned char *b
  * instructions.
  */
 struct float16 {
+    static constexpr unsigned infinity = 0x7c00;
     __device__ static unsigned short narrow(float value)
     {
         return __half_as_ushort(__float2half_rn(value));
@@ -93,6 +95,7 @@ struct float16 {
 };
 
 struct bfloat16 {
+    static constexpr unsigned infinity = 0x7f80;
     __device__ static unsigned short narrow(float value)
     {
         return __bfloat16_as_ushort(__float2bfloat16_rn(value));
@@ -220,7 +223,7 @@ ddprun_unpack_bfloat16(const struct chunk *chunks, unsigned count, const unsigne
     unpack_widen<bfloat16>(chunks, count, bucket, scale);
 }
 
-/* ---- scaling in place, for ranks with unequal shares of a batch ---- */
+/* ---- scaling: means over ranks, and ranks with unequal shares of a batch ---- */
 
 template <typename Number> struct plain {
     __device__ static Number widen(Number value)
@@ -233,6 +236,183 @@ template <typename Number> struct plain {
     }
 };
 
+/* Elements times a number, over another: rounded as the type's own product and quotient, */
+template <typename Number> struct scaled {
+    using element = Number;
+    Number times, over;
+    __device__ Number operator()(Number value) const
+    {
+        return value * times / over;
+    }
+};
+
+/* or in 16 bits once, from a product in float32. What is finite stays so: no mean is larger than what it is the mean
+ * of, but a sum may have been rounded up. */
+template <typename Format> struct scaled_bits {
+    using element = unsigned short;
+    float factor;
+    __device__ unsigned short operator()(unsigned short bits) const
+    {
+        const unsigned short product = Format::narrow(Format::widen(bits) * factor);
+        const bool is_made = (product & 0x7fff) == Format::infinity && (bits & 0x7fff) != Format::infinity;
+        return (unsigned short)(product - is_made);
+    }
+};
+
+template <typename Number>
+__device__ static scaled<Number>
+scaling(const plain<Number> &, double times, double over)
+{
+    return {(Number)times, (Number)over};
+}
+
+template <typename Format>
+__device__ static scaled_bits<Format>
+scaling(const Format &, double times, double over)
+{
+    return {(float)(times / over)};
+}
+
+template <typename Work>
+__device__ static uint4
+each_of(uint4 words, const Work &work)
+{
+    typename Work::element elements[sizeof(words) / sizeof(typename Work::element)];
+    memcpy(elements, &words, sizeof(words));
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(elements) / sizeof(elements[0]); ++i)
+        elements[i] = work(elements[i]);
+    memcpy(&words, elements, sizeof(words));
+    return words;
+}
+
+/* Four loads are under way before the first store. `to` may be `from`. */
+template <typename Work>
+__device__ static void
+scale_vectors(uint4 *to, const uint4 *from, unsigned count, const Work &work)
+{
+    const unsigned step = blockDim.x;
+    unsigned i = threadIdx.x;
+    for (; i + 3 * step < count; i += 4 * step) {
+        const uint4 a = from[i], b = from[i + step], c = from[i + 2 * step], d = from[i + 3 * step];
+        to[i] = each_of(a, work);
+        to[i + step] = each_of(b, work);
+        to[i + 2 * step] = each_of(c, work);
+        to[i + 3 * step] = each_of(d, work);
+    }
+    for (; i < count; i += step)
+        to[i] = each_of(from[i], work);
+}
+
+template <typename Work>
+__device__ static void
+scale_elements(typename Work::element *to, const typename Work::element *from, unsigned count, const Work &work)
+{
+    for (unsigned i = threadIdx.x; i < count; i += blockDim.x)
+        to[i] = work(from[i]);
+}
+
+#ifdef DDPRUN_STAND_IN
+/* One thread moves the whole chunk, 16 bits by the processor's vector instructions. */
+template <typename Format>
+static bool
+scale_alone(unsigned short *to, const unsigned short *from, unsigned count, const scaled_bits<Format> &work)
+{
+    float wide[1024];
+    for (unsigned at = 0; at < count; at += 1024) {
+        unsigned here = count - at < 1024 ? count - at : 1024;
+        Format::widen_all(wide, from + at, here, 1.0f);
+        Format::narrow_all(to + at, wide, here, work.factor);
+        for (unsigned i = 0; i < here; ++i)
+            to[at + i] -= (to[at + i] & 0x7fff) == Format::infinity && !std::isinf(wide[i]);
+    }
+    return true;
+}
+
+template <typename Number>
+static bool
+scale_alone(Number *to, const Number *from, unsigned count, const scaled<Number> &work)
+{
+    for (unsigned i = 0; i < count; ++i)
+        to[i] = from[i] * work.times / work.over;
+    return true;
+}
+#endif
+
+template <typename Work>
+__device__ static void
+scale_chunk(typename Work::element *to, const typename Work::element *from, unsigned count, const Work &work)
+{
+    const unsigned each = sizeof(uint4) / sizeof(*to);
+#ifdef DDPRUN_STAND_IN
+    if (blockDim.x == 1 && scale_alone(to, from, count, work))
+        return;
+#endif
+    unsigned head = (unsigned)(-(uintptr_t)to & (sizeof(uint4) - 1)) / (unsigned)sizeof(*to);
+    head = head < count && (((uintptr_t)to ^ (uintptr_t)from) & (sizeof(uint4) - 1)) == 0 ? head : count;
+    const unsigned vectors = (count - head) / each;
+    scale_elements(to, from, head, work);
+    scale_vectors((uint4 *)(to + head), (const uint4 *)(from + head), vectors, work);
+    scale_elements(to + head + vectors * each, from + head + vectors * each, count - head - vectors * each, work);
+}
+
+/* In place. */
+template <typename Format, typename Stored>
+__device__ static void
+scale_values(Stored *values, unsigned long long count, double times, double over)
+{
+    const unsigned each = CHUNK_BYTES / sizeof(Stored);
+    const auto work = scaling(Format(), times, over);
+    for (unsigned long long at = (unsigned long long)each * blockIdx.x; at < count; at += each * gridDim.x)
+        scale_chunk(values + at, values + at, (unsigned)(count - at < each ? count - at : each), work);
+}
+
+template <typename Format, typename Stored>
+__device__ static void
+pack_scaled(const struct chunk *chunks, unsigned count, unsigned char *bucket, double times, double over,
+            const nonfinite_look &look)
+{
+    const auto work = scaling(Format(), times, over);
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
+        const Stored *from = (const Stored *)chunks[i].address;
+        scale_chunk((Stored *)(bucket + chunks[i].at), from, (unsigned)(chunks[i].bytes / sizeof(Stored)), work);
+        look_at_chunk((const unsigned char *)from, (unsigned)chunks[i].bytes, look);
+    }
+}
+
+template <typename Format, typename Stored>
+__device__ static void
+unpack_scaled(const struct chunk *chunks, unsigned count, const unsigned char *bucket, double times, double over)
+{
+    const auto work = scaling(Format(), times, over);
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x)
+        scale_chunk((Stored *)chunks[i].address, (const Stored *)(bucket + chunks[i].at),
+                    (unsigned)(chunks[i].bytes / sizeof(Stored)), work);
+}
+
+#define SCALING_KERNELS(name, Format, Stored)                                                                      \
+    extern "C" __global__ void ddprun_scale_##name(Stored *values, unsigned long long count, double times,         \
+                                                   double over)                                                    \
+    {                                                                                                              \
+        scale_values<Format>(values, count, times, over);                                                          \
+    }                                                                                                              \
+    extern "C" __global__ void ddprun_pack_scaled_##name(const struct chunk *chunks, unsigned count,               \
+                                                         unsigned char *bucket, double times, double over,         \
+                                                         struct nonfinite_look look)                               \
+    {                                                                                                              \
+        pack_scaled<Format, Stored>(chunks, count, bucket, times, over, look);                                     \
+    }                                                                                                              \
+    extern "C" __global__ void ddprun_unpack_scaled_##name(const struct chunk *chunks, unsigned count,             \
+                                                           const unsigned char *bucket, double times, double over) \
+    {                                                                                                              \
+        unpack_scaled<Format, Stored>(chunks, count, bucket, times, over);                                         \
+    }
+
+SCALING_KERNELS(float32, plain<float>, float)
+SCALING_KERNELS(float64, plain<double>, double)
+SCALING_KERNELS(float16, float16, unsigned short)
+SCALING_KERNELS(bfloat16, bfloat16, unsigned short)
+
 /* work(i) for each of `count` values: blocks take chunks of them in turn. */
 template <typename Stored, typename Work>
 __device__ static void
@@ -244,36 +424,4 @@ each_value(unsigned long long count, Work work)
         for (unsigned i = threadIdx.x; i < here; i += blockDim.x)
             work(begin + i);
     }
-}
-
-template <typename Format, typename Stored, typename Wide>
-__device__ static void
-scale_values(Stored *values, unsigned long long count, Wide factor)
-{
-    each_value<Stored>(count,
-                       [=](unsigned long long i) { values[i] = Format::narrow(Format::widen(values[i]) * factor); });
-}
-
-extern "C" __global__ void
-ddprun_scale_float32(float *values, unsigned long long count, double factor)
-{
-    scale_values<plain<float>>(values, count, (float)factor);
-}
-
-extern "C" __global__ void
-ddprun_scale_float64(double *values, unsigned long long count, double factor)
-{
-    scale_values<plain<double>>(values, count, factor);
-}
-
-extern "C" __global__ void
-ddprun_scale_float16(unsigned short *values, unsigned long long count, double factor)
-{
-    scale_values<float16>(values, count, (float)factor);
-}
-
-extern "C" __global__ void
-ddprun_scale_bfloat16(unsigned short *values, unsigned long long count, double factor)
-{
-    scale_values<bfloat16>(values, count, (float)factor);
 }

@@ -69,9 +69,10 @@ reduction_name(ncclRedOp_t op)
 
 /*
  * One function per type. `arithmetic` is the type in which accumulators are kept: for the signed integers the unsigned
- * ones while adding and multiplying, where wrapping around is defined.
+ * ones while adding and multiplying, where wrapping around is defined. An average is a sum of what `load_share` makes
+ * of each element, and `finish_average` of the sum.
  */
-#define DEFINE_REDUCTION(function, type, arithmetic, load, store, larger, smaller, finish_average)                    \
+#define DEFINE_REDUCTION(function, type, arithmetic, load, store, larger, smaller, load_share, finish_average)        \
     static void function(void *destination, const void *const *sources, int rank_count, size_t count, ncclRedOp_t op) \
     {                                                                                                                 \
         arithmetic accumulator[BLOCK];                                                                                \
@@ -88,13 +89,14 @@ reduction_name(ncclRedOp_t op)
             case ncclMin:                                                                                             \
                 COMBINE_SOURCES(type, arithmetic, load, smaller)                                                      \
                 break;                                                                                                \
-            default: /* ncclSum, ncclAvg */                                                                           \
-                COMBINE_SOURCES(type, arithmetic, load, ADD)                                                          \
-                break;                                                                                                \
-            }                                                                                                         \
-            if (op == ncclAvg) {                                                                                      \
+            case ncclAvg:                                                                                             \
+                COMBINE_SOURCES(type, arithmetic, load_share, ADD)                                                    \
                 for (size_t i = 0; i < length; ++i)                                                                   \
                     accumulator[i] = (arithmetic)finish_average(type, accumulator[i]);                                \
+                break;                                                                                                \
+            default: /* ncclSum */                                                                                    \
+                COMBINE_SOURCES(type, arithmetic, load, ADD)                                                          \
+                break;                                                                                                \
             }                                                                                                         \
             type *out = (type *)destination + begin;                                                                  \
             for (size_t i = 0; i < length; ++i)                                                                       \
@@ -113,41 +115,78 @@ reduction_name(ncclRedOp_t op)
         return (type)b < (type)a ? b : a;                               \
     }
 
-#define DIVIDE(type, sum)             ((type)(sum) / rank_count)
-#define TIMES_RECIPROCAL(type, sum)   ((sum) * ((type)1 / (type)rank_count))
-#define TIMES_RECIPROCAL_F(type, sum) ((sum) * (1.0f / (float)rank_count))
+/* Integers are divided after they are added, floats multiplied with the reciprocal before (ncclDevPreMulSum in NCCL's
+ * src/enqueue.cc). */
+#define DIVIDE(type, sum) ((type)(sum) / rank_count)
+#define LEAVE(type, sum)  (sum)
+#define FLOAT_SHARE(x)    ((x) * (1.0f / (float)rank_count))
+#define DOUBLE_SHARE(x)   ((x) * (1.0 / (double)rank_count))
 
 DEFINE_SIGNED_COMPARISONS(int8_t, uint8_t)
 DEFINE_SIGNED_COMPARISONS(int32_t, uint32_t)
 DEFINE_SIGNED_COMPARISONS(int64_t, uint64_t)
 
-DEFINE_REDUCTION(reduce_int8, int8_t, uint8_t, (uint8_t), (int8_t), larger_int8_t, smaller_int8_t, DIVIDE)
-DEFINE_REDUCTION(reduce_uint8, uint8_t, uint8_t, LOAD_AS_IS, LOAD_AS_IS, LARGER, SMALLER, DIVIDE)
-DEFINE_REDUCTION(reduce_int32, int32_t, uint32_t, (uint32_t), (int32_t), larger_int32_t, smaller_int32_t, DIVIDE)
-DEFINE_REDUCTION(reduce_uint32, uint32_t, uint32_t, LOAD_AS_IS, LOAD_AS_IS, LARGER, SMALLER, DIVIDE)
-DEFINE_REDUCTION(reduce_int64, int64_t, uint64_t, (uint64_t), (int64_t), larger_int64_t, smaller_int64_t, DIVIDE)
-DEFINE_REDUCTION(reduce_uint64, uint64_t, uint64_t, LOAD_AS_IS, LOAD_AS_IS, LARGER, SMALLER, DIVIDE)
-DEFINE_REDUCTION(reduce_float32, float, float, LOAD_AS_IS, LOAD_AS_IS, FLOAT_LARGER, FLOAT_SMALLER, TIMES_RECIPROCAL)
-DEFINE_REDUCTION(reduce_float64, double, double, LOAD_AS_IS, LOAD_AS_IS, FLOAT_LARGER, FLOAT_SMALLER, TIMES_RECIPROCAL)
-DEFINE_REDUCTION(reduce_bfloat16, uint16_t, float, float_from_bfloat, bfloat_from_float, FLOAT_LARGER, FLOAT_SMALLER,
-                 TIMES_RECIPROCAL_F)
+DEFINE_REDUCTION(reduce_int8, int8_t, uint8_t, (uint8_t), (int8_t), larger_int8_t, smaller_int8_t, (uint8_t), DIVIDE)
+DEFINE_REDUCTION(reduce_uint8, uint8_t, uint8_t, LOAD_AS_IS, LOAD_AS_IS, LARGER, SMALLER, LOAD_AS_IS, DIVIDE)
+DEFINE_REDUCTION(reduce_int32, int32_t, uint32_t, (uint32_t), (int32_t), larger_int32_t, smaller_int32_t, (uint32_t),
+                 DIVIDE)
+DEFINE_REDUCTION(reduce_uint32, uint32_t, uint32_t, LOAD_AS_IS, LOAD_AS_IS, LARGER, SMALLER, LOAD_AS_IS, DIVIDE)
+DEFINE_REDUCTION(reduce_int64, int64_t, uint64_t, (uint64_t), (int64_t), larger_int64_t, smaller_int64_t, (uint64_t),
+                 DIVIDE)
+DEFINE_REDUCTION(reduce_uint64, uint64_t, uint64_t, LOAD_AS_IS, LOAD_AS_IS, LARGER, SMALLER, LOAD_AS_IS, DIVIDE)
+DEFINE_REDUCTION(reduce_float32, float, float, LOAD_AS_IS, LOAD_AS_IS, FLOAT_LARGER, FLOAT_SMALLER, FLOAT_SHARE, LEAVE)
+DEFINE_REDUCTION(reduce_float64, double, double, LOAD_AS_IS, LOAD_AS_IS, FLOAT_LARGER, FLOAT_SMALLER, DOUBLE_SHARE,
+                 LEAVE)
 
-/* By way of float32, a block at a time: compilers make no vector code of the conversions to and from binary16. */
+struct format {
+    void (*widen)(float *to, const uint16_t *from, size_t count, float scale);
+    void (*narrow)(uint16_t *to, const float *from, size_t count, float scale);
+};
+
+/*
+ * Types of 16 bits, a block at a time. As between GPUs, where each rank passes on what it has added, every sum is
+ * rounded to the type; the reciprocal of an average is rounded as well.
+ */
+static void
+reduce_narrow(const struct format *format, uint16_t *destination, const void *const *sources, int rank_count,
+              size_t count, ncclRedOp_t op)
+{
+    float share = 1.0f / (float)rank_count, sum[BLOCK], next[BLOCK];
+    const void *const both[] = {sum, next};
+    uint16_t narrow[BLOCK];
+    format->narrow(narrow, &share, 1, 1.0f);
+    format->widen(&share, narrow, 1, 1.0f);
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        size_t length = count - begin < BLOCK ? count - begin : BLOCK;
+        for (int r = 0; r < rank_count; ++r) {
+            float *values = r == 0 ? sum : next;
+            format->widen(values, (const uint16_t *)sources[r] + begin, length, 1.0f);
+            if (op == ncclAvg) {
+                format->narrow(narrow, values, length, share);
+                format->widen(values, narrow, length, 1.0f);
+            }
+            if (r == 0)
+                continue;
+            reduce_float32(sum, both, 2, length, op == ncclAvg ? ncclSum : op);
+            format->narrow(narrow, sum, length, 1.0f);
+            format->widen(sum, narrow, length, 1.0f);
+        }
+        format->narrow(destination + begin, sum, length, 1.0f);
+    }
+}
+
 static void
 reduce_float16(void *destination, const void *const *sources, int rank_count, size_t count, ncclRedOp_t op)
 {
-    const float factor = op == ncclAvg ? 1.0f / (float)rank_count : 1.0f;
-    float sum[BLOCK], next[BLOCK];
-    for (size_t begin = 0; begin < count; begin += BLOCK) {
-        size_t length = count - begin < BLOCK ? count - begin : BLOCK;
-        const void *const both[] = {sum, next};
-        softgpu_halves_to_floats(sum, (const uint16_t *)sources[0] + begin, length, 1.0f);
-        for (int r = 1; r < rank_count; ++r) {
-            softgpu_halves_to_floats(next, (const uint16_t *)sources[r] + begin, length, 1.0f);
-            reduce_float32(sum, both, 2, length, op == ncclAvg ? ncclSum : op);
-        }
-        softgpu_floats_to_halves((uint16_t *)destination + begin, sum, length, factor);
-    }
+    static const struct format format = {softgpu_halves_to_floats, softgpu_floats_to_halves};
+    reduce_narrow(&format, destination, sources, rank_count, count, op);
+}
+
+static void
+reduce_bfloat16(void *destination, const void *const *sources, int rank_count, size_t count, ncclRedOp_t op)
+{
+    static const struct format format = {softgpu_bfloats_to_floats, softgpu_floats_to_bfloats};
+    reduce_narrow(&format, destination, sources, rank_count, count, op);
 }
 
 void

@@ -24,10 +24,11 @@ const char *type_name(ncclDataType_t type);
 const char *reduction_name(ncclRedOp_t op);
 
 /*
- * destination[i] = op over sources[0..rank_count)[i]. `op` is one of the five of NCCL. ncclAvg is the sum, then for the
- * floating types times 1/rank_count (as NCCL's documentation says, a sum divided by the number of ranks; the
- * reciprocal costs at most one rounding more), for the integers divided, towards zero. Integers wrap around, as on a
- * GPU. Of NaN and a number, min and max give the number. `destination` may be one of the sources.
+ * destination[i] = op over sources[0..rank_count)[i]. `op` is one of the five of NCCL. ncclAvg of the floating types is
+ * the sum of the elements times 1/rank_count, a factor that is rounded to the type (ncclDevPreMulSum in NCCL's
+ * src/enqueue.cc); of the integers the sum, divided, towards zero. What is added in 16 bits is rounded after each rank.
+ * Integers wrap around, as on a GPU. Of NaN and a number, min and max give the number. `destination` may be one of the
+ * sources.
  */
 void reduce_elements(void *destination, const void *const *sources, int rank_count, size_t count, ncclDataType_t type,
                      ncclRedOp_t op);

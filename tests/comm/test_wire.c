@@ -388,6 +388,178 @@ TEST(weights_need_kernels)
     wire_free(&wire, &driver);
 }
 
+/* ---- means ---- */
+
+enum { MEAN_ELEMENTS = 30000 };
+
+static const struct {
+    ncclDataType_t type;
+    double unit, smallest; /* roundoff; subnormal */
+} mean_types[] = {{ncclFloat32, 0x1p-24, 0x1p-149},
+                  {ncclFloat64, 0x1p-53, 0x1p-1074},
+                  {ncclFloat16, 0x1p-11, 0x1p-24},
+                  {ncclBfloat16, 0x1p-8, 0x1p-133}};
+
+static double
+load(const unsigned char *from, ncclDataType_t type)
+{
+    double wide;
+    float single;
+    uint16_t bits;
+    memcpy(&wide, from, type == ncclFloat64 ? 8 : 0);
+    memcpy(&single, from, type == ncclFloat32 ? 4 : 0);
+    memcpy(&bits, from, 2);
+    if (type == ncclFloat64)
+        return wide;
+    if (type == ncclFloat32)
+        return (double)single;
+    bool bfloat = type == ncclBfloat16;
+    unsigned infinity = bfloat ? 0x7f80 : 0x7c00;
+    double magnitude = is_nan(bits, bfloat)          ? NAN
+                       : (bits & 0x7fff) == infinity ? INFINITY
+                                                     : value_of(bits & 0x7fff, bfloat);
+    return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+static void
+store(unsigned char *to, double value, ncclDataType_t type)
+{
+    float single = (float)value;
+    bool bfloat = type == ncclBfloat16;
+    uint16_t bits = 0;
+    if (type == ncclFloat16 || type == ncclBfloat16)
+        bits = isnan(value) ? 0x7fff : (uint16_t)nearest(single, bfloat);
+    memcpy(to,
+           type == ncclFloat64   ? (const void *)&value
+           : type == ncclFloat32 ? (const void *)&single
+                                 : (const void *)&bits,
+           wire_element_bytes(type));
+}
+
+/* What a rank has for an element, before it is rounded: most elements have ranks with values of either sign. */
+static double
+gradient_of(size_t element, int rank)
+{
+    uint64_t state = (element + 1) * 64 + (unsigned)rank;
+    state *=
+        UINT64_C(0x9e3779b97f4a7c15); /* Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014 */
+    state = (state ^ state >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    state = (state ^ state >> 27) * UINT64_C(0x94d049bb133111eb);
+    double value = ldexp((double)(state >> 11), -53) + 0.01;
+    return element % 4 == 0 ? value : element % 4 == 1 ? -value : state & 1 ? value : -value;
+}
+
+/* Averages over n ranks as the wire and NCCL's sum do, and puts the result into after[]. `value`: of each rank. */
+static void
+average(const struct bucket_member *members, size_t member_count, ncclDataType_t type, int n,
+        double (*value)(size_t element, int rank))
+{
+    struct comm_error error;
+    struct bucket_wire wire = {0};
+    size_t each = wire_element_bytes(type), bytes = 0;
+    ck_assert_msg(wire_place(&wire, &setting, members, member_count, type, CU_STREAM_PER_THREAD, &error), "%s",
+                  error.text);
+    for (int rank = 0; rank < n; ++rank) {
+        for (size_t at = 0; at < ARENA_BYTES / each; ++at)
+            store(before + at * each, value(at, rank), type);
+        to_device(arena, before, sizeof(before));
+        ck_assert_msg(wire_pack(&wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        bytes = wire.element_count * each;
+        from_device(packed, wire.address, bytes);
+        for (size_t i = 0; i < wire.element_count; ++i)
+            store(expected + i * each, load(packed + i * each, type) + (rank > 0 ? load(expected + i * each, type) : 0),
+                  type);
+    }
+    to_device(wire.address, expected, bytes);
+    ck_assert_int_eq(wire_operation(&wire, &setting), ncclSum);
+    ck_assert_msg(wire_unpack(&wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    from_device(after, arena, sizeof(after));
+    wire_free(&wire, &driver);
+}
+
+static void
+check_mean(const struct bucket_member *members, size_t member_count, size_t kind, int n)
+{
+    ncclDataType_t type = mean_types[kind].type;
+    double unit = mean_types[kind].unit, bias = 0;
+    size_t each = wire_element_bytes(type), count = 0;
+    average(members, member_count, type, n, gradient_of);
+    for (size_t m = 0; m < member_count; ++m)
+        for (size_t i = 0; i < members[m].bytes / each; ++i) {
+            size_t at = (members[m].address - arena) / each + i;
+            long double sum = 0, magnitude = 0;
+            for (int rank = 0; rank < n; ++rank) {
+                unsigned char one[8];
+                store(one, gradient_of(at, rank), type);
+                sum += (long double)load(one, type);
+                magnitude += fabsl((long double)load(one, type));
+            }
+            long double mean = sum / n, off = (long double)load(after + at * each, type) - mean;
+            if (fabsl(off) > (n + 1) * (long double)unit * magnitude / n + n * (long double)mean_types[kind].smallest)
+                ck_abort_msg("%s, %d ranks: %a is off by %g units", wire_type_name(type), n,
+                             load(after + at * each, type), (double)off / unit / (double)(magnitude / n));
+            if (fabsl(mean) > magnitude / n / 2)
+                bias += (double)(off / mean), ++count;
+        }
+    ck_assert_uint_gt(count, MEAN_ELEMENTS / 3);
+    ck_assert_msg(fabs(bias / (double)count) < unit / 8, "%s, %d ranks: off by %g units in the mean",
+                  wire_type_name(type), n, bias / (double)count / unit);
+}
+
+/* Errors stay within a bound, and do not add up: a factor that is rounded to the type would show in their mean. */
+LOOP_TEST(means_are_means, 0, 4)
+{
+    static const int ranks[] = {2, 3, 5, 7, 24};
+    struct wire_setting plain = setting;
+    size_t bytes = MEAN_ELEMENTS * wire_element_bytes(mean_types[_i].type);
+    setting.divides = true;
+    for (size_t r = 0; r < sizeof(ranks) / sizeof(ranks[0]); ++r) {
+        const struct bucket_member together = {.address = arena, .bytes = bytes};
+        const struct bucket_member apart[] = {{.address = arena + 64, .bytes = 512 * 8},
+                                              {.address = arena + 8192 + 8, .bytes = bytes - 8192 - 8}};
+        setting.world_size = ranks[r];
+        setting.kernels.threads = r % 2 == 0 ? CHUNK_THREADS : 1;
+        check_mean(&together, 1, (size_t)_i, ranks[r]);
+        setting.kernels.threads = r % 2 == 0 ? 1 : CHUNK_THREADS;
+        check_mean(apart, 2, (size_t)_i, ranks[r]);
+    }
+    setting = plain;
+}
+
+static double
+large(size_t element, int rank)
+{
+    return element == 5 && rank == 1 ? INFINITY : element == 6 && rank == 1 ? NAN : 65504;
+}
+
+TEST(means_of_float16_do_not_overflow)
+{
+    struct wire_setting plain = setting;
+    setting.divides = true;
+    for (setting.world_size = 2; setting.world_size <= 9; ++setting.world_size) {
+        const struct bucket_member member = {.address = arena, .bytes = 4096};
+        average(&member, 1, ncclFloat16, setting.world_size, large);
+        for (size_t i = 0; i < 2048; ++i) {
+            double value = load(after + 2 * i, ncclFloat16);
+            ck_assert_msg(i == 5   ? value == (double)INFINITY
+                          : i == 6 ? isnan(value)
+                                   : value > 65504 * 0.999 && value <= 65504,
+                          "element %zu of %d ranks: %g", i, setting.world_size, value);
+        }
+    }
+    setting = plain;
+}
+
+/* Of a rank that has no kernels, and of integers. */
+TEST(means_without_kernels_are_those_of_nccl)
+{
+    ck_assert_int_eq(wire_mean(&setting, ncclFloat32).operation, ncclAvg);
+    struct wire_setting divides = setting;
+    divides.divides = true;
+    ck_assert_int_eq(wire_mean(&divides, ncclInt32).operation, ncclAvg);
+    ck_assert_int_eq(wire_mean(&divides, ncclFloat32).operation, ncclSum);
+}
+
 /* ---- the look for infinite elements and NaN ---- */
 
 /* Any bits but the exponents of infinities and NaN: where all of the exponent's are set, one is not. */

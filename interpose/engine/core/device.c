@@ -5,6 +5,8 @@
  */
 #include "interpose/engine/core/core.h"
 
+#include "base/message.h"
+
 void
 device_ensure_driver(const struct ddp_site *site)
 {
@@ -60,6 +62,26 @@ device_ensure_events(void)
     context_leave(before);
 }
 
+/* Whether ranks divide what NCCL adds: all of them, or none. */
+static void
+agree_on_means(void)
+{
+    struct control_messages all;
+    struct wire_setting *setting = &engine_state.collectives.setting;
+    unsigned char mine = setting->kernels.loaded;
+    int without = -1;
+    exchange("the start of NCCL", &mine, sizeof(mine), &all);
+    for (int r = 0; r < all.count && without < 0; ++r)
+        without = *(const unsigned char *)all.messages[r] == 0 ? r : -1;
+    control_free_messages(&all);
+    setting->divides = without < 0;
+    if (without > 0 && engine_state.rendezvous.rank == 0)
+        message_line(
+            "rank %d has no kernels of ddprun for its device: means are NCCL's own, whose factor is rounded to "
+            "the type of the gradients",
+            without);
+}
+
 void
 device_ensure_collectives(void)
 {
@@ -81,6 +103,7 @@ device_ensure_collectives(void)
     if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.rendezvous,
                           &wanted, &error))
         stop_job_by(error.cause, "%s", error.text);
+    agree_on_means();
     status_waits_no_more();
     require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     inflight_prepare();

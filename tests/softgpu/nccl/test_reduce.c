@@ -106,20 +106,22 @@ fill_random(unsigned *seed, unsigned char *bytes, size_t count, ncclDataType_t t
         break;                                                                                         \
     }
 
+/* Each share of an average, and each sum, is rounded to the type as it is stored. */
 #define FLOAT_REFERENCE(type, storage, load, store)                                           \
     {                                                                                         \
-        type total = 0;                                                                       \
+        type total = 0, share = (type)load(store((type)1 / (type)ranks));                     \
         for (int r = 0; r < ranks; ++r) {                                                     \
             storage bits;                                                                     \
             memcpy(&bits, sources[r] + i * sizeof(storage), sizeof(storage));                 \
             type next = load(bits);                                                           \
+            volatile type product = next * share;                                             \
+            if (op == ncclAvg)                                                                \
+                next = load(store(product));                                                  \
             volatile type sum = r == 0 ? next : op == ncclProd ? total * next : total + next; \
             total = r > 0 && op == ncclMax   ? (next > total ? next : total)                  \
                     : r > 0 && op == ncclMin ? (next < total ? next : total)                  \
-                                             : sum;                                           \
+                                             : load(store(sum));                              \
         }                                                                                     \
-        if (op == ncclAvg)                                                                    \
-            total = total * ((type)1 / (type)ranks);                                          \
         storage value = store(total);                                                         \
         ck_assert_mem_eq(&value, result + i * sizeof(storage), sizeof(storage));              \
         break;                                                                                \
@@ -195,6 +197,18 @@ LOOP_TEST(reduction_equals_the_plain_loop, 0, 50)
     for (int r = 0; r < RANKS; ++r)
         free(sources[r]);
     free(result);
+}
+
+/* 1/3 in bfloat16 is 0.3340: the average of three equal values is off by 0.2 %. */
+TEST(average_of_16_bits_is_off)
+{
+    uint16_t one = bfloat_from_float(1.0f), mean;
+    const void *sources[] = {&one, &one, &one};
+    reduce_elements(&mean, sources, 3, 1, ncclBfloat16, ncclAvg);
+    ck_assert_float_eq(float_from_bfloat(mean), 1.0f);
+    one = bfloat_from_float(1.5f);
+    reduce_elements(&mean, sources, 3, 1, ncclBfloat16, ncclAvg);
+    ck_assert_float_eq(float_from_bfloat(mean), 1.5f);
 }
 
 TEST(average_divides_the_sum)
