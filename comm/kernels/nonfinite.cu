@@ -88,6 +88,18 @@ look_at_chunk(const unsigned char *address, unsigned bytes, const nonfinite_look
     look_at_rest(address + head + 8 * count, bytes - head - 8 * count, look);
 }
 
+/* Of the groups of 16 bytes that this thread has moved, for it has seen such an element among them. */
+__device__ static void
+look_again(const unsigned char *address, unsigned groups, const nonfinite_look &look)
+{
+    const uint64_t *words = (const uint64_t *)address;
+    for (unsigned i = threadIdx.x; i < groups; i += blockDim.x) {
+        const unsigned at = hash_infinite(words[2 * i], look.exponents) != 0 ? 2 * i : 2 * i + 1;
+        if (hash_infinite(words[at], look.exponents) != 0)
+            return find_nonfinite((const unsigned char *)&words[at], 8, words[at], look);
+    }
+}
+
 /* Memory that stays where it is: of each block's chunks one in NONFINITE_TURNS, or one if it has fewer. */
 extern "C" __global__ void
 ddprun_nonfinite(const unsigned char *address, unsigned long long bytes, unsigned turn, struct nonfinite_look look)
