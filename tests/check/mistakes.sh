@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mistakes.sh BUILD [NAME...] - `ddprun check` finds the mistakes that users make: each of 28 mistakes in conv.cu, those of updates.cu at
-# learning rates from 0.1 to 1e-6 and in a chaotic training, and each of those that can be made in samples/chargpt without changing it, has the exit code and the cause that this table fixes, and none passes as equal. The
+# learning rates from 0.1 to 1e-6 and in a chaotic training, sums without a DDP_REDUCE, and each of those that can be made in samples/chargpt without changing it, has the exit code and the cause that this table fixes, and none passes as equal. The
 # right programs, with the options that surround these mistakes, are equal with 2, 3 and 4 ranks.
 #
 # At most two of the 28 may have another exit code, cause or tensor than here; they are named.
@@ -78,6 +78,24 @@ update_mistakes=(
     'moment_before_step    | --steps 8 | --adam --warmup 500 --rate 1e-6 | 3 | not_moved          | -'
 )
 
+# Without a DDP_STEP, but for the last two.
+sum_mistakes=(
+    'forgotten_sum         |           | means                          | 1 | reduction          | reduction 1 own.counts'
+    'forgotten_count       |           | means                          | 1 | reduction          | reduction 1 own.sums'
+    'forgotten_count       | --steps 2 | means                          | 1 | reduction          | reduction 1 own.sums'
+    'forgotten_count       | --free    | means                          | 1 | reduction          | reduction 1 own.sums'
+    'forgotten_count       | --steps 1 | means                          | 3 | independent        | -'
+    'forgotten_count       |           | totals                         | 3 | independent        | -'
+    'same_items            |           | means                          | 1 | reduction          | reduction 1 own.sums'
+    'overlapping_items     |           | means                          | 1 | reduction          | reduction 1 own.sums'
+    'seed_by_rank          |           | means                          | 1 | reduction          | reduction 1 own.sums'
+    'late                  |           | means                          | 1 | reduction          | reduction 1 own.sums'
+    'late                  |           | chaos                          | 1 | reduction          | reduction 1 own.sums'
+    'nothing_shared        |           | means                          | 1 | same_batch         | -'
+    'rate_by_rank          |           | prepared                       | 1 | update             | parameter 1 w'
+    'forgotten_step        |           | shown                          | 2 | -                  | -'
+)
+
 # The tensors lie in one buffer, and have one text: numbers distinguish them.
 chargpt_mistakes=(
     'forgotten_gradient    |           || 1 | tensor             | -'
@@ -137,8 +155,8 @@ rows() {
         if [ "$program" = conv ]; then
             command=("$conv" "${conv_options[@]}" "${rate[@]}" "${words[@]}")
             [ "$name" = compress_overflow ] || command+=(--mistake "$name")
-        elif [ "$program" = updates ]; then
-            command=("$updates" "${words[@]}" --mistake "$name")
+        elif [ "$program" != chargpt ]; then
+            command=("$build/tests/check/$program" "${words[@]}" --mistake "$name")
         else
             command=("$chargpt" "${chargpt_options[@]}")
         fi
@@ -193,6 +211,17 @@ done
 rows updates "${update_mistakes[@]}"
 check "updates: all of $rows_run mistakes are as expected" [ "$rows_expected" -eq "$rows_run" ]
 check "updates: no mistake passes as equal" [ "$rows_equal" -eq 0 ]
+
+rows sums "${sum_mistakes[@]}"
+check "sums: all of $rows_run mistakes are as expected" [ "$rows_expected" -eq "$rows_run" ]
+check "sums: no mistake passes as equal" [ "$rows_equal" -eq 0 ]
+
+for forgotten in lloyd.sums lloyd.counts; do
+    is_wanted kmeans || continue
+    KMEANS_FORGOTTEN=$forgotten checked 2 "" "$kmeans" --quiet
+    why=$(why_not 1 reduction 'reduction 1 lloyd')
+    check "kmeans without $forgotten: ${why:-$tensor}" [ -z "$why" ]
+done
 
 rows chargpt "${chargpt_mistakes[@]}"
 check "chargpt: at most $((exceptions / 2)) of $rows_run mistakes is not as expected" [ "$rows_expected" -ge $((rows_run - exceptions / 2)) ]

@@ -40,6 +40,10 @@ noise() { # a gradient of rounding noise, which Adam makes as large as any other
     checked 2 "--steps 8" "$updates" --adam --noise
     [ -z "$(why_not 0 null -)" ]
 }
+chaotic_sums() { # whose rounding errors double from round to round
+    checked 2 "" "$sums" chaos
+    [ -z "$(why_not 0 null -)" ]
+}
 
 zeros() { # the own gradients of the first steps are zero on all ranks
     checked 2 "--steps 8" "$causes" --waits
@@ -61,4 +65,5 @@ mutant CHECK_CHANGE_IGNORED small_update
 mutant CHECK_NOT_FORCED noise
 mutant CHECK_COPIES_ALIGNED in_floats
 mutant CHECK_ZEROS_ONE_BATCH zeros
+mutant CHECK_REDUCED_NOT_FORCED chaotic_sums
 finish

@@ -85,6 +85,8 @@ rows+=(
     "always | $trainers/types_legacy | steady || 4 | -"
     "soak | $trainers/types_per_thread | steady || 4 | -"
     "always | $trainers/values | separate mean none 12 || 2 | -"
+    # One rank does not call DDP_REDUCE.
+    "always | tests/check/sums | guarded || 2 | -"
 )
 
 # However little a step changes, and however fast rounding grows.
@@ -110,8 +112,30 @@ rows+=(
     "always | $updates | --bf16 || 0 | null"
 )
 
+# DDP_REDUCE alone, and in front of a training or besides.
+sums=tests/check/sums
+rows+=(
+    "always | samples/kmeans | --quiet || 0 | null"
+    "soak | samples/kmeans | --quiet --points 1001 || 0 | null"
+    "always | $sums | means || 0 | null"
+    "always | $sums | means | --free | 0 | null"
+    "always | $sums | chaos || 0 | null"
+    "always | $sums | least || 0 | null"
+    "always | $sums | timed || 0 | null"
+    "always | $sums | prepared || 0 | null"
+    "always | $sums | shown || 0 | null"
+)
+
 # Right, but not comparable.
 rows+=(
+    "always | $sums | chaos | --free | 3 | chaotic"
+    # Whether the program takes the number of ranks out again is not seen.
+    "always | $sums | local || 3 | scale"
+    # No result depends on another.
+    "always | $sums | totals || 3 | independent"
+    "always | $sums | clock || 3 | not_repeatable"
+    # A result that has to depend on the number of ranks.
+    "always | $sums | largest || 3 | reduction"
     # In 64 steps that do not begin from the reference rounding has become chaos.
     "always | $updates | --chaos | --free | 3 | chaotic"
     "always | $updates | --frozen || 3 | not_moved"

@@ -53,6 +53,9 @@ add_tensor(struct check_rows *rows, uint32_t role, uint32_t number, uint32_t ste
     set_reference(&row.norms, role == CHECK_GRADIENT ? 10 + step : 10, relative);
     row.same_bits = relative == 0;
     row.moved = step > 1;
+    if (role == CHECK_REDUCE && number == 1)
+        row.tensor.type = ELEMENT_INT32;
+    row.tensor.group = role != CHECK_REDUCE ? 0 : number == 2 ? CHECK_OP_MAX : number == 3 ? CHECK_OP_MEAN : 1;
     row.value = role == CHECK_MEAN || role == CHECK_MEMORY ? 0 : 1000 + step; /* all ranks have the same bits */
     add_row(rows, &row);
 }
@@ -280,6 +283,30 @@ change_rows(struct check_rows *rows, const struct edit *edit)
         set_note(rows, edit, kinds[edit->what]);
 }
 
+static void
+turn_into_rounds(struct check_rows *rows, unsigned steps, double relative)
+{
+    change_tensors(rows, &(struct edit){MISSING, .role = ANY});
+    for (uint32_t step = 1; step <= steps; ++step) {
+        for (uint32_t i = 0; i < 4; ++i)
+            add_tensor(rows, CHECK_REDUCE, i, step, i == 1 ? 0 : relative);
+    }
+    add_note(rows, CHECK_ROW_ROUNDS, steps, 0);
+}
+
+static void
+make_rounds(struct world *world, bool shown)
+{
+    struct check_evidence *evidence = &world->evidence;
+    evidence->forced = true;
+    turn_into_rounds(&evidence->again, world->steps, 0);
+    turn_into_rounds(&evidence->perturbed, world->steps, 3e-7);
+    for (int rank = 0; rank < evidence->ranks; ++rank)
+        turn_into_rounds(&world->ranked[rank], world->steps, 3e-7);
+    if (shown)
+        add_tensor(&evidence->scaled, CHECK_REDUCE, 0, 2, 0.5);
+}
+
 void
 apply(struct world *world, const struct edit *edit)
 {
@@ -315,6 +342,9 @@ apply(struct world *world, const struct edit *edit)
         return;
     case SUMS:
         evidence->sums = true;
+        return;
+    case ROUNDS:
+        make_rounds(world, edit->value <= 0);
         return;
     default:
         break;

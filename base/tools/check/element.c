@@ -96,6 +96,9 @@ element_put(int type, void *data, size_t index, double value)
         memcpy(at, &single, sizeof(single));
     } else if (type == ELEMENT_FLOAT64) {
         memcpy(at, &value, sizeof(value));
+    } else if (type > ELEMENT_BFLOAT16) { /* little-endian: the lower half is the narrower number */
+        int64_t integer = type == ELEMENT_UINT64 ? (int64_t)(uint64_t)rint(value) : llrint(value);
+        memcpy(at, &integer, element_bytes(type));
     } else {
         uint16_t bits = narrow(type, value);
         memcpy(at, &bits, sizeof(bits));

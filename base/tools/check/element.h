@@ -18,15 +18,17 @@ enum element_type {
     ELEMENT_INT32 = 5,
     ELEMENT_INT64 = 6,
     ELEMENT_UINT8 = 7,
+    ELEMENT_UINT32 = 8,
+    ELEMENT_UINT64 = 9,
 };
 
 /* 0: unknown type. */
 static inline size_t
 element_bytes(int type)
 {
-    static const unsigned char bytes[] = {
-        [ELEMENT_FLOAT32] = 4, [ELEMENT_FLOAT64] = 8, [ELEMENT_FLOAT16] = 2, [ELEMENT_BFLOAT16] = 2,
-        [ELEMENT_INT32] = 4,   [ELEMENT_INT64] = 8,   [ELEMENT_UINT8] = 1};
+    static const unsigned char bytes[] = {[ELEMENT_FLOAT32] = 4,  [ELEMENT_FLOAT64] = 8, [ELEMENT_FLOAT16] = 2,
+                                          [ELEMENT_BFLOAT16] = 2, [ELEMENT_INT32] = 4,   [ELEMENT_INT64] = 8,
+                                          [ELEMENT_UINT8] = 1,    [ELEMENT_UINT32] = 4,  [ELEMENT_UINT64] = 8};
     return type > 0 && (size_t)type < sizeof(bytes) ? bytes[type] : 0;
 }
 
@@ -69,6 +71,8 @@ element_get(int type, const void *data, size_t index)
     uint16_t narrow;
     int32_t integer;
     int64_t long_integer;
+    uint32_t natural;
+    uint64_t long_natural;
     switch (type) {
     case ELEMENT_FLOAT32:
         memcpy(&single, at, sizeof(single));
@@ -85,6 +89,12 @@ element_get(int type, const void *data, size_t index)
     case ELEMENT_INT64:
         memcpy(&long_integer, at, sizeof(long_integer));
         return (double)long_integer;
+    case ELEMENT_UINT32:
+        memcpy(&natural, at, sizeof(natural));
+        return natural;
+    case ELEMENT_UINT64:
+        memcpy(&long_natural, at, sizeof(long_natural));
+        return (double)long_natural;
     case ELEMENT_UINT8:
         return *(const unsigned char *)at;
     default:
@@ -106,7 +116,8 @@ element_scramble(uint64_t number)
 /* The distance from a finite value to the next larger magnitude of the type; 0 of integers. */
 double element_unit(int type, double value);
 
-/* Element number `index` of data[] becomes the value, rounded to nearest, ties to even. Not for integers. */
+/* Element number `index` of data[] becomes the value, rounded to nearest, ties to even. Of the integers only those of
+ * 32 and 64 bits; the value must be in their range. */
 void element_put(int type, void *data, size_t index, double value);
 
 /*

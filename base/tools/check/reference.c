@@ -170,6 +170,7 @@ read_records(struct reference_reader *reader, uint64_t file_bytes)
         at = entry.at + entry.record.bytes;
         ended = entry.record.key.kind == REFERENCE_END;
         reader->steps_made = entry.record.key.step;
+        reader->in_rounds = entry.record.key.number == 1;
     }
     return !ended ? "it is not complete: the run that wrote it did not end" : at != file_bytes ? "it is damaged" : NULL;
 }

@@ -18,14 +18,14 @@
 #define REFERENCE_VERSION 4
 
 enum reference_kind {
-    REFERENCE_TENSOR = 1, /* struct check_tensor: what `number` of its role is */
+    REFERENCE_TENSOR = 1, /* struct check_tensor: what `number` of its role is, or which call of DDP_REDUCE */
     REFERENCE_VALUES,     /* the elements, or a sample of them, of a tensor at a step */
     REFERENCE_MEAN,       /* a double: what DDP_MEAN found, `number`-th call since the start */
     REFERENCE_MEMORY,     /* struct check_memory: where unannotated memory is */
     REFERENCE_SKETCH,     /* struct sketch: what it holds at a step */
     REFERENCE_FLOOR,      /* struct check_row, all of a run: `number` 0 of the repeated, 1 of the perturbed one */
     REFERENCE_COPIES,     /* struct check_copies and more (copies.h): of call site `number`, its identity's low bits */
-    REFERENCE_END,        /* `step`: steps made */
+    REFERENCE_END,        /* `step`: steps made; `number` 1: they are rounds of DDP_REDUCE calls */
 };
 
 struct reference_header {
@@ -95,6 +95,7 @@ struct reference_reader {
     struct reference_entry *entries; /* [count], sorted by key */
     size_t count;
     uint32_t steps_made;
+    bool in_rounds; /* steps are rounds of DDP_REDUCE calls */
     const struct reference_entry *open;
     uint64_t offset;
     void *state;

@@ -38,13 +38,14 @@ enum {
 };
 
 struct check_run {
-    uint32_t mode;             /* enum check_mode */
-    uint32_t steps;            /* after the update of this one the program is ended */
-    bool chooses_steps;        /* CHECK_WRITES: `steps` is the most that may be made */
-    uint32_t sample;           /* elements that are kept of a tensor at most; 0: all */
-    bool perturbed;            /* every parameter begins one unit in the last place away */
-    bool forced;               /* each step begins from the reference (interpose/engine/check/force.c) */
-    double factor;             /* forced: gradients are set to so many times the reference's; 0: as is found */
+    uint32_t mode;      /* enum check_mode */
+    uint32_t steps;     /* after the update of this one the program is ended */
+    bool chooses_steps; /* CHECK_WRITES: `steps` is the most that may be made */
+    uint32_t sample;    /* elements that are kept of a tensor at most; 0: all */
+    bool perturbed;     /* every parameter begins one unit in the last place away */
+    bool forced;        /* each step begins from the reference (interpose/engine/check/force.c) */
+    double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
+                           are rounds, not 0: what DDP_REDUCE finds in the first is changed */
     uint32_t turn, turn_count; /* turn_count > 0: this process gets the share of rank `turn` of so many, and only its
                                   gradients are written */
     bool probes;               /* in the last step what `probed` names is changed, to see the effect */
@@ -66,20 +67,25 @@ enum check_role {
     CHECK_MEAN,   /* a value of DDP_MEAN */
     CHECK_MEMORY, /* annotated as nothing, and written by what updates parameters */
     CHECK_STATE,  /* DDP_STATE */
+    CHECK_REDUCE, /* what a call of DDP_REDUCE finds */
     CHECK_ROLES,
 };
+
+/* As enum ddp_operation. */
+enum check_op { CHECK_OP_MEAN = 2, CHECK_OP_MIN = 3, CHECK_OP_MAX = 4 };
 
 /* What a tensor is: an annotation as the program made it, or for CHECK_MEMORY the call that writes it. */
 struct check_tensor {
     uint32_t role, number; /* among those of its role, from 0 */
     uint32_t group; /* of gradients; of CHECK_MEMORY 1: where the same call gets annotated parameters; 2: state that
-                       a scouted run has found; else 0 */
+                       a scouted run has found; of CHECK_REDUCE: enum check_op; else 0 */
     uint32_t type;  /* as in element.h */
     uint64_t count; /* elements */
     char text[96];  /* the annotated expression; the kernel or library function */
     char file[128];
     int32_t line;
-    uint32_t argument; /* of CHECK_MEMORY: place among the call's arguments, from 0 */
+    uint32_t argument; /* of CHECK_MEMORY: place among the call's arguments, from 0; of CHECK_REDUCE: number of the call
+                          among those of its line in the step, from 0 */
 };
 
 /* Unannotated memory, found again in other runs: the n-th call of a function after a step, and one of its arguments. */
@@ -100,7 +106,8 @@ struct check_scouted {
 
 enum check_row_kind {
     CHECK_ROW_TENSOR,    /* `norms` of a tensor at a step */
-    CHECK_ROW_OWN,       /* `value`: hash of this rank's own gradients before they were averaged */
+    CHECK_ROW_OWN,       /* `value`: hash of this rank's own gradients before they were averaged; in rounds: of floats
+                            before DDP_REDUCE */
     CHECK_ROW_SHARD,     /* `value`: items of a DDP_SHARD; `uneven`: not the same for each rank */
     CHECK_ROW_COPIED,    /* `value`: bytes that the host copied to the device in the second step */
     CHECK_ROW_STEP,      /* a boundary was reached; `value`: the number of ranks */
@@ -122,6 +129,7 @@ enum check_row_kind {
                             the object */
     CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
+    CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
 };
 
 enum check_seen {

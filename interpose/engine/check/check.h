@@ -3,15 +3,21 @@
  *
  * Data flow: boundaries, annotations, operations and the end of the program are reported to course.c, which knows the
  * step; values.c reads tensors, compare.c writes them to the reference or compares them with it, force.c sets gradients
- * to it; copies.c compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the
- * unannotated memory that updates write, memory.c compares it; alone.c makes a world of one report its operations.
- * Outside of a check each of these functions does nothing but look at one flag.
+ * to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c compares what comes from the host, by the call
+ * that brings it (call_site.c); updaters.c finds the unannotated memory that updates write, memory.c compares it;
+ * alone.c makes a world of one report its operations. Outside of a check each of these functions does nothing but look
+ * at one flag.
  *
  * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
  * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Parameters and states that
  * DDP_STEP_PARAMETERS averages are read when boundary k is over, and count as what step k has left. Boundaries of the
  * group that came first count as steps; another group's gradients are compared at its own. Where DDP_STEP is captured,
  * the launch of a graph is the boundary, and only parameters are compared.
+ *
+ * Where no DDP_STEP comes and no gradient is annotated, a step is a round of DDP_REDUCE calls: the next one begins with
+ * a call at a line that this one has called. A first run that has made enough of them waits for a DDP_STEP for as long
+ * again; if one comes the reference is written anew, by its steps. What DDP_REDUCE finds is compared by line and by
+ * number of the call there in the step, from the first step on.
  *
  * In a run that is forced every step begins from the reference: gradients that DDP_STEP has averaged are compared, and
  * then are the reference's, and so are parameters and states as the update has left them. So differences do not add up
@@ -45,6 +51,16 @@ void check_boundary_ends(int group);
 /* DDP_NO_SYNC_BEGIN. */
 void check_no_sync(void);
 void check_mean(float value, const struct ddp_site *site);
+/* A DDP_REDUCE, and what it reduces. */
+struct check_reduced {
+    CUdeviceptr address;
+    enum memory_kind kind; /* MEMORY_DEVICE, MEMORY_MANAGED or MEMORY_HOST */
+    size_t bytes;
+    const struct reduce_call *call;
+};
+/* Around it, in the order of a stream; the context is current. The first may not return: the program is ended. */
+void check_reduce_begins(const struct check_reduced *reduced, CUstream stream);
+void check_reduce_ends(const struct check_reduced *reduced, CUstream stream);
 /* DDP_SHARD: may change which share this process gets. */
 void check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
 /* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to the device. Any thread. */
@@ -66,6 +82,7 @@ extern struct check_run check_run;
 enum { VALUES_PIECE_BYTES = 4 << 20 };
 
 void values_open(void);
+uint64_t values_hash(const struct tensor *tensor);
 /* Hash of the gradients of a group as this rank has them; 0: they are zeros, which prove nothing. */
 uint64_t values_hash_gradients(int group);
 /* Moves all elements by a unit in the last place. */
@@ -74,8 +91,10 @@ void values_perturb(const struct tensor *tensor);
 void values_ask_for_room(void);
 /* Half of the room that there was for the reference does not hold a step more than the `done` that it has. */
 bool values_room_ends(uint32_t done);
-/* The run has made so many steps. `by_us`: and the program is ended now. */
-void values_close(uint32_t steps, bool by_us);
+/* The reference, which is being written, becomes empty. */
+void values_restart(void);
+/* The run has made so many steps, `in_rounds` of DDP_REDUCE calls. `by_us`: and the program is ended now. */
+void values_close(uint32_t steps, bool by_us, bool in_rounds);
 void values_row(const struct check_row *row);
 /* A row that is no more than a kind, a step and a value. */
 void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);
@@ -116,8 +135,12 @@ struct compare_at {
 
 /* Writes the tensor's elements, or compares them, of which *row remains. Device memory that nothing works on. */
 void compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct check_row *row);
+/* The same of what row->tensor describes, a call of DDP_REDUCE for instance; whether it was compared. */
+bool compare_described(const struct tensor *tensor, const struct compare_at *at, struct check_row *row);
 /* The tensor becomes `factor` times what the reference has of that step; as it is if it has nothing. */
-void compare_set(const struct tensor *tensor, uint32_t step, double factor);
+void compare_set(const struct tensor *tensor, const struct check_tensor *described, uint32_t step, double factor);
+/* The reference is empty again. */
+void compare_restart(void);
 void compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site);
 /* A row that is no more than a kind, a step and the tensor. */
 void compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor);
@@ -138,6 +161,15 @@ void copies_seen(uint64_t site, const char *place, const void *source, size_t by
 void copies_shard(size_t total, size_t first, size_t count, const struct ddp_site *site);
 /* The step is over: what was copied in it goes into the reference, or is compared with that, and forgotten. */
 void copies_boundary(uint32_t step);
+
+/* ---- reduced.c ---- */
+/* Whether one rank makes the call, too, and this step has made it already. */
+bool reduced_repeats(const struct ddp_site *site, uint32_t step);
+/* Compares what a call has found; then, where steps begin from the reference, sets it to that. `in_rounds`: no DDP_STEP
+ * does. */
+void reduced_look(const struct tensor *memory, int op, uint32_t step, bool in_rounds);
+/* The reference is empty again. */
+void reduced_restart(void);
 
 /* ---- updaters.c ---- */
 /* What the reference says. */

@@ -24,13 +24,20 @@
 _Static_assert((int)ELEMENT_FLOAT32 == (int)DDP_FLOAT32 && (int)ELEMENT_FLOAT64 == (int)DDP_FLOAT64 &&
                    (int)ELEMENT_FLOAT16 == (int)DDP_FLOAT16 && (int)ELEMENT_BFLOAT16 == (int)DDP_BFLOAT16 &&
                    (int)ELEMENT_INT32 == (int)DDP_INT32 && (int)ELEMENT_INT64 == (int)DDP_INT64 &&
-                   (int)ELEMENT_UINT8 == (int)DDP_UINT8,
+                   (int)ELEMENT_UINT8 == (int)DDP_UINT8 && (int)ELEMENT_UINT32 == (int)DDP_UINT32 &&
+                   (int)ELEMENT_UINT64 == (int)DDP_UINT64,
                "element.h");
 _Static_assert((int)CHECK_PARAMETER == (int)TENSOR_PARAMETER && (int)CHECK_GRADIENT == (int)TENSOR_GRADIENT &&
                    (int)CHECK_BUFFER == (int)TENSOR_BUFFER,
                "run.h");
 
 static size_t defined[CHECK_ROLES]; /* tensors below this number are described: written to the reference or read */
+
+void
+compare_restart(void)
+{
+    memset(defined, 0, sizeof(defined));
+}
 
 static void
 describe(const struct tensor *tensor, struct check_tensor *described)
@@ -285,29 +292,28 @@ compare_update(const struct tensor *tensor, const struct compare_at *at, const s
 
 /* ---- all of them ---- */
 
-void
-compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct check_row *row)
+bool
+compare_described(const struct tensor *tensor, const struct compare_at *at, struct check_row *row)
 {
-    struct reference_key key = {.kind = REFERENCE_VALUES, .step = at->step};
+    struct reference_key key = {
+        .kind = REFERENCE_VALUES, .step = at->step, .role = row->tensor.role, .number = row->tensor.number};
     bool sampled = check_run.sample > 0 && tensor->count > check_run.sample;
     struct passing passing = {.type = tensor->type,
                               .stride = sampled ? (tensor->count + check_run.sample - 1) / check_run.sample : 1,
                               .same_bits = true};
-    *row = (struct check_row){
-        .kind = CHECK_ROW_TENSOR, .step = at->step, .during = at->during, .averaged = at->is_averaged};
-    describe(tensor, &row->tensor);
-    define(&row->tensor);
-    key.role = row->tensor.role;
-    key.number = row->tensor.number;
+    row->kind = CHECK_ROW_TENSOR;
+    row->step = at->step;
+    row->during = at->during;
+    row->averaged = at->is_averaged;
     if (values_writer() != NULL) {
         write_tensor(tensor, &passing, &key);
-        if (tensor->role == TENSOR_PARAMETER && passing.endless > 0)
+        if (row->tensor.role == CHECK_PARAMETER && passing.endless > 0)
             compare_note(CHECK_ROW_ENDLESS, at->step, tensor);
-        return;
+        return false;
     }
     const struct reference_entry *entry = reference_find(values_reader(), &key);
     if (entry == NULL) /* the one rank had ended before, or had freed it */
-        return;
+        return false;
     const struct reference_entry *before = find_before(&key, entry);
     row->moved = before != NULL && (sampled ? before->record.whole != entry->record.whole
                                             : before->record.contents != entry->record.contents);
@@ -316,6 +322,16 @@ compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct 
     else
         compare_values(tensor, &passing, entry, row);
     values_row(row);
+    return true;
+}
+
+void
+compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct check_row *row)
+{
+    *row = (struct check_row){.kind = CHECK_ROW_TENSOR};
+    describe(tensor, &row->tensor);
+    define(&row->tensor);
+    (void)compare_described(tensor, at, row);
 }
 
 /* So many elements, `factor` times. */
@@ -327,12 +343,10 @@ scale_elements(int type, char *values, size_t count, double factor)
 }
 
 void
-compare_set(const struct tensor *tensor, uint32_t step, double factor)
+compare_set(const struct tensor *tensor, const struct check_tensor *described, uint32_t step, double factor)
 {
-    struct check_tensor described;
-    describe(tensor, &described);
     struct reference_key key = {
-        .kind = REFERENCE_VALUES, .role = described.role, .step = step, .number = described.number};
+        .kind = REFERENCE_VALUES, .role = described->role, .step = step, .number = described->number};
     const struct reference_entry *entry = reference_find(values_reader(), &key);
     if (entry == NULL)
         return;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mutant.h"
+#include "base/tools/check/reference.h"
 #include "base/tools/direct.h"
 #include "interpose/tools/files/files.h"
 
@@ -13,16 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STEP_WAIT_MS = 2000 }; /* at least, for a DDP_STEP behind enough rounds */
+
 static struct {
     void (*leave)(void);
-    int64_t begin_ms;  /* of the run */
-    int64_t least_ms;  /* that its start and CHECK_STEPS_LEAST steps took */
-    bool over;         /* all that was asked for has been written */
-    bool any_boundary; /* a boundary was reached: */
-    int first_group;   /* of this group, whose boundaries count the steps */
-    bool graphs;       /* DDP_STEP was captured: launches of graphs count too */
-    bool weighs;       /* shares are unequal, and weighted */
-    uint32_t steps;    /* boundaries of the first group that were reached, or launches */
+    int64_t begin_ms;      /* of the run */
+    int64_t least_ms;      /* that its start and CHECK_STEPS_LEAST steps took */
+    bool over;             /* all that was asked for has been written */
+    bool any_boundary;     /* a boundary was reached, or a round has begun: */
+    bool in_rounds;        /* steps are rounds of DDP_REDUCE calls */
+    int64_t wait_until_ms; /* for a DDP_STEP, once `rounds` of them are enough; 0: they are not yet */
+    uint32_t rounds;
+    int first_group; /* of this group, whose boundaries count the steps */
+    bool graphs;     /* DDP_STEP was captured: launches of graphs count too */
+    bool weighs;     /* shares are unequal, and weighted */
+    uint32_t steps;  /* boundaries of the first group that were reached, or launches */
     uint32_t group_steps[GROUPS_AT_MOST];
     uint32_t means;
     uint32_t shards;
@@ -77,7 +83,7 @@ check_no_sync(void)
 void
 check_mean(float value, const struct ddp_site *site)
 {
-    if (check_is_on() && !course.over && check_run.turn_count == 0)
+    if (check_is_on() && !course.over && course.wait_until_ms == 0 && check_run.turn_count == 0)
         compare_mean((double)value, course.means++, course.steps, site);
 }
 
@@ -103,6 +109,7 @@ void
 check_copied(const void *source, size_t bytes, size_t pitch, size_t rows)
 {
     bool is_compared = !check_run.perturbed && check_run.turn_count == 0 && !check_run.probes && check_run.factor == 0;
+    is_compared = is_compared && (!course.in_rounds || values_writer() != NULL); /* a DDP_STEP may come */
     if (!check_is_on() || course.over || !is_compared || source == NULL || bytes == 0 || course.graphs ||
         atomic_load(&engine_state.captures_open) > 0)
         return;
@@ -249,6 +256,8 @@ note_at_end(void)
 {
     note_readings();
     values_note(CHECK_ROW_SEEN, course.steps, course.seen);
+    if (course.in_rounds)
+        values_note(CHECK_ROW_ROUNDS, course.steps, 0);
     if (engine_state.services->library_types != NULL)
         values_note(CHECK_ROW_TYPES, course.steps,
                     __atomic_load_n(engine_state.services->library_types, __ATOMIC_RELAXED));
@@ -266,9 +275,20 @@ end_run(uint32_t steps, bool by_us)
 {
     course.over = true;
     note_at_end();
-    values_close(steps, by_us);
+    values_close(steps, by_us, course.in_rounds);
     if (by_us)
         course.leave();
+}
+
+/* In a first run enough rounds may be what prepares a training. */
+static void
+end_steps(uint32_t steps)
+{
+    if (!course.in_rounds || values_writer() == NULL)
+        end_run(steps, true);
+    int64_t now_ms = clock_now_ms(), passed_ms = now_ms - course.begin_ms;
+    course.rounds = steps;
+    course.wait_until_ms = now_ms + (passed_ms > STEP_WAIT_MS ? passed_ms : STEP_WAIT_MS);
 }
 
 /* Where no number was asked for: whether so many steps are enough (base/tools/check/run.h). */
@@ -296,17 +316,18 @@ count_step(void)
     uint32_t step = ++course.steps;
     values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
     note_habits(step);
-    if (step <= check_run.steps)
+    if (step <= check_run.steps && !course.in_rounds)
         copies_boundary(step);
     if (step == 3)
         values_note(CHECK_ROW_COPIED, 2, atomic_load(&course.copied_bytes));
     if (check_run.turn_count == 0) {
         look_at(TENSOR_PARAMETER, step, false);
         look_at(TENSOR_STATE, step, false);
-        updaters_boundary(step);
+        if (!course.in_rounds)
+            updaters_boundary(step);
     }
     if (step > check_run.steps || (step > 1 && is_enough(step - 1)))
-        end_run(step - 1, true);
+        end_steps(step - 1);
 }
 
 static void
@@ -318,6 +339,127 @@ begin_steps(void)
         ddprun_files_steps_begin();
     ending_before_driver(); /* the parameters are looked at once more if the program ends by itself */
 }
+
+/* ---- rounds: steps of a program that has no DDP_STEP ---- */
+
+static bool
+may_be_round(void)
+{
+    bool any_gradient = false;
+    if (values_reader() != NULL)
+        return values_reader()->in_rounds;
+    engine_lock();
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        any_gradient = any_gradient || group_has(g, false);
+    engine_unlock();
+    return !any_gradient;
+}
+
+/* DDP_STEP comes after all: what was before it is forgotten. */
+static void
+forget_rounds(void)
+{
+    values_restart();
+    compare_restart();
+    reduced_restart();
+    course.in_rounds = course.any_boundary = false;
+    course.wait_until_ms = 0;
+    course.steps = 0;
+    course.work = course.least_work = 0;
+    course.seen = 0;
+}
+
+/* Waits for what the memory is to hold. */
+static void
+settle(const struct tensor *memory, CUstream stream)
+{
+    CUcontext current = NULL;
+    if (memory->kind == MEMORY_DEVICE)
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(stream), "waiting for DDP_REDUCE");
+    else if (engine_state.driver.cuCtxGetCurrent_p(&current) == CUDA_SUCCESS && current != NULL)
+        context_synchronize("at DDP_REDUCE");
+}
+
+/* Floats of which some are not zero: whole numbers, such as what says that nothing is left to do, may be the same. */
+static void
+note_own_part(const struct tensor *memory)
+{
+    static const char zeros[256];
+    char begin[sizeof(zeros)];
+    size_t bytes = memory->bytes < sizeof(zeros) ? memory->bytes : sizeof(zeros);
+    if (engine_state.rendezvous.world_size == 1 || course.steps > 2 || !type_is_of_gradients(memory->type))
+        return;
+    values_tensor_out(begin, memory, 0, bytes);
+    if (memcmp(begin, zeros, bytes) != 0)
+        values_note(CHECK_ROW_OWN, course.steps, values_hash(memory));
+}
+
+/* A program may reduce in another thread than it steps in. */
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+reduce_begins(const struct tensor *memory, CUstream stream)
+{
+    if (course.over || check_run.turn_count > 0 || atomic_load(&engine_state.captures_open) > 0 ||
+        (course.any_boundary && !course.in_rounds))
+        return;
+    if (course.wait_until_ms > 0) {
+        if (clock_now_ms() > course.wait_until_ms)
+            end_run(course.rounds, true);
+        return;
+    }
+    bool begins = course.in_rounds ? reduced_repeats(&memory->site, course.steps) : may_be_round();
+    if (!begins && !course.in_rounds)
+        return;
+    settle(memory, stream);
+    if (!course.in_rounds) {
+        course.in_rounds = true;
+        begin_steps();
+    }
+    if (begins)
+        count_step();
+    if (course.wait_until_ms == 0)
+        note_own_part(memory);
+}
+
+static struct tensor
+memory_of(const struct check_reduced *reduced)
+{
+    return (struct tensor){.address = reduced->address,
+                           .kind = reduced->kind,
+                           .bytes = reduced->bytes,
+                           .count = reduced->call->count,
+                           .type = reduced->call->type,
+                           .site = *reduced->call->site};
+}
+
+void
+check_reduce_begins(const struct check_reduced *reduced, CUstream stream)
+{
+    if (!check_is_on())
+        return;
+    struct tensor memory = memory_of(reduced);
+    pthread_mutex_lock(&looking);
+    reduce_begins(&memory, stream);
+    pthread_mutex_unlock(&looking);
+}
+
+void
+check_reduce_ends(const struct check_reduced *reduced, CUstream stream)
+{
+    if (!check_is_on() || reduced->call->count == 0 || check_run.turn_count > 0)
+        return;
+    struct tensor memory = memory_of(reduced);
+    pthread_mutex_lock(&looking);
+    if (!course.over && course.wait_until_ms == 0 && course.steps > 0 && course.steps <= check_run.steps &&
+        atomic_load(&engine_state.captures_open) == 0) {
+        settle(&memory, stream);
+        reduced_look(&memory, reduced->call->op, course.steps, course.in_rounds);
+    }
+    pthread_mutex_unlock(&looking);
+}
+
+/* ---- DDP_STEP ---- */
 
 /* Own gradients, if none of them was averaged already. */
 static void
@@ -333,11 +475,13 @@ note_own_gradients(int group, uint32_t step)
         values_note(CHECK_ROW_OWN, step, hash);
 }
 
-void
-check_boundary_begins(int group, bool captured, const struct ddp_site *site)
+static void
+boundary_begins(int group, bool captured, const struct ddp_site *site)
 {
-    if (!check_is_on() || course.over)
+    if (course.over || (course.in_rounds && values_writer() == NULL))
         return;
+    if (course.in_rounds)
+        forget_rounds();
     if (captured && !course.graphs) {
         if (check_run.turn_count > 0)
             stop_job("DDP_STEP (%s:%d) is captured: its gradients are not seen outside of the graph", site->file,
@@ -369,11 +513,21 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 }
 
 void
-check_boundary_ends(int group)
+check_boundary_begins(int group, bool captured, const struct ddp_site *site)
+{
+    if (!check_is_on())
+        return;
+    pthread_mutex_lock(&looking);
+    boundary_begins(group, captured, site);
+    pthread_mutex_unlock(&looking);
+}
+
+static void
+boundary_ends(int group)
 {
     uint32_t step = course.group_steps[group];
     bool is_counted = group == course.first_group || check_run.turn_count > 0;
-    if (!check_is_on() || course.over || course.graphs || step == 0 || (is_counted && step > check_run.steps) ||
+    if (course.over || course.graphs || step == 0 || (is_counted && step > check_run.steps) ||
         atomic_load(&engine_state.captures_open) > 0)
         return;
     CUcontext before = context_enter();
@@ -387,6 +541,16 @@ check_boundary_ends(int group)
     if (check_run.turn_count > 0 && step == check_run.steps)
         end_run(step, true);
     context_leave(before);
+}
+
+void
+check_boundary_ends(int group)
+{
+    if (!check_is_on())
+        return;
+    pthread_mutex_lock(&looking);
+    boundary_ends(group);
+    pthread_mutex_unlock(&looking);
 }
 
 void
@@ -406,14 +570,14 @@ check_operation_begins(const struct operation *operation)
         count_step();
         context_leave(before);
     }
-    if (course.steps > 0 && check_run.turn_count == 0)
+    if (course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
         updaters_operation_begins(operation);
 }
 
 void
 check_operation_ends(const struct operation *operation, bool enqueued)
 {
-    if (check_is_on() && !course.over && course.steps > 0 && check_run.turn_count == 0)
+    if (check_is_on() && !course.over && course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
         updaters_operation_ends(operation, enqueued);
 }
 
@@ -422,13 +586,19 @@ check_program_ends(void)
 {
     if (!check_is_on() || course.over)
         return;
+    if (course.wait_until_ms > 0) {
+        end_run(course.rounds, false);
+        return;
+    }
     if (course.any_boundary && !atomic_load(&engine_state.context_ended)) {
         CUcontext before = context_enter();
-        context_synchronize("at the end");
+        if (engine_state.context != NULL) /* there is none where DDP_REDUCE has seen only memory of the host */
+            context_synchronize("at the end");
         ++course.steps;
         look_at(TENSOR_PARAMETER, course.steps, true);
         look_at(TENSOR_STATE, course.steps, true);
-        updaters_boundary(course.steps);
+        if (!course.in_rounds)
+            updaters_boundary(course.steps);
         context_leave(before);
     }
     end_run(course.steps > 0 ? course.steps - 1 : 0, false);

@@ -64,7 +64,7 @@ force_gradients(const struct tensor *list, size_t count, int group, const struct
     before[group] = factor;
     for (size_t i = 0; i < count && check_run.forced && values_reader() != NULL && !MUTANT(CHECK_NOT_FORCED); ++i) {
         if (!rows[i].same_bits || factor != 1)
-            compare_set(&list[i], at->step, factor);
+            compare_set(&list[i], &rows[i].tensor, at->step, factor);
     }
     if (check_run.forced && values_reader() != NULL)
         values_row(&(struct check_row){.kind = CHECK_ROW_FORCED,

@@ -174,10 +174,19 @@ values_open(void)
 }
 
 void
-values_close(uint32_t steps, bool by_us)
+values_restart(void)
+{
+    values.writes = false;
+    if (!reference_close(&values.writer))
+        values_stop_writing();
+    open_reference();
+}
+
+void
+values_close(uint32_t steps, bool by_us, bool in_rounds)
 {
     if (values.writes) {
-        struct reference_key end = {.kind = REFERENCE_END, .step = steps};
+        struct reference_key end = {.kind = REFERENCE_END, .step = steps, .number = in_rounds};
         if (!reference_put(&values.writer, &end, "", 0) || !reference_close(&values.writer))
             values_stop_writing();
         values.writes = false;
@@ -323,6 +332,14 @@ hash_piece(void *arg, const void *piece, size_t bytes)
     hashing->sum = hash_part(hashing->sum, hashing->bytes, piece, bytes);
     hashing->bytes += bytes;
     hashing->any = hashing->any || *(const char *)piece != 0 || memcmp(piece, (const char *)piece + 1, bytes - 1) != 0;
+}
+
+uint64_t
+values_hash(const struct tensor *tensor)
+{
+    struct hashing hashing = {0, 0};
+    values_read_tensor(tensor, hash_piece, &hashing);
+    return hash_end(hashing.sum, hashing.bytes);
 }
 
 uint64_t

@@ -13,6 +13,7 @@
  * and one back. Memory that the host may read or write at any moment goes through a buffer on the device, and the call
  * returns when the result is there.
  */
+#include "interpose/engine/check/check.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
@@ -32,6 +33,7 @@ enum { STAGED_BYTES = 16 << 20 };
 struct reduction {
     struct reduce_call call;
     CUdeviceptr address;
+    enum memory_kind memory; /* MEMORY_DEVICE, MEMORY_MANAGED or MEMORY_HOST */
     size_t bytes;
     CUstream stream;
     uint64_t number;
@@ -102,6 +104,7 @@ look_at_memory(struct reduction *reduction)
         return;
     struct memory_facts facts = device_ask_about(reduction->address);
     reduction->call.on_host = facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed;
+    reduction->memory = facts.is_managed ? MEMORY_MANAGED : reduction->call.on_host ? MEMORY_HOST : MEMORY_DEVICE;
     if (facts.begin != 0 && reduction->address + reduction->bytes > facts.begin + facts.bytes) {
         engine_lock();
         bool mapped = allocations_cover(reduction->address, reduction->bytes, MEMORY_MAPPED);
@@ -390,24 +393,31 @@ reduce_together(struct reduction *reduction)
     issue_ready(); /* buckets may have been ready all the while */
 }
 
+/* In a world of one it is looked at only, by `ddprun check`. */
 static void
 reduce_on_device(struct reduction *reduction)
 {
     const struct ddp_site *site = reduction->call.site;
+    bool alone = engine_state.rendezvous.world_size == 1;
     device_refuse_after_reset("DDP_REDUCE", site);
     device_ensure_driver(site);
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     look_at_memory(reduction);
-    if (reduction->call.on_host)
+    if (reduction->call.on_host && !alone)
         ensure_staged(reduction);
     CUcontext before = context_enter();
+    const struct check_reduced memory = {reduction->address, reduction->memory, reduction->bytes, &reduction->call};
     context_require(reduction->stream, before, "DDP_REDUCE", site);
     if (reduction->call.count > 0 && stream_is_captured(reduction->stream))
         stop_job(MADE_FORMAT ": the stream is being captured into a CUDA graph, and a reduction in a graph is not "
                              "served; call it outside of the capture",
                  MADE(reduction));
-    look_at_annotations(reduction);
-    reduce_together(reduction);
+    check_reduce_begins(&memory, reduction->stream);
+    if (!alone) {
+        look_at_annotations(reduction);
+        reduce_together(reduction);
+    }
+    check_reduce_ends(&memory, reduction->stream);
     context_leave(before);
     (void)context_exchange_capture_mode(mode);
 }
@@ -428,8 +438,8 @@ reduce_memory(void *ptr, size_t count, int type, int op, void *stream, const str
     if (engine_state.rendezvous.world_size == 1) {
         reduction.number = atomic_load(&engine_state.status->reduce_count) + 1;
         note(&reduction);
-    } else {
-        reduce_on_device(&reduction);
     }
+    if (engine_state.rendezvous.world_size > 1 || check_is_on())
+        reduce_on_device(&reduction);
     atomic_flag_clear(&reducing);
 }

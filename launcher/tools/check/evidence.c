@@ -46,6 +46,12 @@ check_evidence_is_forced(const struct check_evidence *evidence)
 }
 
 bool
+check_evidence_in_rounds(const struct check_evidence *evidence)
+{
+    return check_rows_find(evidence->ranks > 0 ? &evidence->ranked[0] : &evidence->alone, CHECK_ROW_ROUNDS) != NULL;
+}
+
+bool
 check_evidence_weighs(const struct check_evidence *evidence)
 {
     bool weighs = false;

@@ -34,7 +34,8 @@ struct check_evidence {
     struct check_rows *ranked; /* [ranks]: the run that is checked */
     struct check_rows turns;   /* gradients of each rank's share in turn, on one rank, averaged; count 0: no such run */
     struct check_rows probe;   /* what becomes of changes to unannotated memory; count 0: no such run */
-    struct check_rows scaled;  /* one rank, whose gradients are so many times the reference's as the ranks' are */
+    struct check_rows scaled;  /* one rank, whose gradients are so many times the reference's as the ranks' are; in
+                                  rounds: whose first results of DDP_REDUCE are changed */
     struct check_rows *plain;  /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
     struct check_rows *apart[2]; /* [ranks]: the same as `ranked`, with a date and random bytes of their own on each
                                     rank, below those of the one before, and above; NULL: no such run */
@@ -53,6 +54,9 @@ const struct check_row *check_rows_find(const struct check_rows *rows, enum chec
 
 /* Every step began from the reference. */
 bool check_evidence_is_forced(const struct check_evidence *evidence);
+
+/* No DDP_STEP came: steps are rounds of DDP_REDUCE calls. */
+bool check_evidence_in_rounds(const struct check_evidence *evidence);
 
 /* Shares are unequal, and weighted by DDP_WEIGHT. */
 bool check_evidence_weighs(const struct check_evidence *evidence);

@@ -193,10 +193,11 @@ find_drift(const struct check_rows *rows, uint32_t *last_step_p)
 
 /*
  * Where every step begins from the reference, what a distance of one unit makes in one step is the floor; the run that
- * began so far away is farther away in later steps, and its differences are brought back to that distance.
+ * began so far away is farther away in later steps, and its differences are brought back to that distance. `in_rounds`
+ * of DDP_REDUCE calls it is moved in each, and the second shows what one unit makes.
  */
 static void
-take_drift_out(struct sorted *sorted, const struct check_rows *rows)
+take_drift_out(struct sorted *sorted, const struct check_rows *rows, bool in_rounds)
 {
     static const double unit = 0x1p-24; /* of a run that begins with zeros, which stay */
     uint32_t last;
@@ -205,6 +206,8 @@ take_drift_out(struct sorted *sorted, const struct check_rows *rows)
     for (size_t i = 0; i < sorted->count; ++i) {
         uint32_t step = sorted->rows[i]->during > 0 ? sorted->rows[i]->during : sorted->rows[i]->step;
         double scale = step <= last && drift[step] > first ? first / drift[step] : 1;
+        if (in_rounds && step > 2) /* what no DDP_REDUCE finds drifts, unseen */
+            scale = 0;
         sorted->distances[i].whole *= scale;
         sorted->distances[i].block *= scale;
         sorted->distances[i].absolute *= scale;
@@ -320,9 +323,21 @@ has_own_tolerance(const struct check_evidence *evidence, const struct check_row 
     return row->of_change && !row->averaged && !evidence->is_asked;
 }
 
+/* What DDP_REDUCE finds in whole numbers is exact where it begins from the reference. */
+static bool
+is_exact(const struct check_evidence *evidence, const struct check_row *row)
+{
+    return row->tensor.role == CHECK_REDUCE && row->tensor.type > ELEMENT_BFLOAT16 &&
+           check_evidence_is_forced(evidence);
+}
+
 static double
 tolerance_of(const struct check_evidence *evidence, const struct check_row *row)
 {
+    if (is_exact(evidence, row))
+        return 0;
+    if (row->tensor.role == CHECK_REDUCE && !evidence->is_asked)
+        return fmax(evidence->tolerance, items_tolerance((int)row->tensor.type));
     return has_own_tolerance(evidence, row) ? items_tolerance((int)row->tensor.type) : evidence->tolerance;
 }
 
@@ -330,6 +345,8 @@ static double
 bearable_of(const struct check_evidence *evidence, const struct check_row *row)
 {
     bool own = has_own_tolerance(evidence, row);
+    if (row->tensor.role == CHECK_REDUCE && !MUTANT(CHECK_ANY_TOLERANCE))
+        return fmax(evidence->bearable, ITEMS_BEARABLE * items_tolerance((int)row->tensor.type));
     return own ? ITEMS_BEARABLE * items_tolerance((int)row->tensor.type) : evidence->bearable;
 }
 
@@ -360,14 +377,15 @@ is_too_small(const struct check_row *row)
 
 /*
  * A gradient vanishes where the training converges, and the rounding of its sum does not: it is held against what it
- * was. `most`: the largest that the reference has had so far.
+ * was. So does what DDP_REDUCE finds. `most`: the largest that the reference has had so far.
  */
 static bool
 is_vanishing(const struct check_evidence *evidence, const struct check_row *row, const struct distance *floor,
              double most)
 {
     double noise = fmax(evidence->floor_factor * floor->absolute, evidence->tolerance * most / 2);
-    return row->tensor.role == CHECK_GRADIENT && row->norms.unbounded == 0 && row->norms.reference < most / 10 &&
+    bool may = row->tensor.role == CHECK_GRADIENT || (row->tensor.role == CHECK_REDUCE && !is_exact(evidence, row));
+    return may && row->norms.unbounded == 0 && row->norms.reference < most / 10 &&
            row->norms.difference <= fmin(noise, evidence->bearable * most);
 }
 
@@ -390,6 +408,8 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
     double block_limit = fmax(evidence->floor_factor * floor->block, tolerance);
     double relative = fmax(distance->whole, distance->block);
     bool beyond = !row->same_bits && !is_rounding(evidence, row, distance, floor, 4);
+    if (is_exact(evidence, row) && !row->same_bits && floor->whole <= 0) /* of numbers that doubles do not hold, too */
+        beyond = true;
     bool vanishes = is_vanishing(evidence, row, floor, most);
     relative = vanishes ? row->norms.difference / most : beyond ? fmax(relative, distance->spread) : relative;
     if (item->worst_step == 0 || relative > item->difference) {
@@ -417,12 +437,18 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
     note_difference(item, row, rank, whole, relative);
 }
 
-/* A mean that is not the same when one rank runs again is a time or a random number. */
+/* A mean that is not the same when one rank runs again is a time or a random number; what DDP_REDUCE finds may be
+ * rounded otherwise. */
 static bool
 does_not_repeat(const struct sorted *again, const struct check_row *like)
 {
+    static const double repeated = 1e-3; /* relative */
     size_t place = find_row(again, like);
-    return like->tensor.role == CHECK_MEAN && place < again->count && !again->rows[place]->same_bits;
+    if (place == again->count)
+        return false;
+    const struct check_row *row = again->rows[place];
+    return (like->tensor.role == CHECK_MEAN && !row->same_bits) ||
+           (like->tensor.role == CHECK_REDUCE && again->distances[place].whole > repeated);
 }
 
 /* Of the probe: nothing of a change was left. */
@@ -471,7 +497,7 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     struct check_item *items = xcalloc(most + 1, sizeof(*items));
     struct sorted floors[2] = {sort_rows(&evidence->again), sort_rows(&evidence->perturbed)};
     if (check_evidence_is_forced(evidence) && !MUTANT(CHECK_DRIFT_COUNTS))
-        take_drift_out(&floors[1], &evidence->perturbed);
+        take_drift_out(&floors[1], &evidence->perturbed, check_evidence_in_rounds(evidence));
     accumulate(&floors[0]);
     accumulate(&floors[1]);
     for (int r = 0; r < evidence->ranks; ++r) {

@@ -85,7 +85,7 @@ pattern_find(const struct check_evidence *evidence, const struct check_verdict *
         uint32_t role = item->tensor.role;
         if (role != CHECK_GRADIENT) /* of which zeros prove nothing: below */
             pattern.all[role] += item->differs || item->moved || role != CHECK_PARAMETER;
-        if (!item->differs)
+        if (!item->differs || role == CHECK_REDUCE) /* may have to depend on the number of ranks */
             continue;
         ++pattern.ever[item->tensor.role];
         bool in_place = item->tensor.role == CHECK_MEMORY && item->tensor.group == 1;

@@ -15,7 +15,8 @@ check_role_name(uint32_t role)
 {
     static const char *const names[CHECK_ROLES] = {
         [CHECK_PARAMETER] = "parameter", [CHECK_GRADIENT] = "gradient", [CHECK_BUFFER] = "buffer",
-        [CHECK_MEAN] = "mean",           [CHECK_MEMORY] = "memory",     [CHECK_STATE] = "state"};
+        [CHECK_MEAN] = "mean",           [CHECK_MEMORY] = "memory",     [CHECK_STATE] = "state",
+        [CHECK_REDUCE] = "reduction"};
     return role < CHECK_ROLES ? names[role] : "?";
 }
 
@@ -48,8 +49,9 @@ sentence_name_item(const struct check_verdict *verdict, const struct check_item 
     if (tensor->role == CHECK_MEMORY)
         snprintf(text, 400, "unannotated memory %u, which `%s` writes (argument %u)", tensor->number + 1, tensor->text,
                  tensor->argument + 1);
-    else if (tensor->role == CHECK_MEAN)
-        snprintf(text, 400, "DDP_MEAN `%s` (%s:%d)", tensor->text, tensor->file, tensor->line);
+    else if (tensor->role == CHECK_MEAN || tensor->role == CHECK_REDUCE)
+        snprintf(text, 400, "%s `%s` (%s:%d)", tensor->role == CHECK_MEAN ? "DDP_MEAN" : "DDP_REDUCE", tensor->text,
+                 tensor->file, tensor->line);
     else
         snprintf(text, 400, "%s %u of %u, `%s` (%s:%d)", check_role_name(tensor->role), tensor->number + 1, of,
                  tensor->text, tensor->file, tensor->line);

@@ -18,7 +18,8 @@ enum { TABLE_ROWS = 20 };
 static const char *
 type_name(uint32_t type)
 {
-    static const char *const names[] = {"?", "float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"};
+    static const char *const names[] = {"?",     "float32", "float64", "float16", "bfloat16",
+                                        "int32", "int64",   "uint8",   "uint32",  "uint64"};
     return type < sizeof(names) / sizeof(names[0]) ? names[type] : "?";
 }
 
@@ -82,6 +83,7 @@ state_of(const struct check_item *item, double tolerance)
            : item->ignored                ? "not repeated"
            : item->unweighted             ? "unweighted"
            : item->compensated            ? "compensated"
+           : item->factor > 0             ? "multiple"
            : item->differs                ? "DIFFERS"
            : item->unclear                ? "unclear"
            : is_unmoved(item)             ? "not moved"
@@ -119,7 +121,7 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not; no "
               "step began from the reference, so differences add up\n",
               out);
-    else if (!evidence->forced)
+    else if (!check_evidence_is_forced(evidence))
         fputs("no step began from the reference (--free, --sample, or a program that tests its results): differences "
               "add up from step to step, and those below the tolerance are not seen\n",
               out);
@@ -128,7 +130,9 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
             "every gradient is one factor times one rank's, and the update undoes it: one rank with such gradients has "
             "other parameters\n",
             out);
-    if (evidence->steps < 2)
+    if (check_evidence_in_rounds(evidence))
+        fputs("no DDP_STEP came: a step is a round of DDP_REDUCE calls, and only what these find is compared\n", out);
+    else if (evidence->steps < 2)
         fputs("unannotated memory was not looked for, which takes two steps at least\n", out);
     if (evidence->again.count == 0)
         fputs("the floor is not known: the reference has none\n", out);
@@ -141,6 +145,8 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     const struct check_row *seen = check_rows_find(&evidence->alone, CHECK_ROW_SEEN),
                            *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT);
     uint64_t habits = seen != NULL ? seen->value : 0;
+    if (check_evidence_in_rounds(evidence))
+        return;
     char *text = xstrdup("");
     uint32_t last = UINT32_MAX; /* rows of a group follow each other */
     if (evidence->overlapped_steps == 0)
@@ -178,13 +184,15 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
 {
     static const char *const colours[] = {
         [CHECK_EQUAL] = "\033[32m", [CHECK_DIFFERENT] = "\033[31m", [CHECK_NOT_COMPARABLE] = "\033[33m"};
+    bool in_rounds = check_evidence_in_rounds(evidence);
     fprintf(out, "%s%s%s: ", colour ? colours[verdict->result] : "", result_name(verdict->result),
             colour ? "\033[0m" : "");
     if (verdict->result == CHECK_EQUAL)
         fprintf(out,
-                "%d ranks compute what one rank computes: in %u step%s gradients and parameters differ by at most %.1e "
-                "(up to %.1e counts as equal)\n",
-                evidence->ranks, evidence->steps, evidence->steps == 1 ? "" : "s", verdict->largest,
+                "%d ranks compute what one rank computes: in %u %s%s %s differ by at most %.1e (up to %.1e counts as "
+                "equal)\n",
+                evidence->ranks, evidence->steps, in_rounds ? "round" : "step", evidence->steps == 1 ? "" : "s",
+                in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->largest,
                 fmin(fmax(verdict->tolerance, evidence->floor_factor * verdict->largest_floor),
                      fmax(verdict->tolerance, verdict->bearable)));
     else
@@ -242,6 +250,8 @@ describe_item(const struct check_item *item)
     add_text(object, "role", check_role_name(tensor->role));
     add_number(object, "number", tensor->number + 1);
     add_number(object, "group", tensor->role == CHECK_GRADIENT ? tensor->group : 0);
+    if (item->factor > 0)
+        add_real(object, "factor", item->factor);
     add_text(object, "text", tensor->text);
     add_text(object, "file", tensor->file);
     json_object_object_add(object, "line", json_object_new_int(tensor->line));

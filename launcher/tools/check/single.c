@@ -111,10 +111,11 @@ run_alone(struct check *check, const struct check_order *order, struct check_row
     if (!ok) {
         (void)session_explain(check, order, &outcome, find_stop(&mine), any_step, error);
     } else if (!any_step) {
-        ok = error_set(error, DDPRUN_EXIT_USAGE,
-                       "the program ended without a DDP_STEP: there is nothing to compare, for what "
-                       "DDP_REDUCE finds is not compared; annotate it (see docs/annotations.md), or look for a problem "
-                       "with ddprun doctor");
+        ok =
+            error_set(error, DDPRUN_EXIT_USAGE,
+                      "the program ended without a DDP_STEP: there is nothing to compare, for what DDP_REDUCE finds is "
+                      "compared by itself only where one rank calls it, too, and no gradient is annotated; annotate "
+                      "the program (see docs/annotations.md), or look for a problem with ddprun doctor");
     } else if (!complete) {
         ok = error_set(error, DDPRUN_EXIT_USAGE,
                        "the program made %u step%s in the run of %s, and %u are to be compared; give it more to do, or "
@@ -142,10 +143,12 @@ static bool
 keep_reference(struct check *check, const char *unfinished, struct error *error)
 {
     struct reference_writer writer;
-    struct reference_key end = {.kind = REFERENCE_END, .step = check->steps};
+    struct reference_key end = {
+        .kind = REFERENCE_END, .step = check->steps, .number = check_evidence_in_rounds(&check->evidence)};
     bool ok = reference_extend(unfinished, &writer) && save_floor(&writer, &check->evidence.again, 0) &&
               save_floor(&writer, &check->evidence.perturbed, 1) && save_floor(&writer, &check->evidence.alone, 2) &&
-              save_floor(&writer, &check->evidence.probe, 3) && reference_put(&writer, &end, "", 0);
+              save_floor(&writer, &check->evidence.probe, 3) && save_floor(&writer, &check->evidence.scaled, 4) &&
+              reference_put(&writer, &end, "", 0);
     ok = reference_close(&writer) && ok && rename(unfinished, check->reference) == 0;
     return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --reference: %s; make room there",
                            check->options->check.reference, strerror(errno));
@@ -172,7 +175,8 @@ session_load_reference(struct check *check, struct error *error)
     if (!reference_open(check->reference, &reader, &why))
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: %s", check->reference, why);
     bool ok = load_floor(&reader, 0, &check->evidence.again) && load_floor(&reader, 1, &check->evidence.perturbed) &&
-              load_floor(&reader, 2, &check->evidence.alone) && load_floor(&reader, 3, &check->evidence.probe);
+              load_floor(&reader, 2, &check->evidence.alone) && load_floor(&reader, 3, &check->evidence.probe) &&
+              load_floor(&reader, 4, &check->evidence.scaled);
     reference_free(&reader);
     const struct check_row *date = check_rows_find(&check->evidence.alone, CHECK_ROW_DATE);
     if (ok && date != NULL)
@@ -206,7 +210,9 @@ session_make_reference(struct check *check, struct error *error)
     perturbed.run.forced = false;
     ok = ok && run_alone(check, &again, &check->evidence.again, error) &&
          run_alone(check, &perturbed, &check->evidence.perturbed, error) &&
-         (!kept || session_run_probe(check, &(struct check_wishes){.probed_count = 0}, error));
+         (!kept || (check_evidence_in_rounds(&check->evidence)
+                        ? session_run_scaled(check, 2, error)
+                        : session_run_probe(check, &(struct check_wishes){.probed_count = 0}, error)));
     if (kept) {
         char *unfinished = check->reference;
         check->reference = final;
@@ -253,7 +259,9 @@ session_run_turns(struct check *check, struct error *error)
 bool
 session_run_scaled(struct check *check, double factor, struct error *error)
 {
-    char *title = xasprintf("one rank, with %.4g times the gradients", factor);
+    char *title = check_evidence_in_rounds(&check->evidence)
+                      ? xstrdup("one rank, with other results of DDP_REDUCE in the first round")
+                      : xasprintf("one rank, with %.4g times the gradients", factor);
     struct check_order order = session_order(check, "scaled", title, CHECK_COMPARES);
     order.run.factor = factor;
     bool ok = run_alone(check, &order, &check->evidence.scaled, error);

@@ -12,6 +12,7 @@
 #include "launcher/tools/check/factor.h"
 #include "launcher/tools/check/items.h"
 #include "launcher/tools/check/pattern.h"
+#include "launcher/tools/check/reductions.h"
 #include "launcher/tools/check/sentence.h"
 #include "launcher/tools/check/update.h"
 
@@ -47,6 +48,8 @@ check_cause_name(enum check_cause cause)
         [CAUSE_NOTHING] = "nothing_compared",
         [CAUSE_UNMOVED] = "not_moved",
         [CAUSE_ENDLESS] = "not_finite",
+        [CAUSE_REDUCTION] = "reduction",
+        [CAUSE_INDEPENDENT] = "independent",
     };
     return names[cause];
 }
@@ -237,13 +240,16 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
 
 /* Over all that counts; the roles whose differences are shown. */
 static void
-find_largest(struct check_verdict *verdict)
+find_largest(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
+    bool in_rounds = check_evidence_in_rounds(evidence);
     verdict->largest = 0;
     for (size_t i = 0; i < verdict->item_count; ++i) {
         const struct check_item *item = &verdict->items[i];
         bool counts =
             (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT) && !item->compensated;
+        if (in_rounds)
+            counts = item->tensor.role == CHECK_REDUCE && !item->ignored && item->factor == 0;
         if (counts && item->typical >= verdict->largest) {
             verdict->largest = item->typical;
             verdict->largest_floor = item->floor;
@@ -332,7 +338,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     double repeated = pattern_worst(evidence, &evidence->again);
     verdict->items = items_make(evidence, evidence->ranked, &verdict->item_count);
     items_sort(verdict->items, verdict->item_count);
-    find_largest(verdict);
+    find_largest(evidence, verdict);
     if (repeated > fmax(unrepeatable, evidence->tolerance)) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
         sentence_say(verdict->text,
@@ -342,15 +348,16 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
                      "give it a fixed seed (not the clock, not std::random_device), for the check at least");
         return;
     }
-    if (!is_compared(evidence) && evidence->stopped[0] == '\0') {
+    if (!check_evidence_in_rounds(evidence) && !is_compared(evidence) && evidence->stopped[0] == '\0') {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
         sentence_say(verdict->text, "no parameter and no gradient of a rank was compared with one rank's");
         sentence_say(verdict->advice, "annotate parameters and gradients (docs/annotations.md)");
         return;
     }
+    reductions_settle(evidence, verdict);
     struct pattern pattern = pattern_find(evidence, verdict);
     equal_settle_factor(evidence, verdict, &pattern);
-    find_largest(verdict);
+    find_largest(evidence, verdict);
     struct agreement agreement = agreement_find(evidence);
     wish_for_probes(evidence, verdict, wishes);
     wishes->plain = pattern.moment != 0 && evidence->overlapped_steps > 0 && evidence->plain == NULL;
@@ -371,8 +378,11 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     } else if (pattern.moment == 0 && alarm != NULL) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_STOPPED, NULL);
         sentence_say(verdict->text, "%.1000s", alarm->text);
+    } else if (reductions_judge_rounds(evidence, verdict, wishes)) {
+        wishes->plain = false;
     } else if (pattern.moment == 0) {
         equal_judge(evidence, verdict);
+        reductions_judge_besides(evidence, verdict);
     } else if (evidence->plain != NULL && is_right_without_overlap(evidence)) {
         char place[600];
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_OVERLAP, pattern.first);

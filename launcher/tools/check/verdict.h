@@ -30,16 +30,18 @@ enum check_cause {
     CAUSE_OVERLAP,     /* right without overlap */
     CAUSE_RANKS,       /* ranks differ from each other */
     CAUSE_SEEDED,      /* by the clock or by random bytes; also not comparable */
+    CAUSE_REDUCTION,   /* what DDP_REDUCE finds; beside equal parameters: not comparable */
     CAUSE_STOPPED,     /* ddprun ended the run */
     /* not comparable */
     CAUSE_NOT_REPEATABLE,
     CAUSE_CHAOTIC,
     CAUSE_BATCH_DEPENDENT, /* the mean over shares is not the gradient of the whole batch */
     CAUSE_INDIVISIBLE,
-    CAUSE_DATA_SET, /* each rank takes a whole batch */
-    CAUSE_NOTHING,  /* nothing was compared */
-    CAUSE_UNMOVED,  /* no step has changed a parameter */
-    CAUSE_ENDLESS,  /* infinite or NaN on one rank, too */
+    CAUSE_DATA_SET,    /* each rank takes a whole batch */
+    CAUSE_NOTHING,     /* nothing was compared */
+    CAUSE_UNMOVED,     /* no step has changed a parameter */
+    CAUSE_ENDLESS,     /* infinite or NaN on one rank, too */
+    CAUSE_INDEPENDENT, /* no result of DDP_REDUCE depends on another */
     CAUSE_COUNT,
 };
 
@@ -69,6 +71,7 @@ struct check_item {
     double hidden;    /* the largest difference that is equal only by such a tolerance; 0: none */
     bool moved;       /* some step has changed it, on one rank */
     bool compensated; /* all of it is one factor, which the update undoes: it does not count */
+    double factor;    /* what DDP_REDUCE finds is always so many times one rank's: it does not count; 0: it is not */
 };
 
 struct check_verdict {
@@ -88,7 +91,7 @@ struct check_verdict {
 /* Which further runs would tell causes apart. */
 struct check_wishes {
     bool turns, plain;
-    double factor; /* one rank with so many times the gradients; 0: not */
+    double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
     int apart;     /* N ranks with dates of their own, 1: check_evidence.apart[0], 2: [1]; 0: not */
     uint32_t probed[CHECK_PROBED_AT_MOST];
     uint32_t probed_count;
