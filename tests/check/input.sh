@@ -193,6 +193,17 @@ for kept in "$work/kept" kept; do # a folder of any place, and one that is named
     check "--keep-files ${kept##*/}: the user's files are as before" [ "$(sha256sum -- *)" = "$before" ]
 done
 
+# Files that several ranks write by one name are a warning; those of one rank, or with the rank in the name, are none.
+judged "one file of all ranks" 0 null - 3 "" "$conv" --quiet --steps 6 --save "$user/one"
+check "one file of all ranks: a warning" grep -Fqx "warning: all 3 ranks write $user/one" "$work/stdout"
+check "one file of all ranks: what to do" grep -q '^what to do: save on one rank only, if (DDP_RANK() == 0)' "$work/stdout"
+check "one file of all ranks: in --json" python3 -IS -c '
+import json, sys
+assert json.load(open(sys.argv[1]))["written_by_several"] == [{"path": sys.argv[2], "ranks": [0, 1, 2]}]' "$work/verdict.json" "$user/one"
+judged "files of one rank each" 0 null - 2 "" "$conv" --quiet --steps 6 --save "$user/model-%d" --checkpoint "$user/old"
+check "files of one rank each: no warning" bash -c "! grep -q '^warning:' '$work/stdout'"
+check "files of several ranks: the user's files are as before" [ "$(sha256sum -- *)" = "$before" ]
+
 # --json: all that docs/check.md names, and every tensor.
 checked 2 "" "$conv" --quiet --mistake forgotten_gradient
 check "--json has all members" python3 -IS -c '

@@ -276,12 +276,26 @@ judge(struct check *check, struct check_verdict *verdict, struct error *error)
 
 /* ---- all of it ---- */
 
+static bool
+run_and_look(struct check *check, struct check_order *order, struct error *error)
+{
+    order->lists_files = true;
+    char *files = check_run_files(&check->place, order);
+    bool ok = run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
+    if (files != NULL && ok)
+        check->evidence.written = written_find(files, check->evidence.ranks);
+    if (files != NULL && check->options->check.keep_files == NULL)
+        job_folder_clear(files); /* it may be as large as what the program saves */
+    free(files);
+    return ok;
+}
+
 /* The ranks that are judged. A program that tests its own results may find them wrong where they are the reference's;
  * then its steps begin from its own. */
 static bool
 run_judged(struct check *check, struct check_order *order, struct error *error)
 {
-    if (run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error))
+    if (run_and_look(check, order, error))
         return true;
     if (!check->fails_forced || check->in_cluster)
         return false;
@@ -290,7 +304,7 @@ run_judged(struct check *check, struct check_order *order, struct error *error)
     check->evidence.forced = order->run.forced = false;
     order->name = "free"; /* the program does not see the files of the first attempt */
     check->is_free = true;
-    return run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
+    return run_and_look(check, order, error);
 }
 
 static bool
@@ -344,6 +358,7 @@ free_check(struct check *check)
     free_ranked(&evidence->plain, evidence->ranks);
     free_ranked(&evidence->apart[0], evidence->ranks);
     free_ranked(&evidence->apart[1], evidence->ranks);
+    written_free(&evidence->written);
     job_folder_remove(&check->folder);
     words_free(check->alone);
     free(check->reference);

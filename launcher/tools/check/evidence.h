@@ -5,6 +5,7 @@
 #define DDPRUN_LAUNCHER_TOOLS_CHECK_EVIDENCE_H
 
 #include "base/tools/check/run.h"
+#include "launcher/tools/check/written.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,6 +45,7 @@ struct check_evidence {
     char reading_places[400];    /* "`time` (train.cu:12)"; empty: it has read none */
     uint64_t overlapped_steps;   /* of the run that is checked */
     char stopped[1024];          /* why ddprun ended it; empty: it did not */
+    struct written written;      /* files that several ranks of it write; none where ranks run on other hosts */
 };
 
 /* Appends what rank `rank` has written; none is no error. */

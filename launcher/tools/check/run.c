@@ -92,6 +92,20 @@ command_of(const struct check_place *place, const struct check_order *order, con
 
 /* ---- its process ---- */
 
+char *
+check_run_files(const struct check_place *place, const struct check_order *order)
+{
+    const char *kept = place->options->check.keep_files;
+    if (kept == NULL)
+        return place->shared != NULL || order->hosts || !order->lists_files
+                   ? NULL
+                   : xasprintf("%s/%s.files", place->folder, order->name);
+    char *folder = realpath(kept, NULL); /* ranks may be elsewhere */
+    char *files = xasprintf("%s/%s", folder != NULL ? folder : kept, order->name);
+    free(folder);
+    return files;
+}
+
 static void __attribute__((noreturn)) become(const struct check_place *place, const struct check_order *order,
                                              char **command, const struct run_files *files, pid_t parent)
 {
@@ -102,11 +116,9 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
     char *date = xasprintf("%lld %d", (long long)place->date_us, order->ahead);
     setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
     setenv(DDPRUN_ENV_CHECK_DATE, date, 1);
-    if (place->options->check.keep_files != NULL) {
-        char *folder = realpath(place->options->check.keep_files, NULL); /* ranks may be elsewhere */
-        char *kept = xasprintf("%s/%s", folder != NULL ? folder : place->options->check.keep_files, order->name);
-        setenv(DDPRUN_ENV_CHECK_FILES, kept, 1);
-    }
+    char *written = check_run_files(place, order);
+    if (written != NULL)
+        setenv(DDPRUN_ENV_CHECK_FILES, written, 1);
     options_unset_settings(NO_CHECK | SET_BY_CHECK);
     setenv("DDPRUN_REPORT", "-", 1); /* into the log */
     int null = open("/dev/null", O_RDWR);

@@ -34,6 +34,7 @@ struct check_order {
     bool plain;             /* --no-overlap */
     int ahead;              /* so many FILES_AHEAD_US is the date of each rank before that of the last one */
     bool dry;               /* --dry-run: only whether it can be started */
+    bool lists_files;       /* those that several ranks write: check_run_files() */
     struct check_run run;   /* but for `results`, which is filled in */
 };
 
@@ -47,6 +48,10 @@ struct check_outcome {
     double seconds;
     char *results; /* malloc'ed: for check_rows_append() */
 };
+
+/* Folder of the private folders of the run's ranks, as --keep-files or below that of the check, malloc'ed; NULL: they
+ * are elsewhere. */
+char *check_run_files(const struct check_place *place, const struct check_order *order);
 
 /* Error: the run could not be started. A run that fails is no error. */
 bool check_run_make(const struct check_place *place, const struct check_order *order, struct check_outcome *outcome,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_ROWS = 20 };
+enum { TABLE_ROWS = 20, FILES_SHOWN = 5 };
 
 static const char *
 type_name(uint32_t type)
@@ -179,6 +179,35 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     free(text);
 }
 
+/* In a training each of these ranks would replace what the others have written. */
+static void
+print_written(FILE *out, const struct check_evidence *evidence)
+{
+    const struct written *written = &evidence->written;
+    for (size_t i = 0; i < written->count && i < FILES_SHOWN; ++i) {
+        const struct written_file *file = &written->files[i];
+        char *ranks = xstrdup("");
+        for (int k = 0; k < file->rank_count; ++k) {
+            char rank[16];
+            snprintf(rank, sizeof(rank), "%d", file->ranks[k]);
+            ranks = add_words(ranks, rank);
+        }
+        if (file->rank_count == evidence->ranks)
+            fprintf(out, "warning: all %d ranks write %s\n", evidence->ranks, file->path);
+        else
+            fprintf(out, "warning: ranks %s write %s\n", ranks, file->path);
+        free(ranks);
+    }
+    if (written->count > FILES_SHOWN)
+        fprintf(out, "warning: several ranks write %zu more files (--json FILE has all)\n",
+                written->count - FILES_SHOWN);
+    if (written->count > 0)
+        fputs("what to do: save on one rank only, if (DDP_RANK() == 0), or put DDP_RANK() into the file's name: each "
+              "rank "
+              "replaces what the others have written\n",
+              out);
+}
+
 void
 check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool colour)
 {
@@ -201,6 +230,7 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
         fprintf(out, "what to do: %s\n", verdict->advice);
     if (verdict->result == CHECK_EQUAL)
         print_unseen(out, evidence);
+    print_written(out, evidence);
 }
 
 void
@@ -276,6 +306,21 @@ describe_item(const struct check_item *item)
 }
 
 static struct json_object *
+describe_written(const struct written *written)
+{
+    struct json_object *all = json_object_new_array();
+    for (size_t i = 0; i < written->count; ++i) {
+        struct json_object *object = json_object_new_object(), *ranks = json_object_new_array();
+        add_text(object, "path", written->files[i].path);
+        for (int k = 0; k < written->files[i].rank_count; ++k)
+            json_object_array_add(ranks, json_object_new_int(written->files[i].ranks[k]));
+        json_object_object_add(object, "ranks", ranks);
+        json_object_array_add(all, object);
+    }
+    return all;
+}
+
+static struct json_object *
 describe(const struct check_evidence *evidence, const struct check_verdict *verdict, int exit_code)
 {
     struct json_object *object = json_object_new_object(), *all = json_object_new_array();
@@ -299,6 +344,7 @@ describe(const struct check_evidence *evidence, const struct check_verdict *verd
     for (size_t i = 0; i < verdict->item_count; ++i)
         json_object_array_add(all, describe_item(&verdict->items[i]));
     json_object_object_add(object, "tensors", all);
+    json_object_object_add(object, "written_by_several", describe_written(&evidence->written));
     return object;
 }
 
