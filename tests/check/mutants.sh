@@ -50,6 +50,11 @@ zeros() { # the own gradients of the first steps are zero on all ranks
     [ -z "$(why_not 0 null -)" ]
 }
 
+managed() { # a tensor that is annotated as nothing, in managed memory
+    checked 2 "--steps 8" "$causes" --mistake forgotten --kind managed
+    [ -z "$(why_not 1 unannotated -)" ]
+}
+
 # mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
 mutant() {
     check "scene $2: the real engine passes" "$2"
@@ -66,4 +71,5 @@ mutant CHECK_NOT_FORCED noise
 mutant CHECK_COPIES_ALIGNED in_floats
 mutant CHECK_ZEROS_ONE_BATCH zeros
 mutant CHECK_REDUCED_NOT_FORCED chaotic_sums
+mutant CHECK_MANAGED_UNSEEN managed
 finish

@@ -234,6 +234,10 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
         row.tensor.group = kind == CHECK_ROW_UNSTEPPED;
         row.tensor.count = edit->what == UNSTEPPED && edit->value > 0 ? (uint64_t)edit->value : ELEMENTS;
     }
+    if (kind == CHECK_ROW_USED) {
+        row.tensor.role = CHECK_GRADIENT;
+        row.norms = (struct check_norms){.reference = 10, .own = 10 * edit->value, .product = 100 * edit->value};
+    }
     snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
     if (kind == CHECK_ROW_COPY)
         row.copy = (struct check_copy){.site = 1,
@@ -267,12 +271,13 @@ drop_notes(struct check_rows *rows, enum check_row_kind kind)
 static void
 change_rows(struct check_rows *rows, const struct edit *edit)
 {
-    static const enum check_row_kind kinds[] = {[SHARD] = CHECK_ROW_SHARD,      [UNEVEN] = CHECK_ROW_SHARD,
-                                                [COPIED] = CHECK_ROW_COPIED,    [OWN] = CHECK_ROW_OWN,
-                                                [ALARM] = CHECK_ROW_ALARM,      [RETAINED] = CHECK_ROW_RETAINED,
-                                                [FORCED] = CHECK_ROW_FORCED,    [TYPES] = CHECK_ROW_TYPES,
-                                                [COPIES] = CHECK_ROW_COPY,      [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
-                                                [NAN_ALONE] = CHECK_ROW_ENDLESS};
+    static const enum check_row_kind kinds[] = {[SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,
+                                                [COPIED] = CHECK_ROW_COPIED,     [OWN] = CHECK_ROW_OWN,
+                                                [ALARM] = CHECK_ROW_ALARM,       [RETAINED] = CHECK_ROW_RETAINED,
+                                                [FORCED] = CHECK_ROW_FORCED,     [TYPES] = CHECK_ROW_TYPES,
+                                                [COPIES] = CHECK_ROW_COPY,       [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
+                                                [NAN_ALONE] = CHECK_ROW_ENDLESS, [USED] = CHECK_ROW_USED,
+                                                [UPDATES] = CHECK_ROW_UPDATES,   [STRANGER] = CHECK_ROW_STRANGER};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)

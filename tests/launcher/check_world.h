@@ -49,6 +49,9 @@ enum what {
     COPIES,    /* of 24 items of 64 bytes each rank copies the first `value`, in step `from` */
     TYPES,     /* no --tolerance, and calls have named types: `value` */
     FORCED,    /* every step began from the reference, with `value` times its gradients */
+    USED,      /* gradient number `first` has `value` times one rank's when it is used */
+    UPDATES,   /* so many updates of one parameter */
+    STRANGER,  /* an update goes over to other memory */
     UNSTEPPED, /* gradient number `first` is of a group that makes no step */
     NAN_ALONE, /* parameter number `first` is NaN on one rank */
     READS,     /* the date; rank by rank other dates make no difference, but for what edits of BEHIND and AHEAD say */

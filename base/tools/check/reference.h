@@ -22,7 +22,8 @@ enum reference_kind {
     REFERENCE_VALUES,     /* the elements, or a sample of them, of a tensor at a step */
     REFERENCE_MEAN,       /* a double: what DDP_MEAN found, `number`-th call since the start */
     REFERENCE_MEMORY,     /* struct check_memory: where unannotated memory is */
-    REFERENCE_SKETCH,     /* struct sketch: what it holds at a step */
+    REFERENCE_SKETCH,     /* struct sketch: what it holds at a step; of a gradient: as an update gets it */
+    REFERENCE_UPDATER,    /* struct check_updater */
     REFERENCE_FLOOR,      /* struct check_row, all of a run: `number` 0 of the repeated, 1 of the perturbed one */
     REFERENCE_COPIES,     /* struct check_copies and more (copies.h): of call site `number`, its identity's low bits */
     REFERENCE_END,        /* `step`: steps made; `number` 1: they are rounds of DDP_REDUCE calls */

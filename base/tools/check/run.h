@@ -98,6 +98,16 @@ struct check_memory {
     uint64_t bytes;
 };
 
+enum { CHECK_PLACES_AT_MOST = 4 };
+
+/* A function that updates parameters. */
+struct check_updater {
+    uint64_t call;        /* as in struct check_memory */
+    int32_t type;         /* of the parameters, as in element.h; 0: it was not seen to update any */
+    uint32_t place_count; /* arguments in which it gets them, numbered as in struct check_memory: */
+    uint32_t places[CHECK_PLACES_AT_MOST];
+};
+
 /* The same from a scouted run. */
 struct check_scouted {
     struct check_memory memory; /* but for `call` */
@@ -122,6 +132,10 @@ enum check_row_kind {
     CHECK_ROW_SEEN,      /* at the end: `value` has a bit of enum check_seen for each habit that the run has shown */
     CHECK_ROW_UNSTEPPED, /* `tensor` is a gradient of a group that made no step */
     CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
+    CHECK_ROW_UPDATES,   /* after `step` the function `text` got the same parameter `value` times, and more than once */
+    CHECK_ROW_USED,      /* `norms` of a gradient as the function `text` gets it, which updates parameters */
+    CHECK_ROW_STRANGER,  /* the function `text` updates, in a parameter's place, memory that is not annotated: it did
+                            not after the second step */
     CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */
     CHECK_ROW_FORCED,    /* the gradients of tensor.group were set to norms.product times the reference's */
     CHECK_ROW_DATE,      /* `value`: the date with which compared runs begin, microseconds since 1970 */

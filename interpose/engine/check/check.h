@@ -4,9 +4,9 @@
  * Data flow: boundaries, annotations, operations and the end of the program are reported to course.c, which knows the
  * step; values.c reads tensors, compare.c writes them to the reference or compares them with it, force.c sets gradients
  * to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c compares what comes from the host, by the call
- * that brings it (call_site.c); updaters.c finds the unannotated memory that updates write, memory.c compares it;
- * alone.c makes a world of one report its operations. Outside of a check each of these functions does nothing but look
- * at one flag.
+ * that brings it (call_site.c); updaters.c finds the unannotated memory that updates write, memory.c compares it, used.c
+ * the gradients that updates read; alone.c makes a world of one report its operations. Outside of a check each of these
+ * functions does nothing but look at one flag.
  *
  * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
  * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Parameters and states that
@@ -105,6 +105,10 @@ void values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, cons
 void values_copy_out(void *host, CUdeviceptr address, size_t bytes);
 void values_copy_in(CUdeviceptr address, const void *host, size_t bytes);
 
+/* The same of memory that may be the host's, too, which the driver knows. */
+void values_memory_out(void *to, CUdeviceptr address, size_t bytes);
+void values_memory_in(CUdeviceptr address, const void *from, size_t bytes);
+
 /* A part of a tensor, in the device's memory or the host's. */
 void values_tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes);
 void values_tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes);
@@ -142,7 +146,8 @@ void compare_set(const struct tensor *tensor, const struct check_tensor *describ
 /* The reference is empty again. */
 void compare_restart(void);
 void compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site);
-/* A row that is no more than a kind, a step and the tensor. */
+/* A row that is no more than a kind, a step and the tensor; and the same, written. */
+void compare_describe(const struct tensor *tensor, enum check_row_kind kind, uint32_t step, struct check_row *row);
 void compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor);
 
 /* ---- force.c ---- */

@@ -54,10 +54,17 @@ describe(const struct tensor *tensor, struct check_tensor *described)
 }
 
 void
+compare_describe(const struct tensor *tensor, enum check_row_kind kind, uint32_t step, struct check_row *row)
+{
+    *row = (struct check_row){.kind = kind, .step = step};
+    describe(tensor, &row->tensor);
+}
+
+void
 compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor)
 {
-    struct check_row row = {.kind = kind, .step = step};
-    describe(tensor, &row.tensor);
+    struct check_row row;
+    compare_describe(tensor, kind, step, &row);
     values_row(&row);
 }
 

@@ -72,6 +72,17 @@ memory_found(const struct check_memory *found, CUdeviceptr address)
         values_stop_writing();
 }
 
+bool
+memory_has(CUdeviceptr address)
+{
+    for (size_t i = 0; i < memory.range_count; ++i) {
+        const struct range_found *range = &memory.ranges[i];
+        if (address >= range->address && address < range->address + range->memory.bytes)
+            return true;
+    }
+    return false;
+}
+
 void
 memory_resolve(uint64_t call, uint32_t ordinal, uint32_t argument, CUdeviceptr pointer)
 {
@@ -99,7 +110,7 @@ static bool
 sketch_range(const struct range_found *range, struct sketch *sketch)
 {
     struct memory_facts facts = range->address != 0 ? device_ask_about(range->address) : (struct memory_facts){0};
-    if (facts.type != CU_MEMORYTYPE_DEVICE || facts.begin + facts.bytes < range->address + range->memory.bytes)
+    if (facts.begin == 0 || facts.begin + facts.bytes < range->address + range->memory.bytes)
         return false;
     struct {
         struct sketch *sketch;
@@ -132,7 +143,7 @@ change_range(struct range_found *range)
     range->change = malloc(sizeof(*range->change));
     if (old == NULL || new == NULL || moved == NULL || range->change == NULL)
         stop_job("out of memory");
-    values_copy_out(old, range->address, range->memory.bytes);
+    values_memory_out(old, range->address, range->memory.bytes);
     memcpy(new, old, range->memory.bytes);
     unsigned units = fraction_bits > 31 ? 1u << 30 : 1u << (fraction_bits - (fraction_bits > 7 ? 7 : 3));
     element_perturb(type, new, count, 0, type == ELEMENT_BFLOAT16 ? 2 : units);
@@ -140,7 +151,7 @@ change_range(struct range_found *range)
         moved[i] = element_get(type, new, i) - element_get(type, old, i);
     sketch_begin(range->change, count);
     sketch_add(range->change, ELEMENT_FLOAT64, moved, count);
-    values_copy_in(range->address, new, range->memory.bytes);
+    values_memory_in(range->address, new, range->memory.bytes);
     free(old);
     free(new);
     free(moved);

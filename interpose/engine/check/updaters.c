@@ -12,7 +12,9 @@
 #include "interpose/engine/check/memory.h"
 #include "interpose/engine/memory/pointers.h"
 
+#include "base/mutant.h"
 #include "base/tools/check/element.h"
+#include "base/tools/check/reference.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +22,6 @@
 
 enum {
     UPDATERS_AT_MOST = 64,
-    PLACES_AT_MOST = 4,
     WATCHED_AT_MOST = 8, /* segments of one operation */
     PROBE_BYTES = 4096,  /* of a parameter, at most PROBES times, to see whether it changes */
     PROBES = 16,
@@ -45,11 +46,11 @@ struct given {
 static struct {
     uint32_t step; /* boundaries so far */
     struct {
-        uint64_t call;
-        int type; /* of the parameters that it updates; 0: it was not seen to, but it writes memory that is compared */
-        uint32_t places[PLACES_AT_MOST]; /* [place_count]: arguments in which it gets them */
-        size_t place_count;
-        uint32_t ordinal; /* calls in this step */
+        struct check_updater found; /* type 0: it writes memory that is compared */
+        uint32_t ordinal;           /* calls in this step */
+        CUdeviceptr first;          /* the first parameter that it got in this step, ... */
+        uint32_t times;             /* ... so many times */
+        char name[96];
     } list[UPDATERS_AT_MOST];
     size_t count;
     struct given *pointers; /* [pointer_count]: those of updaters say where memory behind others ends */
@@ -76,7 +77,7 @@ static size_t
 updater_of(uint64_t call)
 {
     size_t i = 0;
-    while (i < updaters.count && updaters.list[i].call != call)
+    while (i < updaters.count && updaters.list[i].found.call != call)
         ++i;
     return i;
 }
@@ -88,11 +89,11 @@ static size_t
 probe(const struct watched *watched, char *bytes)
 {
     if (watched->bytes <= (size_t)PROBES * PROBE_BYTES) {
-        values_copy_out(bytes, watched->begin, watched->bytes);
+        values_memory_out(bytes, watched->begin, watched->bytes);
         return watched->bytes;
     }
     for (size_t i = 0; i < PROBES; ++i)
-        values_copy_out(bytes + i * PROBE_BYTES, watched->begin + watched->bytes / PROBES * i, PROBE_BYTES);
+        values_memory_out(bytes + i * PROBE_BYTES, watched->begin + watched->bytes / PROBES * i, PROBE_BYTES);
     return (size_t)PROBES * PROBE_BYTES;
 }
 
@@ -116,7 +117,7 @@ watch_parameter(void *arg, const struct pointed *pointed)
     struct tensor tensor;
     CUdeviceptr next;
     (void)arg;
-    if (device_ask_about(pointed->address).type != CU_MEMORYTYPE_DEVICE)
+    if (device_ask_about(pointed->address).begin == 0)
         return;
     add_pointer(pointed->address);
     if (around.count == WATCHED_AT_MOST || !pointers_annotated(pointed->address, &tensor, &next) ||
@@ -150,8 +151,9 @@ parameter_changed(const struct watched *watched)
 static bool
 is_parameters_place(size_t updater, uint32_t argument)
 {
-    for (size_t i = 0; i < updaters.list[updater].place_count; ++i) {
-        if (updaters.list[updater].places[i] == argument)
+    const struct check_updater *found = &updaters.list[updater].found;
+    for (size_t i = 0; i < found->place_count; ++i) {
+        if (found->places[i] == argument)
             return true;
     }
     return false;
@@ -164,12 +166,12 @@ note_updater(const struct watched *watched)
     if (updater == UPDATERS_AT_MOST)
         return;
     if (updater == updaters.count)
-        updaters.list[updaters.count++].call = around.call;
-    if (updaters.list[updater].type == 0)
-        updaters.list[updater].type = watched->type;
-    size_t *count = &updaters.list[updater].place_count;
-    if (*count < PLACES_AT_MOST && !is_parameters_place(updater, watched->argument))
-        updaters.list[updater].places[(*count)++] = watched->argument;
+        updaters.list[updaters.count++].found.call = around.call;
+    struct check_updater *found = &updaters.list[updater].found;
+    if (found->type == 0)
+        found->type = watched->type;
+    if (found->place_count < CHECK_PLACES_AT_MOST && !is_parameters_place(updater, watched->argument))
+        found->places[found->place_count++] = watched->argument;
 }
 
 /* ---- the third step: what else do they change? ---- */
@@ -179,7 +181,7 @@ static size_t
 bytes_behind(CUdeviceptr begin, size_t known)
 {
     struct memory_facts facts = device_ask_about(begin);
-    if (facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed || facts.begin == 0)
+    if (facts.begin == 0 || (MUTANT(CHECK_MANAGED_UNSEEN) && (facts.is_managed || facts.type == CU_MEMORYTYPE_HOST)))
         return 0;
     CUdeviceptr end = facts.begin + facts.bytes;
     for (size_t i = 0; known == 0 && i < updaters.pointer_count; ++i) {
@@ -221,7 +223,7 @@ watch_unannotated(void *arg, const struct pointed *pointed)
                                 .before = malloc(bytes)};
     if (watched->before == NULL)
         stop_job("out of memory");
-    values_copy_out(watched->before, begin, bytes);
+    values_memory_out(watched->before, begin, bytes);
     ++around.count;
 }
 
@@ -268,7 +270,7 @@ compare_around(const struct watched *watched)
     char *after = malloc(watched->bytes);
     if (after == NULL)
         stop_job("out of memory");
-    values_copy_out(after, watched->begin, watched->bytes);
+    values_memory_out(after, watched->begin, watched->bytes);
     for (size_t at = 0; at < watched->bytes;) {
         struct tensor tensor;
         CUdeviceptr next;
@@ -285,12 +287,39 @@ compare_around(const struct watched *watched)
 
 /* ---- around an operation ---- */
 
-/* In other runs, and in later steps: where is it now? */
+/* In a parameter's place. */
+static void
+count_update(size_t updater, CUdeviceptr address)
+{
+    if (updaters.list[updater].times == 0) {
+        updaters.list[updater].first = address;
+        snprintf(updaters.list[updater].name, sizeof(updaters.list[updater].name), "%s", around.name);
+    }
+    updaters.list[updater].times += updaters.list[updater].first == address;
+}
+
+/* In other runs, and in later steps: where is it now, and what does the update get? */
 static void
 resolve(void *arg, const struct pointed *pointed)
 {
-    (void)arg;
+    size_t updater = *(const size_t *)arg;
+    struct tensor tensor;
+    CUdeviceptr next;
+    bool annotated = pointers_annotated(pointed->address, &tensor, &next);
     memory_resolve(around.call, around.ordinal, pointed->argument, pointed->address);
+    if (updaters.list[updater].found.type == 0)
+        return;
+    if (annotated && tensor.role == TENSOR_GRADIENT && tensor.address == pointed->address)
+        used_gradient(&tensor, updaters.step, around.name);
+    if (!is_parameters_place(updater, pointed->argument))
+        return;
+    count_update(updater, pointed->address);
+    if (finds() && updaters.step > 2 && !annotated && !memory_has(pointed->address)) {
+        struct check_row row = {
+            .kind = CHECK_ROW_STRANGER, .step = updaters.step, .tensor.argument = pointed->argument};
+        snprintf(row.text, sizeof(row.text), "%s", around.name);
+        values_row(&row);
+    }
 }
 
 static void
@@ -309,10 +338,11 @@ begin_operation(const struct operation *operation, const struct function_layout 
     if (updater == updaters.count)
         return;
     around.ordinal = updaters.list[updater].ordinal++;
-    pointers_visit(operation, layout, resolve, NULL);
-    if (finds() && updaters.step == 2 && updaters.list[updater].type != 0) {
+    pointers_visit(operation, layout, resolve, &updater);
+    if (finds() && updaters.step == 2 && updaters.list[updater].found.type != 0) {
+        int type = updaters.list[updater].found.type;
         context_synchronize("before an operation that updates parameters");
-        pointers_visit(operation, layout, watch_unannotated, &updaters.list[updater].type);
+        pointers_visit(operation, layout, watch_unannotated, &type);
         around.active = around.count > 0;
     }
 }
@@ -360,13 +390,48 @@ static void
 add_updater(uint64_t call)
 {
     if (updaters.count < UPDATERS_AT_MOST && updater_of(call) == updaters.count)
-        updaters.list[updaters.count++].call = call;
+        updaters.list[updaters.count++].found.call = call;
 }
 
 void
 updaters_open(void)
 {
+    struct reference_key key = {.kind = REFERENCE_UPDATER};
+    const struct reference_entry *entry;
     memory_open(add_updater);
+    for (; values_reader() != NULL && (entry = reference_find(values_reader(), &key)) != NULL; ++key.number) {
+        struct check_updater found;
+        if (!reference_get(values_reader(), entry, &found, sizeof(found)) || found.place_count > CHECK_PLACES_AT_MOST)
+            values_stop_damaged();
+        add_updater(found.call);
+        if (updater_of(found.call) < updaters.count)
+            updaters.list[updater_of(found.call)].found = found;
+    }
+}
+
+/* For the runs that are compared with this one. */
+static void
+write_updaters(void)
+{
+    for (size_t i = 0; i < updaters.count; ++i) {
+        struct reference_key key = {.kind = REFERENCE_UPDATER, .number = (uint32_t)i};
+        if (!reference_put(values_writer(), &key, &updaters.list[i].found, sizeof(updaters.list[i].found)))
+            values_stop_writing();
+    }
+}
+
+/* Of the step that is over: whether parameters were updated more than once. */
+static void
+note_updates(void)
+{
+    size_t most = 0;
+    for (size_t i = 1; i < updaters.count; ++i)
+        most = updaters.list[i].times > updaters.list[most].times ? i : most;
+    if (updaters.count == 0 || updaters.list[most].times < 2)
+        return;
+    struct check_row row = {.kind = CHECK_ROW_UPDATES, .step = updaters.step, .value = updaters.list[most].times};
+    snprintf(row.text, sizeof(row.text), "%s", updaters.list[most].name);
+    values_row(&row);
 }
 
 void
@@ -374,8 +439,11 @@ updaters_boundary(uint32_t step)
 {
     pthread_mutex_lock(&memory_lock);
     memory_boundary(step);
+    note_updates();
     updaters.step = step;
     for (size_t i = 0; i < updaters.count; ++i)
-        updaters.list[i].ordinal = 0;
+        updaters.list[i].ordinal = updaters.list[i].times = 0;
+    if (finds() && step == 2)
+        write_updaters();
     pthread_mutex_unlock(&memory_lock);
 }

@@ -276,12 +276,37 @@ values_copy_in(CUdeviceptr address, const void *host, size_t bytes)
     require_cuda(engine_state.driver.cuStreamSynchronize_p(own_stream()), "changing memory that is tested");
 }
 
+/* No copy engine is asked where the host can read. */
+static bool
+is_of_host(CUdeviceptr address)
+{
+    return device_ask_about(address).type == CU_MEMORYTYPE_HOST;
+}
+
+void
+values_memory_out(void *to, CUdeviceptr address, size_t bytes)
+{
+    if (!is_of_host(address))
+        values_copy_out(to, address, bytes);
+    else if (peek(address, to, bytes) < bytes)
+        stop_job("memory of the host that an update writes has gone");
+}
+
+void
+values_memory_in(CUdeviceptr address, const void *from, size_t bytes)
+{
+    if (!is_of_host(address))
+        values_copy_in(address, from, bytes);
+    else if (poke(address, from, bytes) < bytes)
+        stop_job("memory of the host that an update writes has gone");
+}
+
 void
 values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const void *piece, size_t bytes), void *arg)
 {
     for (size_t at = 0; at < bytes; at += VALUES_PIECE_BYTES) {
         size_t here = bytes - at < VALUES_PIECE_BYTES ? bytes - at : VALUES_PIECE_BYTES;
-        values_copy_out(values.piece, address + at, here);
+        values_memory_out(values.piece, address + at, here);
         take(arg, values.piece, here);
     }
 }

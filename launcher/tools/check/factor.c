@@ -141,6 +141,15 @@ factor_of_states(const struct check_evidence *evidence, const struct check_verdi
     return false;
 }
 
+bool
+factor_of_row(const struct check_row *row, double *factor_p)
+{
+    struct multiple own;
+    bool is_multiple = find_multiple(&row->norms, (double)row->tensor.count, &own);
+    *factor_p = is_multiple ? own.factor : 0;
+    return is_multiple;
+}
+
 const char *
 factor_meaning(const struct check_evidence *evidence, double factor)
 {

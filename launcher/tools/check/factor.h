@@ -21,6 +21,9 @@ bool factor_of_update(const struct check_evidence *evidence, const struct check_
 bool factor_of_states(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment,
                       double *factor_p);
 
+/* Of a row of norms: false if it is no multiple of the reference. */
+bool factor_of_row(const struct check_row *row, double *factor_p);
+
 /* ", the number of ranks", ", its reciprocal", or nothing. */
 const char *factor_meaning(const struct check_evidence *evidence, double factor);
 

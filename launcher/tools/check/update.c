@@ -117,6 +117,117 @@ judge_gradients_of(const struct check_evidence *evidence, struct check_verdict *
     return true;
 }
 
+/* ---- gradients that change between DDP_STEP and the update ---- */
+
+enum { FIRST_USED = 2 }; /* step whose gradients are seen as the update gets them */
+
+/* What DDP_STEP has left of the group's gradients, relative to one rank's; 0: not known. */
+static double
+left_by_step(const struct check_rows *rows, const struct check_row *used)
+{
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_FORCED && row->step == used->step && row->tensor.group == used->tensor.group)
+            return row->norms.product;
+    }
+    return 0;
+}
+
+/* How far a gradient is from what DDP_STEP has left, relative to that. */
+static double
+change_of_used(const struct check_row *used, double left)
+{
+    const struct check_norms *norms = &used->norms;
+    double square =
+        norms->own * norms->own - 2 * left * norms->product + left * left * norms->reference * norms->reference;
+    return norms->reference > 0 ? sqrt(fmax(square, 0)) / (left * norms->reference) : 0;
+}
+
+struct used {
+    const struct check_row *row; /* NULL: none */
+    double change;               /* relative */
+    double left;                 /* by DDP_STEP, relative to one rank's */
+    bool any;                    /* some gradients were seen */
+};
+
+/* Of the step, or if it is the first, of the next: the gradient that an update gets most otherwise than on one rank. */
+static struct used
+find_used(const struct check_evidence *evidence, const struct check_item *first)
+{
+    uint32_t step = items_step(first) < FIRST_USED ? FIRST_USED : items_step(first);
+    const struct check_rows *rows = &evidence->ranked[first->first_rank];
+    struct used worst = {.change = 1e-3};
+    for (size_t i = 0; i < rows->count && !MUTANT(CHECK_USED_UNSEEN); ++i) {
+        const struct check_row *row = &rows->rows[i];
+        double left = row->kind == CHECK_ROW_USED && row->step == step ? left_by_step(rows, row) : 0;
+        if (!(left > 0) || row->norms.unbounded > 0)
+            continue;
+        worst.any = true;
+        double change = change_of_used(row, left);
+        if (change > worst.change)
+            worst = (struct used){row, change, left, true};
+    }
+    return worst;
+}
+
+static bool
+judge_used(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char place[600], name[400], how[64] = "otherwise than on one rank";
+    double factor;
+    struct used found = find_used(evidence, first);
+    const struct check_row *used = found.row;
+    if (used == NULL)
+        return false;
+    if (factor_of_row(used, &factor)) {
+        factor /= found.left;
+        snprintf(how, sizeof(how), "to %.4g times one rank's", factor);
+    }
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    verdict->factor = factor;
+    sentence_say(verdict->text, "%s: %s, changes between DDP_STEP and `%s`, %s%s",
+                 sentence_place(evidence, verdict, first, place), name_gradient(&used->tensor, name), used->text, how,
+                 factor > 0 ? factor_meaning(evidence, factor) : "");
+    sentence_say(verdict->advice, "%s",
+                 fabs(factor * evidence->ranks - 1) < 0.01
+                     ? "DDP_STEP leaves the mean over the ranks: do not divide it by their number again"
+                     : "what writes gradients between DDP_STEP and the update must do the same on all ranks as on one: "
+                       "look for a division, for a norm of this rank's own gradients, for a backward behind DDP_STEP");
+    return true;
+}
+
+/* ---- several updates for one DDP_STEP ---- */
+
+/* Between the DDP_STEP whose update makes the first difference, or that comes before it, and the next one. */
+static bool
+judge_updates(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char place[600];
+    const struct check_rows *rows = &evidence->ranked[first->first_rank];
+    const struct check_row *several = NULL;
+    uint32_t step = first->first_step - 1; /* of either */
+    size_t as_often = 0;
+    for (size_t i = 0; i < rows->count && !MUTANT(CHECK_UPDATES_UNSEEN); ++i) {
+        if (rows->rows[i].kind == CHECK_ROW_UPDATES && rows->rows[i].step == step)
+            several = &rows->rows[i];
+    }
+    for (size_t i = 0; i < rows->count && several != NULL; ++i)
+        as_often += rows->rows[i].kind == CHECK_ROW_UPDATES && rows->rows[i].value >= several->value;
+    if (several == NULL)
+        return false;
+    bool always = 2 * as_often > evidence->steps;
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    sentence_say(verdict->text, "%s: between DDP_STEP %u and the next one `%s` updated the same parameter %llu times",
+                 sentence_place(evidence, verdict, first, place), step, several->text,
+                 (unsigned long long)several->value);
+    sentence_say(verdict->advice, "%s",
+                 always
+                     ? "each update needs a DDP_STEP of its own, between its backward and it"
+                     : "DDP_STEP is left out before one of these updates: call it in each step, between backward and "
+                       "the update");
+    return true;
+}
+
 /* ---- the factor of the update ---- */
 
 static bool
@@ -124,6 +235,7 @@ judge_factor(const struct check_evidence *evidence, struct check_verdict *verdic
 {
     char place[600], whose[80];
     struct factor factor;
+    bool used = find_used(evidence, first).any; /* and none is another */
     if (!factor_of_update(evidence, first, &factor))
         return false;
     bool all = first->rank_count == evidence->ranks && !factor.mixed, one = factor.apart < factor.moved;
@@ -137,8 +249,11 @@ judge_factor(const struct check_evidence *evidence, struct check_verdict *verdic
                  sentence_place(evidence, verdict, first, place), one ? whose : "every parameter", factor.value,
                  factor_meaning(evidence, factor.value), factor.mixed ? "; on other ranks another factor" : "");
     sentence_say(verdict->advice, "%s",
-                 is_n ? "the learning rate is multiplied by the number of ranks, or gradients are, behind DDP_STEP: "
-                        "leave that out, for the ranks' shares together are the batch of one rank"
+                 used && (is_n || is_reciprocal)
+                     ? "the update gets one rank's gradients, but another learning rate: do not let it depend on the "
+                       "number of ranks, whose shares together are the batch of one rank"
+                 : is_n ? "the learning rate is multiplied by the number of ranks, or gradients are, behind DDP_STEP: "
+                          "leave that out, for the ranks' shares together are the batch of one rank"
                  : is_reciprocal
                      ? "gradients are divided by the number of ranks behind DDP_STEP, which leaves their mean, or the "
                        "learning rate is: leave that out"
@@ -201,7 +316,7 @@ update_judge_memory(const struct check_evidence *evidence, struct check_verdict 
                                                                                            : NULL;
     if (item == NULL)
         return false;
-    if (!(item == pattern->first && judge_states(evidence, verdict, pattern)))
+    if (!(item == pattern->first && (judge_used(evidence, verdict, item) || judge_states(evidence, verdict, pattern))))
         judge_unannotated(evidence, verdict, item);
     return true;
 }
@@ -272,10 +387,13 @@ update_judge(const struct check_evidence *evidence, struct check_verdict *verdic
     bool few = pattern_is_few(pattern->differing[role], pattern->all[role]);
     if (find_note(&evidence->ranked[0], CHECK_ROW_AVERAGED, &first->tensor) != NULL)
         judge_averaged(evidence, verdict, first);
+    else if (role == CHECK_GRADIENT && step > 1 && judge_updates(evidence, verdict, first))
+        return;
     else if (role == CHECK_GRADIENT || role == CHECK_BUFFER || role == CHECK_MEAN)
         judge_later(evidence, verdict, first, few);
-    else if (step > 1 && (judge_factor(evidence, verdict, first) || judge_gradients_of(evidence, verdict, pattern) ||
-                          judge_states(evidence, verdict, pattern)))
+    else if (step > 1 && (judge_used(evidence, verdict, first) || judge_factor(evidence, verdict, first) ||
+                          judge_gradients_of(evidence, verdict, pattern) || judge_states(evidence, verdict, pattern) ||
+                          judge_updates(evidence, verdict, first)))
         return;
     else if (few && step > 1)
         judge_one(evidence, verdict, pattern);
