@@ -136,8 +136,9 @@ enum mutant {
     MUTANT_CHECK_UNMOVED_EQUAL,   /* parameters that no step moves are equal */
     MUTANT_CHECK_APART_EQUAL,     /* data that depend on the date of each rank are equal */
     MUTANT_CHECK_COPIES_ALIGNED,  /* what is copied is looked for where the reference's pieces begin, only */
-    MUTANT_CHECK_DATA_ORDER,      /* shares must be in order (this and the next two in the launcher) */
+    MUTANT_CHECK_DATA_ORDER,      /* shares must be in order (this and the next three in the launcher) */
     MUTANT_CHECK_DATA_ANY_STEP,   /* data that are wrong in any step are the cause */
+    MUTANT_CHECK_DATA_NO_CHANCE,  /* what is wrong in one step is no chance */
     MUTANT_CHECK_DATA_NOISE,      /* contents that the reference does not have are another order */
     MUTANT_CHECK_FACTOR_UNSEEN,   /* no update is a multiple of one rank's (this and the next in the launcher) */
     MUTANT_CHECK_GROUPS_UNSEEN,   /* groups that are never stepped do not matter */

@@ -283,14 +283,6 @@ end_operation(struct operation *operation, bool enqueued)
 }
 
 static void
-copied_in_check(const void *source, size_t bytes, size_t pitch, size_t rows)
-{
-    if (pitch > 0) /* else it is a value of the call */
-        check_copied(source, bytes, pitch, rows);
-    touches_copied_from_host(source, bytes, pitch, rows);
-}
-
-static void
 begin_traced_operation(struct operation *operation)
 {
     touches_begin(operation);
@@ -408,7 +400,6 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (check_is_on() && engine.watching) {
         engine.begin = begin_operation;
         engine.end = end_operation;
-        engine.copied_from_host = copied_in_check;
     } else if (check_is_on()) {
         alone_install(&engine);
     } else if (engine.watching && engine.rank == 0 && engine_state.options.sync_every > 0 &&

@@ -142,6 +142,8 @@ rows+=(
     "always | $updates | --adam --warmup 500 --rate 1e-6 | --steps 8 | 3 | not_moved"
     # Its masks belong to the rank, as they should.
     "always | tests/check/conv | ${conv_options[*]} --dropout || 3 | batch_dependent"
+    # Random numbers from the host: as many on each rank as its share has items.
+    "always | $updates | --drawn || 3 | batch_dependent"
     # Statistics of a share are not those of the batch.
     "always | tests/check/conv | ${conv_options[*]} --batchnorm || 3 | batch_dependent"
     # 25 items on 2, 3 or 4 ranks.

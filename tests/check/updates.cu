@@ -20,7 +20,7 @@ enum { COUNT = 64, BATCH = 24, BLOCK = COUNT };
 static struct {
     int steps, warmup;
     float rate;
-    bool adam, chaos, sums, frozen, noise, bf16, whole, asserts, items;
+    bool adam, chaos, sums, frozen, noise, bf16, whole, asserts, items, drawn;
     const char *mistake;
 } options = {.steps = 80,
              .warmup = 0,
@@ -34,6 +34,7 @@ static struct {
              .whole = false,
              .asserts = false,
              .items = false,
+             .drawn = false,
              .mistake = ""};
 
 static bool
@@ -53,6 +54,13 @@ mean_gradient(float *g, const float *w, const float *x, int count, float divisor
         sum += chaos > 0 ? (w[i] - 3.9f * u * (1 - u)) * chaos + 0.01f * chaos * x[k * COUNT + i]
                          : w[i] - x[k * COUNT + i];
     g[i] = sum / divisor;
+}
+
+static __global__ void
+move_items(float *x, const float *by, int count)
+{
+    for (int k = 0; k < count; ++k)
+        x[k * COUNT + threadIdx.x] += threadIdx.x % 2 == 0 ? by[k] : -by[k];
 }
 
 /* What cuBLAS is to add up in bfloat16: the difference to each item, COUNT by count, and a column of ones. */
@@ -140,14 +148,29 @@ begin_of(int step, size_t first)
     return (first + (mistake("moved_by_one") && DDP_WORLD_SIZE() > 1)) * COUNT;
 }
 
-/* Brings this rank's items to the device, all at once or one by one. */
+/* Brings this rank's items to the device, all at once or one by one; then the call does not say from where. */
 static void
 load(float *x, const float *host, int step, size_t first, size_t count)
 {
     const float *from = host + begin_of(step, first);
     size_t at_once = options.items ? 1 : count;
     for (size_t i = 0; i < count; i += at_once)
-        CHECK(cudaMemcpy(x + i * COUNT, from + i * COUNT, at_once * COUNT * sizeof(float), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(x + i * COUNT, from + i * COUNT, at_once * COUNT * sizeof(float),
+                         options.items ? cudaMemcpyDefault : cudaMemcpyHostToDevice));
+}
+
+/* Adds a random number to each item, which the host draws: as many on each rank as its share has items. */
+static void
+move_by_drawn(float *x, size_t count)
+{
+    static float *by;
+    float host[BATCH];
+    if (by == NULL)
+        by = device_floats(BATCH);
+    for (size_t k = 0; k < count; ++k)
+        host[k] = (float)rand() / (float)RAND_MAX;
+    CHECK(cudaMemcpy(by, host, count * sizeof(float), cudaMemcpyHostToDevice));
+    move_items<<<1, BLOCK>>>(x, by, (int)count);
 }
 
 /* ---- the training ---- */
@@ -211,6 +234,8 @@ train(float *w, float *g, float *x, float *m, float *v, float *still)
     for (int step = 0; step < options.steps; ++step) {
         fill_batch(host, step);
         load(x, host, step, first, count);
+        if (options.drawn)
+            move_by_drawn(x, count);
         /* Mistake: the mean over the whole batch, and then over the ranks. */
         float divisor = options.sums ? 1 : mistake("divisor_whole_batch") ? (float)BATCH : (float)count;
         mean_gradient<<<1, BLOCK>>>(g, w, x, (int)count, divisor, options.chaos ? 1 / options.rate : 0);
@@ -263,6 +288,8 @@ take_options(int argc, char **argv)
             options.whole = true;
         else if (strcmp(argv[i], "--asserts") == 0)
             options.asserts = true;
+        else if (strcmp(argv[i], "--drawn") == 0)
+            options.drawn = true;
         else if (strcmp(argv[i], "--items") == 0)
             options.items = true;
         else if (strcmp(argv[i], "--noise") == 0)

@@ -26,7 +26,8 @@ struct share {
     int by;      /* 0: 1 */
     int of_step; /* the batch that they are of; 0: of this step; below: of none */
     int moved;   /* bytes by which it begins later than item `from` */
-    bool unknown_items, steady, alike, again;
+    bool unknown_items, steady, alike, again, data_set;
+    bool once; /* not in the next step, too */
 };
 
 static const struct scene {
@@ -41,6 +42,8 @@ static const struct scene {
     {"right, on four ranks", 4,
      .shares = {{0, IMAGES, 0, 6}, {1, IMAGES, 6, 6}, {2, IMAGES, 12, 6}, {3, IMAGES, 18, 6}}},
     {"right, every second item", .shares = {{0, IMAGES, 0, 12, .by = 2}, {1, IMAGES, 1, 12, .by = 2}}},
+    {"right, every second item of a half", 4,
+     .shares = {{0, IMAGES, 0, 6}, {1, IMAGES, 6, 6}, {2, IMAGES, 12, 6, .by = 2}, {3, IMAGES, 13, 6, .by = 2}}},
     {"right, where DDP_SHARD is not used and pieces are cut",
      .shares = {{0, IMAGES, 0, 12, .unknown_items = true}, {1, IMAGES, 12, 12, .unknown_items = true}}},
     {"all of it on each rank, which may use a part", .shares = {{0, IMAGES, 0, 24}, {1, IMAGES, 0, 24}}},
@@ -83,6 +86,35 @@ static const struct scene {
          {{0, IMAGES, 0, 12, 1}, {1, IMAGES, 12, 12, 1}, {0, IMAGES, 0, 12, 5}, {1, IMAGES, 3, 12, 5, .of_step = 6}},
      .says = {"in step 5 rank 1 copies other data"}},
 
+    {"random numbers that go on: the second half of the first step's in the second",
+     .shares = {{0, IMAGES, 0, 12, .once = true},
+                {1, IMAGES, 0, 12, .once = true},
+                {0, IMAGES, 12, 12, 2, .of_step = 1},
+                {1, IMAGES, 12, 12, 2, .of_step = 1}}},
+    {"random numbers of each step's own, beside a right batch", .shares = {{0, IMAGES, 0, 12},
+                                                                           {1, IMAGES, 0, 12},
+                                                                           {0, LABELS, 0, 12, .alike = true},
+                                                                           {1, LABELS, 12, 12, .alike = true}}},
+    {"the same from a data set on the host",
+     .shares = {{0, IMAGES, 0, 12, .data_set = true},
+                {1, IMAGES, 0, 12, .data_set = true},
+                {0, LABELS, 0, 12, .alike = true},
+                {1, LABELS, 12, 12, .alike = true}},
+     .says = {"every rank copies items 0 to 11 of 24 at train.cu:70", "what is copied at train.cu:71 is right"}},
+    {"one step, of which nothing follows",
+     .shares = {{0, IMAGES, 0, 12, .once = true}, {1, IMAGES, 0, 12, .once = true}}},
+    {"right before", .last = 2,
+     .shares = {{0, IMAGES, 0, 12, .once = true},
+                {1, IMAGES, 12, 12, .once = true},
+                {0, IMAGES, 0, 12, 2, .once = true},
+                {1, IMAGES, 0, 12, 2, .once = true}},
+     .says = {"in step 2 every rank copies items 0 to 11"}},
+    {"a half of the data set for each rank, in its order", .shares = {{0, IMAGES, 0, 12, .once = true},
+                                                                      {1, IMAGES, 0, 12, .of_step = 6, .once = true},
+                                                                      {0, IMAGES, 12, 12, 2, .of_step = 1},
+                                                                      {1, IMAGES, 12, 12, 2, .of_step = 6}}},
+    {"a half of the data set for each rank, shuffled",
+     .shares = {{0, IMAGES, 0, 12, .by = 5, .of_step = 3}, {1, IMAGES, 0, 12, .by = 5, .of_step = 6}}},
     {"what the reference never had", .shares = {{0, IMAGES, 0, 12}, {1, IMAGES, 12, 12, .of_step = -1}}},
     {"the same, where nothing else is known", .shares = {{0, IMAGES, 0, 12}, {1, IMAGES, 12, 12, .of_step = -1}},
      .last_resort = true,
@@ -97,7 +129,10 @@ static const struct scene {
      .says = {"in step 6 rank 1 copies other data"}},
     {"wrong in a step that nothing comes of", .last = 7, .shares = {{0, IMAGES, 0, 12}, {1, IMAGES, 0, 12}}},
     {"wrong after what differs", .last = 1,
-     .shares = {{0, IMAGES, 0, 12}, {1, IMAGES, 12, 12}, {0, IMAGES, 0, 12, 2}, {1, IMAGES, 0, 12, 2}}},
+     .shares = {{0, IMAGES, 0, 12, .once = true},
+                {1, IMAGES, 12, 12, .once = true},
+                {0, IMAGES, 0, 12, 2},
+                {1, IMAGES, 0, 12, 2}}},
     {"wrong for the step that comes", .last = 2, .shares = {{0, IMAGES, 0, 12}, {1, IMAGES, 0, 12}},
      .says = {"in step 1 every rank"}},
     {"a program that copies something else in each run",
@@ -137,7 +172,7 @@ content(const struct share *share, int item, int step)
 }
 
 /* Of each rank, and of the run of one rank once more. */
-static struct check_row store[RANKS_AT_MOST + 1][SHARES + 2];
+static struct check_row store[RANKS_AT_MOST + 1][2 * SHARES + 2];
 
 static void
 add(struct check_rows *rows, const struct check_row *row)
@@ -161,6 +196,7 @@ row_of(const struct share *share, int ranks)
                               .total = (uint64_t)share->count,
                               .steady = share->steady,
                               .distinct = !share->alike,
+                              .is_data_set = share->data_set,
                               .shard_line = 60,
                               .shard_file = "train.cu"};
     if (!share->unknown_items) {
@@ -207,6 +243,11 @@ judge_scene(const struct scene *scene, char why[2400])
         const struct share *share = &scene->shares[i];
         struct check_row row = row_of(share, evidence.ranks);
         add(share->again ? &evidence.again : &ranked[share->rank], &row);
+        struct share next = *share;
+        next.step = (share->step > 0 ? share->step : 1) + 1;
+        row = row_of(&next, evidence.ranks);
+        if (!share->once && !share->again)
+            add(&ranked[share->rank], &row);
     }
     struct check_item first = {.tensor = {.role = CHECK_GRADIENT},
                                .first_step = scene->last > 0 ? (uint32_t)scene->last : 1};
@@ -235,9 +276,9 @@ TEST(other_differences_have_other_causes)
 {
     struct check_rows ranked[2] = {{store[0], 0}, {store[1], 0}};
     struct check_evidence evidence = {.ranks = 2, .steps = STEPS, .ranked = ranked};
-    for (int r = 0; r < 2; ++r) {
-        struct check_row row = row_of(&(struct share){r, IMAGES, 0, 12}, 2);
-        add(&ranked[r], &row);
+    for (int i = 0; i < 4; ++i) {
+        struct check_row row = row_of(&(struct share){i % 2, IMAGES, 0, 12, 1 + i / 2}, 2);
+        add(&ranked[i % 2], &row);
     }
     struct check_item first = {.tensor = {.role = CHECK_PARAMETER}, .first_step = 2};
     struct check_verdict verdict = {.result = CHECK_EQUAL};
@@ -251,10 +292,12 @@ TEST(each_broken_rule_is_noticed)
 {
     static const struct {
         const char *mutant, *scene;
-    } broken[] = {{"CHECK_DATA_ORDER", "right, every second item"},
-                  {"CHECK_DATA_ANY_STEP", "wrong after what differs"},
-                  {"CHECK_DATA_ANY_STEP", "wrong in a step that nothing comes of"},
-                  {"CHECK_DATA_NOISE", "what the reference never had"}};
+    } broken[] = {
+        {"CHECK_DATA_ORDER", "right, every second item of a half"},
+        {"CHECK_DATA_ANY_STEP", "wrong after what differs"},
+        {"CHECK_DATA_ANY_STEP", "wrong in a step that nothing comes of"},
+        {"CHECK_DATA_NO_CHANCE", "random numbers that go on: the second half of the first step's in the second"},
+        {"CHECK_DATA_NOISE", "what the reference never had"}};
     for (size_t k = 0; k < sizeof(broken) / sizeof(broken[0]); ++k) {
         char why[2400] = "";
         for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); ++i) {

@@ -102,12 +102,17 @@ static const struct scene {
      .cause = CAUSE_NOT_REPEATABLE, .says = "read by `time` (train.cu:5)"},
     /* ---- data ---- */
     {"the same data on all ranks",
-     .edits = {{COPIES, .value = 12, .from = 1}, {DIFFERENCE, .value = 1.4, EVERY(GRADIENT)}},
+     .edits = {{COPIES, .value = 12, .from = 1},
+               {COPIES, .value = 12, .from = 2},
+               {DIFFERENCE, .value = 1.4, EVERY(GRADIENT)}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_DATA, .first = "gradient_0",
      .says = "all 2 ranks copy the same 768 bytes"},
-    {"the same, and no gradient differs", .edits = {{COPIES, .value = 12, .from = 1}}},
+    {"the same, and no gradient differs",
+     .edits = {{COPIES, .value = 12, .from = 1}, {COPIES, .value = 12, .from = 2}}},
     {"the same, and an update differs",
-     .edits = {{COPIES, .value = 12, .from = 1}, {DIFFERENCE, .value = 1.4, EVERY(PARAMETER), .from = 2}},
+     .edits = {{COPIES, .value = 12, .from = 1},
+               {COPIES, .value = 12, .from = 2},
+               {DIFFERENCE, .value = 1.4, EVERY(PARAMETER), .from = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE},
 
     /* ---- the program itself ---- */

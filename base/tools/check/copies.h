@@ -30,6 +30,7 @@ struct check_copies {
     uint64_t chain;       /* of the same: it does */
     uint32_t piece_count, probe_count;
     uint64_t calls;
+    uint64_t source; /* address of the first copy's source */
 };
 
 /* Bytes of a piece, by which its place is found in copies that begin anywhere. */
@@ -56,6 +57,7 @@ struct check_copy {
     uint32_t elsewhere_step; /* for instance this one */
     bool steady;             /* the reference has the same pieces in each step */
     bool distinct;           /* and no two that are equal in this one */
+    bool is_data_set; /* and it copies them from other addresses in other steps, as of data that stay on the host */
     int32_t shard_line;
     char shard_file[128];
 };

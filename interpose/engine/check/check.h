@@ -63,7 +63,8 @@ void check_reduce_begins(const struct check_reduced *reduced, CUstream stream);
 void check_reduce_ends(const struct check_reduced *reduced, CUstream stream);
 /* DDP_SHARD: may change which share this process gets. */
 void check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
-/* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to the device. Any thread. */
+/* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to the device; 0: of the call's own.
+ * Any thread. */
 void check_copied(const void *source, size_t bytes, size_t pitch, size_t rows);
 /* Around each operation of the trainer. */
 void check_operation_begins(const struct operation *operation);

@@ -32,7 +32,7 @@ struct known_piece {
 };
 
 struct known {
-    bool loaded, steady;
+    bool loaded, steady, moves;
     struct known_step *steps; /* [steps made + 1] */
     struct known_piece *pieces;
     size_t piece_count;
@@ -45,7 +45,6 @@ struct site {
     struct check_copy own; /* DDP_SHARD, and what a search has found */
     struct check_probe probes[COPIES_PROBES];
     uint64_t *hashes;
-    uint64_t first_bytes; /* of the first copy */
     size_t room;
     unsigned searches;
     bool lost;         /* it is too much */
@@ -133,6 +132,7 @@ load_known(struct site *site)
         load_step(known, site->copies.site, step);
         const struct known_step *it = &known->steps[step];
         known->steady = known->steady && it->copies.sum == known->steps[1].copies.sum;
+        known->moves = known->moves || (step > 2 && it->copies.source != known->steps[2].copies.source);
         known->pieces =
             room_for(known->pieces, known->piece_count + it->copies.piece_count, sizeof(struct known_piece));
         for (uint32_t i = 0; i < it->copies.piece_count && it->copies.bytes > 0; ++i)
@@ -189,14 +189,14 @@ find_site(uint64_t id, const char *place)
 
 /* The first copy of the step says what a piece is. */
 static void
-choose_piece(struct site *site, size_t bytes)
+choose_piece(struct site *site, const void *source, size_t bytes)
 {
     const struct known_step *known = known_now(site);
     struct check_copies *own = &site->copies;
     uint64_t items = copies.shard.items;
     site->own = copies.shard;
     site->own.begins = -1;
-    site->first_bytes = bytes;
+    own->source = (uint64_t)(uintptr_t)source;
     site->by_item = items > 0 && bytes % items == 0 && bytes >= items && !site->has_items;
     if (values_reader() != NULL)
         own->piece_bytes = known != NULL ? known->copies.piece_bytes : bytes;
@@ -314,7 +314,7 @@ copies_seen(uint64_t id, const char *place, const void *source, size_t bytes)
     if (site != NULL && !site->lost) {
         struct check_copies *own = &site->copies;
         if (own->calls == 0)
-            choose_piece(site, bytes);
+            choose_piece(site, source, bytes);
         site->lost = own->bytes + bytes > COPIES_BYTES_AT_MOST ||
                      own->piece_count + bytes / own->piece_bytes + 1 > COPIES_PIECES_AT_MOST;
         if (!site->lost) {
@@ -461,6 +461,7 @@ compare_site(struct site *site, uint32_t step)
     row.copy.sum = mine->sum;
     row.copy.whole_sum = known->copies.sum;
     row.copy.steady = site->known.steady;
+    row.copy.is_data_set = site->known.moves;
     row.copy.distinct = is_distinct(&site->known, step);
     values_row(&row);
 }

@@ -110,7 +110,7 @@ check_copied(const void *source, size_t bytes, size_t pitch, size_t rows)
 {
     bool is_compared = !check_run.perturbed && check_run.turn_count == 0 && !check_run.probes && check_run.factor == 0;
     is_compared = is_compared && (!course.in_rounds || values_writer() != NULL); /* a DDP_STEP may come */
-    if (!check_is_on() || course.over || !is_compared || source == NULL || bytes == 0 || course.graphs ||
+    if (!check_is_on() || course.over || !is_compared || source == NULL || bytes == 0 || pitch == 0 || course.graphs ||
         atomic_load(&engine_state.captures_open) > 0)
         return;
     if (pitch == bytes) {
@@ -543,6 +543,23 @@ boundary_ends(int group)
     context_leave(before);
 }
 
+/* The memory of the host that the operation copies to the device, or NULL. With cudaMemcpyDefault the call does not say
+ * whose memory it is. */
+static const void *
+host_source_of(const struct operation *operation, size_t *bytes_p)
+{
+    *bytes_p = operation->host_bytes;
+    bool is_known =
+        operation->host_source != NULL || operation->operand_count != 2 || operation->operands[1].argument != 1;
+    bool is_plain = strncmp(operation->name, "cuMemcpy", 8) == 0 &&
+                    (operation->name[8] == '\0' || operation->name[8] == '_' || operation->name[8] == 'A');
+    if (is_known || !is_plain || device_ask_about(operation->operands[0].address).type != CU_MEMORYTYPE_DEVICE ||
+        device_ask_about(operation->operands[1].address).type == CU_MEMORYTYPE_DEVICE)
+        return operation->host_source;
+    *bytes_p = operation->operands[1].bytes;
+    return (const void *)(uintptr_t)operation->operands[1].address;
+}
+
 void
 check_boundary_ends(int group)
 {
@@ -560,8 +577,10 @@ check_operation_begins(const struct operation *operation)
         return;
     if (course.steps == 2 && operation->host_source != NULL)
         atomic_fetch_add(&course.copied_bytes, operation->host_bytes);
-    if (operation->host_source != NULL && operation->host_bytes > 0)
-        check_copied(operation->host_source, operation->host_bytes, 0, 1);
+    size_t bytes;
+    const void *source = host_source_of(operation, &bytes);
+    if (source != NULL)
+        check_copied(source, bytes, bytes, 1);
     if (operation->graph != NULL && course.graphs && atomic_load(&engine_state.captures_open) == 0) {
         CUcontext before = context_enter();
         context_synchronize("at the launch of a graph");

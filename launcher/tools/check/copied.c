@@ -171,7 +171,7 @@ is_same(const struct copied *copied)
 bool
 copied_is_telling(const struct check_copy *it)
 {
-    return it->total > 0 && (it->distinct || it->bytes / it->total >= LEAST_PIECE_BYTES);
+    return it->total > 0 && ((it->distinct && it->record > 0) || it->bytes / it->total >= LEAST_PIECE_BYTES);
 }
 
 /* Whole pieces, and the reference has each, but not where the share is. Small numbers, as labels are, tell it if they
@@ -183,20 +183,21 @@ is_elsewhere(const struct copied *copied, const struct check_copy *it)
     return (copied_is_telling(it) || has_moved) && (it->here + it->elsewhere == it->total || MUTANT(CHECK_DATA_NOISE));
 }
 
+/* Some rank has its share, or had it before: else the ranks may go through parts of the data set, each by itself. */
 static bool
 is_other(struct copied *copied)
 {
-    bool any = false;
+    int placed = 0, other = -1;
     for (int r = 0; r < copied->ranks; ++r) {
         const struct check_copy *it = copied->of[r];
-        bool placed = (is_placed(it) && it->run == it->total) || (it->total > 0 && it->in_place == it->total);
-        if (!placed && !is_elsewhere(copied, it))
+        bool is_here = it->total > 0 && it->in_place == it->total;
+        if (!is_here && !is_elsewhere(copied, it))
             return false;
-        if (!placed && !any)
-            copied->rank = r;
-        any = any || !placed;
+        placed += is_here;
+        other = !is_here && other < 0 ? r : other;
     }
-    return any;
+    copied->rank = other;
+    return other >= 0 && (placed > 0 || copied->was_right);
 }
 
 static bool

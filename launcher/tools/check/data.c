@@ -52,6 +52,7 @@ struct search {
     struct copy_rows again;
     uint64_t sites[COPIES_SITES_AT_MOST];
     bool was_right[COPIES_SITES_AT_MOST];
+    bool is_chance[COPIES_SITES_AT_MOST]; /* what it copies may be wrong by chance only */
     size_t site_count;
     bool weighs; /* shares may be unequal */
     bool unknown_too;
@@ -137,28 +138,71 @@ is_worse(const struct copied *a, const struct copied *b)
     return a->kind < b->kind || (a->kind == b->kind && copied_any(a)->whole > copied_any(b)->whole);
 }
 
+/*
+ * The ranks have the first of the reference's items: so they do where each rank draws as many random numbers as its
+ * share has items, from one seed. Data are of this step's batch in the next step, too; numbers go on. Beside data that
+ * are right, only labels or what lies in a data set are not taken for such numbers. Or one rank has its share by
+ * chance, where each goes through a part of the data set.
+ */
+static bool
+may_be_chance(const struct search *search, const struct copied *copied, bool any_right)
+{
+    const struct check_copy *any = copied_any(copied), **of;
+    bool is_alike = copied->kind == COPIED_NOT_ADDED || copied->kind == COPIED_SAME;
+    if ((!is_alike && copied->kind != COPIED_OTHER) || copied->was_right || MUTANT(CHECK_DATA_NO_CHANCE))
+        return false;
+    if (is_alike && any_right && any->distinct && !any->is_data_set)
+        return true;
+    of = xcalloc((size_t)copied->ranks, sizeof(*of));
+    struct copied next = {.of = of};
+    bool persists = look_at(search, copied->site, copied->step + 1, &next) && next.kind == copied->kind;
+    free(of);
+    return !persists;
+}
+
+/* Of all call sites in a step, into kinds[]; whether one is right: *right_p, 0: none. */
+static void
+look_at_step(struct search *search, uint32_t step, struct copied *scratch, enum copied_kind *kinds, uint64_t *right_p)
+{
+    *right_p = 0;
+    for (size_t i = 0; i < search->site_count; ++i) {
+        scratch->was_right = search->was_right[i];
+        kinds[i] =
+            !search->is_chance[i] && look_at(search, search->sites[i], step, scratch) ? scratch->kind : COPIED_SILENT;
+        if (kinds[i] == COPIED_RIGHT)
+            *right_p = search->sites[i];
+    }
+    for (size_t i = 0; i < search->site_count; ++i) {
+        scratch->was_right = search->was_right[i];
+        if (kinds[i] > COPIED_RIGHT && look_at(search, search->sites[i], step, scratch) &&
+            may_be_chance(search, scratch, *right_p != 0)) {
+            search->is_chance[i] = true;
+            kinds[i] = COPIED_SILENT;
+        }
+        search->was_right[i] = search->was_right[i] || kinds[i] == COPIED_RIGHT;
+    }
+}
+
 /* The most telling of the copies that are wrong in the first step in which some are; *right_p: a call site whose copies
  * are right then, 0: none. Copies of a later step than `last` explain nothing, unless contents are unknown before. */
 static bool
 find_wrong(struct search *search, uint32_t last, struct copied *wrong, struct copied *scratch, uint64_t *right_p)
 {
+    enum copied_kind kinds[COPIES_SITES_AT_MOST];
     bool unknown = false;
     wrong->kind = COPIED_SILENT;
     for (uint32_t step = 1; step <= search->evidence->steps && wrong->kind == COPIED_SILENT; ++step) {
         if (step > last && !unknown && !MUTANT(CHECK_DATA_ANY_STEP))
             return false;
-        *right_p = 0;
+        bool was_right[COPIES_SITES_AT_MOST];
+        memcpy(was_right, search->was_right, sizeof(was_right));
+        look_at_step(search, step, scratch, kinds, right_p);
         for (size_t i = 0; i < search->site_count; ++i) {
-            scratch->was_right = search->was_right[i];
+            scratch->was_right = was_right[i];
             if (!look_at(search, search->sites[i], step, scratch))
                 continue;
-            search->was_right[i] = search->was_right[i] || scratch->kind == COPIED_RIGHT;
-            unknown =
-                unknown || (scratch->kind == COPIED_SILENT && step + EARLIER >= last && copied_is_divided(scratch));
-            bool is_wrong = scratch->kind != COPIED_RIGHT && scratch->kind != COPIED_SILENT;
-            if (scratch->kind == COPIED_RIGHT)
-                *right_p = scratch->site;
-            else if (is_wrong && (wrong->kind == COPIED_SILENT || is_worse(scratch, wrong))) {
+            unknown = unknown || (kinds[i] == COPIED_SILENT && step + EARLIER >= last && copied_is_divided(scratch));
+            if (kinds[i] > COPIED_RIGHT && (wrong->kind == COPIED_SILENT || is_worse(scratch, wrong))) {
                 const struct check_copy **of = wrong->of;
                 *wrong = *scratch;
                 scratch->of = of;
