@@ -38,9 +38,6 @@
 /* Folder that what such ranks write is kept in, with --keep-files: one in it for each rank; absent: in the job folder.
  */
 #define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
-/* "START AHEAD": the date with which such ranks begin (interpose/tools/files/files.h), with AHEAD for rank 1: rank R
- * gets R times that. Absent: the system's. */
-#define DDPRUN_ENV_CHECK_DATE "_DDPRUN_CHECK_DATE"
 
 /* A run of `ddprun scout`: absolute path of its settings (base/tools/scout/run.h); absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"

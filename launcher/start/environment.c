@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -289,14 +288,6 @@ redirect_files(const struct rank_settings *settings, int index, char ***environm
     }
     free(folder);
     free(all);
-    const char *date = environment_get(*environment, DDPRUN_ENV_CHECK_DATE);
-    long long start_us;
-    int ahead;
-    if (date != NULL && sscanf(date, "%lld %d", &start_us, &ahead) == 2) {
-        char *own = xasprintf("%lld %d", start_us, ahead * (settings->place.first_rank + index));
-        environment_set(environment, FILES_ENV_DATE, own);
-        free(own);
-    }
     return ok;
 }
 

@@ -216,7 +216,7 @@ check "nothing is noted that was not asked for" test -z "$(LD_PRELOAD=$library "
 # ---- the date and random bytes of a run of `ddprun check` ----
 dates() { # AHEAD: what it prints into $work/random
     rm -rf "$work/private" && mkdir "$work/private"
-    LD_PRELOAD=$library _DDPRUN_FILES_DIR=$work/private _DDPRUN_FILES_DATE="1234567890000000 $1" \
+    LD_PRELOAD=$library _DDPRUN_FILES_DIR=$work/private _DDPRUN_FILES_DATE="1234567890000000 $1" RANK=1 \
         "$helpers/files_dates" 1234567890000000 "$1" "$work/elsewhere/libfiles_late.so" >"$work/random" || {
         cat "$work/random"
         return 1

@@ -2,6 +2,7 @@
  * config.c - what the environment asks for, read once: by the first hook, which may be before the constructor has run,
  * for another preloaded library's.
  */
+#include "base/protocol.h"
 #include "interpose/tools/files/overlay.h"
 
 #include <errno.h>
@@ -142,8 +143,9 @@ read_date(const char *text)
     has_date = text != NULL && *text != '\0';
     if (!has_date)
         return;
+    const char *rank = getenv(DDPRUN_ENV_RANK);
     date.start_us = read_number(&text);
-    date.ahead = read_number(&text);
+    date.ahead = read_number(&text) * (rank != NULL ? read_number(&rank) : 0);
 }
 
 static void

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
+#include "interpose/tools/files/files.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "launcher/tools/common/inner_log.h"
@@ -115,7 +116,7 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
         _exit(DDPRUN_EXIT_FAILURE);
     char *date = xasprintf("%lld %d", (long long)place->date_us, order->ahead);
     setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
-    setenv(DDPRUN_ENV_CHECK_DATE, date, 1);
+    setenv(FILES_ENV_DATE, date, 1);
     char *written = check_run_files(place, order);
     if (written != NULL)
         setenv(DDPRUN_ENV_CHECK_FILES, written, 1);

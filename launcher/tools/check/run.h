@@ -32,7 +32,7 @@ struct check_order {
     char *const *arguments; /* of the program, with its name */
     bool hosts;             /* on the hosts of --hosts */
     bool plain;             /* --no-overlap */
-    int ahead;              /* so many FILES_AHEAD_US is the date of each rank before that of the last one */
+    int ahead;              /* rank R has a date that is R times so many FILES_AHEAD_US later */
     bool dry;               /* --dry-run: only whether it can be started */
     bool lists_files;       /* those that several ranks write: check_run_files() */
     struct check_run run;   /* but for `results`, which is filled in */
