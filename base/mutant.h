@@ -125,7 +125,9 @@ enum mutant {
     MUTANT_CHECK_INDEPENDENT_EQUAL,  /* results of DDP_REDUCE that depend on nothing are equal */
     MUTANT_CHECK_FLOOR_INFINITE,     /* whatever differs is taken for rounding (in the launcher's items.c) */
     MUTANT_CHECK_LAST_LEFT_OUT,   /* the last tensor of each role is not compared with the reference */
+    MUTANT_FILES_DATE_REAL,       /* the program's date is the system's */
     MUTANT_FILES_WRITTEN_THROUGH, /* what a run of a check opens for writing is the user's file */
+    MUTANT_CHECK_READINGS_UNSEEN, /* where the program reads the date is not reported */
     MUTANT_CHECK_GRADIENTS_LATE,  /* gradients are read when the next step begins, and not at DDP_STEP */
     MUTANT_CHECK_NOT_FORCED,      /* gradients stay as DDP_STEP has left them */
     MUTANT_CHECK_CHANGE_IGNORED,  /* updates are compared by what parameters are, not by what they have changed */

@@ -6,6 +6,7 @@ updates=$build/tests/check/updates
 causes=$build/tests/check/causes
 sums=$build/tests/check/sums
 kmeans=$build/tests/check/kmeans # KMEANS_FORGOTTEN: what has no DDP_REDUCE
+seeds=$build/tests/check/seeds
 chargpt=$build/tests/check/chargpt # with mistakes by CHARGPT_MISTAKE
 text=$(dirname "$data")/shakespeare.txt
 conv_options=(--steps 12 --quiet)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mutants.sh BUILD - an engine that is broken on purpose where it compares (base/mutant.h) has other verdicts than the real one: each
-# scene passes with the real engine and fails with the defect.
+# mutants.sh BUILD - an engine, or a library of files and clocks, that is broken on purpose (base/mutant.h) has other verdicts than the
+# real one: each scene passes with the real one and fails with the defect.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 # shellcheck source=tests/check/lib.sh
@@ -8,7 +8,8 @@ source "$(dirname "$0")/lib.sh"
 copy=$work/copy # what a user has, but for the engine: the launcher finds its libraries beside itself
 mkdir -p "$copy/bin" "$copy/lib"
 cp "$ddprun" "$copy/bin/"
-ln -s "$build/lib/libddprun.so" "$build/lib/libddprun-files.so" "$build/lib/softgpu" "$copy/lib/"
+ln -s "$build/lib/libddprun.so" "$build/lib/softgpu" "$copy/lib/"
+ln -s "$build/tests/files/libfiles_mutants.so" "$copy/lib/libddprun-files.so"
 ln -s "$build/tests/mutants/libddprun-engine.so" "$copy/lib/libddprun-engine.so"
 ddprun=$copy/bin/ddprun
 
@@ -43,6 +44,9 @@ noise() { # a gradient of rounding noise, which Adam makes as large as any other
 chaotic_sums() { # whose rounding errors double from round to round
     checked 2 "" "$sums" chaos
     [ -z "$(why_not 0 null -)" ]
+seeded() { # by a clock, whose microseconds differ from run to run
+    checked 2 "" "$seeds" --seed system_clock --use shuffle
+    [ -z "$(why_not 1 seeded -)" ]
 }
 
 zeros() { # the own gradients of the first steps are zero on all ranks
@@ -68,6 +72,8 @@ mutant CHECK_LAST_LEFT_OUT every_tensor
 mutant CHECK_GRADIENTS_LATE right
 mutant CHECK_CHANGE_IGNORED small_update
 mutant CHECK_NOT_FORCED noise
+mutant CHECK_READINGS_UNSEEN seeded
+mutant FILES_DATE_REAL seeded
 mutant CHECK_COPIES_ALIGNED in_floats
 mutant CHECK_ZEROS_ONE_BATCH zeros
 mutant CHECK_REDUCED_NOT_FORCED chaotic_sums

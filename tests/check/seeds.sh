@@ -5,7 +5,6 @@
 source "$(dirname "$0")/../end_to_end/lib.sh"
 # shellcheck source=tests/check/lib.sh
 source "$(dirname "$0")/lib.sh"
-seeds=$build/tests/check/seeds
 wanted=("${@:2}")
 
 # SEED | USE | ranks | exit code | cause | what the verdict says

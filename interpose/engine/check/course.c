@@ -239,7 +239,9 @@ note_readings(void)
     snprintf(path, sizeof(path), "%s/" FILES_READINGS, folder != NULL ? folder : "");
     int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    for (int i = 0; file != NULL && i < READINGS_AT_MOST && getline(&line, &room, file) > 0; ++i) {
+    for (int i = 0;
+         file != NULL && !MUTANT(CHECK_READINGS_UNSEEN) && i < READINGS_AT_MOST && getline(&line, &room, file) > 0;
+         ++i) {
         char *text = NULL;
         struct check_row row = {.kind = CHECK_ROW_READING, .step = course.steps, .value = strtoull(line, &text, 16)};
         snprintf(row.text, sizeof(row.text), "%s", text + strspn(text, " "));

@@ -2,6 +2,7 @@
  * hooks_clocks.c - calls whose answers differ from run to run. For `ddprun scout` they are noted, and answered as ever;
  * in a run of `ddprun check` the program gets the date and the random bytes of date.c.
  */
+#include "base/mutant.h"
 #include "interpose/tools/files/hooks.h"
 #include "interpose/tools/files/overlay.h"
 #include "interpose/tools/files/raw.h"
@@ -19,7 +20,7 @@ is_ours(const char *name, void *caller)
 {
     if (!in_device)
         note_clock(name, caller);
-    return files_date() != NULL && caller_is_programs(name, caller);
+    return files_date() != NULL && caller_is_programs(name, caller) && !MUTANT(FILES_DATE_REAL);
 }
 
 /* ---- the date ---- */
