@@ -165,6 +165,7 @@ enum mutant {
     MUTANT_SCOUT_ONE_READING,        /* what later periods show is not looked at */
 
     /* ddprun scout (in the recorder) */
+    MUTANT_SCOUT_NOT_TRIED_ALONE, /* words that could not be changed count as left alone */
     MUTANT_SCOUT_ANY_WORDS, /* few words are changed wherever they are, not where the launch has changed something */
 
     /* ddprun scout --prove (in the player) */

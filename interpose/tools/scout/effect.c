@@ -6,6 +6,8 @@
  */
 #include "interpose/tools/scout/scout.h"
 
+#include "base/mutant.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,7 +262,7 @@ are_overwritten(const struct part *part, const struct image *image, size_t first
                 enum fate behind)
 {
     if ((first > part->first && before != KILLED) || (end < part->end && behind != KILLED) ||
-        (first == part->first && end == part->end))
+        (first == part->first && end == part->end) || MUTANT(SCOUT_NOT_TRIED_ALONE))
         return false;
     if (end - first <= GAP_WORDS)
         return true;

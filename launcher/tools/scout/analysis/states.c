@@ -50,6 +50,85 @@ parameter_beside(const struct roles *roles, uint32_t number)
     return UINT32_MAX;
 }
 
+/* Whether a place stays as it is in the period, but for what is computed element by element from it. */
+static bool
+is_kept(const struct roles *roles, uint32_t memory, uint64_t lo)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        bool own = false;
+        if (version->op < 0 || !version_in_period(roles, i) || version->memory != (int32_t)memory || version->lo > lo ||
+            version->hi <= lo)
+            continue;
+        for (uint32_t e = 0; e < version->in_count && !own; ++e)
+            own = version_in_edge(roles, i, e)->elementwise &&
+                  version_overlaps(version_of(roles, version_in_edge(roles, i, e)->from), version);
+        if (!own)
+            return false;
+    }
+    return true;
+}
+
+static bool
+has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool per_rank)
+{
+    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        bool own = tensor->role == ROLE_STATISTICS || tensor->role == ROLE_RANDOM;
+        if (tensor->alloc == alloc && tensor->lo <= lo && tensor->hi > lo && (per_rank || !own))
+            return true;
+    }
+    return false;
+}
+
+/* A launch of the kernel that updates a parameter gets other memory in the parameter's place, which is none: where no
+ * gradient flows, as in a layer whose units are dead, it may be one. */
+static void
+suspect_beside(const struct roles *roles, struct scout_finding *finding, const struct scout_argument *place,
+               const struct scout_op *op, uint32_t number)
+{
+    for (uint32_t i = 0; i < op->argument_count; ++i) {
+        const struct scout_argument *it = &op->arguments[i];
+        uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
+        if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
+            !is_kept(roles, memory, it->offset) || MUTANT(SCOUT_SUSPECTS_TRUSTED))
+            continue;
+        for (uint32_t t = 0; t < finding->tensor_count; ++t)
+            if (finding->tensors[t].alloc == alloc && finding->tensors[t].lo <= it->offset &&
+                finding->tensors[t].hi > it->offset)
+                finding->tensors[t].role = ROLE_SUSPECT;
+        if (!has_place(finding, alloc, it->offset, true))
+            (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = ROLE_SUSPECT,
+                                                                       .alloc = alloc,
+                                                                       .lo = it->offset,
+                                                                       .hi = it->end,
+                                                                       .type = SCOUT_UNKNOWN,
+                                                                       .pair = PAIR_NONE,
+                                                                       .group = GROUP_NONE,
+                                                                       .writer = roles->graph->first + number});
+    }
+}
+
+static void
+find_suspects(const struct roles *roles, struct scout_finding *finding)
+{
+    const struct graph *graph = roles->graph;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        const struct scout_op *op = graph_op(graph, version);
+        for (uint32_t a = 0; roles->parameter[i] && op != NULL && op->kind == SCOUT_LAUNCH && a < op->argument_count;
+             ++a) {
+            const struct scout_argument *place = &op->arguments[a];
+            bool is_own = graph->memory_of[place->alloc] == (uint32_t)version->memory && place->offset <= version->lo &&
+                          place->end >= version->hi;
+            for (uint32_t k = 0; is_own && k < roles->period; ++k)
+                if (graph->log->ops[graph->first + k].kind == SCOUT_LAUNCH &&
+                    graph->log->ops[graph->first + k].name == op->name)
+                    suspect_beside(roles, finding, place, &graph->log->ops[graph->first + k], k);
+        }
+    }
+}
+
 enum roles_verdict
 states_find(const struct roles *roles, struct scout_finding *finding)
 {
@@ -92,5 +171,6 @@ states_find(const struct roles *roles, struct scout_finding *finding)
                                                                    .group = GROUP_NONE,
                                                                    .writer = gradients_log_op(roles, i)});
     }
+    find_suspects(roles, finding);
     return ROLES_FOUND;
 }

@@ -65,7 +65,9 @@ print_suspects(FILE *out, const struct scout_log *log, const struct scout_findin
 {
     if (!finding->is_open)
         return;
-    fputs("stays from step to step, has no gradient, and gradients are computed from it:\n", out);
+    fputs("has no gradient, and gradients are computed from it, or the kernel that updates parameters gets it in their "
+          "place:\n",
+          out);
     print_rows(out, log, finding, ROLE_SUSPECT, sites);
     fputs("question: does the program carry this from step to step, as a hidden state? Then name it by --per-rank; "
           "else it "

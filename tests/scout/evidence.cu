@@ -1,0 +1,346 @@
+/*
+ * evidence.cu MODE [NUMBER [SEED]] - annotated trainers whose numbers show little of what their kernels do.
+ *
+ *   sparse N   only every N-th input is ever other than zero, and so most elements of the first gradient are zero
+ *   tiny S     a softmax over logits of scale S: most probabilities, and the gradients of their classes, are tiny
+ *   random     a net that the seed makes: its widths (biases have 1 to 32 elements), inputs that are zero, units that
+ * never fire, rows with padding, scale, optimizer, kernels with the names of C row        an update that computes its
+ * gradient from the parameter's rows: no element comes from its old value alone stale      forward uses copies of the
+ * weights that are never renewed: the second weights feed back in two steps only
+ *
+ * It trains for STEPS steps, and prints nothing.
+ */
+#include "tests/trainer.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ddprun.h>
+#include <vector>
+
+enum { STEPS = 40, TENSORS = 4, BLOCK = 32 };
+
+/* Rows of the first weights are `pitch` elements apart, of which `hidden` are used. */
+static struct {
+    int inputs, hidden, outputs, batch, pitch, every, optimizer;
+    bool relu, dead, linkage, adds, softmax;
+    float scale;
+} net;
+
+#define INDEX (int)(blockIdx.x * blockDim.x + threadIdx.x)
+
+__global__ void
+forward(float *to, const float *x, const float *w, const float *b, int n, int in, int out, int pitch, int act)
+{
+    int i = INDEX / out, k = INDEX % out;
+    if (i >= n)
+        return;
+    float sum = b[k];
+    for (int j = 0; j < in; ++j)
+        sum += x[i * in + j] * w[j * pitch + k];
+    to[i * out + k] = act == 2 ? fmaxf(sum, 0.0f) : act == 1 ? tanhf(sum) : sum;
+}
+
+__global__ void
+softmax_error(float *error, const float *z, const int *wanted, int n, int out)
+{
+    int i = INDEX;
+    if (i >= n)
+        return;
+    float most = z[i * out], sum = 0;
+    for (int k = 1; k < out; ++k)
+        most = fmaxf(most, z[i * out + k]);
+    for (int k = 0; k < out; ++k)
+        sum += expf(z[i * out + k] - most);
+    for (int k = 0; k < out; ++k)
+        error[i * out + k] = expf(z[i * out + k] - most) / sum - (k == wanted[i] ? 1.0f : 0.0f);
+}
+
+__global__ void
+square_error(float *error, const float *z, const int *wanted, int n, int out)
+{
+    if (INDEX < n * out)
+        error[INDEX] = z[INDEX] - (INDEX % out == wanted[INDEX / out] ? 1.0f : 0.0f);
+}
+
+__global__ void
+error_below(float *below, const float *error, const float *w, const float *h, int n, int in, int out, int relu)
+{
+    int i = INDEX / in, j = INDEX % in;
+    if (i >= n)
+        return;
+    float sum = 0, y = h[i * in + j];
+    for (int k = 0; k < out; ++k)
+        sum += error[i * out + k] * w[j * out + k];
+    below[i * in + j] = relu ? (y > 0 ? sum : 0.0f) : sum * (1 - y * y);
+}
+
+__global__ void
+gradient_of(float *g, const float *x, const float *error, int n, int in, int out, int pitch, float keep)
+{
+    int j = INDEX / out, k = INDEX % out;
+    if (j >= in)
+        return;
+    float sum = 0;
+    for (int i = 0; i < n; ++i)
+        sum += (x == NULL ? 1.0f : x[i * in + j]) * error[i * out + k] / (float)n;
+    g[j * pitch + k] = keep > 0 ? g[j * pitch + k] + sum : sum;
+}
+
+static __device__ void
+update_one(float *p, const float *g, float *m, float *v, float rate, int optimizer)
+{
+    if (optimizer == 0) {
+        *p -= rate * *g;
+    } else if (optimizer == 1) {
+        *m = 0.9f * *m + *g;
+        *p -= rate * *m;
+    } else {
+        *m = 0.9f * *m + 0.1f * *g;
+        *v = 0.99f * *v + 0.01f * *g * *g;
+        *p -= rate * *m / (sqrtf(*v) + 1e-6f);
+    }
+}
+
+__global__ void
+update(float *p, const float *g, float *m, float *v, int n, float rate, int optimizer)
+{
+    if (INDEX < n)
+        update_one(&p[INDEX], &g[INDEX], &m[INDEX], &v[INDEX], rate, optimizer);
+}
+
+extern "C" __global__ void
+update_c(float *p, const float *g, float *m, float *v, int n, float rate, int optimizer)
+{
+    if (INDEX < n)
+        update_one(&p[INDEX], &g[INDEX], &m[INDEX], &v[INDEX], rate, optimizer);
+}
+
+/* ---- memory ---- */
+
+static float
+draw(void)
+{
+    return (float)rand() / (float)RAND_MAX - 0.5f;
+}
+
+static float *
+floats(int count, float scale)
+{
+    float *memory;
+    std::vector<float> values(count);
+    for (float &value : values)
+        value = scale == 0 ? 0 : scale * draw();
+    CHECK(cudaMalloc(&memory, count * sizeof(float)));
+    CHECK(cudaMemcpy(memory, values.data(), count * sizeof(float), cudaMemcpyHostToDevice));
+    return memory;
+}
+
+template <typename T>
+static void
+upload(T *to, const std::vector<T> &from)
+{
+    CHECK(cudaMemcpy(to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));
+}
+
+#define RUN(kernel, count) kernel<<<((count) + BLOCK - 1) / BLOCK, BLOCK>>>
+
+/* ---- a net of two layers ---- */
+
+static void
+choose(bool random, int number)
+{
+    net = {.inputs = 96, .hidden = 16, .outputs = 10, .batch = 16, .pitch = 16, .every = 1, .scale = 0.5f};
+    if (!random)
+        return;
+    net.inputs = 4 + rand() % 120;
+    net.hidden = 1 + rand() % 32;
+    net.outputs = 1 + rand() % 32;
+    net.batch = 4 + rand() % 28;
+    net.pitch = net.hidden + (rand() % 3 == 0 ? rand() % 9 : 0);
+    net.every = rand() % 2 ? 1 : 1 + rand() % net.inputs;
+    net.optimizer = rand() % 3;
+    net.relu = rand() % 2;
+    net.dead = net.relu && rand() % 2 && net.hidden > 3;
+    net.linkage = rand() % 2;
+    net.adds = rand() % 2;
+    net.softmax = net.outputs > 1 && rand() % 2;
+    net.scale = rand() % 3 || !net.softmax ? 0.5f : (float)(1 + rand() % 100);
+    if (getenv("MATRIX_DESCRIBE") != NULL)
+        fprintf(stderr, "%d: %d-%d-%d batch %d pitch %d every %d optimizer %d%s%s%s%s%s scale %g\n", number, net.inputs,
+                net.hidden, net.outputs, net.batch, net.pitch, net.every, net.optimizer, net.relu ? " relu" : "",
+                net.dead ? " dead" : "", net.linkage ? " C" : "", net.adds ? " adds" : "",
+                net.softmax ? " softmax" : "", net.scale);
+}
+
+static void
+load(float *x, int *wanted)
+{
+    std::vector<float> inputs(net.batch * net.inputs);
+    std::vector<int> classes(net.batch);
+    for (int i = 0; i < (int)inputs.size(); ++i)
+        inputs[i] = i % net.inputs % net.every == net.every / 2 ? draw() + 0.6f : 0.0f;
+    for (int &number : classes)
+        number = rand() % (1 + net.outputs / 2); /* the others never occur */
+    upload(x, inputs);
+    upload(wanted, classes);
+}
+
+/* Half of the hidden units never fire. */
+static void
+bury(float *bias)
+{
+    std::vector<float> values(net.hidden, 0.1f);
+    for (int k = 0; k < net.hidden; k += 2)
+        values[k] = -60;
+    upload(bias, values);
+}
+
+static void
+train(void)
+{
+    const int counts[TENSORS] = {net.inputs * net.pitch, net.hidden, net.hidden * net.outputs, net.outputs};
+    float *p[TENSORS], *g[TENSORS], *m[TENSORS], *v[TENSORS], *x = floats(net.batch * net.inputs, 0);
+    float *h = floats(net.batch * net.hidden, 0), *z = floats(net.batch * net.outputs, 0);
+    float *error = floats(net.batch * net.outputs, 0), *below = floats(net.batch * net.hidden, 0);
+    int *wanted = (int *)floats(net.batch, 0), act = net.relu ? 2 : 1;
+    for (int t = 0; t < TENSORS; ++t) {
+        p[t] = floats(counts[t], t == 2 ? net.scale : t % 2 ? 0.1f : 0.5f);
+        g[t] = floats(counts[t], 0);
+        m[t] = floats(counts[t], 0);
+        v[t] = floats(counts[t], 0);
+        DDP_PARAMETER(p[t], counts[t], DDP_FLOAT32);
+        DDP_GRADIENT(g[t], counts[t], DDP_FLOAT32);
+    }
+    if (net.dead)
+        bury(p[1]);
+    for (int step = 0; step < STEPS; ++step) {
+        load(x, wanted);
+        RUN(forward, net.batch * net.hidden)(h, x, p[0], p[1], net.batch, net.inputs, net.hidden, net.pitch, act);
+        RUN(forward, net.batch * net.outputs)(z, h, p[2], p[3], net.batch, net.hidden, net.outputs, net.outputs, 0);
+        if (net.softmax)
+            RUN(softmax_error, net.batch)(error, z, wanted, net.batch, net.outputs);
+        else
+            RUN(square_error, net.batch * net.outputs)(error, z, wanted, net.batch, net.outputs);
+        RUN(error_below, net.batch * net.hidden)
+        (below, error, p[2], h, net.batch, net.hidden, net.outputs, net.relu);
+        for (int t = 0; t < TENSORS && net.adds; ++t)
+            CHECK(cudaMemset(g[t], 0, counts[t] * sizeof(float)));
+        const float *in[TENSORS] = {x, NULL, h, NULL}, *out[TENSORS] = {below, below, error, error};
+        for (int t = 0; t < TENSORS; ++t) {
+            int rows = t == 0 ? net.inputs : t == 2 ? net.hidden : 1, columns = t < 2 ? net.hidden : net.outputs;
+            RUN(gradient_of, rows * columns)
+            (g[t], in[t], out[t], net.batch, rows, columns, t == 0 ? net.pitch : columns, net.adds);
+        }
+        DDP_STEP(0);
+        for (int t = 0; t < TENSORS; ++t) {
+            if (net.linkage)
+                RUN(update_c, counts[t])(p[t], g[t], m[t], v[t], counts[t], 0.01f, net.optimizer);
+            else
+                RUN(update, counts[t])(p[t], g[t], m[t], v[t], counts[t], 0.01f, net.optimizer);
+        }
+        CHECK(cudaDeviceSynchronize());
+    }
+}
+
+/* ---- what scout has to ask about ---- */
+
+enum { WORDS = 50, WIDTH = 16, PAIRS = 64 };
+
+/* Words and their neighbours: `other` is updated where its gradient is computed, from the product of two rows. */
+__global__ void
+update_row(const float *table, float *other, const int *words, const int *others, float *gradient, float rate)
+{
+    __shared__ float products[WIDTH];
+    int d = threadIdx.x, from = words[blockIdx.x] * WIDTH + d, to = others[blockIdx.x] * WIDTH + d;
+    float x = table[from], y = other[to], sum = 0;
+    products[d] = x * y;
+    __syncthreads();
+    for (int k = 0; k < WIDTH; ++k)
+        sum += products[k];
+    float error = 1 / (1 + expf(-sum)) - (float)(blockIdx.x % 2);
+    gradient[blockIdx.x * WIDTH + d] = error * y;
+    atomicAdd(&other[to], -rate * error * x);
+}
+
+__global__ void
+add_rows(float *table, const int *words, const float *gradient, float rate)
+{
+    atomicAdd(&table[words[blockIdx.x] * WIDTH + threadIdx.x], -rate * gradient[blockIdx.x * WIDTH + threadIdx.x]);
+}
+
+static void
+train_rows(void)
+{
+    float *table = floats(WORDS * WIDTH, 1), *other = floats(WORDS * WIDTH, 1), *gradient = floats(PAIRS * WIDTH, 0);
+    int *words = (int *)floats(PAIRS, 0), *others = (int *)floats(PAIRS, 0);
+    for (int step = 0; step < STEPS; ++step) {
+        std::vector<int> first(PAIRS), second(PAIRS);
+        for (int i = 0; i < PAIRS; ++i) {
+            first[i] = rand() % WORDS;
+            second[i] = rand() % WORDS;
+        }
+        upload(words, first);
+        upload(others, second);
+        update_row<<<PAIRS, WIDTH>>>(table, other, words, others, gradient, 0.05f);
+        add_rows<<<PAIRS, WIDTH>>>(table, words, gradient, 0.05f);
+        CHECK(cudaDeviceSynchronize());
+    }
+}
+
+static void
+train_stale(void)
+{
+    const int counts[TENSORS] = {net.inputs * net.hidden, net.hidden, net.hidden * net.outputs, net.outputs};
+    float *p[TENSORS], *g[TENSORS], *copy[TENSORS], *unused = floats(counts[0], 0),
+                                                    *x = floats(net.batch * net.inputs, 0);
+    float *h = floats(net.batch * net.hidden, 0), *z = floats(net.batch * net.outputs, 0);
+    float *error = floats(net.batch * net.outputs, 0), *below = floats(net.batch * net.hidden, 0);
+    int *wanted = (int *)floats(net.batch, 0);
+    for (int t = 0; t < TENSORS; ++t) {
+        p[t] = floats(counts[t], 0.5f);
+        g[t] = floats(counts[t], 0);
+        copy[t] = t % 2 ? p[t] : floats(counts[t], 0.5f); /* of the weights, and not of the biases */
+    }
+    for (int step = 0; step < STEPS; ++step) {
+        load(x, wanted);
+        RUN(forward, net.batch * net.hidden)
+        (h, x, copy[0], copy[1], net.batch, net.inputs, net.hidden, net.hidden, 1);
+        RUN(forward, net.batch * net.outputs)
+        (z, h, copy[2], copy[3], net.batch, net.hidden, net.outputs, net.outputs, 0);
+        RUN(square_error, net.batch * net.outputs)(error, z, wanted, net.batch, net.outputs);
+        RUN(error_below, net.batch * net.hidden)(below, error, p[2], h, net.batch, net.hidden, net.outputs, 0);
+        const float *in[TENSORS] = {x, NULL, h, NULL}, *out[TENSORS] = {below, below, error, error};
+        for (int t = 0; t < TENSORS; ++t) {
+            int rows = t == 0 ? net.inputs : t == 2 ? net.hidden : 1, columns = t < 2 ? net.hidden : net.outputs;
+            RUN(gradient_of, rows * columns)(g[t], in[t], out[t], net.batch, rows, columns, columns, 0);
+        }
+        for (int t = 0; t < TENSORS; ++t)
+            RUN(update, counts[t])(p[t], g[t], unused, unused, counts[t], 0.05f, 0);
+        CHECK(cudaDeviceSynchronize());
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "random";
+    int number = argc > 2 ? atoi(argv[2]) : 1;
+    srand(argc > 3 ? (unsigned)atoi(argv[3]) : (unsigned)number);
+    choose(strcmp(mode, "random") == 0, number);
+    if (strcmp(mode, "sparse") == 0) {
+        net.inputs = 1200;
+        net.every = number;
+    } else if (strcmp(mode, "tiny") == 0) {
+        net.inputs = net.outputs = 32;
+        net.softmax = true;
+        net.scale = (float)number;
+    }
+    if (strcmp(mode, "row") == 0)
+        train_rows();
+    else if (strcmp(mode, "stale") == 0)
+        train_stale();
+    else
+        train();
+    return 0;
+}
