@@ -166,6 +166,12 @@ enum mutant {
 
     /* ddprun scout (in the recorder) */
     MUTANT_SCOUT_NOT_TRIED_ALONE, /* words that could not be changed count as left alone */
+    MUTANT_SCOUT_NAMES_UNREAD,    /* kernels' names say nothing of types */
+    MUTANT_SCOUT_CALLS_UNREAD,    /* neither do calls of libraries */
+    MUTANT_SCOUT_INTEGERS_STAY,   /* integers are never changed */
+    MUTANT_SCOUT_INTEGERS_TURNED, /* they change places, also those that are always the same */
+    MUTANT_SCOUT_ANSWERS_UNSEEN,  /* a norm on the host reads nothing */
+    MUTANT_SCOUT_TAIL_UNSEEN,     /* bytes behind the last whole word are not looked at */
     MUTANT_SCOUT_ANY_WORDS, /* few words are changed wherever they are, not where the launch has changed something */
 
     /* ddprun scout --prove (in the player) */

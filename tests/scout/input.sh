@@ -29,8 +29,12 @@ refused "no such program" 127 "not found|no such file|cannot" scout "$work/none"
 refused "a program without CUDA" 1 "without a use of CUDA" --device softgpu scout true
 refused "a program that does not repeat itself" 1 "repeated nothing three times" scout "$wrong" once
 refused "a program that trains nothing" 1 "this is not training" scout "$wrong" same
-refused "a kernel that fails with other inputs" 1 "wrong_step" scout "$wrong" traps
-refused "a kernel that does not end with other inputs" 1 "a launch of wrong_step did not end" scout --timeout 8 "$wrong" hangs
+for habit in traps hangs; do
+    pattern="a launch of wrong_step $([ $habit = traps ] && echo 'was made again' || echo 'did not end')"
+    refused "a kernel that $habit with other inputs" 1 "$pattern" scout --timeout 8 --json "$work/$habit.json" "$wrong" $habit
+    check "a kernel that $habit: the plan has the reason" grep -Eq "\"reason\":\".*$pattern" "$work/$habit.json"
+    check "a kernel that $habit: the plan says that nothing was found" grep -q '"found":false' "$work/$habit.json"
+done
 
 # Every macro may be called while the program is scouted.
 for words in "fused kernels" "fused descent --sync 1"; do

@@ -2,9 +2,9 @@
  * change.c - other contents for memory, of the type that it seems to hold. Pure.
  *
  * A launch is made again with what it gets from here, so no index may leave its bounds and no number become NaN: words
- * that look like numbers with a fraction become others of that kind, whole numbers change places with their neighbours,
- * and zeros stay where nothing else was ever seen. Seen as 32 bits, pairs of 16-bit numbers and halves of 64-bit ones
- * stay what they are.
+ * that look like numbers with a fraction become others of that kind, whole numbers what they were in another period
+ * (integers.c), and zeros stay where nothing else was ever seen. Seen as 32 bits, pairs of 16-bit numbers and halves of
+ * 64-bit ones stay what they are.
  */
 #include "interpose/tools/scout/scout.h"
 
@@ -13,7 +13,6 @@
 /* How many of the words look like numbers with a fraction, and how many are zero, or tiny. */
 struct likes {
     size_t floats, zeros, tiny, others;
-    bool varied; /* not all are the same */
 };
 
 static struct likes
@@ -22,18 +21,15 @@ count_likes(const uint32_t *words, size_t count)
     enum { PIECE = 1 << 16 }; /* counted in 32 bits each, of which vectors hold more */
     struct likes likes = {0};
     for (size_t at = 0; at < count; at += PIECE) {
-        uint32_t floats = 0, zeros = 0, tiny = 0, varied = 0,
-                 piece = count - at < PIECE ? (uint32_t)(count - at) : PIECE;
+        uint32_t floats = 0, zeros = 0, tiny = 0, piece = count - at < PIECE ? (uint32_t)(count - at) : PIECE;
         for (uint32_t i = 0; i < piece; ++i) {
             floats += change_looks_like_float(words[at + i]);
             zeros += change_is_zero(words[at + i]);
             tiny += change_is_tiny(words[at + i]);
-            varied |= words[at + i] ^ words[0];
         }
         likes.floats += floats;
         likes.zeros += zeros;
         likes.tiny += tiny;
-        likes.varied = likes.varied || varied != 0;
     }
     likes.others = count - likes.floats - likes.zeros;
     return likes;
@@ -49,7 +45,7 @@ change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
         return CHANGE_FLOAT;
     if (likes.floats == 0 && likes.others == 0)
         return held_floats ? CHANGE_FLOAT : CHANGE_NONE;
-    return likes.varied ? CHANGE_INTEGER : CHANGE_NONE;
+    return CHANGE_INTEGER;
 }
 
 bool

@@ -72,27 +72,17 @@ change_float(uint32_t word, bool held_floats)
     return (changed & is_float) | (not_zero & is_zero) | (word & ~is_float & ~is_zero);
 }
 
-/* What word i of [first, end) becomes. */
-static inline uint32_t
-change_word(enum change change, const uint32_t *words, size_t first, size_t end, size_t i, bool held_floats)
-{
-    if (change == CHANGE_INTEGER)
-        return words[i + 1 < end ? i + 1 : first];
-    return change == CHANGE_FLOAT ? change_float(words[i], held_floats) : words[i];
-}
-
-/* The same for `count` words from word `at` on: what they become, in to[count]. */
+/* What words [count] become, in to[count]. `integers`: what CHANGE_INTEGER makes of them. */
 static inline void
-change_words(enum change change, const uint32_t *restrict words, size_t first, size_t end, bool held_floats, size_t at,
+change_words(enum change change, const uint32_t *restrict words, const uint32_t *restrict integers, bool held_floats,
              size_t count, uint32_t *restrict to)
 {
     if (change == CHANGE_FLOAT) {
         for (size_t i = 0; i < count; ++i)
-            to[i] = change_float(words[at + i], held_floats);
+            to[i] = change_float(words[i], held_floats);
         return;
     }
-    for (size_t i = 0; i < count; ++i)
-        to[i] = change_word(change, words, first, end, at + i, held_floats);
+    memcpy(to, change == CHANGE_INTEGER ? integers : words, count * sizeof(*to));
 }
 
 /* How words [first, end) are to be changed. */

@@ -77,6 +77,12 @@ course_now(void)
     return (enum course)atomic_load_explicit(&now, memory_order_acquire);
 }
 
+uint64_t
+course_turn(void)
+{
+    return period > 0 ? (brief_count - deep_begin) % period : 0;
+}
+
 /* ---- what repeats ---- */
 
 static void *

@@ -10,9 +10,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* Gaps in what changed are closed up to GAP_WORDS, where no pointer was seen to point into them. */
 enum { GAP_WORDS = 128, KILLED_AT_MOST = 65536 };
+
+enum { HALF_BITS = 16 };
 
 enum { BLOCK = 1024 }; /* words that are compared at once */
 
@@ -68,7 +71,8 @@ make_parts_of(struct effect *effect, const struct noted *noted, size_t index)
         if (i > 0 && begins[i] == begins[i - 1])
             continue;
         size_t first = (begins[i] + sizeof(uint32_t) - 1) / sizeof(uint32_t);
-        size_t end = allocations_next_offset(image->allocation, begins[i]) / sizeof(uint32_t);
+        uint64_t next = allocations_next_offset(image->allocation, begins[i]);
+        size_t end = next == image->allocation->bytes ? image->words : next / sizeof(uint32_t);
         (void)add_part(effect, index, covered, first, false);
         struct part *part = add_part(effect, index, first, end, true);
         if (part != NULL)
@@ -101,6 +105,44 @@ effect_type(const struct effect *effect, struct part *part)
     return part->type;
 }
 
+/* What `count` words of it, from word `at` of its image on, become. */
+static void
+change_part(const struct part *part, const struct image *image, size_t at, size_t count, uint32_t *to)
+{
+    bool stays = part->change == CHANGE_INTEGER && part->integers == NULL;
+    const uint32_t *integers = part->integers != NULL ? part->integers + (at - part->first) : NULL;
+    bool held_floats = image->allocation->held_floats;
+    change_words(stays ? CHANGE_NONE : part->change, image->before + at, integers, held_floats, count, to);
+    if (at + count < image->words || image->last_mask == UINT32_MAX)
+        return;
+    uint32_t *last = &to[count - 1];
+    if (part->change == CHANGE_FLOAT) /* one half, as the upper one of a pair is changed */
+        *last = change_float(image->before[image->words - 1] << HALF_BITS, held_floats) >> HALF_BITS;
+    *last &= image->last_mask;
+}
+
+/* False: they have always been the same, or what they were is not known any more. */
+static bool
+choose_integers(struct effect *effect, struct part *part)
+{
+    const struct image *image = &effect->images.items[part->image];
+    size_t count = part->end - part->first;
+    uint64_t words[] = {allocations_name(image->allocation), part->first, course_turn()};
+    bool lost = false;
+    const uint32_t *other =
+        integers_other(XXH3_64bits(words, sizeof(words)), image->before + part->first, count, &lost);
+    if (lost)
+        effect->why = names_put("it has more integers than are kept");
+    if (other == NULL)
+        return false;
+    free(part->integers);
+    part->integers = malloc(count * sizeof(*part->integers));
+    if (part->integers == NULL)
+        scout_stop("out of memory");
+    memcpy(part->integers, other, count * sizeof(*part->integers));
+    return true;
+}
+
 bool
 effect_change(struct effect *effect, struct part *part)
 {
@@ -111,8 +153,9 @@ effect_change(struct effect *effect, struct part *part)
     part->change = change_choose(image->before, part->first, part->end, held_floats);
     if (part->change == CHANGE_NONE)
         return false;
-    change_words(part->change, image->before, part->first, part->end, held_floats, part->first, part->end - part->first,
-                 image->now + part->first);
+    if (part->change == CHANGE_INTEGER && !choose_integers(effect, part))
+        return false;
+    change_part(part, image, part->first, part->end - part->first, image->now + part->first);
     images_change(image, part->first, part->end);
     part->is_tested = true;
     return true;
@@ -202,8 +245,7 @@ skip_left_alone(const struct image *image, const struct part *part, size_t from)
         size_t count = part->end - from < BLOCK ? part->end - from : BLOCK, bytes = count * sizeof(uint32_t);
         if (memcmp(image->before + from, image->after + from, bytes) != 0)
             break;
-        change_words(part->change, image->before, part->first, part->end, image->allocation->held_floats, from, count,
-                     changed);
+        change_part(part, image, from, count, changed);
         if (memcmp(image->now + from, changed, bytes) != 0)
             break;
         from += count;
@@ -298,8 +340,7 @@ judge_own(struct part *part, const struct image *image)
     struct stretch stretch = {LEFT_ALONE, part->first, SIZE_MAX};
     for (size_t at = part->first; at < part->end; at += BLOCK) {
         size_t count = part->end - at < BLOCK ? part->end - at : BLOCK;
-        change_words(part->change, image->before, part->first, part->end, image->allocation->held_floats, at, count,
-                     changed);
+        change_part(part, image, at, count, changed);
         enum fate all = fate_of_block(image, at, count, changed);
         for (size_t i = 0; i < count; i += all == MIXED ? 1 : count) {
             enum fate fate = all == MIXED ? fate_of_word(image, at + i, changed[i]) : all;
@@ -359,9 +400,9 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
                 --i; /* all of it was skipped */
                 continue;
             }
-            uint32_t changed = part == NULL ? image->before[i]
-                                            : change_word(part->change, image->before, part->first, part->end, i,
-                                                          image->allocation->held_floats);
+            uint32_t changed = image->before[i];
+            if (part != NULL)
+                change_part(part, image, i, 1, &changed);
             if (!images_left_alone(image, i, changed) && !images_same(image, image->now[i], image->after[i]))
                 return true;
         }
@@ -402,15 +443,24 @@ is_shown(const struct part *part)
     return part->is_argument || part->matters || part->is_tested;
 }
 
+/* As bytes of the allocation, whose last word may be a part of one. */
+static struct scout_ranges
+ranges_to_put(const struct ranges_list *list, const struct allocation *allocation)
+{
+    if (list->count > 0 && list->items[list->count - 1].hi > allocation->bytes)
+        list->items[list->count - 1].hi = allocation->bytes;
+    return ranges_of(list);
+}
+
 static void
 put_dependences(const struct effect *effect, const struct part *part, uint32_t number, struct scout_effect *record)
 {
     for (size_t k = 0; part->is_tested && k < effect->images.count; ++k) {
         if (part->changed[k].count > 0)
-            record->dependences[record->dependence_count++] =
-                (struct scout_dependence){.from = number,
-                                          .to = effect->images.items[k].allocation->number,
-                                          .changed = ranges_of(&part->changed[k])};
+            record->dependences[record->dependence_count++] = (struct scout_dependence){
+                .from = number,
+                .to = effect->images.items[k].allocation->number,
+                .changed = ranges_to_put(&part->changed[k], effect->images.items[k].allocation)};
     }
 }
 
@@ -439,21 +489,23 @@ effect_put(struct effect *effect)
         }
         if (written[k].count > 0)
             record.written[record.written_count++] =
-                (struct scout_written){image->allocation->number, ranges_of(&written[k])};
+                (struct scout_written){image->allocation->number, ranges_to_put(&written[k], image->allocation)};
     }
     for (size_t i = 0; i < effect->part_count; ++i) {
         struct part *part = &effect->parts[i];
         const struct image *image = &images->items[part->image];
+        uint64_t end = part->end * sizeof(uint32_t);
         if (!is_shown(part))
             continue;
         put_dependences(effect, part, record.segment_count, &record);
-        record.segments[record.segment_count++] = (struct scout_segment){.alloc = image->allocation->number,
-                                                                         .lo = part->first * sizeof(uint32_t),
-                                                                         .hi = part->end * sizeof(uint32_t),
-                                                                         .type = type_to_put(effect, part),
-                                                                         .tested = part->is_tested,
-                                                                         .killed = ranges_of(&part->killed),
-                                                                         .modified = ranges_of(&part->modified)};
+        record.segments[record.segment_count++] =
+            (struct scout_segment){.alloc = image->allocation->number,
+                                   .lo = part->first * sizeof(uint32_t),
+                                   .hi = end < image->allocation->bytes ? end : image->allocation->bytes,
+                                   .type = type_to_put(effect, part),
+                                   .tested = part->is_tested,
+                                   .killed = ranges_to_put(&part->killed, image->allocation),
+                                   .modified = ranges_to_put(&part->modified, image->allocation)};
     }
     for (size_t i = 0; i < effect->found_count; ++i) {
         const struct elementwise_found *found = &effect->found[i];
@@ -487,6 +539,7 @@ effect_free(struct effect *effect)
         for (size_t k = 0; k < effect->images.count; ++k)
             ranges_clear(&part->changed[k]);
         free(part->changed);
+        free(part->integers);
     }
     free(effect->found);
     images_free(&effect->images);

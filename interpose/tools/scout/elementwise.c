@@ -142,7 +142,9 @@ choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
         if (word >= room)
             word = far ? near + scatter(t, room - near) : scatter(t, near);
         uint32_t value = image->before[part->first + word];
-        if ((!far && count == wanted) || is_taken(word) || !change_one(&value, image->allocation->held_floats))
+        bool is_noise = part->named == SCOUT_FLOAT64 && word % 2 == 0; /* the lower bits of a fraction */
+        if ((!far && count == wanted) || is_noise || is_taken(word) ||
+            !change_one(&value, image->allocation->held_floats))
             continue;
         count += !far;
         chosen->changed[chosen->count] = value;

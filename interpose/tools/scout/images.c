@@ -7,8 +7,10 @@
  * What was read is compared once, and a flag for each block keeps what came of it: judging a run, and putting back what
  * was there before, pass over blocks that are as they were.
  */
+#include "base/mutant.h"
 #include "interpose/tools/scout/scout.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +46,9 @@ images_add(struct images *images, struct allocation *allocation)
     images->items = grown;
     size_t room = allocation->bytes + sizeof(uint32_t);
     struct image image = {.allocation = allocation,
-                          .words = allocation->bytes / sizeof(uint32_t),
+                          .words = (allocation->bytes + (MUTANT(SCOUT_TAIL_UNSEEN) ? 0 : sizeof(uint32_t) - 1)) /
+                                   sizeof(uint32_t),
+                          .last_mask = UINT32_MAX >> (0 - allocation->bytes) % sizeof(uint32_t) * CHAR_BIT,
                           .blocks = (allocation->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES,
                           .before = copies_get(room),
                           .after = copies_get(room),
@@ -55,6 +59,7 @@ images_add(struct images *images, struct allocation *allocation)
     if (image.before == NULL || image.after == NULL || image.now == NULL || image.written == NULL ||
         image.differs == NULL)
         return false;
+    image.before[image.words - 1] = image.after[image.words - 1] = image.now[image.words - 1] = 0;
     memory_read(allocation, 0, image.before, allocation->bytes);
     images->bytes += 3 * room;
     if (images->bytes > scout_state.copied_bytes)
@@ -195,7 +200,9 @@ images_restore(struct images *images, bool after)
 void
 images_change(struct image *image, size_t first, size_t end)
 {
-    memory_write(image->allocation, first * sizeof(uint32_t), image->now + first, (end - first) * sizeof(uint32_t));
+    size_t limit = image->allocation->bytes;
+    size_t bytes = (end * sizeof(uint32_t) < limit ? end * sizeof(uint32_t) : limit) - first * sizeof(uint32_t);
+    memory_write(image->allocation, first * sizeof(uint32_t), image->now + first, bytes);
     for (size_t block = first / BLOCK_WORDS; block * BLOCK_WORDS < end; ++block)
         image->differs[block] = true;
 }

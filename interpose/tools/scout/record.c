@@ -4,6 +4,7 @@
  * One operation at a time passes, from `begin` to `end` (scout.h). What is captured into a graph does not run: its
  * arguments are kept, and are those of the graph's launches.
  */
+#include "base/mutant.h"
 #include "interpose/tools/scout/record_graphs.h"
 #include "interpose/tools/scout/scout.h"
 
@@ -184,14 +185,15 @@ describe_call(struct noted *noted, const struct operation *operation)
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         if (operand->access == ACCESS_WRITE && is_of_host(operand)) {
-            noted->op.answers = 1;
+            noted->op.answers = !MUTANT(SCOUT_ANSWERS_UNSEEN);
             continue;
         }
         bool is_table = operand->pointer_count > 0;
+        uint32_t type = MUTANT(SCOUT_CALLS_UNREAD) ? SCOUT_UNKNOWN : operand->type;
         add_argument(noted,
                      (struct scout_argument){.slot = operand->argument,
-                                             .type = is_table ? SCOUT_UNKNOWN : operand->type,
-                                             .table = is_table ? operand->type : SCOUT_UNKNOWN},
+                                             .type = is_table ? SCOUT_UNKNOWN : type,
+                                             .table = is_table ? type : SCOUT_UNKNOWN},
                      operand->address, operand->bytes, operand->access == ACCESS_READ && !is_table);
         noted->op.scalars = XXH3_64bits_withSeed(&operand->pieces, sizeof(operand->pieces), noted->op.scalars);
         noted->op.grid[i % 3] += (uint32_t)operand->bytes;

@@ -189,6 +189,8 @@ void record_graph_made(CUgraph from, const CUgraphExec *made, bool done);
 
 enum course { COURSE_LIGHT, COURSE_DEEP, COURSE_OVER };
 
+/* The place in the period of the operation that runs. */
+uint64_t course_turn(void);
 /* After each operation that ran. */
 void course_note(const struct noted *noted);
 enum course course_now(void);
@@ -212,7 +214,8 @@ struct scout_ranges ranges_of(const struct ranges_list *list);
 /* Copies of an allocation that a launch gets. */
 struct image {
     struct allocation *allocation;
-    size_t words;                   /* whole ones; the bytes behind them are restored, and not compared */
+    size_t words;                   /* the last one may have fewer bytes: the others are zero here */
+    uint32_t last_mask;             /* the bits of the last one that are there */
     uint32_t *before, *after, *now; /* the first run; `now`: what the device holds */
     size_t blocks;
     bool *written;   /* [blocks]: the first run has changed something there */
@@ -288,6 +291,13 @@ bool quiet_begin(void) __attribute__((warn_unused_result));
 bool quiet_has_text(void);
 void quiet_end(void);
 
+/* ---- integers.c: other contents for whole numbers ---- */
+
+/* Notes what a launch finds in a part of its memory, [count] words. Returns what it found there in another period: all
+ * that may be put there instead; NULL: it has always been the same. *lost_p: it was another, which is not known any
+ * more. `key`: of the launch's place in the period, and of the part. Valid until the next call. */
+const uint32_t *integers_other(uint64_t key, const uint32_t *words, size_t count, bool *lost_p);
+
 /* ---- effect.c: the parts of a launch's memory, and what changing them did ---- */
 
 enum { PARTS_AT_MOST = 512, BASES_AT_MOST = 512 };
@@ -304,8 +314,9 @@ struct part {
     size_t few;           /* words that were changed in the last run of few */
     bool is_open;         /* which of them showed nothing where something depends on it */
     enum change change;
-    uint32_t named; /* enum scout_type: as a kernel's name or a call says it */
-    uint32_t type;  /* the same, else what its bits look like, SCOUT_UNKNOWN: not asked for yet, or not known */
+    uint32_t *integers; /* [end - first]: what CHANGE_INTEGER makes of it */
+    uint32_t named;     /* enum scout_type: as a kernel's name or a call says it */
+    uint32_t type;      /* the same, else what its bits look like, SCOUT_UNKNOWN: not asked for yet, or not known */
     struct ranges_list killed, modified;
     struct ranges_list *changed; /* [images]: outside the part */
 };

@@ -156,6 +156,32 @@ keep_recording(const char *from, const char *to, struct error *error)
     return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --record: %s", to, strerror(cause));
 }
 
+/* The plan of a program that ended before all was recorded, as one does whose launch fails when it is made again: the
+ * reason, and what was recorded. */
+static void
+write_refusal(const struct scout_outcome *outcome, const struct request *request, struct error *error)
+{
+    struct scout_log log;
+    struct scout_finding finding = {.reason = error->text};
+    struct error other;
+    const char *why;
+    if (request->json == NULL || outcome->signal != 0 || !scout_log_open(outcome->log, &log, &why))
+        return;
+    if (!plan_write(request->json, &log, &finding, &(struct scout_proofs){0}, &other))
+        *error = other;
+    scout_log_free(&log);
+}
+
+static bool
+judge(const struct scout_order *order, const struct scout_outcome *outcome, const struct request *request,
+      struct error *error)
+{
+    bool ok = scout_run_judge(order, outcome, error);
+    if (!ok)
+        write_refusal(outcome, request, error);
+    return ok;
+}
+
 static int
 run_scout(const struct command *command, const struct options *options)
 {
@@ -179,7 +205,7 @@ run_scout(const struct command *command, const struct options *options)
         ok = scout_run_make(&order, &outcome, &error) &&
              (request.record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
               keep_recording(outcome.log, request.record, &error)) &&
-             scout_run_judge(&order, &outcome, &error) && look(&outcome, &order, &request, &error);
+             judge(&order, &outcome, &request, &error) && look(&outcome, &order, &request, &error);
         job_folder_remove(&folder);
     }
     free(outcome.log);

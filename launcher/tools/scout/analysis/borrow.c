@@ -53,6 +53,13 @@ lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
         }
 }
 
+/* Whole numbers are tried once they have changed, which the first period cannot show. */
+static bool
+is_wanted(const struct loan *loan, const struct scout_segment *segment)
+{
+    return segment->tested == 0 && (loan->to->effect->why != SCOUT_NONE || segment->type == SCOUT_INTEGER);
+}
+
 /* What the lender has tried, and the borrower has not. Returns whether anything is still open. */
 static bool
 lend(struct loan *loan)
@@ -60,7 +67,7 @@ lend(struct loan *loan)
     bool open = false;
     for (uint32_t i = 0; i < loan->effect->segment_count; ++i) {
         struct scout_segment *segment = &loan->effect->segments[i];
-        for (uint32_t k = 0; k < loan->from->effect->segment_count && segment->tested == 0; ++k) {
+        for (uint32_t k = 0; k < loan->from->effect->segment_count && is_wanted(loan, segment); ++k) {
             const struct scout_segment *theirs = &loan->from->effect->segments[k];
             if (theirs->tested != 0 && theirs->lo == segment->lo && theirs->hi == segment->hi &&
                 loan->memory_of[theirs->alloc] == loan->memory_of[segment->alloc])
@@ -115,6 +122,15 @@ static bool
 is_cut_short(const struct scout_effect *effect)
 {
     return (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE) && effect->why != SCOUT_NONE;
+}
+
+static bool
+waits_for_integers(const struct scout_effect *effect)
+{
+    bool waits = false;
+    for (uint32_t i = 0; i < effect->segment_count && !waits; ++i)
+        waits = effect->segments[i].tested == 0 && effect->segments[i].type == SCOUT_INTEGER;
+    return waits && (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE);
 }
 
 static bool
@@ -224,7 +240,7 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
     for (uint32_t i = first; i < end; ++i) {
         uint32_t as = reading == READING_NEW ? newest(log, end, period, i) : i;
         struct scout_effect *effect = NULL;
-        if (is_cut_short(log->ops[i].effect))
+        if (is_cut_short(log->ops[i].effect) || (as == i && waits_for_integers(log->ops[i].effect)))
             effect = complete(log, memory_of, first, end, period, i);
         else if (log->ops[i].argument_count > 0 && is_idle(log->ops[as].effect))
             effect = awake(log, first, end, period, i);
