@@ -21,7 +21,7 @@
 enum { BATCH = 32, COUNT = 8, STEPS = 30 };
 
 /* The gradient of half the squared error of sum(w * x) and x[0] * 3, over the batch. */
-extern "C" __global__ void
+__global__ void
 backward(float *gradient, const float *weight, const float *x, float keep)
 {
     int k = (int)threadIdx.x;
@@ -35,7 +35,7 @@ backward(float *gradient, const float *weight, const float *x, float keep)
     gradient[k] = keep * gradient[k] + sum;
 }
 
-extern "C" __global__ void
+__global__ void
 square(float *sum, const float *gradient)
 {
     *sum = 0;
@@ -43,13 +43,13 @@ square(float *sum, const float *gradient)
         *sum += gradient[i] * gradient[i];
 }
 
-extern "C" __global__ void
+__global__ void
 clip(float *gradient, const float *sum)
 {
     gradient[threadIdx.x] *= 0.01f / sqrtf(*sum);
 }
 
-extern "C" __global__ void
+__global__ void
 normalise(float *gradient)
 {
     float sum = 0;
@@ -59,7 +59,7 @@ normalise(float *gradient)
         gradient[i] *= 0.01f / sqrtf(sum);
 }
 
-extern "C" __global__ void
+__global__ void
 update(float *weight, const float *gradient)
 {
     weight[threadIdx.x] -= 0.05f * gradient[threadIdx.x];
