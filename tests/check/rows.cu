@@ -1,0 +1,451 @@
+/*
+ * rows.cu - a small trainer with many mistakes and many habits, each by its name: what rows.sh holds the verdicts of
+ * `ddprun check` against. Without --mistake it is right, with every --habit: a network of two layers learns the classes
+ * of records that the host shuffles; SGD, momentum or Adam; micro-batches.
+ */
+#include "rows_kmeans.h"
+
+static float images_scale = 1; /* how large the records are */
+static float loss_scale = 1;
+static double seen_s; /* of a clock, to be printed */
+
+/* ---- forward and backward ---- */
+
+/* By how much each record's loss counts in the gradients. */
+static float
+record_scale(int step)
+{
+    float divisor = (float)batch.count, valid = 0;
+    if (is("valid_weighted") || is("valid_of_share")) {
+        for (size_t i = 0; i < batch.count; ++i)
+            valid += batch.host_labels[batch.first + i] >= 0;
+        /* Mistake without the weights: the shares have other numbers of valid labels. */
+        divisor = valid;
+    }
+    /* Mistake: the mean over the whole batch, and then over the ranks. */
+    if (is("divisor_whole_batch"))
+        divisor = (float)batch.items;
+    /* Mistakes: gradients that are no numbers: on all ranks; also on one; infinite ones on one. */
+    if (step >= 4 && (is("nan_everywhere") || (is("nan_on_ranks") && DDP_WORLD_SIZE() > 1)))
+        return NAN;
+    if (step >= 4 && is("nan_and_inf"))
+        return DDP_WORLD_SIZE() > 1 ? NAN : INFINITY;
+    return loss_scale / divisor;
+}
+
+/* The mean of the images over all ranks, subtracted: sums of all ranks by DDP_REDUCE. */
+static __global__ void
+image_sums(float *sums, const float *images, int count)
+{
+    int k = thread_number();
+    if (k > INPUTS)
+        return;
+    sums[k] = k == INPUTS ? (float)count : 0;
+    for (int i = 0; i < count && k < INPUTS; ++i)
+        sums[k] += images[i * INPUTS + k];
+}
+
+static __global__ void
+subtract_mean(float *images, const float *sums, int own, int count)
+{
+    int i = thread_number();
+    if (i < count * INPUTS)
+        images[i] -= sums[i % INPUTS] / (own > 0 ? (float)own : sums[INPUTS]);
+}
+
+static void
+normalise(void)
+{
+    int count = (int)batch.count;
+    LAUNCH(image_sums, INPUTS + 1)(batch.sums, batch.images, count);
+    DDP_REDUCE(batch.sums, INPUTS + 1, DDP_FLOAT32, DDP_OP_SUM, stream);
+    /* Mistake: the sum of all ranks, divided by the number of the rank's own records. */
+    LAUNCH(subtract_mean, count * INPUTS)(batch.images, batch.sums, is("synced_count") ? count : 0, count);
+}
+
+/* Records [from, from + count) of the share. */
+static void
+forward_and_backward(int step, int from, int count, float beta, float scale)
+{
+    float *images = batch.images + from * INPUTS, *hidden = batch.hidden, *deltas = batch.deltas;
+    unsigned seed = 100u + (unsigned)DDP_RANK();
+    LAUNCH(hidden_forward, count * HIDDEN)(hidden, images, w1, b1, count);
+    if (is("dropout_by_rank"))
+        LAUNCH(dropout, count * HIDDEN)(hidden, seed, step, count * HIDDEN);
+    LAUNCH(loss_backward, count)
+    (deltas, batch.losses + from, hidden, w2, b2, batch.labels + from, scale, count);
+    LAUNCH(weight_backward, CLASSES * HIDDEN)
+    (tensors[W2].gradient, deltas, hidden, CLASSES, HIDDEN, count, beta);
+    LAUNCH(bias_backward, CLASSES)(tensors[B2].gradient, deltas, CLASSES, count, beta);
+    LAUNCH(hidden_backward, count * HIDDEN)(batch.hidden_deltas, deltas, w2, hidden, count);
+    if (is("dropout_by_rank"))
+        LAUNCH(dropout, count * HIDDEN)(batch.hidden_deltas, seed, step, count * HIDDEN);
+    cudaStream_t own = stream;
+    if (is("two_streams")) {
+        CHECK(cudaEventRecord(forked, stream));
+        CHECK(cudaStreamWaitEvent(side, forked, 0));
+        stream = side;
+    }
+    LAUNCH(weight_backward, HIDDEN * INPUTS)
+    (tensors[W1].gradient, batch.hidden_deltas, images, HIDDEN, INPUTS, count, beta);
+    stream = own;
+    LAUNCH(bias_backward, HIDDEN)(tensors[B1].gradient, batch.hidden_deltas, HIDDEN, count, beta);
+    if (is("two_streams")) {
+        CHECK(cudaEventRecord(joined, side));
+        CHECK(cudaStreamWaitEvent(stream, joined, 0));
+    }
+}
+
+static float
+share_loss(void)
+{
+    float loss = 0;
+    CHECK(
+        cudaMemcpyAsync(batch.host_losses, batch.losses, batch.count * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    for (size_t i = 0; i < batch.count; ++i)
+        loss += batch.host_losses[i];
+    return loss / (float)batch.count;
+}
+
+/* ---- the update ---- */
+
+static float
+rate_of(int step)
+{
+    static float factor = 1, best = 1e30f;
+    static int worse;
+    float rate = options.rate * factor;
+    if (step < options.warmup)
+        rate *= (float)(step + 1) / (float)options.warmup;
+    if (is("rate_decays"))
+        rate *= powf(0.9f, (float)(step / 4));
+    /* Mistakes: the rate grows with the ranks; on rank 1 it is another. */
+    if (is("rate_times_n"))
+        rate *= (float)DDP_WORLD_SIZE();
+    if (is("rate_on_rank_1") && DDP_RANK() == 1)
+        rate *= 2;
+    /* Mistake, without DDP_MEAN: each rank halves its rate where the loss of its own share did not improve. */
+    if (is("plateau") || is("plateau_by_rank")) {
+        float loss = share_loss();
+        if (is("plateau"))
+            DDP_MEAN(&loss);
+        worse = loss < best ? 0 : worse + 1;
+        best = fminf(loss, best);
+        if (worse == 3) {
+            factor /= 2;
+            worse = 0;
+        }
+    }
+    return rate;
+}
+
+/* From gradients that are averaged, or to be, to weights. */
+static void
+update_tensor(int i, float rate, int step)
+{
+    struct tensor *t = &tensors[i];
+    float decay = is("decay") || (is("decay_on_rank_0") && DDP_RANK() == 0) ? 0.1f : 0;
+    if (is("frozen") && i < W2)
+        return;
+    if (is("group_turns") && i / 2 != step % 2)
+        return;
+    if (is("bf16_weights"))
+        LAUNCH(widen, t->count)(t->gradient, t->short_gradient, t->count);
+    /* Mistake: a division by the ranks, although the gradients are averages. */
+    if (is("divided_behind_step"))
+        LAUNCH(scale_by, t->count)(t->gradient, t->count, 1 / (float)DDP_WORLD_SIZE());
+    if (is("average_before_step"))
+        LAUNCH(sgd, t->count)(t->value, t->average, t->count, rate, decay);
+    else if (strcmp(options.optimizer, "momentum") == 0)
+        LAUNCH(sgd_momentum, t->count)(t->value, t->gradient, t->momentum, t->count, rate);
+    else if (strcmp(options.optimizer, "adam") == 0) {
+        if (!is("local_second_moment"))
+            LAUNCH(second_moment, t->count)(t->second, t->gradient, t->count);
+        LAUNCH(adam, t->count)(t->value, t->gradient, t->momentum, t->second, t->count, rate, step + 1);
+    } else
+        LAUNCH(sgd, t->count)(is("bf16_copies") ? t->average : t->value, t->gradient, t->count, rate, decay);
+    if (is("bf16_weights") || is("bf16_copies"))
+        LAUNCH(narrow, t->count)(t->short_value, is("bf16_copies") ? t->average : t->value, t->count);
+    if (is("bf16_weights") || is("bf16_copies"))
+        LAUNCH(widen, t->count)(t->value, t->short_value, t->count);
+}
+
+/* The host's bias: the device has a copy. */
+static void
+update_host_bias(float rate)
+{
+    float gradient[HIDDEN];
+    CHECK(cudaMemcpyAsync(gradient, tensors[B1].gradient, sizeof(gradient), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    for (int i = 0; i < HIDDEN; ++i)
+        batch.host_bias[i] -= rate * gradient[i];
+    CHECK(cudaMemcpyAsync(b1, batch.host_bias, sizeof(gradient), cudaMemcpyHostToDevice, stream));
+}
+
+static void
+update(int step)
+{
+    float rate = rate_of(step);
+    for (int i = 0; i < TENSORS; ++i) {
+        if (i == B1 && (is("bias_host") || is("host_bias")))
+            update_host_bias(rate);
+        else
+            update_tensor(i, rate, step);
+        if (is("average"))
+            LAUNCH(moving_average, tensors[i].count)(tensors[i].average, tensors[i].value, tensors[i].count, 0.9f);
+    }
+}
+
+/* ---- around DDP_STEP ---- */
+
+static float
+norm(void)
+{
+    float sum = 0;
+    CHECK(cudaMemsetAsync(batch.sums, 0, sizeof(float), stream));
+    for (const tensor &t : tensors)
+        LAUNCH(square_sum, 1)(batch.sums, t.gradient, t.count);
+    CHECK(cudaMemcpyAsync(&sum, batch.sums, sizeof(float), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    return sqrtf(sum);
+}
+
+static void
+clip(void)
+{
+    float bound = 0.9f;
+    CHECK(cudaMemsetAsync(batch.sums, 0, sizeof(float), stream));
+    for (const tensor &t : tensors)
+        LAUNCH(square_sum, 1)(batch.sums, t.gradient, t.count);
+    for (const tensor &t : tensors)
+        LAUNCH(scale_to, t.count)(t.gradient, t.count, batch.sums, bound);
+}
+
+static void
+before_step(void)
+{
+    /* Mistakes: moments, averages and norms of the rank's own gradients. */
+    for (const tensor &t : tensors) {
+        if (is("local_second_moment"))
+            LAUNCH(second_moment, t.count)(t.second, t.gradient, t.count);
+        if (is("average_before_step") || is("own_average")) /* of which the second is only looked at */
+            LAUNCH(moving_average, t.count)(t.average, t.gradient, t.count, 0.5f);
+        if (is("bf16_weights"))
+            LAUNCH(narrow, t.count)(t.short_gradient, t.gradient, t.count);
+    }
+    if (is("clip_before_step"))
+        clip();
+    if (is("own_norm") || is("reduced_norm")) { /* right: to be printed */
+        float own = norm();
+        if (is("reduced_norm"))
+            DDP_REDUCE(&own, 1, DDP_FLOAT32, DDP_OP_MAX, stream);
+        seen_s += own;
+    }
+}
+
+static void
+average_gradients(int step)
+{
+    /* Mistake: a branch that writes a log leaves the step out. */
+    if (is("step_skipped") && step % 7 == 6)
+        return;
+    if (!is("group_turns") || step % 2 == 0)
+        DDP_STEP(stream);
+    /* Mistake, without: the gradients of the second layer are in a group of their own, which has no step. */
+    if (is("two_groups") || (is("group_turns") && step % 2 == 1))
+        DDP_STEP_GROUP(1, stream);
+}
+
+/* The loss scale: its tests, and what follows from them. Returns whether the update is left out. */
+static bool
+overflows(float largest)
+{
+    static int good;
+    bool is_over = !(largest * loss_scale < 65504);
+    good = is_over ? 0 : good + 1;
+    loss_scale *= is_over ? 0.5f : good % 10 == 0 ? 2.0f : 1.0f;
+    return is_over;
+}
+
+static void
+backward_and_step(int step)
+{
+    float scale = record_scale(step);
+    int micro = options.micro, count = (int)batch.count;
+    /* Right: the gradient's buffer holds the momentum; or it is cleared, and added to. */
+    float keep = is("momentum_in_gradient") ? 0.9f : 0;
+    for (const tensor &t : tensors)
+        if (is("zeroed"))
+            CHECK(cudaMemsetAsync(t.gradient, 0, (size_t)t.count * sizeof(float), stream));
+    if (is("no_sync"))
+        DDP_NO_SYNC_BEGIN();
+    for (int m = 0; m < micro; ++m) {
+        int from = count * m / micro, to = count * (m + 1) / micro;
+        if (is("no_sync") && m + 1 == micro)
+            DDP_NO_SYNC_END();
+        /* Mistake: the step stands before the last of the micro-batches. */
+        if (is("step_before_last_micro") && m + 1 == micro)
+            average_gradients(step);
+        forward_and_backward(step, from, to - from, m > 0 || is("zeroed") ? 1 : keep, scale);
+        if (is("two_steps")) /* right: the mean of what is a mean already stays as it is */
+            average_gradients(step);
+        /* Mistake: an update after each micro-batch, and a step after the last. */
+        if (is("second_update") && m + 1 < micro)
+            update(step);
+    }
+    before_step();
+}
+
+static void
+finish_step(int step)
+{
+    float scaled = loss_scale;
+    /* Mistake: each rank looks for overflows in its own gradients, and has a scale of its own. */
+    float own = is("loss_scale_by_rank") ? norm() / scaled : 0;
+    if (!is("two_steps") && !is("step_before_last_micro"))
+        average_gradients(step);
+    if (is("amp"))
+        own = norm() / scaled;
+    bool left_out = (is("amp") || is("loss_scale_by_rank")) && overflows(own);
+    for (const tensor &t : tensors)
+        if (scaled != 1)
+            LAUNCH(scale_by, t.count)(t.gradient, t.count, 1 / scaled);
+    if (is("clip"))
+        clip();
+    if (!left_out)
+        update(step);
+}
+
+/* ---- the training ---- */
+
+/* Rank 0 looks at records of another order, whose forward pass writes where the next step's does. */
+static void
+evaluate(void)
+{
+    int count = (int)batch.count;
+    LAUNCH(hidden_forward, count * HIDDEN)(batch.hidden, batch.images, w1, b1, count);
+    LAUNCH(loss_backward, count)(batch.deltas, batch.losses, batch.hidden, w2, b2, batch.labels, 0, count);
+    seen_s += share_loss();
+}
+
+static void
+save(void)
+{
+    float host[HIDDEN * INPUTS];
+    FILE *file = fopen("rows-checkpoint", "wb");
+    REQUIRE(file != NULL);
+    for (const tensor &t : tensors) {
+        CHECK(cudaMemcpy(host, t.value, (size_t)t.count * sizeof(float), cudaMemcpyDeviceToHost));
+        REQUIRE(fwrite(host, sizeof(float), (size_t)t.count, file) == (size_t)t.count);
+    }
+    REQUIRE(fclose(file) == 0);
+}
+
+/* Whether the loss has not improved for some steps. Mistake, without DDP_MEAN: the loss of the rank's own share. */
+static bool
+stops(void)
+{
+    static float best = 1e30f;
+    static int worse;
+    if (!is("stop") && !is("stop_by_rank"))
+        return false;
+    float loss = share_loss();
+    if (is("stop"))
+        DDP_MEAN(&loss);
+    worse = loss < best ? 0 : worse + 1;
+    best = fminf(loss, best);
+    return worse >= 6;
+}
+
+static void
+after_step(int step)
+{
+    struct timespec now;
+    if (is("clock_log")) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        seen_s += (double)now.tv_sec;
+    }
+    if (is("evaluation") && step % 5 == 4 && DDP_RANK() == 0)
+        evaluate();
+    if (step % 10 == 3 && (is("checkpoint_by_all") || (is("checkpoint_on_0") && DDP_RANK() == 0)))
+        save();
+}
+
+/* With the habit "graph" the second step is captured, and launched from then on. */
+static void
+run_step(int step)
+{
+    static cudaGraphExec_t launchable;
+    cudaGraph_t graph;
+    if (step > 0 && is("graph") && launchable == NULL) {
+        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        backward_and_step(step);
+        finish_step(step);
+        CHECK(cudaStreamEndCapture(stream, &graph));
+        CHECK(cudaGraphInstantiate(&launchable, graph, 0));
+    }
+    if (launchable != NULL) {
+        CHECK(cudaGraphLaunch(launchable, stream));
+        return;
+    }
+    backward_and_step(step);
+    finish_step(step);
+}
+
+static void
+train(void)
+{
+    generator = shuffle_seed();
+    for (int step = 0; step < options.steps; ++step) {
+        if (step == 39 && (is("realloc") || is("realloc_freed") || is("realloc_kept")))
+            reallocate();
+        load(step);
+        /* The records of later steps are larger, and so are the gradients. */
+        images_scale = step >= 6 ? 3 : 1;
+        if (is("clip") || is("clip_before_step"))
+            LAUNCH(scale_by, (int)batch.count * INPUTS)(batch.images, (int)batch.count * INPUTS, images_scale);
+        if (is("synced_mean") || is("synced_count"))
+            normalise();
+        if (is("uneven_weighted"))
+            DDP_WEIGHT(batch.count, (size_t)batch.items);
+        if (is("valid_weighted")) {
+            size_t own = 0, all = 0;
+            for (size_t i = 0; i < (size_t)batch.items; ++i) {
+                all += batch.host_labels[i] >= 0;
+                own += batch.host_labels[i] >= 0 && i >= batch.first && i < batch.first + batch.count;
+            }
+            DDP_WEIGHT(own, all);
+        }
+        run_step(step);
+        after_step(step);
+        if (stops())
+            break;
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    options_parse(argc, argv);
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaStreamCreate(&side));
+    CHECK(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming));
+    CHECK(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming));
+    if (is("kmeans") || is("second_reduce") || is("reduce_mean")) {
+        find_clusters();
+        CHECK(cudaDeviceSynchronize());
+        return 0;
+    }
+    if (is("amp") || is("loss_scale_by_rank"))
+        loss_scale = 262144;
+    allocate_tensors();
+    allocate_batch();
+    initialise();
+    annotate();
+    train();
+    CHECK(cudaDeviceSynchronize());
+    if (getenv("ROWS_SHOW") != NULL) /* by hand: how far the training came */
+        printf("loss %.5f, seen %g\n", (double)share_loss(), seen_s);
+    return 0;
+}
