@@ -69,7 +69,8 @@ wrong_rows=(
     "divisor_whole_batch    ||                                 | 1   | divid|divisor|whole batch"
     "divisor_adam           || --mistake divisor_whole_batch --optimizer adam | 1 3 | divid|divisor|whole batch"
     "uneven_unweighted      ||                                 | 1 3 | DDP_WEIGHT|does not divide|divide|unequal|items"
-    "step_before_last_micro || --micro 3                       | 1   | $step_place|written after|micro"
+    "step_before_last_micro || --micro 3 --habit shard_micro   | 1   | $step_place|written|micro"
+    "step_before_last_half  || --micro 2 --mistake step_before_last_micro | 1 3 | ."
     "step_skipped           ||                                 | 1   | DDP_STEP"
     "group_never_stepped    ||                                 | 1   | group"
     "divided_behind_step    ||                                 | 1   | (writ|chang|scal).*(between|after|behind).*DDP_STEP|(between|after|behind).*DDP_STEP.*(writ|chang|scal)|scale_by|factor|divid"
@@ -117,7 +118,9 @@ right_rows=(
     "Three_ranks         | -n 3 | --optimizer adam | 0"
     "Free                | --free | --steps 20     | 0"
     "valid_weighted      ||                        | 0"
-    "two_steps           || --micro 2              | 0"
+    "two_steps           || --micro 2 --habit shard_micro | 0"
+    "Two_steps_of_shares || --micro 2 --habit two_steps | 0 3"
+    "shard_micro         || --micro 3              | 0"
     "zero_head           ||                        | 0"
     "Zero_head_augmented || --habit zero_head --habit augment_by_rank | 0 3"
     "augment_by_rank     ||                        | 3"
@@ -170,16 +173,8 @@ declare -A known=(
     [conv:step_skipped]='another cause is named'
     [conv:rate_by_rank]='another cause is named'
     [conv:momentum_rank0]='another cause is named'
-    [first_ignored]='exit code 3'
-    [first_in_floats]='exit code 3'
-    [labels_not_moved]='exit code 3'
-    [wrong_labels]='another cause is named'
-    [moved_by_one]='exit code 3'
-    [augment_from_shuffle]='exit code 3'
-    [clock_seconds]='sometimes: another cause is named'
     [valid_of_share]='exit code 3'
     [uneven_unweighted]='another cause is named'
-    [step_before_last_micro]='exit code 3'
     [step_skipped]='another cause is named'
     [group_never_stepped]='another cause is named'
     [divided_behind_step]='another cause is named'
@@ -197,10 +192,8 @@ declare -A known=(
     [average_before_step]='another cause is named'
     [second_reduce]='exit code 2'
     [reduce_mean]='exit code 2'
-    [two_steps]='exit code 3'
     [Zero_head_augmented]='exit code 1'
     [kmeans]='exit code 2'
-    [clock_weights]='sometimes: exit code 1'
 )
 
 say=${ROWS_SAY:-0} # 1: what each verdict says, too

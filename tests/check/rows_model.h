@@ -230,8 +230,11 @@ fill_batch(int step)
     DDP_SHARD((size_t)batch.items, &batch.first, &batch.count);
     int order[BATCH + 1];
     memcpy(order, batch.order, sizeof(order));
+    size_t ranks = (size_t)DDP_WORLD_SIZE(), part = batch.count / (size_t)options.micro;
     for (size_t i = 0; i < batch.count && is("strided"); ++i) /* right: the ranks take the records in turn */
-        batch.order[batch.first + i] = order[i * (size_t)DDP_WORLD_SIZE() + rank];
+        batch.order[batch.first + i] = order[i * ranks + rank];
+    for (size_t i = 0; i < batch.count && is("shard_micro"); ++i) /* right: a share of each micro-batch */
+        batch.order[batch.first + i] = order[i / part * part * ranks + rank * part + i % part];
     for (int i = 0; i <= batch.items; ++i) {
         struct record record = record_of(batch.order[i]);
         bool mine = (size_t)i >= batch.first && (size_t)i < batch.first + batch.count;
