@@ -36,7 +36,7 @@ conv_rows=(
     "step_mid_backward     ||                                  | 1   | $step_place"
     "step_skipped          ||                                  | 1   | DDP_STEP"
     "clip_before_step      || --clip 0.3                       | 1   | clip|norm"
-    "norm_before_step      || --norm 0.3                       | 1   | $step_place|norm"
+    "norm_before_step      || --norm 0.3                       | 1   | $step_place|norm|factor"
     "divisor_whole_batch   ||                                  | 1 3 | divid|divisor|whole batch"
     "sum_with_mean         ||                                  | 1 3 | divid|divisor|sum"
     "shuffle_seed_by_rank  ||                                  | 1   | shuffle|seed|order|other (records|items|data)"
@@ -170,29 +170,12 @@ right_rows=(
 
 # PROGRAM:NAME, or the name alone of rows.cu, and what it does today; "sometimes ..." need not happen.
 declare -A known=(
-    [conv:step_skipped]='another cause is named'
-    [conv:rate_by_rank]='another cause is named'
     [conv:momentum_rank0]='another cause is named'
-    [valid_of_share]='exit code 3'
-    [uneven_unweighted]='another cause is named'
-    [step_skipped]='another cause is named'
-    [group_never_stepped]='another cause is named'
-    [divided_behind_step]='another cause is named'
-    [half_gradients]='another cause is named'
-    [nan_everywhere]='exit code 0'
-    [nan_and_inf]='exit code 0'
-    [clip_before_step]='another cause is named'
-    [rate_times_n]='another cause is named'
-    [rate_momentum]='another cause is named'
-    [rate_adam]='another cause is named'
     [rate_in_graph]='another cause is named'
-    [rate_on_rank_1]='another cause is named'
-    [rate_on_rank_1_adam]='another cause is named'
     [local_second_moment]='another cause is named'
     [average_before_step]='another cause is named'
     [second_reduce]='exit code 2'
     [reduce_mean]='exit code 2'
-    [Zero_head_augmented]='exit code 1'
     [kmeans]='exit code 2'
 )
 

@@ -52,6 +52,7 @@ enum what {
     USED,      /* gradient number `first` has `value` times one rank's when it is used */
     UPDATES,   /* so many updates of one parameter */
     STRANGER,  /* an update goes over to other memory */
+    PART,      /* of the run of turns: the whole is `value` times a share */
     UNSTEPPED, /* gradient number `first` is of a group that makes no step */
     NAN_ALONE, /* parameter number `first` is NaN on one rank */
     READS,     /* the date; rank by rank other dates make no difference, but for what edits of BEHIND and AHEAD say */

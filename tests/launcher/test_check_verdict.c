@@ -237,6 +237,23 @@ static const struct scene {
     {"the batch is not its shares",
      .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 0.1, ONE(GRADIENT, 0), .from = 1}},
      .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_BATCH_DEPENDENT, .wishes = "turns"},
+    {"shares that count as unequal parts",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {ADDED, TURNS, 0.3, ONE(GRADIENT, 0), .from = 1},
+               {PART, TURNS, 0.4},
+               {PART, TURNS, 0.6, .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .says = "0.4 times that of one share and 0.6 times",
+     .wishes = "turns"},
+    {"the same parts, and the ranks have another sum of them",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {FACTOR, .value = 1.2, ONE(GRADIENT, 0)},
+               {ADDED, TURNS, 0.3, ONE(GRADIENT, 0), .from = 1},
+               {PART, TURNS, 0.4},
+               {PART, TURNS, 0.6, .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_BATCH_DEPENDENT, .wishes = "turns"},
+    {"one gradient depends on the shares: the others are zero until it has changed",
+     .edits = {{DIFFERENCE, .value = 0.3, ONE(GRADIENT, 2)}, {ADDED, TURNS, 0.3, ONE(GRADIENT, 2), .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_BATCH_DEPENDENT, .first = "gradient_2", .wishes = "turns"},
     {"nearly",
      .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 0.9e-4, ONE(GRADIENT, 0), .from = 1}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
@@ -408,6 +425,12 @@ static const struct scene {
      .says = "the other 5 parameters are equal", .wishes = "probe"},
     {"gradients of the second step", .edits = {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "in step 2"},
+    {"gradients of the second step, clipped before they are averaged",
+     .edits = {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}, {NORM, .value = 2, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "is never above 4.899"},
+    {"unequal shares of the second batch",
+     .edits = {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}, {UNEVEN, .value = 21, .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_INDIVISIBLE, .says = "the 21 items of this step"},
     {"one gradient of the second step", .edits = {{DIFFERENCE, .value = 0.1, ONE(GRADIENT, 2), .from = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
     {"a buffer", .edits = {{DIFFERENCE, .value = 0.1, ONE(BUFFER, 0)}}, .result = CHECK_DIFFERENT,
@@ -866,6 +889,7 @@ TEST(each_broken_rule_is_noticed)
         {"CHECK_DRIFT_COUNTS", "chaos from run to run is no floor where every step begins from the reference"},
         {"CHECK_UNMOVED_EQUAL", "no parameter moves"},
         {"CHECK_APART_EQUAL", "data that depend on the date"},
+        {"CHECK_PARTS_UNSEEN", "shares that count as unequal parts"},
         {"CHECK_FACTOR_UNSEEN", "twice one rank's change, on all ranks"},
         {"CHECK_GROUPS_UNSEEN", "a group that is never stepped"},
         {"CHECK_SHORTER_UNSEEN", "half of a gradient"},
@@ -885,7 +909,23 @@ TEST(each_broken_rule_is_noticed)
             unsetenv("DDPRUN_MUTANT");
         }
         ck_assert_msg(why[0] != '\0', "%s: \"%s\" has its verdict all the same", broken[k].mutant, broken[k].scene);
+        {"CHECK_INDEPENDENT_EQUAL", "rounds that do not depend on each other"}};
+    {"CHECK_USED_UNSEEN", "a half of a gradient, behind DDP_STEP"}, {"CHECK_UPDATES_UNSEEN", "two updates in one step"},
+        {"CHECK_STRANGER_UNSEEN", "an update that goes over to other memory, and a parameter at rest"},
+    {
+        "CHECK_UNMOVED_EQUAL", "no parameter moves"
     }
+};
+for (size_t k = 0; k < sizeof(broken) / sizeof(broken[0]); ++k) {
+    char why[2400] = "";
+    for (size_t i = 0; i < SCENES; ++i) {
+        setenv("DDPRUN_MUTANT", broken[k].mutant, 1);
+        if (strcmp(scenes[i].what, broken[k].scene) == 0)
+            judge_scene(&scenes[i], why);
+        unsetenv("DDPRUN_MUTANT");
+    }
+    ck_assert_msg(why[0] != '\0', "%s: \"%s\" has its verdict all the same", broken[k].mutant, broken[k].scene);
+}
 }
 
 TEST(an_infinite_floor_is_noticed)

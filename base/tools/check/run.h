@@ -144,6 +144,8 @@ enum check_row_kind {
     CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
+    CHECK_ROW_PART,      /* of turns: the whole batch's gradient is the sum of norms.product times the share's, of one
+                            share after the other */
 };
 
 enum check_seen {

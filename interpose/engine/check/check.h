@@ -4,9 +4,9 @@
  * Data flow: boundaries, annotations, operations and the end of the program are reported to course.c, which knows the
  * step; values.c reads tensors, compare.c writes them to the reference or compares them with it, force.c sets gradients
  * to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c compares what comes from the host, by the call
- * that brings it (call_site.c); updaters.c finds the unannotated memory that updates write, memory.c compares it, used.c
- * the gradients that updates read; alone.c makes a world of one report its operations. Outside of a check each of these
- * functions does nothing but look at one flag.
+ * that brings it (call_site.c); updaters.c finds the unannotated memory that updates write, memory.c compares it,
+ * used.c the gradients that updates read; alone.c makes a world of one report its operations. Outside of a check each
+ * of these functions does nothing but look at one flag.
  *
  * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
  * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Parameters and states that

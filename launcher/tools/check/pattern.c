@@ -203,17 +203,36 @@ pattern_sees_factor(const struct check_evidence *evidence)
 bool
 pattern_is_clipped(const struct check_evidence *evidence, double *norm_p)
 {
-    double first = gradient_square(&evidence->ranked[0], 1);
+    double most = 0;
     unsigned same = 0;
-    for (uint32_t step = 2; step <= evidence->steps; ++step) {
-        double square = gradient_square(&evidence->ranked[0], step);
-        if (!(square <= (1 + 1e-4) * first))
+    for (uint32_t step = 1; step <= evidence->steps; ++step)
+        most = fmax(most, gradient_square(&evidence->ranked[0], step));
+    for (uint32_t step = 1; step <= evidence->steps; ++step)
+        same += gradient_square(&evidence->ranked[0], step) >= (1 - 1e-4) * most;
+    *norm_p = sqrt(most);
+    return same > 1 && same >= (evidence->steps < CHECK_STEPS_LEAST ? evidence->steps : CHECK_STEPS_LEAST) && most > 0;
+}
+
+bool
+pattern_parts(const struct check_evidence *evidence, double *least_p, double *most_p)
+{
+    double even = evidence->sums ? 1 : 1.0 / evidence->ranks;
+    const struct check_rows *turns = &evidence->turns;
+    *least_p = *most_p = even;
+    for (size_t i = 0; i < turns->count; ++i) {
+        const struct check_row *row = &turns->rows[i];
+        if (row->kind == CHECK_ROW_PART) {
+            *least_p = fmin(*least_p, row->norms.product);
+            *most_p = fmax(*most_p, row->norms.product);
+            continue;
+        }
+        /* The ranks have averaged what the shares give alone: there is no other mistake. */
+        const struct check_row *ranks = pattern_row(&evidence->ranked[0], &row->tensor, 1);
+        double most = 1e-3 * row->norms.reference * row->norms.reference;
+        if (ranks == NULL || !(fabs(ranks->norms.product - row->norms.product) <= most))
             return false;
-        same += square >= (1 - 1e-4) * first;
     }
-    *norm_p = sqrt(first);
-    return same > 0 && same + 1 >= (evidence->steps < CHECK_STEPS_LEAST ? evidence->steps : CHECK_STEPS_LEAST) &&
-           first > 0;
+    return *most_p - *least_p > 1e-3 * even && !MUTANT(CHECK_PARTS_UNSEEN);
 }
 
 bool

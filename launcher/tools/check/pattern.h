@@ -39,8 +39,7 @@ bool pattern_factor_holds(const struct check_evidence *evidence, double factor);
  */
 bool pattern_sees_factor(const struct check_evidence *evidence);
 
-/* Gradients whose norm is the same in the first step and others on one rank, and never larger, were clipped; *norm_p.
- */
+/* One rank's gradients whose norm is the same in several steps, and never larger, were clipped; *norm_p. */
 bool pattern_is_clipped(const struct check_evidence *evidence, double *norm_p);
 
 /* Whether some gradients of the first step, and not of zeros, are one rank's. */
@@ -48,6 +47,10 @@ bool pattern_some_are_equal(const struct check_evidence *evidence, const struct 
 
 /* Whether each rank's own share, on one rank, has gradients whose mean is not that of the whole batch. */
 bool pattern_depends_on_batch(const struct check_evidence *evidence);
+
+/* The whole batch's gradient is a sum of the shares', which count as different parts of it, [*least_p, *most_p], and
+ * the ranks average them as equals. */
+bool pattern_parts(const struct check_evidence *evidence, double *least_p, double *most_p);
 
 /* Each rank has as many items as one rank: N times as many are shared out, or each device gets as many bytes. */
 bool pattern_takes_whole_batches(const struct check_evidence *evidence);

@@ -323,6 +323,43 @@ update_judge_memory(const struct check_evidence *evidence, struct check_verdict 
 
 /* ---- what else it may be ---- */
 
+bool
+update_judge_clipping(const struct check_evidence *evidence, struct check_verdict *verdict,
+                      const struct check_item *first)
+{
+    char place[600];
+    double norm;
+    if (!pattern_is_clipped(evidence, &norm))
+        return false;
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    sentence_say(verdict->text,
+                 "%s; the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the ranks': they "
+                 "are clipped before they are averaged",
+                 sentence_place(evidence, verdict, first, place), norm);
+    sentence_say(verdict->advice, "put DDP_STEP between backward and the clipping");
+    return true;
+}
+
+/* A share in the step that differs is larger than another. */
+static bool
+judge_uneven(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char place[600];
+    for (size_t i = 0; i < evidence->ranked[0].count && !check_evidence_weighs(evidence); ++i) {
+        const struct check_row *row = &evidence->ranked[0].rows[i];
+        if (row->kind != CHECK_ROW_SHARD || !row->uneven || row->step + 1 != first->first_step)
+            continue;
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
+        sentence_say(verdict->text,
+                     "%s; %d ranks do not divide the %llu items of this step, and the mean of unequal shares is not "
+                     "the mean of all items",
+                     sentence_place(evidence, verdict, first, place), evidence->ranks, (unsigned long long)row->value);
+        sentence_say(verdict->advice, "weigh the shares, DDP_WEIGHT(count, total), or leave such a batch out");
+        return true;
+    }
+    return false;
+}
+
 static void
 judge_later(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first,
             bool few)
@@ -387,7 +424,9 @@ update_judge(const struct check_evidence *evidence, struct check_verdict *verdic
     bool few = pattern_is_few(pattern->differing[role], pattern->all[role]);
     if (find_note(&evidence->ranked[0], CHECK_ROW_AVERAGED, &first->tensor) != NULL)
         judge_averaged(evidence, verdict, first);
-    else if (role == CHECK_GRADIENT && step > 1 && judge_updates(evidence, verdict, first))
+    else if (role == CHECK_GRADIENT && step > 1 &&
+             (judge_updates(evidence, verdict, first) || judge_uneven(evidence, verdict, first) ||
+              update_judge_clipping(evidence, verdict, first)))
         return;
     else if (role == CHECK_GRADIENT || role == CHECK_BUFFER || role == CHECK_MEAN)
         judge_later(evidence, verdict, first, few);

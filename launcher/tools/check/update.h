@@ -11,6 +11,10 @@
 bool update_judge_memory(const struct check_evidence *evidence, struct check_verdict *verdict,
                          const struct pattern *pattern);
 
+/* Of gradients: true if they are clipped before they are averaged. */
+bool update_judge_clipping(const struct check_evidence *evidence, struct check_verdict *verdict,
+                           const struct check_item *first);
+
 void update_judge(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern);
 
 #endif

@@ -95,6 +95,37 @@ judge_factor(const struct check_evidence *evidence, struct check_verdict *verdic
                      "the loss, a learning rate in the gradient, a loss scale");
 }
 
+/* What the gradients of the shares say, computed on one rank. */
+static bool
+judge_shares(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char place[600];
+    double least, most;
+    if (!pattern_depends_on_batch(evidence))
+        return false;
+    sentence_place(evidence, verdict, first, place);
+    if (pattern_parts(evidence, &least, &most)) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first);
+        sentence_say(verdict->text,
+                     "%s; the gradient of the whole batch is %.4g times that of one share and %.4g times that of "
+                     "another, and the ranks average them as equals",
+                     place, least, most);
+        sentence_say(verdict->advice,
+                     "each rank divides its loss by a number of its share's own, such as that of valid labels: before "
+                     "backward weigh the share by it, DDP_WEIGHT(number of the share, number of the batch)");
+        return true;
+    }
+    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, first);
+    sentence_say(verdict->text,
+                 "%s; on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole batch",
+                 place, evidence->ranks);
+    sentence_say(verdict->advice,
+                 "look at what makes a share's result its own: what is read of the batch with `first` and `count` "
+                 "of DDP_SHARD; random numbers (check with dropout and augmentation off); statistics of the share "
+                 "(check with those of batch-norm fixed)");
+    return true;
+}
+
 static void
 judge_first_gradients(const struct check_evidence *evidence, struct check_verdict *verdict,
                       const struct pattern *pattern, struct check_wishes *wishes)
@@ -121,7 +152,14 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
         judge_factor(evidence, verdict, pattern, wishes);
         return;
     }
-    if (pattern_is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT])) {
+    bool few = pattern_is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
+    if (!few && update_judge_clipping(evidence, verdict, first))
+        return;
+    /* The mean over runs with the shares of other ranks is not weighted. */
+    wishes->turns = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL && !weighs;
+    if (wishes->turns && judge_shares(evidence, verdict, first))
+        return;
+    if (few) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
         sentence_say(verdict->text, "%s; %zu of %zu gradients are equal",
                      sentence_place(evidence, verdict, first, place),
@@ -129,30 +167,6 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
         sentence_say(verdict->advice,
                      "compare its annotation with its allocation: count, type, and that it is written before "
                      "DDP_STEP");
-        return;
-    }
-    if (pattern_is_clipped(evidence, &factor)) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
-        sentence_say(verdict->text,
-                     "%s; the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the ranks': "
-                     "they are clipped before they are averaged",
-                     sentence_place(evidence, verdict, first, place), factor);
-        sentence_say(verdict->advice, "put DDP_STEP between backward and the clipping");
-        return;
-    }
-    /* The mean over runs with the shares of other ranks is not weighted. */
-    bool shared = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL && !weighs;
-    wishes->turns = shared;
-    if (shared && pattern_depends_on_batch(evidence)) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, first);
-        sentence_say(verdict->text,
-                     "%s; on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole "
-                     "batch",
-                     sentence_place(evidence, verdict, first, place), evidence->ranks);
-        sentence_say(verdict->advice,
-                     "look at what makes a share's result its own: what is read of the batch with `first` and `count` "
-                     "of DDP_SHARD; random numbers (check with dropout and augmentation off); statistics of the share "
-                     "(check with those of batch-norm fixed)");
         return;
     }
     if (pattern_some_are_equal(evidence, verdict)) {
