@@ -131,8 +131,8 @@ for length in 0 7 40 5000 $(($(stat -c %s whole) - 1)); do
     refused "a reference of which $length bytes are there" 2 "cannot use damaged, in --reference" check -n 2 --reference damaged "${right[@]}"
 done
 size=$(stat -c %s whole)
-# Of headers and contents, and of what other runs have found, which is all that is behind the middle.
-for at in 9 20 45 300 $((size / 20)) $((size / 2)) $((size * 3 / 4)) $((size - 60)) $((size - 20)); do
+# Of headers and contents, and of what other runs have found, which is the last third. (Values that have the same bits are not read.)
+for at in 9 20 45 300 $((size / 20)) $((size * 2 / 3)) $((size * 3 / 4)) $((size - 60)) $((size - 20)); do
     cp whole damaged
     # shellcheck disable=SC2059 # an octal escape is meant
     printf "\\$(printf %o $((255 - $(od -An -tu1 -j "$at" -N 1 damaged))))" | dd of=damaged bs=1 seek="$at" conv=notrunc status=none
