@@ -257,10 +257,11 @@ judge_factor(const struct check_evidence *evidence, struct check_verdict *verdic
                  : is_reciprocal
                      ? "gradients are divided by the number of ranks behind DDP_STEP, which leaves their mean, or the "
                        "learning rate is: leave that out"
-                 : all ? "look for a factor that depends on the number of ranks or on the share, in the learning rate "
-                         "or in what becomes of gradients behind DDP_STEP"
-                       : "the learning rate, or a factor of the gradients behind DDP_STEP, is not the same on all "
-                         "ranks: let it depend on the step, and on nothing that is a rank's own");
+                 : all ? "look for a factor that depends on the number of ranks or on the share, in the learning rate, "
+                         "in a norm that is computed before DDP_STEP or in what becomes of gradients behind it"
+                       : "the learning rate, or a factor of the gradients such as a norm that is computed before "
+                         "DDP_STEP, is not the same on all ranks: let it depend on the step and on averaged "
+                         "gradients, and on nothing that is a rank's own");
     return true;
 }
 
@@ -394,6 +395,21 @@ judge_one(const struct check_evidence *evidence, struct check_verdict *verdict, 
                        "count, and write it before DDP_STEP");
 }
 
+/* Optimizer state without annotation that differs on the same ranks, as soon as it is looked at. */
+static const struct check_item *
+find_state(const struct check_verdict *verdict, const struct check_item *first)
+{
+    enum { FIRST_SEEN = 3 };
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        uint32_t by = first->first_step > FIRST_SEEN ? first->first_step : FIRST_SEEN;
+        if (item->tensor.role == CHECK_MEMORY && item->differs && item->first_step <= by &&
+            item->rank_count == first->rank_count && item->first_rank == first->first_rank)
+            return item;
+    }
+    return NULL;
+}
+
 static void
 judge_all(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
@@ -407,13 +423,33 @@ judge_all(const struct check_evidence *evidence, struct check_verdict *verdict, 
         sentence_say(verdict->advice, "DDP_STEP must stand between backward and the optimizer, and stands behind it");
         return;
     }
-    sentence_say(verdict->text, "%s, and the gradients of the step are equal", place);
+    bool same = find_used(evidence, first).any; /* judge_used() has found no other one */
+    const struct check_item *state = same ? find_state(verdict, first) : NULL;
+    if (state != NULL) {
+        char name[400];
+        verdict->cause = CAUSE_UNANNOTATED;
+        sentence_say(verdict->text,
+                     "%s, and the gradients of the step are equal, as the update gets them, too; %s, differs as well",
+                     place, sentence_name_item(verdict, state, name));
+        sentence_say(verdict->advice,
+                     "the optimizer state that `%s` keeps is not the same on all ranks: annotate it with DDP_STATE, "
+                     "behind initialisation and loading, and compute it behind DDP_STEP",
+                     state->tensor.text);
+        return;
+    }
+    sentence_say(verdict->text, "%s, and the gradients of the step are equal%s", place,
+                 same ? ", as the update gets them, too" : "");
     sentence_say(verdict->advice, "%s",
-                 step > 2 ? "the update of this step used something that is not the same on all ranks: a DDP_STEP "
-                            "that is left out in some steps, or a decision on the host"
-                          : "the update uses what is not averaged: DDP_STEP stands in front of backward, within it or "
-                            "behind the optimizer; gradients are clipped or their norm is taken before DDP_STEP; "
-                            "optimizer state (DDP_STATE) or a decision on the host is not the same on all ranks");
+                 same ? "the update reads what is not the same on all ranks: a moment, a norm or an average that is "
+                        "computed before DDP_STEP, from this rank's gradients; optimizer state that was loaded or "
+                        "initialised on one rank (DDP_STATE); a learning rate or a decision on the host"
+                 : step > 2
+                     ? "the update of this step used something that is not the same on all ranks: a DDP_STEP "
+                       "that is left out in some steps, or a decision on the host"
+                     : "the update uses what is not averaged: a moment, a norm or an average that is computed before "
+                       "DDP_STEP, or gradients that are clipped there; DDP_STEP stands in front of backward, within it "
+                       "or behind the optimizer; optimizer state (DDP_STATE) or a decision on the host is not the same "
+                       "on all ranks");
 }
 
 void
