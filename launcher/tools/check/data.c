@@ -251,20 +251,26 @@ say_shares(const struct copied *wrong, struct check_verdict *verdict, const char
         sentence_say(verdict->text,
                      "in step %u every rank copies %s at %s: `first` of DDP_SHARD (%s:%d) is not added there",
                      wrong->step, part, place, it->shard_file, it->shard_line);
-        sentence_say(verdict->advice, "add `first` items, of %llu bytes each, to the address that is copied from at %s",
-                     (unsigned long long)it->record, place);
+        sentence_say(verdict->advice,
+                     "what is copied at %s must begin with item `first` of the batch: add `first` items, of %llu bytes "
+                     "each, where it is copied from or filled",
+                     place, (unsigned long long)it->record);
     } else if (wrong->kind == COPIED_UNIT) {
         sentence_say(verdict->text,
                      "in step %u rank %d copies from byte %llu of the batch on at %s, and its share, by DDP_SHARD "
                      "(%s:%d), begins at byte %llu: `first` is added in units of %llu bytes, and an item has %llu",
                      wrong->step, wrong->rank, (unsigned long long)begins, place, it->shard_file, it->shard_line,
                      (unsigned long long)share_begins, (unsigned long long)wrong->unit, (unsigned long long)it->record);
-        sentence_say(verdict->advice, "multiply `first` by %llu, the elements of an item, at %s",
+        sentence_say(verdict->advice,
+                     "multiply `first` by %llu, the elements of an item, where what is copied at %s is computed",
                      (unsigned long long)(it->record / wrong->unit), place);
     } else {
         sentence_say(verdict->text, "in step %u rank %d copies %s at %s, and its share, by DDP_SHARD (%s:%d), is %s",
                      wrong->step, wrong->rank, part, place, it->shard_file, it->shard_line, share);
-        sentence_say(verdict->advice, "add `first` items, and nothing else, to where the batch begins, at %s", place);
+        sentence_say(
+            verdict->advice,
+            "what is copied at %s must begin with item `first` of the batch: add `first` items, and nothing else",
+            place);
     }
 }
 
@@ -375,13 +381,13 @@ judge(const struct check_evidence *evidence, struct check_verdict *verdict, cons
     bool found = find_wrong(&search, last, &wrong, &scratch, &right) &&
                  !(wrong.kind == COPIED_UNEQUAL && pattern_is_scaled(evidence, &factor));
     if (found) {
-        char place[PLACE_BYTES], other[PLACE_BYTES];
+        char place[PLACE_BYTES], other[PLACE_BYTES], differs[600], said[1024];
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DATA, pattern->first);
         say(&wrong, verdict, name_site(evidence, wrong.site, place));
-        size_t length = strlen(verdict->text);
-        if (right != 0)
-            snprintf(verdict->text + length, sizeof(verdict->text) - length, "; what is copied at %s is right",
-                     name_site(evidence, right, other));
+        memcpy(said, verdict->text, sizeof(said));
+        sentence_say(verdict->text, "%s: %s%s%s%s", sentence_place(evidence, verdict, pattern->first, differs), said,
+                     right != 0 ? "; what is copied at " : "", right != 0 ? name_site(evidence, right, other) : "",
+                     right != 0 ? " is right" : "");
     }
     release(&search);
     free(wrong.of);
