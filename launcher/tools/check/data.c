@@ -385,9 +385,10 @@ judge(const struct check_evidence *evidence, struct check_verdict *verdict, cons
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DATA, pattern->first);
         say(&wrong, verdict, name_site(evidence, wrong.site, place));
         memcpy(said, verdict->text, sizeof(said));
+        if (right != 0 && strcmp(name_site(evidence, right, other), place) == 0)
+            snprintf(other, sizeof(other), "the same line besides");
         sentence_say(verdict->text, "%s: %s%s%s%s", sentence_place(evidence, verdict, pattern->first, differs), said,
-                     right != 0 ? "; what is copied at " : "", right != 0 ? name_site(evidence, right, other) : "",
-                     right != 0 ? " is right" : "");
+                     right != 0 ? "; what is copied at " : "", right != 0 ? other : "", right != 0 ? " is right" : "");
     }
     release(&search);
     free(wrong.of);
