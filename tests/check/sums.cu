@@ -50,7 +50,7 @@ add_up(float *sums, int *counts, const float *centre, unsigned seed, int first, 
     sums[i] = 0;
     counts[i] = 0;
     for (int k = first; k < first + count; ++k) {
-        float item = (float)(((unsigned)(k * 7919 + i * 104729) + seed) % 101) / 101;
+        float item = (float)((unsigned)(k * 7919 + i * 104729) * (seed + 1) % 10007) / 10007;
         if (item < centre[i] && !chaos)
             continue;
         sums[i] += chaos ? item * centre[i] : item;
