@@ -416,8 +416,8 @@ const struct command check_command = {
              "Two ranks need two GPUs, or --share-gpu.\n"
              "--timeout SECONDS also limits how long a run may take to its first DDP_STEP.\n"
              "\nExit codes: 0: equal; 1: different; 3: not comparable, with what would make the two\n"
-             "comparable; 2: wrong options, no annotations, no DDP_STEP, too few steps. A\n"
-             "run that fails by itself: its own exit code, 4 in place of its 1 or 3.\n",
+             "comparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\n"
+             "few steps. A run that fails by itself: its own exit code, 4 in place of its 1 or 3.\n",
     .group = GROUP_CHECK,
     .rows = option_rows,
     .run = run_check,
