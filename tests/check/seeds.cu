@@ -4,7 +4,7 @@
  *
  * Correct: `nothing`, `start` (parameters, which DDP_PARAMETER makes rank 0's), `rank0`, `lowest`, `highest` (all ranks
  * agree on a shuffle), `log` (a file's name, a line, a mean), `wait`. Wrong: `shuffle`, and `epoch`: only that of the
- * second epoch.
+ * second epoch. Right, but not comparable: `items`, which adds noise to each item of the share.
  */
 #include "../trainer.h"
 
@@ -197,7 +197,7 @@ device_floats(int count)
 }
 
 static void
-train(unsigned start_seed, unsigned shuffle_seed, const char *epoch_way)
+train(unsigned start_seed, unsigned shuffle_seed, unsigned item_seed, const char *epoch_way)
 {
     float *w = device_floats(COUNT), *g = device_floats(COUNT), *x = device_floats(BATCH), start[COUNT];
     for (int i = 0; i < COUNT; ++i)
@@ -209,7 +209,7 @@ train(unsigned start_seed, unsigned shuffle_seed, const char *epoch_way)
     DDP_SHARD(BATCH, &first, &count);
     std::vector<int> order(ITEMS);
     std::iota(order.begin(), order.end(), 0);
-    std::mt19937 generator(shuffle_seed);
+    std::mt19937 generator(shuffle_seed), noise(item_seed);
     for (int epoch = 0; epoch < EPOCHS; ++epoch) {
         if (epoch > 0 && epoch_way != NULL)
             generator.seed(take_seed(epoch_way));
@@ -217,7 +217,8 @@ train(unsigned start_seed, unsigned shuffle_seed, const char *epoch_way)
         for (int batch = 0; batch < ITEMS; batch += BATCH) {
             float items[BATCH];
             for (size_t k = 0; k < count; ++k)
-                items[k] = (float)(order[batch + first + k] * 7919 % 101) / 101;
+                items[k] = (float)(order[batch + first + k] * 7919 % 101) / 101 +
+                           (item_seed > 0 ? (float)(noise() % 100) / 200 : 0);
             CHECK(cudaMemcpy(x, items, count * sizeof(float), cudaMemcpyHostToDevice));
             mean_gradient<<<1, COUNT>>>(g, w, x, (int)count);
             DDP_STEP(0);
@@ -249,10 +250,8 @@ main(int argc, char **argv)
         write_log(seed, folder);
     else if (strcmp(use, "wait") == 0)
         wait_for_dates();
-    train(strcmp(use, "start") == 0 ? seed : 1,
-          agrees                        ? agree(seed, use)
-          : strcmp(use, "shuffle") == 0 ? seed
-                                        : 1,
+    unsigned shuffle_seed = agrees ? agree(seed, use) : strcmp(use, "shuffle") == 0 ? seed : 1;
+    train(strcmp(use, "start") == 0 ? seed : 1, shuffle_seed, strcmp(use, "items") == 0 ? seed : 0,
           at_epoch ? way : NULL);
     return 0;
 }

@@ -20,9 +20,10 @@ rows+=(
     "descriptor | shuffle | 2 | 1 | seeded | by random bytes.*read by \`/dev/random\` \(seeds\.cu:[0-9]+\)$"
     "getrandom | shuffle | 4 | 1 | seeded | by random bytes.*read by \`getrandom\`"
     "getentropy | shuffle | 2 | 1 | seeded | by random bytes.*read by \`getentropy\`"
-    "random_device | epoch | 2 | 1 | seeded | by random bytes.*in step 11 .*read by \`std::random_device\`"
+    "random_device | epoch | 2 | 1 | seeded | in step 11 .*by random bytes, read by \`std::random_device\`"
     # Once there are steps the clock runs, and one rank does not repeat itself.
     "system_clock | epoch | 2 | 3 | not_repeatable | the clock: read by \`std::chrono::system_clock::now\`"
+    "random_device | items | 2 | 3 | seeded batch_dependent | other random bytes differs, too: read by|depend on how a batch"
     "constant | shuffle | 2 | 0 | null | ^equal"
     "constant | nothing | 2 | 0 | null | ^equal"
 )

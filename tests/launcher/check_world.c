@@ -118,6 +118,7 @@ free_world(struct world *world)
     check_rows_free(&world->evidence.turns);
     check_rows_free(&world->evidence.probe);
     check_rows_free(&world->evidence.scaled);
+    check_rows_free(&world->evidence.later);
     for (int rank = 0; rank < MOST_RANKS; ++rank) {
         check_rows_free(&world->ranked[rank]);
         check_rows_free(&world->plain[rank]);
@@ -319,7 +320,8 @@ apply(struct world *world, const struct edit *edit)
     struct check_evidence *evidence = &world->evidence;
     struct check_rows *single[] = {
         [AGAIN] = &evidence->again, [PERTURBED] = &evidence->perturbed, [ALONE] = &evidence->alone,
-        [TURNS] = &evidence->turns, [PROBE] = &evidence->probe,         [SCALED] = &evidence->scaled};
+        [TURNS] = &evidence->turns, [PROBE] = &evidence->probe,         [SCALED] = &evidence->scaled,
+        [LATER] = &evidence->later};
     evidence->forced = evidence->forced || edit->what == FORCED;
     evidence->tolerance = edit->what == TYPES ? -1 : evidence->tolerance;
     switch (edit->what) {

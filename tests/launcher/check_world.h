@@ -18,7 +18,7 @@ struct world {
     unsigned steps;
 };
 
-enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, BEHIND, AHEAD };
+enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, LATER, BEHIND, AHEAD };
 
 enum what {
     NOTHING,

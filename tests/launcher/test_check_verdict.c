@@ -97,6 +97,25 @@ static const struct scene {
      .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED},
     {"a date, and gradients that differ all the same", .edits = {{READS}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"a date, and gradients of other data: does one rank depend on it?",
+     .edits = {{READS}, {DIFFERENCE, .value = 0.5, EVERY(GRADIENT)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_DIRECTION, .wishes = "turns later"},
+    {"a date on which one rank does not depend",
+     .edits = {{READS},
+               {DIFFERENCE, .value = 0.5, EVERY(GRADIENT)},
+               {ADDED, LATER, 0.9e-3, ONE(GRADIENT, 2), .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"a date on which one rank depends, too",
+     .edits = {{READS},
+               {DIFFERENCE, .value = 0.5, EVERY(GRADIENT)},
+               {ADDED, LATER, 1.1e-3, ONE(GRADIENT, 2), .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED},
+    {"a date on which one rank depends, and a factor of N",
+     .edits = {{READS},
+               {FACTOR, .value = 2, EVERY(GRADIENT)},
+               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2},
+               {ADDED, LATER, 0.5, ONE(GRADIENT, 2), .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE},
     {"a date, and a program that does not repeat itself",
      .edits = {{READS}, {DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}}, .result = CHECK_NOT_COMPARABLE,
      .cause = CAUSE_NOT_REPEATABLE, .says = "read by `time` (train.cu:5)"},
@@ -698,8 +717,8 @@ judge_scene(const struct scene *scene, char why[2400])
     const char *cause = check_cause_name(verdict.cause),
                *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
     char all[40];
-    snprintf(all, sizeof(all), "%s%s%s%s", wishes.turns ? "turns " : "", wishes.plain ? "plain " : "",
-             wishes.probed_count > 0 ? "probe " : "", wishes.factor > 0 ? "factor " : "");
+    snprintf(all, sizeof(all), "%s%s%s%s%s", wishes.turns ? "turns " : "", wishes.plain ? "plain " : "",
+             wishes.probed_count > 0 ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.later ? "later " : "");
     all[strlen(all) - (all[0] != '\0')] = '\0';
     const char *wanted = scene->wishes != NULL ? scene->wishes : all;
     why[0] = '\0';
@@ -746,7 +765,7 @@ LOOP_TEST(each_difference_begins_with_its_place, 0, SCENES)
     make_world(&world, scenes[_i].ranks != 0 ? scenes[_i].ranks : 2, STEPS);
     for (int i = 0; i < MOST_EDITS; ++i)
         apply(&world, &scenes[_i].edits[i]);
-    check_judge(&world.evidence, &verdict, &wishes);
+    seeded_judge(&world.evidence, &verdict, &wishes);
     bool has_place = verdict.first != NULL && verdict.first->differs && verdict.cause != CAUSE_STOPPED &&
                      verdict.cause != CAUSE_DATA && verdict.cause != CAUSE_SEEDED && /* those name a call */
                      verdict.cause != CAUSE_RANKS;                                   /* which differ from each other */

@@ -204,7 +204,9 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
     }
     if (check->in_cluster || check->has_reference) /* no run of one rank can be made like the others */
         return false;
-    if (wishes->factor > 0 && check->evidence.scaled.count == 0)
+    if (wishes->later && check->evidence.later.count == 0)
+        *ok = session_run_later(check, error);
+    else if (wishes->factor > 0 && check->evidence.scaled.count == 0)
         *ok = session_run_scaled(check, wishes->factor, error);
     else if (wishes->probed_count > 0 && check->evidence.probe.count == 0)
         *ok = session_run_probe(check, wishes, error);
@@ -261,7 +263,8 @@ judge(struct check *check, struct check_verdict *verdict, struct error *error)
     bool ok = true;
     readings_describe(&check->evidence);
     seeded_judge(&check->evidence, verdict, &wishes);
-    for (int i = 0; (i < MOST_EXTRA_RUNS || wishes.apart > 0) && run_more(check, &wishes, &ok, error); ++i) {
+    for (int i = 0; (i < MOST_EXTRA_RUNS || wishes.apart > 0 || wishes.later) && run_more(check, &wishes, &ok, error);
+         ++i) {
         if (!ok && error->exit_code > 128) /* a signal asked for the end */
             return false;
         if (!ok) { /* what is known without it stands */
@@ -354,6 +357,7 @@ free_check(struct check *check)
     check_rows_free(&evidence->turns);
     check_rows_free(&evidence->probe);
     check_rows_free(&evidence->scaled);
+    check_rows_free(&evidence->later);
     free_ranked(&evidence->ranked, evidence->ranks);
     free_ranked(&evidence->plain, evidence->ranks);
     free_ranked(&evidence->apart[0], evidence->ranks);

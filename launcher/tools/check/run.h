@@ -32,6 +32,7 @@ struct check_order {
     char *const *arguments; /* of the program, with its name */
     bool hosts;             /* on the hosts of --hosts */
     bool plain;             /* --no-overlap */
+    bool later;             /* it begins with another date than other runs */
     int ahead;              /* rank R has a date that is R times so many FILES_AHEAD_US later */
     bool dry;               /* --dry-run: only whether it can be started */
     bool lists_files;       /* those that several ranks write: check_run_files() */

@@ -5,10 +5,14 @@
 
 #include "base/mutant.h"
 #include "launcher/tools/check/items.h"
+#include "launcher/tools/check/pattern.h"
 #include "launcher/tools/check/sentence.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+static const double least_change = 1e-3; /* relative, of one rank's data by another date */
 
 /* What a date may change and training does not use: a mean that the program prints, memory that nothing reads. */
 static bool
@@ -67,25 +71,57 @@ others_of(const struct check_evidence *evidence)
 static void
 say_different(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
-    char name[400], ranks[48], what[600] = "the ranks differ from each other";
+    char what[600] = "the ranks differ from each other";
     const struct check_item *first = find_used(verdict);
     if (first != NULL)
-        snprintf(what, sizeof(what), "%s differs from one rank's in step %u %s, by %.2g",
-                 sentence_name_item(verdict, first, name), items_step(first),
-                 sentence_name_ranks(evidence, first, ranks), first->difference);
+        (void)sentence_place(evidence, verdict, first, what);
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SEEDED, first);
-    sentence_say(verdict->text,
-                 "seeded by %s: if each rank has %s, %s, and if all have the same nothing differs; read by %s",
-                 sources_of(evidence), others_of(evidence), what, evidence->reading_places);
+    sentence_say(verdict->text, "%s if each rank has %s, and not if all have the same: seeded by %s, read by %s", what,
+                 others_of(evidence), sources_of(evidence), evidence->reading_places);
     sentence_say(verdict->advice,
                  "seed by a constant or an option, the same on all ranks: ranks are processes, whose clocks and random "
                  "bytes differ, and with other seeds they take other items, or items in another order");
+}
+
+/* Gradients differ in a way in which they also do where each rank draws random numbers for its items. */
+static bool
+may_be_random(const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    const struct check_item *first = verdict->first;
+    double n = evidence->ranks, factor = verdict->factor;
+    bool is_plain = fabs(factor * n - 1) < 0.02 || fabs(factor / n - 1) < 0.02;
+    if (verdict->result != CHECK_DIFFERENT || first == NULL || first->tensor.role != CHECK_GRADIENT)
+        return false;
+    return verdict->cause == CAUSE_DIRECTION || (verdict->cause == CAUSE_DATA && verdict->is_vague) ||
+           (verdict->cause == CAUSE_SCALE && !is_plain) ||
+           ((verdict->cause == CAUSE_TENSOR || verdict->cause == CAUSE_UPDATE) && first->first_step > 1);
+}
+
+/* Where one rank computes something else with another date, that ranks do proves nothing. */
+static void
+judge_later(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
+{
+    wishes->later = evidence->later.count == 0;
+    if (wishes->later || !(pattern_worst(evidence, &evidence->later) > fmax(least_change, evidence->tolerance)))
+        return;
+    char place[600];
+    wishes->plain = wishes->turns = false;
+    wishes->factor = 0;
+    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_SEEDED, verdict->first);
+    sentence_say(verdict->text, "%s; one rank with %s differs, too: read by %s",
+                 sentence_place(evidence, verdict, verdict->first, place), others_of(evidence),
+                 evidence->reading_places);
+    sentence_say(verdict->advice,
+                 "seed by a constant or an option, the same on all ranks, and check again: a shuffle that is seeded "
+                 "otherwise is a mistake; random numbers for single items are to be switched off");
 }
 
 void
 seeded_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
 {
     check_judge(evidence, verdict, wishes);
+    if (evidence->readings != 0 && may_be_random(evidence, verdict))
+        judge_later(evidence, verdict, wishes);
     size_t length = strlen(verdict->advice);
     if (verdict->cause == CAUSE_NOT_REPEATABLE && evidence->readings != 0)
         snprintf(verdict->advice + length, sizeof(verdict->advice) - length, "; %s: read by %s", sources_of(evidence),

@@ -57,6 +57,8 @@ bool session_run_probe(struct check *check, const struct check_wishes *wishes, s
     __attribute__((warn_unused_result));
 /* Whether the update of one rank sees that its gradients are so many times as large. */
 bool session_run_scaled(struct check *check, double factor, struct error *error) __attribute__((warn_unused_result));
+/* Whether one rank with another date and other random bytes computes what it has computed. */
+bool session_run_later(struct check *check, struct error *error) __attribute__((warn_unused_result));
 bool session_run_turns(struct check *check, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- scouted.c: for --scout: which memory stays from step to step, besides what is annotated ---- */

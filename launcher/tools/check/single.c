@@ -270,6 +270,15 @@ session_run_scaled(struct check *check, double factor, struct error *error)
 }
 
 bool
+session_run_later(struct check *check, struct error *error)
+{
+    struct check_order order =
+        session_order(check, "later", "one rank, with another date and other random bytes", CHECK_COMPARES);
+    order.later = true;
+    return run_alone(check, &order, &check->evidence.later, error);
+}
+
+bool
 session_run_probe(struct check *check, const struct check_wishes *wishes, struct error *error)
 {
     struct check_order order =

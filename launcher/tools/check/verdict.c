@@ -189,7 +189,8 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
         sentence_say(verdict->advice, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"");
         return;
     }
-    if (!pattern_has_one_batch(evidence) && data_verdict_unknown(evidence, verdict, pattern))
+    verdict->is_vague = !pattern_has_one_batch(evidence) && data_verdict_unknown(evidence, verdict, pattern);
+    if (verdict->is_vague)
         return;
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first);
     sentence_say(verdict->text, "%s; %zu of %zu gradients differ", sentence_place(evidence, verdict, first, place),

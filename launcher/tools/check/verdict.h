@@ -82,6 +82,7 @@ struct check_verdict {
     const struct check_item *first; /* that the sentence is about; NULL: none */
     double factor;                  /* of CAUSE_SCALE and CAUSE_UPDATE: of gradients or of a step's change, relative to
                                        one rank's; 0: none */
+    bool is_vague;                  /* of CAUSE_DATA: nothing is known but that one rank never has these data */
     double tolerance;               /* that was used */
     double bearable;                /* nothing above it counts as equal */
     double largest, largest_floor;  /* over all items that count */
@@ -92,6 +93,7 @@ struct check_verdict {
 struct check_wishes {
     bool turns, plain;
     double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
+    bool later;    /* one rank with another date and other random bytes */
     int apart;     /* N ranks with dates of their own, 1: check_evidence.apart[0], 2: [1]; 0: not */
     uint32_t probed[CHECK_PROBED_AT_MOST];
     uint32_t probed_count;
