@@ -114,7 +114,8 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(DDPRUN_EXIT_FAILURE);
-    char *date = xasprintf("%lld %d", (long long)(place->date_us + (order->later ? FILES_AHEAD_US : 0)), order->ahead);
+    long long date_us = place->date_us + (order->later ? FILES_AHEAD_US : 0);
+    char *date = xasprintf("%lld %d", date_us, order->ahead);
     setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
     setenv(FILES_ENV_DATE, date, 1);
     char *written = check_run_files(place, order);
