@@ -131,8 +131,11 @@ write_list(const char *path, const struct scout_outcome *outcome, struct error *
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot read what was recorded for --scout: %s", why);
     scout_find(&log, &finding);
     bool ok =
-        finding.found || error_set(error, DDPRUN_EXIT_USAGE, "--scout %s: %s; leave it out",
-                                   finding.is_open ? "cannot tell all memory" : "finds no gradients", finding.reason);
+        finding.found ||
+        (finding.is_open
+             ? error_set(error, DDPRUN_EXIT_USAGE, "--scout cannot tell what all memory is: %s; leave --scout out",
+                         finding.reason)
+             : error_set(error, DDPRUN_EXIT_USAGE, "--scout finds no gradients: %s; leave it out", finding.reason));
     FILE *file = ok ? fopen(path, "wxe") : NULL;
     if (file != NULL)
         put_all(file, &log, &finding);

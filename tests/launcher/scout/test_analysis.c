@@ -257,7 +257,7 @@ static const struct row {
     {"an update of which too few elements changed", NET "step\n" FORWARD BACKWARD "sgd: ?w1 *= ~g1\nsgd: w2 += ~g2\n",
      "refused: too few elements changed to tell whether sgd goes element by element: if not, suspect a2[0:3072] "
      "is "
-     "found, else parameter a2[0:3072]; scout other steps"},
+     "found, else parameter a2[0:3072]; scout steps that are alike"},
     {"something of which too few elements changed, where it decides nothing",
      NET "step\nh2d x\nh2d t\nlayer1: h = ?x w1\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},

@@ -196,21 +196,19 @@ compare_readings(const struct scout_log *lent, uint32_t open, struct scout_findi
     char name[SCOUT_NAME_BYTES], this[128], that[128];
     enum roles_verdict verdict = read_period(lent, finding->first, finding->period, &other);
     const struct scout_tensor *unlike = verdict == ROLES_FOUND ? find_unlike(finding, &other) : NULL;
+    char how[192] = "the recorded periods disagree: by the first of them";
+    if (open != UINT32_MAX)
+        snprintf(how, sizeof(how), "too few elements changed to tell whether %s goes element by element: if not,",
+                 scout_op_name(lent, &lent->ops[open], name));
+    const char *else_by = open != UINT32_MAX ? "else" : "by the last";
     if (unlike != NULL) {
         describe(finding, unlike, this);
         describe(&other, unlike, that);
-    }
-    if (verdict != ROLES_FOUND || unlike != NULL) {
-        const char *says = unlike != NULL ? this : "roles", *other_says = unlike != NULL ? that : other.reason;
-        verdict = open != UINT32_MAX
-                      ? note_refuse(finding, ROLES_REFUSED,
-                                    "too few elements changed to tell whether %s goes element by element: if not, %s "
-                                    "is found, else %s; scout other steps",
-                                    scout_op_name(lent, &lent->ops[open], name), says, other_says)
-                      : note_refuse(finding, ROLES_REFUSED,
-                                    "the recorded periods disagree: by the first of them %s is found, by the last %s; "
-                                    "scout steps that are alike",
-                                    says, other_says);
+        verdict = note_refuse(finding, ROLES_REFUSED, "%s %s is found, %s %s; scout steps that are alike", how, this,
+                              else_by, that);
+    } else if (verdict != ROLES_FOUND) {
+        verdict =
+            note_refuse(finding, ROLES_REFUSED, "%s roles are found, %s none are: %s", how, else_by, other.reason);
     }
     scout_finding_free(&other);
     return verdict;
