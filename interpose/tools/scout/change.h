@@ -65,7 +65,8 @@ change_float(uint32_t word, bool held_floats)
 {
     const uint32_t sign = UINT32_C(1) << 31, one = UINT32_C(127) << CHANGE_EXPONENT_SHIFT;
     uint32_t is_float = -(uint32_t)change_looks_like_float(word);
-    uint32_t is_zero = -(uint32_t)(held_floats & (change_is_zero(word) | change_is_tiny(word))) & ~is_float;
+    uint32_t is_zero =
+        -((uint32_t)held_floats & ((uint32_t)change_is_zero(word) | (uint32_t)change_is_tiny(word))) & ~is_float;
     uint32_t least = change_as_word(1e-3F), not_zero = UINT32_C(0x3E803E80); /* 0.25, in pairs of 16 bits, too */
     float value = change_as_float((word & is_float) | (one & ~is_float));
     uint32_t changed = change_as_word(value * 1.3F + change_as_float(least | (word & sign & is_float)));
