@@ -96,6 +96,14 @@ TEST(names_say_types)
     }
 }
 
+TEST(words)
+{
+    struct mangled_parameter parameters[8];
+    ck_assert_int_eq(mangled_parameters("_Z5wordsPtPKiPvPhPfm", parameters, 8), 6);
+    for (int i = 0; i < 6; ++i)
+        ck_assert_int_eq(parameters[i].is_words, i < 2);
+}
+
 TEST(names_that_are_too_much_say_nothing)
 {
     struct mangled_parameter parameters[4];

@@ -15,7 +15,8 @@ enum { KNOWN_AT_MOST = 256, LIST_AT_MOST = 64, DEPTH_AT_MOST = 32 };
 
 struct type {
     uint32_t scalar, pointee, table; /* enum scout_type: of the type itself, of what it points to, of what that does */
-    bool is_pointer;
+    bool is_word;                    /* a whole number of 16 bits or more */
+    bool points_to_words, is_pointer;
     bool is_none; /* a number, or a pack: as the argument of a template only */
 };
 
@@ -272,6 +273,7 @@ parse_builtin(struct parser *parser, struct type *type)
     if (*parser->at == '\0' || strchr("vwbcahstijlmxynofdeg", *parser->at) == NULL)
         return false;
     char letter = *parser->at++;
+    type->is_word = strchr("stijlmxy", letter) != NULL;
     type->scalar = letter == 'f' ? SCOUT_FLOAT32 : letter == 'd' ? SCOUT_FLOAT64 : SCOUT_UNKNOWN;
     return true;
 }
@@ -292,7 +294,8 @@ parse_compound(struct parser *parser, struct type *type)
         return false;
     *type = (struct type){0};
     if (letter == 'P')
-        *type = (struct type){.is_pointer = true, .pointee = inner.scalar, .table = inner.pointee};
+        *type = (struct type){
+            .is_pointer = true, .points_to_words = inner.is_word, .pointee = inner.scalar, .table = inner.pointee};
     else if (is_qualified)
         *type = inner;
     return know(parser, type);
@@ -351,8 +354,10 @@ mangled_parameters(const char *name, struct mangled_parameter *parameters, int m
         struct type type;
         if (count == most || *parser.at == 'v' || !parse_type(&parser, &type))
             return -1;
-        parameters[count++] =
-            (struct mangled_parameter){.is_pointer = type.is_pointer, .pointee = type.pointee, .table = type.table};
+        parameters[count++] = (struct mangled_parameter){.is_pointer = type.is_pointer,
+                                                         .is_words = type.points_to_words,
+                                                         .pointee = type.pointee,
+                                                         .table = type.table};
     } while (*parser.at != '\0');
     return count;
 }

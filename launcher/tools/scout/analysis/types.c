@@ -8,6 +8,7 @@
 #include "launcher/tools/scout/analysis/types.h"
 
 #include "base/mutant.h"
+#include "base/tools/scout/mangled.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/tools/scout/analysis/rules.h"
 
@@ -61,6 +62,21 @@ keeps_type(const struct graph *graph, const struct graph_edge *edge)
            (op != NULL && op->kind == SCOUT_COPY && edge->elementwise && from->hi - from->lo == to->hi - to->lo);
 }
 
+/* Whether other launches of the same kernel get the same type as this argument, though nothing says which: a kernel of
+ * C, or one to which the argument is whole numbers. `void *` may be anything. */
+static bool
+learns(const struct scout_log *log, const struct scout_op *op, const struct scout_argument *argument)
+{
+    struct mangled_parameter said[64];
+    const char *name = scout_log_name(log, op->name);
+    if (op->kind != SCOUT_LAUNCH || op->block[0] == 0 || argument->slot == UINT16_MAX)
+        return false;
+    if (strncmp(name, "_Z", 2) != 0)
+        return true;
+    int count = mangled_parameters(name, said, 64);
+    return (int)argument->slot < count && said[argument->slot].is_words;
+}
+
 /* By which of its arguments an operation reaches a version: the last one that points in front of it, or to it. */
 static void
 add_uses(struct types *types, uint32_t version_number, int32_t at)
@@ -76,9 +92,6 @@ add_uses(struct types *types, uint32_t version_number, int32_t at)
             (best == NULL || argument->offset >= best->offset))
             best = argument;
     }
-    /* only of kernels whose names say nothing: of others it is known that this argument may be anything */
-    bool learns =
-        op->kind == SCOUT_LAUNCH && op->block[0] > 0 && strncmp(scout_log_name(graph->log, op->name), "_Z", 2) != 0;
     for (uint32_t i = 0; i < op->argument_count && best != NULL; ++i) {
         const struct scout_argument *argument = &op->arguments[i];
         if (argument->alloc != best->alloc || argument->offset != best->offset)
@@ -90,7 +103,7 @@ add_uses(struct types *types, uint32_t version_number, int32_t at)
         types->uses[types->use_count++] = (struct use){.version = version_number,
                                                        .op = number,
                                                        .said = argument->type,
-                                                       .name = learns ? op->name : SCOUT_NONE,
+                                                       .name = learns(graph->log, op, argument) ? op->name : SCOUT_NONE,
                                                        .slot = argument->slot,
                                                        .at = argument->at};
     }
