@@ -170,6 +170,10 @@ enum mutant {
     MUTANT_SCOUT_BORDER_EARLY,       /* a period begins one operation too early */
     MUTANT_SCOUT_GROUPS_MIXED,       /* gradients are of one group, whatever reads them first */
     MUTANT_SCOUT_SUSPECTS_TRUSTED,   /* what gradients are computed from, and is no parameter, is carried state */
+    MUTANT_SCOUT_TYPES_ANY,          /* of two types that are said the first one counts */
+    MUTANT_SCOUT_TYPES_ALONE,        /* a gradient's type does not depend on its parameter's */
+    MUTANT_SCOUT_LAUNCHES_ALONE,     /* nor on what other launches of a kernel get */
+    MUTANT_SCOUT_GUESSES_CERTAIN,    /* what bits look like is no guess */
     MUTANT_SCOUT_ONE_READING,        /* what later periods show is not looked at */
 
     /* ddprun scout (in the recorder) */

@@ -11,7 +11,7 @@
 enum { BATCH = 32, COUNT = 8, STEPS = 30 };
 
 /* The gradient of half the squared error of sum(w * x) and x[0] * 3, over rows. */
-extern "C" __global__ void
+__global__ void
 backward(float *gradient, const float *weight, const float *x, int rows)
 {
     int k = (int)threadIdx.x;
@@ -25,13 +25,13 @@ backward(float *gradient, const float *weight, const float *x, int rows)
     gradient[k] = sum;
 }
 
-extern "C" __global__ void
+__global__ void
 moving_average(float *average, const float *gradient)
 {
     average[threadIdx.x] = 0.9f * average[threadIdx.x] + 0.1f * gradient[threadIdx.x];
 }
 
-extern "C" __global__ void
+__global__ void
 update(float *weight, const float *gradient)
 {
     weight[threadIdx.x] -= 0.05f * gradient[threadIdx.x];

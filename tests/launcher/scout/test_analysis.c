@@ -392,6 +392,83 @@ TEST(suspects_have_to_be_named)
     scout_log_free(&log);
 }
 
+/* ---- types ---- */
+
+/* What is said of the net with SGD: "kernel memory type" each, types as in enum scout_type, before what the bits of all
+ * tensors look like. Found: types of w1, w2, g1, g2, guesses with `?`; or a part of the reason. */
+static const struct {
+    const char *said;
+    uint32_t bits;
+    const char *found;
+} types[] = {
+    {"sgd w1 2,sgd w2 2,sgd g1 2,sgd g2 2", SCOUT_FLOAT32, "float64 float64 float64 float64"},
+    {"layer1 w1 1,layer2 w2 3", SCOUT_UNKNOWN, "float32 float16 float32 float16"},
+    {"dw2 g2 4,layer1 w1 4", SCOUT_FLOAT16, "bfloat16 bfloat16 bfloat16 bfloat16"},
+    {"layer1 w1 1", SCOUT_UNKNOWN, "float32 float32 float32 float32"},
+    {"", SCOUT_FLOAT32, "float32? float32? float32? float32?"},
+    {"layer1 w1 1,sgd w1 2", SCOUT_FLOAT32, "holds float"},
+    {"layer1 w1 1,dw1 g1 2", SCOUT_FLOAT32, "of as many bytes"},
+    {"", SCOUT_UNKNOWN, "cannot be told"},
+};
+
+static void
+say_types(struct scout_log *log, const char *said, uint32_t bits)
+{
+    for (uint32_t i = 0; i < log->op_count; ++i) {
+        struct scout_op *op = &log->ops[i];
+        op->block[0] = 1;
+        for (uint32_t k = 0; op->effect != NULL && k < op->effect->segment_count; ++k)
+            op->effect->segments[k].type = bits;
+        for (uint32_t k = 0; k < op->argument_count; ++k) {
+            char text[64];
+            snprintf(text, sizeof(text), "%s %s ", scout_log_name(log, op->name), program_name(op->arguments[k].alloc));
+            const char *at = strstr(said, text);
+            op->arguments[k].type = at != NULL ? (uint32_t)(at[strlen(text)] - '0') : SCOUT_UNKNOWN;
+        }
+    }
+}
+
+static const char *
+types_found(const char *said, uint32_t bits)
+{
+    static char text[1024];
+    static const char *const names[] = {"w1", "w2", "g1", "g2"};
+    struct scout_log log;
+    struct scout_finding finding;
+    program_record(rows[0].program, 4, &log);
+    say_types(&log, said, bits);
+    scout_find(&log, &finding);
+    snprintf(text, sizeof(text), "%s", finding.found ? "" : finding.reason);
+    for (size_t i = 0; i < 4 && finding.found; ++i)
+        for (uint32_t t = 0; t < finding.tensor_count; ++t)
+            if (strcmp(program_name(finding.tensors[t].alloc), names[i]) == 0)
+                snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s%s", i > 0 ? " " : "",
+                         scout_type_name(finding.tensors[t].type), finding.tensors[t].guessed ? "?" : "");
+    scout_finding_free(&finding);
+    scout_log_free(&log);
+    return text;
+}
+
+TABLE_TEST(types_are_as_expected, types)
+{
+    unsetenv("DDPRUN_MUTANT");
+    const char *text = types_found(types[_i].said, types[_i].bits);
+    ck_assert_msg(strstr(text, types[_i].found) != NULL, "%s: %s, not %s", types[_i].said, text, types[_i].found);
+}
+
+static const char *const type_mutants[] = {"SCOUT_TYPES_ANY", "SCOUT_TYPES_ALONE", "SCOUT_LAUNCHES_ALONE",
+                                           "SCOUT_GUESSES_CERTAIN"};
+
+TABLE_TEST(a_defect_of_types_is_seen, type_mutants)
+{
+    setenv("DDPRUN_MUTANT", type_mutants[_i], 1);
+    unsigned seen = 0;
+    for (size_t r = 0; r < sizeof(types) / sizeof(*types); ++r)
+        seen += strstr(types_found(types[r].said, types[r].bits), types[r].found) == NULL;
+    unsetenv("DDPRUN_MUTANT");
+    ck_assert_msg(seen > 0, "%s passes every row", type_mutants[_i]);
+}
+
 /* Two periods are not enough to see that anything repeats. */
 TEST(a_program_that_ends_early_is_refused)
 {
