@@ -31,6 +31,8 @@ add_part(struct effect *effect, size_t image, size_t first, size_t end, bool is_
     part->changed = calloc(effect->images.count, sizeof(*part->changed));
     if (part->changed == NULL)
         scout_stop("out of memory");
+    uint64_t place[] = {allocations_name(effect->images.items[image].allocation), first, course_turn()};
+    part->key = XXH3_64bits(place, sizeof(place));
     return part;
 }
 
@@ -57,6 +59,20 @@ type_said(const struct noted *noted, uint32_t alloc, size_t offset)
     return said;
 }
 
+/* An argument may point elsewhere in each period: to the batch, in all data. What memory that it points to holds is
+ * known by its place only: `key`. */
+static uint64_t
+key_of_argument(const struct noted *noted, uint32_t alloc, size_t offset, uint64_t key)
+{
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        const struct scout_argument *argument = &noted->arguments[i];
+        uint64_t words[] = {argument->slot, argument->at, course_turn()};
+        if (argument->alloc == alloc && argument->offset == offset && argument->slot != UINT16_MAX)
+            return XXH3_64bits(words, sizeof(words));
+    }
+    return key;
+}
+
 static void
 make_parts_of(struct effect *effect, const struct noted *noted, size_t index)
 {
@@ -75,8 +91,10 @@ make_parts_of(struct effect *effect, const struct noted *noted, size_t index)
         size_t end = next == image->allocation->bytes ? image->words : next / sizeof(uint32_t);
         (void)add_part(effect, index, covered, first, false);
         struct part *part = add_part(effect, index, first, end, true);
-        if (part != NULL)
+        if (part != NULL) {
             part->named = type_said(noted, image->allocation->number, begins[i]);
+            part->key = key_of_argument(noted, image->allocation->number, begins[i], part->key);
+        }
         covered = end > first ? end : first;
         if (effect->base_count < BASES_AT_MOST) {
             effect->base_images[effect->base_count] = index;
@@ -127,10 +145,9 @@ choose_integers(struct effect *effect, struct part *part)
 {
     const struct image *image = &effect->images.items[part->image];
     size_t count = part->end - part->first;
-    uint64_t words[] = {allocations_name(image->allocation), part->first, course_turn()};
+    size_t other_count = 0;
     bool lost = false;
-    const uint32_t *other =
-        integers_other(XXH3_64bits(words, sizeof(words)), image->before + part->first, count, &lost);
+    const uint32_t *other = integers_other(part->key, image->before + part->first, count, &other_count, &lost);
     if (lost)
         effect->why = names_put("it has more integers than are kept");
     if (other == NULL)
@@ -139,7 +156,8 @@ choose_integers(struct effect *effect, struct part *part)
     part->integers = malloc(count * sizeof(*part->integers));
     if (part->integers == NULL)
         scout_stop("out of memory");
-    memcpy(part->integers, other, count * sizeof(*part->integers));
+    memcpy(part->integers, image->before + part->first, count * sizeof(*part->integers));
+    memcpy(part->integers, other, (other_count < count ? other_count : count) * sizeof(*part->integers));
     return true;
 }
 

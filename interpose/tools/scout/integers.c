@@ -14,10 +14,15 @@
 
 enum { KEPT_AT_MOST = 1 << 26 }; /* bytes of copies */
 
+struct copy {
+    uint32_t *words; /* NULL: none, or no room */
+    size_t count;
+};
+
 static struct held {
     uint64_t key, hash;
-    size_t count;
-    uint32_t *last, *other; /* NULL: none, or no room */
+    bool is_known;
+    struct copy last, other;
 } * held;
 static size_t held_count, kept_bytes;
 
@@ -36,48 +41,54 @@ find(uint64_t key)
     return &held[held_count++];
 }
 
-static uint32_t *
+static struct copy
 copy_of(const uint32_t *words, size_t count)
 {
     size_t bytes = count * sizeof(*words);
-    uint32_t *copy = bytes <= KEPT_AT_MOST - kept_bytes ? malloc(bytes) : NULL;
-    if (copy == NULL)
-        return NULL;
+    struct copy copy = {.count = count};
+    copy.words = bytes <= KEPT_AT_MOST - kept_bytes ? malloc(bytes) : NULL;
+    if (copy.words == NULL)
+        return copy;
     kept_bytes += bytes;
-    return memcpy(copy, words, bytes);
+    memcpy(copy.words, words, bytes);
+    return copy;
 }
 
 static void
-forget(struct held *it, uint32_t **copy)
+forget(struct copy *copy)
 {
-    if (*copy != NULL)
-        kept_bytes -= it->count * sizeof(**copy);
-    free(*copy);
-    *copy = NULL;
+    if (copy->words != NULL)
+        kept_bytes -= copy->count * sizeof(*copy->words);
+    free(copy->words);
+    *copy = (struct copy){0};
+}
+
+/* For tests: what is there, one place further. */
+static void
+turn(struct held *it, const uint32_t *words, size_t count)
+{
+    it->other = copy_of(words, count);
+    if (it->other.words == NULL)
+        return;
+    memmove(it->other.words, words + 1, (count - 1) * sizeof(*words));
+    it->other.words[count - 1] = words[0];
 }
 
 const uint32_t *
-integers_other(uint64_t key, const uint32_t *words, size_t count, bool *lost_p)
+integers_other(uint64_t key, const uint32_t *words, size_t count, size_t *other_count_p, bool *lost_p)
 {
     struct held *it = find(key);
     uint64_t hash = XXH3_64bits(words, count * sizeof(*words));
-    if (it->count != count) { /* or another pointer was seen since then, which ends the part elsewhere */
-        forget(it, &it->last);
-        forget(it, &it->other);
-    } else if (it->hash != hash) {
-        forget(it, &it->other);
+    if (!it->is_known || it->hash != hash) {
+        forget(&it->other);
         it->other = it->last;
-        it->last = NULL;
-        *lost_p = it->other == NULL;
-    }
-    it->count = count;
-    it->hash = hash;
-    if (it->last == NULL)
+        *lost_p = it->is_known && it->other.words == NULL;
         it->last = copy_of(words, count);
-    if (MUTANT(SCOUT_INTEGERS_TURNED) && it->other == NULL && count > 1) {
-        it->other = copy_of(words, count);
-        if (it->other != NULL)
-            memmove(it->other, words + 1, (count - 1) * sizeof(*words)), it->other[count - 1] = words[0];
     }
-    return MUTANT(SCOUT_INTEGERS_STAY) ? NULL : it->other;
+    it->is_known = true;
+    it->hash = hash;
+    if (MUTANT(SCOUT_INTEGERS_TURNED) && it->other.words == NULL && count > 1)
+        turn(it, words, count);
+    *other_count_p = it->other.count;
+    return MUTANT(SCOUT_INTEGERS_STAY) ? NULL : it->other.words;
 }

@@ -294,9 +294,9 @@ void quiet_end(void);
 /* ---- integers.c: other contents for whole numbers ---- */
 
 /* Notes what a launch finds in a part of its memory, [count] words. Returns what it found there in another period: all
- * that may be put there instead; NULL: it has always been the same. *lost_p: it was another, which is not known any
- * more. `key`: of the launch's place in the period, and of the part. Valid until the next call. */
-const uint32_t *integers_other(uint64_t key, const uint32_t *words, size_t count, bool *lost_p);
+ * that may be put there instead, [*other_count_p]; NULL: it has always been the same. *lost_p: it was another, which is
+ * not known any more. `key`: of the launch's place in the period, and of the part. Valid until the next call. */
+const uint32_t *integers_other(uint64_t key, const uint32_t *words, size_t count, size_t *other_count_p, bool *lost_p);
 
 /* ---- effect.c: the parts of a launch's memory, and what changing them did ---- */
 
@@ -314,6 +314,7 @@ struct part {
     size_t few;           /* words that were changed in the last run of few */
     bool is_open;         /* which of them showed nothing where something depends on it */
     enum change change;
+    uint64_t key;       /* of the argument that points to it, or of its place, in any period */
     uint32_t *integers; /* [end - first]: what CHANGE_INTEGER makes of it */
     uint32_t named;     /* enum scout_type: as a kernel's name or a call says it */
     uint32_t type;      /* the same, else what its bits look like, SCOUT_UNKNOWN: not asked for yet, or not known */

@@ -33,8 +33,10 @@ lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
     const struct scout_effect *lender = loan->from->effect;
     struct scout_segment *segment = &loan->effect->segments[number];
     uint32_t alloc = segment->alloc;
-    *segment = lender->segments[theirs];
+    if (segment->lo == lender->segments[theirs].lo && segment->hi == lender->segments[theirs].hi)
+        *segment = lender->segments[theirs];
     segment->alloc = alloc;
+    segment->tested = lender->segments[theirs].tested;
     for (uint32_t i = 0; i < lender->dependence_count; ++i)
         if (lender->dependences[i].from == theirs && loan->effect->dependence_count < loan->dependence_room) {
             struct scout_dependence *here = &loan->effect->dependences[loan->effect->dependence_count++];
@@ -60,6 +62,19 @@ is_wanted(const struct loan *loan, const struct scout_segment *segment)
     return segment->tested == 0 && (loan->to->effect->why != SCOUT_NONE || segment->type == SCOUT_INTEGER);
 }
 
+/* Whole numbers at another place in each period: the batch, in all data. */
+static bool
+is_same_argument(const struct loan *loan, const struct scout_segment *segment, const struct scout_segment *theirs)
+{
+    bool same = false;
+    for (uint32_t i = 0; i < loan->to->argument_count && i < loan->from->argument_count && !same; ++i) {
+        const struct scout_argument *to = &loan->to->arguments[i], *from = &loan->from->arguments[i];
+        same = to->alloc == segment->alloc && to->offset == segment->lo && from->alloc == theirs->alloc &&
+               from->offset == theirs->lo;
+    }
+    return same && segment->type == SCOUT_INTEGER;
+}
+
 /* What the lender has tried, and the borrower has not. Returns whether anything is still open. */
 static bool
 lend(struct loan *loan)
@@ -69,8 +84,9 @@ lend(struct loan *loan)
         struct scout_segment *segment = &loan->effect->segments[i];
         for (uint32_t k = 0; k < loan->from->effect->segment_count && is_wanted(loan, segment); ++k) {
             const struct scout_segment *theirs = &loan->from->effect->segments[k];
-            if (theirs->tested != 0 && theirs->lo == segment->lo && theirs->hi == segment->hi &&
-                loan->memory_of[theirs->alloc] == loan->memory_of[segment->alloc])
+            bool same = theirs->lo == segment->lo && theirs->hi == segment->hi &&
+                        loan->memory_of[theirs->alloc] == loan->memory_of[segment->alloc];
+            if (theirs->tested != 0 && (same || is_same_argument(loan, segment, theirs)))
                 lend_segment(loan, i, k);
         }
         open = open || segment->tested == 0;
