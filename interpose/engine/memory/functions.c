@@ -214,8 +214,7 @@ name_of(enum handle_kind kind, CUfunction function)
         result = driver->cuFuncGetName_p(&name, function);
     if (kind != HANDLE_FUNCTION && result != CUDA_SUCCESS && driver->cuKernelGetName_p != NULL)
         result = driver->cuKernelGetName_p(&name, (CUkernel)function);
-    char text[256];
-    return result == CUDA_SUCCESS && name != NULL ? strdup(plain_name(name, text, sizeof(text))) : NULL;
+    return result == CUDA_SUCCESS ? name : NULL;
 }
 
 static struct function_layout *
@@ -231,12 +230,14 @@ ask_driver(CUfunction function)
     struct function_layout *layout = calloc(1, sizeof(*layout) + count * sizeof(layout->params[0]));
     if (layout == NULL)
         stop_job("out of memory");
-    layout->name = name_of(kind, function);
+    char plain[256];
+    const char *linked = name_of(kind, function);
+    layout->name = linked != NULL ? strdup(plain_name(linked, plain, sizeof(plain))) : NULL;
     /* Past the last parameter the driver answers INVALID_VALUE; anything else means that it cannot tell. */
     layout->known = result == CUDA_ERROR_INVALID_VALUE && layout->name != NULL;
     if (layout->name == NULL)
         layout->name = "a kernel without a name";
-    layout->call = call_identity(layout->name);
+    layout->call = call_identity(linked != NULL ? linked : layout->name);
     layout->param_count = count;
     for (unsigned i = 0; i < count; ++i)
         (void)param_info(kind, function, i, &layout->params[i].offset, &layout->params[i].bytes);
