@@ -228,11 +228,27 @@ plan_listed(const struct options *options, const struct device_inventory *invent
     return ok;
 }
 
+/* Two ranks see one GPU, or parts of GPUs, which may be of one. */
+static bool
+is_shared(const struct device_plan *plan)
+{
+    for (int rank = 0; rank < plan->rank_count; ++rank) {
+        const char *name = plan->visible[rank];
+        if (name != NULL && plan->rank_count > 1 && strncmp(name, "MIG-", 4) == 0)
+            return true;
+        for (int other = 0; other < rank && name != NULL; ++other) {
+            if (strcmp(name, plan->visible[other]) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 bool
 device_plan_make(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan_p,
                  struct error *error)
 {
-    struct device_plan plan = {.softgpu = inventory->softgpu, .share_gpu = options->share_gpu};
+    struct device_plan plan = {.softgpu = inventory->softgpu};
     struct device_inventory counted = *inventory;
     bool ok;
     if (inventory->softgpu && inventory->softgpu_devices == NULL) {
@@ -248,6 +264,7 @@ device_plan_make(const struct options *options, const struct device_inventory *i
     } else {
         ok = plan_listed(options, &counted, &plan, error);
     }
+    plan.share_gpu = ok && options->share_gpu && is_shared(&plan);
     if (ok)
         *plan_p = plan;
     else
@@ -284,6 +301,8 @@ device_plan_make_one(const struct options *options, const struct device_inventor
     free(plan.visible);
     plan.visible = visible;
     plan.rank_count = 1;
+    plan.share_gpu =
+        plan.share_gpu || (own && options->share_gpu && local_size > 1); /* what others have is not known */
     *plan_p = plan;
     return true;
 }

@@ -22,7 +22,7 @@ struct device_inventory {
 /* Who gets what. Release with device_plan_free(). */
 struct device_plan {
     bool softgpu;
-    bool share_gpu;        /* several ranks may see the same GPU */
+    bool share_gpu;        /* --share-gpu, and several ranks see the same GPU */
     bool nccl_shares_gpus; /* then: NCCL has a setting for that (job_prepare.c) */
     int rank_count;
     char **visible;       /* visible[rank]: its CUDA_VISIBLE_DEVICES; NULL: the variable is removed */

@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/libraries.sh"
 cuobjdump=$(command -v cuobjdump || { gpu_toolkits && gpu_wheels | sed 's,$,/cu13,'; } | while read -r place; do
     [ ! -x "$place/bin/cuobjdump" ] || printf '%s\n' "$place/bin/cuobjdump"
-done | head -n 1)
+done | sed -n 1p)
 
 programs=0
 for program in "$bundle"/build/gpu/*; do

@@ -92,7 +92,7 @@ own_cublas() {
 
 # The newest header decides what is compiled again.
 header=$(find "$root/samples" "$root/tests" "$root/interpose/include" "${BASH_SOURCE[0]}" \( -name '*.h' -o -name programs.sh \) -printf '%T@ %p\n' |
-    sort -rn | head -n 1)
+    sort -n | tail -n 1)
 touch -r "${header#* }" "$build/gpu/stamp"
 started=()
 while IFS='|' read -r name sources options; do

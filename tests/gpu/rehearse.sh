@@ -35,7 +35,7 @@ if [ -z "${DDPRUN_REHEARSE_INSIDE:-}" ]; then
     fi
 
     # ---- the bare root ----
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -v security | head -n 1)
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -v security | sed -n 1p)
     if [ -n "${DDPRUN_BARE_ROOT:-}" ]; then
         cp -a --one-file-system "$DDPRUN_BARE_ROOT" "$work/root"
     else

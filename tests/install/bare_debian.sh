@@ -26,7 +26,7 @@ if [ "${2:-}" != inside ]; then
     # "SUITE URI" of each of the machine's own sources
     apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sort -u | grep "^$suite" >"$work/sources" ||
         skip "apt has no source of Debian 12 ($suite)"
-    mirror=$(sed -n "s,^$suite \(.*[^/]\)/*\$,\1,p" "$work/sources" | head -n 1)
+    mirror=$(sed -n "s,^$suite \(.*[^/]\)/*\$,\1,p" "$work/sources" | sed -n 1p)
     timeout 60 /usr/lib/apt/apt-helper download-file "$mirror/dists/$suite/InRelease" "$work/release" </dev/null >"$work/out" 2>&1 ||
         skip "no mirror of Debian 12 answers"
     code=0

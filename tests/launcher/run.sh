@@ -158,6 +158,10 @@ gpu_run 8 --gpus 6,2-3 "$plain" env CUDA_VISIBLE_DEVICES
 report "--gpus in its order" "$(expect 0 "$out" '^CUDA_VISIBLE_DEVICES=6' "$out" '^\[2\] CUDA_VISIBLE_DEVICES=3')"
 CUDA_VISIBLE_DEVICES=5,3 gpu_run 8 --gpus 1 -n 1 "$plain" env CUDA_VISIBLE_DEVICES
 report "--gpus counts within CUDA_VISIBLE_DEVICES" "$(expect 0 "$out" '^CUDA_VISIBLE_DEVICES=3')"
+gpu_run 4 -n 2 --share-gpu "$plain" env NCCL_HOSTID env NCCL_SOCKET_IFNAME
+report "--share-gpu where no rank shares" "$(expect 0 "$out" 'NCCL_HOSTID unset' "$out" 'NCCL_SOCKET_IFNAME unset')"
+NCCL_COMM_BLOCKING=0 NCCL_GRAPH_REGISTER=1 gpu_run 1 "$plain" env NCCL_COMM_BLOCKING env NCCL_GRAPH_REGISTER env NCCL_RUNTIME_CONNECT
+report "NCCL in ranks" "$(expect 0 "$out" 'NCCL_COMM_BLOCKING unset' "$out" '^NCCL_GRAPH_REGISTER=1' "$out" '^NCCL_RUNTIME_CONNECT=0')"
 gpu_run 1 -n 2 --share-gpu "$plain" env CUDA_VISIBLE_DEVICES env NCCL_HOSTID env NCCL_SOCKET_IFNAME
 why=$(expect 0 "$out" '^CUDA_VISIBLE_DEVICES=0' "$out" '^\[1\] CUDA_VISIBLE_DEVICES=0' "$out" '^NCCL_SOCKET_IFNAME=lo')
 [ "$(grep -ao 'NCCL_HOSTID=.*' "$out" | sort -u | wc -l)" = 2 ] || why+="NCCL_HOSTID is not distinct"

@@ -23,6 +23,7 @@ static const struct placement {
     {"more ranks than GPUs", 4, NULL, false, {.gpu_count = 3}, NULL},
     {"sharing takes turns", 5, NULL, true, {.gpu_count = 2}, "0|1|0|1|0"},
     {"sharing with enough GPUs is no sharing", 2, NULL, true, {.gpu_count = 2}, "0|1"},
+    {"parts of GPUs may be of one", 2, "MIG-ab,MIG-cd", true, {.gpu_count = 2}, "MIG-ab|MIG-cd"},
     {"a list gives its ranks", 0, "2,0", false, {.gpu_count = 3}, "2|0"},
     {"a list that is too short", 3, "2,0", false, {.gpu_count = 3}, NULL},
     {"a list with a GPU that is not there", 1, "3", false, {.gpu_count = 3}, NULL},
@@ -125,6 +126,8 @@ TABLE_TEST(ranks_see_their_gpus, placements)
                                      plan.visible[rank] != NULL ? plan.visible[rank] : "-");
         ck_assert_msg(strcmp(got, placement->wanted) == 0, "%s: %s", placement->what, got);
         ck_assert_int_eq(plan.one_device_each, placement->there.softgpu && placement->there.softgpu_devices == NULL);
+        bool is_shared = strncmp(got, "0|1|0", 5) == 0 || strncmp(got, "MIG-", 4) == 0;
+        ck_assert_msg(plan.share_gpu == (placement->share && is_shared), "%s", placement->what);
         device_plan_free(&plan);
     } else {
         ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
@@ -147,6 +150,13 @@ static const struct alone {
     {"the only one", 0, 1, NULL, false, {.gpu_count = 4}, "0"},
     {"more ranks than GPUs", 0, 3, NULL, false, {.gpu_count = 2}, NULL},
     {"more ranks than GPUs, shared", 2, 3, NULL, true, {.gpu_count = 2}, "0"},
+    {"its scheduler gave it one, perhaps the same to all",
+     1,
+     2,
+     NULL,
+     true,
+     {.gpu_count = 2, .visible_devices = "0"},
+     "0"},
     {"its scheduler gave it one", 2, 3, NULL, false, {.gpu_count = 8, .visible_devices = "5"}, "5"},
     {"its scheduler gave it one, by UUID", 1, 2, NULL, false, {.gpu_count = 2, .visible_devices = "GPU-ab"}, "GPU-ab"},
     {"its scheduler gave all to all", 1, 2, NULL, false, {.gpu_count = 8, .visible_devices = "5,6"}, "6"},
@@ -192,6 +202,7 @@ TABLE_TEST(a_rank_of_another_launcher_sees_its_gpu, alones)
     ck_assert_msg(made == (alone->wanted != NULL), "%s: %s", alone->what, made ? "accepted" : error.text);
     if (made) {
         ck_assert_int_eq(plan.rank_count, 1);
+        ck_assert_int_eq(plan.share_gpu, alone->share);
         const char *got = plan.visible[0] != NULL ? plan.visible[0] : "-";
         ck_assert_msg(strcmp(got, alone->wanted) == 0, "%s: %s", alone->what, got);
         device_plan_free(&plan);

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# sass.sh BUILD - what nvcc makes of the kernels that move gradients (comm/kernels/wire.cu), for sm_80, sm_90 and sm_100: four
+# loads of 16 bytes are under way before the first store of each main loop, no local memory, at most 64 registers. One load at a
+# time is half of memory's bandwidth. Needs nvcc and nvdisasm: on the PATH, or in DDPRUN_NVDISASM.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=tests/lib.sh
+source "$root/tests/lib.sh"
+nvcc=$(command -v nvcc || true)
+nvdisasm=${DDPRUN_NVDISASM:-$(command -v nvdisasm || true)}
+[ -n "$nvcc" ] || skip "no nvcc of CUDA 13"
+[ -n "$nvdisasm" ] || skip "no nvdisasm (of the CUDA toolkit, or the wheel nvidia-cuda-nvdisasm)"
+work=$(mktemp -d)
+at_exit 'rm -rf "$work"'
+
+kernels=0
+for architecture in 80 90 100; do
+    "$nvcc" -cubin -arch="sm_$architecture" -O3 -Xptxas -v -I"$root" "$root/comm/kernels/kernels.cu" -o "$work/cubin" 2>"$work/ptxas"
+    "$nvdisasm" -c "$work/cubin" >"$work/sass"
+    # NAME LOADS-IN-A-ROW LOCAL-ACCESSES of each kernel
+    awk '/^\.text\./ { sub(/^\.text\./, ""); sub(/:.*/, ""); name = $0; loads[name] = 0; row = 0 }
+        match($0, /\*\/ +(@!?U?P[0-9]+ +)?[A-Z0-9_.]+/) {
+            operation = substr($0, RSTART, RLENGTH); sub(/.* /, "", operation)
+            if (operation ~ /^LDG?\.E.*128/ && ++row > loads[name]) loads[name] = row
+            if (operation ~ /^STG?\.E/) row = 0
+            if (operation ~ /^(LDL|STL)/) ++local[name]
+        }
+        END { for (name in loads) print name, loads[name], local[name] + 0 }' "$work/sass" >"$work/loads"
+    while read -r name loads local; do
+        case $name in ddprun_pack* | ddprun_unpack* | ddprun_scale*) ;; *) continue ;; esac
+        registers=$(awk -v name="$name" '/Compiling entry function/ { here = index($0, "\047" name "\047") } here && /Used/ {
+            match($0, /Used [0-9]+/); print substr($0, RSTART + 5, RLENGTH - 5); exit }' "$work/ptxas")
+        check "$name, sm_$architecture: $loads loads of 16 bytes in a row" test "$loads" -ge 4
+        check "$name, sm_$architecture: $local accesses of local memory" test "$local" -eq 0
+        check "$name, sm_$architecture: $registers registers" test "${registers:-65}" -le 64
+        kernels=$((kernels + 1))
+    done <"$work/loads"
+done
+check "kernels are found" test "$kernels" -eq 54
+finish
