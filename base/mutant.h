@@ -131,37 +131,7 @@ enum mutant {
     MUTANT_CHECK_UPDATES_UNSEEN,     /* nor how often they come */
     MUTANT_CHECK_STRANGER_UNSEEN,    /* nor what else they update later */
     MUTANT_CHECK_MANAGED_UNSEEN,     /* unannotated memory is looked for on the device only */
-    MUTANT_CHECK_LAST_LEFT_OUT,      /* the last tensor of each role is not compared with the reference */
-    MUTANT_FILES_DATE_REAL,          /* the program's date is the system's */
-    MUTANT_FILES_WRITTEN_THROUGH,    /* what a run of a check opens for writing is the user's file */
-    MUTANT_CHECK_READINGS_UNSEEN,    /* where the program reads the date is not reported */
-    MUTANT_CHECK_GRADIENTS_LATE,     /* gradients are read when the next step begins, and not at DDP_STEP */
-    MUTANT_CHECK_NOT_FORCED,         /* gradients stay as DDP_STEP has left them */
-    MUTANT_CHECK_CHANGE_IGNORED,     /* updates are compared by what parameters are, not by what they have changed */
-    MUTANT_CHECK_RANKS_APART,        /* ranks are not compared with each other (this and the next in the launcher) */
-    MUTANT_CHECK_FACTOR_TRUSTED,     /* whatever undoes a factor of the gradients does so on purpose */
-    MUTANT_CHECK_ANY_TOLERANCE,      /* a tolerance may hide mistakes */
-    MUTANT_CHECK_DRIFT_COUNTS,       /* how far the run from a start nearby has drifted is a floor of each step */
-    MUTANT_CHECK_UNMOVED_EQUAL,      /* parameters that no step moves are equal */
-    MUTANT_CHECK_APART_EQUAL,        /* data that depend on the date of each rank are equal */
-    MUTANT_CHECK_COPIES_ALIGNED,     /* what is copied is looked for where the reference's pieces begin, only */
-    MUTANT_CHECK_DATA_ORDER,         /* shares must be in order (this and the next three in the launcher) */
-    MUTANT_CHECK_DATA_ANY_STEP,      /* data that are wrong in any step are the cause */
-    MUTANT_CHECK_DATA_NO_CHANCE,     /* what is wrong in one step is no chance */
-    MUTANT_CHECK_DATA_NOISE,         /* contents that the reference does not have are another order */
-    MUTANT_CHECK_FACTOR_UNSEEN,      /* no update is a multiple of one rank's (this and the next in the launcher) */
-    MUTANT_CHECK_GROUPS_UNSEEN,      /* groups that are never stepped do not matter */
-    MUTANT_CHECK_ENDLESS_COUNTS,     /* gradients that overflow on one rank, too, are differences */
-    MUTANT_CHECK_USED_UNSEEN,        /* what updates make of gradients is not looked at */
-    MUTANT_CHECK_UPDATES_UNSEEN,     /* nor how often they come */
-    MUTANT_CHECK_STRANGER_UNSEEN,    /* nor what else they update later */
-    MUTANT_CHECK_NAN_EQUAL,          /* what is NaN on all ranks is equal */
-    MUTANT_CHECK_MANAGED_UNSEEN,     /* unannotated memory is looked for on the device only */
-    MUTANT_CHECK_ZEROS_ONE_BATCH,    /* own gradients of zeros are of one batch */
-    MUTANT_CHECK_ZEROS_TELL,         /* gradients of zeros are equal, and prove that the batch is right */
-    MUTANT_CHECK_SHORTER_UNSEEN,     /* nor do gradients that end before their parameters */
     MUTANT_CHECK_PARTS_UNSEEN,       /* shares that count as unequal parts are what batch-norm makes */
-    MUTANT_CHECK_FLOOR_INFINITE,     /* whatever differs is taken for rounding (in the launcher's items.c) */
 
     /* ddprun scout (in the launcher's analysis) */
     MUTANT_SCOUT_CHAIN_NOT_REQUIRED, /* what feeds back is a parameter, whether or not by element from its old value */
