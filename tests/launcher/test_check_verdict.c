@@ -940,23 +940,7 @@ TEST(each_broken_rule_is_noticed)
             unsetenv("DDPRUN_MUTANT");
         }
         ck_assert_msg(why[0] != '\0', "%s: \"%s\" has its verdict all the same", broken[k].mutant, broken[k].scene);
-        {"CHECK_INDEPENDENT_EQUAL", "rounds that do not depend on each other"}};
-    {"CHECK_USED_UNSEEN", "a half of a gradient, behind DDP_STEP"}, {"CHECK_UPDATES_UNSEEN", "two updates in one step"},
-        {"CHECK_STRANGER_UNSEEN", "an update that goes over to other memory, and a parameter at rest"},
-    {
-        "CHECK_UNMOVED_EQUAL", "no parameter moves"
     }
-};
-for (size_t k = 0; k < sizeof(broken) / sizeof(broken[0]); ++k) {
-    char why[2400] = "";
-    for (size_t i = 0; i < SCENES; ++i) {
-        setenv("DDPRUN_MUTANT", broken[k].mutant, 1);
-        if (strcmp(scenes[i].what, broken[k].scene) == 0)
-            judge_scene(&scenes[i], why);
-        unsetenv("DDPRUN_MUTANT");
-    }
-    ck_assert_msg(why[0] != '\0', "%s: \"%s\" has its verdict all the same", broken[k].mutant, broken[k].scene);
-}
 }
 
 TEST(an_infinite_floor_is_noticed)
