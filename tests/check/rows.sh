@@ -170,13 +170,10 @@ right_rows=(
 
 # PROGRAM:NAME, or the name alone of rows.cu, and what it does today; "sometimes ..." need not happen.
 declare -A known=(
-    [conv:momentum_rank0]='another cause is named'
-    [rate_in_graph]='another cause is named'
-    [local_second_moment]='another cause is named'
-    [average_before_step]='another cause is named'
-    [second_reduce]='exit code 2'
-    [reduce_mean]='exit code 2'
-    [kmeans]='exit code 2'
+    [conv:momentum_rank0]='the place of DDP_STEP comes first'
+    [rate_in_graph]='the place of DDP_STEP comes first'
+    [local_second_moment]='the place of DDP_STEP comes first'
+    [average_before_step]='the place of DDP_STEP comes first'
 )
 
 say=${ROWS_SAY:-0} # 1: what each verdict says, too
