@@ -171,6 +171,7 @@ right_rows=(
 # PROGRAM:NAME, or the name alone of rows.cu, and what it does today; "sometimes ..." need not happen.
 declare -A known=(
     [conv:momentum_rank0]='the place of DDP_STEP comes first'
+    [clip_before_step]='sometimes, at 0.1: what the update makes of gradients comes first'
     [rate_in_graph]='the place of DDP_STEP comes first'
     [local_second_moment]='the place of DDP_STEP comes first'
     [average_before_step]='the place of DDP_STEP comes first'
