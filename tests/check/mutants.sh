@@ -44,6 +44,7 @@ noise() { # a gradient of rounding noise, which Adam makes as large as any other
 chaotic_sums() { # whose rounding errors double from round to round
     checked 2 "" "$sums" chaos
     [ -z "$(why_not 0 null -)" ]
+}
 seeded() { # by a clock, whose microseconds differ from run to run
     checked 2 "" "$seeds" --seed system_clock --use shuffle
     [ -z "$(why_not 1 seeded -)" ]

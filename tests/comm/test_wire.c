@@ -390,7 +390,7 @@ TEST(weights_need_kernels)
 
 /* ---- means ---- */
 
-enum { MEAN_ELEMENTS = 30000 };
+enum { MEAN_ELEMENTS = 10000 };
 
 static const struct {
     ncclDataType_t type;

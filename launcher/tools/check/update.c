@@ -261,7 +261,8 @@ judge_factor(const struct check_evidence *evidence, struct check_verdict *verdic
                          "in a norm that is computed before DDP_STEP or in what becomes of gradients behind it"
                        : "the learning rate, or a factor of the gradients such as a norm that is computed before "
                          "DDP_STEP, is not the same on all ranks: let it depend on the step and on averaged "
-                         "gradients, and on nothing that is a rank's own");
+                         "gradients, and on nothing that is a rank's own; where one rank alone has read a step "
+                         "counter or moments: optimizer state (DDP_STATE)");
     return true;
 }
 
