@@ -155,9 +155,9 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
 
 /*
  * How NCCL works in ranks, where the user has not said it (NCCL manual, "Environment Variables"). Kernels of several
- * communicators must reach the device in one order on all ranks (2.26). An algorithm that connects at its first use (2.22)
- * would wait for all hosts in the middle of backward. In a graph a bucket may lie in registered memory on one rank only.
- * Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
+ * communicators must reach the device in one order on all ranks (2.26). An algorithm that connects at its first use
+ * (2.22) would wait for all hosts in the middle of backward. In a graph a bucket may lie in registered memory on one
+ * rank only. Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
  */
 static void
 set_nccl(char ***list, const struct rank_settings *settings)
