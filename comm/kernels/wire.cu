@@ -128,19 +128,20 @@ template <typename Number> struct scaled {
     }
 };
 
-/* or in 16 bits once, from a product in float32. What is finite stays so: no mean is larger than what it is the mean
- * of, but a sum may have been rounded up. */
+/* or in 16 bits once, from a product in float32. A quotient of what is finite stays so: no mean is larger than what it
+ * is the mean of, but a sum may have been rounded up. A product with a weight may become an infinity. */
 template <typename Format> struct scaled_bits {
     using from = unsigned short;
     using to = unsigned short;
     float factor;
-    __device__ scaled_bits(double times, double over) : factor((float)(times / over))
+    bool divides;
+    __device__ scaled_bits(double times, double over) : factor((float)(times / over)), divides(times == 1)
     {
     }
     __device__ unsigned short operator()(unsigned short bits) const
     {
         const unsigned short product = Format::narrow(Format::widen(bits) * factor);
-        const bool is_made = (product & 0x7fff) == Format::infinity && (bits & 0x7fff) != Format::infinity;
+        const bool is_made = divides && (product & 0x7fff) == Format::infinity && (bits & 0x7fff) != Format::infinity;
         return (unsigned short)(product - is_made);
     }
 #ifdef DDPRUN_STAND_IN
@@ -151,7 +152,7 @@ template <typename Format> struct scaled_bits {
             unsigned here = count - at < 1024 ? count - at : 1024;
             Format::widen_all(wide, from + at, here, 1.0f);
             Format::narrow_all(to + at, wide, here, work.factor);
-            for (unsigned i = 0; i < here; ++i)
+            for (unsigned i = 0; i < here && work.divides; ++i)
                 to[at + i] -= (to[at + i] & 0x7fff) == Format::infinity && wide[i] - wide[i] == 0.0f;
         }
     }

@@ -550,6 +550,27 @@ TEST(means_of_float16_do_not_overflow)
     setting = plain;
 }
 
+/* Loss scalers look for it. */
+TEST(weights_of_float16_may_overflow)
+{
+    struct wire_setting plain = setting;
+    struct bucket_wire wire = {0};
+    struct comm_error error;
+    const struct bucket_member member = {.address = arena, .bytes = 4096};
+    for (setting.kernels.threads = 1; setting.kernels.threads <= 2; ++setting.kernels.threads) {
+        for (size_t at = 0; at < 2048; ++at)
+            store(before + 2 * at, 65504, ncclFloat16);
+        to_device(arena, before, sizeof(before));
+        ck_assert(wire_place(&wire, &setting, &member, 1, ncclFloat16, CU_STREAM_PER_THREAD, &error));
+        ck_assert_msg(wire_pack(&wire, &setting, 2, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        from_device(after, arena, sizeof(after));
+        for (size_t at = 0; at < 2048; ++at)
+            ck_assert_msg(load(after + 2 * at, ncclFloat16) == (double)INFINITY, "element %zu", at);
+    }
+    wire_free(&wire, &driver);
+    setting = plain;
+}
+
 /* Of a rank that has no kernels, and of integers. */
 TEST(means_without_kernels_are_those_of_nccl)
 {
