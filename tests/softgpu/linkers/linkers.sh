@@ -110,7 +110,12 @@ all_is_well build/program
 case_ "mpicxx"
 if command -v mpicxx >/dev/null && mpicxx -DWITH_MPI -c main.cpp -o with_mpi.o 2>/dev/null; then
     run 0 mpicxx with_mpi.o trainer.o -L"$softgpu" -lcublas -lcudart -o with_mpi
-    all_is_well ./with_mpi
+    alone ./with_mpi
+    # Each rank is a singleton with a daemon of its own. The daemons of Open MPI 4 make and remove one folder on the host, and a
+    # daemon that ends takes it from one that starts: each rank gets a folder of its own.
+    # shellcheck disable=SC2016 # expanded in the rank
+    on_two_ranks 1 --device softgpu sh -c 'OMPI_MCA_orte_tmpdir_base=$(mktemp -d "$PWD/session.XXXX") exec ./with_mpi'
+    doctor_is_content ./with_mpi
 else
     echo "not tried: mpicxx and its headers are not here"
 fi
