@@ -3,8 +3,9 @@
 # builds, and runs the checks of tests/lint. The last line counts test cases and checks; exit code 0 only if none failed.
 #
 # A test that cannot run on this machine ends with exit code 77 after a line "skipped: REASON"; it is named here with its
-# reason and counted as skipped. The labels no-asan, no-tsan and soak keep a test out of the builds that they name. What it took is
-# printed before: wall and CPU time of each stage, and the tests that took longest.
+# reason and counted as skipped. The labels no-asan, no-tsan and soak keep a test out of the builds that they name; soak-asan and
+# soak-tsan do so unless --soak is given. What it took is printed before: wall and CPU time of each stage, and the tests that took
+# longest.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -178,7 +179,7 @@ if stage release/build bash cmake/build.sh release tests; then
         [ "$quick" -eq 0 ] || break
         printf '\n==== %s\n' "$preset"
         if await "$preset"; then
-            stage "$preset/tests" run_tests "$preset" "build/$preset" "^(no-$preset|$left_out)\$"
+            stage "$preset/tests" run_tests "$preset" "build/$preset" "^(no-$preset|$left_out|$left_out-$preset)\$"
         else
             record "failed $preset/build"
         fi
