@@ -132,6 +132,8 @@ enum mutant {
     MUTANT_CHECK_STRANGER_UNSEEN,    /* nor what else they update later */
     MUTANT_CHECK_MANAGED_UNSEEN,     /* unannotated memory is looked for on the device only */
     MUTANT_CHECK_PARTS_UNSEEN,       /* shares that count as unequal parts are what batch-norm makes */
+    MUTANT_CHECK_CARRIED_UNSEEN,     /* what ranks copy from the host may have any bits */
+    MUTANT_CHECK_CARRIED_DATA,       /* also where it does not depend on parameters, it may be state */
 
     /* ddprun scout (in the launcher's analysis) */
     MUTANT_SCOUT_CHAIN_NOT_REQUIRED, /* what feeds back is a parameter, whether or not by element from its old value */

@@ -100,7 +100,7 @@ static void
 allocate_batch(void)
 {
     batch.records = (struct record *)pinned_memory((BATCH + 1) * sizeof(struct record));
-    batch.host_images = (float *)pinned_memory((BATCH + 1) * INPUTS * sizeof(float));
+    batch.host_images = (float *)pinned_memory(2 * (BATCH + 1) * INPUTS * sizeof(float));
     batch.host_labels = (int *)pinned_memory((BATCH + 1) * sizeof(int));
     batch.host_losses = (float *)pinned_memory(BATCH * sizeof(float));
     batch.images = device_floats(BATCH * INPUTS);
@@ -127,7 +127,7 @@ initialise(void)
     float host[HIDDEN * INPUTS];
     unsigned seed = is("clock_weights") ? (unsigned)time(NULL) : 0; /* right: all ranks take those of rank 0 */
     for (int i = 0; i < TENSORS; ++i) {
-        bool zero = is("zero_head") && (i == W2 || i == B2);
+        bool zero = (is("zero_head") && (i == W2 || i == B2)) || (is("zero_bias") && i == B1);
         for (int k = 0; k < tensors[i].count; ++k)
             host[k] = zero ? 0 : 0.8f * noise(10 + (unsigned)i + seed, (unsigned)k) - 0.4f;
         CHECK(cudaMemcpy(tensors[i].value, host, (size_t)tensors[i].count * sizeof(float), cudaMemcpyHostToDevice));
@@ -304,7 +304,9 @@ load(int step)
     } else {
         cudaStream_t own = stream;
         stream = is("prefetch") ? side : stream;
-        to_device(batch.images, batch.host_images + image, batch.count * INPUTS * sizeof(float));
+        /* Right: what follows the share in the host's memory comes along, and is not used. */
+        size_t copied = is("padded") ? (size_t)batch.items : batch.count;
+        to_device(batch.images, batch.host_images + image, copied * INPUTS * sizeof(float));
         to_device(batch.labels, batch.host_labels + label, batch.count * sizeof(int));
         if (is("prefetch")) {
             CHECK(cudaEventRecord(joined, side));

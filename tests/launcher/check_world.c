@@ -249,6 +249,13 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
                                        .total = (uint64_t)edit->value,
                                        .here = (uint64_t)edit->value,
                                        .distinct = true};
+    if (edit->what == ON_HOST)
+        row.copy = (struct check_copy){.site = 2,
+                                       .bytes = 64,
+                                       .whole = 64,
+                                       .chain = (uint64_t)edit->value,
+                                       .whole_chain = 1,
+                                       .is_annotated = edit->first > 0};
     for (size_t i = 0; i < rows->count; ++i) {
         if (rows->rows[i].kind == (uint32_t)kind && rows->rows[i].step == edit->from && kind != CHECK_ROW_RETAINED) {
             rows->rows[i] = row;
@@ -272,14 +279,13 @@ drop_notes(struct check_rows *rows, enum check_row_kind kind)
 static void
 change_rows(struct check_rows *rows, const struct edit *edit)
 {
-    static const enum check_row_kind kinds[] = {[SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,
-                                                [COPIED] = CHECK_ROW_COPIED,     [OWN] = CHECK_ROW_OWN,
-                                                [ALARM] = CHECK_ROW_ALARM,       [RETAINED] = CHECK_ROW_RETAINED,
-                                                [FORCED] = CHECK_ROW_FORCED,     [TYPES] = CHECK_ROW_TYPES,
-                                                [COPIES] = CHECK_ROW_COPY,       [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
-                                                [NAN_ALONE] = CHECK_ROW_ENDLESS, [USED] = CHECK_ROW_USED,
-                                                [UPDATES] = CHECK_ROW_UPDATES,   [STRANGER] = CHECK_ROW_STRANGER,
-                                                [PART] = CHECK_ROW_PART};
+    static const enum check_row_kind kinds[] = {
+        [SHARD] = CHECK_ROW_SHARD,   [UNEVEN] = CHECK_ROW_SHARD,        [COPIED] = CHECK_ROW_COPIED,
+        [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,         [RETAINED] = CHECK_ROW_RETAINED,
+        [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES,         [COPIES] = CHECK_ROW_COPY,
+        [ON_HOST] = CHECK_ROW_COPY,  [UNSTEPPED] = CHECK_ROW_UNSTEPPED, [NAN_ALONE] = CHECK_ROW_ENDLESS,
+        [USED] = CHECK_ROW_USED,     [UPDATES] = CHECK_ROW_UPDATES,     [STRANGER] = CHECK_ROW_STRANGER,
+        [PART] = CHECK_ROW_PART};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)
@@ -318,10 +324,10 @@ void
 apply(struct world *world, const struct edit *edit)
 {
     struct check_evidence *evidence = &world->evidence;
-    struct check_rows *single[] = {
-        [AGAIN] = &evidence->again, [PERTURBED] = &evidence->perturbed, [ALONE] = &evidence->alone,
-        [TURNS] = &evidence->turns, [PROBE] = &evidence->probe,         [SCALED] = &evidence->scaled,
-        [LATER] = &evidence->later};
+    struct check_rows *single[] = {[AGAIN] = &evidence->again, [PERTURBED] = &evidence->perturbed,
+                                   [ALONE] = &evidence->alone, [TURNS] = &evidence->turns,
+                                   [PROBE] = &evidence->probe, [SCALED] = &evidence->scaled,
+                                   [LATER] = &evidence->later, [FAR] = &evidence->far};
     evidence->forced = evidence->forced || edit->what == FORCED;
     evidence->tolerance = edit->what == TYPES ? -1 : evidence->tolerance;
     switch (edit->what) {

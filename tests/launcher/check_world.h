@@ -18,7 +18,7 @@ struct world {
     unsigned steps;
 };
 
-enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, LATER, BEHIND, AHEAD };
+enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, LATER, FAR, BEHIND, AHEAD };
 
 enum what {
     NOTHING,
@@ -47,6 +47,7 @@ enum what {
     OWN,
     ALARM,
     COPIES,    /* of 24 items of 64 bytes each rank copies the first `value`, in step `from` */
+    ON_HOST,   /* 64 bytes that every rank copies in step `from`; `value`: their content, of one rank 1 */
     TYPES,     /* no --tolerance, and calls have named types: `value` */
     FORCED,    /* every step began from the reference, with `value` times its gradients */
     USED,      /* gradient number `first` has `value` times one rank's when it is used */

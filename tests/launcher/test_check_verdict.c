@@ -76,6 +76,30 @@ static const struct scene {
     {"same bits are equal, whatever the norms are", .edits = {{MISSING, .role = CHECK_BUFFER, .last = 9}}},
     {"the floor is not known", .edits = {{MISSING, AGAIN, .role = ANY}, {MISSING, PERTURBED, .role = ANY}}},
 
+    /* ---- copies from the host ---- */
+    {"memory of the host that differs from rank to rank",
+     .edits = {{ON_HOST, .value = 2, .from = 3, .rank = 1}, {ON_HOST, .value = 3, .from = 3, .rank = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CARRIED, .says = "in step 3 rank 1 copies 64 bytes",
+     .wishes = "far"},
+    {"memory of the host that each rank computes for itself",
+     .edits = {{ON_HOST, .value = 2, .from = 3, .rank = 1},
+               {ON_HOST, .value = 3, .from = 3, .rank = 2},
+               {ON_HOST, FAR, 4, .from = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CARRIED, .says = "trains its own", .wishes = ""},
+    {"data of the ranks' own, whose size does not depend on them",
+     .edits = {{ON_HOST, .value = 2, .from = 3, .rank = 1},
+               {ON_HOST, .value = 3, .from = 3, .rank = 2},
+               {SHARD, FAR, 24}}},
+    {"the same on all ranks, and other bits than one rank's",
+     .edits = {{ON_HOST, .value = 2, .from = 3}, {ON_HOST, FAR, 4, .from = 2}}},
+    {"annotated memory of the host", .edits = {{ON_HOST, .value = 2, .first = 1, .from = 3, .rank = 1},
+                                               {ON_HOST, .value = 3, .first = 1, .from = 3, .rank = 2},
+                                               {ON_HOST, FAR, 4, .from = 2}}},
+    {"what one rank does not repeat", .edits = {{ON_HOST, .value = 2, .from = 3, .rank = 1},
+                                                {ON_HOST, .value = 3, .from = 3, .rank = 2},
+                                                {ON_HOST, AGAIN, 4, .from = 2},
+                                                {ON_HOST, FAR, 4, .from = 2}}},
+
     /* ---- clocks ---- */
     {"a date that nothing depends on", .edits = {{READS}}},
     {"data that depend on the date",
@@ -717,8 +741,9 @@ judge_scene(const struct scene *scene, char why[2400])
     const char *cause = check_cause_name(verdict.cause),
                *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
     char all[40];
-    snprintf(all, sizeof(all), "%s%s%s%s%s", wishes.turns ? "turns " : "", wishes.plain ? "plain " : "",
-             wishes.probed_count > 0 ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.later ? "later " : "");
+    snprintf(all, sizeof(all), "%s%s%s%s%s%s", wishes.turns ? "turns " : "", wishes.plain ? "plain " : "",
+             wishes.probed_count > 0 ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.later ? "later " : "",
+             wishes.far ? "far " : "");
     all[strlen(all) - (all[0] != '\0')] = '\0';
     const char *wanted = scene->wishes != NULL ? scene->wishes : all;
     why[0] = '\0';
@@ -920,6 +945,8 @@ TEST(each_broken_rule_is_noticed)
         {"CHECK_DRIFT_COUNTS", "chaos from run to run is no floor where every step begins from the reference"},
         {"CHECK_UNMOVED_EQUAL", "no parameter moves"},
         {"CHECK_APART_EQUAL", "data that depend on the date"},
+        {"CHECK_CARRIED_UNSEEN", "memory of the host that each rank computes for itself"},
+        {"CHECK_CARRIED_DATA", "data of the ranks' own, whose size does not depend on them"},
         {"CHECK_PARTS_UNSEEN", "shares that count as unequal parts"},
         {"CHECK_FACTOR_UNSEEN", "twice one rank's change, on all ranks"},
         {"CHECK_GROUPS_UNSEEN", "a group that is never stepped"},

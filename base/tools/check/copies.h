@@ -57,7 +57,8 @@ struct check_copy {
     uint32_t elsewhere_step; /* for instance this one */
     bool steady;             /* the reference has the same pieces in each step */
     bool distinct;           /* and no two that are equal in this one */
-    bool is_data_set; /* and it copies them from other addresses in other steps, as of data that stay on the host */
+    bool is_data_set;  /* and it copies them from other addresses in other steps, as of data that stay on the host */
+    bool is_annotated; /* to or from memory that is annotated */
     int32_t shard_line;
     char shard_file[128];
 };

@@ -27,7 +27,7 @@ allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
 static void
 copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
 {
-    check_copied(source, bytes, pitch, rows);
+    check_copied(0, source, bytes, pitch, rows);
 }
 
 static void

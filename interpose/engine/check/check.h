@@ -63,9 +63,9 @@ void check_reduce_begins(const struct check_reduced *reduced, CUstream stream);
 void check_reduce_ends(const struct check_reduced *reduced, CUstream stream);
 /* DDP_SHARD: may change which share this process gets. */
 void check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
-/* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to the device; 0: of the call's own.
- * Any thread. */
-void check_copied(const void *source, size_t bytes, size_t pitch, size_t rows);
+/* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to `to` on the device; 0: that is
+ * not known. Any thread. */
+void check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows);
 /* Around each operation of the trainer. */
 void check_operation_begins(const struct operation *operation);
 void check_operation_ends(const struct operation *operation, bool enqueued);
@@ -86,7 +86,7 @@ void values_open(void);
 uint64_t values_hash(const struct tensor *tensor);
 /* Hash of the gradients of a group as this rank has them; 0: they are zeros, which prove nothing. */
 uint64_t values_hash_gradients(int group);
-/* Moves all elements by a unit in the last place. */
+/* Moves all elements by a unit in the last place, or far (struct check_run). */
 void values_perturb(const struct tensor *tensor);
 /* Asks for room for the whole reference before the first byte of it. */
 void values_ask_for_room(void);
@@ -161,8 +161,8 @@ void force_gradients(const struct tensor *list, size_t count, int group, const s
 uint64_t call_site_find(char *text, size_t bytes);
 
 /* ---- copies.c ---- */
-/* Bytes that the call site brings to the device. Any thread. */
-void copies_seen(uint64_t site, const char *place, const void *source, size_t bytes);
+/* Bytes that the call site brings to the device; `is_annotated` as in struct check_copy. Any thread. */
+void copies_seen(uint64_t site, const char *place, const void *source, size_t bytes, bool is_annotated);
 /* What DDP_SHARD said last. */
 void copies_shard(size_t total, size_t first, size_t count, const struct ddp_site *site);
 /* The step is over: what was copied in it goes into the reference, or is compared with that, and forgotten. */

@@ -307,7 +307,7 @@ add_pieces(struct site *site, const char *source, size_t bytes)
 }
 
 void
-copies_seen(uint64_t id, const char *place, const void *source, size_t bytes)
+copies_seen(uint64_t id, const char *place, const void *source, size_t bytes, bool is_annotated)
 {
     pthread_mutex_lock(&copies_lock);
     struct site *site = find_site(id, place);
@@ -315,6 +315,7 @@ copies_seen(uint64_t id, const char *place, const void *source, size_t bytes)
         struct check_copies *own = &site->copies;
         if (own->calls == 0)
             choose_piece(site, source, bytes);
+        site->own.is_annotated = site->own.is_annotated || is_annotated;
         site->lost = own->bytes + bytes > COPIES_BYTES_AT_MOST ||
                      own->piece_count + bytes / own->piece_bytes + 1 > COPIES_PIECES_AT_MOST;
         if (!site->lost) {

@@ -105,10 +105,22 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
         values_row(&row);
 }
 
-void
-check_copied(const void *source, size_t bytes, size_t pitch, size_t rows)
+/* Memory of a tensor that is annotated. */
+static bool
+is_annotated(uint64_t address)
 {
-    bool is_compared = !check_run.perturbed && check_run.turn_count == 0 && !check_run.probes && check_run.factor == 0;
+    size_t count;
+    engine_lock();
+    bool found = address != 0 && ranges_find(&memory_state.ranges, address, 1, &count) != NULL;
+    engine_unlock();
+    return found;
+}
+
+void
+check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    bool is_compared = (!check_run.perturbed || check_run.is_far) && check_run.turn_count == 0 && !check_run.probes &&
+                       check_run.factor == 0;
     is_compared = is_compared && (!course.in_rounds || values_writer() != NULL); /* a DDP_STEP may come */
     if (!check_is_on() || course.over || !is_compared || source == NULL || bytes == 0 || pitch == 0 || course.graphs ||
         atomic_load(&engine_state.captures_open) > 0)
@@ -119,8 +131,9 @@ check_copied(const void *source, size_t bytes, size_t pitch, size_t rows)
     }
     char place[sizeof((struct check_row){0}.text)];
     uint64_t site = call_site_find(place, sizeof(place));
+    bool annotated = is_annotated(to) || is_annotated((uintptr_t)source);
     for (size_t row = 0; row < rows && site != 0; ++row)
-        copies_seen(site, place, (const char *)source + row * pitch, bytes);
+        copies_seen(site, place, (const char *)source + row * pitch, bytes, annotated);
 }
 
 /* ---- the steps ---- */
@@ -582,7 +595,7 @@ check_operation_begins(const struct operation *operation)
     size_t bytes;
     const void *source = host_source_of(operation, &bytes);
     if (source != NULL)
-        check_copied(source, bytes, bytes, 1);
+        check_copied(operation->operand_count > 0 ? operation->operands[0].address : 0, source, bytes, bytes, 1);
     if (operation->graph != NULL && course.graphs && atomic_load(&engine_state.captures_open) == 0) {
         CUcontext before = context_enter();
         context_synchronize("at the launch of a graph");

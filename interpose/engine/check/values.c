@@ -389,6 +389,16 @@ values_hash_gradients(int group)
     return tells ? hash : 0;
 }
 
+/* Half of each element is added to it or taken off it, and zeros become numbers. */
+static void
+move_far(int type, void *data, size_t count, size_t first)
+{
+    for (size_t i = 0; i < count && type <= ELEMENT_BFLOAT16; ++i) {
+        double value = element_get(type, data, i), sign = (element_scramble(first + i) & 1) != 0 ? 1 : -1;
+        element_put(type, data, i, value != 0 ? value * (1 + sign / 2) : sign / 64);
+    }
+}
+
 void
 values_perturb(const struct tensor *tensor)
 {
@@ -396,7 +406,10 @@ values_perturb(const struct tensor *tensor)
     for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
         size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
         values_tensor_out(values.piece, tensor, at, here);
-        element_perturb(tensor->type, values.piece, here / each, at / each, 1);
+        if (check_run.is_far)
+            move_far(tensor->type, values.piece, here / each, at / each);
+        else
+            element_perturb(tensor->type, values.piece, here / each, at / each, 1);
         values_tensor_in(tensor, at, values.piece, here);
     }
 }

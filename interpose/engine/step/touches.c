@@ -186,7 +186,7 @@ touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t 
 {
     if (source == NULL || bytes == 0 || rows == 0)
         return;
-    check_copied(source, bytes, pitch, rows);
+    check_copied(0, source, bytes, pitch, rows);
     if (pitch > 0 && atomic_load(&engine_state.captures_open) > 0)
         capture_source(source, pitch * (rows - 1) + bytes);
     if (pitch == bytes) {

@@ -206,6 +206,8 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
         return false;
     if (wishes->later && check->evidence.later.count == 0)
         *ok = session_run_later(check, error);
+    else if (wishes->far && check->evidence.far.count == 0)
+        *ok = session_run_far(check, error);
     else if (wishes->factor > 0 && check->evidence.scaled.count == 0)
         *ok = session_run_scaled(check, wishes->factor, error);
     else if (wishes->probed_count > 0 && check->evidence.probe.count == 0)
@@ -358,6 +360,7 @@ free_check(struct check *check)
     check_rows_free(&evidence->probe);
     check_rows_free(&evidence->scaled);
     check_rows_free(&evidence->later);
+    check_rows_free(&evidence->far);
     free_ranked(&evidence->ranked, evidence->ranks);
     free_ranked(&evidence->plain, evidence->ranks);
     free_ranked(&evidence->apart[0], evidence->ranks);

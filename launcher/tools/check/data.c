@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EARLIER = 2, PLACE_BYTES = 300 };
+enum { EARLIER = 2 };
 
 /* Rows of copies, by rank. */
 struct copy_rows {
@@ -225,15 +225,15 @@ name_part(const struct check_copy *it, uint64_t from, uint64_t to, char text[96]
     return text;
 }
 
-static const char *
-name_site(const struct check_evidence *evidence, uint64_t site, char text[PLACE_BYTES])
+const char *
+data_name_site(const struct check_evidence *evidence, uint64_t site, char text[DATA_PLACE_BYTES])
 {
-    snprintf(text, PLACE_BYTES, "?");
+    snprintf(text, DATA_PLACE_BYTES, "?");
     for (int r = 0; r < evidence->ranks; ++r) {
         for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
             const struct check_row *row = &evidence->ranked[r].rows[i];
             if (row->kind == CHECK_ROW_SITE && row->value == site)
-                return place_name(row->text, text, PLACE_BYTES);
+                return place_name(row->text, text, DATA_PLACE_BYTES);
         }
     }
     return text;
@@ -381,11 +381,11 @@ judge(const struct check_evidence *evidence, struct check_verdict *verdict, cons
     bool found = find_wrong(&search, last, &wrong, &scratch, &right) &&
                  !(wrong.kind == COPIED_UNEQUAL && pattern_is_scaled(evidence, &factor));
     if (found) {
-        char place[PLACE_BYTES], other[PLACE_BYTES], differs[600], said[1024];
+        char place[DATA_PLACE_BYTES], other[DATA_PLACE_BYTES], differs[600], said[1024];
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DATA, pattern->first);
-        say(&wrong, verdict, name_site(evidence, wrong.site, place));
+        say(&wrong, verdict, data_name_site(evidence, wrong.site, place));
         memcpy(said, verdict->text, sizeof(said));
-        if (right != 0 && strcmp(name_site(evidence, right, other), place) == 0)
+        if (right != 0 && strcmp(data_name_site(evidence, right, other), place) == 0)
             snprintf(other, sizeof(other), "the same line besides");
         sentence_say(verdict->text, "%s: %s%s%s%s", sentence_place(evidence, verdict, pattern->first, differs), said,
                      right != 0 ? "; what is copied at " : "", right != 0 ? other : "", right != 0 ? " is right" : "");

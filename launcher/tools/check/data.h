@@ -18,4 +18,8 @@ bool data_verdict(const struct check_evidence *evidence, struct check_verdict *v
 bool data_verdict_unknown(const struct check_evidence *evidence, struct check_verdict *verdict,
                           const struct pattern *pattern);
 
+/* Where in the source a call site stands that copies to the device. Returns `text`. */
+enum { DATA_PLACE_BYTES = 300 };
+const char *data_name_site(const struct check_evidence *evidence, uint64_t site, char text[DATA_PLACE_BYTES]);
+
 #endif

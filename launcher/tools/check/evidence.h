@@ -37,6 +37,7 @@ struct check_evidence {
     struct check_rows probe;   /* what becomes of changes to unannotated memory; count 0: no such run */
     struct check_rows scaled;  /* one rank, whose gradients are so many times the reference's as the ranks' are; in
                                   rounds: whose first results of DDP_REDUCE are changed */
+    struct check_rows far;     /* copies of one rank from quite other parameters; count 0: no such run */
     struct check_rows later;   /* one rank with another date and other random bytes; count 0: no such run */
     struct check_rows *plain;  /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
     struct check_rows *apart[2]; /* [ranks]: the same as `ranked`, with a date and random bytes of their own on each

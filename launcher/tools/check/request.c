@@ -177,7 +177,7 @@ session_prepare(struct check *check, struct error *error)
     check->place.date_us = (int64_t)time(NULL) * 1000000;
     check->place.step_limit_s = options->timeout_s;
     bool kept = options->check.reference != NULL;
-    check->runs_planned = check->has_reference ? 1 : 3 + (kept ? 1 : 0) + (check->only_writes ? 0 : 1);
+    check->runs_planned = check->has_reference ? 1 : 3 + (kept ? 2 : 0) + (check->only_writes ? 0 : 1);
     check->evidence.steps = check->steps;
     check->evidence.tolerance = options->check.tolerance;
     check->evidence.forced = !check->is_free;

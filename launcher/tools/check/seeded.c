@@ -4,6 +4,7 @@
 #include "launcher/tools/check/seeded.h"
 
 #include "base/mutant.h"
+#include "launcher/tools/check/carried.h"
 #include "launcher/tools/check/items.h"
 #include "launcher/tools/check/pattern.h"
 #include "launcher/tools/check/sentence.h"
@@ -120,6 +121,7 @@ void
 seeded_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
 {
     check_judge(evidence, verdict, wishes);
+    carried_judge(evidence, verdict, wishes);
     if (evidence->readings != 0 && may_be_random(evidence, verdict))
         judge_later(evidence, verdict, wishes);
     size_t length = strlen(verdict->advice);

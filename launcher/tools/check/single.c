@@ -148,7 +148,7 @@ keep_reference(struct check *check, const char *unfinished, struct error *error)
     bool ok = reference_extend(unfinished, &writer) && save_floor(&writer, &check->evidence.again, 0) &&
               save_floor(&writer, &check->evidence.perturbed, 1) && save_floor(&writer, &check->evidence.alone, 2) &&
               save_floor(&writer, &check->evidence.probe, 3) && save_floor(&writer, &check->evidence.scaled, 4) &&
-              reference_put(&writer, &end, "", 0);
+              save_floor(&writer, &check->evidence.far, 5) && reference_put(&writer, &end, "", 0);
     ok = reference_close(&writer) && ok && rename(unfinished, check->reference) == 0;
     return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --reference: %s; make room there",
                            check->options->check.reference, strerror(errno));
@@ -176,7 +176,7 @@ session_load_reference(struct check *check, struct error *error)
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: %s", check->reference, why);
     bool ok = load_floor(&reader, 0, &check->evidence.again) && load_floor(&reader, 1, &check->evidence.perturbed) &&
               load_floor(&reader, 2, &check->evidence.alone) && load_floor(&reader, 3, &check->evidence.probe) &&
-              load_floor(&reader, 4, &check->evidence.scaled);
+              load_floor(&reader, 4, &check->evidence.scaled) && load_floor(&reader, 5, &check->evidence.far);
     reference_free(&reader);
     const struct check_row *date = check_rows_find(&check->evidence.alone, CHECK_ROW_DATE);
     if (ok && date != NULL)
@@ -212,7 +212,8 @@ session_make_reference(struct check *check, struct error *error)
          run_alone(check, &perturbed, &check->evidence.perturbed, error) &&
          (!kept || (check_evidence_in_rounds(&check->evidence)
                         ? session_run_scaled(check, 2, error)
-                        : session_run_probe(check, &(struct check_wishes){.probed_count = 0}, error)));
+                        : session_run_probe(check, &(struct check_wishes){.probed_count = 0}, error) &&
+                              session_run_far(check, error)));
     if (kept) {
         char *unfinished = check->reference;
         check->reference = final;
@@ -267,6 +268,15 @@ session_run_scaled(struct check *check, double factor, struct error *error)
     bool ok = run_alone(check, &order, &check->evidence.scaled, error);
     free(title);
     return ok;
+}
+
+bool
+session_run_far(struct check *check, struct error *error)
+{
+    struct check_order order = session_order(check, "far", "one rank, with quite other parameters", CHECK_COMPARES);
+    order.run.perturbed = order.run.is_far = true;
+    order.run.forced = false;
+    return run_alone(check, &order, &check->evidence.far, error);
 }
 
 bool

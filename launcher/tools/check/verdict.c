@@ -50,6 +50,7 @@ check_cause_name(enum check_cause cause)
         [CAUSE_ENDLESS] = "not_finite",
         [CAUSE_REDUCTION] = "reduction",
         [CAUSE_INDEPENDENT] = "independent",
+        [CAUSE_CARRIED] = "host_memory",
     };
     return names[cause];
 }

@@ -42,6 +42,7 @@ enum check_cause {
     CAUSE_UNMOVED,     /* no step has changed a parameter */
     CAUSE_ENDLESS,     /* infinite or NaN on one rank, too */
     CAUSE_INDEPENDENT, /* no result of DDP_REDUCE depends on another */
+    CAUSE_CARRIED,     /* what each rank computes for itself on the host, and copies to the device */
     CAUSE_COUNT,
 };
 
@@ -94,6 +95,7 @@ struct check_wishes {
     bool turns, plain;
     double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
     bool later;    /* one rank with another date and other random bytes */
+    bool far;      /* one rank with quite other parameters */
     int apart;     /* N ranks with dates of their own, 1: check_evidence.apart[0], 2: [1]; 0: not */
     uint32_t probed[CHECK_PROBED_AT_MOST];
     uint32_t probed_count;
