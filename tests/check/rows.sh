@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rows.sh BUILD [NAME...] - what `ddprun check` says of the mistakes and habits of rows.cu and the mistakes of conv.cu. No wrong program
+# rows.sh BUILD [NAME...] - what `ddprun check` says of the mistakes and habits of rows.cu, the mistakes of conv.cu, and chaos of updates.cu. No wrong program
 # is equal, of most the true cause comes first, and no right one is accused. Ordinarily each row runs once, at a rate of 1e-3 or
 # 0.1, those of conv.cu at 1e-3 (mistakes.sh has 0.1); with DDPRUN_SOAK=1 all run at both, and wrong ones at 1e-6, too. ROWS_RATES
 # names others. The last lines are the score.
@@ -12,7 +12,6 @@ source "$(dirname "$0")/../end_to_end/lib.sh"
 source "$(dirname "$0")/lib.sh"
 rows=$build/tests/check/rows
 wanted=("${@:2}")
-
 
 # NAME | options of check | arguments | exit codes | what the text, or the first of the advice, has to name: a regular expression
 # of Python's, without regard to case. The name is the mistake's unless the arguments name another.
@@ -103,6 +102,13 @@ wrong_rows=(
     "reduce_mean            ||                                 | 1   | DDP_REDUCE|reduc|mean|sum"
     "synced_count           ||                                 | 1 3 | DDP_REDUCE|divid|count|share"
 )
+
+# Of updates.cu, whose rounding errors double in each step.
+chaos_rows=(
+    "rate_in_step_40       | --steps 50 | --chaos               | 1   | $factor"
+    "share_in_step_40      | --steps 50 | --chaos               | 1   | $share"
+)
+chaos_right_rows=("Chaos | --steps 50 | --chaos | 0")
 
 # NAME | options of check | arguments | exit codes. The name is the habit's unless it begins with a capital letter.
 right_rows=(
@@ -211,7 +217,7 @@ row() {
     name=$(trim "$name") codes=$(trim "$codes") pattern=$(trim "${pattern:-}")
     [ "${#wanted[@]}" -eq 0 ] || [[ " ${wanted[*]} " == *" $name "* ]] || return 0
     read -ra words <<<"${arguments//CHECKPOINT/$work/checkpoint}"
-    [ "$program" = "$rows" ] || words+=("${conv_options[@]}")
+    [ "$program" != "$conv" ] || words+=("${conv_options[@]}")
     case $kind in
         right) [[ $name == [A-Z]* ]] || words+=(--habit "$name") ;;
         *) [[ " ${words[*]} " == *" --mistake "* ]] || words+=(--mistake "$name") ;;
@@ -280,13 +286,16 @@ all_rows() {
 # mistakes.sh has them, too.
 [ "$soak" -eq 0 ] && [ "${#wanted[@]}" -eq 0 ] || all_rows wrong "$conv" "${conv_rows[@]}"
 all_rows wrong "$rows" "${wrong_rows[@]}"
+all_rows wrong "$updates" "${chaos_rows[@]}"
 all_rows right "$rows" "${right_rows[@]}"
+all_rows right "$updates" "${chaos_right_rows[@]}"
 printf 'wrong: %d of %d not equal, cause first in %d; right: %d of %d\n' "$not_equal" "$wrong" "$true_cause" "$spared" "$right"
 check "no wrong program is equal" [ $((not_equal + known_equal)) -eq "$wrong" ]
 if [ "$soak" -eq 1 ] && [ -z "${ROWS_RATES:-}" ] && [ "${#wanted[@]}" -eq 0 ]; then
     ROWS_RATES=1e-6
     all_rows wrong "$conv" "${conv_rows[@]}"
     all_rows wrong "$rows" "${wrong_rows[@]}"
+    all_rows wrong "$updates" "${chaos_rows[@]}"
     printf 'wrong, rate 1e-6 besides: %d of %d not equal\n' "$not_equal" "$wrong"
     check "no wrong program is equal at 1e-6" [ $((not_equal + known_equal)) -eq "$wrong" ]
 fi

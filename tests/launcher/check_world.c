@@ -255,7 +255,8 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
                                        .whole = 64,
                                        .chain = (uint64_t)edit->value,
                                        .whole_chain = 1,
-                                       .is_annotated = edit->first > 0};
+                                       .has_floats = edit->first < 2,
+                                       .is_annotated = edit->first == 1};
     for (size_t i = 0; i < rows->count; ++i) {
         if (rows->rows[i].kind == (uint32_t)kind && rows->rows[i].step == edit->from && kind != CHECK_ROW_RETAINED) {
             rows->rows[i] = row;

@@ -95,6 +95,8 @@ static const struct scene {
     {"annotated memory of the host", .edits = {{ON_HOST, .value = 2, .first = 1, .from = 3, .rank = 1},
                                                {ON_HOST, .value = 3, .first = 1, .from = 3, .rank = 2},
                                                {ON_HOST, FAR, 4, .from = 2}}},
+    {"indices", .edits = {{ON_HOST, .value = 2, .first = 2, .from = 3, .rank = 1},
+                          {ON_HOST, .value = 3, .first = 2, .from = 3, .rank = 2}}},
     {"what one rank does not repeat", .edits = {{ON_HOST, .value = 2, .from = 3, .rank = 1},
                                                 {ON_HOST, .value = 3, .from = 3, .rank = 2},
                                                 {ON_HOST, AGAIN, 4, .from = 2},

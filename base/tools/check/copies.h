@@ -59,6 +59,7 @@ struct check_copy {
     bool distinct;           /* and no two that are equal in this one */
     bool is_data_set;  /* and it copies them from other addresses in other steps, as of data that stay on the host */
     bool is_annotated; /* to or from memory that is annotated */
+    bool has_floats;   /* or may: not all are whole numbers below 2^23, of 32 bits or 64, as indices are */
     int32_t shard_line;
     char shard_file[128];
 };

@@ -306,6 +306,19 @@ add_pieces(struct site *site, const char *source, size_t bytes)
     }
 }
 
+/* Floats of this range are subnormal. */
+static bool
+may_be_floats(const char *source, size_t bytes)
+{
+    bool may = false;
+    for (size_t at = 0; at < bytes && !may; at += sizeof(int32_t)) {
+        int32_t word = 0;
+        memcpy(&word, source + at, bytes - at < sizeof(word) ? bytes - at : sizeof(word));
+        may = word >= 1 << 23 || word <= -(1 << 23);
+    }
+    return may;
+}
+
 void
 copies_seen(uint64_t id, const char *place, const void *source, size_t bytes, bool is_annotated)
 {
@@ -316,6 +329,7 @@ copies_seen(uint64_t id, const char *place, const void *source, size_t bytes, bo
         if (own->calls == 0)
             choose_piece(site, source, bytes);
         site->own.is_annotated = site->own.is_annotated || is_annotated;
+        site->own.has_floats = site->own.has_floats || may_be_floats(source, bytes);
         site->lost = own->bytes + bytes > COPIES_BYTES_AT_MOST ||
                      own->piece_count + bytes / own->piece_bytes + 1 > COPIES_PIECES_AT_MOST;
         if (!site->lost) {

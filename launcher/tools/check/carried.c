@@ -19,11 +19,11 @@ find_copy(const struct check_rows *rows, uint64_t site, uint32_t step)
     return NULL;
 }
 
-/* As much as one rank copies there, whatever the number of ranks, and of no memory that is annotated. */
+/* As much as one rank copies there, whatever the number of ranks; no indices, and of no memory that is annotated. */
 static bool
 may_be_carried(const struct check_copy *it)
 {
-    return it->bytes == it->whole && it->chain != it->whole_chain && !it->is_annotated;
+    return it->bytes == it->whole && it->chain != it->whole_chain && it->has_floats && !it->is_annotated;
 }
 
 /* What one rank copies there is the same in each run, and changes with the parameters, as far as that is known. */
