@@ -132,6 +132,7 @@ enum mutant {
     MUTANT_CHECK_STRANGER_UNSEEN,    /* nor what else they update later */
     MUTANT_CHECK_MANAGED_UNSEEN,     /* unannotated memory is looked for on the device only */
     MUTANT_CHECK_PARTS_UNSEEN,       /* shares that count as unequal parts are what batch-norm makes */
+    MUTANT_CHECK_FAR_NEAR,           /* parameters that are to begin far away begin nearby */
     MUTANT_CHECK_CARRIED_UNSEEN,     /* what ranks copy from the host may have any bits */
     MUTANT_CHECK_CARRIED_DATA,       /* also where it does not depend on parameters, it may be state */
 

@@ -60,6 +60,11 @@ managed() { # a tensor that is annotated as nothing, in managed memory
     [ -z "$(why_not 1 unannotated -)" ]
 }
 
+host_memory() { # a weight of the host's that is annotated as nothing, of which only bits tell
+    checked 2 "" "$build/tests/check/rows" --mistake bias_host --rate 1e-6
+    [ -z "$(why_not 3 host_memory -)" ]
+}
+
 # mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
 mutant() {
     check "scene $2: the real engine passes" "$2"
@@ -79,4 +84,5 @@ mutant CHECK_COPIES_ALIGNED in_floats
 mutant CHECK_ZEROS_ONE_BATCH zeros
 mutant CHECK_REDUCED_NOT_FORCED chaotic_sums
 mutant CHECK_MANAGED_UNSEEN managed
+mutant CHECK_FAR_NEAR host_memory
 finish

@@ -406,7 +406,7 @@ values_perturb(const struct tensor *tensor)
     for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
         size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
         values_tensor_out(values.piece, tensor, at, here);
-        if (check_run.is_far)
+        if (check_run.is_far && !MUTANT(CHECK_FAR_NEAR))
             move_far(tensor->type, values.piece, here / each, at / each);
         else
             element_perturb(tensor->type, values.piece, here / each, at / each, 1);
