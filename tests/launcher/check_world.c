@@ -255,8 +255,8 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
                                        .whole = 64,
                                        .chain = (uint64_t)edit->value,
                                        .whole_chain = 1,
-                                       .has_floats = edit->first < 2,
-                                       .is_annotated = edit->first == 1};
+                                       .values = edit->first > 0 ? 0 : (uint64_t)edit->value,
+                                       .whole_values = edit->first > 0 ? 0 : 1};
     for (size_t i = 0; i < rows->count; ++i) {
         if (rows->rows[i].kind == (uint32_t)kind && rows->rows[i].step == edit->from && kind != CHECK_ROW_RETAINED) {
             rows->rows[i] = row;

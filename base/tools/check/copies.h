@@ -28,6 +28,7 @@ struct check_copies {
     uint64_t piece_bytes; /* of all pieces but the last of a copy */
     uint64_t sum;         /* of the pieces' hashes: their order does not matter */
     uint64_t chain;       /* of the same: it does */
+    uint64_t values;      /* hash of what may be floats, of memory that is not annotated; 0: nothing may */
     uint32_t piece_count, probe_count;
     uint64_t calls;
     uint64_t source; /* address of the first copy's source */
@@ -48,6 +49,7 @@ struct check_copy {
     uint64_t items, first, count; /* DDP_SHARD's, when the first of them was made; 0: there was none */
     uint64_t chain, whole_chain;
     uint64_t sum, whole_sum;
+    uint64_t values, whole_values;
     int64_t begins; /* where among the reference's bytes the first copy begins; -1: nowhere */
     uint64_t run;   /* so many pieces from there on are the reference's */
     uint64_t total; /* whole pieces; of them the reference has in this step: */
@@ -57,9 +59,7 @@ struct check_copy {
     uint32_t elsewhere_step; /* for instance this one */
     bool steady;             /* the reference has the same pieces in each step */
     bool distinct;           /* and no two that are equal in this one */
-    bool is_data_set;  /* and it copies them from other addresses in other steps, as of data that stay on the host */
-    bool is_annotated; /* to or from memory that is annotated */
-    bool has_floats;   /* or may: not all are whole numbers below 2^23, of 32 bits or 64, as indices are */
+    bool is_data_set; /* and it copies them from other addresses in other steps, as of data that stay on the host */
     int32_t shard_line;
     char shard_file[128];
 };

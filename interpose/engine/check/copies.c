@@ -17,7 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECES = 64, PROBE_TRIES = 8, CANDIDATES = 64, SEARCHES_AT_MOST = 64, SEARCHED_BYTES = 16 << 20 };
+enum {
+    PIECES = 64,
+    PROBE_TRIES = 8,
+    CANDIDATES = 64,
+    SEARCHES_AT_MOST = 64,
+    SEARCHED_BYTES = 16 << 20,
+    ASKED_AT_MOST = 4096
+};
 
 /* What the reference has of a call site. */
 struct known_step {
@@ -306,36 +313,55 @@ add_pieces(struct site *site, const char *source, size_t bytes)
     }
 }
 
-/* Floats of this range are subnormal. */
+/* Of whole numbers below 2^23 none is a float but a subnormal one. */
 static bool
-may_be_floats(const char *source, size_t bytes)
+may_be_float(uint64_t half)
 {
-    bool may = false;
-    for (size_t at = 0; at < bytes && !may; at += sizeof(int32_t)) {
-        int32_t word = 0;
-        memcpy(&word, source + at, bytes - at < sizeof(word) ? bytes - at : sizeof(word));
-        may = word >= 1 << 23 || word <= -(1 << 23);
+    int32_t number = (int32_t)(uint32_t)half;
+    return number >= 1 << 23 || number <= -(1 << 23);
+}
+
+/* Hash of what may be floats, but for addresses of the driver's memory; 0: nothing may. */
+static uint64_t
+hash_values(const char *source, size_t bytes)
+{
+    uint64_t hash = 0;
+    size_t from = 0;
+    unsigned asked = 0;
+    bool any = false;
+    for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        bool is_whole = bytes - at >= sizeof(word);
+        memcpy(&word, source + at, is_whole ? sizeof(word) : bytes - at);
+        bool may_be_address = is_whole && word >> 32 != 0 && word >> 47 == 0 && asked < ASKED_AT_MOST;
+        asked += may_be_address;
+        if (may_be_address && device_ask_about(word).begin != 0) {
+            hash = XXH3_64bits_withSeed(source + from, at - from, hash);
+            from = at + sizeof(word);
+        } else {
+            any = any || may_be_float(word) || may_be_float(word >> 32);
+        }
     }
-    return may;
+    return any ? XXH3_64bits_withSeed(source + from, bytes - from, hash) : 0;
 }
 
 void
 copies_seen(uint64_t id, const char *place, const void *source, size_t bytes, bool is_annotated)
 {
+    uint64_t values = is_annotated ? 0 : hash_values(source, bytes);
     pthread_mutex_lock(&copies_lock);
     struct site *site = find_site(id, place);
     if (site != NULL && !site->lost) {
         struct check_copies *own = &site->copies;
         if (own->calls == 0)
             choose_piece(site, source, bytes);
-        site->own.is_annotated = site->own.is_annotated || is_annotated;
-        site->own.has_floats = site->own.has_floats || may_be_floats(source, bytes);
         site->lost = own->bytes + bytes > COPIES_BYTES_AT_MOST ||
                      own->piece_count + bytes / own->piece_bytes + 1 > COPIES_PIECES_AT_MOST;
         if (!site->lost) {
             if (values_writer() != NULL)
                 keep_probes(site, source, bytes);
             add_pieces(site, source, bytes);
+            own->values = values != 0 ? XXH3_64bits_withSeed(&values, sizeof(values), own->values) : own->values;
             own->bytes += bytes;
             ++own->calls;
         }
@@ -475,6 +501,8 @@ compare_site(struct site *site, uint32_t step)
     row.copy.whole_chain = known->copies.chain;
     row.copy.sum = mine->sum;
     row.copy.whole_sum = known->copies.sum;
+    row.copy.values = mine->values;
+    row.copy.whole_values = known->copies.values;
     row.copy.steady = site->known.steady;
     row.copy.is_data_set = site->known.moves;
     row.copy.distinct = is_distinct(&site->known, step);

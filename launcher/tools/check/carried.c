@@ -7,23 +7,17 @@
 #include "launcher/tools/check/data.h"
 #include "launcher/tools/check/sentence.h"
 
-/* What the rows have of the call site in the step, 0: in any; NULL: nothing. */
-static const struct check_row *
+/* What the rows have of the call site in the step, 0: of other values than one rank's in any; NULL: nothing. */
+static const struct check_copy *
 find_copy(const struct check_rows *rows, uint64_t site, uint32_t step)
 {
     for (size_t i = 0; i < rows->count; ++i) {
         const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_COPY && row->copy.site == site && (step == 0 || row->step == step))
-            return row;
+        if (row->kind == CHECK_ROW_COPY && row->copy.site == site &&
+            (step == 0 ? row->copy.values != row->copy.whole_values : row->step == step))
+            return &row->copy;
     }
     return NULL;
-}
-
-/* As much as one rank copies there, whatever the number of ranks; no indices, and of no memory that is annotated. */
-static bool
-may_be_carried(const struct check_copy *it)
-{
-    return it->bytes == it->whole && it->chain != it->whole_chain && it->has_floats && !it->is_annotated;
 }
 
 /* What one rank copies there is the same in each run, and changes with the parameters, as far as that is known. */
@@ -34,18 +28,19 @@ is_computed(const struct check_evidence *evidence, uint64_t site)
     return find_copy(&evidence->again, site, 0) == NULL && (!is_data || MUTANT(CHECK_CARRIED_DATA));
 }
 
-/* The first copy that has other bits on a rank than on rank 0; NULL: none. */
+/* The first copy that has other values on a rank than on rank 0, and as many bytes as on one rank; NULL: none. */
 static const struct check_row *
 find_carried(const struct check_evidence *evidence, int *rank_p)
 {
     for (int r = 1; r < evidence->ranks && !MUTANT(CHECK_CARRIED_UNSEEN); ++r) {
         for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
             const struct check_row *row = &evidence->ranked[r].rows[i];
-            if (row->kind != CHECK_ROW_COPY || !may_be_carried(&row->copy))
+            const struct check_copy *mine = &row->copy;
+            if (row->kind != CHECK_ROW_COPY || mine->bytes != mine->whole)
                 continue;
-            const struct check_row *first = find_copy(&evidence->ranked[0], row->copy.site, row->step);
-            if (first == NULL || first->copy.bytes != row->copy.bytes || first->copy.chain == row->copy.chain ||
-                !is_computed(evidence, row->copy.site))
+            const struct check_copy *first = find_copy(&evidence->ranked[0], mine->site, row->step);
+            if (first == NULL || first->bytes != mine->bytes || first->values == mine->values ||
+                !is_computed(evidence, mine->site))
                 continue;
             *rank_p = r;
             return row;
