@@ -1,6 +1,6 @@
 /*
  * clipped.cu HABIT - trainers of one linear layer for tests/scout/prove.sh: `clip` clips its gradient by a norm that a
- * kernel of its own computes; `normalise` does both in one kernel, which hides where the gradient was complete;
+ * kernel of its own computes; `normalise` does so in backward, which hides where the gradient was complete;
  * `momentum` keeps momentum in the gradient's buffer; `still` copies the same batch in each step; `staged` has a host
  * function make the batch, which is other numbers until that is over; `host IN OUT` reads a file, writes one, asks
  * clocks, and loads device code from its heap.
@@ -22,8 +22,9 @@ enum { BATCH = 32, COUNT = 8, STEPS = 30 };
 
 /* The gradient of half the squared error of sum(w * x) and x[0] * 3, over the batch. */
 __global__ void
-backward(float *gradient, const float *weight, const float *x, float keep)
+backward(float *gradient, const float *weight, const float *x, float keep, bool normalises)
 {
+    __shared__ float all[COUNT];
     int k = (int)threadIdx.x;
     float sum = 0;
     for (int row = 0; row < BATCH; ++row) {
@@ -32,7 +33,12 @@ backward(float *gradient, const float *weight, const float *x, float keep)
             error += weight[i] * x[row * COUNT + i];
         sum += error * x[row * COUNT + k] / BATCH;
     }
-    gradient[k] = keep * gradient[k] + sum;
+    all[k] = keep * gradient[k] + sum;
+    __syncthreads();
+    float squares = 0;
+    for (int i = 0; i < COUNT; ++i)
+        squares += all[i] * all[i];
+    gradient[k] = normalises ? all[k] * 0.01f / sqrtf(squares) : all[k];
 }
 
 __global__ void
@@ -47,16 +53,6 @@ __global__ void
 clip(float *gradient, const float *sum)
 {
     gradient[threadIdx.x] *= 0.01f / sqrtf(*sum);
-}
-
-__global__ void
-normalise(float *gradient)
-{
-    float sum = 0;
-    for (int i = 0; i < COUNT; ++i)
-        sum += gradient[i] * gradient[i];
-    for (int i = 0; i < COUNT; ++i)
-        gradient[i] *= 0.01f / sqrtf(sum);
 }
 
 __global__ void
@@ -142,13 +138,11 @@ main(int argc, char **argv)
             make_batch(batch);
         }
         CHECK(cudaMemcpy(x, batch, sizeof(batch), cudaMemcpyHostToDevice));
-        backward<<<1, COUNT>>>(gradient, weight, x, keeps ? 0.9f : 0.0f);
+        backward<<<1, COUNT>>>(gradient, weight, x, keeps ? 0.9f : 0.0f, normalises);
         if (clips) {
             square<<<1, 1>>>(sum, gradient);
             clip<<<1, COUNT>>>(gradient, sum);
         }
-        if (normalises)
-            normalise<<<1, 1>>>(gradient);
         update<<<1, COUNT>>>(weight, gradient);
     }
     CHECK(cudaDeviceSynchronize());

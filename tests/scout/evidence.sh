@@ -82,4 +82,11 @@ for mutant in "SCOUT_ANY_WORDS sparse 20 4" "SCOUT_NOT_TRIED_ALONE tiny 60 5"; d
     DDPRUN_MUTANT=$name verdict "$broken/bin/ddprun" $program
     check "$name is seen" grep -qv '^right$' "$work/verdict-${program// /-}"
 done
+
+# Updates by nothing but the sign of the gradient: numbers that keep theirs do not show them.
+evidence=$build/tests/scout/public_updates
+DDPRUN_MUTANT=none verdict "$broken/bin/ddprun" rprop
+check "the recorder that can be broken, rprop" grep -q '^right$' "$work/verdict-rprop"
+DDPRUN_MUTANT=SCOUT_SIGNS_STAY verdict "$broken/bin/ddprun" rprop
+check "SCOUT_SIGNS_STAY is seen" grep -qv '^right$' "$work/verdict-rprop"
 finish

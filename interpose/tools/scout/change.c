@@ -6,6 +6,7 @@
  * (integers.c), and zeros stay where nothing else was ever seen. Seen as 32 bits, pairs of 16-bit numbers and halves of
  * 64-bit ones stay what they are.
  */
+#include "base/mutant.h"
 #include "interpose/tools/scout/scout.h"
 
 #include <string.h>
@@ -35,6 +36,19 @@ count_likes(const uint32_t *words, size_t count)
     return likes;
 }
 
+/* At least a quarter of the numbers each: what is a number below zero by chance, as halves of 64-bit ones, is less. */
+static bool
+has_both_signs(const uint32_t *words, size_t first, size_t end)
+{
+    enum { SAMPLE = 4096 };
+    size_t floats = 0, below = 0;
+    for (size_t i = first; i < end && floats < SAMPLE; ++i) {
+        floats += change_looks_like_float(words[i]);
+        below += change_looks_like_float(words[i]) && words[i] >> 31 != 0;
+    }
+    return below * 4 >= floats && (floats - below) * 4 >= floats && !MUTANT(SCOUT_SIGNS_STAY);
+}
+
 enum change
 change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
 {
@@ -42,19 +56,20 @@ change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
     if (held_floats)
         likes.others -= likes.tiny;
     if (likes.floats > 0 && likes.floats >= likes.others)
-        return CHANGE_FLOAT;
+        return has_both_signs(words, first, end) ? CHANGE_SIGNED : CHANGE_FLOAT;
     if (likes.floats == 0 && likes.others == 0)
         return held_floats ? CHANGE_FLOAT : CHANGE_NONE;
     return CHANGE_INTEGER;
 }
 
 bool
-change_one(uint32_t *word, bool held_floats)
+change_one(uint32_t *word, enum change change, bool held_floats)
 {
     if (!change_looks_like_float(*word) && !((change_is_zero(*word) || change_is_tiny(*word)) && held_floats))
         return false;
     float value = change_as_float(*word);
-    *word = change_as_word(value * 3.0F + (value >= 0 ? 0.5F : -0.5F));
+    value = value * 3.0F + (value >= 0 ? 0.5F : -0.5F);
+    *word = change_as_word(change == CHANGE_SIGNED ? -value : value);
     return true;
 }
 

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* As what a segment is changed. */
-enum change { CHANGE_NONE, CHANGE_FLOAT, CHANGE_INTEGER };
+/* As what a segment is changed. Numbers of both signs change theirs, too: some updates are by nothing but the sign. */
+enum change { CHANGE_NONE, CHANGE_FLOAT, CHANGE_SIGNED, CHANGE_INTEGER };
 
 /* The exponents of about 1e-14 to 1e10. */
 enum { CHANGE_LEAST_EXPONENT = 0x50, CHANGE_MOST_EXPONENT = 0xA0, CHANGE_EXPONENT_SHIFT = 23 };
@@ -73,14 +73,23 @@ change_float(uint32_t word, bool held_floats)
     return (changed & is_float) | (not_zero & is_zero) | (word & ~is_float & ~is_zero);
 }
 
-/* What words [count] become, in to[count]. `integers`: what CHANGE_INTEGER makes of them. */
+static inline bool
+change_is_of_floats(enum change change)
+{
+    return change == CHANGE_FLOAT || change == CHANGE_SIGNED;
+}
+
+/* What words [count] become, in to[count]; of those with signs, every second one changes it: `odd` is the first one's
+ * turn. `integers`: what CHANGE_INTEGER makes of them. */
 static inline void
 change_words(enum change change, const uint32_t *restrict words, const uint32_t *restrict integers, bool held_floats,
-             size_t count, uint32_t *restrict to)
+             size_t count, uint32_t odd, uint32_t *restrict to)
 {
-    if (change == CHANGE_FLOAT) {
+    if (change_is_of_floats(change)) {
+        uint32_t turns = change == CHANGE_SIGNED;
         for (size_t i = 0; i < count; ++i)
-            to[i] = change_float(words[i], held_floats);
+            to[i] = change_float(words[i], held_floats) ^
+                    ((turns & ((uint32_t)i ^ odd) & (uint32_t)change_looks_like_float(words[i])) << 31);
         return;
     }
     memcpy(to, change == CHANGE_INTEGER ? integers : words, count * sizeof(*to));
@@ -89,7 +98,7 @@ change_words(enum change change, const uint32_t *restrict words, const uint32_t 
 /* How words [first, end) are to be changed. */
 enum change change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats);
 /* A larger change of one word, for few of them. False: the word is no number, and stays. */
-bool change_one(uint32_t *word, bool held_floats);
+bool change_one(uint32_t *word, enum change change, bool held_floats);
 /* A change that is its own reverse. */
 void change_reversibly(uint32_t *words, size_t count);
 bool change_looks_like_floats(const uint32_t *words, size_t count);

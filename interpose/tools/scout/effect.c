@@ -130,11 +130,12 @@ change_part(const struct part *part, const struct image *image, size_t at, size_
     bool stays = part->change == CHANGE_INTEGER && part->integers == NULL;
     const uint32_t *integers = part->integers != NULL ? part->integers + (at - part->first) : NULL;
     bool held_floats = image->allocation->held_floats;
-    change_words(stays ? CHANGE_NONE : part->change, image->before + at, integers, held_floats, count, to);
+    change_words(stays ? CHANGE_NONE : part->change, image->before + at, integers, held_floats, count, (uint32_t)at & 1,
+                 to);
     if (at + count < image->words || image->last_mask == UINT32_MAX)
         return;
     uint32_t *last = &to[count - 1];
-    if (part->change == CHANGE_FLOAT) /* one half, as the upper one of a pair is changed */
+    if (change_is_of_floats(part->change)) /* one half, as the upper one of a pair is changed */
         *last = change_float(image->before[image->words - 1] << HALF_BITS, held_floats) >> HALF_BITS;
     *last &= image->last_mask;
 }

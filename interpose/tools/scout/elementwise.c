@@ -129,22 +129,25 @@ choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
     *chosen = (struct few){.part = part, .base = part->first};
     size_t room = part->end - part->first;
     size_t near = reach > 0 && reach < room ? reach : room;
-    if (part->change != CHANGE_FLOAT)
+    if (!change_is_of_floats(part->change))
         return;
     ++few_count;
     size_t worked_count = list_worked(effect, part, worked), share = near / (4 * of), count = 0;
     size_t wanted = share < LEAST_HITS ? LEAST_HITS : share < FEW ? share : FEW; /* others show what is not so */
+    size_t far_end = room; /* of what is tried: next to what is near, too */
     bool has_far = room / 2 >= near;
     for (size_t t = 0; t < TRIES && chosen->count < FEW && (has_far || count < wanted); ++t) {
         size_t turn = has_far ? t / 2 : t; /* what is far shows that it is used, too */
         bool far = has_far && t % 2 == 1;
         size_t word = !far && turn % 2 == 0 ? word_worked(effect, worked, worked_count, turn / 2) : SIZE_MAX;
+        if (far)
+            far_end = far_end / 2 > near ? far_end / 2 : room;
         if (word >= room)
-            word = far ? near + scatter(t, room - near) : scatter(t, near);
+            word = far ? near + scatter(t, far_end - near) : scatter(t, near);
         uint32_t value = image->before[part->first + word];
         bool is_noise = part->named == SCOUT_FLOAT64 && word % 2 == 0; /* the lower bits of a fraction */
         if ((!far && count == wanted) || is_noise || is_taken(word) ||
-            !change_one(&value, image->allocation->held_floats))
+            !change_one(&value, part->change, image->allocation->held_floats))
             continue;
         count += !far;
         chosen->changed[chosen->count] = value;

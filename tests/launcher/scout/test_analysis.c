@@ -70,6 +70,41 @@ static const struct row {
          "scal: m1 +=\naxpy: m1 += ~g1\naxpy: w1 += ~m1\nscal: m2 +=\naxpy: m2 += ~g2\naxpy: w2 += ~m2\n",
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; m1 optimizer state; m2 optimizer state; 1 group "
      "before axpy"},
+    {"a kernel that scales each gradient by its norm", NET "step\n" FORWARD BACKWARD "clip: g1 *=\nclip: g2 *=\n" SGD,
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before clip"},
+    {"norms of rows, more than scalars are",
+     NET "n1 96\nn2 96\nstep\n" FORWARD BACKWARD
+         "norms: n1 = g1\nscale: g1 += n1\nnorms: n2 = g2\nscale: g2 += n2\n" SGD,
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before norms"},
+    {"second moments by rows",
+     NET "n1 96\nstep\n" FORWARD BACKWARD "norms: n1 += g1\nupdate: w1 += ~g1 n1\nsgd: w2 += ~g2\n",
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; n1 optimizer state; 1 group before norms"},
+    {"weights that are scaled to a norm behind the update", NET "step\n" FORWARD BACKWARD SGD "norm: w1 *=\n",
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
+    {"rows of weights that data normalises",
+     NET "step\n" FORWARD BACKWARD "sgd: w2 += ~g2\nmix: g1 *= x\nsgd: w1 += ~g1\n",
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 2 groups before sgd, before sgd"},
+    {"weights that have two places by turns",
+     "x 384\nt 128 int\nw 768\nv 768\ny 512\nd 512\ng 768\nstep\n"
+     "h2d x\nh2d t\nlayer: y = x w\nlossk: d = ~y t\ndw: g = x d\nsgd: v = ~w ~g\n"
+     "h2d x\nh2d t\nlayer: y = x v\nlossk: d = ~y t\ndw: g = x d\nsgd: w = ~v ~g\n",
+     "w parameter; v parameter <- g[0:3072]; 1 group before sgd"},
+    {"one launch does all of a step", "x 64\nw 768\nu 256\nstep\nh2d x\nall: w *= x u; u *= x w\n",
+     "refused: a1[0:3072] is updated by all, together with what its gradient is computed from: separate gradient and "
+     "update, or average its change"},
+    {"gradients that are added to behind the update, too", NET "step\n" MICRO SGD "scal: g1 +=\nscal: g2 +=\n" MICRO,
+     "refused: a9[0:1024] is added to by dw2 behind its use as a gradient, and is never set anew: where a step begins "
+     "cannot be told"},
+    {"gradients among their weights",
+     "x 384\nt 128 int\nw 768\ny 512\nd 512\nstep\n"
+     "h2d x\nh2d t\nlayer: y = x w\nlossk: d = ~y t\ndw: w{1:767} += x d\nsgd: w *=\n",
+     "refused: parameter a2[0:3072], which sgd updates, and its gradient lie among each other"},
+    {"kernels that read what is no argument",
+     "x 384\nt 128 int\nw 768\ny 512\nd 512\ng 768\nstep\n"
+     "h2d x\nh2d t\nlayer!hidden: y = x\nlossk: d = ~y t\ndw: g = x d\nsgd: w += ~g\n",
+     "refused: no memory feeds back into the next step as far as can be seen: layer works on memory that is not among "
+     "its "
+     "arguments"},
     {"two micro-batches",
      NET "step\nfill g1\nfill g2\n"
          "h2d x\nh2d t\nlayer1: h = x w1\nlayer2: y = h w2\nlossk: dy = y t\ndw2: g2 += h dy\ndx: dh = dy w2 ~h\ndw1: "
@@ -184,7 +219,7 @@ static const struct row {
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; w3 parameter <- g3[0:1024]; 3 groups before sgd3 "
      "(inside backward), before sgd2 (inside backward), before sgd1"},
     {"the optimizer on the host", NET "step\nh2d w1\nh2d w2\n" FORWARD BACKWARD "d2h g1\nd2h g2\n",
-     "refused: nothing stays on the device between steps: the optimizer runs on the host (3072 bytes are "
+     "refused: nothing stays on the device between steps: the host may update it (3072 bytes are "
      "copied to the host, and as many come back)"},
     {"k-means",
      "x 2048\nc 64\na 256 int\ns 64\nn 8\nstep\nh2d x\nfill s\nfill n\nassign: a = x c\nsums: s += x a; n += a\nmean: "

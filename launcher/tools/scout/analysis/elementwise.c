@@ -15,17 +15,12 @@ elementwise_may_scale(const struct roles *roles, uint32_t number)
     return bytes <= ELEMENT_BYTES || (bytes <= SCALAR_BYTES && !roles->vector[number]);
 }
 
-static bool
-is_scalar(const struct roles *roles, uint32_t number)
-{
-    return elementwise_may_scale(roles, number) && !roles->parameter[number];
-}
-
 bool
 elementwise_goes(const struct roles *roles, const struct graph_edge *edge)
 {
     const struct graph_version *from = version_of(roles, edge->from), *to = version_of(roles, edge->to);
-    return edge->elementwise || (to->bytes <= ELEMENT_BYTES && from->bytes == to->bytes);
+    return edge->elementwise || (to->bytes <= ELEMENT_BYTES && from->bytes == to->bytes) ||
+           stays_made_again(roles, edge);
 }
 
 bool
@@ -33,6 +28,24 @@ elementwise_matters(const struct roles *roles, const struct graph_edge *edge)
 {
     return roles->tainted[edge->from] && !roles->between[edge->from] &&
            !(roles->constant[edge->from] && elementwise_goes(roles, edge));
+}
+
+/* Whether a version is computed from nothing but what another one, `number`, comes from element by element, and from
+ * what was in its own place before: norms of rows of a gradient, which scale it, and means of them. */
+static bool
+is_of_inputs(const struct roles *roles, uint32_t from, uint32_t number, const struct graph_version *place)
+{
+    const struct graph_version *version = version_of(roles, from);
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
+        if (version_in_edge(roles, number, e)->from == from &&
+            elementwise_goes(roles, version_in_edge(roles, number, e)))
+            return true;
+    if (version->op == VERSION_BEFORE && version_overlaps(version, place))
+        return true;
+    bool all = version->in_count > 0 && !version->from_host && !roles->source[from];
+    for (uint32_t e = 0; e < version->in_count && all; ++e)
+        all = is_of_inputs(roles, version_in_edge(roles, from, e)->from, number, place);
+    return all;
 }
 
 bool
@@ -45,13 +58,14 @@ elementwise_is_inner(const struct roles *roles, uint32_t number)
             continue;
         if (elementwise_goes(roles, edge))
             some = true;
-        else if (!elementwise_may_scale(roles, edge->from))
+        else if (!elementwise_may_scale(roles, edge->from) &&
+                 !is_of_inputs(roles, edge->from, number, version_of(roles, edge->from)))
             return false;
     }
     return some;
 }
 
-/* Whether all ways of a scalar to parameters enter the elementwise way on its inside. What uses it is decided: a
+/* Whether all ways of what may scale to parameters enter the elementwise way on its inside. What uses it is decided: a
  * version comes after all that it is computed from. */
 static bool
 scales_only(const struct roles *roles, uint32_t number)
@@ -60,8 +74,8 @@ scales_only(const struct roles *roles, uint32_t number)
         bool only = true;
         for (uint32_t e = 0; e < version_of(roles, number)->out_count && only; ++e) {
             uint32_t to = version_out_edge(roles, number, e)->to;
-            only = !version_in_period(roles, to) || !roles->leads[to] || (roles->chain[to] && roles->inner[to]) ||
-                   (is_scalar(roles, to) && scales_only(roles, to));
+            only = !version_in_period(roles, to) || !roles->leads[to] ||
+                   (roles->chain[to] ? roles->inner[to] : scales_only(roles, to));
         }
         roles->scales[number] = only ? 1 : 2;
     }
@@ -113,7 +127,7 @@ is_private(const struct roles *roles, uint32_t number)
         if (roles->chain[to]) {
             if (!roles->inner[to] || !elementwise_goes(roles, edge))
                 return false;
-        } else if (!is_scalar(roles, to) || !scales_only(roles, to)) {
+        } else if (!scales_only(roles, to)) {
             return false;
         }
     }

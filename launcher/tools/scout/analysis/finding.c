@@ -124,13 +124,21 @@ read_period(const struct scout_log *lent, uint32_t border, uint32_t period, stru
     return verdict;
 }
 
+/* What has to be equal on all ranks; whether a parameter is computed from it, a period may fail to show. */
+static bool
+is_kept_equal(const struct scout_tensor *tensor)
+{
+    return tensor->role == ROLE_OPTIMIZER_STATE || tensor->role == ROLE_AVERAGE;
+}
+
 /* How much of its memory a state's update touches may differ between steps. */
 static bool
 is_same_tensor(const struct scout_tensor *a, const struct scout_tensor *b)
 {
     bool exact = a->role == ROLE_PARAMETER || a->role == ROLE_GRADIENT;
     bool same_place = exact ? a->lo == b->lo && a->hi == b->hi : a->lo < b->hi && b->lo < a->hi;
-    return a->alloc == b->alloc && a->role == b->role && same_place && a->fused == b->fused && a->group == b->group;
+    bool same_role = a->role == b->role || (is_kept_equal(a) && is_kept_equal(b));
+    return a->alloc == b->alloc && same_role && same_place && a->fused == b->fused && a->group == b->group;
 }
 
 /* Whole numbers that each rank has for itself, as masks and counts: what they are, and how far they reach, decides
@@ -187,6 +195,16 @@ find_unlike(const struct scout_finding *one, const struct scout_finding *other)
     return NULL;
 }
 
+/* What one of two readings has as the optimizer's state is that, and no average. */
+static void
+take_states(struct scout_finding *finding, const struct scout_finding *other)
+{
+    for (uint32_t i = 0; i < other->tensor_count; ++i)
+        for (uint32_t k = 0; k < finding->tensor_count && other->tensors[i].role == ROLE_OPTIMIZER_STATE; ++k)
+            if (is_same_tensor(&finding->tensors[k], &other->tensors[i]))
+                finding->tensors[k].role = ROLE_OPTIMIZER_STATE;
+}
+
 /* Reads the same period in another way: what is not the same in both is refused. `open`: the operation of which
  * something stayed open; UINT32_MAX: it is the age of periods that differs. */
 static enum roles_verdict
@@ -210,6 +228,8 @@ compare_readings(const struct scout_log *lent, uint32_t open, struct scout_findi
         verdict =
             note_refuse(finding, ROLES_REFUSED, "%s roles are found, %s none are: %s", how, else_by, other.reason);
     }
+    if (verdict == ROLES_FOUND)
+        take_states(finding, &other);
     scout_finding_free(&other);
     return verdict;
 }

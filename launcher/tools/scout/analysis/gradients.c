@@ -77,7 +77,8 @@ note_next(const struct way *way, uint32_t number)
         if (!version_in_period(roles, to) || !roles->leads[to] || to == only)
             continue;
         if (only != UINT32_MAX || !roles->chain[to] || roles->parameter[to] ||
-            version_overlaps(version_of(roles, to), version_of(roles, number)))
+            version_overlaps(version_of(roles, to), version_of(roles, number)) ||
+            version_overlaps(version_of(roles, to), version_of(roles, way->parameter)))
             return;
         only = to;
     }

@@ -76,13 +76,35 @@ kept_beside(const struct roles *roles, uint32_t number)
     return UINT32_MAX;
 }
 
+/* Whether a parameter's new value lies where a gradient is. */
+static bool
+is_gradient_in_place(const struct roles *roles, const struct scout_finding *finding, uint32_t number)
+{
+    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        if (tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(roles, number) &&
+            tensor->lo < version_of(roles, number)->hi && version_of(roles, number)->lo < tensor->hi)
+            return true;
+    }
+    return false;
+}
+
 enum roles_verdict
 refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
 {
     for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        if (!roles->parameter[i] || !roles->gradient[i])
-            continue;
         char place[64], state[64], name[SCOUT_NAME_BYTES];
+        if (!roles->parameter[i])
+            continue;
+        if (is_gradient_in_place(roles, finding, i))
+            return note_refuse(finding, ROLES_REFUSED,
+                               roles->gradient[i]
+                                   ? "%s is added to by %s behind its use as a gradient, and is never set anew: where "
+                                     "a step begins cannot be told"
+                                   : "parameter %s, which %s updates, and its gradient lie among each other",
+                               version_place(roles, i, place), version_op_name(roles, i, name));
+        if (!roles->gradient[i])
+            continue;
         bool inner = roles->inner[i];
         uint32_t kept = kept_beside(roles, i);
         if (kept != UINT32_MAX)
@@ -152,12 +174,12 @@ sent_and_returned(const struct roles *roles)
     return 0;
 }
 
-/* What stays, and is computed in a graph from data and from all of its own old value. */
+/* What stays, and is computed in one operation of this kind from data and from all of its own old value. */
 static bool
-is_step_of_graph(const struct roles *roles, uint32_t number)
+is_whole_step(const struct roles *roles, uint32_t number, enum scout_kind kind)
 {
     const struct scout_op *op = graph_op(roles->graph, version_of(roles, number));
-    if (!roles->persistent[number] || !roles->tainted[number] || op == NULL || op->kind != SCOUT_GRAPH)
+    if (!roles->persistent[number] || !roles->tainted[number] || op == NULL || op->kind != kind)
         return false;
     for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
         if (!version_in_edge(roles, number, e)->elementwise &&
@@ -186,6 +208,20 @@ refusals_note_host(const struct roles *roles, struct scout_finding *finding)
         }
 }
 
+/* A launch of the period that works on what is not among its arguments, as variables of the device; NULL: there is
+ * none. */
+static const struct scout_op *
+find_unseen(const struct roles *roles)
+{
+    for (uint32_t i = 0; i < roles->period; ++i) {
+        const struct scout_op *op = &roles->graph->log->ops[roles->graph->first + i];
+        if (op->kind == SCOUT_LAUNCH && op->effect != NULL &&
+            (op->effect->hidden_read != 0 || op->effect->hidden_write != SCOUT_NONE || op->argument_count == 0))
+            return op;
+    }
+    return NULL;
+}
+
 enum roles_verdict
 refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
 {
@@ -200,11 +236,11 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
     uint64_t bytes = sent_and_returned(roles);
     if (bytes > 0 && carried == UINT32_MAX)
         return note_refuse(finding, ROLES_NO_LOOP,
-                           "nothing stays on the device between steps: the optimizer runs on the host (%" PRIu64
+                           "nothing stays on the device between steps: the host may update it (%" PRIu64
                            " bytes are copied to the host, and as many come back)",
                            bytes);
     for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        if (is_step_of_graph(roles, i))
+        if (is_whole_step(roles, i, SCOUT_GRAPH))
             return note_refuse(
                 finding, ROLES_REFUSED,
                 "%s is updated in a graph, together with what its gradient is computed from: capture less, or "
@@ -222,6 +258,19 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
             "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
             "old value: this is not training by gradients",
             version_place(roles, carried, place), version_op_name(roles, carried, name));
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        if (is_whole_step(roles, i, SCOUT_LAUNCH))
+            return note_refuse(
+                finding, ROLES_NO_LOOP,
+                "%s is updated by %s, together with what its gradient is computed from: separate gradient "
+                "and update, or average its change",
+                version_place(roles, i, place), version_op_name(roles, i, name));
+    const struct scout_op *unseen = find_unseen(roles);
+    if (unseen != NULL)
+        return note_refuse(finding, ROLES_NO_LOOP,
+                           "no memory feeds back into the next step as far as can be seen: %s works on memory that is "
+                           "not among its arguments",
+                           scout_op_name(roles->graph->log, unseen, name));
     return note_refuse(finding, ROLES_NO_LOOP,
                        "no memory feeds back into the next step: this is not training, or its numbers no longer move");
 }

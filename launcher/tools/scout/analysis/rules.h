@@ -68,6 +68,9 @@ bool stays_feeds_back(const struct roles *roles, uint32_t number, bool directly)
 /* Whether the version is computed, element by element, from what it, or state that no rank keeps for itself, was before
  * the period. */
 bool stays_from_itself(const struct roles *roles, uint32_t number);
+/* An edge between versions in one place, where the later one is made of the earlier one alone, though not element by
+ * element: it is scaled by its own norm. What holds for all of the earlier one holds for the later one. */
+bool stays_made_again(const struct roles *roles, const struct graph_edge *edge);
 void stays_find_parameters(struct roles *roles);
 /* Marks what leads to a parameter in this period; a parameter's new value leads to itself. */
 void stays_find_leading(struct roles *roles);

@@ -21,7 +21,8 @@ stays_find(struct roles *roles)
     }
 }
 
-/* Marks a version and those that it became, element by element in the same place, in this period. */
+/* Marks a version and those that it became, element by element in the same place, in this period; also the value that a
+ * parameter with two places has in the other one. */
 static void
 mark_own(const struct roles *roles, uint32_t number, bool *own)
 {
@@ -30,9 +31,11 @@ mark_own(const struct roles *roles, uint32_t number, bool *own)
     for (uint32_t i = number + 1; i-- > 0;)
         for (uint32_t e = 0; e < version_of(roles, i)->in_count && own[i]; ++e) {
             const struct graph_edge *edge = version_in_edge(roles, i, e);
+            const struct graph_version *from = version_of(roles, edge->from);
             own[edge->from] =
-                own[edge->from] || (edge->elementwise && version_of(roles, edge->from)->op >= 0 &&
-                                    version_overlaps(version_of(roles, edge->from), version_of(roles, number)));
+                own[edge->from] || (edge->elementwise && from->op >= 0 &&
+                                    (version_overlaps(from, version_of(roles, number)) ||
+                                     (roles->between[edge->from] && from->bytes == version_of(roles, number)->bytes)));
         }
 }
 
@@ -100,6 +103,28 @@ stays_feeds_back(const struct roles *roles, uint32_t number, bool directly)
     return found;
 }
 
+/* Whether an operation writes a version in the place of this one, which is not later. */
+static bool
+is_replaced_by(const struct roles *roles, uint32_t number, int32_t op)
+{
+    for (uint32_t i = number + 1; i < roles->graph->version_count; ++i)
+        if (version_of(roles, i)->op == op && version_overlaps(version_of(roles, i), version_of(roles, number)))
+            return true;
+    return false;
+}
+
+bool
+stays_made_again(const struct roles *roles, const struct graph_edge *edge)
+{
+    const struct graph_version *to = version_of(roles, edge->to);
+    bool again = !edge->elementwise && version_overlaps(version_of(roles, edge->from), to) && to->bytes > ELEMENT_BYTES;
+    for (uint32_t e = 0; e < to->in_count && again; ++e) {
+        uint32_t from = version_in_edge(roles, edge->to, e)->from;
+        again = version_of(roles, from)->bytes <= ELEMENT_BYTES || is_replaced_by(roles, from, to->op);
+    }
+    return again;
+}
+
 bool
 stays_from_itself(const struct roles *roles, uint32_t number)
 {
@@ -116,7 +141,7 @@ stays_from_itself(const struct roles *roles, uint32_t number)
                 found = roles->persistent[p] && !roles->carried[p] && version_overlaps(version, version_of(roles, p));
         for (uint32_t e = 0; e < version->in_count; ++e) {
             const struct graph_edge *edge = version_in_edge(roles, i, e);
-            if (edge->elementwise ||
+            if (edge->elementwise || stays_made_again(roles, edge) ||
                 (version->bytes <= ELEMENT_BYTES && version_of(roles, edge->from)->bytes == version->bytes))
                 reached[edge->from] = true;
         }
@@ -132,6 +157,50 @@ spreads(const struct roles *roles, const struct graph_edge *edge)
     const struct graph_version *from = version_of(roles, edge->from), *to = version_of(roles, edge->to);
     return version_in_period(roles, edge->to) && !edge->elementwise && !version_overlaps(to, from) &&
            to->bytes > ELEMENT_BYTES;
+}
+
+/* Whether a kernel reads both versions, and makes other memory of each, not element by element. */
+static bool
+are_used_alike(const struct roles *roles, uint32_t number, uint32_t other)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e)
+        for (uint32_t k = 0; k < version_of(roles, other)->out_count; ++k) {
+            const struct graph_edge *edge = version_out_edge(roles, number, e);
+            const struct graph_edge *same = version_out_edge(roles, other, k);
+            const struct scout_op *op = graph_op(roles->graph, version_of(roles, edge->to));
+            if (spreads(roles, edge) && spreads(roles, same) && op->kind == SCOUT_LAUNCH &&
+                op->name == graph_op(roles->graph, version_of(roles, same->to))->name)
+                return true;
+        }
+    return false;
+}
+
+/* A parameter may have two places, which the host exchanges in each step: whether a version is what one of them held,
+ * element by element, and goes back there in the next step. */
+static bool
+is_in_other_place(const struct roles *roles, uint32_t number)
+{
+    bool *from = xcalloc(number + 1, sizeof(*from)), found = false;
+    from[number] = true;
+    for (uint32_t i = number + 1; i-- > 0 && !found;) {
+        const struct graph_version *version = version_of(roles, i);
+        if (!from[i])
+            continue;
+        for (uint32_t e = 0; e < version->in_count; ++e) {
+            const struct graph_edge *edge = version_in_edge(roles, i, e);
+            if (edge->elementwise && version_of(roles, edge->from)->bytes == version->bytes)
+                from[edge->from] = true;
+        }
+        if (version->op != VERSION_BEFORE || version->memory == version_of(roles, number)->memory)
+            continue;
+        for (uint32_t e = 0; e < version_of(roles, number)->out_count && !found; ++e) {
+            const struct graph_edge *edge = version_out_edge(roles, number, e);
+            found = edge->elementwise && version_in_period(roles, edge->to) &&
+                    version_overlaps(version_of(roles, edge->to), version) && are_used_alike(roles, number, i);
+        }
+    }
+    free(from);
+    return found;
 }
 
 /* A period may hold several steps. The value that a parameter has between two of them comes element by element from
@@ -156,8 +225,8 @@ find_between(struct roles *roles)
             changes = changes || (version_in_period(roles, edge->to) && edge->elementwise &&
                                   version_overlaps(version_of(roles, edge->to), version));
         }
-        roles->between[i] =
-            own[i] && is_read && changes && version->op >= 0 && version_in_period(roles, i) && roles->tainted[i];
+        roles->between[i] = is_read && version->op >= 0 && version_in_period(roles, i) && roles->tainted[i] &&
+                            ((own[i] && changes) || is_in_other_place(roles, i));
     }
     free(own);
 }
