@@ -105,6 +105,14 @@ static const struct row {
      "refused: no memory feeds back into the next step as far as can be seen: layer works on memory that is not among "
      "its "
      "arguments"},
+    {"decay into other memory, and norms of its rows",
+     NET "d1 768\nn1 96\nstep\n" FORWARD BACKWARD
+         "decay: d1 = ~g1 ~w1\nnorms: n1 = d1\nupdate: w1 += ~d1 n1\nsgd: w2 += ~g2\n",
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before decay"},
+    {"a moment of which only some periods show that weights are computed from it",
+     NET "m1 768\nstep\n" FORWARD BACKWARD
+         "<signs: w1 += ~g1; m1 += ~g1\n>signs: w1 += ~g1 ~m1; m1 += ~g1\nsgd: w2 += ~g2\n",
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; m1 optimizer state; 1 group before signs"},
     {"two micro-batches",
      NET "step\nfill g1\nfill g2\n"
          "h2d x\nh2d t\nlayer1: h = x w1\nlayer2: y = h w2\nlossk: dy = y t\ndw2: g2 += h dy\ndx: dh = dy w2 ~h\ndw1: "
