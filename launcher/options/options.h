@@ -72,6 +72,7 @@ struct check_options {
     const char *json;       /* file for what was found; NULL: none */
     bool is_free;           /* steps do not begin from the reference */
     bool scout;             /* compare all that stays from step to step, as a scouted run finds it */
+    const char *per_rank;   /* with scout: suspects that are state of each rank: "a3,a7"; NULL: none is named */
     const char *keep_files; /* folder for what the program writes; NULL: removed */
 };
 

@@ -27,6 +27,12 @@ check "it is compared" grep -Eq 'moving_average.* equal' "$work/stdout"
 verdict "digits" 0 --scout "$digits" --data "$data" --steps 40 --quiet
 verdict "a program that trains nothing" 2 --unannotated --scout "$build/tests/scout/wrong" same
 check "it is refused" grep -q '^ddprun: --scout finds no gradients: ' "$work/stderr"
+recurrent=$build/tests/scout/habits
+verdict "a hidden state that is not named" 2 -n 1 --scout --reference "$work/hidden" "$recurrent" recurrent
+check "is asked about" grep -q -- 'name what is such state by --per-rank a1,' "$work/stderr"
+verdict "a hidden state that is named" 0 -n 1 --scout --per-rank a1 --reference "$work/hidden" "$recurrent" recurrent
+verdict "memory of which there is no question" 2 -n 1 --scout --per-rank a2 --reference "$work/other" "$recurrent" recurrent
+verdict "--per-rank without --scout" 2 -n 1 --per-rank a1 --reference "$work/other" "$recurrent" recurrent
 verdict "a reference in two commands, the first" 0 -n 1 --scout --reference "$work/reference" "$average" early
 verdict "a reference in two commands, the second" 1 --reference "$work/reference" "$average" early
 finish

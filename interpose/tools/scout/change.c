@@ -40,7 +40,7 @@ count_likes(const uint32_t *words, size_t count)
 static bool
 has_both_signs(const uint32_t *words, size_t first, size_t end)
 {
-    enum { SAMPLE = 4096 };
+    enum { SAMPLE = 1024 };
     size_t floats = 0, below = 0;
     for (size_t i = first; i < end && floats < SAMPLE; ++i) {
         floats += change_looks_like_float(words[i]);

@@ -86,10 +86,10 @@ change_words(enum change change, const uint32_t *restrict words, const uint32_t 
              size_t count, uint32_t odd, uint32_t *restrict to)
 {
     if (change_is_of_floats(change)) {
-        uint32_t turns = change == CHANGE_SIGNED;
         for (size_t i = 0; i < count; ++i)
-            to[i] = change_float(words[i], held_floats) ^
-                    ((turns & ((uint32_t)i ^ odd) & (uint32_t)change_looks_like_float(words[i])) << 31);
+            to[i] = change_float(words[i], held_floats);
+        for (size_t i = odd ^ 1; change == CHANGE_SIGNED && i < count; i += 2)
+            to[i] ^= (uint32_t)change_looks_like_float(words[i]) << 31;
         return;
     }
     memcpy(to, change == CHANGE_INTEGER ? integers : words, count * sizeof(*to));

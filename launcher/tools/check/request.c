@@ -69,6 +69,8 @@ refuse_others(const struct check *check, struct error *error)
     if (!options_refuse(options_given(options, NO_CHECK), "check", error) ||
         (options->job.sync_every > 0 && !options_refuse(xstrdup("--sync-every"), "check", error)))
         return false;
+    if (options->check.per_rank != NULL && !options->check.scout)
+        return error_set(error, DDPRUN_EXIT_USAGE, "--per-rank names what --scout asks about; add --scout");
     if (options->check.json != NULL && !whole_file_check(options->check.json, "--json", error))
         return false;
     if (strcmp(options->program[0], "check") == 0 || strcmp(options->program[0], "doctor") == 0)

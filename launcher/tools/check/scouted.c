@@ -122,7 +122,7 @@ put_all(FILE *file, const struct scout_log *log, const struct scout_finding *fin
 /* ---- the run ---- */
 
 static bool
-write_list(const char *path, const struct scout_outcome *outcome, struct error *error)
+write_list(const char *path, const struct scout_outcome *outcome, const char *per_rank, struct error *error)
 {
     struct scout_log log;
     struct scout_finding finding;
@@ -130,12 +130,14 @@ write_list(const char *path, const struct scout_outcome *outcome, struct error *
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot read what was recorded for --scout: %s", why);
     scout_find(&log, &finding);
-    bool ok =
-        finding.found ||
-        (finding.is_open
-             ? error_set(error, DDPRUN_EXIT_USAGE, "--scout cannot tell what all memory is: %s; leave --scout out",
-                         finding.reason)
-             : error_set(error, DDPRUN_EXIT_USAGE, "--scout finds no gradients: %s; leave it out", finding.reason));
+    bool ok = per_rank == NULL || scout_finding_name(&finding, per_rank) ||
+              error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, per_rank);
+    ok = ok &&
+         (finding.found ||
+          (finding.is_open
+               ? error_set(error, DDPRUN_EXIT_USAGE, "--scout cannot tell what all memory is: %s; or leave --scout out",
+                           finding.reason)
+               : error_set(error, DDPRUN_EXIT_USAGE, "--scout finds no gradients: %s; leave it out", finding.reason)));
     FILE *file = ok ? fopen(path, "wxe") : NULL;
     if (file != NULL)
         put_all(file, &log, &finding);
@@ -164,7 +166,8 @@ scouted_write(const struct check *check, struct error *error)
     setenv(DDPRUN_ENV_CHECK_FILES, files, 1);
     bool ok = scout_run_make(&order, &outcome, error);
     unsetenv(DDPRUN_ENV_CHECK_FILES);
-    ok = ok && scout_run_judge(&order, &outcome, error) && write_list(list, &outcome, error);
+    ok = ok && scout_run_judge(&order, &outcome, error) &&
+         write_list(list, &outcome, check->options->check.per_rank, error);
     free(outcome.log);
     free(files);
     if (ok)

@@ -101,9 +101,7 @@ report(const struct scout_order *order, const struct request *request, const str
     struct scout_proofs proofs = {0};
     scout_find(log, &finding);
     bool ok = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank) ||
-              error_set(error, DDPRUN_EXIT_USAGE,
-                        "--per-rank %s names memory of which there is no question; name what scout asks about",
-                        request->per_rank);
+              error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank);
     if (finding.found || finding.is_open)
         scout_print(stdout, log, &finding);
     ok = ok && (finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",

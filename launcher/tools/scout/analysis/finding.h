@@ -69,6 +69,7 @@ struct scout_finding {
 void scout_find(const struct scout_log *log, struct scout_finding *finding);
 /* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is
  * found. False: the list names something else. */
+#define SCOUT_UNASKED "--per-rank %s names memory of which there is no question; name what scout asks about"
 bool scout_finding_name(struct scout_finding *finding, const char *list) __attribute__((warn_unused_result));
 void scout_finding_free(struct scout_finding *finding);
 
