@@ -148,6 +148,7 @@ enum mutant {
     MUTANT_SCOUT_LAUNCHES_ALONE,     /* nor on what other launches of a kernel get */
     MUTANT_SCOUT_GUESSES_CERTAIN,    /* what bits look like is no guess */
     MUTANT_SCOUT_ONE_READING,        /* what later periods show is not looked at */
+    MUTANT_SCOUT_TURNS_DROP_COMMON,  /* by turns all is dropped that comes before the gradients are averaged */
 
     /* ddprun scout (in the recorder) */
     MUTANT_SCOUT_NOT_TRIED_ALONE, /* words that could not be changed count as left alone */
@@ -164,6 +165,9 @@ enum mutant {
     MUTANT_SCOUT_PLAY_TENSOR_MISSING, /* the plan does not have the last gradient */
     MUTANT_SCOUT_PLAY_ROW_MISSING,    /* of the last gradient it does not have the last element */
     MUTANT_SCOUT_PLAY_TOO_LATE,       /* gradients are averaged one operation too late */
+    MUTANT_SCOUT_PLAY_TYPE_WRONG,     /* gradients are averaged as bfloat16 */
+    MUTANT_SCOUT_PLAY_OWN_SHARED,     /* one process that plays all turns does not keep memory for each rank */
+    MUTANT_SCOUT_PLAY_ALL_DROPPED,    /* counters and random state advance with their rank's turns only */
 };
 
 #ifdef DDPRUN_MUTANTS

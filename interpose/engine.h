@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   13u
+#define ENGINE_ABI   14u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -83,6 +83,9 @@ struct operation {
      * engine that has waited for the call's work may ask for it.
      */
     bool again;
+
+    /* Set by `begin`: the call is not made, and answers success; then comes `end`, as if it had been. */
+    bool skip;
 };
 
 enum memory_kind {

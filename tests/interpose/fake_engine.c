@@ -60,6 +60,7 @@ static void
 begin(struct operation *operation)
 {
     ++fake_record.begins;
+    operation->skip = fake_record.skips;
     snprintf(fake_record.name, sizeof(fake_record.name), "%s", operation->name);
     note("work ");
     note_stream(operation->stream);

@@ -14,6 +14,7 @@ struct fake_record {
     char log[LOG_BYTES]; /* all that the shim reported since the test emptied the log, as text */
     const struct shim_services *services;
     unsigned agains; /* how often the next operation is to be made once more */
+    bool skips;      /* operations are not to be made */
     unsigned grid_x; /* of the last launch */
     CUresult (*call_inside)(CUdeviceptr, CUdeviceptr, size_t); /* a hook to call from within begin() */
 };

@@ -248,6 +248,24 @@ TEST(calls_are_made_as_often_as_the_engine_asks)
     ck_assert_uint_eq(record->grid_x, 7);
 }
 
+/* The driver, which would refuse the call, does not get it. */
+LOOP_TEST(what_the_engine_drops_is_not_made, 0, HOOKS)
+{
+    const struct hooked *hooked = &hook_table[_i];
+    void *hook = NULL;
+    if (hooked->kind != KIND_OPERATION && hooked->kind != KIND_LAUNCH)
+        return;
+    ck_assert_int_eq(get_proc(hooked->name, &hook, hooked->version, hooked->flags, NULL), CUDA_SUCCESS);
+    unsigned long forwarded = calls_of(hooked->symbol), ends = record->ends;
+    record->skips = true;
+    fake->result = CUDA_ERROR_INVALID_VALUE;
+    ck_assert_int_eq(expectation_of(hooked)->call(hook), CUDA_SUCCESS);
+    fake->result = CUDA_SUCCESS;
+    record->skips = false;
+    ck_assert_uint_eq(calls_of(hooked->symbol), forwarded);
+    ck_assert_uint_eq(record->ends, ends + 1);
+}
+
 /* The engine does not hear of code that lies in a loaded object, nor of any in a program that is not scouted. */
 TEST(device_code_of_an_object_is_not_reported)
 {

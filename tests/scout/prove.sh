@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # prove.sh BUILD - what `ddprun scout --prove` says of plans: right ones pass on two ranks under the engine, without a change of the
-# program; a plan without one tensor, without one element, or that averages one operation too late fails, and names the tensor; what
-# cannot be played is said to be so. The program's files stay as they are, and nothing is left behind.
+# program; a plan without one tensor, without one element, that averages one operation too late, or as another type, fails, and names
+# the tensor; what cannot be played is said to be so. The program's files stay as they are, and nothing is left behind.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 export TMPDIR=$work/tmp
@@ -15,7 +15,7 @@ ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/l
 ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
 training=(--data "$data" --steps 40 --quiet)
 
-# says NAME CODE PROOF PATTERN: the last command ended with CODE, and its line on the proof (b or c) matches.
+# says NAME CODE PROOF PATTERN: the last command ended with CODE, and its line on the proof (b, c or d) matches.
 says() {
     check "$1" grep -Eq "^proof \($3\): ($4)" "$work/stdout"
     check "$1: exit code $2" test "$code" -eq "$2"
@@ -23,20 +23,22 @@ says() {
     check "$1: leaves no process" none_left
 }
 
-# proved NAME PROGRAM...: both proofs pass.
+# proved NAME PROGRAM...: all proofs pass.
 proved() {
     local name=$1
     shift
     run "$ddprun" -q --device softgpu scout --prove --json "$work/plan.json" "$@"
     says "$name: ranks stay equal" 0 b passed
     says "$name: halves may be exchanged" 0 c passed
-    check "$name: the plan has both" test "$(grep -c '"end":"passed"' "$work/plan.json")" -eq 2
+    says "$name: turns are as one process plays them" 0 d "passed: 2 ranks by turns, .* after each of 3 rounds"
+    check "$name: the plan has all" test "$(grep -c '"end":"passed"' "$work/plan.json")" -eq 3
 }
 
-# fails NAME MUTANT PATTERN: a plan that is broken so fails.
+# fails NAME MUTANT B: a plan that is broken so fails in turns; proof (b) says B.
 fails() {
     run env DDPRUN_MUTANT="$2" "$broken/bin/ddprun" -q scout --prove "$digits_plain" "${training[@]}"
-    says "$1" 1 b "failed: $3"
+    says "$1" 1 b "$3"
+    says "$1, in turns" 1 d "failed: after round 1 parameter "
     check "$1: in one line" test "$(grep -c '^ddprun: what was found is not proved' "$work/stderr")" -eq 1
 }
 
@@ -46,9 +48,11 @@ proved digits "$digits" "${training[@]}"
 
 run env DDPRUN_MUTANT=none "$broken/bin/ddprun" -q scout --prove "$digits_plain" "${training[@]}"
 says "the player that can be broken" 0 b passed
-fails "a plan without a tensor" SCOUT_PLAY_TENSOR_MISSING "parameter .* differs between the ranks after step 1"
-fails "a plan without an element" SCOUT_PLAY_ROW_MISSING "parameter .* differs between the ranks after step 1"
-fails "a plan that averages too late" SCOUT_PLAY_TOO_LATE "parameter .* differs between the ranks after step 1"
+fails "a plan without a tensor" SCOUT_PLAY_TENSOR_MISSING "failed: parameter .* differs between the ranks after step 1"
+fails "a plan without an element" SCOUT_PLAY_ROW_MISSING "failed: parameter .* differs between the ranks after step 1"
+fails "a plan that averages too late" SCOUT_PLAY_TOO_LATE "failed: parameter .* differs between the ranks after step 1"
+
+fails "a plan with a wrong type" SCOUT_PLAY_TYPE_WRONG passed
 
 clipped=$build/tests/scout/clipped
 proved "clipping" "$clipped" clip
@@ -59,11 +63,12 @@ proved "momentum in the gradient" "$clipped" momentum
 proved "batches that a host function makes" "$clipped" staged
 run "$ddprun" -q scout --prove "$clipped" still
 says "the same batch in each step" 0 b "not possible here: both ranks compute the same gradients"
+says "the same batch in each step, by turns" 0 d passed
 
 run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
 says "few steps" 0 b "passed: .* after each of [1-4] steps; then operation [0-9]* of the program, [1-4] steps later, is "
 run "$ddprun" -q --device softgpu scout --prove --timeout 4 sh -c "[ -z \"\$_DDPRUN_SCOUT_PLAY\" ] || sleep 100; exec $clipped clip"
-says "a program that does not come to its steps" 0 b "not possible here: it took longer than --timeout"
+says "a program that does not come to its steps" 1 b "not possible here: it took longer than --timeout"
 run "$ddprun" -q scout --prove "$build/tests/trainers/fused" kernels
-says "an update without gradients" 0 b "not possible here: .* without a gradient of its own"
+says "an update without gradients" 1 b "not possible here: .* without a gradient of its own"
 finish

@@ -15,25 +15,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLAY_VERSION 1
+#define PLAY_VERSION 2
 
 enum { PLAY_RANKS = 2, PLAY_NAME_BYTES = 112, PLAY_SAMPLES = 4096, PLAY_WHY_BYTES = 512 };
 
-/* PLAY_COMPARED: state that the engine does not hear of, because it shares bytes with a gradient. */
-enum play_role { PLAY_PARAMETER = 1, PLAY_GRADIENT, PLAY_STATE, PLAY_COMPARED };
+enum play_role {
+    PLAY_PARAMETER = 1,
+    PLAY_GRADIENT,
+    PLAY_STATE,
+    PLAY_COMPARED,  /* state that the engine does not hear of, because it shares bytes with a gradient */
+    PLAY_PER_RANK,  /* of turns, as are the next: each rank has its own */
+    PLAY_STAYS,     /* other memory that is the same on all ranks */
+    PLAY_UNWRITTEN, /* the same, and no operation writes it */
+};
 
 /* Bytes [lo, hi) of an allocation. */
 struct play_tensor {
     uint32_t role;    /* enum play_role */
     uint32_t type;    /* enum ddp_type */
+    uint32_t said;    /* of a gradient in turns: the type by names of kernels and calls alone */
     uint32_t alloc;   /* its number in the recording, for messages */
     uint32_t ordinal; /* of the allocation among live ones of its size, */
     uint64_t bytes;   /* which is this */
     uint64_t lo, hi;
 };
 
+/* Who makes an operation, where ranks take turns: of a round's periods, rank r plays period r. */
+enum play_part {
+    PLAY_BY_ALL,  /* all, in each period */
+    PLAY_BY_TURN, /* the rank whose turn the period is */
+    PLAY_BY_LAST, /* all, in the last period of a round: the update */
+};
+
 /* An operation of the period. */
 struct play_operation {
+    uint32_t part;              /* enum play_part, of turns */
     char name[PLAY_NAME_BYTES]; /* kernel or call, cut off */
     uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
 };
@@ -42,6 +58,8 @@ struct play_operation {
 enum play_data {
     PLAY_STEP_BEFORE, /* to rank 1: what they brought in the step before */
     PLAY_HALVES,      /* the same, but the second halves are exchanged between the ranks */
+    PLAY_TURNS,       /* what the program brings; each rank plays its turns. A step is a round, here and in the next */
+    PLAY_ALONE,       /* one process plays the turns of all ranks, and writes all their pages */
 };
 
 struct play_plan {
@@ -80,7 +98,7 @@ struct play_page *play_page_map(const struct play_plan *plan, int rank, bool cre
 void play_page_unmap(const struct play_plan *plan, struct play_page *page);
 
 /* Hash of a tensor. Parameters and state: as step `step` has left them; 0: as they begin. Gradients: this rank's own in
- * that step, from 1. */
+ * that step, from 1; in turns: as parameters. 0: it is not there. */
 uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
 /* [PLAY_SAMPLES]: elements of an averaged gradient in the first step, at equal distances; 0 where it has fewer. */
 float *play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor);

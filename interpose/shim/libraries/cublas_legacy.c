@@ -80,9 +80,10 @@ begin(struct library_call *call)
         library_call_init(&call, #symbol);            \
         __VA_ARGS__                                   \
         begin(&call);                                 \
-        do                                            \
-            real arguments;                           \
-        while (library_call_end(&call, true));        \
+        do {                                          \
+            if (!call.operation.skip)                 \
+                real arguments;                       \
+        } while (library_call_end(&call, true));      \
     }
 #define ANSWER_(type, symbol, parameters, arguments, ...) \
     EXPORT type symbol parameters                         \
@@ -97,10 +98,11 @@ begin(struct library_call *call)
         call.operation.answers = true;                    \
         __VA_ARGS__                                       \
         begin(&call);                                     \
-        type answer;                                      \
-        do                                                \
-            answer = real arguments;                      \
-        while (library_call_end(&call, true));            \
+        type answer = {0};                                \
+        do {                                              \
+            if (!call.operation.skip)                     \
+                answer = real arguments;                  \
+        } while (library_call_end(&call, true));          \
         return answer;                                    \
     }
 #include "interpose/shim/libraries/cublas_legacy.def"

@@ -7,31 +7,27 @@
  * in front of one operation of each period, hashes what the plan names, and gives rank 1 other data, by writing over
  * what a copy from the host has brought. The program's own annotations are ignored: it is alone, as far as it can see.
  *
+ * Where ranks take turns (turns.c) nothing is written over, and operations are dropped instead.
+ *
  * When all has been seen, or the program does something else than in the recording, the rank waits to be ended.
  *
  * Threads: `following` lets one at a time count, annotate and average. The engine is called with it held; the engine
  * never calls back.
  */
-#include "base/tools/scout/play.h"
 #include "base/mutant.h"
 #include "base/tools/check/element.h"
 #include "interpose/filter.h"
-#include "interpose/tools/scout/scout.h"
+#include "interpose/tools/scout/player.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <xxhash.h>
 
-static struct play play;
-static struct play_page *page;
 static const struct engine *real;
-static struct engine player; /* what the shim gets: *real, but for some functions */
+static struct engine table; /* what the shim gets: *real, but for some functions */
 
 static pthread_mutex_t following = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t operation_count; /* that ran; under `following`, as all below */
@@ -51,103 +47,33 @@ static struct kept {
 /* The operation of the plan that this thread is in; -1: none. */
 static __thread long place __attribute__((tls_model("initial-exec"))) = -1;
 
-/* The launcher ends both ranks at once. */
-static void __attribute__((noreturn)) wait_for_end(enum play_stage stage)
-{
-    atomic_store(&page->stage, stage);
-    for (;;)
-        pause();
-}
-
-static void __attribute__((noreturn, format(printf, 1, 2))) impossible(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(page->why, sizeof(page->why), format, args);
-    va_end(args);
-    wait_for_end(PLAY_IMPOSSIBLE);
-}
-
-/* ---- tensors ---- */
-
-static const struct allocation *
-allocation_of(const struct play_tensor *tensor)
-{
-    size_t count;
-    struct allocation **all = allocations_all(&count);
-    for (size_t i = 0; i < count; ++i) {
-        if (all[i]->bytes == tensor->bytes && all[i]->ordinal == tensor->ordinal)
-            return all[i];
-    }
-    return NULL;
-}
-
-static const struct allocation *
-allocation_needed(const struct play_tensor *tensor)
-{
-    const struct allocation *allocation = allocation_of(tensor);
-    if (allocation == NULL)
-        impossible("a%u, of %llu bytes, is not there", tensor->alloc, (unsigned long long)tensor->bytes);
-    return allocation;
-}
-
-/* A plan that misses a tensor, or its last row. */
-static uint64_t
-end_of(uint32_t number)
-{
-    const struct play_tensor *tensor = &play.tensors[number];
-    bool last = tensor->role == PLAY_GRADIENT;
-    for (uint32_t i = number + 1; i < play.plan.tensor_count; ++i)
-        last = last && play.tensors[i].role != PLAY_GRADIENT;
-    if (MUTANT(SCOUT_PLAY_TENSOR_MISSING) && last)
-        return tensor->lo;
-    if (MUTANT(SCOUT_PLAY_ROW_MISSING) && last)
-        return tensor->hi - element_size((int)tensor->type);
-    return tensor->hi;
-}
-
 /* Tells the engine of a tensor whose memory is there. */
 static void
 annotate(uint32_t number)
 {
-    const struct play_tensor *tensor = &play.tensors[number];
-    const struct allocation *allocation = allocation_of(tensor);
-    size_t count = (size_t)(end_of(number) - tensor->lo) / element_size((int)tensor->type);
-    if (allocation == NULL || count == 0 || tensor->role == PLAY_COMPARED)
+    const struct play_tensor *tensor = &player.play.tensors[number];
+    const struct allocation *allocation = player_allocation(tensor);
+    int type = MUTANT(SCOUT_PLAY_TYPE_WRONG) && tensor->role == PLAY_GRADIENT ? ELEMENT_BFLOAT16 : (int)tensor->type;
+    size_t count = (size_t)(player_end(number) - tensor->lo) / element_size(type);
+    if (allocation == NULL || count == 0 || tensor->role >= PLAY_COMPARED || player.play.plan.data == PLAY_ALONE)
         return;
     said[number].live = true;
     void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
     if (tensor->role == PLAY_GRADIENT)
-        real->gradient(memory, count, (int)tensor->type, &said[number].site);
+        real->gradient(memory, count, type, &said[number].site);
     else if (tensor->role == PLAY_PARAMETER)
-        real->parameter(memory, count, (int)tensor->type, &said[number].site);
+        real->parameter(memory, count, type, &said[number].site);
     else
-        real->state(memory, count, (int)tensor->type, &said[number].site);
-}
-
-enum { PIECE = 1 << 20 };
-
-static uint64_t
-hash_of(const struct play_tensor *tensor)
-{
-    static unsigned char piece[PIECE];
-    const struct allocation *allocation = allocation_needed(tensor);
-    uint64_t hash = 0;
-    for (uint64_t at = tensor->lo; at < tensor->hi; at += PIECE) {
-        size_t bytes = tensor->hi - at < PIECE ? tensor->hi - at : PIECE;
-        memory_read(allocation, at, piece, bytes);
-        hash = XXH3_64bits_withSeed(piece, bytes, hash);
-    }
-    return hash;
+        real->state(memory, count, type, &said[number].site);
 }
 
 static void
 hash_tensors(bool gradients, uint32_t step)
 {
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (uint32_t i = 0; i < play.plan.tensor_count; ++i) {
-        if ((play.tensors[i].role == PLAY_GRADIENT) == gradients)
-            *play_hash(&play.plan, page, step, i) = hash_of(&play.tensors[i]);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        if ((player.play.tensors[i].role == PLAY_GRADIENT) == gradients)
+            *play_hash(&player.play.plan, player.pages[0], step, i) = player_hash(&player.play.tensors[i]);
     }
 }
 
@@ -155,12 +81,12 @@ static void
 sample_averages(void)
 {
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (uint32_t i = 0; i < play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &play.tensors[i];
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
         if (tensor->role != PLAY_GRADIENT)
             continue;
-        const struct allocation *allocation = allocation_needed(tensor);
-        float *samples = play_sample(&play.plan, page, i);
+        const struct allocation *allocation = player_allocation_needed(tensor);
+        float *samples = play_sample(&player.play.plan, player.pages[0], i);
         size_t bytes = element_size((int)tensor->type), count = (size_t)(tensor->hi - tensor->lo) / bytes;
         size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
         for (size_t k = 0; k * distance < count; ++k) {
@@ -177,41 +103,56 @@ static void
 average(CUstream stream, uint32_t step)
 {
     static const struct ddp_site site = {"the plan", "ddprun scout --prove", 0};
-    for (uint32_t i = 0; i < play.plan.tensor_count; ++i) {
-        if (!said[i].live)
-            (void)allocation_needed(&play.tensors[i]);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        if (!said[i].live && player.play.tensors[i].role < PLAY_STAYS)
+            (void)player_allocation_needed(&player.play.tensors[i]);
+    }
+    if (turns_are_taken()) {
+        if (turns_reduce(step))
+            real->step(0, stream, &site);
+        return;
     }
     hash_tensors(true, step + 1);
     real->step(0, stream, &site);
     if (step > 0)
         return;
     sample_averages();
-    if (play.plan.data != PLAY_HALVES)
+    if (player.play.plan.data != PLAY_HALVES)
         return;
-    atomic_store(&page->steps, 1);
-    wait_for_end(PLAY_OVER);
+    player_set_steps(1);
+    player_wait_for_end(PLAY_OVER);
 }
 
 static void
 begin_first(void)
 {
-    atomic_store(&page->stage, PLAY_RUNNING);
+    player_set_stage(PLAY_RUNNING);
     annotated = true;
-    for (uint32_t i = 0; i < play.plan.tensor_count; ++i)
+    if (turns_are_taken())
+        turns_hash(0); /* before ranks get what rank 0 has */
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         annotate(i);
-    hash_tensors(false, 0);
+    if (!turns_are_taken())
+        hash_tensors(false, 0);
 }
 
-/* `steps`: that are complete now. */
+/* `periods`: that are complete now. */
 static void
-end_step(CUstream stream, uint32_t steps)
+end_step(CUstream stream, uint32_t periods)
 {
-    if (play.plan.average_before == play.plan.operation_count)
-        average(stream, steps - 1);
-    hash_tensors(false, steps);
-    atomic_store(&page->steps, steps);
-    if (steps == play.plan.steps)
-        wait_for_end(PLAY_OVER);
+    uint32_t steps = turns_are_taken() ? periods / PLAY_RANKS : periods;
+    if (player.play.plan.average_before == player.play.plan.operation_count)
+        average(stream, periods - 1);
+    turns_end(periods - 1);
+    if (turns_are_taken() && periods % PLAY_RANKS != 0)
+        return;
+    if (turns_are_taken())
+        turns_hash(steps);
+    else
+        hash_tensors(false, steps);
+    player_set_steps(steps);
+    if (steps == player.play.plan.steps)
+        player_wait_for_end(PLAY_OVER);
 }
 
 /* ---- data ---- */
@@ -237,19 +178,19 @@ source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_
 static void
 keep_data(uint32_t index, const struct operation *operation)
 {
-    uint64_t bytes = 0, wanted = play.operations[index].bytes;
+    uint64_t bytes = 0, wanted = player.play.operations[index].bytes;
     struct kept *copy = &kept[index];
     const void *source = source_of(operation, &copy->to, &bytes);
     if (source == NULL || bytes != wanted)
-        impossible("the copy %s, operation %u of a step, brings other data than in the recording", operation->name,
-                   index);
+        player_refuse("the copy %s, operation %u of a step, brings other data than in the recording", operation->name,
+                      index);
     /* A host function may still make it. */
     scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
     void *last = copy->now;
     copy->now = copy->before != NULL ? copy->before : malloc(wanted);
     copy->before = last;
     if (copy->now == NULL)
-        impossible("no memory for %llu bytes of data", (unsigned long long)wanted);
+        player_refuse("no memory for %llu bytes of data", (unsigned long long)wanted);
     memcpy(copy->now, source, wanted);
 }
 
@@ -258,7 +199,8 @@ static void
 change_data(uint32_t index, CUstream stream)
 {
     const struct kept *copy = &kept[index];
-    uint64_t bytes = play.operations[index].bytes, half = play.plan.data == PLAY_HALVES ? bytes / 2 : bytes;
+    uint64_t bytes = player.play.operations[index].bytes,
+             half = player.play.plan.data == PLAY_HALVES ? bytes / 2 : bytes;
     bool is_first = real->rank == 1;
     uint64_t from = is_first ? 0 : half, count = is_first ? half : bytes - half;
     if (count == 0)
@@ -283,29 +225,35 @@ is_counted(const struct operation *operation)
 }
 
 static void
-follow(const struct operation *operation)
+follow(struct operation *operation)
 {
-    const struct play_plan *plan = &play.plan;
+    const struct play_plan *plan = &player.play.plan;
     if (operation_count + plan->operation_count < plan->first)
         return;
     uint64_t since = operation_count + plan->operation_count - plan->first;
     uint32_t index = (uint32_t)(since % plan->operation_count), period = (uint32_t)(since / plan->operation_count);
     const char *name = operation->function != NULL ? kernels_find(operation->function)->text : operation->name;
-    bool is_known = strncmp(name, play.operations[index].name, PLAY_NAME_BYTES - 1) == 0;
+    bool is_known = strncmp(name, player.play.operations[index].name, PLAY_NAME_BYTES - 1) == 0;
+    if (period == 0 && turns_are_taken())
+        return;
     if (index == 0 && period > 1) /* the last period is complete, whatever comes */
         end_step(operation->stream, period - 1);
     if (!is_known)
-        impossible("operation %llu of the program, %u steps later, is %s, and was %s in the recording",
-                   (unsigned long long)operation_count, period > 0 ? period - 1 : 0, name, play.operations[index].name);
+        player_refuse("operation %llu of the program, %u steps later, is %s, and was %s in the recording",
+                      (unsigned long long)operation_count, period > 0 ? period - 1 : 0, name,
+                      player.play.operations[index].name);
     place = (long)index;
-    if (play.operations[index].bytes > 0)
+    if (player.play.operations[index].bytes > 0)
         keep_data(index, operation);
     if (period == 0)
         return;
     if (index == 0 && period == 1)
         begin_first();
+    if (index == 0 && turns_are_taken())
+        turns_begin(period - 1);
     if (index == plan->average_before + MUTANT(SCOUT_PLAY_TOO_LATE))
         average(operation->stream, period - 1);
+    operation->skip = turns_are_taken() && !turns_make(index, period - 1);
 }
 
 static void
@@ -319,17 +267,19 @@ begin(struct operation *operation)
         follow(operation);
         pthread_mutex_unlock(&following);
     }
-    real->begin(operation);
+    if (!operation->skip)
+        real->begin(operation);
 }
 
 static void
 end(struct operation *operation, bool enqueued)
 {
-    real->end(operation, enqueued);
+    if (!operation->skip)
+        real->end(operation, enqueued);
     if (place < 0 || !enqueued)
         return;
     pthread_mutex_lock(&following);
-    if (place != LONG_MAX && play.operations[place].bytes > 0 && operation_count >= play.plan.first)
+    if (place != LONG_MAX && player.play.operations[place].bytes > 0 && operation_count >= player.play.plan.first)
         change_data((uint32_t)place, operation->stream);
     ++operation_count;
     pthread_mutex_unlock(&following);
@@ -346,8 +296,8 @@ allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
     scout_ensure_driver();
     pthread_mutex_lock(&following);
     allocations_add(*address, bytes, kind);
-    for (uint32_t i = 0; i < play.plan.tensor_count && annotated; ++i) {
-        const struct allocation *allocation = said[i].live ? NULL : allocation_of(&play.tensors[i]);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && annotated; ++i) {
+        const struct allocation *allocation = said[i].live ? NULL : player_allocation(&player.play.tensors[i]);
         if (allocation != NULL && allocation->address == *address)
             annotate(i);
     }
@@ -360,8 +310,8 @@ before_release(CUdeviceptr address, size_t bytes)
     real->before_release(address, bytes);
     pthread_mutex_lock(&following);
     allocations_remove(address, bytes);
-    for (uint32_t i = 0; i < play.plan.tensor_count; ++i)
-        said[i].live = said[i].live && allocation_of(&play.tensors[i]) != NULL;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        said[i].live = said[i].live && player_allocation(&player.play.tensors[i]) != NULL;
     pthread_mutex_unlock(&following);
 }
 
@@ -441,25 +391,26 @@ share_all(size_t total, size_t *first, size_t *count, const struct ddp_site *sit
 static void
 make_table(void)
 {
-    player = *real;
-    player.rank = 0;
-    player.local_rank = 0;
-    player.world_size = 1;
-    player.parameter = player.gradient = player.buffer = player.state = ignore_memory;
-    player.gradient_group = player.no_sync = ignore_group;
-    player.step = player.step_parameters = ignore_step;
-    player.sync = player.forget = ignore_pointer;
-    player.gradient_ready = ignore_ready;
-    player.mean = ignore_value;
-    player.mean_as = ignore_labelled;
-    player.weight = ignore_weight;
-    player.reduce = ignore_reduce;
-    player.shard = share_all;
-    player.begin = begin;
-    player.end = end;
-    player.allocated = allocated;
-    player.before_release = before_release;
-    player.after_unload = after_unload;
+    table = *real;
+    table.rank = 0;
+    table.local_rank = 0;
+    table.world_size = 1;
+    table.watching = true;
+    table.parameter = table.gradient = table.buffer = table.state = ignore_memory;
+    table.gradient_group = table.no_sync = ignore_group;
+    table.step = table.step_parameters = ignore_step;
+    table.sync = table.forget = ignore_pointer;
+    table.gradient_ready = ignore_ready;
+    table.mean = ignore_value;
+    table.mean_as = ignore_labelled;
+    table.weight = ignore_weight;
+    table.reduce = ignore_reduce;
+    table.shard = share_all;
+    table.begin = begin;
+    table.end = end;
+    table.allocated = allocated;
+    table.before_release = before_release;
+    table.after_unload = after_unload;
 }
 
 /* ---- the start ---- */
@@ -487,22 +438,20 @@ start_real(const struct shim_services *services, struct rank_status *status)
 const struct engine *
 play_start(const struct shim_services *services, struct rank_status *status, const char *path)
 {
-    if (!play_load(path, &play))
-        scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
     real = start_real(services, status);
     if (real == NULL)
         return NULL;
-    page = play_page_map(&play.plan, real->rank, false);
-    said = calloc(play.plan.tensor_count + 1, sizeof(*said));
-    kept = calloc(play.plan.operation_count + 1, sizeof(*kept));
-    if (page == NULL || said == NULL || kept == NULL)
-        scout_stop("cannot open %s-%d: %s", play.plan.pages, real->rank, strerror(errno));
-    for (uint32_t i = 0; i < play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &play.tensors[i];
+    player_load(path, real->rank);
+    said = calloc(player.play.plan.tensor_count + 1, sizeof(*said));
+    kept = calloc(player.play.plan.operation_count + 1, sizeof(*kept));
+    if (said == NULL || kept == NULL)
+        scout_stop("no memory for the plan of ddprun scout");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
         snprintf(said[i].text, sizeof(said[i].text), "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo,
                  (unsigned long long)tensor->hi);
         said[i].site = (struct ddp_site){said[i].text, "ddprun scout --prove", (int)i + 1};
     }
     make_table();
-    return &player;
+    return &table;
 }

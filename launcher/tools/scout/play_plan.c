@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA_BYTES = 64, HALVES_ALIGNED = 16, STEPS = 5 };
+enum { DATA_BYTES = 64, HALVES_ALIGNED = 16, STEPS = 5, ROUNDS = 3 };
 
 static bool __attribute__((format(printf, 2, 3))) refuse(char *why, const char *format, ...)
 {
@@ -59,7 +59,8 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
 }
 
 static bool
-take_operations(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+                struct play *play, char *why)
 {
     bool any_data = false;
     for (uint32_t i = 0; i < finding->period; ++i) {
@@ -68,20 +69,23 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
         if (op->kind == SCOUT_GRAPH)
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
-        if (!brings_data(op))
+        if (turns != NULL)
+            to->part = turns->parts[i];
+        if (turns != NULL || !brings_data(op))
             continue;
         if (op->rows != 1)
             return refuse(why, "data comes from the host by a copy of rows, %s", to->name);
         to->bytes = op->bytes;
         any_data = true;
     }
-    return any_data || refuse(why, "no copy from the host brings data in a step, so that ranks cannot be given "
-                                   "different data");
+    return any_data || turns != NULL ||
+           refuse(why, "no copy from the host brings data in a step, so that ranks cannot be given "
+                       "different data");
 }
 
 /* ---- tensors ---- */
 
-/* enum play_role; 0: it may differ between ranks. */
+/* enum play_role. */
 static uint32_t
 played_role(enum scout_role role)
 {
@@ -89,6 +93,8 @@ played_role(enum scout_role role)
                                      [ROLE_GRADIENT] = PLAY_GRADIENT,
                                      [ROLE_OPTIMIZER_STATE] = PLAY_STATE,
                                      [ROLE_AVERAGE] = PLAY_STATE,
+                                     [ROLE_STATISTICS] = PLAY_PER_RANK,
+                                     [ROLE_CARRIED] = PLAY_PER_RANK,
                                      [ROLE_RANDOM] = 0};
     return roles[role];
 }
@@ -114,43 +120,75 @@ overlaps_gradient(const struct scout_finding *finding, const struct scout_tensor
     return false;
 }
 
+static void
+add_tensor(const struct scout_log *log, struct play *play, const struct play_tensor *tensor)
+{
+    struct play_tensor *to = &play->tensors[play->plan.tensor_count++];
+    *to = *tensor;
+    to->ordinal = log->allocs[tensor->alloc].ordinal;
+    to->bytes = log->allocs[tensor->alloc].bytes;
+}
+
 static bool
-take_tensors(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+take_tensors(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+             struct play *play, char *why)
 {
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
-        const struct scout_alloc *alloc = &log->allocs[tensor->alloc];
         uint32_t role = played_role(tensor->role), type = play_plan_type(tensor->type);
         if (tensor->fused)
             return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
-        if (role == 0)
+        if (role == 0 || (role == PLAY_PER_RANK && turns == NULL))
             continue;
         if (role == PLAY_STATE && overlaps_gradient(finding, tensor))
             role = PLAY_COMPARED;
         if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == play_plan_type(SCOUT_INTEGER))
             return refuse(why, "the type of the %s a%u is not known", scout_role_name(tensor->role), tensor->alloc);
-        play->tensors[play->plan.tensor_count++] = (struct play_tensor){.role = role,
-                                                                        .type = type,
-                                                                        .alloc = tensor->alloc,
-                                                                        .ordinal = alloc->ordinal,
-                                                                        .bytes = alloc->bytes,
-                                                                        .lo = tensor->lo,
-                                                                        .hi = tensor->hi};
+        add_tensor(log, play,
+                   &(struct play_tensor){.role = role,
+                                         .type = type,
+                                         .said = turns != NULL ? play_plan_type(turns->said[i]) : 0,
+                                         .alloc = tensor->alloc,
+                                         .lo = tensor->lo,
+                                         .hi = tensor->hi});
+    }
+    for (uint32_t i = 0; turns != NULL && i < turns->stay_count; ++i) {
+        const struct turns_range *range = &turns->stays[i];
+        add_tensor(log, play,
+                   &(struct play_tensor){.role = range->is_written ? PLAY_STAYS : PLAY_UNWRITTEN,
+                                         .alloc = range->alloc,
+                                         .lo = range->lo,
+                                         .hi = range->hi});
     }
     return true;
+}
+
+static bool
+make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns, struct play *play,
+     char *why)
+{
+    uint32_t steps = turns != NULL ? ROUNDS : STEPS, stay_count = turns != NULL ? turns->stay_count : 0;
+    *play = (struct play){
+        .plan = {.version = PLAY_VERSION, .steps = steps, .operation_count = finding->period, .first = finding->first}};
+    play->tensors = xcalloc(finding->tensor_count + stay_count + 1, sizeof(*play->tensors));
+    play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
+    if (finding->group_count != 1)
+        return refuse(why, "gradients are averaged in %u places", finding->group_count);
+    play->plan.average_before = finding->groups[0].before - finding->first;
+    return take_operations(log, finding, turns, play, why) && take_tensors(log, finding, turns, play, why);
 }
 
 bool
 play_plan_make(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
 {
-    *play = (struct play){
-        .plan = {.version = PLAY_VERSION, .steps = STEPS, .operation_count = finding->period, .first = finding->first}};
-    play->tensors = xcalloc(finding->tensor_count + 1, sizeof(*play->tensors));
-    play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
-    if (finding->group_count != 1)
-        return refuse(why, "gradients are averaged in %u places", finding->group_count);
-    play->plan.average_before = finding->groups[0].before - finding->first;
-    return take_operations(log, finding, play, why) && take_tensors(log, finding, play, why);
+    return make(log, finding, NULL, play, why);
+}
+
+bool
+play_plan_make_turns(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+                     struct play *play, char *why)
+{
+    return make(log, finding, turns, play, why) && (turns->reason == NULL || refuse(why, "%s", turns->reason));
 }
 
 void

@@ -48,7 +48,10 @@ tensor_text(const struct play_tensor *tensor, char text[64])
     static const char *const names[] = {[PLAY_PARAMETER] = "parameter",
                                         [PLAY_GRADIENT] = "gradient",
                                         [PLAY_STATE] = "state",
-                                        [PLAY_COMPARED] = "state"};
+                                        [PLAY_COMPARED] = "state",
+                                        [PLAY_PER_RANK] = "memory of each rank",
+                                        [PLAY_STAYS] = "memory",
+                                        [PLAY_UNWRITTEN] = "memory"};
     snprintf(text, 64, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", names[tensor->role], tensor->alloc, tensor->lo,
              tensor->hi);
 }
@@ -81,8 +84,8 @@ show_progress(const struct play *play, const struct played *played, bool end)
     if (end)
         fputs("\r\033[K", stderr);
     else
-        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c) on two ranks, step %u of %u",
-                play->plan.data == PLAY_HALVES ? 'c' : 'b', atomic_load(&played->pages[0]->steps), play->plan.steps);
+        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcdd"[play->plan.data],
+                atomic_load(&played->pages[0]->steps), play -> plan.steps);
     fflush(stderr);
 }
 
@@ -126,7 +129,7 @@ make_run(const struct scout_order *order, struct play *play, enum play_data data
     char *errors = xasprintf("%s.err", plan);
     const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_PLAY,
                                       .value = plan,
-                                      .ranks = PLAY_RANKS,
+                                      .ranks = data == PLAY_ALONE ? 1 : PLAY_RANKS,
                                       .silent = true,
                                       .summary = summary,
                                       .errors = errors};
@@ -317,6 +320,133 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
         compare_averages(play, pages, proof);
 }
 
+/* ---- (d) ---- */
+
+static bool
+is_same_in_both(const struct play *play, const struct played *ranks, const struct played *alone, uint32_t step,
+                uint32_t tensor)
+{
+    bool same = true;
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        const struct play_page *const pages[] = {ranks->pages[rank], alone->pages[rank]};
+        same = same && is_same(play, pages, step, tensor);
+    }
+    return same;
+}
+
+/* What no operation writes, and is not the same when two runs begin, is an address, or was never set. */
+static bool
+is_left_out(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
+{
+    return play->tensors[tensor].role == PLAY_UNWRITTEN && !is_same_in_both(play, a, b, 0, tensor);
+}
+
+/* The first tensor, and round, in which two runs differ. */
+static bool
+find_unlike(const struct play *play, const struct played *a, const struct played *b, uint32_t rounds, uint32_t *tensor,
+            uint32_t *round)
+{
+    for (*round = 0; *round <= rounds; ++*round)
+        for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
+            if (!is_left_out(play, a, b, *tensor) && !is_same_in_both(play, a, b, *round, *tensor))
+                return true;
+    return false;
+}
+
+static void
+conclude_alike(const struct play *play, const struct played *ranks, const struct played *alone, uint32_t rounds,
+               struct proof *proof)
+{
+    uint64_t bytes = 0, left_out = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        bool is_compared = !is_left_out(play, ranks, alone, i);
+        bool is_counted = tensor->role >= PLAY_PER_RANK || tensor->role == PLAY_GRADIENT;
+        bytes += is_compared && is_counted ? tensor->hi - tensor->lo : 0;
+        left_out += is_compared ? 0 : tensor->hi - tensor->lo;
+    }
+    conclude(proof, PROOF_PASSED,
+             "%u ranks by turns, and one process that plays all turns, have the same %" PRIu64
+             " bytes after each of %u round%s",
+             PLAY_RANKS, bytes, rounds, rounds == 1 ? "" : "s");
+    size_t used = strlen(proof->text);
+    if (left_out > 0)
+        snprintf(proof->text + used, sizeof(proof->text) - used,
+                 "; %" PRIu64 " bytes that no operation writes are not compared", left_out);
+}
+
+/* Whether a run does the same again, as far as `rounds`; if not, (d) is not possible. */
+static bool
+repeat(const struct scout_order *order, struct play *play, enum play_data data, const struct played *first,
+       uint32_t rounds, struct proof *proof, struct error *error)
+{
+    struct played again;
+    uint32_t tensor, round;
+    char text[64];
+    if (!make_run(order, play, data, &again, error))
+        return false;
+    if (completed_steps(&again) >= rounds && find_unlike(play, first, &again, rounds, &tensor, &round)) {
+        tensor_text(&play->tensors[tensor], text);
+        conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after round %u", text,
+                 round);
+    }
+    release(play, &again);
+    return true;
+}
+
+/* Ranks, and one process that plays all turns, by all that stays. A difference counts if both do the same again. */
+static bool
+judge_turns(const struct scout_order *order, struct play *play, const struct played *ranks, const struct played *alone,
+            uint32_t rounds, struct proof *proof, struct error *error)
+{
+    uint32_t tensor, round;
+    char text[64];
+    if (!find_unlike(play, ranks, alone, rounds, &tensor, &round)) {
+        conclude_alike(play, ranks, alone, rounds, proof);
+        return true;
+    }
+    tensor_text(&play->tensors[tensor], text);
+    if (round == 0) {
+        conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike: %s differs", text);
+        return true;
+    }
+    conclude(proof, PROOF_FAILED,
+             "after round %u %s is not what one process has that plays the turns of all ranks: a gradient is missing "
+             "or has another type, it is averaged in the wrong place, the host changes it, or sums depend on the order "
+             "of threads",
+             round, text);
+    return repeat(order, play, PLAY_ALONE, alone, round, proof, error) &&
+           (proof->end == PROOF_IMPOSSIBLE || repeat(order, play, PLAY_TURNS, ranks, round, proof, error));
+}
+
+static bool
+prove_turns(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
+            struct scout_proofs *proofs, struct error *error)
+{
+    struct turns turns;
+    struct play play;
+    struct played ranks = {0}, alone = {0};
+    char why[PLAY_WHY_BYTES];
+    const char *then;
+    bool ok = true;
+    turns_find(log, finding, &turns);
+    proofs->is_scaled = turns.is_scaled;
+    if (!play_plan_make_turns(log, finding, &turns, &play, why)) {
+        conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
+    } else if ((ok = make_run(order, &play, PLAY_TURNS, &ranks, error))) {
+        uint32_t rounds = steps_of(&ranks, &then, &proofs->turns), more = 0;
+        if (rounds > 0 && (ok = make_run(order, &play, PLAY_ALONE, &alone, error)))
+            more = steps_of(&alone, &then, &proofs->turns);
+        if (more > 0)
+            ok = judge_turns(order, &play, &ranks, &alone, rounds < more ? rounds : more, &proofs->turns, error);
+    }
+    release(&play, &ranks);
+    release(&play, &alone);
+    play_plan_free(&play);
+    turns_free(&turns);
+    return ok;
+}
+
 bool
 scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
             struct scout_proofs *proofs, struct error *error)
@@ -346,5 +476,5 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     release(&play, &whole);
     release(&play, &halves);
     play_plan_free(&play);
-    return ok;
+    return ok && prove_turns(order, log, finding, proofs, error);
 }

@@ -1,6 +1,6 @@
 /*
- * prove.h - proofs (b) and (c) of `ddprun scout --prove`: the plan, played on two ranks under the engine, without a
- * change of the program (interpose/tools/scout/play.c).
+ * prove.h - proofs (b), (c) and (d) of `ddprun scout --prove`: the plan, played on two ranks under the engine, without
+ * a change of the program (interpose/tools/scout/play.c).
  */
 #ifndef DDPRUN_LAUNCHER_TOOLS_SCOUT_PROVE_H
 #define DDPRUN_LAUNCHER_TOOLS_SCOUT_PROVE_H
@@ -10,7 +10,7 @@
 #include "launcher/tools/scout/run.h"
 
 /*
- * Makes the two runs, of a finding that has found gradients, and says what came of them. Main thread. Error: a run
+ * Makes the runs, of a finding that has found gradients, and says what came of them. Main thread. Error: a run
  * could not be started, or a signal asked for the end.
  */
 bool scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,

@@ -54,8 +54,8 @@ static const struct option_row rows[] = {
      .help = "end the program if the recording takes longer (default 900)"},
     {.name = "prove",
      SWITCH(prove),
-     .help = "then train two ranks by what was found, with different data, and\n"
-             "compare them"},
+     .help = "then train two ranks by what was found, with different data and by\n"
+             "turns, and compare them"},
     {.name = "per-rank",
      .argument = "LIST",
      TEXT(per_rank, "memory as a3,a7"),
@@ -86,10 +86,8 @@ refuse(const struct options *options, const struct request *request, struct erro
 static bool
 is_proved(const struct scout_proofs *proofs, struct error *error)
 {
-    const struct proof *failed = proofs->ranks.end == PROOF_FAILED    ? &proofs->ranks
-                                 : proofs->halves.end == PROOF_FAILED ? &proofs->halves
-                                                                      : NULL;
-    return failed == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "what was found is not proved: %s", failed->text);
+    const struct proof *missing = proofs_missing(proofs);
+    return missing == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "what was found is not proved: %s", missing->text);
 }
 
 /* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is

@@ -16,6 +16,7 @@ begin(struct operation *operation)
     if (record->paused)
         return;
     ++record->begins;
+    operation->skip = record->skips;
     snprintf(record->name, sizeof(record->name), "%s", operation->name);
     record->stream = operation->stream;
     record->opaque = operation->opaque;

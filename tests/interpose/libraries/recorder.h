@@ -17,6 +17,7 @@ struct record {
     unsigned operand_count;
     struct operand operands[RECORDED_OPERANDS];
     void (*inside)(void); /* called from within begin() */
+    bool skips;           /* calls are not to be made */
     bool paused;          /* by a test, whose own calls are not to be recorded */
 };
 

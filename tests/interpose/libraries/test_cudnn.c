@@ -167,6 +167,13 @@ check_fires(const struct row *row, void *function)
     ck_assert_int_eq(call(function, &a), 8);
     ck_assert_uint_eq(record->ends, before.ends + 2);
     ck_assert_uint_eq(record->enqueued, before.enqueued + 1);
+
+    calls = fake_cudnn.calls; /* an engine that drops it */
+    record->skips = true;
+    ck_assert_int_eq(call(function, &a), 0);
+    record->skips = false;
+    ck_assert_uint_eq(fake_cudnn.calls, calls);
+    ck_assert_uint_eq(record->enqueued, before.enqueued + 2);
     fake_cudnn.answer = 0;
 }
 

@@ -193,6 +193,13 @@ check_fires(const struct row *row, void *function)
     ck_assert_int_eq(row->call(function, &values), CUBLAS_STATUS_EXECUTION_FAILED);
     ck_assert_uint_eq(record->ends, before.ends + 2);
     ck_assert_uint_eq(record->enqueued, before.enqueued + 1);
+
+    calls = fake_cublas_first.calls; /* an engine that drops it */
+    record->skips = true;
+    ck_assert_int_eq(row->call(function, &values), CUBLAS_STATUS_SUCCESS);
+    record->skips = false;
+    ck_assert_uint_eq(fake_cublas_first.calls, calls);
+    ck_assert_uint_eq(record->enqueued, before.enqueued + 2);
     fake_cublas_first.answer = CUBLAS_STATUS_SUCCESS;
 }
 

@@ -191,6 +191,16 @@ run_case(int index, struct arena_ends *ends)
     ck_assert_int_eq(multiply(&product), CUBLAS_STATUS_SUCCESS);
     arena_wait();
     ck_assert_msg(arena_same_results(), "%s: needs bytes that are in no operand", epilogues[index].name);
+
+    /* An engine that drops it. */
+    const struct record nothing = {0};
+    arena_keep();
+    record->skips = true;
+    ck_assert_int_eq(multiply(&product), CUBLAS_STATUS_SUCCESS);
+    record->skips = false;
+    arena_wait();
+    arena_cover(&nothing);
+    ck_assert_msg(arena_stray_write() < 0, "%s was made", epilogues[index].name);
     destroy(&product);
     return true;
 }

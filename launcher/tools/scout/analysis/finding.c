@@ -240,6 +240,8 @@ try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t p
 {
     struct graph graph;
     struct scout_log lent;
+    finding->begin = first;
+    finding->end = end;
     borrow_make(log, first, end, period, READING_OLD, &lent);
     graph_build(&lent, first, 3 * period, &graph);
     uint32_t border = first + find_border(&graph, period, &finding->live_bytes);

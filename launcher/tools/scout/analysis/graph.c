@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct graph_span {
-    uint64_t lo, hi;
-    uint32_t version;
-};
-
 /* Bytes that the operation being added leaves, by memory. */
 struct target {
     uint32_t memory;

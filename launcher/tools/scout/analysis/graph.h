@@ -43,6 +43,12 @@ struct graph_version {
     uint32_t first_out, out_count; /* of graph->outs: numbers of edges */
 };
 
+/* Bytes and the version that they hold. */
+struct graph_span {
+    uint64_t lo, hi;
+    uint32_t version;
+};
+
 /* Allocations of the same size that are made again and again in the same place are one memory. */
 struct graph_memory {
     uint64_t bytes;
@@ -51,7 +57,7 @@ struct graph_memory {
     bool written;   /* in the window */
     uint64_t *cuts; /* [cut_count], sorted, from 0 to bytes */
     uint32_t cut_count;
-    struct graph_span *spans; /* the bytes' present versions, sorted, without gaps */
+    struct graph_span *spans; /* the bytes' present versions, sorted, without gaps: at the end of the window */
     uint32_t span_count, span_room;
 };
 

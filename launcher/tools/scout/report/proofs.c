@@ -13,6 +13,20 @@ proof_end_name(enum proof_end end)
     return names[end];
 }
 
+const struct proof *
+proofs_missing(const struct scout_proofs *proofs)
+{
+    const struct proof *all[] = {&proofs->ranks, &proofs->halves, &proofs->turns};
+    bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->is_scaled;
+    for (int i = 0; i < 3; ++i)
+        if (all[i]->end == PROOF_FAILED)
+            return all[i];
+    for (int i = 2; i >= 0; --i)
+        if (all[i]->end == PROOF_IMPOSSIBLE && !suffices)
+            return all[i];
+    return NULL;
+}
+
 static void
 print(FILE *out, char letter, const struct proof *proof)
 {
@@ -25,4 +39,5 @@ proofs_print(FILE *out, const struct scout_proofs *proofs)
 {
     print(out, 'b', &proofs->ranks);
     print(out, 'c', &proofs->halves);
+    print(out, 'd', &proofs->turns);
 }

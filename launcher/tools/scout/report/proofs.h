@@ -4,6 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_TOOLS_SCOUT_REPORT_PROOFS_H
 #define DDPRUN_LAUNCHER_TOOLS_SCOUT_REPORT_PROOFS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 enum proof_end { PROOF_NOT_ASKED, PROOF_PASSED, PROOF_FAILED, PROOF_IMPOSSIBLE };
@@ -16,10 +17,16 @@ struct proof {
 struct scout_proofs {
     struct proof ranks;  /* (b): two ranks with different data keep the same parameters and state */
     struct proof halves; /* (c): exchanged halves of batches leave the average as it was */
+    struct proof turns;  /* (d): ranks that take turns do what one process does that plays all turns */
+    bool is_scaled;      /* gradients may be scaled in front of the place where they are averaged: (c) must pass */
 };
 
 /* "passed", "failed", "not possible here". Static storage. */
 const char *proof_end_name(enum proof_end end);
+
+/* The proof by which the plan is not proved; NULL: it is, or nothing was asked for. What is not possible is not passed,
+ * but for (b) and (c) where (d) has passed and gradients are not scaled. */
+const struct proof *proofs_missing(const struct scout_proofs *proofs);
 
 /* A line for each that was asked for. */
 void proofs_print(FILE *out, const struct scout_proofs *proofs);

@@ -1,0 +1,52 @@
+/*
+ * player.h - a rank of `ddprun scout --prove`: what its files know of each other. player.c: the plan, its tensors and
+ * the pages; turns.c: ranks that take turns, and one process that plays all turns; play.c: the engine that the shim
+ * gets.
+ *
+ * Threads: all but player_load() is called with `following` of play.c held.
+ */
+#ifndef DDPRUN_INTERPOSE_TOOLS_SCOUT_PLAYER_H
+#define DDPRUN_INTERPOSE_TOOLS_SCOUT_PLAYER_H
+
+#include "base/tools/scout/play.h"
+#include "interpose/tools/scout/scout.h"
+
+struct player {
+    struct play play;
+    uint32_t rank;                       /* of this process */
+    struct play_page *pages[PLAY_RANKS]; /* those that it writes */
+    uint32_t page_count;
+};
+extern struct player player;
+
+/* ---- player.c ---- */
+
+/* Loads the plan and opens the pages. Ends the process if there is none. */
+void player_load(const char *path, int rank);
+/* The launcher ends all ranks at once. */
+void player_wait_for_end(enum play_stage stage) __attribute__((noreturn));
+void player_refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void player_set_stage(enum play_stage stage);
+void player_set_steps(uint32_t steps);
+
+/* NULL: it is not there. */
+const struct allocation *player_allocation(const struct play_tensor *tensor);
+const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
+/* The end of a tensor as the plan has it, in bytes of its allocation. */
+uint64_t player_end(uint32_t tensor);
+uint64_t player_hash(const struct play_tensor *tensor);
+
+/* ---- turns.c: what ranks do by turns. `period` counts from the first that is played ---- */
+
+bool turns_are_taken(void);
+/* Whether this process makes operation `index` of the period. */
+bool turns_make(uint32_t index, uint32_t period);
+/* Before the first operation of a period, and behind the last. */
+void turns_begin(uint32_t period);
+void turns_end(uint32_t period);
+/* Where gradients are averaged. Returns whether the engine is to do it. */
+bool turns_reduce(uint32_t period);
+/* Hashes all tensors as they are after so many rounds. */
+void turns_hash(uint32_t rounds);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * turns.cu HABIT - trainers of one linear layer for tests/scout/turns.sh, with memory beside the weights that stays:
+ * `counter`: the rate of an update falls with a number that the device counts; `noise`: a generator's state on the
+ * device, noise in the batch; `statistics`: a running mean of the batches; `twice`: two updates in each step, of
+ * different batches.
+ */
+#include "tests/trainer.h"
+
+#include <cstdlib>
+#include <cstring>
+
+enum { BATCH = 32, COUNT = 8, STEPS = 40 };
+
+__global__ void
+count(float *counter)
+{
+    *counter += 1;
+}
+
+/* The state of each thread goes on. */
+__global__ void
+draw(unsigned *states, float *noise)
+{
+    states[threadIdx.x] = states[threadIdx.x] * 1664525u + 1013904223u;
+    noise[threadIdx.x] = (float)(states[threadIdx.x] >> 8) * 0x1p-24f;
+}
+
+__global__ void
+average(float *mean, const float *x)
+{
+    float sum = 0;
+    for (int row = 0; row < BATCH; ++row)
+        sum += x[row * COUNT + threadIdx.x] / BATCH;
+    mean[threadIdx.x] = 0.9f * mean[threadIdx.x] + 0.1f * sum;
+}
+
+/* The gradient of half the squared error of sum(w * (x + noise)) and x[0] * 3, over the batch. */
+__global__ void
+backward(float *gradient, const float *weight, const float *x, const float *noise)
+{
+    int k = (int)threadIdx.x;
+    float sum = 0;
+    for (int row = 0; row < BATCH; ++row) {
+        float error = -3.0f * x[row * COUNT];
+        for (int i = 0; i < COUNT; ++i)
+            error += weight[i] * (x[row * COUNT + i] + noise[i]);
+        sum += error * x[row * COUNT + k] / BATCH;
+    }
+    gradient[k] = sum;
+}
+
+__global__ void
+update(float *weight, const float *gradient, const float *divisor)
+{
+    weight[threadIdx.x] -= 0.05f * gradient[threadIdx.x] / *divisor;
+}
+
+static float *
+make(size_t elements, float value)
+{
+    float *memory, values[BATCH * COUNT];
+    for (int i = 0; i < BATCH * COUNT; ++i)
+        values[i] = value * (float)(i % COUNT + 1);
+    CHECK(cudaMalloc(&memory, elements * sizeof(float)));
+    CHECK(cudaMemcpy(memory, values, elements * sizeof(float), cudaMemcpyHostToDevice));
+    return memory;
+}
+
+static const char *habit;
+
+static bool
+is(const char *name)
+{
+    return strcmp(habit, name) == 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    habit = argc > 1 ? argv[1] : "";
+    float batch[BATCH * COUNT], *x = make(BATCH * COUNT, 0), *weight = make(COUNT, 0.1f), *gradient = make(COUNT, 0),
+                                *noise = make(COUNT, 0), *mean = make(COUNT, 0), *divisor = make(1, 1);
+    unsigned *states = (unsigned *)(void *)make(COUNT, 1);
+    for (int step = 0; step < STEPS * (is("twice") ? 2 : 1); ++step) {
+        for (int i = 0; i < BATCH * COUNT; ++i)
+            batch[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+        if (is("noise"))
+            draw<<<1, COUNT>>>(states, noise);
+        CHECK(cudaMemcpy(x, batch, sizeof(batch), cudaMemcpyHostToDevice));
+        if (is("counter"))
+            count<<<1, 1>>>(divisor);
+        if (is("statistics"))
+            average<<<1, COUNT>>>(mean, x);
+        backward<<<1, COUNT>>>(gradient, weight, x, noise);
+        if (is("twice") && step % 2 == 1)
+            CHECK(cudaMemset(noise, 0, COUNT * sizeof(float)));
+        update<<<1, COUNT>>>(weight, gradient, divisor);
+    }
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}
