@@ -47,7 +47,7 @@ turns_make(uint32_t index, uint32_t period)
 static char *
 room_for(const struct play_tensor *tensor)
 {
-    char *room = malloc(tensor->hi - tensor->lo);
+    char *room = calloc(1, tensor->hi - tensor->lo);
     if (room == NULL)
         player_refuse("no memory for %llu bytes of a%u", (unsigned long long)(tensor->hi - tensor->lo), tensor->alloc);
     return room;
