@@ -2,7 +2,7 @@
  * turns.cu HABIT - trainers of one linear layer for tests/scout/turns.sh, with memory beside the weights that stays:
  * `counter`: the rate of an update falls with a number that the device counts; `noise`: a generator's state on the
  * device, noise in the batch; `statistics`: a running mean of the batches; `twice`: two updates in each step, of
- * different batches.
+ * different batches; `fails`: launches that the driver refuses stand between the others.
  */
 #include "tests/trainer.h"
 
@@ -91,7 +91,12 @@ main(int argc, char **argv)
             count<<<1, 1>>>(divisor);
         if (is("statistics"))
             average<<<1, COUNT>>>(mean, x);
-        backward<<<1, COUNT>>>(gradient, weight, x, noise);
+        for (int i = 0; i < 2; ++i) {
+            if (is("fails"))
+                REQUIRE((update<<<1, 4096>>>(weight, gradient, divisor), cudaGetLastError() != cudaSuccess));
+            if (i == 0)
+                backward<<<1, COUNT>>>(gradient, weight, x, noise);
+        }
         if (is("twice") && step % 2 == 1)
             CHECK(cudaMemset(noise, 0, COUNT * sizeof(float)));
         update<<<1, COUNT>>>(weight, gradient, divisor);

@@ -52,5 +52,6 @@ habit noise passed
 habit noise failed SCOUT_PLAY_ALL_DROPPED
 habit statistics passed
 habit statistics failed SCOUT_PLAY_OWN_SHARED
+habit fails passed
 habit twice "not possible here: backward computes gradients behind the place where they are averaged"
 finish

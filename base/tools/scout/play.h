@@ -51,6 +51,7 @@ enum play_part {
 struct play_operation {
     uint32_t part;              /* enum play_part, of turns */
     char name[PLAY_NAME_BYTES]; /* kernel or call, cut off */
+    uint32_t block[3];          /* of a launch */
     uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
 };
 

@@ -46,6 +46,8 @@ static struct kept {
 
 /* The operation of the plan that this thread is in; -1: none. */
 static __thread long place __attribute__((tls_model("initial-exec"))) = -1;
+/* The operation is not the plan's: why. If the driver refuses it, it counts for nothing, as in the recording. */
+static __thread char stranger[256] __attribute__((tls_model("initial-exec")));
 
 /* Tells the engine of a tensor whose memory is there. */
 static void
@@ -224,25 +226,47 @@ is_counted(const struct operation *operation)
            status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+/* Whether an operation is the one in this place of the plan. One that differs is noted. */
+static bool
+is_known(const struct operation *operation, uint32_t index, uint32_t period)
+{
+    const struct play_operation *known = &player.play.operations[index];
+    const char *name = operation->function != NULL ? kernels_find(operation->function)->text : operation->name;
+    const CUlaunchConfig *config = operation->config;
+    bool same_block =
+        config == NULL || memcmp((const uint32_t[]){config->blockDimX, config->blockDimY, config->blockDimZ},
+                                 known->block, sizeof(known->block)) == 0;
+    if (strncmp(name, known->name, PLAY_NAME_BYTES - 1) == 0 && same_block)
+        return true;
+    snprintf(stranger, sizeof(stranger),
+             "operation %llu of the program, %u steps later, is %s%s, and was %s in the recording",
+             (unsigned long long)operation_count, period > 0 ? period - 1 : 0, name,
+             same_block ? "" : " with other blocks", known->name);
+    return false;
+}
+
 static void
 follow(struct operation *operation)
 {
+    static uint64_t ended, begun; /* operations before which periods have ended and averages were made, plus 1 */
     const struct play_plan *plan = &player.play.plan;
     if (operation_count + plan->operation_count < plan->first)
         return;
     uint64_t since = operation_count + plan->operation_count - plan->first;
     uint32_t index = (uint32_t)(since % plan->operation_count), period = (uint32_t)(since / plan->operation_count);
-    const char *name = operation->function != NULL ? kernels_find(operation->function)->text : operation->name;
-    bool is_known = strncmp(name, player.play.operations[index].name, PLAY_NAME_BYTES - 1) == 0;
     if (period == 0 && turns_are_taken())
         return;
-    if (index == 0 && period > 1) /* the last period is complete, whatever comes */
+    if (index == 0 && period > 1 && ended != operation_count + 1) { /* the last period is complete, whatever comes */
+        ended = operation_count + 1;
         end_step(operation->stream, period - 1);
-    if (!is_known)
-        player_refuse("operation %llu of the program, %u steps later, is %s, and was %s in the recording",
-                      (unsigned long long)operation_count, period > 0 ? period - 1 : 0, name,
-                      player.play.operations[index].name);
+    }
+    if (!is_known(operation, index, period))
+        return;
     place = (long)index;
+    operation->skip = turns_are_taken() && !turns_make(index, period - 1);
+    if (begun == operation_count + 1)
+        return;
+    begun = operation_count + 1;
     if (player.play.operations[index].bytes > 0)
         keep_data(index, operation);
     if (period == 0)
@@ -253,13 +277,13 @@ follow(struct operation *operation)
         turns_begin(period - 1);
     if (index == plan->average_before + MUTANT(SCOUT_PLAY_TOO_LATE))
         average(operation->stream, period - 1);
-    operation->skip = turns_are_taken() && !turns_make(index, period - 1);
 }
 
 static void
 begin(struct operation *operation)
 {
     place = -1;
+    stranger[0] = '\0';
     scout_ensure_driver();
     if (is_counted(operation)) {
         pthread_mutex_lock(&following);
@@ -279,6 +303,8 @@ end(struct operation *operation, bool enqueued)
     if (place < 0 || !enqueued)
         return;
     pthread_mutex_lock(&following);
+    if (stranger[0] != '\0')
+        player_refuse("%s", stranger);
     if (place != LONG_MAX && player.play.operations[place].bytes > 0 && operation_count >= player.play.plan.first)
         change_data((uint32_t)place, operation->stream);
     ++operation_count;

@@ -67,6 +67,7 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         const struct scout_op *op = &log->ops[finding->first + i];
         struct play_operation *to = &play->operations[i];
         snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
+        memcpy(to->block, op->block, sizeof(to->block));
         if (op->kind == SCOUT_GRAPH)
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
         if (turns != NULL)
