@@ -65,6 +65,9 @@ run "$ddprun" -q scout --prove "$clipped" still
 says "the same batch in each step" 0 b "not possible here: both ranks compute the same gradients"
 says "the same batch in each step, by turns" 0 d passed
 
+run "$ddprun" -q --device softgpu scout --prove "$build/tests/matrix/memories_shared"
+says "parameters that the host updates" 1 b "failed: memory a[0-9]*.* differs between the ranks after step 1"
+
 run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
 says "few steps" 0 b "passed: .* after each of [1-4] steps; then operation [0-9]* of the program, [1-4] steps later, is "
 run "$ddprun" -q --device softgpu scout --prove --timeout 4 sh -c "[ -z \"\$_DDPRUN_SCOUT_PLAY\" ] || sleep 100; exec $clipped clip"

@@ -106,6 +106,8 @@ uint64_t
 player_hash(const struct play_tensor *tensor)
 {
     static unsigned char piece[PIECE];
+    if (tensor->role >= PLAY_STAYS && player_allocation(tensor) == NULL)
+        return 0;
     const struct allocation *allocation = player_allocation_needed(tensor);
     uint64_t hash = 0;
     for (uint64_t at = tensor->lo; at < tensor->hi; at += PIECE) {

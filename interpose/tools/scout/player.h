@@ -34,6 +34,7 @@ const struct allocation *player_allocation(const struct play_tensor *tensor);
 const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
 /* The end of a tensor as the plan has it, in bytes of its allocation. */
 uint64_t player_end(uint32_t tensor);
+/* 0: it is not there, which is allowed of PLAY_STAYS and what follows it. */
 uint64_t player_hash(const struct play_tensor *tensor);
 
 /* ---- turns.c: what ranks do by turns. `period` counts from the first that is played ---- */

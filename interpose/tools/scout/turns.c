@@ -155,8 +155,7 @@ turns_hash(uint32_t rounds)
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        bool is_free = tensor->role >= PLAY_STAYS && player_allocation(tensor) == NULL;
-        uint64_t hash = is_free ? 0 : player_hash(tensor);
+        uint64_t hash = player_hash(tensor);
         for (uint32_t rank = 0; rank < player.page_count; ++rank) {
             if (is_alone() && rounds > 0 && tensor->role == PLAY_PER_RANK) { /* the next period begins with its own */
                 write_from(held[i].own[rank], tensor, tensor->hi);

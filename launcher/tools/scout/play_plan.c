@@ -60,7 +60,7 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
 
 static bool
 take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-                struct play *play, char *why)
+                bool by_turns, struct play *play, char *why)
 {
     bool any_data = false;
     for (uint32_t i = 0; i < finding->period; ++i) {
@@ -70,16 +70,15 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         memcpy(to->block, op->block, sizeof(to->block));
         if (op->kind == SCOUT_GRAPH)
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
-        if (turns != NULL)
-            to->part = turns->parts[i];
-        if (turns != NULL || !brings_data(op))
+        to->part = turns->parts[i];
+        if (by_turns || !brings_data(op))
             continue;
         if (op->rows != 1)
             return refuse(why, "data comes from the host by a copy of rows, %s", to->name);
         to->bytes = op->bytes;
         any_data = true;
     }
-    return any_data || turns != NULL ||
+    return any_data || by_turns ||
            refuse(why, "no copy from the host brings data in a step, so that ranks cannot be given "
                        "different data");
 }
@@ -131,7 +130,7 @@ add_tensor(const struct scout_log *log, struct play *play, const struct play_ten
 }
 
 static bool
-take_tensors(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+take_tensors(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns, bool by_turns,
              struct play *play, char *why)
 {
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
@@ -139,7 +138,7 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
         uint32_t role = played_role(tensor->role), type = play_plan_type(tensor->type);
         if (tensor->fused)
             return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
-        if (role == 0 || (role == PLAY_PER_RANK && turns == NULL))
+        if (role == 0 || (role == PLAY_PER_RANK && !by_turns))
             continue;
         if (role == PLAY_STATE && overlaps_gradient(finding, tensor))
             role = PLAY_COMPARED;
@@ -148,13 +147,15 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
         add_tensor(log, play,
                    &(struct play_tensor){.role = role,
                                          .type = type,
-                                         .said = turns != NULL ? play_plan_type(turns->said[i]) : 0,
+                                         .said = play_plan_type(turns->said[i]),
                                          .alloc = tensor->alloc,
                                          .lo = tensor->lo,
                                          .hi = tensor->hi});
     }
-    for (uint32_t i = 0; turns != NULL && i < turns->stay_count; ++i) {
+    for (uint32_t i = 0; i < turns->stay_count; ++i) {
         const struct turns_range *range = &turns->stays[i];
+        if (range->is_data && !by_turns) /* which is changed */
+            continue;
         add_tensor(log, play,
                    &(struct play_tensor){.role = range->is_written ? PLAY_STAYS : PLAY_UNWRITTEN,
                                          .alloc = range->alloc,
@@ -164,32 +165,22 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
     return true;
 }
 
-static bool
-make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns, struct play *play,
-     char *why)
+bool
+play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+               bool by_turns, struct play *play, char *why)
 {
-    uint32_t steps = turns != NULL ? ROUNDS : STEPS, stay_count = turns != NULL ? turns->stay_count : 0;
-    *play = (struct play){
-        .plan = {.version = PLAY_VERSION, .steps = steps, .operation_count = finding->period, .first = finding->first}};
-    play->tensors = xcalloc(finding->tensor_count + stay_count + 1, sizeof(*play->tensors));
+    *play = (struct play){.plan = {.version = PLAY_VERSION,
+                                   .steps = by_turns ? ROUNDS : STEPS,
+                                   .operation_count = finding->period,
+                                   .first = finding->first}};
+    play->tensors = xcalloc(finding->tensor_count + turns->stay_count + 1, sizeof(*play->tensors));
     play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
     if (finding->group_count != 1)
         return refuse(why, "gradients are averaged in %u places", finding->group_count);
     play->plan.average_before = finding->groups[0].before - finding->first;
-    return take_operations(log, finding, turns, play, why) && take_tensors(log, finding, turns, play, why);
-}
-
-bool
-play_plan_make(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
-{
-    return make(log, finding, NULL, play, why);
-}
-
-bool
-play_plan_make_turns(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-                     struct play *play, char *why)
-{
-    return make(log, finding, turns, play, why) && (turns->reason == NULL || refuse(why, "%s", turns->reason));
+    return take_operations(log, finding, turns, by_turns, play, why) &&
+           take_tensors(log, finding, turns, by_turns, play, why) &&
+           (!by_turns || turns->reason == NULL || refuse(why, "%s", turns->reason));
 }
 
 void

@@ -8,15 +8,12 @@
 #include "launcher/tools/scout/analysis/finding.h"
 #include "launcher/tools/scout/analysis/turns.h"
 
-/* Fills in all of `play` but plan.data and plan.pages; play_plan_free() releases it. False with the reason in `why`,
- * PLAY_WHY_BYTES: this finding cannot be played. */
-bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
-    __attribute__((warn_unused_result));
+/* Fills in all of `play` but plan.data and plan.pages; play_plan_free() releases it. `by_turns`: ranks take turns (d),
+ * else they have different data (b, c). False with the reason in `why`, PLAY_WHY_BYTES: this finding cannot be played.
+ */
+bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+                    bool by_turns, struct play *play, char *why) __attribute__((warn_unused_result));
 void play_plan_free(struct play *play);
-
-/* The same for ranks that take turns (proof (d)). */
-bool play_plan_make_turns(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-                          struct play *play, char *why) __attribute__((warn_unused_result));
 
 /* enum ddp_type of an enum scout_type. What is no float is known as bytes. */
 uint32_t play_plan_type(uint32_t type);

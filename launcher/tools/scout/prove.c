@@ -19,7 +19,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATIENCE_S = 20 }; /* with a ddprun that was asked to end */
+enum {
+    PATIENCE_S = 20, /* with a ddprun that was asked to end */
+    GRACE_MS = 3000  /* for the other rank, which may wait for the one that cannot go on */
+};
 
 /* What rounding may change of an average, by its norm: sums of 32 bits, and of 16. */
 static const double rounding = 1e-3, rounding_16 = 3e-2;
@@ -64,16 +67,18 @@ stage_of(const struct played *played, int rank)
     return atomic_load(&played->pages[rank]->stage);
 }
 
+/* Whether the ranks have seen all they can. *stuck_ms: since when one cannot go on; 0: all can. */
 static bool
-is_over(const struct played *played)
+is_over(const struct played *played, int64_t now_ms, int64_t *stuck_ms)
 {
     bool all = true;
     for (int rank = 0; rank < PLAY_RANKS; ++rank) {
-        if (stage_of(played, rank) == PLAY_IMPOSSIBLE)
-            return true;
-        all = all && stage_of(played, rank) == PLAY_OVER;
+        uint32_t stage = stage_of(played, rank);
+        if (stage == PLAY_IMPOSSIBLE && *stuck_ms == 0)
+            *stuck_ms = now_ms;
+        all = all && (stage == PLAY_OVER || stage == PLAY_IMPOSSIBLE);
     }
-    return all;
+    return all || (*stuck_ms != 0 && now_ms - *stuck_ms > GRACE_MS);
 }
 
 static void
@@ -94,17 +99,17 @@ static void
 attend(const struct scout_order *order, const struct play *play, pid_t pid, struct played *played)
 {
     int status;
-    int64_t begin_ms = clock_now_ms(), asked_ms = 0;
+    int64_t begin_ms = clock_now_ms(), asked_ms = 0, stuck_ms = 0;
     while (!inner_run_has_ended(pid, &status)) {
         int number = inner_run_next_signal();
         int64_t now_ms = clock_now_ms();
-        bool is_asked = number != 0 && number != SIGCHLD;
+        bool is_asked = number != 0 && number != SIGCHLD, over = is_over(played, now_ms, &stuck_ms);
         show_progress(play, played, false);
         if (is_asked)
             played->signal = number;
-        else if (asked_ms == 0 && !is_over(played) && now_ms - begin_ms > (int64_t)order->timeout_s * 1000)
+        else if (asked_ms == 0 && !over && now_ms - begin_ms > (int64_t)order->timeout_s * 1000)
             played->late = true;
-        if (asked_ms == 0 && (is_asked || played->late || is_over(played))) {
+        if (asked_ms == 0 && (is_asked || played->late || over)) {
             kill(pid, SIGTERM);
             asked_ms = now_ms;
         } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
@@ -208,6 +213,13 @@ is_same(const struct play *play, const struct play_page *const pages[2], uint32_
            *play_hash(&play->plan, (struct play_page *)pages[1], step, tensor);
 }
 
+/* What no operation writes, and is not the same when two ranks or runs begin, is an address, or was never set. */
+static bool
+is_unset(const struct play *play, const struct play_page *const pages[2], uint32_t tensor)
+{
+    return play->tensors[tensor].role == PLAY_UNWRITTEN && !is_same(play, pages, 0, tensor);
+}
+
 /* Concludes (b) with the first tensor that is not the same on both ranks. False: there is none. */
 static bool
 find_difference(const struct play *play, const struct played *played, uint32_t steps, struct proof *proof)
@@ -216,7 +228,7 @@ find_difference(const struct play *play, const struct played *played, uint32_t s
     for (uint32_t step = 0; step <= steps; ++step)
         for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
             const struct play_tensor *tensor = &play->tensors[i];
-            if (tensor->role == PLAY_GRADIENT || is_same(play, pages, step, i))
+            if (tensor->role == PLAY_GRADIENT || is_same(play, pages, step, i) || is_unset(play, pages, i))
                 continue;
             char text[64];
             tensor_text(tensor, text);
@@ -238,13 +250,16 @@ judge_ranks(const struct play *play, const struct played *played, uint32_t steps
 {
     const struct play_page *const pages[] = {played->pages[0], played->pages[1]};
     uint32_t own = 0, equal = 0;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, others = 0;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         bool is_gradient = tensor->role == PLAY_GRADIENT;
         own += is_gradient && !is_same(play, pages, 1, i);
-        equal += !is_gradient;
-        bytes += is_gradient ? 0 : tensor->hi - tensor->lo;
+        equal += tensor->role < PLAY_PER_RANK && !is_gradient;
+        bytes += tensor->role < PLAY_PER_RANK && !is_gradient ? tensor->hi - tensor->lo : 0;
+        others += tensor->role == PLAY_STAYS || (tensor->role == PLAY_UNWRITTEN && !is_unset(play, pages, i))
+                      ? tensor->hi - tensor->lo
+                      : 0;
     }
     if (find_difference(play, played, steps, proof))
         return;
@@ -253,9 +268,9 @@ judge_ranks(const struct play *play, const struct played *played, uint32_t steps
                  "both ranks compute the same gradients: what is copied in a step does not change them");
     else
         conclude(proof, PROOF_PASSED,
-                 "%u gradients of two ranks with different data differ, and %u tensors, %" PRIu64
-                 " bytes, are bitwise equal after each of %u steps%s%s",
-                 own, equal, bytes, steps, then[0] != '\0' ? "; then " : "", then);
+                 "%u gradients of two ranks with different data differ, and %u tensors, %" PRIu64 " bytes, and %" PRIu64
+                 " other bytes are bitwise equal after each of %u steps%s%s",
+                 own, equal, bytes, others, steps, then[0] != '\0' ? "; then " : "", then);
 }
 
 static double
@@ -334,7 +349,6 @@ is_same_in_both(const struct play *play, const struct played *ranks, const struc
     return same;
 }
 
-/* What no operation writes, and is not the same when two runs begin, is an address, or was never set. */
 static bool
 is_left_out(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
 {
@@ -421,17 +435,14 @@ judge_turns(const struct scout_order *order, struct play *play, const struct pla
 
 static bool
 prove_turns(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
-            struct scout_proofs *proofs, struct error *error)
+            const struct turns *turns, struct scout_proofs *proofs, struct error *error)
 {
-    struct turns turns;
     struct play play;
     struct played ranks = {0}, alone = {0};
     char why[PLAY_WHY_BYTES];
     const char *then;
     bool ok = true;
-    turns_find(log, finding, &turns);
-    proofs->is_scaled = turns.is_scaled;
-    if (!play_plan_make_turns(log, finding, &turns, &play, why)) {
+    if (!play_plan_make(log, finding, turns, true, &play, why)) {
         conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
     } else if ((ok = make_run(order, &play, PLAY_TURNS, &ranks, error))) {
         uint32_t rounds = steps_of(&ranks, &then, &proofs->turns), more = 0;
@@ -443,7 +454,6 @@ prove_turns(const struct scout_order *order, const struct scout_log *log, const 
     release(&play, &ranks);
     release(&play, &alone);
     play_plan_free(&play);
-    turns_free(&turns);
     return ok;
 }
 
@@ -455,7 +465,10 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     struct played whole = {0}, halves = {0};
     char why[PLAY_WHY_BYTES];
     bool ok = true;
-    if (!play_plan_make(log, finding, &play, why)) {
+    struct turns turns;
+    turns_find(log, finding, &turns);
+    proofs->is_scaled = turns.is_scaled;
+    if (!play_plan_make(log, finding, &turns, false, &play, why)) {
         conclude(&proofs->ranks, PROOF_IMPOSSIBLE, "%s", why);
         conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
     } else if ((ok = make_run(order, &play, PLAY_STEP_BEFORE, &whole, error))) {
@@ -476,5 +489,7 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     release(&play, &whole);
     release(&play, &halves);
     play_plan_free(&play);
-    return ok && prove_turns(order, log, finding, proofs, error);
+    ok = ok && prove_turns(order, log, finding, &turns, proofs, error);
+    turns_free(&turns);
+    return ok;
 }

@@ -28,6 +28,7 @@ struct sorter {
     const struct scout_finding *finding;
     struct turns *turns;
     struct writes *writes; /* [period] */
+    bool *data;            /* [version_count]: brought in the period, or computed from that past the gradients */
     uint32_t *root;        /* [period]: the operation for which all make this one */
     uint32_t period, before;
 };
@@ -382,15 +383,30 @@ is_read_ever(const struct sorter *sorter, int32_t memory, const struct graph_spa
 }
 
 static void
-add_stay(struct turns *turns, uint32_t alloc, const struct graph_span *span, bool is_written)
+add_stay(struct turns *turns, const struct turns_range *range)
 {
     struct turns_range *last = turns->stay_count > 0 ? &turns->stays[turns->stay_count - 1] : NULL;
-    if (last != NULL && last->alloc == alloc && last->hi == span->lo && last->is_written == is_written) {
-        last->hi = span->hi;
+    if (last != NULL && last->alloc == range->alloc && last->hi == range->lo && last->is_written == range->is_written &&
+        last->is_data == range->is_data) {
+        last->hi = range->hi;
         return;
     }
     turns->stays = xrealloc(turns->stays, (turns->stay_count + 1) * sizeof(*turns->stays));
-    turns->stays[turns->stay_count++] = (struct turns_range){alloc, span->lo, span->hi, is_written};
+    turns->stays[turns->stay_count++] = *range;
+}
+
+static void
+find_data(struct sorter *sorter)
+{
+    const struct graph *graph = sorter->graph;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->op < 0 || version->memory == HOST_MEMORY || is_held(sorter, version, true))
+            continue;
+        sorter->data[i] = brings_data(sorter, position(sorter, version));
+        for (uint32_t e = 0; e < version->in_count; ++e)
+            sorter->data[i] = sorter->data[i] || sorter->data[graph->edges[version->first_in + e].from];
+    }
 }
 
 static void
@@ -408,7 +424,8 @@ find_stays(struct sorter *sorter)
             if (is_written ? sorter->turns->parts[position(sorter, version)] != PLAY_BY_TURN &&
                                  is_read_ever(sorter, (int32_t)m, span)
                            : !has_scratch(sorter, memory))
-                add_stay(sorter->turns, memory->alloc, span, is_written);
+                add_stay(sorter->turns, &(struct turns_range){memory->alloc, span->lo, span->hi, is_written,
+                                                              sorter->data[span->version]});
         }
     }
 }
@@ -448,8 +465,11 @@ sort_operations(struct sorter *sorter)
     ok = ok && settle_reads(sorter);
     for (uint32_t i = 0; i < sorter->graph->version_count; ++i)
         sorter->turns->is_scaled = sorter->turns->is_scaled || is_scaled(sorter, &sorter->graph->versions[i]);
+    sorter->data = xcalloc(sorter->graph->version_count + 1, sizeof(*sorter->data));
+    find_data(sorter);
     if (ok)
         find_stays(sorter);
+    free(sorter->data);
     return ok;
 }
 
