@@ -35,6 +35,16 @@ for library in libcublas.so.13 libnccl.so.2; do
     one_line "no $library" 2 "^first.sh: no $library "
     rm -r "$work/some"
 done
+# A device file, or an nvidia-smi that knows a GPU, and no library: one line for each.
+mkdir "$work/fake"
+cat >"$work/fake/nvidia-smi" <<'SHELL'
+#!/bin/sh
+echo 'GPU 0: a fake (UUID: GPU-0)'
+SHELL
+chmod +x "$work/fake/nvidia-smi"
+run env PATH="$work/fake:$PATH" DDPRUN_GPU_LIBRARIES="$work/nothing" "$work/bundle/first.sh" --report "$work/none"
+check "a GPU and no library: exit code 2" [ "$code" -eq 2 ]
+check "a GPU and no library: each is named" [ "$(grep -c '^first.sh: no lib.*DDPRUN_GPU_LIBRARIES' "$work/stderr")" -eq 5 ]
 if [ "$(bash -c "source '$here/libraries.sh'; gpu_count")" -eq 0 ]; then
     run "$work/bundle/first.sh"
     one_line "no GPU" 2 'no NVIDIA GPU'
@@ -55,7 +65,7 @@ mv "$work/ddprun" "$work/bundle/build/bin/ddprun"
 limit=200
 export DDPRUN_GPU_LIBRARIES=$standin
 cat >"$work/check_report" <<'PYTHON'
-import json, sys
+import json, os, sys
 told = json.load(open(sys.argv[1]))
 rows = told["checks"]
 for verdict, count in told["counts"].items():
@@ -63,16 +73,30 @@ for verdict, count in told["counts"].items():
 assert sum(told["counts"].values()) == len(rows), "no other verdicts"
 for row in rows:
     assert row["expected"] and row["seen"], row
+    folder = os.path.join(os.path.dirname(sys.argv[1]), row["log"])
+    if row["verdict"] != "not run":
+        missing = [name for name in ("command", "exit_code", "stdout", "stderr") if not os.path.isfile(f"{folder}/{name}")]
+        assert not missing or "end-to-end" in row["name"], f"{row['name']}: no {missing} in {row['log']}"
+    if row["verdict"] == "differs":
+        assert os.path.getsize(f"{folder}/stdout") or os.path.getsize(f"{folder}/stderr") or "no output" in row["seen"], row
 for wanted in sys.argv[2:]:
     assert any(wanted in row["name"] for row in rows), f"no row of {wanted}"
 PYTHON
-run "$work/bundle/first.sh" --rehearse --report "$work/report" exit_order handles addresses tensor_maps reading overlap tokens lt_verify \
-    check_every launch_cost all_reduce sums script/inert
+run "$work/bundle/first.sh" --rehearse --report "$work/report" doctor exit_order handles addresses tensor_maps reading bandwidth overlap \
+    tokens lt_verify host_memory reduces nonfinite outer communicators scout check_every launch_cost all_reduce sums script/inert
 cp "$work/stdout" "$work/rows"
 check "first.sh ends" [ "$code" -le 1 ]
 check "the report" python3 "$work/check_report" "$work/report/report.json" "one rank, digits_static" "cuKernelGetParamInfo of a CUkernel" \
     "cudaMalloc, 4 MiB" "tensor maps" "pinned memory read by a plain load" "overlap by events" "overlapped steps" "cuBLASLt" \
-    "--check-every 100" "ranks: 2" "all-reduce of 1 MiB" "DDP_REDUCE on two ranks" "end-to-end test inert"
+    "--check-every 100" "ranks: 2" "all-reduce of 1 MiB" "DDP_REDUCE on two ranks" "end-to-end test inert" \
+    "the driver makes a context" "bandwidth: pack with the look" "bandwidth: outer step, bfloat16" "memory of the host: managed" \
+    "DDP_REDUCE within backward" "first NaN of a gradient, in a graph" "--sync-every with an outer step" "--communicators 3" \
+    "scout of digits_plain_static" "CUDA_DEVICE_MAX_CONNECTIONS=1"
+for name in nvidia-smi gpus topology driver cores shared_memory limits mps interfaces environment; do
+    check "machine/$name.txt says something" [ -s "$work/report/machine/$name.txt" ]
+done
+check "NCCL's log of one start is named" grep -q 'machine/nccl' "$work/report/report.md"
+check "a trace stays only where something differs" [ -z "$(find "$work/report/logs" -name trace)" ]
 check "report.md has a line for each row" [ "$(grep -Ec '^\| (ok|differs|measured|not run) \|' "$work/report/report.md")" -eq \
     "$(wc -l <"$work/report/rows")" ]
 # The stand-in does what a GPU would, but that variables lie in the program, and that /proc/self/mem reads managed memory.
@@ -86,21 +110,31 @@ chmod +x "$work/bundle/build/gpu/tokens"
 run "$work/bundle/first.sh" --rehearse --report "$work/report" tokens
 check "a program that fails: exit code 1" [ "$code" -eq 1 ]
 check "a program that fails: two rows differ" grep -q '"differs": 2' "$work/report/report.json"
+check "a program that fails: what was run stays" grep -q '/tokens_static 60' "$work"/report/logs/*tokens/command
+check "a program that fails: so does what was said" grep -q '^ddprun: ' "$work"/report/logs/*tokens/stderr
+check "a program that fails: so does the summary" grep -q exit_code "$work"/report/logs/*tokens/summary.json
+
+# A driver that makes no context: the first row says why, the others that they were not run, and the doctor is asked.
+mv "$work/bundle/build/gpu/probe_static" "$work/bundle/build/gpu/probe_static.away"
+printf '#!/bin/sh\necho "probe: cudaFree(NULL): CUDA driver is a stub library" >&2\nexit 1\n' >"$work/bundle/build/gpu/probe_static"
+chmod +x "$work/bundle/build/gpu/probe_static"
+run "$work/bundle/first.sh" --rehearse --report "$work/report" doctor overlap script/inert
+check "a driver that cannot serve: exit code 1" [ "$code" -eq 1 ]
+check "a driver that cannot serve: a row says why" grep -q '^differs *the driver makes a context: exit code 1: .*stub library$' "$work/stdout"
+check "a driver that cannot serve: others are not run" [ "$(grep -c '^not run ' "$work/stdout")" -eq 2 ]
+check "a driver that cannot serve: the doctor is asked" [ -s "$work/report/doctor.txt" ]
+check "a driver that cannot serve: the report" python3 "$work/check_report" "$work/report/report.json"
+mv "$work/bundle/build/gpu/probe_static.away" "$work/bundle/build/gpu/probe_static"
 
 # Whatever a row holds, it is a row of both files.
 rm "$work/bundle/build/gpu/probe_static"
-printf '#!/bin/sh\nprintf "%%s\\t" "a \\"name\\" \\\\ of" "x|y" z\necho ok\n' >"$work/bundle/build/gpu/probe_static"
+printf '#!/bin/sh\n[ "$1" != driver ] || exit 0\nprintf "%%s\\t" "a \\"name\\" \\\\ of" "x|y" z\necho ok\n' >"$work/bundle/build/gpu/probe_static"
 chmod +x "$work/bundle/build/gpu/probe_static"
 run "$work/bundle/first.sh" --rehearse --report "$work/report" reading
 check "quotes and bars: in report.json" python3 "$work/check_report" "$work/report/report.json" 'a "name" \ of'
-check "quotes and bars: in report.md" grep -qF '| x\|y | z |' "$work/report/report.md"
+check "quotes and bars: in report.md" grep -qF '| x\|y | z | logs/' "$work/report/report.md"
 
 # ---- MPS: run.sh starts one in a folder of its own and ends it ----
-mkdir "$work/fake"
-cat >"$work/fake/nvidia-smi" <<'SHELL'
-#!/bin/sh
-echo 'GPU 0: a fake (UUID: GPU-0)'
-SHELL
 cat >"$work/fake/nvidia-cuda-mps-control" <<'SHELL'
 #!/bin/sh
 [ "$1" = -d ] && command=start || read -r command

@@ -2,6 +2,7 @@
  * probe.cu - what is so about the driver of this machine, for first.sh: probe WHAT. Each line of output is one thing:
  * its name, what ddprun expects, what is seen, and a verdict, with tabs between them.
  *
+ *   driver       nothing but the context: says which CUDA driver and runtime serve
  *   addresses    where memory of each kind lies
  *   handle K     which parameter query takes which handle, K from 0 to 3: one a process, for a wrong handle may crash
  *   tensor-maps  whether an address stands raw in a tensor map
@@ -257,12 +258,27 @@ print_readings(void)
     read_memory("managed", memory, false);
 }
 
+static void
+print_driver(void)
+{
+    int driver_version = 0, runtime_version = 0;
+    cudaDeviceProp device;
+    require(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion");
+    require(cudaRuntimeGetVersion(&runtime_version), "cudaRuntimeGetVersion");
+    require(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+    printf("%s, compute capability %d.%d, driver for CUDA %d.%d, runtime %d.%d\n", device.name, device.major,
+           device.minor, driver_version / 1000, driver_version % 1000 / 10, runtime_version / 1000,
+           runtime_version % 1000 / 10);
+}
+
 int
 main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     require(cudaFree(NULL), "cudaFree(NULL), which makes the context");
-    if (strcmp(what, "addresses") == 0)
+    if (strcmp(what, "driver") == 0)
+        print_driver();
+    else if (strcmp(what, "addresses") == 0)
         print_addresses();
     else if (strcmp(what, "handle") == 0 && argc == 3 && argv[2][0] >= '0' && argv[2][0] <= '3')
         print_handle(argv[2][0] - '0');
@@ -271,7 +287,7 @@ main(int argc, char **argv)
     else if (strcmp(what, "reading") == 0)
         print_readings();
     else {
-        fputs("Usage: probe addresses|handle 0..3|tensor-maps|reading\n", stderr);
+        fputs("Usage: probe driver|addresses|handle 0..3|tensor-maps|reading\n", stderr);
         return 2;
     }
     return 0;

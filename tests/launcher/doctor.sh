@@ -143,6 +143,27 @@ with STUB_GPUS=1 STUB_CRASH=1 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver that crashes" "$(finds 1 '^machine\|problem\|driver\|asking NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"
 with STUB_GPUS=1 STUB_INIT=802 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver that refuses" "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 802')"
+mkdir "$top/driver" && cp "$top/gpu/libcuda.so.1" "$top/driver/"
+if [ ! -e /dev/nvidia0 ]; then # and so no NVML
+    with STUB_INIT=34 "LD_LIBRARY_PATH=$top/driver" --
+    report "a toolkit's stub in the driver's place, and no NVML" \
+        "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 34: it is the stub .*\|.*before any stubs/ folder' '!GPUs\|none')"
+    with STUB_GPUS=2 "LD_LIBRARY_PATH=$top/driver" -- ./plain
+    report "a driver without NVML" "$(finds "$rc" '^machine\|ok\|libcuda.so.1\|opens, and gives a program 2 GPUs' '!GPUs\|none')"
+    for nothing in STUB_INIT=100 STUB_GPUS=0; do
+        with "$nothing" "LD_LIBRARY_PATH=$top/driver" -- ./plain
+        report "a driver without NVML and GPU, $nothing" "$(finds 1 '^machine\|problem\|GPUs\|none: ' '!problem\|libcuda')"
+    done
+fi
+if unshare -n true 2>/dev/null; then
+    whole=$ddprun
+    printf '#!/bin/sh\nexec unshare -n "%s" "$@"\n' "$whole" >"$top/unshared" && chmod 755 "$top/unshared"
+    searched=$PATH ddprun=$top/unshared examine ./plain
+    report "a loopback that is down" "$(finds 1 '^machine\|problem\|loopback\|the interface lo is down.*\|ip link set lo up, as root' '\|network\|no interface is up\|')"
+    printf '#!/bin/sh\nexec unshare -n sh -c "ip link set lo up && exec \\"\\$@\\"" sh "%s" "$@"\n' "$whole" >"$top/unshared"
+    searched=$PATH ddprun=$top/unshared examine ./plain
+    command -v ip >/dev/null && report "a loopback that is up" "$(finds "$rc" '!\|loopback\|' '\|network\|no interface is up but the loopback\|')"
+fi
 with STUB_GPUS=2 CUDA_VISIBLE_DEVICES=5 "LD_LIBRARY_PATH=$top/gpu" --
 report "a choice of GPUs that leaves none" "$(finds 1 "^machine\|problem\|GPUs for ranks\|CUDA_VISIBLE_DEVICES='5' leaves no GPU.*\|change or unset it")"
 with STUB_GPUS=0 "LD_LIBRARY_PATH=$top/gpu" -- ./plain

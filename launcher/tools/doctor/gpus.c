@@ -50,7 +50,8 @@ ask_nvml(void *context)
     return 0;
 }
 
-/* Lines "cuda N" and "devices N", or "none WHY". Loads what the trainer's cudart loads, by the same name. */
+/* Lines "cuda N" and "devices N", or "refuses ERROR", or "none WHY". Loads what the trainer's cudart loads, by the same
+ * name. */
 static int
 ask_driver(void *context)
 {
@@ -70,7 +71,7 @@ ask_driver(void *context)
     }
     int number = 0, answer = init(0);
     if (answer != 0) {
-        printf("none cuInit answers with error %d\n", answer);
+        printf("refuses %d\n", answer);
         return 0;
     }
     if (version(&number) == 0)
@@ -181,9 +182,30 @@ judge_gpus(struct examination *examination, const struct gpus *gpus)
                      "%d of the GPUs are divided into parts", gpus->divided);
 }
 
-/* NVML counts what is there; the driver what a program gets. */
-static void
-compare_with_driver(struct examination *examination, int count)
+/* What the answers of cuInit mean that users have met; the driver's own words need one that serves. */
+static const struct refusal {
+    int error;
+    const char *means, *advice;
+} refusals[] = {
+    {34, "it is the stub that toolkits bring for the linker",
+     "put the driver's own library on the loader's path (ldconfig), before any stubs/ folder of a toolkit"},
+    {802, "the GPUs are not ready: on machines with NVSwitch the Fabric Manager starts them",
+     "start nvidia-fabricmanager, of the driver's own release"},
+    {803, "the library and the kernel module are of different releases",
+     "restart the machine after an update of the driver; in a container take the host's library"},
+    {804, "a library of CUDA's forward compatibility, for which this GPU is not made",
+     "take the folder compat/ of the toolkit off LD_LIBRARY_PATH"},
+    {0, "the driver's library is there and cannot serve",
+     "see that nvidia-smi works, and that /dev/nvidia* are there and open to you; in a container start it with --gpus "
+     "all"},
+};
+
+enum { NO_DEVICE = 100 }; /* of cuInit: a driver, and no GPU */
+
+/* Asks the driver for what a program gets. False: there is none, or it has no GPU. `known`: GPUs that NVML knows, -1:
+ * there is no NVML. */
+static bool
+examine_driver(struct examination *examination, int known)
 {
     struct child_result *result = xcalloc(1, sizeof(*result));
     struct findings *findings = examination->findings;
@@ -191,22 +213,34 @@ compare_with_driver(struct examination *examination, int count)
     char text[64];
     child_call(ask_driver, NULL, LIMIT_S, result);
     const char *none = line_of(result->text, "none");
-    int devices = number_of(result->text, "devices");
-    if (result->end != CHILD_EXITED || result->code != 0)
+    int devices = number_of(result->text, "devices"), refused = number_of(result->text, "refuses");
+    const struct refusal *refusal = refusals;
+    while (refusal->error != refused && refusal->error != 0)
+        ++refusal;
+    bool found = true;
+    if (result->end != CHILD_EXITED || result->code != 0) {
         findings_say(findings, state, "libcuda.so.1",
                      "see that nvidia-smi works; restart the machine after an update of the driver",
                      "opening the driver failed: %s", child_end_text(result, text));
-    else if (none != NULL)
-        findings_say(findings, state, "libcuda.so.1",
-                     "put the driver's own library on the loader's path (ldconfig), before any stubs/ folder of a "
-                     "toolkit",
-                     "%.*s", (int)strcspn(none, "\n"), none);
-    else if (devices != count && getenv("CUDA_VISIBLE_DEVICES") == NULL)
+    } else if (known < 0 && (none != NULL || refused == NO_DEVICE || (refused < 0 && devices <= 0))) {
+        found = false;
+    } else if (none != NULL) {
+        findings_say(findings, state, "libcuda.so.1", refusals[0].advice, "%.*s", (int)strcspn(none, "\n"), none);
+    } else if (refused >= 0) {
+        findings_say(findings, state, "libcuda.so.1", refusal->advice, "cuInit answers with error %d: %s", refused,
+                     refusal->means);
+    } else if (known >= 0 && devices != known && getenv("CUDA_VISIBLE_DEVICES") == NULL) {
         findings_say(findings, FINDING_WARNING, "libcuda.so.1", "name the GPUs to use by --gpus",
-                     "a program gets %d GPUs, of %d that NVML knows", devices, count);
-    else
+                     "a program gets %d GPUs, of %d that NVML knows", devices, known);
+    } else {
         findings_ok(findings, "libcuda.so.1", "opens, and gives a program %d GPU%s", devices, devices == 1 ? "" : "s");
+    }
+    if (known < 0 && devices > 0) {
+        examination->gpu_count = devices;
+        examination->driver_cuda = number_of(result->text, "cuda");
+    }
     free(result);
+    return found;
 }
 
 static void
@@ -265,7 +299,8 @@ examine_gpus(struct examination *examination)
                      "asking NVML failed: %s", child_end_text(result, text));
     } else if (none != NULL) {
         char *why = xasprintf("%.*s", (int)strcspn(none, "\n"), none);
-        say_no_gpu(examination, why);
+        if (!examine_driver(examination, -1))
+            say_no_gpu(examination, why);
         free(why);
     } else {
         examination->gpu_count = gpus.count;
@@ -276,7 +311,7 @@ examine_gpus(struct examination *examination)
         else
             judge_gpus(examination, &gpus);
         if (gpus.count > 0)
-            compare_with_driver(examination, gpus.count);
+            (void)examine_driver(examination, gpus.count);
         examine_mps(examination);
     }
     free(gpus.described);

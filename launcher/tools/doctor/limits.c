@@ -209,9 +209,11 @@ examine_network(struct findings *findings)
 {
     struct ifaddrs *all = NULL;
     char *names = NULL;
-    if (getifaddrs(&all) != 0)
+    bool loopback = getifaddrs(&all) != 0;
+    if (loopback)
         all = NULL;
     for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next) {
+        loopback = loopback || (one->ifa_flags & (IFF_LOOPBACK | IFF_UP)) == (IFF_LOOPBACK | IFF_UP);
         bool is_address =
             one->ifa_addr != NULL && (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6);
         if (!is_address || (one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0 ||
@@ -227,7 +229,10 @@ examine_network(struct findings *findings)
         findings_say(findings, FINDING_NOTE, "network",
                      "nothing, on one machine; if NCCL finds no interface, set "
                      "NCCL_SOCKET_IFNAME=lo",
-                     "no interface is up but the loopback");
+                     loopback ? "no interface is up but the loopback" : "no interface is up");
+    if (!loopback)
+        findings_say(findings, FINDING_PROBLEM, "loopback", "ip link set lo up, as root",
+                     "the interface lo is down; NCCL's ranks of one machine, and PMIx, meet on it");
     free(names);
     if (all != NULL)
         freeifaddrs(all);
