@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 10
+#define DDPRUN_PROTOCOL_VERSION 11
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -249,16 +249,19 @@ struct rank_status {
     _Atomic uint64_t trial_count; /* trials of steps with and without overlap so far; the same on all ranks, as is: */
     _Atomic uint64_t slowed_ns;   /* by how much collectives slow a step's own work, as the last one found */
     _Atomic uint64_t overlap_off_step; /* boundaries passed when steps last ceased to overlap; 0: they do overlap */
-    _Atomic uint64_t training_us;      /* from the first boundary that was passed to the last, on the host */
-    _Atomic uint32_t nccl_version;     /* as NCCL_VERSION_CODE; 0: not opened */
-    struct rank_told told;             /* the program, of itself */
-    _Atomic uint64_t reduce_count;     /* calls of DDP_REDUCE, with one that is being compared now */
-    _Atomic uint64_t reduce_bytes;     /* that all of them were given */
-    _Atomic uint32_t reduction;        /* enum ddprun_reduction: what became of gradients */
-    _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
-    _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
-    _Atomic uint64_t parameter_hash;   /* what it found, the same on all ranks */
-    _Atomic uint32_t failure_follows;  /* enum rank_follows: what `failure` is (set before stage) */
+    /* Calls between the first bucket of a step and its boundary that may wait for the device, and so for other ranks:
+     */
+    _Atomic uint64_t frees_amid, loads_amid; /* memory was given back, device code was loaded */
+    _Atomic uint64_t training_us;            /* from the first boundary that was passed to the last, on the host */
+    _Atomic uint32_t nccl_version;           /* as NCCL_VERSION_CODE; 0: not opened */
+    struct rank_told told;                   /* the program, of itself */
+    _Atomic uint64_t reduce_count;           /* calls of DDP_REDUCE, with one that is being compared now */
+    _Atomic uint64_t reduce_bytes;           /* that all of them were given */
+    _Atomic uint32_t reduction;              /* enum ddprun_reduction: what became of gradients */
+    _Atomic uint64_t check_count;            /* comparisons of parameter hashes across ranks that found all equal */
+    _Atomic uint64_t checked_step;           /* step after which the last of them looked at the parameters */
+    _Atomic uint64_t parameter_hash;         /* what it found, the same on all ranks */
+    _Atomic uint32_t failure_follows;        /* enum rank_follows: what `failure` is (set before stage) */
 
     /* An infinite element or NaN that this rank was about to send, the first: */
     _Atomic uint32_t nonfinite;         /* enum rank_nonfinite; written last */

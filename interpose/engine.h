@@ -179,6 +179,9 @@ struct engine {
     /* A tensor map was encoded with this address, in a world of more than one; `done`: whether the driver did it. */
     void (*tensor_map_encoded)(CUdeviceptr address, bool done);
 
+    /* The driver's call that follows may wait for all work of the device: it gives memory back, or loads code. */
+    void (*may_wait)(bool loads);
+
     /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver's call. */
     void (*before_release)(CUdeviceptr address, size_t bytes);
     void (*before_stream_destroy)(CUstream stream);

@@ -190,6 +190,20 @@ tell_placement(const struct job *job)
                  job->placement.why);
 }
 
+/* Work of the reduction then waits in one queue with backward's. */
+static void
+tell_connections(const struct job *job)
+{
+    struct rank_settings settings = job_settings(job, "/nonexistent");
+    char **environment = environment_for_rank(job->inherited, &settings, 0);
+    const char *value = environment_get(environment, "CUDA_DEVICE_MAX_CONNECTIONS");
+    if (value != NULL && strcmp(value, "1") == 0 && !job->devices.softgpu && job->place.world_size > 1 &&
+        job->options.job.overlap)
+        message_line("CUDA_DEVICE_MAX_CONNECTIONS=1: all streams of a rank share one queue of its GPU, where averages "
+                     "wait for kernels of backward that they need not wait for: little of them is hidden; unset it");
+    words_free(environment);
+}
+
 static bool
 place_ranks(struct job *job, struct error *error)
 {
@@ -246,6 +260,8 @@ job_prepare(struct job *job, struct error *error)
     find_place(job);
     if (!check_annotations(job, error) || !place_ranks(job, error))
         return false;
+    if (job->place.first_rank == 0)
+        tell_connections(job);
     return may_open_files(job, error) && check_page(job, error) && make_trace_dir(job, error) &&
            output_prepare(&job->options, error) &&
            (!reports || (whole_file_check(job->options.summary_json, "--summary-json", error) &&

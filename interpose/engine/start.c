@@ -334,6 +334,7 @@ static struct engine engine = {
     .end = touches_end,
     .allocated = escape_allocated,
     .copied_from_host = touches_copied_from_host,
+    .may_wait = unmap_may_wait,
     .before_release = unmap_before_free,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,

@@ -209,6 +209,8 @@ is_scouted(void)
         bool apart = is_scouted() && !is_in_object(image);                                                \
         if (apart)                                                                                        \
             note_allocation();                                                                            \
+        if (shim_is_watched())                                                                            \
+            shim.engine->may_wait(true);                                                                  \
         CUresult result = REAL(fn) arguments;                                                             \
         if (apart && result == CUDA_SUCCESS && shim_is_watched() && shim.engine->module_loaded != NULL) { \
             ++shim_depth;                                                                                 \
@@ -253,7 +255,8 @@ is_scouted(void)
     DEFINE_ALLOCATION(symbol, parameters, arguments, memory)                                 \
     DEFINE_ALLOCATION(symbol##twin, parameters, arguments, memory)
 #define RELEASE_SINGLE(symbol, name, version, parameters, arguments, address, bytes) \
-    DEFINE_NOTIFICATION(symbol, parameters, arguments, engine->before_release(address, bytes), (void)0)
+    DEFINE_NOTIFICATION(symbol, parameters, arguments, engine->may_wait(false);      \
+                        engine->before_release(address, bytes), (void)0)
 #define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, address, bytes)       \
     extern __typeof__(symbol) symbol##twin;                                                             \
     DEFINE_NOTIFICATION(symbol, parameters, arguments, engine->before_release(address, bytes), (void)0) \

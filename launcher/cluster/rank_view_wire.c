@@ -25,6 +25,8 @@ static const struct view_field {
     ROW(FIELD_LONG, gradient_count, false),
     ROW(FIELD_LONG, averaged_parameter_count, false),
     ROW(FIELD_LONG, averaged_state_count, false),
+    ROW(FIELD_LONG, frees_amid, false),
+    ROW(FIELD_LONG, loads_amid, false),
     ROW(FIELD_LONG, sync_count, false),
     ROW(FIELD_LONG, sync_bytes, false),
     ROW(FIELD_LONG, step_bytes, false),

@@ -46,11 +46,12 @@ struct rank_view {
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
     uint64_t exposed_steps[RANK_EXPOSED_STEPS];           /* of the last boundaries, each (rank_exposed_pack()) */
     uint64_t trial_count, slowed_ns, overlap_off_step; /* what overlap costs a step's own work (struct rank_status) */
-    uint64_t training_us;                              /* from the first boundary to the last */
-    bool sums;                                         /* gradients became sums, not means */
-    uint64_t shard_total;  /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
-    uint64_t shard_calls;  /* how often DDP_SHARD was called */
-    unsigned nccl_version; /* as NCCL_VERSION_CODE; 0: not opened */
+    uint64_t frees_amid, loads_amid; /* calls in backward that may wait for other ranks (struct rank_status) */
+    uint64_t training_us;            /* from the first boundary to the last */
+    bool sums;                       /* gradients became sums, not means */
+    uint64_t shard_total;            /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
+    uint64_t shard_calls;            /* how often DDP_SHARD was called */
+    unsigned nccl_version;           /* as NCCL_VERSION_CODE; 0: not opened */
     unsigned mean_count;
     struct mean_view means[RANK_MEANS_AT_MOST];
     unsigned nonfinite;      /* enum rank_nonfinite: what it was about to send, */

@@ -286,6 +286,22 @@ say_waits(const struct closing *closing, void (*say)(const char *format, ...))
     say("%s", line);
 }
 
+/* Of the rank with most of them: their place in the program is the same on all. */
+static void
+say_calls_amid(const struct closing *closing, void (*say)(const char *format, ...))
+{
+    const struct rank_view *most = &closing->ranks[0];
+    for (int i = 1; i < closing->rank_count; ++i) {
+        const struct rank_view *rank = &closing->ranks[i];
+        most = rank->frees_amid + rank->loads_amid > most->frees_amid + most->loads_amid ? rank : most;
+    }
+    if (most->frees_amid + most->loads_amid > 0)
+        say("rank %d: %" PRIu64 " frees of memory and %" PRIu64 " loads of device code in %" PRIu64
+            " steps between a step's first bucket and DDP_STEP; each may wait for the other ranks: free and load "
+            "outside of backward, or by cudaFreeAsync",
+            (int)(most - closing->ranks), most->frees_amid, most->loads_amid, most->step);
+}
+
 void
 closing_say(const struct closing *closing, void (*say)(const char *format, ...))
 {
@@ -295,8 +311,10 @@ closing_say(const struct closing *closing, void (*say)(const char *format, ...))
     if (trained && closing->summary)
         say_time(closing, say);
     closing_lines(closing->ranks, closing->rank_count, closing->summary, say);
-    if (trained && closing->verbose && closing->rank_count > 1)
+    if (trained && closing->verbose && closing->rank_count > 1) {
         say_waits(closing, say);
+        say_calls_amid(closing, say);
+    }
 }
 
 /* ---- what -v prints while a job runs ---- */

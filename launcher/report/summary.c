@@ -245,6 +245,8 @@ summary_describe(const struct summary *summary)
     add_number(object, "buckets", first->bucket_count);
     add_number(object, "reduce_calls", first->reduce_count);
     add_number(object, "reduce_bytes", first->reduce_bytes);
+    add_number(object, "frees_in_backward", first->frees_amid);
+    add_number(object, "loads_in_backward", first->loads_amid);
     add_pace(object, summary);
     json_object_object_add(object, "nonfinite", describe_nonfinite(summary));
     add_number(object, "comparisons", first->check_count);

@@ -139,6 +139,8 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->overlapped_step = atomic_load(&status->overlapped_step);
     view->graph_step = atomic_load(&status->graph_step);
     view->gradient_count = atomic_load(&status->gradient_count);
+    view->frees_amid = atomic_load(&status->frees_amid);
+    view->loads_amid = atomic_load(&status->loads_amid);
     view->sync_count = atomic_load(&status->sync_count);
     view->sync_bytes = atomic_load(&status->sync_bytes);
     view->step_bytes = atomic_load(&status->step_bytes);

@@ -87,6 +87,14 @@ check 'slower beside backward: the trace has the cost of each bucket, by itself 
     awk -v idle="$(field idle_us 0 | head -n 1)" -v busy="$(field busy_us 0 | head -n 1)" -v factor="${factor:-0}" \
     'BEGIN { exit !(idle > 0 && busy / idle > factor * 0.999 && busy / idle < factor * 1.001) }'
 
+# Memory that is freed between the first bucket and DDP_STEP is counted; behind DDP_STEP, and before there is a plan, it is not.
+run "$ddprun" -v -n 2 --bucket-mb 0.02 --summary-json "$work/amid.json" "$build/tests/trainers/ladder" --steps 12 --fault scratch
+succeeded 'memory freed in backward'
+check 'memory freed in backward: the summary has it' awk '/"frees_in_backward"/ { n = $2 + 0 } END { exit !(n >= 6 && n <= 10) }' "$work/amid.json"
+check 'memory freed in backward: so has -v' grep -Eq '^ddprun: rank [01]: ([6-9]|10) frees of memory and 0 loads of device code in 12 steps ' "$work/stderr"
+run "$ddprun" -v -n 2 --bucket-mb 0.02 --summary-json "$work/amid.json" "$build/tests/trainers/ladder" --steps 12
+check 'none is freed: nothing is said' bash -c "grep -q '\"frees_in_backward\": 0' '$work/amid.json' && ! grep -q 'frees of memory' '$work/stderr'"
+
 # Three times as slow in the middle of the run: reviews continue, nothing breaks, and all ranks agree.
 run "$ddprun" -n 4 "$paced" --layers 6 --kib 256 --layer-us 200 --forward-us 0 --steps 140 --slower-from 70
 succeeded 'slower from step 70 on, four ranks: all means are right'

@@ -216,6 +216,12 @@ copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
 }
 
 static void
+may_wait(bool loads)
+{
+    note(loads ? "loads " : "frees ");
+}
+
+static void
 before_release(CUdeviceptr address, size_t bytes)
 {
     note("release %llx+%zx", address, bytes);
@@ -392,6 +398,7 @@ static const struct engine engine = {
     .end = end,
     .allocated = allocated,
     .copied_from_host = copied_from_host,
+    .may_wait = may_wait,
     .before_release = before_release,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,

@@ -233,6 +233,11 @@ faults_before_step(struct trainer *t, int step)
         scale_in_place<<<blocks(count), THREADS>>>(last, count, 2.0f);
     if (fault_is(t, "free", step))
         CHECK(cudaFree(last));
+    if (fault_is(t, "scratch", step)) {
+        float *scratch;
+        CHECK(cudaMalloc((void **)&scratch, 4096));
+        CHECK(cudaFree(scratch));
+    }
     if (fault_is(t, "move-parameter", step) || fault_is(t, "move-and-annotate", step))
         move_parameter(t, fault_is(t, "move-and-annotate", step));
     if (fault_is(t, "hidden-write", step)) {

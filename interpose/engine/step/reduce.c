@@ -270,12 +270,15 @@ reduce_compare_at_boundary(void)
 
 /* ---- sending ---- */
 
-/* The issuer: opens what all calls go through. Collective. */
+/* The issuer: opens what all calls go through. Collective. To start, NCCL may wait for the device: no bucket is on its
+ * way meanwhile, if all ranks have sent the same ones. */
 static void
-prepare(void) BY_ISSUER
+prepare(bool same_buckets) BY_ISSUER
 {
     if (own.ready != NULL)
         return;
+    if (same_buckets)
+        streams_wait_for_buckets();
     device_open_program_communicator();
     own.at_calls.communicator = engine_state.collectives.communicator_count;
     gather_prepare(&own.at_calls, REDUCE_WORDS);
@@ -370,7 +373,7 @@ reduce_together(struct reduction *reduction)
     role_take();
     bool first = reduce_calls_add(&reduction->call, &reduction->number, &reduction->kind);
     note(reduction);
-    if (first || reduction->call.on_host)
+    if (first || reduction->call.on_host || (own.ready == NULL && reduction->call.count > 0))
         same_buckets = compare(reduction);
     if (reduction->call.count > 0 && !atomic_load(&engine_state.collectives_ready)) { /* so no bucket ever was */
         role_give();
@@ -378,7 +381,7 @@ reduce_together(struct reduction *reduction)
         role_take();
     }
     if (reduction->call.count > 0) {
-        prepare();
+        prepare(same_buckets);
         range_begin("%s", reduction->kind->text);
         trace_reduce(reduction->number, reduction->kind->text, reduction->bytes);
         if (reduction->call.on_host)

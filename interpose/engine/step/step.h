@@ -20,6 +20,7 @@ void tensor_choose_group(int id, const struct ddp_site *site);
 
 /* ---- unmap.c: what holds gradients goes; without lock ---- */
 /* Memory is about to be freed; `bytes` 0: all of the allocation. */
+void unmap_may_wait(bool loads);
 void unmap_before_free(CUdeviceptr address, size_t bytes);
 void unmap_before_unload(void);
 void unmap_after_unload(void);

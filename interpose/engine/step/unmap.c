@@ -8,6 +8,18 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
+/* While buckets are on their way NCCL's kernels wait for other ranks, and what waits for the device for them. */
+void
+unmap_may_wait(bool loads)
+{
+    engine_lock();
+    bool amid = memory_state.expected_group != SEQUENCE_NONE &&
+                memory_state.groups[memory_state.expected_group].early_buckets > 0;
+    engine_unlock();
+    if (amid)
+        atomic_fetch_add(loads ? &engine_state.status->loads_amid : &engine_state.status->frees_amid, 1);
+}
+
 /* ---- memory ---- */
 
 void

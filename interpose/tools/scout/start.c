@@ -113,6 +113,12 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 }
 
 static void
+may_wait(bool loads)
+{
+    (void)loads;
+}
+
+static void
 forget(void *ptr, const struct ddp_site *site)
 {
     (void)ptr, (void)site;
@@ -326,6 +332,7 @@ static const struct engine engine = {
     .allocated = allocated,
     .copied_from_host = record_host_content,
     .tensor_map_encoded = tensor_map_encoded,
+    .may_wait = may_wait,
     .before_release = before_release,
     .before_stream_destroy = stream_goes,
     .before_context_destroy = before_context_destroy,
