@@ -42,6 +42,7 @@ enum mutant {
 
     /* reduced */
     MUTANT_GRADIENT_LEFT_OUT, /* one gradient of a bucket is not reduced */
+    MUTANT_STAGED_BY_SOME,    /* ranks give NCCL registered memory without asking whether the others do */
     MUTANT_SUM_NOT_MEAN,
     MUTANT_STATE_NOT_AVERAGED,      /* with DDP_STEP_PARAMETERS only parameters are averaged */
     MUTANT_SYNC_COUNTS_PASSES,      /* --sync-every K counts passes of backward, two for each step */

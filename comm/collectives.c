@@ -369,6 +369,34 @@ collectives_place(struct collectives *c, struct bucket_wire *wire, size_t bucket
     return wire_place(wire, &c->setting, members, member_count, type, collectives_stream_of(c, bucket), error);
 }
 
+void
+collectives_unstage(struct collectives *c, struct staging *staging)
+{
+    for (unsigned i = 0; i < c->communicator_count; ++i) {
+        if (staging->handles[i] != NULL)
+            (void)c->nccl->ncclCommDeregister_p(c->communicators[i].comm, staging->handles[i]);
+    }
+    if (staging->address != 0)
+        (void)c->nccl->ncclMemFree_p((void *)(uintptr_t)staging->address);
+    *staging = (struct staging){0};
+}
+
+bool
+collectives_stage(struct collectives *c, size_t bytes, struct staging *staging)
+{
+    const struct nccl *nccl = c->nccl;
+    void *memory = NULL;
+    *staging = (struct staging){.bytes = bytes};
+    bool ok = nccl->ncclMemAlloc_p != NULL && nccl->ncclMemFree_p != NULL && nccl->ncclCommRegister_p != NULL &&
+              nccl->ncclCommDeregister_p != NULL && nccl->ncclMemAlloc_p(&memory, bytes) == ncclSuccess;
+    staging->address = (CUdeviceptr)(uintptr_t)memory;
+    for (unsigned i = 0; ok && i < c->communicator_count; ++i)
+        ok = nccl->ncclCommRegister_p(c->communicators[i].comm, memory, bytes, &staging->handles[i]) == ncclSuccess;
+    if (!ok)
+        collectives_unstage(c, staging);
+    return ok;
+}
+
 bool
 collectives_reduce(struct collectives *c, const struct bucket_wire *wire, size_t bucket, double weight,
                    struct comm_error *error)

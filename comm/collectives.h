@@ -102,6 +102,20 @@ bool collectives_place(struct collectives *collectives, struct bucket_wire *wire
                        struct comm_error *error) __attribute__((warn_unused_result));
 
 /*
+ * Device memory of NCCL's own (ncclMemAlloc), registered with each communicator of buckets, from which NCCL may reduce
+ * with fewer copies and multiprocessors. If one rank gives registered memory to a collective, all must (NCCL manual,
+ * "User Buffer Registration"): the caller sees to it. False, and nothing is kept: NCCL is older than 2.19, or has none.
+ * The second function gives it back, which may wait for the device; all zero is ignored.
+ */
+struct staging {
+    CUdeviceptr address;
+    size_t bytes;
+    void *handles[DDPRUN_MOST_COMMUNICATORS];
+};
+bool collectives_stage(struct collectives *collectives, size_t bytes, struct staging *staging);
+void collectives_unstage(struct collectives *collectives, struct staging *staging);
+
+/*
  * Replaces each member by its mean, or sum, over all ranks. Collective. `weight`: of this rank's elements, as in
  * wire_pack(); ranks may have different ones.
  */

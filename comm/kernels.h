@@ -26,6 +26,7 @@ struct kernels {
     CUfunction scale[KERNEL_TYPES]; /* each element times a number, over another, in place; */
     CUfunction pack_scaled[KERNEL_TYPES], unpack_scaled[KERNEL_TYPES]; /* or on the way */
     CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES];              /* comm/outer.h */
+    CUfunction chunks;                                                 /* makes the table that packing takes */
     CUfunction hash, compare;
     CUfunction nonfinite; /* comm/kernels/nonfinite.h */
 };

@@ -9,12 +9,22 @@
 struct symbol {
     const char *name;
     size_t offset; /* of the member in struct nccl */
+    bool is_optional;
 };
 
 static const struct symbol symbols[] = {
-#define SYMBOL(function) {#function, offsetof(struct nccl, function##_p)},
+#define SYMBOL(function) {#function, offsetof(struct nccl, function##_p), false},
     NCCL_FUNCTIONS(SYMBOL)
 #undef SYMBOL
+#define OPTIONAL(function)                                   \
+    {                                                        \
+#function, offsetof(struct nccl, function##_p), true \
+    }
+        OPTIONAL(ncclMemAlloc),
+    OPTIONAL(ncclMemFree),
+    OPTIONAL(ncclCommRegister),
+    OPTIONAL(ncclCommDeregister),
+#undef OPTIONAL
 };
 
 /* NCCL's own encoding changed with 2.9 (nccl.h, NCCL_VERSION). */
@@ -60,7 +70,7 @@ nccl_open(struct nccl *nccl, const char *path, nccl_opened_fn opened, struct com
         goto close_library;
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); ++i) {
         void *function = dlsym(library, symbols[i].name);
-        if (function == NULL) {
+        if (function == NULL && !symbols[i].is_optional) {
             comm_fail(error, "%s has no %s; name another NCCL with --nccl PATH", path, symbols[i].name);
             goto close_library;
         }

@@ -69,54 +69,65 @@ neighbours(const struct bucket_member *members, size_t count, uint64_t *bytes_p)
     return n;
 }
 
-size_t
-wire_chunks(const struct bucket_member *members, size_t member_count, struct chunk *chunks)
+/* How many chunks these members are. */
+static size_t
+count_chunks(const struct bucket_member *members, size_t member_count)
 {
     size_t count = 0;
-    uint64_t at = 0, bytes;
+    uint64_t bytes;
     for (size_t i = 0; i < member_count;) {
-        CUdeviceptr address = members[i].address;
         i += neighbours(members + i, member_count - i, &bytes);
-        for (uint64_t done = 0; done < bytes; ++count) {
-            uint64_t here = bytes - done < CHUNK_BYTES ? bytes - done : CHUNK_BYTES;
-            if (chunks != NULL)
-                chunks[count] = (struct chunk){address + done, at + done, here};
-            done += here;
-        }
-        at += bytes - (MUTANT(MEMBERS_OVERLAP) ? sizeof(float) : 0);
+        count += (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
     }
     return count;
 }
 
-/* The table goes to the device in the stream's order: the bucket's last round may still be reading the old one. */
+/* The device makes the table, in the stream's order: the bucket's last round may still be reading the old one, and a
+ * copy from the host's memory might wait for that (CUDA: API synchronization behavior). */
+static bool
+fill_table(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
+           struct comm_error *error)
+{
+    uint64_t at = 0, chunk = 0;
+    for (size_t i = 0; i < wire->member_count;) {
+        struct chunk_runs runs = {0};
+        CUdeviceptr table = wire->chunks;
+        for (; i < wire->member_count && runs.count < CHUNK_RUNS_AT_MOST; ++runs.count) {
+            struct chunk_run *run = &runs.runs[runs.count];
+            *run = (struct chunk_run){.address = wire->members[i].address, .at = at, .first = chunk};
+            i += neighbours(wire->members + i, wire->member_count - i, &run->bytes);
+            at += run->bytes - (MUTANT(MEMBERS_OVERLAP) ? sizeof(float) : 0);
+            chunk += (run->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+        }
+        runs.end = (uint32_t)chunk;
+        void *arguments[] = {&table, &runs};
+        CUresult result = setting->driver->cuLaunchKernel_p(setting->kernels.chunks, 1, 1, 1, setting->kernels.threads,
+                                                            1, 1, 0, stream, arguments, NULL);
+        if (result != CUDA_SUCCESS)
+            return driver_fail(setting->driver, result, "preparing a bucket", error);
+    }
+    return true;
+}
+
 static bool
 place_chunks(struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream, struct comm_error *error)
 {
     const struct driver *driver = setting->driver;
-    size_t count = wire_chunks(wire->members, wire->member_count, NULL), bytes = count * sizeof(struct chunk);
+    size_t count = count_chunks(wire->members, wire->member_count);
     if (count > UINT32_MAX)
         return comm_fail(error, "a bucket of %zu pieces is too large; try a smaller --bucket-mb", count);
-    CUresult result = CUDA_SUCCESS;
     if (count > wire->chunk_capacity) {
         CUdeviceptr grown;
-        result = driver->cuMemAlloc_p(&grown, bytes);
+        CUresult result = driver->cuMemAlloc_p(&grown, count * sizeof(struct chunk));
         if (result == CUDA_SUCCESS && wire->chunk_capacity > 0)
             result = driver->cuMemFree_p(wire->chunks); /* waits for work that still reads it */
-        if (result == CUDA_SUCCESS) {
-            wire->chunks = grown;
-            wire->chunk_capacity = count;
-        }
+        if (result != CUDA_SUCCESS)
+            return driver_fail(driver, result, "preparing a bucket", error);
+        wire->chunks = grown;
+        wire->chunk_capacity = count;
     }
-    struct chunk *table = malloc(bytes + sizeof(*table));
-    if (table == NULL)
-        return comm_fail_by(error, COMM_OWN, "out of memory");
-    (void)wire_chunks(wire->members, wire->member_count, table);
-    /* From pageable memory: the driver has taken it when the call returns (CUDA: API synchronization behavior). */
-    if (result == CUDA_SUCCESS)
-        result = driver->cuMemcpyHtoDAsync_p(wire->chunks, table, bytes, stream);
-    free(table);
     wire->chunk_count = (unsigned)count;
-    return result == CUDA_SUCCESS || driver_fail(driver, result, "preparing a bucket", error);
+    return fill_table(wire, setting, stream, error);
 }
 
 /* ---- placing ---- */
@@ -159,33 +170,58 @@ narrow_type(enum ddprun_compression compression)
     return compression == DDPRUN_COMPRESS_FP16 ? ncclFloat16 : NCCL_BFLOAT16;
 }
 
+static bool
+is_compressed(const struct wire_setting *setting, ncclDataType_t type)
+{
+    return type == ncclFloat32 && setting->compression != DDPRUN_COMPRESS_NONE;
+}
+
+bool
+wire_is_packed(const struct wire_setting *setting, const struct bucket_member *members, size_t member_count,
+               ncclDataType_t type, size_t *bytes_p)
+{
+    size_t bytes = 0;
+    uint64_t together;
+    bool compressed = is_compressed(setting, type), is_packed = compressed;
+    for (size_t i = 0; i < member_count; ++i) {
+        bytes += members[i].bytes;
+        is_packed = is_packed || members[i].is_packed;
+    }
+    *bytes_p =
+        compressed ? bytes / wire_element_bytes(type) * wire_element_bytes(narrow_type(setting->compression)) : bytes;
+    return is_packed || neighbours(members, member_count, &together) != member_count;
+}
+
+void
+wire_lend(struct bucket_wire *wire, CUdeviceptr buffer, size_t bytes)
+{
+    wire->buffer = buffer;
+    wire->buffer_bytes = bytes;
+    wire->is_lent = true;
+}
+
 bool
 wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const struct bucket_member *members,
            size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error)
 {
-    size_t bytes = 0, element_bytes = wire_element_bytes(type);
-    for (size_t i = 0; i < member_count; ++i)
-        bytes += members[i].bytes;
-    if (bytes == 0 || element_bytes == 0)
+    size_t bytes;
+    bool is_packed = wire_is_packed(setting, members, member_count, type, &bytes) || wire->is_lent;
+    if (bytes == 0 || wire_element_bytes(type) == 0)
         return comm_fail(error, "a bucket of %zu bytes, elements of which are %s", bytes, wire_type_name(type));
     if (!keep_members(wire, members, member_count, error))
         return false;
 
-    uint64_t together;
-    bool compressed = type == ncclFloat32 && setting->compression != DDPRUN_COMPRESS_NONE;
+    bool compressed = is_compressed(setting, type);
     wire->compression = compressed ? setting->compression : DDPRUN_COMPRESS_NONE;
     wire->type = compressed ? narrow_type(setting->compression) : type;
     wire->member_type = type;
-    wire->element_count = bytes / element_bytes;
-    bool is_packed = compressed;
-    for (size_t i = 0; i < member_count; ++i)
-        is_packed = is_packed || members[i].is_packed;
-    if (!is_packed && neighbours(members, member_count, &together) == member_count) {
+    wire->element_count = bytes / wire_element_bytes(wire->type);
+    if (!is_packed) {
         wire->path = WIRE_IN_PLACE;
         wire->address = members[0].address;
         return true;
     }
-    if (!place_buffer(wire, setting->driver, wire->element_count * wire_element_bytes(wire->type), error))
+    if (!place_buffer(wire, setting->driver, bytes, error))
         return false;
     wire->path = setting->kernels.loaded ? WIRE_KERNELS : WIRE_COPIES;
     wire->address = wire->buffer;
@@ -195,7 +231,7 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
 void
 wire_free(struct bucket_wire *wire, const struct driver *driver)
 {
-    if (wire->buffer_bytes > 0)
+    if (wire->buffer_bytes > 0 && !wire->is_lent)
         (void)driver->cuMemFree_p(wire->buffer);
     if (wire->chunk_capacity > 0)
         (void)driver->cuMemFree_p(wire->chunks);
@@ -242,14 +278,22 @@ mean_of(const struct bucket_wire *wire, const struct wire_setting *setting)
     return sums ? (struct wire_mean){ncclSum, 1, 1} : wire_mean(setting, wire->type);
 }
 
+static bool
+scale_and_look(const struct wire_setting *setting, CUdeviceptr address, size_t count, ncclDataType_t type, double times,
+               double over, struct nonfinite_look look, CUstream stream, struct comm_error *error)
+{
+    unsigned long long elements = count;
+    void *arguments[] = {&address, &elements, &times, &over, &look};
+    return wire_run(setting, setting->kernels.scale[wire_kernel_type(type)], count, type, arguments, stream, "scaling",
+                    error);
+}
+
 bool
 wire_scale(const struct wire_setting *setting, CUdeviceptr address, size_t count, ncclDataType_t type, double times,
            double over, CUstream stream, struct comm_error *error)
 {
-    unsigned long long elements = count;
-    void *arguments[] = {&address, &elements, &times, &over};
-    return (times == 1 && over == 1) || wire_run(setting, setting->kernels.scale[wire_kernel_type(type)], count, type,
-                                                 arguments, stream, "scaling", error);
+    return (times == 1 && over == 1) ||
+           scale_and_look(setting, address, count, type, times, over, (struct nonfinite_look){0}, stream, error);
 }
 
 /* ---- packing ---- */
@@ -330,7 +374,7 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
     CUdeviceptr chunks = wire->chunks, bucket = wire->address;
     unsigned count = wire->chunk_count;
     if (MUTANT(GRADIENT_LEFT_OUT) && direction == UNPACK && wire->member_count > 1)
-        count = (unsigned)wire_chunks(wire->members, wire->member_count - 1, NULL);
+        count = (unsigned)count_chunks(wire->members, wire->member_count - 1);
     unsigned blocks = count < CHUNK_BLOCKS_AT_MOST ? count : CHUNK_BLOCKS_AT_MOST;
     arguments[0] = &chunks, arguments[1] = &count, arguments[2] = &bucket;
     CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
@@ -363,8 +407,11 @@ move(const struct bucket_wire *wire, const struct wire_setting *setting, enum di
 {
     switch (wire->path) {
     case WIRE_IN_PLACE:
-        return (direction == UNPACK || look_in_place(wire, setting, stream, error)) &&
-               wire_scale(setting, wire->address, wire->element_count, wire->type, times, over, stream, error);
+        if (direction == UNPACK)
+            return wire_scale(setting, wire->address, wire->element_count, wire->type, times, over, stream, error);
+        return times == 1 && over == 1 ? look_in_place(wire, setting, stream, error)
+                                       : scale_and_look(setting, wire->address, wire->element_count, wire->type, times,
+                                                        over, look_of(wire), stream, error);
     case WIRE_KERNELS:
         return run_kernels(wire, setting, direction, times, over, stream, error);
     case WIRE_COPIES:

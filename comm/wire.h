@@ -70,6 +70,7 @@ struct bucket_wire {
     /* owned device memory, kept while the wire exists */
     CUdeviceptr buffer;
     size_t buffer_bytes;
+    bool is_lent;       /* the buffer is the caller's, and the bucket stays packed */
     CUdeviceptr chunks; /* struct chunk[chunk_count], for the kernels */
     size_t chunk_capacity;
     unsigned chunk_count;
@@ -84,6 +85,13 @@ bool wire_place(struct bucket_wire *wire, const struct wire_setting *setting, co
                 size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error)
     __attribute__((warn_unused_result));
 void wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all-zero wire is ignored */
+
+/* Whether these members will be packed, and how many bytes the packed bucket has. */
+bool wire_is_packed(const struct wire_setting *setting, const struct bucket_member *members, size_t member_count,
+                    ncclDataType_t type, size_t *bytes_p);
+
+/* An all-zero wire is packed into this memory of the caller's, as long as it lives. */
+void wire_lend(struct bucket_wire *wire, CUdeviceptr buffer, size_t bytes);
 
 /* Whether the wire was placed for just these members. */
 bool wire_has(const struct bucket_wire *wire, const struct bucket_member *members, size_t member_count);
@@ -141,12 +149,5 @@ size_t wire_element_bytes(ncclDataType_t type);
 /* "in place", "kernels", "copies"; "float32", ...: for the trace and for messages. Static storage. */
 const char *wire_path_name(enum wire_path path);
 const char *wire_type_name(ncclDataType_t type);
-
-/*
- * The kernels' table for these members, for wire.c and its test: fills chunks[] and returns how many there are; NULL
- * counts only. Each chunk is a stretch of one member (or of several that are neighbours in memory).
- */
-struct chunk;
-size_t wire_chunks(const struct bucket_member *members, size_t member_count, struct chunk *chunks);
 
 #endif

@@ -15,6 +15,21 @@ struct chunk {
     uint64_t bytes;   /* 1..CHUNK_BYTES */
 };
 
+/* Members that are neighbours in memory, from which ddprun_chunks makes chunks; by value as a kernel's argument. */
+struct chunk_run {
+    uint64_t address, at; /* as in a chunk */
+    uint64_t bytes;
+    uint64_t first; /* number of its first chunk */
+};
+
+/* As many as fit into the 4,096 bytes that kernels of any GPU take. */
+enum { CHUNK_RUNS_AT_MOST = 126 };
+
+struct chunk_runs {
+    uint32_t count, end; /* end: number of the chunk behind the last run's */
+    struct chunk_run runs[CHUNK_RUNS_AT_MOST];
+};
+
 /* 16 KiB: four rounds of 256 threads with 16 bytes each. Kernels take any number of threads. */
 enum { CHUNK_BYTES = 16384, CHUNK_THREADS = 256 };
 

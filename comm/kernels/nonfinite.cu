@@ -48,47 +48,23 @@ find_nonfinite(const unsigned char *address, unsigned bytes, uint64_t word, cons
     }
 }
 
+/* What lies in front of groups of 16 bytes, or behind them: no element has bytes on both sides of a multiple of 8. */
 __device__ static void
 look_at_rest(const unsigned char *address, unsigned bytes, const nonfinite_look &look)
 {
-    uint64_t word = 0;
-    for (unsigned i = 0; i < bytes; ++i)
-        word |= (uint64_t)address[i] << 8 * i;
-    if (hash_infinite(word, look.exponents) != 0)
-        find_nonfinite(address, bytes, word, look);
-}
-
-/* One chunk by all threads of a block. Elements lie at multiples of their size. */
-__device__ static void
-look_at_chunk(const unsigned char *address, unsigned bytes, const nonfinite_look &look)
-{
-    if (look.claim == 0)
-        return;
-    unsigned head = (unsigned)(-(uintptr_t)address & 7);
-    head = head < bytes ? head : bytes;
-    const uint64_t *words = (const uint64_t *)(address + head);
-    const unsigned count = (bytes - head) / 8;
-#ifdef DDPRUN_STAND_IN
-    if (blockDim.x == 1 && !hash_has_infinite(address, bytes, look.exponents)) /* by vector instructions */
-        return;
-#endif
-    uint64_t any = 0;
-#pragma unroll 4
-    for (unsigned i = threadIdx.x; i < count; i += blockDim.x)
-        any |= hash_infinite(words[i], look.exponents);
-    for (unsigned i = threadIdx.x; any != 0 && i < count; i += blockDim.x) {
-        if (hash_infinite(words[i], look.exponents) == 0)
-            continue;
-        find_nonfinite((const unsigned char *)&words[i], 8, words[i], look);
-        break;
+    for (unsigned at = 0; at < bytes;) {
+        const unsigned to_border = 8 - ((uintptr_t)(address + at) & 7);
+        const unsigned here = bytes - at < to_border ? bytes - at : to_border;
+        uint64_t word = 0;
+        for (unsigned i = 0; i < here; ++i)
+            word |= (uint64_t)address[at + i] << 8 * i;
+        if (hash_infinite(word, look.exponents) != 0)
+            return find_nonfinite(address + at, here, word, look);
+        at += here;
     }
-    if (threadIdx.x != 0)
-        return;
-    look_at_rest(address, head, look);
-    look_at_rest(address + head + 8 * count, bytes - head - 8 * count, look);
 }
 
-/* Of the groups of 16 bytes that this thread has moved, for it has seen such an element among them. */
+/* The groups of 16 bytes among which this thread has seen such an element. */
 __device__ static void
 look_again(const unsigned char *address, unsigned groups, const nonfinite_look &look)
 {
@@ -98,6 +74,48 @@ look_again(const unsigned char *address, unsigned groups, const nonfinite_look &
         if (hash_infinite(words[at], look.exponents) != 0)
             return find_nonfinite((const unsigned char *)&words[at], 8, words[at], look);
     }
+}
+
+__device__ static uint64_t
+infinite_in_group(const ulonglong2 &group, uint64_t exponents)
+{
+    return hash_infinite(group.x, exponents) | hash_infinite(group.y, exponents);
+}
+
+/* One chunk by all threads of a block, so many loads of each under way. Elements lie at multiples of their size. */
+template <unsigned at_once>
+__device__ static void
+look_at_chunk(const unsigned char *address, unsigned bytes, const nonfinite_look &look)
+{
+    if (look.claim == 0)
+        return;
+#ifdef DDPRUN_STAND_IN
+    if (blockDim.x == 1 && !hash_has_infinite(address, bytes, look.exponents)) /* by vector instructions */
+        return;
+#endif
+    unsigned head = (unsigned)(-(uintptr_t)address & 15), i = threadIdx.x;
+    head = head < bytes ? head : bytes;
+    const ulonglong2 *const in = (const ulonglong2 *)(address + head);
+    const unsigned groups = (bytes - head) / 16, step = blockDim.x;
+    uint64_t any = 0;
+    for (; i + (at_once - 1) * step < groups; i += at_once * step) {
+        ulonglong2 seen[at_once];
+#pragma unroll
+        for (unsigned k = 0; k < at_once; ++k)
+            seen[k] = in[i + k * step];
+#pragma unroll
+        for (unsigned k = 0; k < at_once; ++k)
+            any |= infinite_in_group(seen[k], look.exponents);
+    }
+#pragma unroll 1
+    for (; i < groups; i += step)
+        any |= infinite_in_group(in[i], look.exponents);
+    if (any != 0)
+        look_again(address + head, groups, look);
+    if (threadIdx.x != 0)
+        return;
+    look_at_rest(address, head, look);
+    look_at_rest(address + head + 16 * groups, bytes - head - 16 * groups, look);
 }
 
 /* Memory that stays where it is: of each block's chunks one in NONFINITE_TURNS, or one if it has fewer. */
@@ -110,6 +128,6 @@ ddprun_nonfinite(const unsigned char *address, unsigned long long bytes, unsigne
     for (unsigned long long round = (turn + launch_of(look).turn) % turns; round < rounds; round += turns) {
         const unsigned long long at = (round * gridDim.x + blockIdx.x) * CHUNK_BYTES;
         if (at < bytes)
-            look_at_chunk(address + at, (unsigned)(bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES), look);
+            look_at_chunk<4>(address + at, (unsigned)(bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES), look);
     }
 }

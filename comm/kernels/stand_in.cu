@@ -17,6 +17,7 @@ struct named_kernel {
 };
 
 static const struct named_kernel kernels[] = {
+    {"ddprun_chunks", (const void *)ddprun_chunks},
     {"ddprun_pack", (const void *)ddprun_pack},
     {"ddprun_unpack", (const void *)ddprun_unpack},
     {"ddprun_pack_float16", (const void *)ddprun_pack_float16},

@@ -167,7 +167,7 @@ template <typename Element, unsigned N> struct alignas(sizeof(Element) * N < 16 
 };
 
 template <typename Work, unsigned N>
-__device__ static together<typename Work::to, N>
+__device__ static __forceinline__ together<typename Work::to, N>
 each_of(const together<typename Work::from, N> &in, const Work &work)
 {
     together<typename Work::to, N> out;
@@ -232,7 +232,7 @@ move_chunk(typename Work::to *to, const typename Work::from *from, unsigned coun
 #ifdef DDPRUN_STAND_IN
     if (blockDim.x == 1) {
         Work::all(to, from, count, work);
-        return look_at_chunk(bytes, count * (unsigned)sizeof(*from), look);
+        return look_at_chunk<1>(bytes, count * (unsigned)sizeof(*from), look);
     }
 #endif
     unsigned head = (unsigned)(-(uintptr_t)from & 15) / (unsigned)sizeof(*from);
@@ -241,8 +241,8 @@ move_chunk(typename Work::to *to, const typename Work::from *from, unsigned coun
     move_together<1>(to, from, head, work, 0);
     const bool found = move_together<each>(to + head, from + head, groups, work, look.claim != 0 ? look.exponents : 0);
     move_together<1>(to + rest, from + rest, count - rest, work, 0);
-    look_at_chunk(bytes, head * (unsigned)sizeof(*from), look);
-    look_at_chunk(bytes + rest * sizeof(*from), (count - rest) * (unsigned)sizeof(*from), look);
+    look_at_chunk<1>(bytes, head * (unsigned)sizeof(*from), look);
+    look_at_chunk<1>(bytes + rest * sizeof(*from), (count - rest) * (unsigned)sizeof(*from), look);
     if (found)
         look_again(bytes + head * sizeof(*from), groups, look);
 }
@@ -267,11 +267,37 @@ unpack_chunk(const struct chunk &chunk, const unsigned char *bucket, const Work 
     move_chunk((Out *)chunk.address, from, (unsigned)(chunk.bytes / sizeof(Out)), work, nonfinite_look{});
 }
 
+/* Where it lies. The look comes first, for a product may be infinite where its element is not; what it has read is in
+ * the cache then, and memory is read once. */
+template <typename Work>
+__device__ static void
+scale_chunk(typename Work::to *values, unsigned count, const Work &work, const nonfinite_look &look)
+{
+    look_at_chunk<4>((const unsigned char *)values, count * (unsigned)sizeof(*values), look);
+    if (look.claim != 0)
+        __syncthreads();
+    move_chunk(values, values, count, work, nonfinite_look{});
+}
+
 /* Elements of two bytes may lie anywhere but between them. */
 __device__ static bool
 is_of_words(const struct chunk &chunk)
 {
     return ((chunk.address | chunk.at | chunk.bytes) & 3) == 0;
+}
+
+/* The table for the kernels below. */
+extern "C" __global__ void
+ddprun_chunks(struct chunk *chunks, const __grid_constant__ struct chunk_runs all)
+{
+    unsigned run = 0;
+    for (uint64_t i = all.runs[0].first + blockIdx.x * blockDim.x + threadIdx.x; i < all.end;
+         i += gridDim.x * blockDim.x) {
+        while (run + 1 < all.count && i >= all.runs[run + 1].first)
+            ++run;
+        const uint64_t done = (i - all.runs[run].first) * CHUNK_BYTES, left = all.runs[run].bytes - done;
+        chunks[i] = {all.runs[run].address + done, all.runs[run].at + done, left < CHUNK_BYTES ? left : CHUNK_BYTES};
+    }
 }
 
 extern "C" __global__ void
@@ -314,27 +340,26 @@ CONVERTING_KERNELS(float16)
 CONVERTING_KERNELS(bfloat16)
 
 /* Means over ranks, and ranks with unequal shares of a batch: in place, or on the way. */
-#define SCALING_KERNELS(name, Work)                                                                                    \
-    extern "C" __global__ void ddprun_scale_##name(Work::to *values, unsigned long long count, double times,           \
-                                                   double over)                                                        \
-    {                                                                                                                  \
-        const unsigned each = CHUNK_BYTES / sizeof(*values);                                                           \
-        for (unsigned long long at = (unsigned long long)each * blockIdx.x; at < count; at += each * gridDim.x)        \
-            move_chunk(values + at, values + at, (unsigned)(count - at < each ? count - at : each), Work(times, over), \
-                       nonfinite_look{});                                                                              \
-    }                                                                                                                  \
-    extern "C" __global__ void ddprun_pack_scaled_##name(const struct chunk *chunks, unsigned count,                   \
-                                                         unsigned char *bucket, double times, double over,             \
-                                                         struct nonfinite_look look)                                   \
-    {                                                                                                                  \
-        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                       \
-            pack_chunk(chunks[i], bucket, Work(times, over), look);                                                    \
-    }                                                                                                                  \
-    extern "C" __global__ void ddprun_unpack_scaled_##name(const struct chunk *chunks, unsigned count,                 \
-                                                           const unsigned char *bucket, double times, double over)     \
-    {                                                                                                                  \
-        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                       \
-            unpack_chunk(chunks[i], bucket, Work(times, over));                                                        \
+#define SCALING_KERNELS(name, Work)                                                                                \
+    extern "C" __global__ void ddprun_scale_##name(Work::to *values, unsigned long long count, double times,       \
+                                                   double over, struct nonfinite_look look)                        \
+    {                                                                                                              \
+        const unsigned each = CHUNK_BYTES / sizeof(*values);                                                       \
+        for (unsigned long long at = (unsigned long long)each * blockIdx.x; at < count; at += each * gridDim.x)    \
+            scale_chunk(values + at, (unsigned)(count - at < each ? count - at : each), Work(times, over), look);  \
+    }                                                                                                              \
+    extern "C" __global__ void ddprun_pack_scaled_##name(const struct chunk *chunks, unsigned count,               \
+                                                         unsigned char *bucket, double times, double over,         \
+                                                         struct nonfinite_look look)                               \
+    {                                                                                                              \
+        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                   \
+            pack_chunk(chunks[i], bucket, Work(times, over), look);                                                \
+    }                                                                                                              \
+    extern "C" __global__ void ddprun_unpack_scaled_##name(const struct chunk *chunks, unsigned count,             \
+                                                           const unsigned char *bucket, double times, double over) \
+    {                                                                                                              \
+        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                   \
+            unpack_chunk(chunks[i], bucket, Work(times, over));                                                    \
     }
 
 SCALING_KERNELS(float32, scaled<float>)

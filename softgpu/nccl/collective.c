@@ -48,12 +48,15 @@ describe(const struct operation_signature *signature, char *text, size_t text_by
         snprintf(detail, sizeof(detail), " (%s)", reduction_name((ncclRedOp_t)signature->op));
     snprintf(text, text_bytes, "%s of %llu %s%s", collective_name((enum operation_kind)signature->kind),
              (unsigned long long)signature->count, type_name((ncclDataType_t)signature->type), detail);
+    if (signature->registered)
+        strncat(text, " in registered memory", text_bytes - strlen(text) - 1);
 }
 
 static bool
 same_signature(const struct operation_signature *a, const struct operation_signature *b)
 {
-    return a->kind == b->kind && a->type == b->type && a->op == b->op && a->root == b->root && a->count == b->count;
+    return a->kind == b->kind && a->type == b->type && a->op == b->op && a->root == b->root && a->count == b->count &&
+           a->registered == b->registered;
 }
 
 static const struct operation_signature *
@@ -88,6 +91,7 @@ publish_signature(struct run *run)
                              : what->op,
         .root = what->root,
         .count = what->count,
+        .registered = what->is_registered,
     };
     segment_publish(run->segment, run->exchange->operation_number, &mine);
 }

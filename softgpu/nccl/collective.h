@@ -33,6 +33,7 @@ struct collective {
     const void *send;
     void *receive;
     const void *scalar; /* one element, NULL without premulsum; read when the operation runs */
+    bool is_registered; /* its buffer was registered with the communicator */
     bool pays_latency;  /* by the link model */
 };
 

@@ -201,6 +201,11 @@ destroy_comm(struct ncclComm *comm)
     }
     destroy_event(comm);
     exchange_release(&comm->exchange);
+    while (comm->registrations) {
+        struct registration *next = comm->registrations->next;
+        free(comm->registrations);
+        comm->registrations = next;
+    }
     free(comm);
 }
 

@@ -67,6 +67,13 @@ struct comm_capture {
 /* The captures that a communicator can be part of at the same time. */
 enum { CAPTURES_MAX = 8 };
 
+/* Memory that was registered; its handle. */
+struct registration {
+    const char *buffer;
+    size_t bytes;
+    struct registration *next;
+};
+
 struct ncclComm {
     uint32_t magic; /* COMM_MAGIC; 0 once destroyed */
     struct comm_origin origin;
@@ -100,6 +107,7 @@ struct ncclComm {
     struct ncclComm *next_ended;                /* comm.c keeps what graphs may still refer to */
     struct premulsum premulsums[PREMULSUM_MAX];
     struct comm_shrinks shrinks;
+    struct registration *registrations;
 };
 
 /*

@@ -14,6 +14,7 @@ struct collective_parameters {
     int32_t op;
     int32_t root;
     int32_t pays_latency;
+    int32_t is_registered;
     int32_t has_scalar;
     unsigned char scalar[8]; /* one element, if it does not come from the device */
 };
@@ -45,6 +46,7 @@ run_collective(const struct softgpu_launch *launch, enum operation_kind kind)
         .scalar = !parameters->has_scalar ? NULL
                   : *device_scalar        ? *device_scalar
                                           : parameters->scalar,
+        .is_registered = parameters->is_registered,
         .pays_latency = parameters->pays_latency,
     };
     collective_run(parameters->exchange, &collective);
@@ -205,6 +207,7 @@ launch_collective(struct ncclComm *comm, const struct collective *collective, co
         .op = collective->op,
         .root = collective->root,
         .pays_latency = collective->pays_latency,
+        .is_registered = collective->is_registered,
         .has_scalar = premulsum != NULL,
     };
     const void *device_scalar = premulsum ? premulsum->device_scalar : NULL;

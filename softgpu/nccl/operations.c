@@ -55,6 +55,16 @@ resolve_op(const struct ncclComm *comm, ncclDataType_t type, ncclRedOp_t op, con
     return ncclSuccess;
 }
 
+/* NVIDIA's NCCL: if one rank gives registered memory, all ranks must; the comparison of signatures holds them to it. */
+static bool
+is_registered(const struct ncclComm *comm, const void *buffer, size_t bytes)
+{
+    const struct registration *one = comm->registrations;
+    while (one && ((const char *)buffer < one->buffer || (const char *)buffer + bytes > one->buffer + one->bytes))
+        one = one->next;
+    return one != NULL;
+}
+
 /* The checks that all collectives share, then into the group or onto the stream. */
 static ncclResult_t
 enqueue(struct ncclComm *comm, struct collective *collective, cudaStream_t stream, const char *call)
@@ -82,6 +92,9 @@ enqueue(struct ncclComm *comm, struct collective *collective, cudaStream_t strea
         return group_refuse(nccl_error(ncclInvalidArgument, "%s: a count of %zu", call, collective->count));
     if (premulsum)
         collective->op = ncclSum;
+    if (collective->kind == OPERATION_ALL_REDUCE)
+        collective->is_registered =
+            is_registered(comm, collective->receive, collective->count * type_bytes(collective->type));
     collective->pays_latency = true;
     return group_collective(comm, collective, premulsum, driver_stream(stream));
 }
@@ -333,7 +346,7 @@ pncclScatter(const void *send, void *receive, size_t count, ncclDataType_t type,
 }
 NCCL_EXPORT(ncclScatter);
 
-/* ---- memory: on the stand-in all device memory is alike, registered or not ---- */
+/* ---- memory: on the stand-in all device memory is alike, but ranks have to register the same ---- */
 
 ncclResult_t
 pncclMemAlloc(void **memory_p, size_t bytes)
@@ -364,7 +377,6 @@ pncclMemFree(void *memory)
 }
 NCCL_EXPORT(ncclMemFree);
 
-/* A handle stands for nothing but itself; it is memory so that each one is different. */
 ncclResult_t
 pncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **handle_p)
 {
@@ -374,10 +386,12 @@ pncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **hand
         return result;
     if (!buffer || bytes == 0 || !handle_p)
         return nccl_error(ncclInvalidArgument, "ncclCommRegister: no buffer, or no place for the handle");
-    void *handle = malloc(1);
-    if (!handle)
+    struct registration *registration = malloc(sizeof(*registration));
+    if (!registration)
         return nccl_error(ncclSystemError, "no memory for a registration");
-    *handle_p = handle;
+    *registration = (struct registration){buffer, bytes, visit->registrations};
+    visit->registrations = registration;
+    *handle_p = registration;
     return ncclSuccess;
 }
 NCCL_EXPORT(ncclCommRegister);
@@ -387,9 +401,16 @@ pncclCommDeregister(const ncclComm_t comm, void *handle)
 {
     COMM_VISIT(visit);
     ncclResult_t result = visit_begin(comm, "ncclCommDeregister", &visit);
-    if (result == ncclSuccess)
-        free(handle);
-    return result;
+    if (result != ncclSuccess)
+        return result;
+    struct registration **at = &visit->registrations;
+    while (*at && *at != handle)
+        at = &(*at)->next;
+    if (!*at)
+        return nccl_error(ncclInvalidArgument, "ncclCommDeregister: not a handle of this communicator");
+    *at = (*at)->next;
+    free(handle);
+    return ncclSuccess;
 }
 NCCL_EXPORT(ncclCommDeregister);
 

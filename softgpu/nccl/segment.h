@@ -49,6 +49,7 @@ struct operation_signature {
     uint32_t op;   /* ncclRedOp_t; every premulsum counts as ncclNumOps */
     int32_t root;  /* -1 without */
     uint64_t count;
+    uint64_t registered; /* 1: of all-reduce: what it receives into was registered */
 };
 
 /* A number that only grows (modulo 2^32) and can be waited for. */

@@ -737,10 +737,15 @@ TEST(chunks_cover_every_byte_once)
         if (round % 20 == 0) /* its bytes are not read: an address and a length are enough */
             members[below(member_count)] =
                 (struct bucket_member){.address = UINT64_C(1) << 46, .bytes = (UINT64_C(5) << 30) + 12};
-        size_t count = wire_chunks(members, member_count, NULL);
+        members[0].is_packed = true;
+        struct bucket_wire wire = {.buffer_bytes = SIZE_MAX}; /* of which nothing is used */
+        struct comm_error error;
+        ck_assert_msg(wire_place(&wire, &setting, members, member_count, ncclFloat32, CU_STREAM_PER_THREAD, &error),
+                      "%s", error.text);
+        size_t count = wire.chunk_count;
         struct chunk *chunks = malloc(count * sizeof(*chunks));
         ck_assert_ptr_nonnull(chunks);
-        ck_assert_uint_eq(wire_chunks(members, member_count, chunks), count);
+        from_device(chunks, wire.chunks, count * sizeof(*chunks));
 
         uint64_t at = 0;
         size_t next = 0;
@@ -761,6 +766,8 @@ TEST(chunks_cover_every_byte_once)
         }
         ck_assert_uint_eq(next, count);
         free(chunks);
+        wire.buffer_bytes = 0;
+        wire_free(&wire, &driver);
     }
 }
 

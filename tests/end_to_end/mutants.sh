@@ -145,6 +145,9 @@ reduced_types() { reduced types; }
 reduced_in_order() { reduced order; }
 reduced_host() { reduced host; }
 reduced_in_training() { reduced training --bucket-mb 0.005; }
+in_place_on_one() {
+    run "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$build/tests/trainers/values" swapped mean none 7 9 && [ "$code" -eq 0 ]
+}
 swapped_reduces() {
     run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/reduces" swapped
     [ "$code" -eq 1 ] && grep -q 'differ in call number 21 of DDP_REDUCE' "$work/stderr"
@@ -243,4 +246,5 @@ mutant REDUCED_TOO_EARLY reduced_host
 mutant REDUCED_NOT_WAITED_FOR reduced_in_order
 mutant REDUCED_BEHIND_BUCKETS reduced_in_training
 mutant REDUCES_UNCOMPARED swapped_reduces
+mutant STAGED_BY_SOME in_place_on_one
 finish

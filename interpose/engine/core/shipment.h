@@ -20,7 +20,8 @@ struct shipment {
     struct plan *plan;
     struct bucket_wire *wires; /* [wire_count]: one for each of the plan's buckets */
     size_t wire_count;
-    size_t *send_order; /* places among the plan's pieces: within each bucket as its members are sent */
+    struct staging staging; /* of buckets that all ranks pack; each wire has a part of it lent */
+    size_t *send_order;     /* places among the plan's pieces: within each bucket as its members are sent */
 };
 
 #endif

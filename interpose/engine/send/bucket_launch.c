@@ -18,6 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { STAGED_MULTIPLE = 512 }; /* as cudaMalloc aligns */
+
 /* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
 static uint64_t
 streams_of_bucket(const struct group *group, size_t bucket) WITH_LOCK
@@ -69,9 +71,9 @@ make_wires(struct shipment *shipment)
     order_members(shipment);
 }
 
-/* Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
+/* Where the pieces of a bucket are now; malloc'ed. If one of them has no memory: NULL, or it ends the job. */
 static struct bucket_member *
-members_of(const struct shipment *shipment, const size_t *places, size_t bucket)
+members_of(const struct shipment *shipment, const size_t *places, size_t bucket, bool may_be_missing)
 {
     const struct plan_bucket *of = &shipment->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
@@ -89,6 +91,10 @@ members_of(const struct shipment *shipment, const size_t *places, size_t bucket)
             missing = *tensor;
     }
     engine_unlock();
+    if (may_be_missing && !missing.placed) {
+        free(members);
+        return NULL;
+    }
     tensor_refuse_freed(&missing);
     return members;
 }
@@ -110,11 +116,78 @@ place_wire(const struct shipment *shipment, size_t bucket, const struct bucket_m
 static void
 follow_memory(const struct shipment *shipment, const size_t *places, size_t bucket)
 {
-    struct bucket_member *members = members_of(shipment, places, bucket);
+    struct bucket_member *members = members_of(shipment, places, bucket, false);
     bool stands = MUTANT(OLD_ADDRESS) && shipment->wires[bucket].members != NULL;
     if (!stands && !wire_has(&shipment->wires[bucket], members, shipment->plan->buckets[bucket].count))
         place_wire(shipment, bucket, members);
     free(members);
+}
+
+/* ---- memory of NCCL's own ---- */
+
+/* Each of these becomes the least that a rank says. */
+static void
+least_of_ranks(uint64_t *words, size_t count)
+{
+    struct control_messages all;
+    exchange("memory for buckets", words, count * sizeof(*words), &all);
+    for (int r = 0; r < all.count; ++r) {
+        for (size_t i = 0; i < count; ++i) {
+            uint64_t theirs;
+            memcpy(&theirs, (const char *)all.messages[r] + i * sizeof(theirs), sizeof(theirs));
+            words[i] = theirs < words[i] ? theirs : words[i];
+        }
+    }
+    control_free_messages(&all);
+}
+
+/* Bytes of the bucket if it is packed on this rank as memory is now, in steps of what kernels like; else 0. */
+static uint64_t
+packed_bytes(const struct group *group, size_t bucket) BY_ISSUER
+{
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    struct bucket_member *members = members_of(&group->shipment, group->places, bucket, true);
+    size_t bytes = 0;
+    bool packed = members != NULL && wire_is_packed(&engine_state.collectives.setting, members, of->count,
+                                                    type_nccl(escape_bucket_type(of)), &bytes);
+    free(members);
+    return packed ? (bytes + STAGED_MULTIPLE - 1) / STAGED_MULTIPLE * STAGED_MULTIPLE : 0;
+}
+
+/*
+ * Buckets that all ranks pack are packed into memory that NCCL knows, and stay packed, wherever gradients go later: a
+ * collective must not have registered memory on some ranks only. The same calls on all ranks.
+ */
+static void
+stage_buckets(struct group *group) BY_ISSUER
+{
+    struct shipment *shipment = &group->shipment;
+    struct collectives *collectives = &engine_state.collectives;
+    uint64_t *bytes = calloc(shipment->wire_count + 1, sizeof(*bytes)), total = 0, good = 1;
+    if (bytes == NULL)
+        stop_job("out of memory");
+    for (size_t k = 0; k < shipment->wire_count; ++k)
+        bytes[k] = packed_bytes(group, k);
+    if (!MUTANT(STAGED_BY_SOME))
+        least_of_ranks(bytes, shipment->wire_count);
+    for (size_t k = 0; k < shipment->wire_count; ++k)
+        total += bytes[k];
+    if (total > shipment->staging.bytes) {
+        CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        collectives_unstage(collectives, &shipment->staging);
+        good = collectives_stage(collectives, total, &shipment->staging);
+        if (!MUTANT(STAGED_BY_SOME))
+            least_of_ranks(&good, 1);
+        if (!good)
+            collectives_unstage(collectives, &shipment->staging);
+        (void)context_exchange_capture_mode(mode);
+    }
+    CUdeviceptr at = shipment->staging.address;
+    for (size_t k = 0; good && k < shipment->wire_count; at += bytes[k++]) {
+        if (bytes[k] > 0)
+            wire_lend(&shipment->wires[k], at, bytes[k]);
+    }
+    free(bytes);
 }
 
 /* Events are kept from plan to plan, and only ever added. */
@@ -170,6 +243,7 @@ issue_prepare_plan(struct group *group)
     free(shipment->wires);
     shipment->plan = group->plan;
     make_wires(shipment); /* filled when they are first sent */
+    stage_buckets(group);
     make_events(group, count);
     trace_plan(group);
     say_compression();

@@ -1,0 +1,95 @@
+/*
+ * test_bytes.c - how often the kernels, with as many threads as on a GPU, touch a byte of a gradient: a packed bucket
+ * is read twice and written twice, with the look for NaN, a weight and the mean on the way; in place once each, and
+ * once more where it is scaled before. The kernels count themselves (count_bytes.h).
+ */
+#include "count_bytes.h"
+#include "device.h"
+
+#include "comm/kernels/chunk.h"
+#include "comm/nccl_versions.h"
+#include "comm/wire.h"
+#include "tests/test.h"
+
+#include <dlfcn.h>
+
+enum { MEMBERS = 7, APART = 96 * 1024, ARENA_BYTES = MEMBERS * APART };
+
+static struct wire_setting setting;
+static CUdeviceptr arena, seen;
+
+static void
+set_up(void)
+{
+    arena = device_open(&setting.kernels, ARENA_BYTES);
+    setting.kernels.threads = CHUNK_THREADS;
+    setting.driver = &driver;
+    setting.divides = true;
+    setting.world_size = 3;
+    require(driver.cuMemAlloc_p(&seen, 4096));
+    require(driver.cuMemsetD8Async_p(seen, 0, 4096, CU_STREAM_PER_THREAD));
+    require(driver.cuMemsetD8Async_p(arena, 0x3e, ARENA_BYTES, CU_STREAM_PER_THREAD)); /* finite in all types */
+}
+
+/* Bytes of its members that a bucket reads and writes from wire_pack() to wire_unpack(), in members and buffer. */
+static struct counted_bytes
+count(const struct bucket_member *members, size_t member_count, ncclDataType_t type, double weight)
+{
+    struct comm_error error;
+    struct bucket_wire wire = {0};
+    __typeof__(&count_bytes_begin) count_begin;
+    __typeof__(&count_bytes_end) count_end;
+    void *kernels = dlopen(KERNELS, RTLD_NOW | RTLD_NOLOAD);
+    *(void **)&count_begin = dlsym(kernels, "count_bytes_begin");
+    *(void **)&count_end = dlsym(kernels, "count_bytes_end");
+    ck_assert(count_begin != NULL && count_end != NULL);
+    ck_assert(wire_place(&wire, &setting, members, member_count, type, CU_STREAM_PER_THREAD, &error));
+    wire.look = (struct wire_look){.claim = seen, .found = seen + 1024};
+    require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
+    struct counted_bytes both[2];
+    for (int i = 0; i < 2; ++i) {
+        CUdeviceptr from = i == 0 ? arena : wire.buffer;
+        count_begin((uintptr_t)from, (uintptr_t)(from + (i == 0 ? ARENA_BYTES : wire.buffer_bytes)));
+        ck_assert(wire_pack(&wire, &setting, weight, CU_STREAM_PER_THREAD, &error));
+        ck_assert(wire_unpack(&wire, &setting, CU_STREAM_PER_THREAD, &error));
+        require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
+        both[i] = count_end();
+    }
+    wire_free(&wire, &driver);
+    return (struct counted_bytes){both[0].read + both[1].read, both[0].written + both[1].written};
+}
+
+static size_t
+make_members(struct bucket_member *members, bool apart)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < MEMBERS; ++i) {
+        size_t here = apart ? 4096 * (3 * i + 1) : APART; /* up to 76 KiB: several chunks, the last one not whole */
+        members[i] = (struct bucket_member){.address = arena + i * APART, .bytes = here};
+        bytes += here;
+    }
+    return bytes;
+}
+
+static const ncclDataType_t float_types[] = {ncclFloat32, ncclFloat64, ncclFloat16, NCCL_BFLOAT16};
+
+LOOP_TEST(a_packed_bucket_is_read_and_written_twice, 0, 8)
+{
+    struct bucket_member members[MEMBERS];
+    set_up();
+    size_t bytes = make_members(members, true);
+    struct counted_bytes counted = count(members, MEMBERS, float_types[_i / 2], _i % 2 == 0 ? 1 : 0.5);
+    ck_assert_uint_eq(counted.read, 2 * bytes);
+    ck_assert_uint_eq(counted.written, 2 * bytes);
+}
+
+/* 42 chunks: a look at one in three. */
+TEST(a_bucket_in_place_is_read_and_written_once)
+{
+    struct bucket_member members[MEMBERS];
+    set_up();
+    size_t bytes = make_members(members, false);
+    struct counted_bytes counted = count(members, MEMBERS, ncclFloat32, 1);
+    ck_assert_uint_le(counted.read, bytes + bytes / 2);
+    ck_assert_uint_eq(counted.written, bytes);
+}
