@@ -373,10 +373,10 @@ void
 collectives_unstage(struct collectives *c, struct staging *staging)
 {
     for (unsigned i = 0; i < c->communicator_count; ++i) {
-        if (staging->handles[i] != NULL)
+        if (staging->handles[i] != NULL && c->nccl->ncclCommDeregister_p != NULL)
             (void)c->nccl->ncclCommDeregister_p(c->communicators[i].comm, staging->handles[i]);
     }
-    if (staging->address != 0)
+    if (staging->address != 0 && c->nccl->ncclMemFree_p != NULL)
         (void)c->nccl->ncclMemFree_p((void *)(uintptr_t)staging->address);
     *staging = (struct staging){0};
 }

@@ -187,8 +187,7 @@ wire_is_packed(const struct wire_setting *setting, const struct bucket_member *m
         bytes += members[i].bytes;
         is_packed = is_packed || members[i].is_packed;
     }
-    *bytes_p =
-        compressed ? bytes / wire_element_bytes(type) * wire_element_bytes(narrow_type(setting->compression)) : bytes;
+    *bytes_p = compressed ? bytes / sizeof(float) * sizeof(uint16_t) : bytes;
     return is_packed || neighbours(members, member_count, &together) != member_count;
 }
 
@@ -206,16 +205,16 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
 {
     size_t bytes;
     bool is_packed = wire_is_packed(setting, members, member_count, type, &bytes) || wire->is_lent;
-    if (bytes == 0 || wire_element_bytes(type) == 0)
-        return comm_fail(error, "a bucket of %zu bytes, elements of which are %s", bytes, wire_type_name(type));
-    if (!keep_members(wire, members, member_count, error))
-        return false;
-
     bool compressed = is_compressed(setting, type);
     wire->compression = compressed ? setting->compression : DDPRUN_COMPRESS_NONE;
     wire->type = compressed ? narrow_type(setting->compression) : type;
     wire->member_type = type;
-    wire->element_count = bytes / wire_element_bytes(wire->type);
+    size_t element_bytes = wire_element_bytes(wire->type);
+    if (bytes == 0 || element_bytes == 0)
+        return comm_fail(error, "a bucket of %zu bytes, elements of which are %s", bytes, wire_type_name(type));
+    if (!keep_members(wire, members, member_count, error))
+        return false;
+    wire->element_count = bytes / element_bytes;
     if (!is_packed) {
         wire->path = WIRE_IN_PLACE;
         wire->address = members[0].address;

@@ -1,7 +1,8 @@
 /*
  * nccl_alone.c - what NCCL reaches without ddprun, for first.sh: nccl_alone LIBRARY N MIB. N processes, each with a GPU
  * or sharing it as under `ddprun --share-gpu`, all-reduce MIB MiB of floats, in place, on a stream. Prints "all-reduce:
- * T us": the median over the repetitions of the slowest rank's time between two events around the collective.
+ * T us": the median over the repetitions of the slowest rank's time between two events around the collective, behind
+ * IN_FRONT others: the device is busy, as ddprun's is.
  */
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -15,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS_AT_MOST = 64, WARM_UPS = 5, REPETITIONS = 21 };
+enum { RANKS_AT_MOST = 64, WARM_UPS = 5, REPETITIONS = 21, IN_FRONT = 2 };
 
 /* What the processes share. */
 struct meeting {
@@ -113,6 +114,8 @@ measure(struct meeting *meeting, ncclComm_t comm, int rank, int rank_count, size
     for (int i = -WARM_UPS; i < REPETITIONS; ++i) {
         float ms = 0;
         pthread_barrier_wait(&meeting->barrier);
+        for (int front = 0; front < IN_FRONT; ++front)
+            expect(nccl.all_reduce(values, values, count, ncclFloat, ncclSum, comm, stream), "ncclAllReduce");
         expect(cudaEventRecord(begin, stream), "cudaEventRecord");
         expect(nccl.all_reduce(values, values, count, ncclFloat, ncclSum, comm, stream), "ncclAllReduce");
         expect(cudaEventRecord(end, stream), "cudaEventRecord");
