@@ -2,7 +2,8 @@
  * turns.cu HABIT - trainers of one linear layer for tests/scout/turns.sh, with memory beside the weights that stays:
  * `counter`: the rate of an update falls with a number that the device counts; `noise`: a generator's state on the
  * device, noise in the batch; `statistics`: a running mean of the batches; `twice`: two updates in each step, of
- * different batches; `fails`: launches that the driver refuses stand between the others.
+ * different batches; `fails`: launches that the driver refuses stand between the others; `columns`: a record
+ * is a column of the batch.
  */
 #include "tests/trainer.h"
 
@@ -36,15 +37,15 @@ average(float *mean, const float *x)
 
 /* The gradient of half the squared error of sum(w * (x + noise)) and x[0] * 3, over the batch. */
 __global__ void
-backward(float *gradient, const float *weight, const float *x, const float *noise)
+backward(float *gradient, const float *weight, const float *x, const float *noise, int to_record, int to_element)
 {
     int k = (int)threadIdx.x;
     float sum = 0;
     for (int row = 0; row < BATCH; ++row) {
-        float error = -3.0f * x[row * COUNT];
+        float error = -3.0f * x[row * to_record];
         for (int i = 0; i < COUNT; ++i)
-            error += weight[i] * (x[row * COUNT + i] + noise[i]);
-        sum += error * x[row * COUNT + k] / BATCH;
+            error += weight[i] * (x[row * to_record + i * to_element] + noise[i]);
+        sum += error * x[row * to_record + k * to_element] / BATCH;
     }
     gradient[k] = sum;
 }
@@ -95,7 +96,8 @@ main(int argc, char **argv)
             if (is("fails"))
                 REQUIRE((update<<<1, 4096>>>(weight, gradient, divisor), cudaGetLastError() != cudaSuccess));
             if (i == 0)
-                backward<<<1, COUNT>>>(gradient, weight, x, noise);
+                backward<<<1, COUNT>>>(gradient, weight, x, noise, is("columns") ? 1 : COUNT,
+                                       is("columns") ? BATCH : 1);
         }
         if (is("twice") && step % 2 == 1)
             CHECK(cudaMemset(noise, 0, COUNT * sizeof(float)));

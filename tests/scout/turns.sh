@@ -53,5 +53,8 @@ habit noise failed SCOUT_PLAY_ALL_DROPPED
 habit statistics passed
 habit statistics failed SCOUT_PLAY_OWN_SHARED
 habit fails passed
+habit columns passed
+check "records that lie beside each other have no halves" grep -q "^proof (c): not possible here: with halves .* records do not lie" "$work/stdout"
+check "and are not proved" test "$code" -eq 1
 habit twice "not possible here: backward computes gradients behind the place where they are averaged"
 finish

@@ -287,8 +287,9 @@ norm_of(const float *a, const float *b)
 /* (c): the averages of the two runs. Each gradient counts by the largest norm among them: one that is zero but for
  * rounding has rounding only. */
 static void
-compare_averages(const struct play *play, struct play_page *const pages[2], struct proof *proof)
+compare_averages(const struct play *play, struct play_page *const pages[2], struct scout_proofs *proofs)
 {
+    struct proof *proof = &proofs->halves;
     double largest = 0, worst = 0;
     uint32_t worst_tensor = 0;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i)
@@ -304,10 +305,17 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
     }
     char text[64];
     tensor_text(&play->tensors[worst_tensor], text);
-    if (!(worst <= 1) || !isfinite(largest))
+    bool is_changed = !(worst <= 1) || !isfinite(largest), is_scaled = proofs->needs_halves;
+    proofs->needs_halves = is_scaled || is_changed;
+    if (is_changed && is_scaled)
         conclude(proof, PROOF_FAILED,
                  "with halves of their data exchanged the ranks have another average of %s, by %.2g of the gradients: "
                  "it is no sum over records where it is averaged (clipped, or normalised over the batch)",
+                 text, worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+    else if (is_changed)
+        conclude(proof, PROOF_IMPOSSIBLE,
+                 "with halves of their data exchanged the ranks have another average of %s, by %.2g of the gradients: "
+                 "records do not lie one behind the other in what is copied, or it is normalised over the batch",
                  text, worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
     else
         conclude(proof, PROOF_PASSED,
@@ -316,8 +324,10 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
 }
 
 static void
-judge_halves(const struct play *play, const struct played *whole, const struct played *halves, struct proof *proof)
+judge_halves(const struct play *play, const struct played *whole, const struct played *halves,
+             struct scout_proofs *proofs)
 {
+    struct proof *proof = &proofs->halves;
     struct play_page *pages[] = {whole->pages[0], halves->pages[0]};
     bool is_changed = false;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
@@ -332,7 +342,7 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
     if (!is_changed)
         conclude(proof, PROOF_IMPOSSIBLE, "the exchange changes no gradient");
     else
-        compare_averages(play, pages, proof);
+        compare_averages(play, pages, proofs);
 }
 
 /* ---- (d) ---- */
@@ -467,7 +477,7 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     bool ok = true;
     struct turns turns;
     turns_find(log, finding, &turns);
-    proofs->is_scaled = turns.is_scaled;
+    proofs->needs_halves = turns.is_scaled;
     if (!play_plan_make(log, finding, &turns, false, &play, why)) {
         conclude(&proofs->ranks, PROOF_IMPOSSIBLE, "%s", why);
         conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
@@ -484,7 +494,7 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
             conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
         else if ((ok = make_run(order, &play, PLAY_HALVES, &halves, error)) &&
                  steps_of(&halves, &then, &proofs->halves) > 0)
-            judge_halves(&play, &whole, &halves, &proofs->halves);
+            judge_halves(&play, &whole, &halves, proofs);
     }
     release(&play, &whole);
     release(&play, &halves);

@@ -430,24 +430,24 @@ find_stays(struct sorter *sorter)
     }
 }
 
-/* Whether a gradient's version in front of the place is the one before, scaled. */
+/* Whether a gradient's version in front of the place is computed from gradients and scalars: it is scaled. */
 static bool
 is_scaled(const struct sorter *sorter, const struct graph_version *version)
 {
     const struct graph *graph = sorter->graph;
-    uint32_t sources = 0;
-    bool is_own = true;
+    bool from_gradients = false, from_others = false;
     if (version->op < 0 || version->memory == HOST_MEMORY || position(sorter, version) >= sorter->before ||
         !meets_gradient(sorter, version) || graph_op(graph, version)->kind == SCOUT_COPY)
         return false;
     for (uint32_t e = 0; e < version->in_count; ++e) {
         const struct graph_edge *edge = &graph->edges[version->first_in + e];
-        if (graph->versions[edge->from].bytes <= SCALAR_BYTES && !edge->elementwise)
-            continue;
-        sources += 1;
-        is_own = is_own && edge->elementwise && version_overlaps(&graph->versions[edge->from], version);
+        const struct graph_version *from = &graph->versions[edge->from];
+        if (is_held(sorter, from, true))
+            from_gradients = true;
+        else if (from->bytes > SCALAR_BYTES || edge->elementwise)
+            from_others = true;
     }
-    return sources == 1 && is_own;
+    return from_gradients && !from_others;
 }
 
 static bool

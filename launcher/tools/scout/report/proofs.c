@@ -17,7 +17,7 @@ const struct proof *
 proofs_missing(const struct scout_proofs *proofs)
 {
     const struct proof *all[] = {&proofs->ranks, &proofs->halves, &proofs->turns};
-    bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->is_scaled;
+    bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->needs_halves;
     for (int i = 0; i < 3; ++i)
         if (all[i]->end == PROOF_FAILED)
             return all[i];

@@ -18,14 +18,14 @@ struct scout_proofs {
     struct proof ranks;  /* (b): two ranks with different data keep the same parameters and state */
     struct proof halves; /* (c): exchanged halves of batches leave the average as it was */
     struct proof turns;  /* (d): ranks that take turns do what one process does that plays all turns */
-    bool is_scaled;      /* gradients may be scaled in front of the place where they are averaged: (c) must pass */
+    bool needs_halves; /* (c) must pass: gradients are scaled before they are averaged, or the exchange changed them */
 };
 
 /* "passed", "failed", "not possible here". Static storage. */
 const char *proof_end_name(enum proof_end end);
 
 /* The proof by which the plan is not proved; NULL: it is, or nothing was asked for. What is not possible is not passed,
- * but for (b) and (c) where (d) has passed and gradients are not scaled. */
+ * but for (b) and (c) where (d) has passed and (c) is not needed. */
 const struct proof *proofs_missing(const struct scout_proofs *proofs);
 
 /* A line for each that was asked for. */
