@@ -28,6 +28,7 @@ static const struct row {
     {"gradients are zeroed", NET "step\n" MICRO SGD "fill g1\nfill g2\n", "TTTTTTTTLLLL"},
     {"clipping", NET "step\n" FORWARD BACKWARD "fill c\nnorm2: c += g1\nnorm2: c += g2\nclip: g1 += c\n" SGD,
      "TTTTTTTTTALLLLL"},
+    {"gradients that are normalised", NET "step\n" FORWARD BACKWARD "rows: g1 *=\nrows: g2 *=\n" SGD, "TTTTTTTTTLLLL"},
     {"weight decay behind the place", NET "step\n" FORWARD BACKWARD SGD "decay: w1 +=\ndecay: w2 +=\n",
      "TTTTTTTTTLLLL"},
     {"a counter that the update reads",

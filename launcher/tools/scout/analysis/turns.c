@@ -278,9 +278,10 @@ judge_gradients(const struct sorter *sorter)
     char name[SCOUT_NAME_BYTES];
     for (uint32_t e = 0; e < graph->edge_count; ++e) {
         const struct graph_version *to = &graph->versions[graph->edges[e].to];
+        const struct graph_version *from = &graph->versions[graph->edges[e].from];
         if (to->op >= 0 && to->memory != HOST_MEMORY && position(sorter, to) >= sorter->before &&
-            meets_gradient(sorter, to) && !graph->edges[e].elementwise &&
-            graph->versions[graph->edges[e].from].bytes > SCALAR_BYTES)
+            meets_gradient(sorter, to) && !graph->edges[e].elementwise && from->bytes > SCALAR_BYTES &&
+            !is_held(sorter, from, true))
             return refuse(sorter->turns, "%s computes gradients behind the place where they are averaged",
                           name_at(sorter, position(sorter, to), name));
     }
