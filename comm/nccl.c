@@ -12,19 +12,13 @@ struct symbol {
     bool is_optional;
 };
 
-static const struct symbol symbols[] = {
+static const struct symbol symbols[] = {{"ncclMemAlloc", offsetof(struct nccl, ncclMemAlloc_p), true},
+                                        {"ncclMemFree", offsetof(struct nccl, ncclMemFree_p), true},
+                                        {"ncclCommRegister", offsetof(struct nccl, ncclCommRegister_p), true},
+                                        {"ncclCommDeregister", offsetof(struct nccl, ncclCommDeregister_p), true},
 #define SYMBOL(function) {#function, offsetof(struct nccl, function##_p), false},
-    NCCL_FUNCTIONS(SYMBOL)
+                                        NCCL_FUNCTIONS(SYMBOL)
 #undef SYMBOL
-#define OPTIONAL(function)                                   \
-    {                                                        \
-#function, offsetof(struct nccl, function##_p), true \
-    }
-        OPTIONAL(ncclMemAlloc),
-    OPTIONAL(ncclMemFree),
-    OPTIONAL(ncclCommRegister),
-    OPTIONAL(ncclCommDeregister),
-#undef OPTIONAL
 };
 
 /* NCCL's own encoding changed with 2.9 (nccl.h, NCCL_VERSION). */
