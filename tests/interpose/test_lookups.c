@@ -123,7 +123,7 @@ TEST(work_through_these_pointers_is_seen_and_done)
              "work legacy 0:%llx+1000 host %p+1000 done"
              "work per-thread 0:%llx+1000 1:%llx+1000 done"
              "work legacy 1:%llx+1000 done"
-             "release %llx+0",
+             "frees release %llx+0",
              from, (void *)in, to, from, to, from);
     record->log[0] = '\0';
     ck_assert_int_eq(copy_in(from, in, BYTES), CUDA_SUCCESS);

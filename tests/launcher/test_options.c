@@ -181,9 +181,9 @@ static const struct flagged {
     {SET_BY_PREDICT, "bucket-mb no-overlap max-restarts trace trace-steps trace-args output progress metrics "
                      "summary-json page report verbose quiet "},
     {NOT_HANDED_ON,
-     "ranks hosts dry-run steps alone reference sample tolerance floor-factor free scout json keep-files "},
+     "ranks hosts dry-run steps alone reference sample tolerance floor-factor free scout per-rank json keep-files "},
     {COMMAND_LINE_ONLY,
-     "hosts config dry-run steps alone reference sample tolerance floor-factor free scout json keep-files "
+     "hosts config dry-run steps alone reference sample tolerance floor-factor free scout per-rank json keep-files "
      "version help help-all "},
 };
 

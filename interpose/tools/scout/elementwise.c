@@ -264,14 +264,24 @@ explains(const struct few *from, enum ratio ratio, size_t word)
     return false;
 }
 
-/* How many of the words that were changed in `from` show in `changed`. */
+/* Whether an earlier one of the words is of the same element. */
+static bool
+is_counted(const struct few *from, enum ratio ratio, size_t k)
+{
+    bool counted = false;
+    for (size_t i = 0; i < k && (ratio == RATIO_NARROWER || ratio == RATIO_PAIRS) && !counted; ++i)
+        counted = from->words[i] / 2 == from->words[k] / 2;
+    return counted;
+}
+
+/* How many of the elements that were changed in `from` show in `changed`. */
 static size_t
 count_hits(const struct few *from, enum ratio ratio, const struct changed_words *changed)
 {
     size_t hits = 0;
     for (size_t k = 0; k < from->count; ++k) {
         bool hit = false;
-        for (size_t c = 0; c < changed->count && !hit; ++c)
+        for (size_t c = 0; c < changed->count && !hit && !is_counted(from, ratio, k); ++c)
             hit = fits(ratio, from->words[k], changed->words[c]);
         hits += hit;
     }
