@@ -119,6 +119,7 @@ free_world(struct world *world)
     check_rows_free(&world->evidence.probe);
     check_rows_free(&world->evidence.scaled);
     check_rows_free(&world->evidence.later);
+    check_rows_free(&world->evidence.far);
     for (int rank = 0; rank < MOST_RANKS; ++rank) {
         check_rows_free(&world->ranked[rank]);
         check_rows_free(&world->plain[rank]);
