@@ -82,6 +82,12 @@ for row in rows:
 for wanted in sys.argv[2:]:
     assert any(wanted in row["name"] for row in rows), f"no row of {wanted}"
 PYTHON
+# What an earlier report did not make stays.
+mkdir -p "$work/mine/logs" && : >"$work/mine/logs/kept"
+run "$work/bundle/first.sh" --rehearse --report "$work/mine" doctor
+check "logs of another program: exit code 2" [ "$code" -eq 2 ]
+check "logs of another program: they stay, and are named" test -e "$work/mine/logs/kept" -a "$(grep -c 'no report' "$work/stderr")" -eq 1
+
 run "$work/bundle/first.sh" --rehearse --report "$work/report" doctor exit_order handles addresses tensor_maps reading bandwidth overlap \
     tokens lt_verify host_memory reduces nonfinite outer communicators scout check_every launch_cost all_reduce sums script/inert
 cp "$work/stdout" "$work/rows"

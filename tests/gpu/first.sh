@@ -77,7 +77,11 @@ export LD_LIBRARY_PATH=$gpu_library_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 gpu_bundle_libraries "$root"
 
 mkdir -p "$report" && report=$(cd "$report" && pwd) || fail 1 "cannot make $report"
-rm -rf "$report"/{rows,conditions,report.md,report.json,logs,machine}
+earlier=("$report"/{rows,conditions,report.md,report.json}) others=("$report"/{logs,machine})
+if [ -z "$(ls -d "${earlier[@]}" 2>/dev/null)" ] && [ -n "$(ls -d "${others[@]}" 2>/dev/null)" ]; then
+    fail 2 "$report has logs or machine that are no report's; name another folder by --report"
+fi
+rm -rf "${earlier[@]}" "${others[@]}"
 : >"$report/rows"
 : >"$report/conditions"
 mkdir "$report"/{logs,machine}

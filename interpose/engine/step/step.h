@@ -19,8 +19,9 @@ void tensor_forget(void *ptr, const struct ddp_site *site);
 void tensor_choose_group(int id, const struct ddp_site *site);
 
 /* ---- unmap.c: what holds gradients goes; without lock ---- */
-/* Memory is about to be freed; `bytes` 0: all of the allocation. */
+/* A call that may wait for all work of the device is about to give memory back, or to load code. Any thread. */
 void unmap_may_wait(bool loads);
+/* Memory is about to be freed; `bytes` 0: all of the allocation. */
 void unmap_before_free(CUdeviceptr address, size_t bytes);
 void unmap_before_unload(void);
 void unmap_after_unload(void);

@@ -89,6 +89,12 @@ kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool do
 }
 
 static void
+may_wait(bool loads)
+{
+    (void)loads;
+}
+
+static void
 around_unload(void)
 {
 }
@@ -106,6 +112,7 @@ static const struct engine engine = {
     .end = end,
     .allocated = allocated,
     .copied_from_host = copied_from_host,
+    .may_wait = may_wait,
     .before_release = before_release,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
