@@ -165,6 +165,10 @@ enum mutant {
     /* ddprun scout --prove (in the player) */
     MUTANT_SCOUT_PLAY_TENSOR_MISSING, /* the plan does not have the last gradient */
     MUTANT_SCOUT_PLAY_ROW_MISSING,    /* of the last gradient it does not have the last element */
+    MUTANT_PLAN_DATA_UNHEARD,         /* --plan: ranks may see other batches */
+    MUTANT_PLAN_UPDATE_UNASKED,       /* --plan: a forward pass without an update is taken for a period */
+    MUTANT_PLAN_ROUND_LEFT_OPEN,      /* --plan: a rank that has sent gradients of the last round waits for ever */
+    MUTANT_PLAN_PENDING_TOUCHED,      /* --plan: gradients that wait for the others may be changed */
     MUTANT_SCOUT_PLAY_TOO_LATE,       /* gradients are averaged one operation too late */
     MUTANT_SCOUT_PLAY_TYPE_WRONG,     /* gradients are averaged as bfloat16 */
     MUTANT_SCOUT_PLAY_OWN_SHARED,     /* one process that plays all turns does not keep memory for each rank */

@@ -44,10 +44,12 @@
 
 /* Set by `ddprun predict`: one rank does all that one of several does, with itself. */
 #define DDPRUN_ENV_REHEARSAL "_DDPRUN_REHEARSAL"
-/* A run of `ddprun scout --prove`: absolute path of its plan (base/tools/scout/play.h), and of the engine that the
- * player stands in front of; absent: an ordinary run. */
+/* A run of `ddprun scout --prove`, or of `ddprun --plan`: absolute path of its plan (base/tools/scout/play.h), in the
+ * job's folder with --plan (DDPRUN_PLAN_NAME), and of the engine that the player stands in front of; absent: an
+ * ordinary run. */
 #define DDPRUN_ENV_SCOUT_PLAY   "_DDPRUN_SCOUT_PLAY"
 #define DDPRUN_ENV_SCOUT_ENGINE "_DDPRUN_SCOUT_ENGINE"
+#define DDPRUN_PLAN_NAME        "plan"
 
 /* From the ddprun that has --hosts to those on the hosts: the folder that they enter. */
 #define DDPRUN_ENV_HOSTS_FOLDER "_DDPRUN_HOSTS_FOLDER"

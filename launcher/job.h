@@ -31,7 +31,8 @@ struct job {
     unsigned restarts; /* of --max-restarts, so far */
     char *attempts;    /* how the attempts before ended, from job_run() on this one too (summary.h); NULL: none */
     struct options options;
-    /* Makes the page of --page, by main(). */
+    /* Make what the players of --plan follow, and the page of --page, by main(). */
+    bool (*make_plan)(const char *plan, bool unproved, const char *to, struct error *error);
     bool (*make_page)(const char *trace_dir, const char *file, const char *option, struct error *error);
     struct signals signals; /* fd -1: not taken over yet */
 

@@ -234,7 +234,7 @@ check_annotations(const struct job *job, struct error *error)
 {
     const char *path = job->program.path;
     int copies = job->place.world_size;
-    if (copies < 2 || job->options.job.unannotated || job->program.is_script)
+    if (copies < 2 || job->options.job.unannotated || job->options.plan != NULL || job->program.is_script)
         return true;
     struct rank_settings settings = job_settings(job, "/nonexistent");
     char **environment = environment_for_rank(job->inherited, &settings, 0);

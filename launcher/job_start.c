@@ -37,6 +37,16 @@ make_own_trace_dir(struct job *job, struct error *error)
                      job->folder.path, strerror(errno));
 }
 
+/* What the ranks' players follow. */
+static bool
+make_plan(const struct job *job, struct error *error)
+{
+    char *to = xasprintf("%s/" DDPRUN_PLAN_NAME, job->folder.path);
+    bool ok = job->make_plan(job->options.plan, job->options.unproved, to, error);
+    free(to);
+    return ok;
+}
+
 static bool
 make_shared_things(struct job *job, struct error *error)
 {
@@ -53,6 +63,8 @@ make_shared_things(struct job *job, struct error *error)
                           job->place.world_size, job->place.first_local_rank, error))
         return false;
     if (job->options.page != NULL && job->options.trace_dir == NULL && !make_own_trace_dir(job, error))
+        return false;
+    if (job->options.plan != NULL && !make_plan(job, error))
         return false;
     return job->place.first_rank != 0 || terminal_input_open(&job->input, error);
 }

@@ -15,6 +15,7 @@
 #include "launcher/start/file_limit.h"
 #include "launcher/tools/commands.h"
 #include "launcher/tools/page/page.h"
+#include "launcher/tools/plan/plan_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -260,6 +261,7 @@ main(int argc, char **argv)
     }
     struct job job = job_new();
     job.options = options;
+    job.make_plan = plan_file_prepare;
     job.make_page = page_make;
     job.restarts = take_restarts(&job.attempts); /* before the job copies the environment */
     exit_code = run_job(&job, result == OPTIONS_BAD ? &error : NULL);

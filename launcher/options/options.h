@@ -105,9 +105,11 @@ struct options {
     enum progress_choice progress;
     const char *summary_json; /* file for the summary; NULL: none */
     const char *page;         /* file for a page about the run; NULL: none */
-    const char *metrics;      /* file for figures of the job while it runs; NULL: none */
-    const char *report;       /* file for long reports, "-": stderr; NULL: report.h names one */
-    const char *config;       /* file of settings; NULL: the user's own, if there is one */
+    const char *plan;         /* --plan; NULL: none */
+    bool unproved;
+    const char *metrics; /* file for figures of the job while it runs; NULL: none */
+    const char *report;  /* file for long reports, "-": stderr; NULL: report.h names one */
+    const char *config;  /* file of settings; NULL: the user's own, if there is one */
     unsigned max_restarts;
     bool quiet, verbose;
     struct check_options check;

@@ -110,7 +110,8 @@ output_choose(const struct options *options, int rank_count, struct spawn_order 
     case OUTPUT_RANK0:
     case OUTPUT_TAGGED:
         choose_pipes(rank_count, order);
-        if (options->output == OUTPUT_RANK0 && order->rank > 0) {
+        bool by_plan = options->plan != NULL && !options->verbose; /* all ranks run the whole program */
+        if ((options->output == OUTPUT_RANK0 || by_plan) && order->rank > 0) {
             order->pipe_output = false;
             order->output_file = nowhere();
         }

@@ -267,6 +267,11 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 
     set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);
     environment_set(&list, DDPRUN_ENV_JOB_DIR, settings->job_dir);
+    if (settings->options->plan != NULL) {
+        char *plan = xasprintf("%s/" DDPRUN_PLAN_NAME, settings->job_dir);
+        environment_set(&list, DDPRUN_ENV_SCOUT_PLAY, plan);
+        free(plan);
+    }
     set_engine(&list, settings->installation);
     set_nccl(&list, settings);
     set_place(&list, settings, index);
@@ -308,7 +313,8 @@ environment_add_files(const struct rank_settings *settings, int index, char ***e
     bool is_played = is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
     bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN) && !is_played;
     bool is_for_check = is_scouted && is_set(*environment, DDPRUN_ENV_CHECK_FILES);
-    bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || is_played || is_for_check;
+    bool is_first_by_plan = settings->options->plan != NULL && settings->place.first_rank + index == 0;
+    bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || (is_played && !is_first_by_plan) || is_for_check;
     if (redirects && !redirect_files(settings, index, environment, error))
         return false;
     if (is_scouted)

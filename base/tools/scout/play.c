@@ -28,7 +28,8 @@ play_save(const char *path, const struct play *play)
         return false;
     bool ok = write_whole(file, &play->plan, sizeof(play->plan), 1) &&
               write_whole(file, play->tensors, sizeof(*play->tensors), play->plan.tensor_count) &&
-              write_whole(file, play->operations, sizeof(*play->operations), play->plan.operation_count);
+              write_whole(file, play->operations, sizeof(*play->operations), play->plan.operation_count) &&
+              write_whole(file, play->objects, sizeof(*play->objects), play->plan.object_count);
     return fclose(file) == 0 && ok;
 }
 
@@ -54,17 +55,20 @@ play_load(const char *path, struct play *play)
     bool ok = fread(&play->plan, sizeof(play->plan), 1, file) == 1 && play->plan.version == PLAY_VERSION;
     play->tensors = NULL;
     play->operations = NULL;
+    play->objects = NULL;
     if (!ok)
         errno = EINVAL;
     else
         play->tensors = read_list(file, sizeof(*play->tensors), play->plan.tensor_count);
     if (play->tensors != NULL)
         play->operations = read_list(file, sizeof(*play->operations), play->plan.operation_count);
+    if (play->operations != NULL)
+        play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count);
     int cause = errno;
     fclose(file);
     errno = cause;
     play->plan.pages[sizeof(play->plan.pages) - 1] = '\0';
-    return play->operations != NULL;
+    return play->objects != NULL;
 }
 
 /* ---- pages ---- */

@@ -1,6 +1,7 @@
 /*
- * play.h - a run of `ddprun scout --prove`: the plan that the player of each rank follows
- * (interpose/tools/scout/play.c), and the page on which each player reports.
+ * play.h - a run by a plan: what the player of each rank follows in `ddprun scout --prove`
+ * (interpose/tools/scout/play.c), and in a whole training, `ddprun --plan` (follow.c); and the page on which each
+ * player of a proof reports.
  *
  * Down: DDPRUN_ENV_SCOUT_PLAY (base/protocol.h) names the plan's file. Up: the player of rank R maps the file
  * "<pages>-R", which the launcher has made: a struct play_page, hashes, samples. What stands there outlives a trainer
@@ -15,9 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLAY_VERSION 2
+#define PLAY_VERSION 3
 
-enum { PLAY_RANKS = 2, PLAY_NAME_BYTES = 112, PLAY_SAMPLES = 4096, PLAY_WHY_BYTES = 512 };
+enum {
+    PLAY_RANKS = 2,
+    PLAY_NAME_BYTES = 112,
+    PLAY_FRAMES = 8,
+    PLAY_BUILD_ID_BYTES = 136,
+    PLAY_SAMPLES = 4096,
+    PLAY_WHY_BYTES = 512
+};
 
 enum play_role {
     PLAY_PARAMETER = 1,
@@ -26,7 +34,8 @@ enum play_role {
     PLAY_COMPARED,  /* state that the engine does not hear of, because it shares bytes with a gradient */
     PLAY_PER_RANK,  /* of turns, as are the next: each rank has its own */
     PLAY_STAYS,     /* other memory that is the same on all ranks */
-    PLAY_UNWRITTEN, /* the same, and no operation writes it */
+    PLAY_UNWRITTEN, /* the same, and no operation of the period writes it */
+    PLAY_UNREAD,    /* the same, and none reads it */
 };
 
 /* Bytes [lo, hi) of an allocation. */
@@ -47,12 +56,26 @@ enum play_part {
     PLAY_BY_LAST, /* all, in the last period of a round: the update */
 };
 
+/* A return address of a call site. */
+struct play_frame {
+    uint32_t object; /* of the plan */
+    uint64_t offset; /* address - load address */
+};
+
+/* A file of the program's code. */
+struct play_object {
+    char path[PATH_MAX];
+    char build_id[PLAY_BUILD_ID_BYTES]; /* hexadecimal; "": it has none */
+};
+
 /* An operation of the period. */
 struct play_operation {
     uint32_t part;              /* enum play_part, of turns */
     char name[PLAY_NAME_BYTES]; /* kernel or call, cut off */
     uint32_t block[3];          /* of a launch */
     uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
+    uint32_t frame_count;       /* of its call site, innermost first */
+    struct play_frame frames[PLAY_FRAMES];
 };
 
 /* What the copies bring that bring data. */
@@ -61,13 +84,14 @@ enum play_data {
     PLAY_HALVES,      /* the same, but the second halves are exchanged between the ranks */
     PLAY_TURNS,       /* what the program brings; each rank plays its turns. A step is a round, here and in the next */
     PLAY_ALONE,       /* one process plays the turns of all ranks, and writes all their pages */
+    PLAY_TRAINING,    /* turns, for as long as the program trains; there are no pages */
 };
 
 struct play_plan {
     uint32_t version; /* PLAY_VERSION */
     uint32_t data;    /* enum play_data */
     uint32_t steps;   /* after which all has been seen */
-    uint32_t tensor_count, operation_count;
+    uint32_t tensor_count, operation_count, object_count;
     uint32_t average_before; /* operation of the period; operation_count: the period's end */
     uint64_t first;          /* operation of the program with which a period begins; the ranks differ from there on */
     char pages[PATH_MAX];
@@ -77,6 +101,7 @@ struct play {
     struct play_plan plan;
     struct play_tensor *tensors;       /* [plan.tensor_count] */
     struct play_operation *operations; /* [plan.operation_count] */
+    struct play_object *objects;       /* [plan.object_count] */
 };
 
 enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };

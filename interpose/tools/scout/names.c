@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FRAMES_SEEN = 24, FRAMES_KEPT = 8, BUILD_ID_BYTES = 64 };
+enum { FRAMES_SEEN = 24, FRAMES_KEPT = NAMES_FRAMES, BUILD_ID_BYTES = 64 };
 
 static char **texts;
 static uint32_t text_count, text_room;
@@ -108,6 +108,8 @@ read_build_id(struct dl_phdr_info *info, size_t bytes, void *data)
     return 1;
 }
 
+void (*names_new_object)(uint32_t number, const char *path, const char *build_id);
+
 static uint32_t
 put_object(const char *path, uintptr_t base)
 {
@@ -120,6 +122,8 @@ put_object(const char *path, uintptr_t base)
     (void)dl_iterate_phdr(read_build_id, &(struct note_search){base, hex});
     struct scout_object object = {.path = (char *)path, .build_id = hex};
     (void)scout_writer_put(&scout_state.log, SCOUT_OBJECT, &object);
+    if (names_new_object != NULL)
+        names_new_object(numbered_count, path, hex);
     return numbered_count++;
 }
 
@@ -202,17 +206,32 @@ names_site(void)
     return names_site_of(stack, backtrace(stack, FRAMES_SEEN));
 }
 
+static uint32_t
+frames_of(void *const *stack, int depth, struct scout_frame *frames)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < depth && count < FRAMES_KEPT; ++i) {
+        const struct object *object = object_of((const char *)stack[i] - 1);
+        if (object == NULL || object->number == SCOUT_NONE)
+            continue;
+        frames[count].object = object->number;
+        frames[count++].offset = (uintptr_t)stack[i] - object->base;
+    }
+    return count;
+}
+
+uint32_t
+names_frames(struct scout_frame frames[NAMES_FRAMES])
+{
+    void *stack[FRAMES_SEEN];
+    return frames_of(stack, backtrace(stack, FRAMES_SEEN), frames);
+}
+
 uint32_t
 names_site_of(void *const *stack, int depth)
 {
     struct kept_site site = {0};
-    for (int i = 0; i < depth && site.count < FRAMES_KEPT; ++i) {
-        const struct object *object = object_of((const char *)stack[i] - 1);
-        if (object == NULL || object->number == SCOUT_NONE)
-            continue;
-        site.frames[site.count].object = object->number;
-        site.frames[site.count++].offset = (uintptr_t)stack[i] - object->base;
-    }
+    site.count = frames_of(stack, depth, site.frames);
     if (site.count == 0)
         return SCOUT_NONE;
     for (uint32_t i = site_count; i-- > 0;) {

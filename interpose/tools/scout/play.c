@@ -16,10 +16,8 @@
  */
 #include "base/mutant.h"
 #include "base/tools/check/element.h"
-#include "interpose/filter.h"
 #include "interpose/tools/scout/player.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -159,30 +157,12 @@ end_step(CUstream stream, uint32_t periods)
 
 /* ---- data ---- */
 
-/* Where a copy has its bytes, and where it brings them. */
-static const void *
-source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p)
-{
-    const void *source = operation->host_source;
-    *to_p = 0;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
-        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0) {
-            *to_p = operand->address;
-            *bytes_p = operand->bytes;
-        } else if (source == NULL) {
-            source = (const void *)(uintptr_t)operand->address;
-        }
-    }
-    return *to_p != 0 ? source : NULL;
-}
-
 static void
 keep_data(uint32_t index, const struct operation *operation)
 {
     uint64_t bytes = 0, wanted = player.play.operations[index].bytes;
     struct kept *copy = &kept[index];
-    const void *source = source_of(operation, &copy->to, &bytes);
+    const void *source = player_source_of(operation, &copy->to, &bytes);
     if (source == NULL || bytes != wanted)
         player_refuse("the copy %s, operation %u of a step, brings other data than in the recording", operation->name,
                       index);
@@ -214,17 +194,6 @@ change_data(uint32_t index, CUstream stream)
 }
 
 /* ---- operations ---- */
-
-static bool
-is_counted(const struct operation *operation)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (strncmp(operation->name, "cuStreamWriteValue", strlen("cuStreamWriteValue")) == 0 ||
-        strncmp(operation->name, "cuStreamBatchMemOp", strlen("cuStreamBatchMemOp")) == 0)
-        return false;
-    return scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
-           status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
-}
 
 /* Whether an operation is the one in this place of the plan. One that differs is noted. */
 static bool
@@ -285,7 +254,7 @@ begin(struct operation *operation)
     place = -1;
     stranger[0] = '\0';
     scout_ensure_driver();
-    if (is_counted(operation)) {
+    if (player_counts(operation)) {
         pthread_mutex_lock(&following);
         place = LONG_MAX;
         follow(operation);
@@ -350,88 +319,10 @@ after_unload(void)
     pthread_mutex_unlock(&following);
 }
 
-/* ---- what the program says itself ---- */
-
-static void
-ignore_memory(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    (void)ptr, (void)count, (void)type, (void)site;
-}
-
-static void
-ignore_group(int id, const struct ddp_site *site)
-{
-    (void)id, (void)site;
-}
-
-static void
-ignore_step(int group, void *stream, const struct ddp_site *site)
-{
-    (void)group, (void)stream, (void)site;
-}
-
-static void
-ignore_pointer(void *ptr, const struct ddp_site *site)
-{
-    (void)ptr, (void)site;
-}
-
-static void
-ignore_ready(void *ptr, void *stream, const struct ddp_site *site)
-{
-    (void)ptr, (void)stream, (void)site;
-}
-
-static void
-ignore_value(float *value, const struct ddp_site *site)
-{
-    (void)value, (void)site;
-}
-
-static void
-ignore_labelled(const char *label, float *value, const struct ddp_site *site)
-{
-    (void)label, (void)value, (void)site;
-}
-
-static void
-ignore_weight(size_t count, size_t total, const struct ddp_site *site)
-{
-    (void)count, (void)total, (void)site;
-}
-
-static void
-ignore_reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
-{
-    (void)ptr, (void)count, (void)type, (void)op, (void)stream, (void)site;
-}
-
-static void
-share_all(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
-{
-    (void)site;
-    *first = 0;
-    *count = total;
-}
-
 static void
 make_table(void)
 {
-    table = *real;
-    table.rank = 0;
-    table.local_rank = 0;
-    table.world_size = 1;
-    table.watching = true;
-    table.parameter = table.gradient = table.buffer = table.state = ignore_memory;
-    table.gradient_group = table.no_sync = ignore_group;
-    table.step = table.step_parameters = ignore_step;
-    table.sync = table.forget = ignore_pointer;
-    table.gradient_ready = ignore_ready;
-    table.mean = ignore_value;
-    table.mean_as = ignore_labelled;
-    table.weight = ignore_weight;
-    table.reduce = ignore_reduce;
-    table.shard = share_all;
+    alone_table(&table, real);
     table.begin = begin;
     table.end = end;
     table.allocated = allocated;
@@ -441,33 +332,15 @@ make_table(void)
 
 /* ---- the start ---- */
 
-/* The engine writes a filter that the hooks do not read: they are to report each launch. */
-static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
-static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = {&no_kernel}};
-static struct filter unread_filter = {.kernels = &no_kernels};
-
-static const struct engine *
-start_real(const struct shim_services *services, struct rank_status *status)
-{
-    static struct shim_services handed;
-    handed = *services;
-    handed.filter = &unread_filter;
-    const char *path = getenv(DDPRUN_ENV_SCOUT_ENGINE);
-    void *library = path != NULL ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    engine_start_fn start = library != NULL ? (engine_start_fn)dlsym(library, ENGINE_ENTRY) : NULL;
-    if (start == NULL)
-        scout_stop("cannot load the engine, %s", path != NULL ? path : DDPRUN_ENV_SCOUT_ENGINE);
-    const struct engine *engine = start(&handed, status);
-    return engine != NULL && engine->abi == ENGINE_ABI ? engine : NULL;
-}
-
 const struct engine *
 play_start(const struct shim_services *services, struct rank_status *status, const char *path)
 {
-    real = start_real(services, status);
+    real = alone_start(services, status);
     if (real == NULL)
         return NULL;
     player_load(path, real->rank);
+    if (player.play.plan.data == PLAY_TRAINING)
+        return follow_start(real);
     said = calloc(player.play.plan.tensor_count + 1, sizeof(*said));
     kept = calloc(player.play.plan.operation_count + 1, sizeof(*kept));
     if (said == NULL || kept == NULL)

@@ -22,7 +22,7 @@ player_load(const char *path, int rank)
         scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
     bool is_alone = player.play.plan.data == PLAY_ALONE;
     player.rank = (uint32_t)rank;
-    player.page_count = is_alone ? PLAY_RANKS : 1;
+    player.page_count = player.play.plan.data == PLAY_TRAINING ? 0 : is_alone ? PLAY_RANKS : 1;
     for (uint32_t i = 0; i < player.page_count; ++i) {
         player.pages[i] = play_page_map(&player.play.plan, is_alone ? (int)i : rank, false);
         if (player.pages[i] == NULL)
@@ -98,6 +98,34 @@ player_end(uint32_t tensor)
     if (MUTANT(SCOUT_PLAY_ROW_MISSING) && last)
         return it->hi - element_size((int)it->type);
     return it->hi;
+}
+
+const void *
+player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p)
+{
+    const void *source = operation->host_source;
+    *to_p = 0;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0) {
+            *to_p = operand->address;
+            *bytes_p = operand->bytes;
+        } else if (source == NULL) {
+            source = (const void *)(uintptr_t)operand->address;
+        }
+    }
+    return *to_p != 0 ? source : NULL;
+}
+
+bool
+player_counts(const struct operation *operation)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (strncmp(operation->name, "cuStreamWriteValue", strlen("cuStreamWriteValue")) == 0 ||
+        strncmp(operation->name, "cuStreamBatchMemOp", strlen("cuStreamBatchMemOp")) == 0)
+        return false;
+    return scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 enum { PIECE = 1 << 20 };

@@ -1,7 +1,7 @@
 /*
  * player.h - a rank of `ddprun scout --prove`: what its files know of each other. player.c: the plan, its tensors and
- * the pages; turns.c: ranks that take turns, and one process that plays all turns; play.c: the engine that the shim
- * gets.
+ * the pages; turns.c: ranks that take turns, and one process that plays all turns; alone.c: the engine behind; play.c:
+ * the engine that the shim gets; follow.c: the same for a whole training, `ddprun --plan`.
  *
  * Threads: all but player_load() is called with `following` of play.c held.
  */
@@ -32,6 +32,10 @@ void player_set_steps(uint32_t steps);
 /* NULL: it is not there. */
 const struct allocation *player_allocation(const struct play_tensor *tensor);
 const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
+/* Whether an operation is one as plans have them: what is captured, and what only signals, is none. */
+bool player_counts(const struct operation *operation);
+/* Where a copy from the host has its bytes, and where it brings them. NULL: it is none. */
+const void *player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p);
 /* The end of a tensor as the plan has it, in bytes of its allocation. */
 uint64_t player_end(uint32_t tensor);
 /* 0: it is not there, which is allowed of PLAY_STAYS and what follows it. */
@@ -49,5 +53,18 @@ void turns_end(uint32_t period);
 bool turns_reduce(uint32_t period);
 /* Hashes all tensors as they are after so many rounds. */
 void turns_hash(uint32_t rounds);
+
+/* ---- alone.c ---- */
+
+/* Loads the engine, which hooks report each launch to. NULL: it would not start. */
+const struct engine *alone_start(const struct shim_services *services, struct rank_status *status);
+/* Fills in a table of the engine's functions for a program that is alone as far as it can see: what it says itself is
+ * ignored. */
+void alone_table(struct engine *table, const struct engine *real);
+
+/* ---- follow.c: a whole training, by turns ---- */
+
+/* The table for the shim, once the plan is loaded. */
+const struct engine *follow_start(const struct engine *engine);
 
 #endif

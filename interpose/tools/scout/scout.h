@@ -61,6 +61,11 @@ void scout_unlock(void);
 uint32_t names_put(const char *text);
 /* The trainer's frames of this call, outermost last; SCOUT_NONE if none is known. */
 uint32_t names_site(void);
+/* The frames of the caller's call site, innermost first; returns how many. Nothing is written to the log. */
+enum { NAMES_FRAMES = 8 };
+uint32_t names_frames(struct scout_frame frames[NAMES_FRAMES]);
+/* Called for each object when it is met first; NULL: not. */
+extern void (*names_new_object)(uint32_t number, const char *path, const char *build_id);
 uint32_t names_site_of(void *const *stack, int depth);
 /* Whether the call was made by the program, or by a library on its behalf; not by CUDA or ddprun. */
 bool names_is_programs(void *const *stack, int depth);

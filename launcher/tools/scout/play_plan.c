@@ -58,6 +58,25 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
     return true;
 }
 
+static void
+take_frames(const struct scout_log *log, const struct scout_op *op, struct play_operation *to)
+{
+    const struct scout_site *site = op->site < log->site_count ? &log->sites[op->site] : NULL;
+    for (uint32_t i = 0; site != NULL && i < site->count && to->frame_count < PLAY_FRAMES; ++i)
+        to->frames[to->frame_count++] =
+            (struct play_frame){.object = site->frames[i].object, .offset = site->frames[i].offset};
+}
+
+static void
+take_objects(const struct scout_log *log, struct play *play)
+{
+    for (uint32_t i = 0; i < log->object_count; ++i) {
+        struct play_object *to = &play->objects[play->plan.object_count++];
+        snprintf(to->path, sizeof(to->path), "%s", log->objects[i].path);
+        snprintf(to->build_id, sizeof(to->build_id), "%s", log->objects[i].build_id);
+    }
+}
+
 static bool
 take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                 bool by_turns, struct play *play, char *why)
@@ -71,6 +90,7 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         if (op->kind == SCOUT_GRAPH)
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
         to->part = turns->parts[i];
+        take_frames(log, op, to);
         if (by_turns || !brings_data(op))
             continue;
         if (op->rows != 1)
@@ -157,7 +177,9 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
         if (range->is_data && !by_turns) /* which is changed */
             continue;
         add_tensor(log, play,
-                   &(struct play_tensor){.role = range->is_written ? PLAY_STAYS : PLAY_UNWRITTEN,
+                   &(struct play_tensor){.role = range->is_written ? PLAY_STAYS
+                                                 : range->is_read  ? PLAY_UNWRITTEN
+                                                                   : PLAY_UNREAD,
                                          .alloc = range->alloc,
                                          .lo = range->lo,
                                          .hi = range->hi});
@@ -175,6 +197,8 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *finding,
                                    .first = finding->first}};
     play->tensors = xcalloc(finding->tensor_count + turns->stay_count + 1, sizeof(*play->tensors));
     play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
+    play->objects = xcalloc(log->object_count + 1, sizeof(*play->objects));
+    take_objects(log, play);
     if (finding->group_count != 1)
         return refuse(why, "gradients are averaged in %u places", finding->group_count);
     play->plan.average_before = finding->groups[0].before - finding->first;
@@ -188,4 +212,5 @@ play_plan_free(struct play *play)
 {
     free(play->tensors);
     free(play->operations);
+    free(play->objects);
 }

@@ -7,6 +7,7 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/tools/common/inner_run.h"
+#include "launcher/tools/plan/play_json.h"
 #include "launcher/tools/scout/play_plan.h"
 
 #include <errno.h>
@@ -54,7 +55,8 @@ tensor_text(const struct play_tensor *tensor, char text[64])
                                         [PLAY_COMPARED] = "state",
                                         [PLAY_PER_RANK] = "memory of each rank",
                                         [PLAY_STAYS] = "memory",
-                                        [PLAY_UNWRITTEN] = "memory"};
+                                        [PLAY_UNWRITTEN] = "memory",
+                                        [PLAY_UNREAD] = "memory"};
     snprintf(text, 64, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", names[tensor->role], tensor->alloc, tensor->lo,
              tensor->hi);
 }
@@ -217,7 +219,7 @@ is_same(const struct play *play, const struct play_page *const pages[2], uint32_
 static bool
 is_unset(const struct play *play, const struct play_page *const pages[2], uint32_t tensor)
 {
-    return play->tensors[tensor].role == PLAY_UNWRITTEN && !is_same(play, pages, 0, tensor);
+    return play->tensors[tensor].role >= PLAY_UNWRITTEN && !is_same(play, pages, 0, tensor);
 }
 
 /* Concludes (b) with the first tensor that is not the same on both ranks. False: there is none. */
@@ -257,7 +259,7 @@ judge_ranks(const struct play *play, const struct played *played, uint32_t steps
         own += is_gradient && !is_same(play, pages, 1, i);
         equal += tensor->role < PLAY_PER_RANK && !is_gradient;
         bytes += tensor->role < PLAY_PER_RANK && !is_gradient ? tensor->hi - tensor->lo : 0;
-        others += tensor->role == PLAY_STAYS || (tensor->role == PLAY_UNWRITTEN && !is_unset(play, pages, i))
+        others += tensor->role == PLAY_STAYS || (tensor->role >= PLAY_UNWRITTEN && !is_unset(play, pages, i))
                       ? tensor->hi - tensor->lo
                       : 0;
     }
@@ -362,7 +364,7 @@ is_same_in_both(const struct play *play, const struct played *ranks, const struc
 static bool
 is_left_out(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
 {
-    return play->tensors[tensor].role == PLAY_UNWRITTEN && !is_same_in_both(play, a, b, 0, tensor);
+    return play->tensors[tensor].role >= PLAY_UNWRITTEN && !is_same_in_both(play, a, b, 0, tensor);
 }
 
 /* The first tensor, and round, in which two runs differ. */
@@ -452,7 +454,10 @@ prove_turns(const struct scout_order *order, const struct scout_log *log, const 
     char why[PLAY_WHY_BYTES];
     const char *then;
     bool ok = true;
-    if (!play_plan_make(log, finding, turns, true, &play, why)) {
+    bool can = play_plan_make(log, finding, turns, true, &play, why);
+    proofs->played = can ? play_json_of(&play) : json_object_new_object();
+    if (!can) {
+        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
         conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
     } else if ((ok = make_run(order, &play, PLAY_TURNS, &ranks, error))) {
         uint32_t rounds = steps_of(&ranks, &then, &proofs->turns), more = 0;

@@ -383,12 +383,23 @@ is_read_ever(const struct sorter *sorter, int32_t memory, const struct graph_spa
     return false;
 }
 
+/* Whether an operation of the period computes from it. */
+static bool
+is_source(const struct sorter *sorter, uint32_t version)
+{
+    for (uint32_t e = 0; e < sorter->graph->edge_count; ++e) {
+        if (sorter->graph->edges[e].from == version)
+            return true;
+    }
+    return false;
+}
+
 static void
 add_stay(struct turns *turns, const struct turns_range *range)
 {
     struct turns_range *last = turns->stay_count > 0 ? &turns->stays[turns->stay_count - 1] : NULL;
     if (last != NULL && last->alloc == range->alloc && last->hi == range->lo && last->is_written == range->is_written &&
-        last->is_data == range->is_data) {
+        last->is_read == range->is_read && last->is_data == range->is_data) {
         last->hi = range->hi;
         return;
     }
@@ -426,6 +437,7 @@ find_stays(struct sorter *sorter)
                                  is_read_ever(sorter, (int32_t)m, span)
                            : !has_scratch(sorter, memory))
                 add_stay(sorter->turns, &(struct turns_range){memory->alloc, span->lo, span->hi, is_written,
+                                                              is_written || is_source(sorter, span->version),
                                                               sorter->data[span->version]});
         }
     }

@@ -20,6 +20,7 @@ struct turns_range {
     uint32_t alloc; /* of the log */
     uint64_t lo, hi;
     bool is_written; /* by an operation of the period */
+    bool is_read;    /* by one: what is neither read nor written can change nothing */
     bool is_data;    /* brought from the host in the period, or computed from that: a batch that a later period reads */
 };
 

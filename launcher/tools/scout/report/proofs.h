@@ -14,10 +14,13 @@ struct proof {
     char text[1024]; /* what was seen, or why not */
 };
 
+struct json_object;
+
 struct scout_proofs {
-    struct proof ranks;  /* (b): two ranks with different data keep the same parameters and state */
-    struct proof halves; /* (c): exchanged halves of batches leave the average as it was */
-    struct proof turns;  /* (d): ranks that take turns do what one process does that plays all turns */
+    struct proof ranks;         /* (b): two ranks with different data keep the same parameters and state */
+    struct proof halves;        /* (c): exchanged halves of batches leave the average as it was */
+    struct proof turns;         /* (d): ranks that take turns do what one process does that plays all turns */
+    struct json_object *played; /* for (d): how ranks take turns, or {"reason": why they cannot}; NULL: not asked */
     bool needs_halves; /* (c) must pass: gradients are scaled before they are averaged, or the exchange changed them */
 };
 

@@ -1,0 +1,535 @@
+/*
+ * follow.c - a rank of `ddprun --plan`: the engine, with annotations that come from a plan, for a whole training by
+ * turns (turns.c says what that is).
+ *
+ * An operation of the program is an operation of the plan if it has its name and its call site, and comes in its turn;
+ * what is none is made by all ranks: a validation pass, a checkpoint. At the plan's first operation what the plan names
+ * is annotated. DDP_STEP is called in front of one operation of the last period of each round.
+ *
+ * All ranks must see the same batches. A hash of what copies of the plan have brought so far lies in a few bytes of the
+ * device, which are annotated as state: the engine compares them with the other ranks'.
+ *
+ * What does not fit the plan ends the rank, with the operation's name. Threads: `following` lets one at a time through.
+ */
+#include "base/message.h"
+#include "base/mutant.h"
+#include "base/tools/check/element.h"
+#include "interpose/tools/scout/player.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { WARM_ROUNDS = 2 }; /* in which operations of the plan may be missing: buffers are made, momentum begins */
+
+#define NO_PLACE UINT32_MAX
+
+static const struct engine *real;
+static struct engine table;
+static pid_t own_pid;
+
+static pthread_mutex_t following = PTHREAD_MUTEX_INITIALIZER; /* of all below */
+static bool begun;                                            /* the first period of the plan has begun */
+static bool is_open;      /* a round has begun, and its gradients are not averaged: on all ranks alike */
+static bool is_pending;   /* gradients of this rank's turn wait for the round's end */
+static bool is_given_up;  /* a round was left open: it is closed, and nothing may follow */
+static uint64_t period;   /* of the program, from 0 */
+static uint32_t next;     /* operation of the plan that is expected */
+static uint64_t data;     /* hash of what copies have brought */
+static uint64_t smaller;  /* copies that brought fewer bytes than in the plan */
+static CUdeviceptr heard; /* [2] 32-bit halves of `data`, on the device */
+static uint64_t *names;   /* [operation_count]: hash of each name */
+static struct known {
+    struct ddp_site site;
+    char text[64];
+    bool live; /* the engine knows it */
+} * known;     /* [tensor_count] */
+
+/* The plan's number of each object that was met; NO_PLACE: the plan does not know it. */
+static uint32_t *numbers;
+static uint32_t number_count;
+
+static uint32_t
+world(void)
+{
+    return (uint32_t)real->world_size;
+}
+
+static uint32_t
+turn(void)
+{
+    return (uint32_t)(period % world());
+}
+
+static bool
+is_last(void)
+{
+    return turn() == world() - 1;
+}
+
+/* Ends the rank: the program does something else than the plan says. */
+static void __attribute__((noreturn)) no_fit(const char *name, const char *what)
+{
+    scout_stop("in batch %llu of the program, %s %s: the program does not do what it did when its plan was made; make "
+               "the plan anew, by ddprun scout --prove with these arguments",
+               (unsigned long long)(period + 1), name, what);
+}
+
+/* ---- call sites ---- */
+
+static void
+new_object(uint32_t number, const char *path, const char *build_id)
+{
+    uint32_t *grown = realloc(numbers, (number + 1) * sizeof(*numbers));
+    if (grown == NULL)
+        scout_stop("out of memory");
+    numbers = grown;
+    number_count = number + 1;
+    numbers[number] = NO_PLACE;
+    for (uint32_t i = 0; i < player.play.plan.object_count; ++i) {
+        const struct play_object *object = &player.play.objects[i];
+        if (strcmp(object->path, path) != 0)
+            continue;
+        if (strcmp(object->build_id, build_id) != 0)
+            scout_stop("%s was built anew since its plan was made; make the plan anew, by ddprun scout --prove", path);
+        numbers[number] = i;
+    }
+}
+
+/* Where an operation is called from; found once, if it is asked for. */
+struct place {
+    bool found;
+    uint32_t count;
+    struct scout_frame frames[NAMES_FRAMES];
+};
+
+static void
+find_place(struct place *place)
+{
+    place->count = names_frames(place->frames);
+    place->found = true;
+    for (uint32_t i = 0; i < place->count; ++i)
+        place->frames[i].object = place->frames[i].object < number_count ? numbers[place->frames[i].object] : NO_PLACE;
+}
+
+/* `lenient`: the innermost frame may differ, as in a function that calls the same kernel in several lines. */
+static bool
+is_at(struct place *place, const struct play_operation *operation, bool lenient)
+{
+    if (!place->found)
+        find_place(place);
+    bool same = place->count == operation->frame_count;
+    for (uint32_t i = lenient && place->count > 1 ? 1 : 0; same && i < place->count; ++i)
+        same = place->frames[i].object == operation->frames[i].object &&
+               place->frames[i].offset == operation->frames[i].offset;
+    return same;
+}
+
+static const char *
+name_of(const struct operation *operation)
+{
+    return operation->function != NULL ? kernels_find(operation->function)->text : operation->name;
+}
+
+static uint64_t
+hash_of_name(const char *name)
+{
+    return XXH3_64bits(name, strnlen(name, PLAY_NAME_BYTES - 1));
+}
+
+/* The operation of the plan that this is; NO_PLACE: none. */
+static uint32_t
+place_of(const struct operation *operation)
+{
+    const struct play_plan *plan = &player.play.plan;
+    uint64_t name = hash_of_name(name_of(operation));
+    struct place place = {.found = false};
+    if (name == names[next] && is_at(&place, &player.play.operations[next], begun))
+        return next;
+    for (uint32_t k = 1; begun && k < plan->operation_count; ++k) {
+        uint32_t at = (next + k) % plan->operation_count;
+        if (name == names[at] && is_at(&place, &player.play.operations[at], false))
+            return at;
+    }
+    return NO_PLACE;
+}
+
+/* ---- memory ---- */
+
+/* The end of what a tensor with a role of its own, and not only bytes that stay, has from `at` on; `at`: none has. If
+ * one begins between `at` and *end_p, it is the new *end_p. */
+static uint64_t
+end_of_named(const struct play_tensor *of, uint64_t at, uint64_t *end_p)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        if (tensor->role >= PLAY_STAYS || tensor->bytes != of->bytes || tensor->ordinal != of->ordinal)
+            continue;
+        if (tensor->lo <= at && at < tensor->hi)
+            return tensor->hi;
+        if (tensor->lo > at && tensor->lo < *end_p)
+            *end_p = tensor->lo;
+    }
+    return at;
+}
+
+/* Bytes that stay and have no other role: they must be the same on all ranks. */
+static void
+annotate_rest(uint32_t number, CUdeviceptr address)
+{
+    const struct play_tensor *tensor = &player.play.tensors[number];
+    for (uint64_t at = tensor->lo, end; at < tensor->hi; at = end) {
+        uint64_t piece_end = tensor->hi;
+        end = end_of_named(tensor, at, &piece_end);
+        if (end != at)
+            continue;
+        end = piece_end;
+        real->state((void *)(uintptr_t)(address + at), (size_t)(end - at), DDP_UINT8, &known[number].site);
+    }
+}
+
+static void
+annotate(uint32_t number)
+{
+    const struct play_tensor *tensor = &player.play.tensors[number];
+    const struct allocation *allocation = player_allocation(tensor);
+    if (allocation == NULL)
+        return;
+    known[number].live = true;
+    void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
+    size_t count = (size_t)(tensor->hi - tensor->lo) / element_size((int)tensor->type);
+    switch ((enum play_role)tensor->role) {
+    case PLAY_PARAMETER:
+        real->parameter(memory, count, (int)tensor->type, &known[number].site);
+        break;
+    case PLAY_GRADIENT:
+        real->gradient(memory, count, (int)tensor->type, &known[number].site);
+        break;
+    case PLAY_STATE:
+        real->state(memory, count, (int)tensor->type, &known[number].site);
+        break;
+    case PLAY_STAYS:
+    case PLAY_UNWRITTEN:
+        annotate_rest(number, allocation->address);
+        break;
+    default: /* each rank has its own, or it shares bytes with a gradient */
+        break;
+    }
+}
+
+static void
+require_tensors(void)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        if (tensor->role < PLAY_COMPARED && !known[i].live)
+            scout_stop("a%u of the plan, of %llu bytes, is not there in batch %llu of the program: the model has other "
+                       "sizes than when its plan was made; make the plan anew, by ddprun scout --prove with these "
+                       "arguments",
+                       tensor->alloc, (unsigned long long)tensor->bytes, (unsigned long long)(period + 1));
+    }
+}
+
+static void
+begin_training(void)
+{
+    static const struct ddp_site site = {"the batches that the program copies to its device", "the plan", 0};
+    begun = true;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        annotate(i);
+    scout_require(scout_state.driver.cuMemAlloc_p(&heard, sizeof(data)), "cuMemAlloc");
+    scout_require(scout_state.driver.cuMemsetD32Async_p(heard, 0, 2, CU_STREAM_LEGACY), "cuMemsetD32Async");
+    real->allocated(&heard, sizeof(data), MEMORY_DEVICE);
+    real->state((void *)(uintptr_t)heard, sizeof(data), DDP_UINT8, &site);
+}
+
+static bool
+is_in_gradient(CUdeviceptr address, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
+        if (allocation != NULL && address < allocation->address + tensor->hi &&
+            allocation->address + tensor->lo < address + bytes)
+            return true;
+    }
+    return false;
+}
+
+/* The word of a parameter of a launch, `at` bytes into it. */
+static uint64_t
+word_of(const struct operation *operation, const struct kernel_parameter *parameter, unsigned number, size_t at)
+{
+    const char *buffer = NULL;
+    uint64_t word = 0;
+    for (void *const *e = operation->params == NULL ? operation->extra : NULL; e != NULL && *e != NULL; e += 2) {
+        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = e[1];
+    }
+    if (operation->params != NULL)
+        memcpy(&word, (const char *)operation->params[number] + at, sizeof(word));
+    else if (buffer != NULL)
+        memcpy(&word, buffer + parameter->offset + at, sizeof(word));
+    return word;
+}
+
+static bool
+touches_gradient(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        if (is_in_gradient(operation->operands[i].address, operation->operands[i].bytes))
+            return true;
+    }
+    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
+    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
+        for (size_t at = 0; at + sizeof(uint64_t) <= kernel->parameters[i].bytes; at += sizeof(uint64_t)) {
+            if (is_in_gradient(word_of(operation, &kernel->parameters[i], i, at), 1))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- operations ---- */
+
+static void
+hear(const struct operation *operation, const struct play_operation *of)
+{
+    CUdeviceptr to;
+    uint64_t bytes = 0;
+    const void *source = player_source_of(operation, &to, &bytes);
+    if (source == NULL)
+        return;
+    if (of->bytes > 0 && bytes < of->bytes)
+        ++smaller;
+    if (!MUTANT(PLAN_DATA_UNHEARD))
+        data = XXH3_64bits_withSeed(source, bytes, data + 1);
+}
+
+static void
+reduce(CUstream stream)
+{
+    static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
+    require_tensors();
+    scout_require(scout_state.driver.cuMemsetD32Async_p(heard, (unsigned)data, 1, stream), "cuMemsetD32Async");
+    scout_require(scout_state.driver.cuMemsetD32Async_p(heard + 4, (unsigned)(data >> 32), 1, stream),
+                  "cuMemsetD32Async");
+    real->step(0, stream, &site);
+    is_pending = is_open = false;
+}
+
+/* The program ends in the middle of a round, or frees its gradients there. Ranks may have sent gradients of it already:
+ * all average what they have, of which no update is made. */
+static void
+give_up_round(void)
+{
+    is_given_up = true;
+    is_open = false;
+    if (!MUTANT(PLAN_ROUND_LEFT_OPEN))
+        reduce(CU_STREAM_LEGACY);
+}
+
+/* An operation comes that stands in front of the expected one. */
+static void
+require_update(const char *name)
+{
+    if (next > 0 && next <= player.play.plan.average_before && !MUTANT(PLAN_UPDATE_UNASKED))
+        no_fit(name, "comes again, and the update that the plan has in between did not come");
+}
+
+/* The next period begins: the one before must have had its update. */
+static void
+begin_period(const char *name)
+{
+    if (!begun) {
+        begin_training();
+        return;
+    }
+    require_update(name);
+    if (is_given_up)
+        no_fit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
+    ++period;
+}
+
+/* From the expected operation to `at`, which comes in its place. */
+static void
+pass_over(const char *name, uint32_t at)
+{
+    const struct play_plan *plan = &player.play.plan;
+    if (at < next) {
+        require_update(name);
+        if (next > plan->average_before)
+            no_fit(name, "comes out of turn");
+    }
+    if (next <= plan->average_before && at > plan->average_before)
+        no_fit(name, "comes without the operation in front of which gradients are averaged");
+    for (uint32_t i = next; i < at && period >= (uint64_t)WARM_ROUNDS * world(); ++i) {
+        if (player.play.operations[i].part != PLAY_BY_ALL)
+            no_fit(player.play.operations[i].name, "is left out");
+    }
+}
+
+static bool
+is_made(uint32_t part)
+{
+    return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && (uint32_t)real->rank == turn()) ||
+           (part == PLAY_BY_LAST && is_last());
+}
+
+static void
+follow(struct operation *operation)
+{
+    const struct play_plan *plan = &player.play.plan;
+    const char *name = name_of(operation);
+    if (begun && operation->graph != NULL)
+        no_fit(name, "launches a CUDA graph");
+    uint32_t at = place_of(operation);
+    if (at == NO_PLACE) {
+        if (is_pending && !MUTANT(PLAN_PENDING_TOUCHED) && touches_gradient(operation))
+            no_fit(name, "touches a gradient that waits for the other ranks, and is not in the plan");
+        return;
+    }
+    if (at == 0) {
+        begin_period(name);
+        is_open = true;
+    } else if (at != next) {
+        pass_over(name, at);
+    }
+    next = at + 1 < plan->operation_count ? at + 1 : 0;
+    const struct play_operation *of = &player.play.operations[at];
+    hear(operation, of);
+    if (at == plan->average_before && is_last())
+        reduce(operation->stream);
+    operation->skip = !is_made(of->part);
+    is_pending = is_pending || (of->part == PLAY_BY_TURN && !operation->skip);
+}
+
+static void
+begin(struct operation *operation)
+{
+    scout_ensure_driver();
+    if (player_counts(operation)) {
+        pthread_mutex_lock(&following);
+        follow(operation);
+        pthread_mutex_unlock(&following);
+    }
+    if (!operation->skip)
+        real->begin(operation);
+}
+
+static void
+end(struct operation *operation, bool enqueued)
+{
+    if (!operation->skip)
+        real->end(operation, enqueued);
+}
+
+static void
+allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    real->allocated(address, bytes, kind);
+    if (address == NULL)
+        return;
+    scout_ensure_driver();
+    pthread_mutex_lock(&following);
+    allocations_add(*address, bytes, kind);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && begun; ++i) {
+        const struct allocation *allocation = known[i].live ? NULL : player_allocation(&player.play.tensors[i]);
+        if (allocation != NULL && allocation->address == *address)
+            annotate(i);
+    }
+    pthread_mutex_unlock(&following);
+}
+
+/* Whether an allocation holds memory of the plan that the engine knows. */
+static bool
+holds_named(CUdeviceptr address)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct allocation *allocation = known[i].live ? player_allocation(&player.play.tensors[i]) : NULL;
+        if (allocation != NULL && allocation->address == address)
+            return true;
+    }
+    return false;
+}
+
+static void
+before_release(CUdeviceptr address, size_t bytes)
+{
+    pthread_mutex_lock(&following);
+    if (is_open && holds_named(address))
+        give_up_round();
+    pthread_mutex_unlock(&following);
+    real->before_release(address, bytes);
+    pthread_mutex_lock(&following);
+    allocations_remove(address, bytes);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        known[i].live = known[i].live && player_allocation(&player.play.tensors[i]) != NULL;
+    pthread_mutex_unlock(&following);
+}
+
+static void
+after_unload(void)
+{
+    real->after_unload();
+    pthread_mutex_lock(&following);
+    kernels_forget();
+    pthread_mutex_unlock(&following);
+}
+
+/* ---- start and end ---- */
+
+static void
+at_exit(int exit_status, void *unused)
+{
+    (void)unused;
+    if (getpid() != own_pid || exit_status != 0)
+        return;
+    if (!begun)
+        scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
+                   "than when its plan was made");
+    if (is_open)
+        give_up_round();
+    uint64_t periods = period + 1, left = periods % world();
+    if (real->rank != 0)
+        return;
+    if (left != 0)
+        message_line("plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
+                     (unsigned long long)left, (unsigned long long)periods, world());
+    if (smaller > 0)
+        message_line("plan: %llu copies brought less data than in the plan; a smaller batch counts as a whole one",
+                     (unsigned long long)smaller);
+}
+
+const struct engine *
+follow_start(const struct engine *engine)
+{
+    const struct play *play = &player.play;
+    real = engine;
+    own_pid = getpid();
+    scout_state.log.fd = -1;
+    names_new_object = new_object;
+    names = calloc(play->plan.operation_count + 1, sizeof(*names));
+    known = calloc(play->plan.tensor_count + 1, sizeof(*known));
+    if (names == NULL || known == NULL || on_exit(at_exit, NULL) != 0)
+        scout_stop("out of memory");
+    for (uint32_t i = 0; i < play->plan.operation_count; ++i)
+        names[i] = hash_of_name(play->operations[i].name);
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        snprintf(known[i].text, sizeof(known[i].text), "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo,
+                 (unsigned long long)tensor->hi);
+        known[i].site = (struct ddp_site){known[i].text, "the plan", (int)i + 1};
+    }
+    alone_table(&table, engine);
+    table.begin = begin;
+    table.end = end;
+    table.allocated = allocated;
+    table.before_release = before_release;
+    table.after_unload = after_unload;
+    return &table;
+}
