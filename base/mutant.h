@@ -88,14 +88,15 @@ enum mutant {
     MUTANT_REDUCES_UNCOMPARED,     /* ranks do not compare their calls */
 
     /* checked */
-    MUTANT_CONTENT_UNCHECKED,          /* gradients are not compared between their reduction and the boundary */
-    MUTANT_HASH_NOT_RUN,               /* memory is not hashed on the device: all hashes of a length are equal */
-    MUTANT_HASHED_AFTER_RELEASE,       /* parameters are hashed when the trainer may change them again */
-    MUTANT_PARAMETERS_HASHED_EARLY,    /* those of other groups are compared before their step has averaged them */
-    MUTANT_PARAMETERS_UNCHECKED,       /* parameters are not compared across ranks */
-    MUTANT_WEIGHTS_UNCOMPARED,         /* weights are not, either */
-    MUTANT_OWN_GRADIENTS_LATE,         /* ranks' own gradients are hashed behind their reduction, when all are equal */
-    MUTANT_FORGOTTEN_STATE_UNCOMPARED, /* whatever an update writes beside parameters is taken for state */
+    MUTANT_CONTENT_UNCHECKED,           /* gradients are not compared between their reduction and the boundary */
+    MUTANT_HASH_NOT_RUN,                /* memory is not hashed on the device: all hashes of a length are equal */
+    MUTANT_HASHED_AFTER_RELEASE,        /* parameters are hashed when the trainer may change them again */
+    MUTANT_PARAMETERS_HASHED_EARLY,     /* those of other groups are compared before their step has averaged them */
+    MUTANT_PARAMETERS_UNCHECKED,        /* parameters are not compared across ranks */
+    MUTANT_WEIGHTS_UNCOMPARED,          /* weights are not, either */
+    MUTANT_OWN_GRADIENTS_LATE,          /* ranks' own gradients are hashed behind their reduction, when all are equal */
+    MUTANT_FORGOTTEN_TENSOR_UNCOMPARED, /* whatever is in a parameter's place and changes is taken for a parameter */
+    MUTANT_FORGOTTEN_STATE_UNCOMPARED,  /* whatever an update writes beside parameters is taken for state */
 
     MUTANT_STEPLESS_UNSEEN, /* parameters that change although no DDP_STEP comes do not end the job */
 

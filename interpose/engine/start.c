@@ -291,18 +291,24 @@ begin_traced_operation(struct operation *operation)
         trace_completes(group, operation->stream);
 }
 
-/* ---- operations with --sync-every, on rank 0 ---- */
+/* ---- operations on rank 0 ---- */
 
 static void
 begin_watched(struct operation *operation)
 {
-    touches_begin(operation);
-    forgotten_state_begin(operation);
+    if (engine_state.options.trace_dir[0] != '\0')
+        begin_traced_operation(operation);
+    else
+        touches_begin(operation);
+    if (engine_state.options.sync_every > 0 && !engine_state.options.has_outer)
+        forgotten_state_begin(operation);
+    forgotten_tensor_begin(operation);
 }
 
 static void
 end_watched(struct operation *operation, bool enqueued)
 {
+    forgotten_tensor_end(operation, enqueued);
     forgotten_state_end(operation, enqueued);
     touches_end(operation, enqueued);
 }
@@ -403,8 +409,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         engine.end = end_operation;
     } else if (check_is_on()) {
         alone_install(&engine);
-    } else if (engine.watching && engine.rank == 0 && engine_state.options.sync_every > 0 &&
-               !engine_state.options.has_outer) {
+    } else if (engine.watching && engine.rank == 0) {
         engine.begin = begin_watched;
         engine.end = end_watched;
     } else if (engine.watching && engine_state.options.trace_dir[0] != '\0') {

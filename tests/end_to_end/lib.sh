@@ -34,10 +34,13 @@ patience=$(patient $((sanitized ? 3 : 1)) "${DDPRUN_TEST_PATIENCE:-$((sanitized 
 device=${DDPRUN_TEST_DEVICE:-softgpu}
 close=${DDPRUN_TEST_CLOSE:-1e-5}
 
-# Runs a command with a time limit; stdout and stderr go to $work, the exit code to $code.
+# Runs a command with a time limit; stdout and stderr go to $work, the exit code to $code. All trainers but those of forgotten.sh
+# have annotated what they train.
+asks=none
 run() {
     code=0
     timeout -k 2 "$(patient "${limit:-120}")" "${runtime[@]}" "$@" </dev/null >"$work/stdout" 2>"$work/stderr" || code=$?
+    [ "$asks" = any ] || not_asked "$work/stderr" >"$work/asked" || not_ok "nothing is asked of forgotten memory" "$(cat "$work/asked")"
 }
 
 # succeeded NAME: the last command ended with 0.

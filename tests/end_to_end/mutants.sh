@@ -131,6 +131,9 @@ sync_clears() { # an update that makes gradients zero keeps no state
     run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$build/tests/trainers/fused" clears --steps 12 && [ "$code" -eq 0 ] &&
         ! grep -q 'annotated as nothing' "$work/stderr"
 }
+scratch() { # what is written anew in each step is no parameter
+    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/forgotten" right-scratch && [ "$code" -eq 0 ] && not_asked "$work/stderr"
+}
 outer() { # what each rank must hold, it knows
     run "$launcher" -n 2 --sync-every 4 --outer-lr 0.7 --outer-momentum 0.9 --timeout "$seconds" "$build/tests/trainers/outer" sync device \
         --every 4 --rate 0.7 --momentum 0.9 && [ "$code" -eq 0 ]
@@ -235,6 +238,7 @@ mutant OWN_GRADIENTS_LATE own_shares
 mutant PARAMETERS_UNSEEN fused_streams
 mutant STATE_NOT_AVERAGED fused_momentum
 mutant SYNC_COUNTS_PASSES sync_every
+mutant FORGOTTEN_TENSOR_UNCOMPARED scratch
 mutant FORGOTTEN_STATE_UNCOMPARED sync_clears
 mutant OUTER_MOMENTUM_LEFT_OUT outer
 mutant OUTER_AT_EVERY_SYNC outer

@@ -21,6 +21,12 @@ launch_filter_add_kernel(CUfunction function, const struct function_layout *layo
 }
 
 void
+launch_filter_pause(bool pause)
+{
+    (void)pause;
+}
+
+void
 launch_filter_forget_kernels(void)
 {
 }

@@ -159,6 +159,14 @@ functions_report_all(void)
     pthread_mutex_unlock(&table_lock);
 }
 
+void
+functions_report_each(bool each)
+{
+    pthread_mutex_lock(&table_lock);
+    launch_filter_pause(each);
+    pthread_mutex_unlock(&table_lock);
+}
+
 uint64_t
 call_identity(const char *name)
 {

@@ -23,6 +23,11 @@ static _Atomic bool index_is_old;
 static const struct ranges *owned[OWNERS_AT_MOST]; /* besides tensors; guarded by the engine's lock */
 static size_t owner_count;
 
+/* While every launch is to be reported the hooks see no kernel; guarded by the lock of functions.c. */
+static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
+static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = {&no_kernel}};
+static struct filter_kernels *paused; /* those that they see again then, or NULL */
+
 static void
 extend_bounds(const struct ranges *ranges, uint64_t *lowest_p, uint64_t *highest_p)
 {
@@ -124,6 +129,17 @@ launch_filter_refresh(void)
 }
 
 void
+launch_filter_pause(bool pause)
+{
+    struct filter *filter = engine_state.services->filter;
+    if (pause == (paused != NULL))
+        return;
+    struct filter_kernels *seen = pause ? &no_kernels : paused;
+    paused = pause ? atomic_load(&filter->kernels) : NULL;
+    atomic_store(&filter->kernels, seen);
+}
+
+void
 launch_filter_add_kernel(CUfunction function, const struct function_layout *layout)
 {
     size_t count = 0;
@@ -139,12 +155,18 @@ launch_filter_add_kernel(CUfunction function, const struct function_layout *layo
         for (size_t at = 0; at + sizeof(uint64_t) <= layout->params[i].bytes; at += sizeof(uint64_t))
             words[count++] = (struct filter_word){i, at};
     }
+    bool was_paused = paused != NULL;
+    launch_filter_pause(false);
     (void)filter_add_kernel(engine_state.services->filter, function, words, count);
+    launch_filter_pause(was_paused);
     free(words);
 }
 
 void
 launch_filter_forget_kernels(void)
 {
+    bool was_paused = paused != NULL;
+    launch_filter_pause(false);
     filter_forget_kernels(engine_state.services->filter);
+    launch_filter_pause(was_paused);
 }

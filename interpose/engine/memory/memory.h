@@ -46,6 +46,11 @@ struct tensor {
     struct ddp_site site;
     uint64_t touched_by; /* gradients: mask of streams since their group's last boundary */
 
+    /* While operations are looked at: forgotten_tensor.c. */
+    uint64_t touched_steps; /* gradients: steps in which they were touched, running */
+    uint64_t named_steps;   /* steps in which operations have named it */
+    uint64_t named_step;    /* the last of these */
+
     /* Parameters before the first DDP_STEP: unaveraged.c. */
     bool looked_at;
     uint64_t look_hash;
@@ -235,6 +240,8 @@ void functions_before_unload(void);
 void functions_after_unload(void);
 /* From now on hooks report every launch: memory_state.any_escaped was set. */
 void functions_report_all(void);
+/* The same until `each` is false. */
+void functions_report_each(bool each);
 uint64_t call_identity(const char *name);
 
 /* ---- launch_filter.c: what the hooks of launches know ---- */
@@ -246,6 +253,7 @@ void launch_filter_refresh(void);
 /* functions.c, with its lock held: */
 void launch_filter_add_kernel(CUfunction function, const struct function_layout *layout);
 void launch_filter_forget_kernels(void);
+void launch_filter_pause(bool pause);
 
 /* ---- operands.c ---- */
 /* Whether the operand, with its holes, shares a byte with [begin, end). */

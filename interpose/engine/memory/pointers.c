@@ -12,20 +12,41 @@ visit_words(uint32_t argument, const void *value, size_t bytes, pointed_fn visit
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
         if (word >= 4096)
-            visit(arg, &(struct pointed){argument | (uint32_t)(at / sizeof(word)) << POINTER_WORD_SHIFT, word, 0});
+            visit(arg,
+                  &(struct pointed){argument | (uint32_t)(at / sizeof(word)) << POINTER_WORD_SHIFT, word, 0, false});
     }
+}
+
+static void
+visit_operands(const struct operation *operation, bool reads, pointed_fn visit, void *arg)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        bool is_read = operand->access == ACCESS_READ;
+        if (operand->pointer_count == 0 && (reads || !is_read))
+            visit(arg, &(struct pointed){operand->argument, operand->address, operand->bytes, is_read});
+    }
+}
+
+static void
+visit_arguments(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
+{
+    for (unsigned i = 0; layout != NULL && operation->params != NULL && i < layout->param_count; ++i)
+        visit_words(i, operation->params[i], layout->params[i].bytes, visit, arg);
 }
 
 void
 pointers_visit(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
 {
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
-        if (operand->access != ACCESS_READ && operand->pointer_count == 0)
-            visit(arg, &(struct pointed){operand->argument, operand->address, operand->bytes});
-    }
-    for (unsigned i = 0; layout != NULL && operation->params != NULL && i < layout->param_count; ++i)
-        visit_words(i, operation->params[i], layout->params[i].bytes, visit, arg);
+    visit_operands(operation, false, visit, arg);
+    visit_arguments(operation, layout, visit, arg);
+}
+
+void
+pointers_visit_all(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
+{
+    visit_operands(operation, true, visit, arg);
+    visit_arguments(operation, layout, visit, arg);
 }
 
 bool

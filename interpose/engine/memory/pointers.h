@@ -14,14 +14,17 @@ struct pointed {
     uint32_t argument;
     CUdeviceptr address;
     size_t bytes; /* 0: not known */
+    bool is_read; /* by a library that never writes there */
 };
 
 typedef void (*pointed_fn)(void *arg, const struct pointed *pointed);
 
-/* Hands over every pointer that the operation names, but for operands that it only reads. `layout` NULL: a library's
- * call. */
+/* Hands over every pointer that the operation names, but for operands that it only reads; or those, too. `layout` NULL:
+ * a library's call. */
 void pointers_visit(const struct operation *operation, const struct function_layout *layout, pointed_fn visit,
                     void *arg);
+void pointers_visit_all(const struct operation *operation, const struct function_layout *layout, pointed_fn visit,
+                        void *arg);
 
 /* Whether it may update parameters: a launch whose arguments are known, with its layout, or a call of a library, not
  * captured. Copies and memsets bring data, they update nothing. */

@@ -307,7 +307,7 @@ checks_parameters_due(const struct group *group)
     if (group->of_parameters && every > 0 &&
         group->boundary_count / every > checks.groups[group->id].compared_step / every)
         return true;
-    return (steps == 0 && every > 0) ||
+    return (every > 0 && (steps == 0 || steps == 2 || steps == 5)) ||
            /* what differs there at the end may have been freed: it is looked at before */
            (every > 0 && steps <= FIRST_STEPS && tensor_compares_host()) ||
            (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||

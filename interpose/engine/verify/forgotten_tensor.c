@@ -1,0 +1,453 @@
+/*
+ * forgotten_tensor.c - is a parameter annotated as nothing, or was one moved and not annotated again? Each rank then
+ * trains it alone, and no comparison knows of it.
+ *
+ * On rank 0, in a few steps: the first ones, others far apart, and those after annotated memory has moved or a gradient
+ * is touched no more. In these steps hooks report every launch. An argument of a kernel, or of a library's call, is a
+ * parameter's place if an annotated one was there while an annotated gradient was another argument, the gradient's
+ * place. An operation is suspicious if it gets memory that is annotated as nothing in both places, and no annotated
+ * parameter or gradient at all: what it changes in the parameter's place is a parameter if in three steps it finds
+ * there what the step before has left. Momentum that such a kernel updates is no parameter: it is seen beside an
+ * annotated one. What DDP_REDUCE gets is the program's own affair.
+ *
+ * In the same steps it is noted which annotated parameters operations name: those that none names any more are
+ * reported, too. Both are reported once, as questions, and nothing ends. What graphs do, and what is captured, is not
+ * looked at. Called by hooks in any thread, and by DDP_STEP.
+ */
+#include "interpose/engine/memory/pointers.h"
+#include "interpose/engine/verify/verify.h"
+
+#include "base/message.h"
+#include "base/mutant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FIRST_LOOK = 2,    /* DDP_STEPs before the steps that are looked at */
+    LOOK_STEPS = 5,    /* so many of them */
+    LATER = 16,        /* the next look comes after so many times as many steps */
+    ASKED_AT_MOST = 8, /* looks because something moved */
+    STEPS_NEEDED = 3,  /* in which memory is a parameter's, or was named or touched before it was no more */
+    BYTES = 4096,      /* behind a pointer, at most */
+    LEAST = 32,        /* bytes that an update changes: fewer are a counter or a sum */
+    GAP = 64,          /* bytes that stay as they are end what was changed */
+    POINTERS_AT_MOST = 16,
+    PLACES_AT_MOST = 256,
+    SUSPECTS_AT_MOST = 64,
+    EXEMPT_AT_MOST = 1024,
+};
+
+/* An argument in which an annotated tensor was. */
+struct place {
+    uint64_t call;
+    uint32_t argument;
+    struct tensor tensor; /* one of them */
+};
+
+/* Memory that is annotated as nothing, in a parameter's place, with what is in the gradient's. */
+struct suspect {
+    uint64_t call;
+    uint32_t argument, gradient_argument;
+    CUdeviceptr address, gradient;
+    size_t bytes;  /* that the last update has changed */
+    uint64_t step; /* of that */
+    unsigned steps;
+    char before[BYTES], after[BYTES];
+};
+
+static struct {
+    pthread_mutex_t lock; /* guards all that follows it */
+    struct place places[PLACES_AT_MOST];
+    size_t place_count;
+    struct suspect *suspects[SUSPECTS_AT_MOST];
+    size_t suspect_count;
+    struct operand exempt[EXEMPT_AT_MOST]; /* memory beside annotated parameters, or that DDP_REDUCE got */
+    size_t exempt_count;
+    bool reported;
+
+    _Atomic bool looking; /* operations are looked at */
+    _Atomic bool blind;   /* and not all that they reach is seen */
+    _Atomic bool parted;  /* an annotated parameter was updated by memory that is annotated as nothing */
+
+    /* Of DDP_STEP. */
+    uint64_t begin, next; /* the look that is under way, the next one: boundaries before */
+    unsigned asked_count;
+    bool asked;
+    uint64_t placements; /* as of the last DDP_STEP */
+} looks = {.lock = PTHREAD_MUTEX_INITIALIZER, .next = FIRST_LOOK};
+
+/* The operation of this thread, from before it to after it. */
+static __thread struct {
+    uint64_t call;
+    const char *name;
+    struct pointer {
+        struct pointed pointed;
+        bool annotated;
+        struct tensor tensor; /* if it is annotated */
+    } pointers[POINTERS_AT_MOST];
+    size_t count;
+    bool has_parameter, has_gradient;
+    struct suspect *suspect; /* malloc'ed; NULL: there is none */
+} current;
+
+/* ---- before an operation: what it names ---- */
+
+/* Whatever is annotated there is named; the first is a place's. */
+static void
+add_pointer(void *arg, const struct pointed *pointed)
+{
+    (void)arg;
+    struct pointer found = {.pointed = *pointed, .annotated = false};
+    size_t count;
+    uint64_t step = engine_state.boundary_count;
+    engine_lock();
+    const struct range *range =
+        ranges_find(&memory_state.ranges, pointed->address, pointed->bytes > 0 ? pointed->bytes : 1, &count);
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor *tensor = &memory_state.tensors[range[i].id];
+        tensor->named_steps += tensor->named_step != step;
+        tensor->named_step = step;
+        current.has_parameter = current.has_parameter || tensor->role == TENSOR_PARAMETER;
+        current.has_gradient = current.has_gradient || tensor->role == TENSOR_GRADIENT;
+    }
+    if (count > 0) {
+        found.annotated = true;
+        found.tensor = memory_state.tensors[range[0].id];
+    }
+    engine_unlock();
+    if (current.count < POINTERS_AT_MOST)
+        current.pointers[current.count++] = found;
+}
+
+static const struct place *
+find_place(const struct pointer *pointer, enum tensor_role role)
+{
+    for (size_t i = 0; i < looks.place_count; ++i) {
+        const struct place *place = &looks.places[i];
+        if (place->call == current.call && place->argument == pointer->pointed.argument && place->tensor.role == role)
+            return place;
+    }
+    return NULL;
+}
+
+static void
+exempt(CUdeviceptr address, size_t bytes)
+{
+    for (size_t i = 0; i < looks.exempt_count; ++i) {
+        if (looks.exempt[i].address == address)
+            return;
+    }
+    if (looks.exempt_count < EXEMPT_AT_MOST)
+        looks.exempt[looks.exempt_count++] = (struct operand){.address = address, .bytes = bytes};
+}
+
+static bool
+is_exempt(CUdeviceptr address)
+{
+    for (size_t i = 0; i < looks.exempt_count; ++i) {
+        if (address - looks.exempt[i].address < looks.exempt[i].bytes)
+            return true;
+    }
+    return looks.exempt_count == EXEMPT_AT_MOST;
+}
+
+/* It gets annotated parameters: where, and with what beside them. */
+static void
+learn(void)
+{
+    bool has_place = false;
+    for (size_t i = 0; i < current.count && current.has_gradient; ++i) {
+        const struct pointer *pointer = &current.pointers[i];
+        bool counts = pointer->annotated && ((pointer->tensor.role == TENSOR_PARAMETER && !pointer->pointed.is_read) ||
+                                             pointer->tensor.role == TENSOR_GRADIENT);
+        if (counts && find_place(pointer, pointer->tensor.role) == NULL && looks.place_count < PLACES_AT_MOST)
+            looks.places[looks.place_count++] =
+                (struct place){current.call, pointer->pointed.argument, pointer->tensor};
+    }
+    for (size_t i = 0; i < looks.place_count && !has_place; ++i)
+        has_place = looks.places[i].call == current.call;
+    for (size_t i = 0; i < current.count && has_place; ++i) {
+        if (current.pointers[i].annotated)
+            continue;
+        exempt(current.pointers[i].pointed.address, 1);
+        if (!current.has_gradient && find_place(&current.pointers[i], TENSOR_GRADIENT) != NULL)
+            atomic_store(&looks.parted, true);
+    }
+}
+
+/* The memory in a parameter's place, if it and what is in a gradient's may be such; malloc'ed, or NULL. */
+static struct suspect *
+make_suspect(void)
+{
+    const struct pointer *parameter = NULL, *gradient = NULL;
+    for (size_t i = 0; i < current.count; ++i) {
+        const struct pointer *pointer = &current.pointers[i];
+        if (pointer->annotated)
+            continue;
+        if (parameter == NULL && !pointer->pointed.is_read && find_place(pointer, TENSOR_PARAMETER) != NULL)
+            parameter = pointer;
+        else if (gradient == NULL && find_place(pointer, TENSOR_GRADIENT) != NULL)
+            gradient = pointer;
+    }
+    if (parameter == NULL || gradient == NULL || gradient->pointed.address == parameter->pointed.address)
+        return NULL;
+    CUdeviceptr address = parameter->pointed.address, next;
+    struct memory_facts facts = device_ask_about(address);
+    struct tensor tensor;
+    if (facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed || facts.begin == 0)
+        return NULL;
+    (void)pointers_annotated(address, &tensor, &next);
+    CUdeviceptr end = facts.begin + facts.bytes < next ? facts.begin + facts.bytes : next;
+    struct suspect *suspect = malloc(sizeof(*suspect));
+    if (suspect == NULL)
+        stop_job("out of memory");
+    *suspect = (struct suspect){.call = current.call,
+                                .argument = parameter->pointed.argument,
+                                .gradient_argument = gradient->pointed.argument,
+                                .address = address,
+                                .gradient = gradient->pointed.address,
+                                .bytes = end - address < BYTES ? end - address : BYTES};
+    return suspect;
+}
+
+static void
+copy_out(void *to, const struct suspect *suspect, CUstream stream)
+{
+    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, suspect->address, suspect->bytes, stream),
+                 "copying memory of an update");
+}
+
+/* Between DDP_STEP and the first bucket of the next one no rank waits for another that waits for this one. */
+static bool
+may_wait(void)
+{
+    engine_lock();
+    bool sent = groups_have_sent();
+    engine_unlock();
+    return !sent;
+}
+
+/* What it names, as far as that can be seen: false if it cannot. */
+static bool
+look_at_names(const struct operation *operation)
+{
+    const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
+    if (operation->graph != NULL || operation->opaque || atomic_load(&engine_state.captures_open) > 0 ||
+        (layout != NULL && (!layout->known || (operation->params == NULL && layout->param_count > 0))))
+        return false;
+    current.call = layout != NULL ? layout->call : call_identity(operation->name);
+    current.name = layout != NULL ? layout->name : operation->name;
+    pointers_visit_all(operation, layout, add_pointer, NULL);
+    return true;
+}
+
+void
+forgotten_tensor_begin(const struct operation *operation)
+{
+    current.suspect = NULL;
+    if (!atomic_load_explicit(&looks.looking, memory_order_relaxed) ||
+        collectives_own_stream(&engine_state.collectives, operation->stream))
+        return;
+    current.count = 0;
+    current.has_parameter = current.has_gradient = false;
+    if (!look_at_names(operation)) {
+        atomic_store(&looks.blind, true);
+        return;
+    }
+    if (strncmp(operation->name, "cuMem", 5) == 0)
+        return; /* copies and memsets update nothing */
+    pthread_mutex_lock(&looks.lock);
+    if (current.has_parameter)
+        learn();
+    else if (!current.has_gradient && !looks.reported)
+        current.suspect = make_suspect();
+    pthread_mutex_unlock(&looks.lock);
+    if (current.suspect != NULL && !may_wait()) {
+        free(current.suspect);
+        current.suspect = NULL;
+    }
+    if (current.suspect == NULL)
+        return;
+    CUcontext before = context_enter();
+    copy_out(current.suspect->before, current.suspect, operation->stream);
+    context_leave(before);
+}
+
+/* ---- after it: was it an update? ---- */
+
+/* From the beginning to the first gap. */
+static size_t
+bytes_changed(const struct suspect *suspect)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < suspect->bytes && i < end + GAP; ++i)
+        end = suspect->before[i] != suspect->after[i] ? i + 1 : end;
+    return end;
+}
+
+static void
+report(const struct suspect *suspect)
+{
+    char text[TENSOR_TEXT_BYTES];
+    const uint32_t argument = (1u << POINTER_WORD_SHIFT) - 1;
+    for (size_t i = 0; i < looks.place_count; ++i) {
+        const struct place *place = &looks.places[i];
+        if (looks.reported || place->call != suspect->call || place->argument != suspect->argument ||
+            place->tensor.role != TENSOR_PARAMETER)
+            continue;
+        looks.reported = true;
+        message_line(
+            "is a parameter annotated as nothing, or was it moved and not annotated again? In %u steps %s has "
+            "updated %p, its argument %u (argument %u is %p), as it updates %s, and each rank does that alone. "
+            "Annotate it with DDP_PARAMETER and its gradient with DDP_GRADIENT, again after each move",
+            suspect->steps, current.name, (void *)(uintptr_t)suspect->address, (suspect->argument & argument) + 1,
+            (suspect->gradient_argument & argument) + 1, (void *)(uintptr_t)suspect->gradient,
+            tensor_describe(&place->tensor, text));
+    }
+}
+
+/* With the lock held: follows the memory from step to step. Returns whether the suspect is kept. */
+static bool
+follow(struct suspect *suspect)
+{
+    size_t bytes = bytes_changed(suspect);
+    for (size_t i = 0; i < looks.suspect_count; ++i) {
+        struct suspect *kept = looks.suspects[i];
+        if (kept->call != suspect->call || kept->argument != suspect->argument || kept->address != suspect->address)
+            continue;
+        bool stayed = memcmp(kept->after, suspect->before, kept->bytes) == 0 || MUTANT(FORGOTTEN_TENSOR_UNCOMPARED);
+        unsigned before = stayed ? kept->steps : 0;
+        suspect->steps = bytes < LEAST ? 0 : suspect->step == kept->step ? kept->steps : before + 1;
+        suspect->bytes = bytes;
+        *kept = *suspect;
+        if (kept->steps >= STEPS_NEEDED && !is_exempt(kept->address) && !is_exempt(kept->gradient))
+            report(kept);
+        return false;
+    }
+    if (bytes < LEAST || looks.suspect_count == SUSPECTS_AT_MOST)
+        return false;
+    suspect->steps = 1;
+    suspect->bytes = bytes;
+    looks.suspects[looks.suspect_count++] = suspect;
+    return true;
+}
+
+void
+forgotten_tensor_end(const struct operation *operation, bool enqueued)
+{
+    struct suspect *suspect = current.suspect;
+    if (suspect == NULL)
+        return;
+    current.suspect = NULL;
+    bool kept = false;
+    if (enqueued) {
+        CUcontext before = context_enter();
+        copy_out(suspect->after, suspect, operation->stream);
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(operation->stream), "copying memory of an update");
+        context_leave(before);
+        suspect->step = engine_state.boundary_count;
+        pthread_mutex_lock(&looks.lock);
+        kept = follow(suspect);
+        pthread_mutex_unlock(&looks.lock);
+    }
+    if (!kept)
+        free(suspect);
+}
+
+void
+forgotten_tensor_reduced(CUdeviceptr address, size_t bytes)
+{
+    if (!atomic_load_explicit(&looks.looking, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&looks.lock);
+    exempt(address, bytes);
+    pthread_mutex_unlock(&looks.lock);
+}
+
+/* ---- DDP_STEP: which steps are looked at ---- */
+
+/* A gradient that was touched in each of the last steps, and not in this one, or annotated memory has moved. */
+static bool
+has_moved(int group)
+{
+    bool stopped = false;
+    engine_lock();
+    bool moved = looks.placements != engine_state.placements;
+    looks.placements = engine_state.placements;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        struct tensor *tensor = &memory_state.tensors[i];
+        if (tensor->role != TENSOR_GRADIENT || tensor->group != group)
+            continue;
+        stopped = stopped || (tensor->touched_by == 0 && tensor->touched_steps >= STEPS_NEEDED);
+        tensor->touched_steps = tensor->touched_by != 0 ? tensor->touched_steps + 1 : 0;
+    }
+    engine_unlock();
+    return moved || stopped;
+}
+
+/* Reports parameters that operations have named before, and in no step of this look; and gradients, where something
+ * else is in a gradient's place beside an annotated parameter: that of a frozen one is named no more, too. */
+static void
+tell_unnamed(void)
+{
+    static bool said;
+    struct tensor unnamed = {.site = {"?", "?", 0}};
+    char text[TENSOR_TEXT_BYTES], more[64] = "";
+    size_t count = 0, groups = 0;
+    engine_lock();
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        groups += memory_state.groups[g].boundary_count > 0;
+    for (size_t i = 0; i < engine_state.tensor_count && groups == 1; ++i) {
+        const struct tensor *tensor = &memory_state.tensors[i];
+        bool counts =
+            (tensor->role == TENSOR_PARAMETER || (tensor->role == TENSOR_GRADIENT && atomic_load(&looks.parted))) &&
+            tensor->placed && tensor->kind == MEMORY_DEVICE && tensor->named_steps >= STEPS_NEEDED &&
+            tensor->named_step < looks.begin;
+        if (counts && count++ == 0)
+            unnamed = *tensor;
+    }
+    engine_unlock();
+    if (count == 0 || said || atomic_load(&looks.blind) || atomic_load(&memory_state.any_escaped))
+        return;
+    said = true;
+    if (count > 1)
+        snprintf(more, sizeof(more), " and %zu more tensors", count - 1);
+    message_line("was %s%s moved? Kernels, copies and libraries used it, and none has in the steps from %llu to %llu. "
+                 "Annotate the memory that is used in its place; of memory that is used no more say DDP_FORGET",
+                 tensor_describe(&unnamed, text), more, (unsigned long long)looks.begin + 1,
+                 (unsigned long long)engine_state.boundary_count);
+}
+
+static void
+look(bool begins, uint64_t step)
+{
+    functions_report_each(begins);
+    atomic_store(&looks.blind, false);
+    atomic_store(&looks.parted, false);
+    atomic_store(&looks.looking, begins);
+    looks.begin = step;
+}
+
+void
+forgotten_tensor_step(int group)
+{
+    uint64_t step = engine_state.boundary_count;
+    if (engine_state.rendezvous.rank != 0 || engine_state.is_check)
+        return;
+    if (has_moved(group) && step > FIRST_LOOK && looks.asked_count < ASKED_AT_MOST)
+        looks.asked = true;
+    bool looking = atomic_load(&looks.looking);
+    if (looking && step >= looks.begin + LOOK_STEPS) {
+        tell_unnamed();
+        look(looking = false, step);
+    }
+    if (looking || !(step >= looks.next || looks.asked))
+        return;
+    looks.asked_count += looks.asked;
+    looks.asked = false;
+    while (looks.next <= step)
+        looks.next *= LATER;
+    look(true, step);
+}

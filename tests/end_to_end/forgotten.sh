@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# forgotten.sh BUILD - what a program trains without an annotation, because it was forgotten or moved, is named: in programs with own
+# kernels and cuBLAS, several optimizers, memory of their own, pools and arenas. Right programs that look alike hear nothing.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+asks=any # lib.sh: such lines are looked at here
+forgotten=$build/tests/trainers/forgotten
+
+# trains MODE OPTIONS...
+trains() {
+    run "$ddprun" -n 2 "${@:2}" "$forgotten" "$1" 40
+}
+
+# says NAME CODE PATTERN...: it ended with CODE, and each pattern is in one line.
+says() {
+    local name=$1 pattern
+    check "$name: exit code $2" [ "$code" -eq "$2" ]
+    for pattern in "${@:3}"; do
+        check "$name: /$pattern/" [ "$(grep -cE "^ddprun: .*($pattern)" "$work/stderr")" -eq 1 ]
+    done
+}
+
+# updated KERNEL ARGUMENT GRADIENT: the pattern of the question.
+updated() {
+    printf 'In 3 steps %s has updated 0x[0-9a-f]+, its argument %s .argument %s is 0x[0-9a-f]+., as it updates parameter 1 of [34] ' "$@"
+}
+
+for mode in moved moved-one moved-small moved-in-arena moved-adam moved-async; do
+    case $mode in
+    moved-adam) kernel=adam ;;
+    moved-async) kernel=sgd_clears ;;
+    *) kernel=sgd ;;
+    esac
+    case $mode in
+    moved) unused='parameter 1 of 4 .*4096 float32.* and 3 more tensors' ;;
+    moved-small) unused='parameter 4 of 4 .*10 float32.*' ;;
+    *) unused='parameter 2 of 4 .*1000 float32.*' ;;
+    esac
+    for overlap in --overlap --no-overlap; do
+        options=()
+        [ "$overlap" = --overlap ] || options=("$overlap")
+        trains "$mode" "${options[@]}"
+        says "$mode, $overlap" 0 "$(updated "$kernel" 1 2)" "was $unused moved\? .* none has in the steps from 14 to 18"
+    done
+done
+trains moved-weights
+says "moved-weights" 0 'was parameter 2 of 4 .*1000 float32.* moved\? .* none has in the steps from 33 to 37'
+trains moved-gradients
+says "moved-gradients" 1 'was gradient 2 of 4 .*1000 float32.* moved\? .* none has in the steps from 14 to 18' 'parameter 2 of 4 .* differs between'
+trains moved-freed
+says "moved-freed" 1 'after step 12: gradient 2 of 4 .* was freed and not annotated again'
+trains moved-weights-freed
+says "moved-weights-freed" 1 'after step 12: parameter 2 of 4 .* was freed and not annotated again'
+
+while read -r mode kernel argument gradient options; do
+    # shellcheck disable=SC2086 # several options, or none
+    trains "$mode" $options
+    says "$mode $options" 0 "$(updated "$kernel" "$argument" "$gradient")"
+done <<EOF
+forgotten sgd 1 2
+forgotten sgd 1 2 --no-overlap
+forgotten sgd 1 2 --trace $work/trace
+forgotten sgd 1 2 --sync-every 4
+forgotten-small sgd 1 2
+forgotten-clears sgd_clears 1 2
+forgotten-momentum momentum 1 2
+forgotten-adam adam 1 2
+forgotten-struct [a-z_]+ 1 1
+forgotten-saxpy cublasSaxpy_v2 6 4
+forgotten-axpy axpy 1 2
+forgotten-in-arena adam 1 2
+EOF
+trains forgotten-gradient --no-overlap
+says "forgotten-gradient, compared in the first steps without overlap" 1 'parameter 2 of 4 .* differs between ranks 0 and 1 after step 2:'
+
+for mode in right right-adam right-again right-scratch right-velocity right-reduced right-frozen; do
+    trains "$mode"
+    check "$mode: exit code" [ "$code" -eq 0 ]
+    check "$mode: nothing is asked" not_asked "$work/stderr"
+done
+finish
