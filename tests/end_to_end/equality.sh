@@ -68,7 +68,7 @@ overlapped "ladder with static runtime"
 
 # By default: after the first three overlapped steps, every 100, and at the end.
 run "$ddprun" -n 2 "$ladder" --steps 230
-check "compared by default: 3 + 2 + 1 times" grep -q 'compared 6 times, last after step 230 of 230' "$work/stderr"
+check "compared by default: after steps 2 and 5, 3 times from the first overlap, of which one is step 5, every 100, at the end" grep -q 'compared 7 times, last after step 230 of 230' "$work/stderr"
 
 # Whatever may be delayed is delayed: a missing event would show.
 run "$ladder" "${ladder_options[@]}" --streams 2 --save "$work/serial"
