@@ -37,10 +37,17 @@ struct header {
 
 /* Reports in *error why the transfer with `rank` did not happen. Always false. */
 static bool
-transfer_failed(enum transfer transfer, int rank, const char *about, int timeout_s, struct comm_error *error)
+transfer_failed(enum transfer transfer, int rank, const char *about, const struct control *control,
+                struct comm_error *error)
 {
     if (transfer == TRANSFER_LATE)
-        comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", timeout_s, rank, about);
+        comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", control->timeout_s, rank, about);
+    else if (transfer == TRANSFER_CLOSED && !control->last)
+        comm_fail_by(
+            error, COMM_OWN,
+            "the program has closed descriptors of ddprun in this rank, which cannot hear of the others at %s; "
+            "close only descriptors that the program has opened",
+            about);
     else
         comm_fail_by(error, COMM_LEFT, "rank %d has left, while this rank waits at %s", rank, about);
     return false;
@@ -98,7 +105,7 @@ receive_frame(struct control *control, int fd, int rank, const char *about, int6
 {
     enum transfer got = transfer_receive(fd, header, sizeof(*header), deadline_ms);
     if (got != TRANSFER_DONE)
-        return transfer_failed(got, rank, about, control->timeout_s, error);
+        return transfer_failed(got, rank, about, control, error);
     size_t most = MESSAGE_BYTES_AT_MOST * (size_t)(rank == 0 ? control->world_size : 1);
     if (header->magic != FRAME_MAGIC || header->bytes > most)
         return comm_fail(error, "rank %d speaks another protocol; are all ranks the same ddprun?", rank);
@@ -110,7 +117,7 @@ receive_frame(struct control *control, int fd, int rank, const char *about, int6
     got = transfer_receive(fd, data, header->bytes, deadline_ms);
     if (got != TRANSFER_DONE) {
         free(data);
-        return transfer_failed(got, rank, about, control->timeout_s, error);
+        return transfer_failed(got, rank, about, control, error);
     }
     data[header->bytes] = '\0'; /* texts are read as strings */
     *data_p = data;
@@ -230,7 +237,7 @@ exchange_as_root(struct control *control, const char *about, struct control_mess
     for (int to = 1; sent == TRANSFER_DONE && to < control->world_size; ++to) {
         sent = send_frame(control->peers[to], &header, packed, deadline_ms);
         if (sent != TRANSFER_DONE)
-            transfer_failed(sent, to, about, control->timeout_s, error);
+            transfer_failed(sent, to, about, control, error);
     }
     free(packed);
     return sent == TRANSFER_DONE;
@@ -243,7 +250,7 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
     struct header header = header_of(FRAME_MESSAGE, control->rank, about, messages->bytes[control->rank]);
     enum transfer sent = send_frame(control->peers[0], &header, messages->messages[control->rank], deadline_ms);
     if (sent != TRANSFER_DONE)
-        return transfer_failed(sent, 0, about, control->timeout_s, error);
+        return transfer_failed(sent, 0, about, control, error);
 
     void *data = NULL;
     if (!receive_frame(control, control->peers[0], 0, about, deadline_ms, &header, &data, error))

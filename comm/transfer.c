@@ -30,7 +30,7 @@ transfer_wait(int fd, short events, int64_t deadline_ms)
 static bool
 try_again(int fd, short events, ssize_t moved, int64_t deadline_ms, enum transfer *why_p)
 {
-    *why_p = TRANSFER_GONE;
+    *why_p = moved < 0 && (errno == EBADF || errno == ENOTSOCK) ? TRANSFER_CLOSED : TRANSFER_GONE;
     if (moved == 0 || (errno != EINTR && errno != EAGAIN))
         return false;
     *why_p = TRANSFER_LATE;

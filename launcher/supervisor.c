@@ -128,8 +128,10 @@ static void
 hear_engines(void *data, struct rank_view *views, int count)
 {
     const struct job *job = data;
-    for (int i = 0; i < count && i < job->link.count; ++i)
+    for (int i = 0; i < count && i < job->link.count; ++i) {
         views[i].connected = job->link.slots[i].joined;
+        views[i].severed = views[i].connected && job->link.slots[i].fd < 0;
+    }
 }
 
 /* Ends of ranks elsewhere come in the order in which they are reported. */

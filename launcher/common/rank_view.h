@@ -93,6 +93,7 @@ struct rank_view {
     char left_name[64];
 
     bool connected; /* its engine has joined, and not left (start/engine_link.h) */
+    bool severed;   /* and its socket is closed: the process ends, or has closed it */
 
     /* from the supervisor */
     uint64_t pace_step;          /* of rank 0's: its step when pace_note() looked last, */

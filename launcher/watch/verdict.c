@@ -60,6 +60,7 @@ enum fault {
     FAULT_FEWER,     /* it ended after fewer programs than others have begun */
     FAULT_DISAGREED, /* it ended after fewer steps than others made */
     FAULT_STEPLESS,  /* it trained, and ended without a step */
+    FAULT_SEVERED,   /* it has closed the sockets by which others speak with it, and others have failed */
     FAULT_UNCLEAR,   /* something failed that needs other ranks, and it cannot tell whose fault that is */
     FAULT_FOLLOWED,  /* it says that another rank's end stopped it */
     FAULT_NONE,
@@ -131,14 +132,26 @@ verdict_left_unaveraged(const struct rank_view *rank)
     return verdict_is_unaveraged(rank) || (rank->step == 0 && !rank->unannotated && worked);
 }
 
+static bool
+any_follows(const struct rank_view *ranks, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].stage == RANK_STAGE_FAILED && ranks[i].failure_follows)
+            return true;
+    }
+    return false;
+}
+
 static enum fault
 fault_of(const struct rank_view *ranks, int count, int i)
 {
     const struct rank_view *rank = &ranks[i];
-    if (rank->stage == RANK_STAGE_FAILED && rank->failure_follows)
-        return rank->failure_unclear ? FAULT_UNCLEAR : FAULT_FOLLOWED;
-    if (rank->stage == RANK_STAGE_FAILED)
+    if (rank->stage == RANK_STAGE_FAILED && !rank->failure_follows)
         return FAULT_SAID;
+    if (rank->severed && !rank->ended && any_follows(ranks, count))
+        return FAULT_SEVERED;
+    if (rank->stage == RANK_STAGE_FAILED)
+        return rank->failure_unclear ? FAULT_UNCLEAR : FAULT_FOLLOWED;
     if (rank->ended && (rank->exit_code != 0 || rank->signal != 0))
         return FAULT_DIED;
     if (rank->ended && rank->left_pid != 0)
@@ -276,6 +289,12 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
                 : "rank %d ended without taking part, while others did; does the program behave differently by rank?",
             i);
         break;
+    case FAULT_SEVERED:
+        error_set(error, code,
+                  "rank %d%s has closed its connection to ddprun, and process %d continues: the program closed "
+                  "descriptors that it has not opened (close, closefrom), or became another one (exec)",
+                  i, far, rank->pid);
+        break;
     case FAULT_STEPLESS:
         describe_stepless(rank, i, error, code);
         break;
@@ -355,7 +374,7 @@ verdict_only_follows(const struct rank_view *ranks, int count)
         enum fault fault = fault_of(ranks, count, i);
         best = fault < best ? fault : best;
     }
-    return best == FAULT_UNCLEAR || best == FAULT_FOLLOWED;
+    return best == FAULT_SEVERED || best == FAULT_UNCLEAR || best == FAULT_FOLLOWED;
 }
 
 /* ---- the end ---- */

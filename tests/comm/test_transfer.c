@@ -8,6 +8,7 @@
 
 #include "tests/test.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,19 @@ TEST(what_is_there_counts_after_the_deadline)
     ck_assert_int_eq(transfer_receive(fds[1], bytes, 1, clock_now_ms() - 1000), TRANSFER_LATE);
     close(fds[0]);
     close(fds[1]);
+}
+
+TEST(the_own_end_is_closed)
+{
+    int fds[2], other = open("/dev/null", O_RDWR | O_CLOEXEC);
+    char byte = 0;
+    open_pair(fds);
+    close(fds[0]);
+    ck_assert_int_eq(transfer_send(fds[0], &byte, 1, clock_now_ms() + LIMIT_MS), TRANSFER_CLOSED);
+    ck_assert_int_eq(transfer_receive(fds[0], &byte, 1, clock_now_ms() + LIMIT_MS), TRANSFER_CLOSED);
+    ck_assert_int_eq(transfer_send(other, &byte, 1, clock_now_ms() + LIMIT_MS), TRANSFER_CLOSED);
+    close(fds[1]);
+    close(other);
 }
 
 TEST(a_closed_end_is_gone)

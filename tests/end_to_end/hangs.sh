@@ -51,6 +51,18 @@ ended "a crash" 139
 says "a crash: its report" '^ddprun: rank 1 was ended by SIGSEGV \(Segmentation fault\) after step 7' \
     "^  $place after step 7, ended by SIGSEGV:" 'its last call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, after [78] steps?[,:] '
 
+for overlap in '' --no-overlap; do
+    # shellcheck disable=SC2086 # an option, or none
+    train closes $overlap
+    ended "a rank that closes its descriptors, $overlap" 1
+    says "a rank that closes its descriptors: it is named itself, $overlap" \
+        '^ddprun: rank 1 after step [78](: the program has closed descriptors of ddprun in this rank, which cannot hear of the others at DDP_MEAN| has closed its connection to ddprun, and process [0-9]+ continues)'
+    # shellcheck disable=SC2086
+    train memory $overlap
+    check "a rank without memory, $overlap: exit code" [ "$code" -ne 0 ]
+    says "a rank without memory: it is named itself, $overlap" '^ddprun: rank 1 (after step|ended with|was ended)'
+done
+
 train early
 ended "a rank that leaves one step early" 1
 says "a rank that leaves one step early: both numbers of steps" \

@@ -7,6 +7,8 @@
  *   kernels     what `kernel` does, on all ranks
  *   exit        it trains as the others do, and waits on the host in a function that runs at its exit
  *   stop        it stops itself by SIGSTOP
+ *   closes      it closes all descriptors but the standard ones, and continues; all average their loss after each step
+ *   memory      it finds no memory of the host any more, and continues
  *   crash       it writes to address 0
  *   bus         it raises SIGBUS
  *   early       it leaves the loop, and ends as if it were done
@@ -26,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -118,6 +121,16 @@ at_exit(void)
 }
 
 static void
+take_all_memory(void)
+{
+    struct rlimit none = {0, RLIM_INFINITY};
+    CHECK(setrlimit(RLIMIT_AS, &none));
+    for (size_t bytes = 1 << 16; bytes > 0; bytes /= 2)
+        while (malloc(bytes) != NULL) {
+        }
+}
+
+static void
 go_wrong(void)
 {
     if (is("host"))
@@ -128,6 +141,10 @@ go_wrong(void)
         CHECK(cudaDeviceSynchronize());
     if (is("stop"))
         raise(SIGSTOP);
+    for (int fd = 3; fd < 1024 && is("closes"); ++fd)
+        close(fd);
+    if (is("memory"))
+        take_all_memory();
     if (is("crash"))
         *(volatile int *)NULL = 1;
     if (is("bus"))
@@ -159,8 +176,8 @@ train(void)
         for (int l = 0; l < LAYERS; ++l)
             update<<<BLOCKS, THREADS>>>(weights[l], gradients[l]);
         CHECK(cudaMemcpy(&loss, weights[0], sizeof(loss), cudaMemcpyDeviceToHost));
-        if (is("mean")) {
-            if (step == at && DDP_RANK() == rank)
+        if (is("mean") || is("closes") || is("memory")) {
+            if (is("mean") && step == at && DDP_RANK() == rank)
                 wait_for_file();
             DDP_MEAN(&loss);
         }
