@@ -59,19 +59,27 @@ enum progress_choice {
     PROGRESS_OFF,
 };
 
+/* Whether `ddprun check` holds annotations against what a scouted run finds (scouted.c). */
+enum annotations_choice {
+    ANNOTATIONS_AUTO, /* for as long as its own runs took */
+    ANNOTATIONS_ON,
+    ANNOTATIONS_OFF,
+};
+
 /* What `ddprun check` was asked for (launcher/tools/check/). */
 struct check_options {
     bool asked;
-    const char *given;      /* name of the first of its options that was given; NULL: none was */
-    unsigned steps;         /* 0: not given */
-    unsigned sample;        /* elements of a tensor that are kept at most; 0: all */
-    double tolerance;       /* relative difference that always counts as equal; below 0: not given */
-    double floor_factor;    /* times the program's own differences from run to run, which too */
-    const char *alone;      /* arguments of the program in runs of one rank; NULL: as in all */
-    const char *reference;  /* file; NULL: one of its own */
-    const char *json;       /* file for what was found; NULL: none */
-    bool is_free;           /* steps do not begin from the reference */
-    bool scout;             /* compare all that stays from step to step, as a scouted run finds it */
+    const char *given;     /* name of the first of its options that was given; NULL: none was */
+    unsigned steps;        /* 0: not given */
+    unsigned sample;       /* elements of a tensor that are kept at most; 0: all */
+    double tolerance;      /* relative difference that always counts as equal; below 0: not given */
+    double floor_factor;   /* times the program's own differences from run to run, which too */
+    const char *alone;     /* arguments of the program in runs of one rank; NULL: as in all */
+    const char *reference; /* file; NULL: one of its own */
+    const char *json;      /* file for what was found; NULL: none */
+    bool is_free;          /* steps do not begin from the reference */
+    bool scout;            /* compare all that stays from step to step, as a scouted run finds it */
+    enum annotations_choice annotations;
     const char *per_rank;   /* with scout: suspects that are state of each rank: "a3,a7"; NULL: none is named */
     const char *keep_files; /* folder for what the program writes; NULL: removed */
 };

@@ -77,6 +77,7 @@ static const struct sample {
     {"json", "check.json"},
     {"free", NULL},
     {"scout", NULL},
+    {"annotations", "off"},
     {"per-rank", "a3,a7"},
     {"keep-files", "kept"},
     {"np", "2"},

@@ -8,6 +8,7 @@
  */
 #include "launcher/tools/check/check.h"
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/close_stdout.h"
@@ -247,8 +248,13 @@ show(const struct check *check, const struct check_verdict *verdict)
     if (!check->options->quiet)
         check_print_table(stdout, &check->evidence, verdict);
     check_print_verdict(stdout, &check->evidence, verdict, wants_colour(check));
-    if (verdict->result == CHECK_EQUAL && !check->options->quiet)
+    char *annotations = verdict->result == CHECK_EQUAL ? scouted_compare(check, verdict) : NULL;
+    fputs(annotations != NULL ? annotations : "", stdout);
+    if (annotations != NULL && annotations[0] != '\0')
+        puts("what to do: these steps do not show it, others will: annotate what is missing, and check again");
+    else if (verdict->result == CHECK_EQUAL && !check->options->quiet)
         printf("what to do: run it: ddprun -n N %s ...\n", check->options->program[0]);
+    free(annotations);
     if (close_stdout(stdout) != 0)
         return code != 0 ? code : DDPRUN_EXIT_USAGE;
     if (json != NULL && !check_write_json(json, &check->evidence, verdict, code)) {
@@ -385,7 +391,7 @@ static int
 run_check(const struct command *command, const struct options *options)
 {
     (void)command; /* options of check are among ddprun's own */
-    struct check check = {.options = options};
+    struct check check = {.options = options, .begin_ms = clock_now_ms()};
     struct error error;
     int exit_code = 0;
     inner_run_block_signals(&check.place.old_mask);

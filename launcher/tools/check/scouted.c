@@ -3,11 +3,13 @@
  */
 #include "launcher/tools/check/session.h"
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/tools/scout/analysis/finding.h"
 #include "launcher/tools/scout/play_plan.h"
+#include "launcher/tools/scout/report/annotated.h"
 #include "launcher/tools/scout/run.h"
 
 #include <errno.h>
@@ -17,8 +19,9 @@
 
 enum {
     WORD_SHIFT = 16,
-    TIMEOUT_S = 900
-}; /* of a word's place in a struct, beside its argument's, as engines have it */
+    TIMEOUT_S = 900,
+    LEAST_S = 5, /* for annotations, besides the time of the runs */
+};               /* of a word's place in a struct, beside its argument's, as engines have it */
 
 /* ---- what is not annotated ---- */
 
@@ -152,26 +155,99 @@ write_list(const char *path, const struct scout_outcome *outcome, const char *pe
     return ok;
 }
 
+/* One run of the program of the check, in one process; what it writes goes where the check's runs write. */
+static bool
+record(const struct check *check, struct scout_order *order, struct scout_outcome *outcome, struct error *error)
+{
+    char *files = xasprintf("%s/scout", check->folder.path);
+    order->options = check->options;
+    order->program = check->alone;
+    order->folder = check->folder.path;
+    order->old_mask = check->place.old_mask;
+    order->steps = 3;
+    setenv(DDPRUN_ENV_CHECK_FILES, files, 1);
+    bool ok = scout_run_make(order, outcome, error);
+    unsetenv(DDPRUN_ENV_CHECK_FILES);
+    free(files);
+    return ok && scout_run_judge(order, outcome, error);
+}
+
 char *
 scouted_write(const struct check *check, struct error *error)
 {
-    char *files = xasprintf("%s/scout", check->folder.path), *list = xasprintf("%s/scouted", check->folder.path);
+    char *list = xasprintf("%s/scouted", check->folder.path);
     struct scout_outcome outcome = {0};
-    const struct scout_order order = {.options = check->options,
-                                      .program = check->alone,
-                                      .folder = check->folder.path,
-                                      .old_mask = check->place.old_mask,
-                                      .steps = 3,
-                                      .timeout_s = TIMEOUT_S};
-    setenv(DDPRUN_ENV_CHECK_FILES, files, 1);
-    bool ok = scout_run_make(&order, &outcome, error);
-    unsetenv(DDPRUN_ENV_CHECK_FILES);
-    ok = ok && scout_run_judge(&order, &outcome, error) &&
-         write_list(list, &outcome, check->options->check.per_rank, error);
+    struct scout_order order = {.timeout_s = TIMEOUT_S};
+    bool ok =
+        record(check, &order, &outcome, error) && write_list(list, &outcome, check->options->check.per_rank, error);
     free(outcome.log);
-    free(files);
     if (ok)
         return list;
     free(list);
     return NULL;
+}
+
+/* ---- the annotations of a program that is equal ---- */
+
+/* Whether each gradient has to be annotated: a program that averages parameters leaves its gradients as they are. */
+static bool
+averages_gradients(const struct scout_log *log, const struct scout_finding *finding)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < log->annotation_count; ++i)
+        any = any || log->annotations[i].says == SCOUT_SAYS_GRADIENT;
+    for (uint32_t g = 0; g < finding->group_count; ++g)
+        any = any && !finding->groups[g].fused;
+    return any;
+}
+
+/* Into *text_p what equal steps leave open; empty: nothing. False: why it cannot be told. */
+static bool
+compare_annotations(const char *path, char **text_p, char *why, size_t room)
+{
+    struct scout_log log;
+    struct scout_finding finding;
+    const char *unreadable;
+    size_t bytes;
+    if (!scout_log_open(path, &log, &unreadable)) {
+        snprintf(why, room, "%s", unreadable);
+        return false;
+    }
+    scout_find(&log, &finding);
+    bool found = finding.found && averages_gradients(&log, &finding);
+    FILE *out = found ? open_memstream(text_p, &bytes) : NULL;
+    if (out != NULL) {
+        struct sites *sites = sites_open(&log);
+        (void)annotated_print_open(out, &log, &finding, sites);
+        sites_close(sites);
+        fclose(out);
+    } else {
+        snprintf(why, room, "%s", finding.found ? "not only gradients are averaged" : finding.reason);
+    }
+    scout_finding_free(&finding);
+    scout_log_free(&log);
+    return out != NULL;
+}
+
+char *
+scouted_compare(const struct check *check, const struct check_verdict *verdict)
+{
+    enum annotations_choice choice = check->options->check.annotations;
+    int64_t took_s = (clock_now_ms() - check->begin_ms) / 1000;
+    struct scout_outcome outcome = {0};
+    struct scout_order order = {.timeout_s = choice == ANNOTATIONS_ON ? TIMEOUT_S : (unsigned)took_s + LEAST_S,
+                                .silent = true};
+    struct error error;
+    char *text = NULL;
+    bool reduces = false; /* what it annotates is a part of what is reduced */
+    for (size_t i = 0; i < verdict->item_count; ++i)
+        reduces = reduces || verdict->items[i].tensor.role == CHECK_REDUCE;
+    if (choice == ANNOTATIONS_OFF || reduces || check->in_cluster || check->has_reference)
+        return NULL;
+    bool ok = record(check, &order, &outcome, &error) &&
+              compare_annotations(outcome.log, &text, error.text, sizeof(error.text));
+    if (!ok && (check->options->verbose || choice == ANNOTATIONS_ON))
+        message_line("check: the annotations are not held against a scouted run: %s", error.text);
+    free(outcome.log);
+    return text;
 }

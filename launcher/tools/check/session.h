@@ -28,6 +28,7 @@ struct check {
     bool chooses_steps; /* --steps was not given: the first run finds how many */
     bool is_free;       /* steps do not begin from the reference */
     int runs_made, runs_planned;
+    int64_t begin_ms;
     struct check_evidence evidence;
     bool fails_forced; /* the program has, on N ranks, before the last step, where steps begin from the reference */
     bool has_failed;   /* the program has, on N ranks, once all steps were made: that is the result if they are equal */
@@ -70,6 +71,12 @@ bool session_run_turns(struct check *check, struct error *error) __attribute__((
  * the program cannot be scouted.
  */
 char *scouted_write(const struct check *check, struct error *error) __attribute__((warn_unused_result));
+
+/*
+ * Scouts it once more, where all is equal and there is time (--annotations), and holds its annotations against what is
+ * found: the lines to print, malloc'ed; NULL, or none: nothing is missing, or nothing can be said.
+ */
+char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
 
 /* ---- turns.c: does the program's gradient of a batch depend on how the batch is divided? ---- */
 /*

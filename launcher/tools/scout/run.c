@@ -219,8 +219,12 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
                                            .least_period = order->least_period};
     snprintf(settings.log, sizeof(settings.log), "%s", outcome->log);
     snprintf(settings.progress, sizeof(settings.progress), "%s/scout.progress", order->folder);
-    const struct scout_child child = {
-        .variable = DDPRUN_ENV_SCOUT_RUN, .value = settings_path, .ranks = 1, .summary = summary, .errors = errors};
+    const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_RUN,
+                                      .value = settings_path,
+                                      .ranks = 1,
+                                      .silent = order->silent,
+                                      .summary = summary,
+                                      .errors = errors};
     struct scout_progress *progress = scout_progress_map(settings.progress, true);
     pid_t pid = -1;
     if (progress != NULL && scout_run_save(settings_path, &settings))
@@ -237,7 +241,7 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
         outcome->kernel[sizeof(outcome->kernel) - 1] = '\0';
         scout_child_reason(summary, outcome->reason, sizeof(outcome->reason));
         bool is_asked = outcome->late || outcome->hung || outcome->signal != 0;
-        if (!is_asked && !(outcome->repeated && outcome->exit_code != 0))
+        if (!order->silent && !is_asked && !(outcome->repeated && outcome->exit_code != 0))
             show_errors(errors);
     } else {
         ok =

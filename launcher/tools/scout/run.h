@@ -20,6 +20,7 @@ struct scout_order {
     unsigned steps;        /* after so many periods the program is ended; 0: it goes on to its end */
     uint64_t least_period; /* in operations; shorter ones are passed over */
     unsigned timeout_s;    /* in which all must be recorded */
+    bool silent;           /* what the program prints is dropped */
 };
 
 struct scout_outcome {

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const uint32_t says[] = {[ROLE_PARAMETER] = SCOUT_SAYS_PARAMETER, [ROLE_GRADIENT] = SCOUT_SAYS_GRADIENT};
 
@@ -18,9 +19,19 @@ struct comparison {
     FILE *out;
     const struct scout_log *log;
     const struct scout_finding *finding;
+    struct sites *sites; /* NULL: no places are printed */
     uint32_t *memory_of;
     uint32_t wrong; /* lines printed */
 };
+
+/* " (train.cu:31)", or nothing. */
+static void
+print_place(const struct comparison *it, uint32_t site)
+{
+    struct site_place place;
+    if (it->sites != NULL && sites_find(it->sites, site, &place) && place.file[0] != '\0')
+        fprintf(it->out, " (%s)", place.text);
+}
 
 static int
 by_begin(const void *a, const void *b)
@@ -75,8 +86,10 @@ compare_tensor(struct comparison *it, const struct scout_tensor *tensor, struct 
         fprintf(it->out, "missing: %" PRIu64 " of %" PRIu64 " bytes of ", done, bytes);
     else
         fputs("missing: ", it->out);
-    fprintf(it->out, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "] %s annotated\n", scout_role_name(tensor->role),
-            tensor->alloc, tensor->lo, tensor->hi, done > 0 ? "are" : "is not");
+    fprintf(it->out, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", scout_role_name(tensor->role), tensor->alloc,
+            tensor->lo, tensor->hi);
+    print_place(it, it->log->allocs[tensor->alloc].site);
+    fprintf(it->out, " %s annotated\n", done > 0 ? "are" : "is not");
 }
 
 static void
@@ -104,28 +117,56 @@ compare_annotation(struct comparison *it, const struct scout_annotation *annotat
                 annotation->line, role);
 }
 
-/* Each group has a step between the last gradient and its first use. */
 static void
-compare_steps(struct comparison *it)
+print_operation(const struct comparison *it, uint32_t op)
+{
+    char name[SCOUT_NAME_BYTES];
+    fputs(scout_op_name(it->log, &it->log->ops[op], name), it->out);
+    print_place(it, it->log->ops[op].site);
+}
+
+/* `other`: a step that stands elsewhere, or NULL. */
+static void
+print_group(struct comparison *it, uint32_t number, const struct scout_annotation *other)
 {
     const struct scout_finding *finding = it->finding;
-    char last[SCOUT_NAME_BYTES], first[SCOUT_NAME_BYTES];
-    for (uint32_t g = 0; g < finding->group_count; ++g) {
-        const struct scout_group *group = &finding->groups[g];
-        bool found = false;
-        for (uint32_t i = 0; i < it->log->annotation_count && !found; ++i) {
-            const struct scout_annotation *annotation = &it->log->annotations[i];
-            found = annotation->says == SCOUT_SAYS_STEP && annotation->at > group->complete &&
-                    annotation->at <= group->before;
-        }
-        if (found)
-            continue;
-        ++it->wrong;
-        bool is_border = group->before >= finding->first + finding->period;
-        fprintf(it->out, "missing: a step of group %" PRIu32 ", behind %s and before %s\n", g,
-                scout_op_name(it->log, &it->log->ops[group->complete], last),
-                is_border ? "the next step" : scout_op_name(it->log, &it->log->ops[group->before], first));
+    const struct scout_group *group = &finding->groups[number];
+    ++it->wrong;
+    fprintf(it->out, "missing: a step of group %" PRIu32 ", behind ", number);
+    print_operation(it, group->complete);
+    fputs(" and before ", it->out);
+    if (group->before >= finding->first + finding->period)
+        fputs("the next step", it->out);
+    else
+        print_operation(it, group->before);
+    if (other != NULL) {
+        const char *slash = strrchr(other->file, '/');
+        fprintf(it->out, "; DDP_STEP stands at %s:%u", slash != NULL ? slash + 1 : other->file, other->line);
     }
+    fputc('\n', it->out);
+}
+
+/* The first step behind an operation; NULL: there is none. */
+static const struct scout_annotation *
+step_behind(const struct scout_log *log, uint32_t op)
+{
+    const struct scout_annotation *first = NULL;
+    for (uint32_t i = 0; i < log->annotation_count; ++i) {
+        const struct scout_annotation *annotation = &log->annotations[i];
+        if (annotation->says == SCOUT_SAYS_STEP && annotation->at > op && (first == NULL || annotation->at < first->at))
+            first = annotation;
+    }
+    return first;
+}
+
+/* Each group has a step between the last gradient and its first use. */
+static void
+compare_group(struct comparison *it, uint32_t number)
+{
+    const struct scout_group *group = &it->finding->groups[number];
+    const struct scout_annotation *step = step_behind(it->log, group->complete);
+    if (step == NULL || step->at > group->before)
+        print_group(it, number, NULL);
 }
 
 void
@@ -139,9 +180,131 @@ annotated_print(FILE *out, const struct scout_log *log, const struct scout_findi
             compare_tensor(&it, &finding->tensors[i], ranges);
     for (uint32_t i = 0; i < log->annotation_count; ++i)
         compare_annotation(&it, &log->annotations[i], ranges);
-    compare_steps(&it);
+    for (uint32_t g = 0; g < finding->group_count; ++g)
+        compare_group(&it, g);
     if (it.wrong == 0)
         fputs("annotations: each parameter and each gradient has one, and there is no other\n", out);
     free(it.memory_of);
     free(ranges);
+}
+
+/* ---- of a program whose steps are equal on all ranks ---- */
+
+static bool
+shares_bytes(const struct scout_ranges *ranges, const struct scout_tensor *tensor)
+{
+    bool shares = false;
+    for (uint32_t i = 0; i < ranges->count; ++i)
+        shares = shares || (ranges->items[i].lo < tensor->hi && ranges->items[i].hi > tensor->lo);
+    return shares;
+}
+
+/* Whether the operation changes what it finds there, in these steps or in others. What is overwritten may be the
+ * gradient itself, in another type. */
+static bool
+changes(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
+{
+    uint32_t memory = it->memory_of[tensor->alloc];
+    bool changed = false, killed = false;
+    for (uint32_t i = 0; i < effect->segment_count; ++i) {
+        const struct scout_segment *segment = &effect->segments[i];
+        if (it->memory_of[segment->alloc] != memory)
+            continue;
+        changed = changed || shares_bytes(&segment->modified, tensor);
+        killed = killed || shares_bytes(&segment->killed, tensor);
+    }
+    for (uint32_t i = 0; i < effect->dependence_count; ++i)
+        changed = changed || (it->memory_of[effect->dependences[i].to] == memory &&
+                              shares_bytes(&effect->dependences[i].changed, tensor));
+    return changed && !killed;
+}
+
+static bool
+writes_nothing(const struct scout_effect *effect)
+{
+    bool nothing = effect->written_count == 0 && effect->dependence_count == 0;
+    for (uint32_t i = 0; i < effect->segment_count; ++i)
+        nothing = nothing && effect->segments[i].killed.count == 0 && effect->segments[i].modified.count == 0;
+    return nothing;
+}
+
+/* Whether an operation from `begin` on, before `op`, leaves something in memory that `op` gets. */
+static bool
+gets_result(const struct comparison *it, uint32_t begin, uint32_t op)
+{
+    const struct scout_op *reader = &it->log->ops[op];
+    for (uint32_t i = begin; i < op; ++i) {
+        const struct scout_effect *effect = it->log->ops[i].effect;
+        for (uint32_t k = 0; effect != NULL && k < effect->segment_count; ++k) {
+            for (uint32_t a = 0; a < reader->argument_count && effect->segments[k].killed.count > 0; ++a)
+                if (reader->arguments[a].alloc == effect->segments[k].alloc)
+                    return true;
+        }
+    }
+    return false;
+}
+
+/* Whether it gets the tensor beside a result of `begin` or later, and writes nothing in these steps: in others it does,
+ * such as a clipping whose bound no norm has reached. */
+static bool
+may_change(const struct comparison *it, uint32_t begin, uint32_t op, const struct scout_tensor *tensor)
+{
+    const struct scout_op *its = &it->log->ops[op];
+    bool gets = false;
+    for (uint32_t i = 0; i < its->argument_count; ++i)
+        gets = gets || (its->arguments[i].alloc != SCOUT_NONE &&
+                        it->memory_of[its->arguments[i].alloc] == it->memory_of[tensor->alloc] &&
+                        its->arguments[i].offset >= tensor->lo && its->arguments[i].offset < tensor->hi);
+    return gets && writes_nothing(its->effect) && gets_result(it, begin, op);
+}
+
+/* A step behind the first use is late if gradients, parameters or state change in between: a norm that is printed is
+ * each rank's own. */
+static void
+compare_late_group(struct comparison *it, uint32_t number)
+{
+    const struct scout_group *group = &it->finding->groups[number];
+    const struct scout_annotation *step = step_behind(it->log, group->complete);
+    bool late = false;
+    if (step == NULL || step->at <= group->before)
+        return;
+    for (uint32_t op = group->before; op < step->at && op < it->log->op_count; ++op) {
+        const struct scout_effect *effect = it->log->ops[op].effect;
+        for (uint32_t i = 0; effect != NULL && i < it->finding->tensor_count; ++i) {
+            const struct scout_tensor *tensor = &it->finding->tensors[i];
+            if (is_annotated(tensor) || tensor->role == ROLE_OPTIMIZER_STATE)
+                late = late || changes(it, effect, tensor) || may_change(it, group->before, op, tensor);
+        }
+    }
+    if (late)
+        print_group(it, number, step);
+}
+
+/* Elements of all annotations of that kind. */
+static uint64_t
+count_elements(const struct scout_log *log, uint32_t kind)
+{
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < log->annotation_count; ++i) {
+        uint32_t bytes = scout_type_bytes(log->annotations[i].type);
+        elements += log->annotations[i].says == kind ? log->annotations[i].bytes / (bytes > 0 ? bytes : 1) : 0;
+    }
+    return elements;
+}
+
+uint32_t
+annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
+{
+    struct comparison it = {.out = out, .log = log, .finding = finding, .sites = sites};
+    struct scout_range *ranges = xcalloc(log->annotation_count + finding->tensor_count + 1, sizeof(*ranges));
+    bool lacks = count_elements(log, SCOUT_SAYS_PARAMETER) < count_elements(log, SCOUT_SAYS_GRADIENT);
+    (void)graph_name_memories(log, &it.memory_of);
+    for (uint32_t i = 0; lacks && i < finding->tensor_count; ++i)
+        if (finding->tensors[i].role == ROLE_PARAMETER)
+            compare_tensor(&it, &finding->tensors[i], ranges);
+    for (uint32_t g = 0; g < finding->group_count; ++g)
+        compare_late_group(&it, g);
+    free(it.memory_of);
+    free(ranges);
+    return it.wrong;
 }

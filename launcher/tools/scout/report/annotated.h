@@ -7,10 +7,19 @@
 #define DDPRUN_LAUNCHER_TOOLS_SCOUT_REPORT_ANNOTATED_H
 
 #include "launcher/tools/scout/analysis/finding.h"
+#include "launcher/tools/scout/report/site.h"
 
 #include <stdio.h>
 
 /* One line for each difference; one line if there is none. */
 void annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
+
+/*
+ * Of a program whose steps are equal on all ranks, what these leave open: parameters without an annotation, where
+ * gradients of more elements are annotated, and a step behind an operation that trains with gradients. Returns how many
+ * lines it has printed.
+ */
+uint32_t annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
+                              struct sites *sites);
 
 #endif
