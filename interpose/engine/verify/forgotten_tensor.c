@@ -247,7 +247,7 @@ void
 forgotten_tensor_begin(const struct operation *operation)
 {
     current.suspect = NULL;
-    if (!atomic_load_explicit(&looks.looking, memory_order_relaxed) ||
+    if (!atomic_load_explicit(&looks.looking, memory_order_relaxed) || atomic_load(&engine_state.context_ended) ||
         collectives_own_stream(&engine_state.collectives, operation->stream))
         return;
     current.count = 0;
