@@ -3,6 +3,9 @@
  */
 #include "launcher/tools/scout/report/lines.h"
 
+#include "launcher/common/xcalloc.h"
+#include "launcher/tools/scout/report/insert.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,46 +85,17 @@ lines_pointer(struct sites *sites, const struct scout_log *log, const struct sco
                 break;
 }
 
-static const char *
-type_word(uint32_t type)
-{
-    static const char *const words[] = {"DDP_FLOAT32", "DDP_FLOAT32",  "DDP_FLOAT64",
-                                        "DDP_FLOAT16", "DDP_BFLOAT16", "DDP_INT32"};
-    return type < sizeof(words) / sizeof(words[0]) ? words[type] : words[0];
-}
-
-static const char *
-macro_of(enum scout_role role)
-{
-    switch (role) {
-    case ROLE_PARAMETER:
-        return "DDP_PARAMETER";
-    case ROLE_GRADIENT:
-        return "DDP_GRADIENT";
-    case ROLE_OPTIMIZER_STATE:
-    case ROLE_AVERAGE:
-        return "DDP_STATE";
-    default:
-        return NULL;
-    }
-}
-
+/* What no line annotates. */
 static void
 print_tensor(FILE *out, const struct scout_log *log, const struct scout_tensor *tensor, struct sites *sites)
 {
-    char pointer[96];
-    struct site_place place;
+    char pointer[96], site[256];
     uint32_t bytes = scout_type_bytes(tensor->type);
     lines_pointer(sites, log, tensor, pointer, sizeof(pointer));
-    (void)sites_find(sites, log->allocs[tensor->alloc].site, &place);
-    fprintf(out, "+ %s(", macro_of(tensor->role));
-    if (tensor->lo > 0)
-        fprintf(out, "(char *)%s + %llu", pointer, (unsigned long long)tensor->lo);
-    else
-        fputs(pointer, out);
-    fprintf(out, ", %llu, %s); /* a%u, allocated at %s%s */\n",
-            (unsigned long long)((tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4)), type_word(tensor->type),
-            tensor->alloc, place.text, tensor->guessed ? "; the type is a guess" : "");
+    fprintf(out, "by hand: %s a%u[%llu:%llu], %llu of %s, `%s`, allocated at %s\n", scout_role_name(tensor->role),
+            tensor->alloc, (unsigned long long)tensor->lo, (unsigned long long)tensor->hi,
+            (unsigned long long)((tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4)), scout_type_name(tensor->type),
+            pointer, sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)));
 }
 
 /* "train.cu:120, the launch of sgd" */
@@ -136,40 +110,49 @@ print_place(FILE *out, const struct scout_log *log, uint32_t op, struct sites *s
 }
 
 static void
-print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
+print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const bool *placed,
+            struct sites *sites)
 {
     for (uint32_t g = 0; g < finding->group_count; ++g) {
         const struct scout_group *group = &finding->groups[g];
-        fprintf(out, "@@ %s ", group->fused ? "behind" : "before");
+        if (placed[g])
+            continue;
+        fprintf(out, "by hand: %s of group %u, %s ", group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP", g,
+                group->fused ? "behind" : "before");
         print_place(out, log, group->fused ? group->complete : group->before, sites);
-        fputs(" @@\n", out);
-        if (group->fused)
-            fprintf(out, "+ /* the change of %u parameters is to be averaged here: docs/recipes.md */\n",
-                    group->parameters);
-        else if (finding->group_count == 1)
-            fputs("+ DDP_STEP(stream);\n", out);
-        else
-            fprintf(out, "+ DDP_STEP_GROUP(%u, stream);\n", g);
+        fputc('\n', out);
     }
+}
+
+static void
+print_insertion(FILE *out, const struct insertion *insertion)
+{
+    char *text = xstrdup(insertion->text), *rest = text, *line;
+    while ((line = strsep(&rest, "\n")) != NULL)
+        fprintf(out, "+ %s\n", line);
+    free(text);
 }
 
 void
 lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {
-    static const enum scout_role roles[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE, ROLE_GRADIENT};
-    uint32_t group = 0;
-    fputs("lines to add:\n@@ before the first step: ", out);
-    print_place(out, log, finding->first, sites);
-    fputs(" @@\n", out);
-    for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); ++r)
-        for (uint32_t g = 0; g < (roles[r] == ROLE_GRADIENT ? finding->group_count : 1); ++g)
-            for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-                const struct scout_tensor *tensor = &finding->tensors[i];
-                if (tensor->role != roles[r] || (roles[r] == ROLE_GRADIENT && tensor->group != g))
-                    continue;
-                if (roles[r] == ROLE_GRADIENT && g != group)
-                    fprintf(out, "+ DDP_GRADIENT_GROUP(%u);\n", group = g);
-                print_tensor(out, log, tensor, sites);
-            }
-    print_steps(out, log, finding, sites);
+    struct insertions insertions;
+    insertions_find(sites, log, finding, &insertions);
+    fputs("lines to add:\n", out);
+    for (uint32_t i = 0; i < insertions.count; ++i) {
+        const struct insertion *here = &insertions.items[i], *last = here - 1;
+        if (i == 0 || last->line != here->line || strcmp(last->file, here->file) != 0)
+            fprintf(out, "@@ %s, before line %d @@\n", here->file, here->line);
+        print_insertion(out, here);
+    }
+    for (uint32_t i = 0; i < finding->tensor_count; ++i)
+        if (insertions_wants(&finding->tensors[i]) && !insertions.placed[i])
+            print_tensor(out, log, &finding->tensors[i], sites);
+    print_steps(out, log, finding, insertions.placed_steps, sites);
+    if (insertions.open_copy != SCOUT_NONE) {
+        fputs("by hand: DDP_SHARD, of the records that come by ", out);
+        print_place(out, log, insertions.open_copy, sites);
+        fputc('\n', out);
+    }
+    insertions_free(&insertions);
 }

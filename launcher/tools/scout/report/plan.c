@@ -6,7 +6,9 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
+#include "launcher/tools/scout/report/insert.h"
 #include "launcher/tools/scout/report/records.h"
+#include "launcher/tools/scout/report/site.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -218,6 +220,24 @@ put_groups(struct json_object *plan, const struct scout_log *log, const struct s
     }
 }
 
+/* As they are printed, each in front of a line of a source file. */
+static void
+put_lines(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding)
+{
+    struct json_object *list = put_list(plan, "lines");
+    struct sites *sites = sites_open(log);
+    struct insertions insertions;
+    insertions_find(sites, log, finding, &insertions);
+    for (uint32_t i = 0; i < insertions.count; ++i) {
+        struct json_object *item = put_item(list);
+        put_text(item, "file", insertions.items[i].file);
+        put_number(item, "line", (uint64_t)insertions.items[i].line);
+        put_text(item, "text", insertions.items[i].text);
+    }
+    insertions_free(&insertions);
+    sites_close(sites);
+}
+
 static void
 put_proof(struct json_object *to, const char *key, const struct proof *proof)
 {
@@ -244,6 +264,8 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     put_allocations(plan, log);
     put_tensors(plan, finding);
     put_groups(plan, log, finding);
+    if (finding->found && log->annotation_count == 0)
+        put_lines(plan, log, finding);
     struct json_object *notes = put_list(plan, "notes");
     for (uint32_t i = 0; i < finding->note_count; ++i)
         json_object_array_add(notes, json_object_new_string(finding->notes[i]));

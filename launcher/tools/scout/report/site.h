@@ -13,8 +13,8 @@
 #include <stddef.h>
 
 struct site_place {
-    char file[256]; /* "" if it is not known */
-    int line;
+    char file[256];    /* "" if it is not known */
+    int line, column;  /* column: 0 if it is not known */
     char function[96]; /* "" if it is not known */
     char text[384];    /* "train.cu:31 (main)", "main+0x4a", "./train+0x1234" */
 };
@@ -31,6 +31,10 @@ bool sites_find(struct sites *sites, uint32_t site, struct site_place *place);
 
 /* As sites_find(), with the line that calls it where that is known: "model.c:25 from train.c:80". Returns `text`. */
 const char *sites_text(struct sites *sites, uint32_t site, char *text, size_t room);
+
+/* The frames of the program's own sources, innermost first, inlined calls among them: no stub, no header of a toolkit
+ * or of the system, nothing without a source line. *count_p: how many. Valid until sites_close(). */
+const struct site_place *sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p);
 
 /* The `depth`-th frame outwards from that one; false: there is none. */
 bool sites_find_outer(struct sites *sites, uint32_t site, unsigned depth, struct site_place *place);

@@ -1,0 +1,592 @@
+/*
+ * lift.c - see lift.h.
+ */
+#include "launcher/tools/scout/report/lift.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ARGUMENTS_AT_MOST = 24 };
+
+/* A part of a source's text. */
+struct span {
+    size_t begin, end;
+};
+
+struct call {
+    struct span name, object; /* object: "layer->weight." in front of a method, "" without one */
+    struct span arguments[ARGUMENTS_AT_MOST];
+    uint32_t count;
+    bool makes; /* a constructor: the object is what it makes */
+};
+
+/* ---- texts ---- */
+
+/* The part without comments, and with one blank for each gap. False: no room. */
+static bool
+copy_span(const char *text, struct span span, char to[LIFT_BYTES])
+{
+    size_t length = 0, at = source_skip(text, span.begin), last = at;
+    while (at < span.end) {
+        size_t end = source_token(text, at);
+        if (length + (end - at) + 2 > LIFT_BYTES)
+            return false;
+        if (at > last)
+            to[length++] = ' ';
+        memcpy(to + length, text + at, end - at);
+        length += end - at;
+        last = end;
+        at = source_skip(text, end);
+    }
+    to[length] = '\0';
+    return true;
+}
+
+static bool
+is_word_at(const char *text, struct span span, const char *word, size_t length)
+{
+    return span.end - span.begin == length && strncmp(text + span.begin, word, length) == 0;
+}
+
+/* Whether an expression needs no brackets where it replaces a name. */
+static bool
+is_primary(const char *expression)
+{
+    size_t at = 0;
+    while (expression[at] != '\0') {
+        if (strchr("([", expression[at]) != NULL && at > 0)
+            at = source_close(expression, at);
+        else if (source_is_word(expression[at]) || strchr(".:", expression[at]) != NULL)
+            ++at;
+        else if (strncmp(expression + at, "->", 2) == 0)
+            at += 2;
+        else
+            return false;
+    }
+    return true;
+}
+
+/* Where the expression that ends before `end` begins: "net->w[i]" of "float *net->w[i]". */
+static size_t
+begin_of_postfix(const char *text, size_t begin, size_t end)
+{
+    while (end > begin) {
+        size_t at = end;
+        while (at > begin && isspace((unsigned char)text[at - 1]))
+            --at;
+        if (at > begin && strchr(")]", text[at - 1]) != NULL) {
+            int depth = 0;
+            do {
+                --at;
+                depth += strchr(")]", text[at]) != NULL;
+                depth -= strchr("([", text[at]) != NULL;
+            } while (at > begin && depth > 0);
+            end = at;
+            continue;
+        }
+        while (at > begin && source_is_word(text[at - 1]))
+            --at;
+        size_t link = at;
+        while (link > begin && isspace((unsigned char)text[link - 1]))
+            --link;
+        if (link > begin + 1 && text[link - 1] == '>' && text[link - 2] == '-')
+            end = link - 2;
+        else if (link > begin && text[link - 1] == '.')
+            end = link - 1;
+        else if (link > begin + 1 && text[link - 1] == ':' && text[link - 2] == ':')
+            end = link - 2;
+        else
+            return at;
+    }
+    return begin;
+}
+
+/* ---- calls ---- */
+
+static void
+split_arguments(const char *text, size_t open, struct call *call)
+{
+    size_t end = source_close(text, open), begin = open + 1;
+    call->count = 0;
+    for (size_t at = source_skip(text, begin); at < end && call->count < ARGUMENTS_AT_MOST;) {
+        if (text[at] == ',' || at == end - 1) {
+            if (at > source_skip(text, begin))
+                call->arguments[call->count++] = (struct span){begin, at};
+            begin = at + 1;
+        }
+        bool opens = strchr("([{", text[at]) != NULL && text[at] != '\0';
+        at = source_skip(text, opens ? source_close(text, at) : source_token(text, at));
+    }
+}
+
+/* In front of a name: "x." or "p->"; empty: neither. */
+static struct span
+object_before(const char *text, size_t begin, size_t name)
+{
+    size_t end = name;
+    while (end > begin && isspace((unsigned char)text[end - 1]))
+        --end;
+    bool is_arrow = end > begin + 1 && text[end - 1] == '>' && text[end - 2] == '-';
+    if (!is_arrow && !(end > begin && text[end - 1] == '.'))
+        return (struct span){name, name};
+    return (struct span){begin_of_postfix(text, begin, end - (is_arrow ? 2 : 1)), end};
+}
+
+/* A call "name(", "name<int>(", of a constructor "name object(", in a part of the text; of several the one around
+ * `place`. False: none, or which of several is not known. */
+static bool
+find_call(const char *text, struct span in, const char *name, bool makes, size_t place, struct call *call)
+{
+    size_t length = strcspn(name, "<");
+    unsigned found = 0;
+    bool has_place = false;
+    for (size_t at = source_skip(text, in.begin), end; at < in.end && !has_place; at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (!is_word_at(text, (struct span){at, end}, name, length))
+            continue;
+        size_t open = source_skip(text, end);
+        if (text[open] == '<') {
+            int angles = 0;
+            do {
+                angles += (text[open] == '<') - (text[open] == '>');
+                ++open;
+            } while (angles > 0 && open < in.end);
+            open = source_skip(text, open);
+        }
+        struct span object = object_before(text, in.begin, at);
+        if (makes && source_is_word(text[open])) {
+            object = (struct span){open, source_token(text, open)};
+            open = source_skip(text, object.end);
+        } else if (makes) {
+            continue;
+        }
+        if (text[open] != '(' && !(makes && text[open] == '{'))
+            continue;
+        bool is_there = at <= place && place < source_close(text, open);
+        if (found > 0 && !is_there && !has_place) {
+            ++found;
+            continue;
+        }
+        found += !is_there;
+        has_place = has_place || is_there;
+        *call = (struct call){.name = {at, end}, .object = object, .makes = makes};
+        split_arguments(text, open, call);
+    }
+    return has_place || found == 1;
+}
+
+/* What stands between a function's header and its body: ": weight(n), bias(m)". The member that is made in this line.
+ */
+static bool
+find_member_made(const struct source *source, struct span in, int line, struct call *call)
+{
+    const char *text = source->text;
+    unsigned found = 0;
+    bool is_list = false;
+    for (size_t at = source_skip(text, in.begin), end; at < in.end; at = source_skip(text, end)) {
+        bool opens = strchr("({", text[at]) != NULL;
+        end = opens ? source_close(text, at) : source_token(text, at);
+        is_list = is_list || (text[at] == ':' && text[at + 1] != ':' && (at == 0 || text[at - 1] != ':'));
+        size_t open = source_skip(text, end);
+        if (!is_list || !source_is_word(text[at]) || strchr("({", text[open]) == NULL ||
+            source_line(source, at) != line)
+            continue;
+        ++found;
+        *call = (struct call){.name = {at, at}, .object = {at, end}, .makes = true};
+        split_arguments(text, open, call);
+    }
+    return found == 1;
+}
+
+/* The part of a statement that is its own, in front of statements inside it. */
+static struct span
+own_part(const struct source *source, uint32_t node)
+{
+    struct span span = {source->nodes[node].begin, source->nodes[node].end};
+    if (node + 1 < source->count && source->nodes[node + 1].begin < span.end)
+        span.end = source->nodes[node + 1].begin;
+    return span;
+}
+
+/* ---- names ---- */
+
+/* Whether a statement's text declares the name: "float *name = ...", "int other, name;". */
+static bool
+declares(const char *text, struct span span, const char *name, size_t length)
+{
+    static const char *const no_types[] = {"return", "else", "delete", "new", "goto", "case", "throw", NULL};
+    size_t at = source_skip(text, span.begin), words = 0, end;
+    bool is_declarator = true; /* nothing but types and stars since the begin, or since a comma */
+    for (; at < span.end; at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (strchr("({[", text[at]) != NULL) {
+            end = source_close(text, at);
+            is_declarator = false;
+        } else if (text[at] == '<' && words > 0 && is_declarator) {
+            for (int angles = 0; end < span.end && (angles != -1);)
+                angles += (text[end] == '<') - (text[end] == '>'), ++end;
+        } else if (text[at] == ',') {
+            is_declarator = words > 1;
+        } else if (source_is_word(text[at])) {
+            for (size_t i = 0; no_types[i] != NULL; ++i)
+                if (is_word_at(text, (struct span){at, end}, no_types[i], strlen(no_types[i])))
+                    return false;
+            size_t next = source_skip(text, end);
+            bool ends = next >= span.end || strchr("=;,[({:", text[next]) != NULL;
+            if (words > 0 && is_declarator && ends) {
+                if (is_word_at(text, (struct span){at, end}, name, length))
+                    return true;
+                words = 2;
+            } else if (words == 0) {
+                words = 1;
+            }
+        } else if (strchr("*&:", text[at]) == NULL) {
+            is_declarator = false;
+        }
+    }
+    return false;
+}
+
+static bool
+is_declared(const struct source *source, const char *name, size_t length, size_t begin, size_t end)
+{
+    for (uint32_t i = 0; i < source->count; ++i) {
+        const struct source_node *node = &source->nodes[i];
+        if (node->is_block || node->begin < begin || node->begin >= end)
+            continue;
+        struct span own = own_part(source, i);
+        if (node->is_loop) {
+            const char *open = memchr(source->text + own.begin, '(', own.end - own.begin);
+            if (open != NULL)
+                own.begin = (size_t)(open + 1 - source->text);
+        }
+        if (declares(source->text, own, name, length))
+            return true;
+    }
+    return false;
+}
+
+/* The next name of an expression that stands for itself: no member, no function, no number. False: none. */
+static bool
+next_name(const char *expression, size_t *at, struct span *name)
+{
+    for (*at = source_skip(expression, *at); expression[*at] != '\0'; *at = source_skip(expression, *at)) {
+        size_t begin = *at, end = *at = source_token(expression, begin), before = begin;
+        while (before > 0 && expression[before - 1] == ' ')
+            --before;
+        bool is_member = before > 0 && (expression[before - 1] == '.' ||
+                                        (before > 1 && (strncmp(expression + before - 2, "->", 2) == 0 ||
+                                                        strncmp(expression + before - 2, "::", 2) == 0)));
+        size_t next = source_skip(expression, end);
+        bool is_name = isalpha((unsigned char)expression[begin]) || expression[begin] == '_';
+        if (is_name && !is_member && expression[next] != '(' && strncmp(expression + next, "::", 2) != 0) {
+            *name = (struct span){begin, end};
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+lift_uses_local(const struct source *source, const char *expression, size_t begin, size_t end)
+{
+    struct span name;
+    for (size_t at = 0; next_name(expression, &at, &name);)
+        if (is_declared(source, expression + name.begin, name.end - name.begin, begin, end))
+            return true;
+    return false;
+}
+
+/* ---- from a function to its caller ---- */
+
+/* The function in which an expression was said, and the call of it. */
+struct passage {
+    const struct source *inner;
+    uint32_t function;      /* statement of `inner` */
+    size_t said;            /* place there */
+    struct call parameters; /* its header, read as a call */
+    const struct source *outer;
+    struct call call;
+};
+
+/* "count" of "size_t count = 1", "float *w[]". */
+static struct span
+parameter_name(const char *text, struct span span)
+{
+    struct span name = {0};
+    for (size_t at = source_skip(text, span.begin), end; at < span.end && text[at] != '=';
+         at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (source_is_word(text[at]))
+            name = (struct span){at, end};
+    }
+    return name;
+}
+
+/* Whether the function is a method whose class, if it is in this file, declares the name. */
+static bool
+is_member(const struct passage *passage, const char *name, size_t length)
+{
+    const struct source *source = passage->inner;
+    uint32_t parent = source->nodes[passage->function].parent;
+    if (parent == NODE_NONE) {
+        size_t before = passage->parameters.name.begin;
+        bool is_method = before > 1 && strncmp(source->text + before - 2, "::", 2) == 0;
+        for (uint32_t i = 0; i < source->count && is_method; ++i) /* a variable of the file? */
+            if (source->nodes[i].parent == NODE_NONE && declares(source->text, own_part(source, i), name, length))
+                return false;
+        return is_method && !isupper((unsigned char)name[0]) && strncmp(name, "sizeof", length) != 0;
+    }
+    for (uint32_t i = 0; i < source->count; ++i)
+        if (source->nodes[i].parent == parent && declares(source->text, own_part(source, i), name, length))
+            return true;
+    return false;
+}
+
+static bool
+begins_with_parameter(const struct passage *passage, const char *expression)
+{
+    struct span name;
+    size_t at = 0;
+    if (!next_name(expression, &at, &name))
+        return false;
+    for (uint32_t i = 0; i < passage->parameters.count; ++i)
+        if (is_word_at(passage->inner->text, parameter_name(passage->inner->text, passage->parameters.arguments[i]),
+                       expression + name.begin, name.end - name.begin))
+            return true;
+    return false;
+}
+
+static void pass_expression(const struct passage *passage, char expression[LIFT_BYTES]);
+
+/* "n * 4" of "const size_t bytes = n * 4;", at the call. False: the function has no such constant. */
+static bool
+pass_constant(const struct passage *passage, const char *name, size_t length, char to[LIFT_BYTES])
+{
+    const struct source *inner = passage->inner;
+    char value[LIFT_BYTES];
+    for (uint32_t i = passage->function + 1; i < inner->count && inner->nodes[i].begin < passage->said; ++i) {
+        struct span own = own_part(inner, i);
+        const char *text = inner->text + own.begin, *equal = memchr(text, '=', own.end - own.begin);
+        if (inner->nodes[i].is_block || strncmp(text, "const ", 6) != 0 || equal == NULL ||
+            memchr(text, ',', own.end - own.begin) != NULL || !declares(inner->text, own, name, length))
+            continue;
+        struct span of = {(size_t)(equal + 1 - inner->text), own.end - 1};
+        if (!copy_span(inner->text, of, value))
+            return false;
+        pass_expression(passage, value);
+        return value[0] != '\0' && snprintf(to, LIFT_BYTES, is_primary(value) ? "%s" : "(%s)", value) < LIFT_BYTES;
+    }
+    return false;
+}
+
+/* What a name of the function is at the call. False: not to be said there. */
+static bool
+pass_name(const struct passage *passage, const char *name, size_t length, char to[LIFT_BYTES])
+{
+    const struct source *inner = passage->inner;
+    char text[LIFT_BYTES];
+    for (uint32_t i = 0; i < passage->parameters.count; ++i) {
+        struct span parameter = parameter_name(inner->text, passage->parameters.arguments[i]);
+        if (!is_word_at(inner->text, parameter, name, length))
+            continue;
+        if (i >= passage->call.count || !copy_span(passage->outer->text, passage->call.arguments[i], text))
+            return false;
+        return snprintf(to, LIFT_BYTES, is_primary(text) ? "%s" : "(%s)", text) < LIFT_BYTES;
+    }
+    if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1))
+        return pass_constant(passage, name, length, to);
+    text[0] = '\0';
+    if (is_member(passage, name, length) && passage->call.object.end > passage->call.object.begin &&
+        !copy_span(passage->outer->text, passage->call.object, text))
+        return false;
+    return snprintf(to, LIFT_BYTES, "%s%s%.*s", text, text[0] != '\0' && passage->call.makes ? "." : "", (int)length,
+                    name) < LIFT_BYTES;
+}
+
+/* Says an expression of the function at its call; "" if that is not possible. */
+static void
+pass_expression(const struct passage *passage, char expression[LIFT_BYTES])
+{
+    char passed[LIFT_BYTES] = "", name[LIFT_BYTES];
+    struct span span;
+    size_t done = 0, length = 0;
+    for (size_t at = 0; next_name(expression, &at, &span); done = span.end) {
+        if (!pass_name(passage, expression + span.begin, span.end - span.begin, name)) {
+            expression[0] = '\0';
+            return;
+        }
+        size_t drop = 0;
+        if (expression[0] == '*' && span.begin == 1 && strncmp(name, "(&", 2) == 0) {
+            drop = 1; /* *(&w) is w */
+            memmove(name, name + 2, strlen(name + 2) + 1);
+            name[strlen(name) - 1] = '\0';
+        }
+        length += (size_t)snprintf(passed + length, LIFT_BYTES - length, "%.*s%s", (int)(span.begin - done - drop),
+                                   expression + done + drop, name);
+        if (length >= LIFT_BYTES) {
+            expression[0] = '\0';
+            return;
+        }
+    }
+    if (length + (size_t)snprintf(passed + length, LIFT_BYTES - length, "%s", expression + done) >= LIFT_BYTES)
+        passed[0] = '\0';
+    memcpy(expression, passed, LIFT_BYTES);
+}
+
+/* ---- what a statement says of the memory ---- */
+
+/* "layer->weight" of "layer->weight = (float *)call(...)". */
+static void
+assigned_to(const char *text, struct span statement, size_t call, char to[LIFT_BYTES])
+{
+    size_t equal = 0;
+    to[0] = '\0';
+    for (size_t at = source_skip(text, statement.begin), end; at < call; at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (text[at] == '=' && text[at + 1] != '=' && strchr("=!<>+-*/", text[at - 1]) == NULL)
+            equal = at;
+        if (strchr("([{", text[at]) != NULL && source_close(text, at) <= call)
+            end = source_close(text, at);
+    }
+    if (equal == 0)
+        return;
+    struct span left = {begin_of_postfix(text, statement.begin, equal), equal};
+    size_t star = left.begin;
+    while (star > statement.begin && isspace((unsigned char)text[star - 1]))
+        --star;
+    if (star > statement.begin && text[star - 1] == '*' && source_skip(text, statement.begin) == star - 1)
+        left.begin = star - 1; /* no declaration */
+    (void)copy_span(text, left, to);
+}
+
+/* Whether a function's result is what an expression says; "": whether the statement returns its call's result. */
+static bool
+is_returned(const struct source *source, uint32_t function, size_t said, const char *expression)
+{
+    char text[LIFT_BYTES] = "";
+    for (uint32_t i = function; i < source->count && source->nodes[i].begin < source->nodes[function].end; ++i) {
+        struct span statement = own_part(source, i);
+        if (strncmp(source->text + statement.begin, "return", 6) != 0 ||
+            (expression[0] == '\0' && statement.begin != said) || !copy_span(source->text, statement, text))
+            continue;
+        const char *value = text + 6 + (text[6] == ' ');
+        if (value[0] == '(' && source_close(value, 0) < strlen(value) - 1)
+            value += source_close(value, 0); /* a cast */
+        value += strspn(value, " ");
+        if (expression[0] == '\0' || (strncmp(value, expression, strlen(expression)) == 0 &&
+                                      value[strlen(expression) + strspn(value + strlen(expression), " ")] == ';'))
+            return true;
+    }
+    return false;
+}
+
+/* "w" of "&w", "(void **)&w"; "*w" of "w". */
+static bool
+pointed_to(const char *text, struct span argument, char to[LIFT_BYTES])
+{
+    size_t at = source_skip(text, argument.begin);
+    static const char cast[] = "reinterpret_cast";
+    if (strncmp(text + at, cast, strlen(cast)) == 0) {
+        while (at < argument.end && text[at] != '(')
+            ++at;
+        argument.end = source_close(text, at) - 1;
+        at = source_skip(text, at + 1);
+    } else if (text[at] == '(') {
+        size_t close = source_skip(text, source_close(text, at));
+        if (close < argument.end)
+            at = close;
+    }
+    argument.begin = text[at] == '&' ? at + 1 : at;
+    if (!copy_span(text, argument, to) || strlen(to) + 2 > LIFT_BYTES)
+        return false;
+    if (text[at] != '&') {
+        memmove(to + 1, to, strlen(to) + 1);
+        to[0] = '*';
+    }
+    return true;
+}
+
+static bool
+read_innermost(const struct source *source, struct span statement, size_t place, struct lifted *lifted)
+{
+    static const struct {
+        const char *name;
+        uint32_t bytes, stream; /* arguments; 0: none */
+        bool copies;
+    } calls[] = {
+        {"cudaMalloc", 1, 0, false},        {"cudaMallocManaged", 1, 0, false}, {"cudaMallocAsync", 1, 0, false},
+        {"cudaMallocHost", 1, 0, false},    {"cudaHostAlloc", 1, 0, false},     {"cuMemAlloc", 1, 0, false},
+        {"cuMemAllocManaged", 1, 0, false}, {"cudaMemcpy", 2, 0, true},         {"cudaMemcpyAsync", 2, 4, true},
+    };
+    const char *text = source->text;
+    struct call call;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
+        if (!find_call(text, statement, calls[i].name, false, place, &call) || call.count <= calls[i].bytes)
+            continue;
+        bool said = calls[i].copies ? copy_span(text, call.arguments[0], lifted->memory)
+                                    : pointed_to(text, call.arguments[0], lifted->memory);
+        said = said && copy_span(text, call.arguments[calls[i].bytes], lifted->bytes);
+        if (calls[i].copies)
+            said = said && copy_span(text, call.arguments[1], lifted->source);
+        if (calls[i].stream > 0 && calls[i].stream < call.count)
+            said = said && copy_span(text, call.arguments[calls[i].stream], lifted->stream);
+        return said;
+    }
+    return false;
+}
+
+/* Finds the call of a frame's function in its caller's statement. */
+static bool
+find_passage(const struct source *outer, struct span statement, const struct site_place *from,
+             const struct site_place *at, struct passage *passage)
+{
+    uint32_t node = source_statement(passage->inner, from->line);
+    passage->function = node != NODE_NONE ? source_function(passage->inner, node) : NODE_NONE;
+    if (passage->function == NODE_NONE)
+        return false;
+    passage->said = passage->inner->nodes[node].begin;
+    struct span header = {passage->inner->nodes[passage->function].begin, 0};
+    header.end = passage->inner->nodes[source_block(passage->inner, passage->function)].begin;
+    passage->outer = outer;
+    if (!find_call(passage->inner->text, header, from->function, false, 0, &passage->parameters))
+        return false;
+    size_t place = source_place(outer, at->line, at->column);
+    return find_call(outer->text, statement, from->function, false, place, &passage->call) ||
+           find_call(outer->text, statement, from->function, true, place, &passage->call) ||
+           find_member_made(outer, statement, at->line, &passage->call);
+}
+
+bool
+lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
+{
+    struct passage passage = {0};
+    *lifted = (struct lifted){0};
+    for (uint32_t i = 0; i <= depth; ++i) {
+        const struct source *source = sources_open(sources, frames[i].file);
+        uint32_t node = source != NULL ? source_statement(source, frames[i].line) : NODE_NONE;
+        if (node == NODE_NONE)
+            return false;
+        struct span statement = own_part(source, node);
+        if (i == 0) {
+            size_t place = source_place(source, frames[i].line, frames[i].column);
+            if (!read_innermost(source, statement, place, lifted))
+                return false;
+        } else {
+            if (!find_passage(source, statement, &frames[i - 1], &frames[i], &passage))
+                return false;
+            bool returns = is_returned(passage.inner, passage.function, passage.said, lifted->memory);
+            pass_expression(&passage, lifted->memory);
+            pass_expression(&passage, lifted->bytes);
+            pass_expression(&passage, lifted->stream);
+            lifted->source_is_passed =
+                (i == 1 || lifted->source_is_passed) && begins_with_parameter(&passage, lifted->source);
+            pass_expression(&passage, lifted->source);
+            if (lifted->memory[0] == '\0' && returns)
+                assigned_to(source->text, statement, passage.call.name.begin, lifted->memory);
+        }
+        passage.inner = source;
+    }
+    return lifted->memory[0] != '\0' || lifted->bytes[0] != '\0';
+}
