@@ -56,6 +56,13 @@ if is_wanted chargpt; then
         samples/chargpt/kernels.cu samples/common/parameter_file.c" --data "$text" --layers 1 --width 16 --heads 2 --context 8 --warmup 0 \
         --eval-every 1000 --eval-batches 1 --quiet --batch 4 --steps 24
 fi
+if is_wanted framework; then
+    mkdir -p "$work/framework.d/tests/scout"
+    cp "$sources/tests/trainer.h" "$work/framework.d/tests"
+    cp "$sources/tests/scout/framework.cu" "$work/framework.d/tests/scout"
+    pasted framework "$sources" "$build/tests/scout/framework" "$work/framework.d" "-I. tests/scout/framework.cu"
+fi
+
 # The annotations of a copy of the matrix's sources are taken out.
 matrix=$work/matrix.d
 mkdir -p "$matrix/tests"
@@ -64,7 +71,7 @@ cp -r "$sources/tests/matrix" "$sources/tests/trainer.h" "$matrix/tests"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
     -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/matrix/*
 for name in mlp flat clipping tied; do
-    is_wanted $name soak || continue
+    is_wanted "$name" soak || continue
     compile "$matrix" "$work/$name.plain" tests/matrix/$name.cu samples/common/parameter_file.c
     cp -r "$matrix" "$work/$name.d"
     pasted $name "$matrix" "$work/$name.plain" "$work/$name.d" "tests/matrix/$name.cu samples/common/parameter_file.c" --steps 24

@@ -9,11 +9,6 @@
 
 #include <stdio.h>
 
-/* The name of the pointer in the source line that allocates a tensor's memory, if the line says &name; else "pointer".
- */
-void lines_pointer(struct sites *sites, const struct scout_log *log, const struct scout_tensor *tensor, char *text,
-                   size_t room);
-
 /* The patch-like listing. */
 void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites);
 

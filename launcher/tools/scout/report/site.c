@@ -269,8 +269,13 @@ const char *
 sites_text(struct sites *sites, uint32_t site, char *text, size_t room)
 {
     struct site_place inner, outer;
-    (void)sites_find(sites, site, &inner);
-    if (sites_find_outer(sites, site, 1, &outer) && outer.file[0] != '\0')
+    uint32_t count;
+    const struct site_place *frames = sites_frames(sites, site, &count);
+    if (count > 1)
+        snprintf(text, room, "%s from %s", frames[0].text, frames[1].text);
+    else if (count == 1)
+        snprintf(text, room, "%s", frames[0].text);
+    else if (sites_find(sites, site, &inner) && sites_find_outer(sites, site, 1, &outer) && outer.file[0] != '\0')
         snprintf(text, room, "%s from %s", inner.text, outer.text);
     else
         snprintf(text, room, "%s", inner.text);
