@@ -63,17 +63,26 @@ if is_wanted framework; then
     pasted framework "$sources" "$build/tests/scout/framework" "$work/framework.d" "-I. tests/scout/framework.cu"
 fi
 
-# The annotations of a copy of the matrix's sources are taken out.
+# The annotations of a copy of the sources are taken out.
 matrix=$work/matrix.d
 mkdir -p "$matrix/tests"
 cp -r "$sources/samples" "$matrix"
-cp -r "$sources/tests/matrix" "$sources/tests/trainer.h" "$matrix/tests"
-sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
-    -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/matrix/*
+cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources/tests/trainer.h" "$matrix/tests"
+sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
+    -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers}/*
 for name in mlp flat clipping tied; do
     is_wanted "$name" soak || continue
     compile "$matrix" "$work/$name.plain" tests/matrix/$name.cu samples/common/parameter_file.c
     cp -r "$matrix" "$work/$name.d"
     pasted $name "$matrix" "$work/$name.plain" "$work/$name.d" "tests/matrix/$name.cu samples/common/parameter_file.c" --steps 24
 done
+
+# Updates inside backward: all parameters, and the biases beside gradients of the weights.
+if is_wanted fused soak; then
+    compile "$matrix" "$work/fused.plain" -I. tests/trainers/fused.cu samples/common/parameter_file.c
+    for mode in gemm mixed; do
+        cp -r "$matrix" "$work/$mode.d"
+        pasted $mode "$matrix" "$work/fused.plain" "$work/$mode.d" "-I. tests/trainers/fused.cu samples/common/parameter_file.c" $mode --steps 40
+    done
+fi
 finish

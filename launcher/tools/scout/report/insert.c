@@ -39,7 +39,8 @@ struct spot {
     uint32_t node;
     size_t behind; /* 0: in front of the node; else behind this place */
     bool needs_braces;
-    char loops[LIFT_BYTES]; /* "for (...) " around the line, "" without one */
+    char loops[LIFT_BYTES];             /* "for (...) " around the line, "" without one */
+    const struct site_place *from, *to; /* of a boundary: the calls of the last write and of the first read */
 };
 
 static struct stack
@@ -441,30 +442,39 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
     if (spot->node == NODE_NONE)
         return false;
     spot->behind = behind ? spot->source->nodes[spot->node].end : 0;
+    spot->from = &a.frames[at_first];
+    spot->to = &b.frames[at_second];
     return is_usable(spot);
 }
 
+/* Whether an earlier group has its boundary between the same two calls: they are in a loop over groups. */
 static bool
-place_step(struct search *search, uint32_t number)
+is_in_loop(const struct spot *spots, uint32_t number)
+{
+    for (uint32_t i = 0; i < number; ++i)
+        if (spots[i].from != NULL && is_same(spots[i].from, spots[number].from) &&
+            is_same(spots[i].to, spots[number].to))
+            return true;
+    return false;
+}
+
+static bool
+place_step(struct search *search, uint32_t number, struct spot *spots)
 {
     const struct scout_finding *finding = search->finding;
     const struct scout_group *group = &finding->groups[number];
     const char *word = group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
     uint32_t border = finding->first + finding->period;
     uint32_t before = group->before < border ? group->before : group->before - finding->period;
-    struct spot spot;
     char text[64];
     if (finding->group_count == 1)
         snprintf(text, sizeof(text), "%s(0);", word);
     else
         snprintf(text, sizeof(text), "%s_GROUP(%" PRIu32 ", 0);", word, number);
-    if (!find_between(search, group->complete, before, group->fused || before < group->complete, &spot))
+    bool is_behind = group->fused || before < group->complete;
+    if (!find_between(search, group->complete, before, is_behind, &spots[number]) || is_in_loop(spots, number))
         return false;
-    for (uint32_t i = 0; i < search->to->count; ++i) /* a second boundary in one place is a loop over groups */
-        if (strcmp(search->to->items[i].file, spot.source->path) == 0 && search->to->items[i].line == line_of(&spot) &&
-            strncmp(search->to->items[i].text, "DDP_STEP", 8) == 0)
-            return false;
-    add_at(search, &spot, text);
+    add_at(search, &spots[number], text);
     return true;
 }
 
@@ -646,8 +656,10 @@ insertions_find(struct sites *sites, const struct scout_log *log, const struct s
                 insertions->placed[i] = place_tensor(&search, &finding->tensors[i]);
     if (finding->group_count > 0)
         place_shares(&search);
+    struct spot *spots = xcalloc(finding->group_count + 1, sizeof(*spots));
     for (uint32_t g = 0; g < finding->group_count; ++g)
-        insertions->placed_steps[g] = place_step(&search, g);
+        insertions->placed_steps[g] = place_step(&search, g, spots);
+    free(spots);
     sort(insertions);
     sources_close(&search.sources);
     free(search.memory_of);
