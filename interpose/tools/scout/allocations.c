@@ -167,6 +167,16 @@ allocations_next_offset(const struct allocation *allocation, uint64_t offset)
     return allocation->bytes;
 }
 
+struct allocation *
+allocations_numbered(uint32_t number)
+{
+    for (size_t i = 0; i < live_count; ++i) {
+        if (live[i]->number == number)
+            return live[i];
+    }
+    return NULL;
+}
+
 struct allocation **
 allocations_all(size_t *count_p)
 {

@@ -63,6 +63,20 @@ change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
 }
 
 bool
+change_is_number(const char *word, size_t bytes)
+{
+    enum { DOUBLE_LEAST = 0x3C0, DOUBLE_MOST = 0x430, DOUBLE_SHIFT = 20, DOUBLE_MASK = 0x7FF };
+    uint32_t low, high = 0;
+    if (bytes < sizeof(low))
+        return false;
+    memcpy(&low, word, sizeof(low));
+    memcpy(&high, word + (bytes < 2 * sizeof(high) ? 0 : sizeof(high)), sizeof(high));
+    uint32_t exponent = high >> DOUBLE_SHIFT & DOUBLE_MASK;
+    bool is_double = bytes == 2 * sizeof(high) && exponent > DOUBLE_LEAST && exponent < DOUBLE_MOST;
+    return is_double || (change_looks_like_float(low) && change_looks_like_float(high));
+}
+
+bool
 change_one(uint32_t *word, enum change change, bool held_floats)
 {
     if (!change_looks_like_float(*word) && !((change_is_zero(*word) || change_is_tiny(*word)) && held_floats))

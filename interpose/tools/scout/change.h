@@ -95,6 +95,8 @@ change_words(enum change change, const uint32_t *restrict words, const uint32_t 
     memcpy(to, change == CHANGE_INTEGER ? integers : words, count * sizeof(*to));
 }
 
+/* Whether a word of 4 or 8 bytes is a number with a fraction, or two of them, rather than a count. */
+bool change_is_number(const char *word, size_t bytes);
 /* How words [first, end) are to be changed. */
 enum change change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats);
 /* A larger change of one word, for few of them. False: the word is no number, and stays. */

@@ -4,11 +4,15 @@
  * Fresh pages cost as much as copying into them. The block is locked, where the driver can do that: from other memory
  * it copies twice, and into other memory it waits for each copy. A forked child does not get the block: pages that both
  * share are copied at the next write, and the device would keep the old ones.
+ *
+ * Three copies of a large allocation are views of one file in memory: pages that are alike in all of them are there
+ * once. Such pages cannot be locked.
  */
 #include "interpose/tools/scout/scout.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 64 };
 
@@ -17,6 +21,68 @@ static struct {
     size_t bytes, used;
     size_t wanted; /* since it was empty: more than `bytes`, if it was too small */
 } block;
+
+static struct views {
+    void *view[COPIES_VIEWS];
+    size_t bytes;
+    bool taken;
+} * views;
+static size_t views_count;
+
+/* Another file. */
+static bool
+views_map(struct views *made, size_t bytes)
+{
+    *made = (struct views){.bytes = bytes};
+    int fd = memfd_create("ddprun-scout", MFD_CLOEXEC);
+    bool ok = fd >= 0 && ftruncate(fd, (off_t)bytes) == 0;
+    for (size_t i = 0; i < COPIES_VIEWS; ++i) {
+        void *pages =
+            ok ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, i == 0 ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE, fd, 0)
+               : MAP_FAILED;
+        ok = pages != MAP_FAILED && madvise(pages, bytes, MADV_DONTFORK) == 0;
+        made->view[i] = pages != MAP_FAILED ? pages : NULL;
+    }
+    if (fd >= 0)
+        close(fd);
+    for (size_t i = 0; i < COPIES_VIEWS && !ok; ++i) {
+        if (made->view[i] != NULL)
+            (void)munmap(made->view[i], bytes);
+    }
+    return ok;
+}
+
+bool
+copies_get_views(size_t bytes, void **view)
+{
+    size_t at = 0;
+    while (at < views_count && (views[at].taken || views[at].bytes != bytes))
+        ++at;
+    if (at == views_count) {
+        struct views made, *grown = realloc(views, (views_count + 1) * sizeof(*grown));
+        views = grown != NULL ? grown : views;
+        if (grown == NULL || COPIES_LARGE_TIMES * bytes > room_available("") || !views_map(&made, bytes))
+            return false;
+        views[views_count++] = made;
+    }
+    for (size_t i = 0; i < COPIES_VIEWS; ++i) {
+        view[i] = views[at].view[i];
+        if (i > 0) /* as the first one again */
+            (void)madvise(view[i], bytes, MADV_DONTNEED);
+    }
+    views[at].taken = true;
+    return true;
+}
+
+static void
+free_views(void)
+{
+    for (size_t i = 0; i < views_count * COPIES_VIEWS; ++i)
+        (void)munmap(views[i / COPIES_VIEWS].view[i % COPIES_VIEWS], views[i / COPIES_VIEWS].bytes);
+    free(views);
+    views = NULL;
+    views_count = 0;
+}
 
 void *
 copies_map(size_t bytes)
@@ -50,20 +116,8 @@ copies_put(void *copy)
         free(copy);
 }
 
-void
-copies_settle(void)
-{
-    size_t wanted = block.wanted;
-    block.used = block.wanted = 0;
-    if (wanted <= block.bytes)
-        return;
-    copies_free();
-    block.begin = copies_map(wanted);
-    block.bytes = block.begin != NULL ? wanted : 0;
-}
-
-void
-copies_free(void)
+static void
+free_block(void)
 {
     if (block.begin == NULL)
         return;
@@ -72,4 +126,25 @@ copies_free(void)
     (void)munmap(block.begin, block.bytes);
     block.begin = NULL;
     block.bytes = 0;
+}
+
+void
+copies_settle(void)
+{
+    size_t wanted = block.wanted;
+    block.used = block.wanted = 0;
+    for (size_t i = 0; i < views_count; ++i)
+        views[i].taken = false;
+    if (wanted <= block.bytes)
+        return;
+    free_block();
+    block.begin = copies_map(wanted);
+    block.bytes = block.begin != NULL ? wanted : 0;
+}
+
+void
+copies_free(void)
+{
+    free_block();
+    free_views();
 }

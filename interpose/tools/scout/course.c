@@ -11,6 +11,7 @@
  * light pass; one that is left repeatedly is too short. One in which nothing feeds back, as the launcher finds in what
  * was recorded, is a loop inside a step, or in front of the first one: the recording goes on with another one.
  */
+#include "interpose/tools/scout/record_graphs.h"
 #include "interpose/tools/scout/scout.h"
 
 #include <stdlib.h>
@@ -81,6 +82,12 @@ uint64_t
 course_turn(void)
 {
     return period > 0 ? (brief_count - deep_begin) % period : 0;
+}
+
+uint64_t
+course_round(void)
+{
+    return period > 0 ? (brief_count - deep_begin) / period : 0;
 }
 
 /* ---- what repeats ---- */
@@ -303,10 +310,43 @@ note_copies(const struct scout_op *op)
 
 /* ---- the passes ---- */
 
+/* What the images of an operation take of main memory. */
+static uint64_t
+room_wanted(const struct brief *brief)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < brief->count && brief->computes; ++k) {
+        const struct brief_argument *argument = &arguments[brief->first + k];
+        const struct allocation *allocation = allocations_numbered(argument->alloc);
+        bool again = false;
+        for (uint32_t i = 0; i < k && !again; ++i)
+            again = arguments[brief->first + i].alloc == argument->alloc;
+        bytes += again || allocation == NULL ? 0 : images_bytes(allocation);
+    }
+    return bytes;
+}
+
+/* Ends the program if the images of a launch have no room. */
+static void
+require_room(void)
+{
+    const uint64_t available = room_available("");
+    uint64_t most = 0;
+    for (size_t i = brief_count - period; i < brief_count; ++i) {
+        uint64_t wanted = room_wanted(&briefs[i]);
+        most = wanted > most ? wanted : most;
+    }
+    if (most > available)
+        scout_stop("scout copies what a launch works on, and needs up to %llu MiB of main memory for it; %llu MiB are "
+                   "available: scout a smaller model (the same code with fewer units), or raise the limit of memory",
+                   (unsigned long long)(most >> 20), (unsigned long long)(available >> 20));
+}
+
 static void
 begin_deep(void)
 {
     struct scout_progress *progress = scout_state.progress;
+    require_room();
     atomic_store(&progress->period, period);
     atomic_store(&progress->deep, 0);
     atomic_store(&progress->wanted, period * scout_state.settings.periods);
@@ -433,7 +473,7 @@ course_note(const struct noted *noted)
         end_deep();
         return;
     }
-    if (brief_count < next_search)
+    if (brief_count < next_search || graphs_capture_is_open())
         return;
     next_search = brief_count + brief_count / 8 + 1;
     look();

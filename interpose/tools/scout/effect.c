@@ -74,7 +74,7 @@ key_of_argument(const struct noted *noted, uint32_t alloc, size_t offset, uint64
 }
 
 static void
-make_parts_of(struct effect *effect, const struct noted *noted, size_t index)
+make_parts_of(struct effect *effect, const struct noted *noted, size_t index, bool arguments_only)
 {
     const struct image *image = &effect->images.items[index];
     size_t begins[ARGUMENTS_AT_MOST], count = 0, covered = 0;
@@ -89,7 +89,8 @@ make_parts_of(struct effect *effect, const struct noted *noted, size_t index)
         size_t first = (begins[i] + sizeof(uint32_t) - 1) / sizeof(uint32_t);
         uint64_t next = allocations_next_offset(image->allocation, begins[i]);
         size_t end = next == image->allocation->bytes ? image->words : next / sizeof(uint32_t);
-        (void)add_part(effect, index, covered, first, false);
+        if (!arguments_only || !image->is_large)
+            (void)add_part(effect, index, covered, first, false);
         struct part *part = add_part(effect, index, first, end, true);
         if (part != NULL) {
             part->named = type_said(noted, image->allocation->number, begins[i]);
@@ -101,14 +102,15 @@ make_parts_of(struct effect *effect, const struct noted *noted, size_t index)
             effect->bases[effect->base_count++] = begins[i] / sizeof(uint32_t);
         }
     }
-    (void)add_part(effect, index, covered, image->words, false);
+    if (!arguments_only || !image->is_large)
+        (void)add_part(effect, index, covered, image->words, false);
 }
 
 void
-effect_make_parts(struct effect *effect, const struct noted *noted)
+effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only)
 {
     for (size_t i = 0; i < effect->images.count; ++i)
-        make_parts_of(effect, noted, i);
+        make_parts_of(effect, noted, i, arguments_only);
 }
 
 /* ---- a part, changed ---- */

@@ -20,6 +20,9 @@
  * was seen. */
 static const float MOST_DIFFERENCE = 1e-2F, FACTOR = 8.0F;
 
+/* So large that all of it for each launch would be too much. */
+enum { LARGE_BYTES = 1 << 24 };
+
 enum { BLOCK_WORDS = 4096, BLOCK_BYTES = BLOCK_WORDS * sizeof(uint32_t), PIECE_WORDS = 1024 };
 
 static size_t
@@ -33,6 +36,82 @@ static bool
 block_is_equal(const struct image *image, size_t block, const uint32_t *a, const uint32_t *b)
 {
     return memcmp(a + block * BLOCK_WORDS, b + block * BLOCK_WORDS, block_bytes(image, block)) == 0;
+}
+
+/* The blocks that are looked at, from *first_p on: up to the returned one; *first_p == blocks: there are none. */
+static size_t
+next_looked(const struct image *image, size_t *first_p)
+{
+    while (*first_p < image->blocks && !image->looked[*first_p])
+        ++*first_p;
+    size_t end = *first_p;
+    while (end < image->blocks && image->looked[end])
+        ++end;
+    return end;
+}
+
+static size_t
+bytes_of(const struct image *image, size_t first, size_t end)
+{
+    return (end - 1 - first) * BLOCK_BYTES + block_bytes(image, end - 1);
+}
+
+/* Of blocks [first, end), what the device holds: at the next memory_wait(). */
+static void
+fetch_blocks(const struct image *image, size_t first, size_t end, uint32_t *to)
+{
+    if (image->is_large)
+        memory_update(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS, bytes_of(image, first, end));
+    else
+        memory_read_later(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS,
+                          bytes_of(image, first, end));
+}
+
+static void
+fetch(const struct image *image, uint32_t *to)
+{
+    for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end)
+        fetch_blocks(image, first, end, to);
+}
+
+bool
+images_is_large(const struct allocation *allocation)
+{
+    return allocation->bytes >= LARGE_BYTES && allocation->memory == SCOUT_DEVICE;
+}
+
+uint64_t
+images_bytes(const struct allocation *allocation)
+{
+    return (images_is_large(allocation) ? COPIES_LARGE_TIMES : COPIES_VIEWS) * allocation->bytes;
+}
+
+static bool
+get_copies(struct image *image, size_t room)
+{
+    void *copies[COPIES_VIEWS] = {NULL};
+    bool ok = !image->is_large || copies_get_views(room, copies);
+    for (size_t i = 0; i < COPIES_VIEWS && !image->is_large; ++i)
+        ok = (copies[i] = copies_get(room)) != NULL && ok;
+    image->before = copies[0];
+    image->after = copies[1];
+    image->now = copies[2];
+    return ok;
+}
+
+void
+images_look(struct image *image, uint64_t lo, uint64_t hi)
+{
+    size_t to = (hi + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    for (size_t first = lo / BLOCK_BYTES, end; first < to; first = end) {
+        for (end = first; end < to && !image->looked[end];)
+            image->looked[end++] = true;
+        if (end > first)
+            fetch_blocks(image, first, end, image->before);
+        else
+            ++end;
+    }
+    memory_wait();
 }
 
 bool
@@ -50,18 +129,18 @@ images_add(struct images *images, struct allocation *allocation)
                                    sizeof(uint32_t),
                           .last_mask = UINT32_MAX >> (0 - allocation->bytes) % sizeof(uint32_t) * CHAR_BIT,
                           .blocks = (allocation->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES,
-                          .before = copies_get(room),
-                          .after = copies_get(room),
-                          .now = copies_get(room)};
+                          .is_large = images_is_large(allocation)};
+    bool has_copies = get_copies(&image, room);
+    image.looked = calloc(image.blocks, sizeof(*image.looked));
     image.written = calloc(image.blocks, sizeof(*image.written));
     image.differs = calloc(image.blocks, sizeof(*image.differs));
     images->items[images->count++] = image;
-    if (image.before == NULL || image.after == NULL || image.now == NULL || image.written == NULL ||
-        image.differs == NULL)
+    if (!has_copies || image.looked == NULL || image.written == NULL || image.differs == NULL)
         return false;
     image.before[image.words - 1] = image.after[image.words - 1] = image.now[image.words - 1] = 0;
-    memory_read(allocation, 0, image.before, allocation->bytes);
-    images->bytes += 3 * room;
+    if (!image.is_large)
+        images_look(&image, 0, allocation->bytes);
+    images->bytes += images_bytes(allocation);
     if (images->bytes > scout_state.copied_bytes)
         scout_state.copied_bytes = images->bytes;
     return true;
@@ -104,17 +183,20 @@ images_first_run(struct images *images)
 {
     bool host_changed = false;
     for (size_t i = 0; i < images->count; ++i)
-        memory_read_later(images->items[i].allocation, 0, images->items[i].after, images->items[i].allocation->bytes);
+        fetch(&images->items[i], images->items[i].after);
     memory_wait();
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
-        for (size_t block = 0; block < image->blocks; ++block) {
-            image->written[block] = !block_is_equal(image, block, image->before, image->after);
-            image->is_written = image->is_written || image->written[block];
+        for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end) {
+            for (size_t block = first; block < end; ++block) {
+                image->written[block] = !block_is_equal(image, block, image->before, image->after);
+                image->is_written = image->is_written || image->written[block];
+            }
+            size_t words = end < image->blocks ? (end - first) * BLOCK_WORDS : image->words - first * BLOCK_WORDS;
+            image->allocation->held_floats =
+                image->allocation->held_floats || change_looks_like_floats(image->after + first * BLOCK_WORDS, words);
         }
         image->is_read = true;
-        image->allocation->held_floats =
-            image->allocation->held_floats || change_looks_like_floats(image->after, image->words);
         host_changed = host_changed || (image->is_written && image->allocation->memory == SCOUT_PINNED);
     }
     return host_changed;
@@ -135,14 +217,14 @@ read_images(struct images *images, bool all)
         struct image *image = &images->items[i];
         if (image->is_read || (!all && is_passed_over(image)))
             continue;
-        memory_read_later(image->allocation, 0, image->now, image->allocation->bytes);
+        fetch(image, image->now);
         image->is_fresh = true;
     }
     memory_wait();
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
         for (size_t block = 0; block < image->blocks && image->is_fresh; ++block)
-            image->differs[block] = !block_is_equal(image, block, image->now, image->after);
+            image->differs[block] = image->looked[block] && !block_is_equal(image, block, image->now, image->after);
         image->is_read = image->is_read || image->is_fresh;
         image->is_known = image->is_known || image->is_fresh;
         image->is_fresh = false;
@@ -184,7 +266,7 @@ images_restore(struct images *images, bool after)
             if (end == block)
                 continue;
             size_t first = block * BLOCK_WORDS;
-            size_t bytes = (end - 1 - block) * BLOCK_BYTES + block_bytes(image, end - 1);
+            size_t bytes = bytes_of(image, block, end);
             if (is_passed_over(image))
                 memcpy(image->now + first, wanted + first, bytes);
             else
@@ -252,9 +334,9 @@ void
 images_free(struct images *images)
 {
     for (size_t i = 0; i < images->count; ++i) {
-        copies_put(images->items[i].before);
-        copies_put(images->items[i].after);
-        copies_put(images->items[i].now);
+        for (size_t k = 0; k < COPIES_VIEWS && !images->items[i].is_large; ++k)
+            copies_put((void *[]){images->items[i].before, images->items[i].after, images->items[i].now}[k]);
+        free(images->items[i].looked);
         free(images->items[i].written);
         free(images->items[i].differs);
     }

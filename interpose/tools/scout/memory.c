@@ -4,6 +4,7 @@
  *
  * Called when the device has nothing to do. Pinned memory of the trainer is read where it is.
  */
+#include "base/clock.h"
 #include "interpose/tools/scout/scout.h"
 
 #include <string.h>
@@ -74,34 +75,77 @@ memory_write(const struct allocation *allocation, uint64_t offset, const void *f
 
 /* ---- by pieces ---- */
 
-enum { PIECE_BYTES = 1 << 20 };
-static uint32_t *piece; /* [PIECE_BYTES] once it is needed */
+enum { PIECE_BYTES = 1 << 20, PAGE_BYTES = 4096 };
+
+/* Two in turn: one is filled while the other one is worked on. */
+static char *pieces; /* [2 * PIECE_BYTES] once they are needed */
 
 static void
-ensure_piece(void)
+ensure_pieces(void)
 {
-    if (piece == NULL)
-        piece = copies_map(PIECE_BYTES);
-    if (piece == NULL)
+    if (pieces == NULL)
+        pieces = copies_map(2UL * PIECE_BYTES);
+    if (pieces == NULL)
         scout_stop("out of memory");
 }
 
-static size_t
-piece_bytes(const struct allocation *allocation, uint64_t offset)
+/* Bytes [offset, end) as they pass by, one piece after the other. */
+struct passing {
+    const struct allocation *allocation;
+    uint64_t offset, end; /* of what is not under way yet */
+    unsigned turn;
+    struct piece {
+        uint64_t offset;
+        size_t bytes;
+    } under_way;
+};
+
+static void
+pass_on(struct passing *passing)
 {
-    return allocation->bytes - offset < PIECE_BYTES ? allocation->bytes - offset : PIECE_BYTES;
+    uint64_t rest = passing->end - passing->offset;
+    passing->under_way = (struct piece){passing->offset, rest < PIECE_BYTES ? (size_t)rest : PIECE_BYTES};
+    memory_read_later(passing->allocation, passing->offset, pieces + passing->turn * PIECE_BYTES,
+                      passing->under_way.bytes);
+    passing->offset += passing->under_way.bytes;
+}
+
+static struct passing
+pass_begin(const struct allocation *allocation, uint64_t offset, uint64_t bytes)
+{
+    struct passing passing = {.allocation = allocation, .offset = offset, .end = offset + bytes};
+    ensure_pieces();
+    pass_on(&passing);
+    return passing;
+}
+
+/* The next piece, which the caller has until it asks for another one; NULL: that was all. A long pass is no launch that
+ * hangs. */
+static void *
+pass_next(struct passing *passing, struct piece *piece)
+{
+    *piece = passing->under_way;
+    if (piece->bytes == 0)
+        return NULL;
+    memory_wait();
+    if (scout_state.progress != NULL && atomic_load(&scout_state.progress->trial_ms) != 0)
+        atomic_store(&scout_state.progress->trial_ms, (uint64_t)clock_now_ms());
+    void *bytes = pieces + passing->turn * PIECE_BYTES;
+    passing->turn ^= 1;
+    pass_on(passing);
+    return bytes;
 }
 
 uint64_t
 memory_hash(struct allocation *allocation)
 {
-    ensure_piece();
+    struct passing passing = pass_begin(allocation, 0, allocation->bytes);
+    struct piece piece;
     uint64_t hash = allocation->bytes;
-    for (uint64_t offset = 0; offset < allocation->bytes; offset += PIECE_BYTES) {
-        size_t bytes = piece_bytes(allocation, offset);
-        memory_read(allocation, offset, piece, bytes);
-        hash = XXH3_64bits_withSeed(piece, bytes, hash);
-        allocation->held_floats = allocation->held_floats || change_looks_like_floats(piece, bytes / sizeof(uint32_t));
+    for (uint32_t *words; (words = pass_next(&passing, &piece)) != NULL;) {
+        hash = XXH3_64bits_withSeed(words, piece.bytes, hash);
+        allocation->held_floats =
+            allocation->held_floats || change_looks_like_floats(words, piece.bytes / sizeof(uint32_t));
     }
     return hash;
 }
@@ -109,18 +153,32 @@ memory_hash(struct allocation *allocation)
 uint64_t
 memory_change_reversibly(const struct allocation *allocation, uint64_t *before_p)
 {
-    ensure_piece();
+    struct passing passing = pass_begin(allocation, 0, allocation->bytes);
+    struct piece piece;
     uint64_t before = allocation->bytes, after = allocation->bytes;
-    for (uint64_t offset = 0; offset < allocation->bytes; offset += PIECE_BYTES) {
-        size_t bytes = piece_bytes(allocation, offset);
-        memory_read(allocation, offset, piece, bytes);
+    for (uint32_t *words; (words = pass_next(&passing, &piece)) != NULL;) {
         if (before_p != NULL)
-            before = XXH3_64bits_withSeed(piece, bytes, before);
-        change_reversibly(piece, bytes / sizeof(uint32_t));
-        after = XXH3_64bits_withSeed(piece, bytes, after);
-        memory_write(allocation, offset, piece, bytes);
+            before = XXH3_64bits_withSeed(words, piece.bytes, before);
+        change_reversibly(words, piece.bytes / sizeof(uint32_t));
+        after = XXH3_64bits_withSeed(words, piece.bytes, after);
+        memory_write(allocation, piece.offset, words, piece.bytes);
     }
     if (before_p != NULL)
         *before_p = before;
     return after;
+}
+
+void
+memory_update(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes)
+{
+    struct passing passing = pass_begin(allocation, offset, bytes);
+    struct piece piece;
+    for (const char *from; (from = pass_next(&passing, &piece)) != NULL;) {
+        char *into = (char *)to + (piece.offset - offset);
+        for (size_t at = 0; at < piece.bytes; at += PAGE_BYTES) {
+            size_t count = piece.bytes - at < PAGE_BYTES ? piece.bytes - at : PAGE_BYTES;
+            if (memcmp(into + at, from + at, count) != 0)
+                memcpy(into + at, from + at, count);
+        }
+    }
 }

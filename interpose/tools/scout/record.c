@@ -14,6 +14,7 @@
 
 static struct noted current; /* under scout_lock() */
 static bool written;         /* the log has `current` */
+static bool is_deep;         /* `current` is recorded deeply */
 
 /* What this thread's next copy brings from the host, where the operation does not say it. */
 static __thread uint64_t pending_content __attribute__((tls_model("initial-exec")));
@@ -72,6 +73,8 @@ add_words(struct noted *noted, uint32_t slot, const char *value, const struct ke
                          word, 0, false);
         if (noted->op.argument_count == before)
             noted->op.scalars = XXH3_64bits_withSeed(value + at, step, noted->op.scalars + slot);
+        if (noted->op.argument_count == before && !change_is_number((const char *)&word, step))
+            noted->lengths = XXH3_64bits_withSeed(value + at, step, noted->lengths + slot);
         at += step;
     }
 }
@@ -218,6 +221,7 @@ describe(struct noted *noted, const struct operation *operation)
             describe_call(noted, operation);
     }
     noted->opaque = operation->opaque;
+    noted->lengths += operation->function == NULL ? noted->op.scalars : 0;
     pending_content = 0;
     noted->named_count = noted->op.argument_count;
     settle_ends(noted);
@@ -252,6 +256,15 @@ is_tried(const struct noted *noted)
     return writes && (noted->op.kind == SCOUT_LAUNCH || noted->op.kind == SCOUT_GRAPH);
 }
 
+/* While a stream is captured, to wait for the device would end the capture: no operation is recorded deeply then. What
+ * this library does itself is allowed beside a capture that another thread begins. */
+static CUstreamCaptureMode
+exchange_mode(CUstreamCaptureMode mode)
+{
+    (void)scout_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode);
+    return mode;
+}
+
 /* In the deep pass nothing is under way when an operation begins: what is no operation (host functions, values that
  * streams write) may have come after the last one, and writes memory whose contents count as the launch's. */
 void
@@ -263,32 +276,40 @@ record_begin(struct operation *operation)
     scout_ensure_driver();
     scout_lock();
     bool captured = is_captured(operation->stream);
-    if (!captured && course_now() == COURSE_DEEP)
+    is_deep = !captured && course_now() == COURSE_DEEP && !graphs_capture_is_open();
+    CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (is_deep)
         (void)scout_state.driver.cuCtxSynchronize_p(); /* a failure shows in end_deep(), too */
     describe(&current, operation);
     current.op.site = names_site();
     if (captured) {
         graphs_capture(&current);
+        (void)exchange_mode(mode);
         scout_unlock();
         return;
     }
     written = false;
     operation->notes = &current;
-    if (course_now() == COURSE_DEEP && is_tried(&current))
+    if (is_deep && is_tried(&current))
         trial_begin(&current);
+    (void)exchange_mode(mode);
 }
 
 static bool
 end_deep(struct operation *operation)
 {
-    bool is_repeated = is_tried(&current);
-    trial_note_done(scout_state.driver.cuCtxSynchronize_p());
+    bool is_repeated = is_tried(&current) && is_deep, is_left_out = is_tried(&current) && !is_deep;
+    if (is_deep)
+        trial_note_done(scout_state.driver.cuCtxSynchronize_p());
     if (!written)
         (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
     written = true;
     if (!is_repeated)
-        (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT,
-                               &(struct scout_effect){.why = SCOUT_NONE, .hidden_write = SCOUT_NONE});
+        (void)scout_writer_put(
+            &scout_state.log, SCOUT_EFFECT,
+            &(struct scout_effect){.verdict = is_left_out ? SCOUT_EXCLUDED : 0,
+                                   .why = is_left_out ? names_put("a stream is captured beside it") : SCOUT_NONE,
+                                   .hidden_write = SCOUT_NONE});
     operation->again = is_repeated && trial_next();
     return operation->again;
 }
@@ -301,9 +322,12 @@ record_end(struct operation *operation, bool enqueued)
         return;
     if (!enqueued && written)
         scout_stop("the launch of %s failed while it was made again with changed inputs", current.text);
+    CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     if (enqueued && course_now() == COURSE_DEEP) {
-        if (end_deep(operation))
+        if (end_deep(operation)) {
+            (void)exchange_mode(mode);
             return;
+        }
     } else if (enqueued) {
         (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
     }
@@ -313,6 +337,7 @@ record_end(struct operation *operation, bool enqueued)
         ++scout_state.operation_count;
         course_note(&current);
     }
+    (void)exchange_mode(mode);
     scout_unlock();
 }
 

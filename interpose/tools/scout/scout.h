@@ -113,6 +113,8 @@ struct allocation *allocations_find(uint64_t address);
 void allocations_note_offset(struct allocation *allocation, uint64_t offset);
 /* The next offset behind `offset`, or the allocation's size. */
 uint64_t allocations_next_offset(const struct allocation *allocation, uint64_t offset);
+/* The live one of this number; NULL: there is none. */
+struct allocation *allocations_numbered(uint32_t number);
 /* All live ones, [*count_p]. */
 struct allocation **allocations_all(size_t *count_p);
 /* The first one that the device can reach, as one name over its reincarnations. */
@@ -122,6 +124,11 @@ uint64_t allocations_name(const struct allocation *allocation);
 
 /* NULL: there is none. What was given is not initialised. */
 void *copies_get(size_t bytes);
+/* Three copies that take the room of one, and of what is written to the other two. They begin equal; what is written to
+ * the first one shows in the others, where these were not written. Put back by copies_settle(). False: there is no room
+ * for COPIES_LARGE_TIMES as much. */
+enum { COPIES_VIEWS = 3, COPIES_LARGE_TIMES = 2 };
+bool copies_get_views(size_t bytes, void **view) __attribute__((warn_unused_result));
 void copies_put(void *copy);
 /* All were put back: next time there is room for as much as was asked for since the last time. */
 void copies_settle(void);
@@ -131,6 +138,11 @@ void copies_free(void);
  * not wait. NULL: there are none. */
 void *copies_map(size_t bytes);
 
+/* ---- room.c: main memory that may be taken ---- */
+
+/* Bytes, of the machine and of the job's control groups. `root`: where /proc and /sys are; "". */
+uint64_t room_available(const char *root);
+
 /* ---- memory.c: copies ---- */
 
 /* Waits until the bytes are there, and for all before. */
@@ -139,6 +151,8 @@ void memory_read(const struct allocation *allocation, uint64_t offset, void *to,
 void memory_read_later(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
 void memory_write(const struct allocation *allocation, uint64_t offset, const void *from, size_t bytes);
 void memory_wait(void);
+/* Reads, and writes what is another there to `to`, page by page. */
+void memory_update(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
 /* Of all that it holds. Also notes whether it holds numbers with a fraction. */
 uint64_t memory_hash(struct allocation *allocation);
 /* Changes all of it by change_reversibly(), piece by piece. Returns the hash of what it holds then; *before_p, if it is
@@ -178,6 +192,7 @@ struct noted {
     bool opaque;                       /* the hook cannot tell what it gets */
     uint32_t nodes;                    /* of a graph */
     bool cooperative;                  /* its blocks wait for each other */
+    uint64_t lengths;                  /* hash of the numbers among its parameters that have no fraction */
     const char *text;                  /* op.name, for readers */
 };
 
@@ -196,6 +211,8 @@ enum course { COURSE_LIGHT, COURSE_DEEP, COURSE_OVER };
 
 /* The place in the period of the operation that runs. */
 uint64_t course_turn(void);
+/* How many periods have been recorded before the one that runs. */
+uint64_t course_round(void);
 /* After each operation that ran. */
 void course_note(const struct noted *noted);
 enum course course_now(void);
@@ -223,6 +240,8 @@ struct image {
     uint32_t last_mask;             /* the bits of the last one that are there */
     uint32_t *before, *after, *now; /* the first run; `now`: what the device holds */
     size_t blocks;
+    bool is_large;   /* its copies are views of one file */
+    bool *looked;    /* [blocks]: copies have them, others say nothing */
     bool *written;   /* [blocks]: the first run has changed something there */
     bool *differs;   /* [blocks]: `now` may be another there than `after` */
     bool is_written; /* by the first run */
@@ -241,6 +260,12 @@ struct images {
     uint64_t bytes; /* of copies */
 };
 bool images_add(struct images *images, struct allocation *allocation) __attribute__((warn_unused_result));
+/* Reads bytes [lo, hi) of one that was added, if they are not there yet: before the first run. */
+void images_look(struct image *image, uint64_t lo, uint64_t hi);
+/* Whether no more of it than needed is copied. */
+bool images_is_large(const struct allocation *allocation);
+/* What images of an allocation take of main memory, at most. */
+uint64_t images_bytes(const struct allocation *allocation);
 /* Notes what managed memory the host has written since the last launch. */
 void images_note_host(const struct images *images);
 /* The last run is over: remembers what it has left in managed memory. */
@@ -345,7 +370,8 @@ struct effect {
     uint32_t verdict, why, tests, hidden_read, hidden_write;
 };
 
-void effect_make_parts(struct effect *effect, const struct noted *noted);
+/* `arguments_only`: of large images no part lies between arguments. */
+void effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only);
 /* Changes a part on the device. False: it cannot be changed. */
 bool effect_change(struct effect *effect, struct part *part);
 /* What the run did with it. */

@@ -9,6 +9,7 @@
  * What cannot be repeated safely has one run, and its name says why.
  */
 #include "base/clock.h"
+#include "base/mutant.h"
 #include "interpose/tools/scout/scout.h"
 
 #include <stdio.h>
@@ -83,6 +84,66 @@ note_clean(void)
     clean[clean_count++] = identity();
 }
 
+/*
+ * Launches that use, of large memory, no more than up to the next place that a pointer was seen at: what lies between
+ * has been changed, and nothing came of it. The next launch of the kernel that has as far to go from each of its
+ * pointers, and the same numbers that may be counts, does not get all of such memory copied and changed again.
+ */
+static uint64_t *near;
+static size_t near_count;
+static bool stays_near;               /* this launch is one */
+static bool groups_done, gaps_matter; /* what lies between arguments was tried; something came of it */
+
+static uint64_t
+reach(void)
+{
+    const struct scout_op *op = &noted->op;
+    uint64_t words[] = {identity(), noted->lengths, op->block[0], op->block[1], op->block[2]};
+    uint64_t hash = XXH3_64bits(words, sizeof(words));
+    for (uint32_t i = 0; i < noted->named_count; ++i) {
+        const struct allocation *allocation = allocations_numbered(op->arguments[i].alloc);
+        uint64_t offset = op->arguments[i].offset;
+        hash = XXH3_64bits_withSeed((uint64_t[]){allocations_next_offset(allocation, offset) - offset},
+                                    sizeof(uint64_t), hash);
+    }
+    return MUTANT(SCOUT_COUNTS_UNSEEN) ? identity() : hash;
+}
+
+static bool
+is_near(void)
+{
+    uint64_t hash = reach();
+    for (size_t i = 0; i < near_count; ++i) {
+        if (near[i] == hash)
+            return true;
+    }
+    return false;
+}
+
+/* Whole numbers between arguments have no other contents before the second period. */
+static bool
+are_gaps_open(void)
+{
+    bool any = gaps_matter || effect.part_count == PARTS_AT_MOST, is_first = course_round() == 0;
+    for (size_t i = 0; i < effect.part_count && is_first; ++i) {
+        const struct part *part = &effect.parts[i];
+        any = any || (!part->is_argument && part->change == CHANGE_INTEGER && part->integers == NULL);
+    }
+    for (size_t i = 0; i < effect.images.count; ++i)
+        any = any || effect.images.items[i].is_table;
+    return any;
+}
+
+static void
+note_near(void)
+{
+    uint64_t *grown = realloc(near, (near_count + 1) * sizeof(*near));
+    if (grown == NULL)
+        return;
+    near = grown;
+    near[near_count++] = reach();
+}
+
 /* ---- launches with more arguments than tests ---- */
 
 /* Parts that an earlier launch of the same kernel has tested: each launch then tests others. */
@@ -127,15 +188,22 @@ note_had(const struct part *part)
 /* ---- before the first run ---- */
 
 static bool
+add_image(struct allocation *allocation, uint64_t offset)
+{
+    if (!images_add(&effect.images, allocation))
+        return false;
+    images_look(images_find(&effect.images, allocation->number), stays_near ? offset : 0,
+                stays_near ? allocations_next_offset(allocation, offset) : allocation->bytes);
+    return true;
+}
+
+static bool
 add_images(void)
 {
-    size_t count;
-    struct allocation **all = allocations_all(&count);
     for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
-        for (size_t k = 0; k < count; ++k) {
-            if (all[k]->number == noted->arguments[i].alloc && !images_add(&effect.images, all[k]))
-                return false;
-        }
+        struct allocation *allocation = allocations_numbered(noted->arguments[i].alloc);
+        if (allocation != NULL && !add_image(allocation, noted->arguments[i].offset))
+            return false;
     }
     return true;
 }
@@ -169,7 +237,7 @@ follow_pointer(struct noted *launch, uint64_t address, uint32_t at, uint32_t typ
                                 .offset = offset,
                                 .end = allocations_next_offset(target, offset),
                                 .type = type};
-    too_large = too_large || !images_add(&effect.images, target);
+    too_large = too_large || !add_image(target, offset);
     return true;
 }
 
@@ -219,6 +287,9 @@ trial_begin(struct noted *launch)
     few_are_clean = true;
     is_cut_short = false;
     most_tests = scout_state.settings.tests * (launch->nodes > 1 ? launch->nodes : 1);
+    excluded = reason_to_exclude();
+    groups_done = gaps_matter = false;
+    stays_near = excluded == NULL && is_clean() && is_near();
     too_large = !add_images();
     if (!too_large)
         follow_tables(launch);
@@ -310,6 +381,7 @@ judge_group(void)
     const struct part *group[PARTS_AT_MOST] = {NULL};
     size_t count = list_group(at, group);
     bool any = effect_any(&effect, group, count);
+    gaps_matter = gaps_matter || any;
     for (size_t i = 0; i < count; ++i) {
         struct part *part = &effect.parts[group[i] - effect.parts];
         if (!any) {
@@ -401,10 +473,8 @@ find_few(void)
 static enum run
 following(enum run run)
 {
-    static bool groups_done;
     switch (run) {
     case RUN_FIRST:
-        groups_done = false;
         return RUN_AGAIN;
     case RUN_AGAIN:
     case RUN_LEARNING:
@@ -451,6 +521,9 @@ following(enum run run)
 static void
 finish(bool repeated)
 {
+    if (repeated && groups_done && next == RUN_END && !is_cut_short && !stays_near && effect.verdict != SCOUT_DIFFERS &&
+        !are_gaps_open())
+        note_near();
     if (repeated) {
         images_read_rest(&effect.images);
         images_restore(&effect.images, true);
@@ -486,7 +559,7 @@ look_at_first_run(void)
         effect.hidden_write = hidden_written();
     if (excluded == NULL && effect.hidden_write != SCOUT_NONE)
         excluded = "it writes memory that is not among its arguments";
-    effect_make_parts(&effect, noted);
+    effect_make_parts(&effect, noted, stays_near);
     share_tests();
     return excluded == NULL;
 }
