@@ -61,6 +61,9 @@ says "an average of clipped gradients keeps ranks equal" 1 b passed
 says "an average of clipped gradients depends on who has which records" 1 c "not possible here: .* another average of gradient"
 proved "momentum in the gradient" "$clipped" momentum
 proved "batches that a host function makes" "$clipped" staged
+proved "batches that a thread copies, four ahead" "$build/tests/scout/periods" ring 4
+run env DDPRUN_MUTANT=SCOUT_LOADERS_COUNTED "$broken/bin/ddprun" -q scout "$build/tests/scout/periods" ring 4
+failed_with "copies of a loader that count where they are made" 1 "repeated nothing three times"
 run "$ddprun" -q scout --prove "$clipped" still
 says "the same batch in each step" 0 b "not possible here: both ranks compute the same gradients"
 says "the same batch in each step, by turns" 0 d passed

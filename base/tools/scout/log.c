@@ -335,6 +335,8 @@ code_op(struct codec *codec, struct scout_op *op)
         if (op->kind == SCOUT_COPY) {
             code_place(codec, &op->from, op);
             code_number(codec, &op->content);
+            if (codec->writer != NULL || codec->at < codec->end) /* not of an earlier version */
+                code_small(codec, &op->ahead);
         }
     } else {
         codec->failed = true;

@@ -131,6 +131,8 @@ struct scout_op {
     struct scout_place to, from;
     uint64_t bytes, rows; /* of a row; number of rows, 1 for what is contiguous */
     uint64_t content;     /* of a copy from the host: hash of its bytes; 0: unknown */
+    uint32_t ahead; /* 1: such a copy by a thread that has launched nothing so far. It stands in front of the first
+                       operation that touches what it brings, whenever it was made */
 
     /* set by the reader: NULL: light pass */
     struct scout_effect *effect;

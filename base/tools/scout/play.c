@@ -19,6 +19,12 @@ write_whole(FILE *file, const void *bytes, size_t size, size_t count)
     return fwrite(bytes, size, count, file) == count;
 }
 
+static size_t
+all_operations(const struct play *play)
+{
+    return (size_t)play->plan.operation_count + play->plan.load_count;
+}
+
 bool
 play_save(const char *path, const struct play *play)
 {
@@ -28,7 +34,7 @@ play_save(const char *path, const struct play *play)
         return false;
     bool ok = write_whole(file, &play->plan, sizeof(play->plan), 1) &&
               write_whole(file, play->tensors, sizeof(*play->tensors), play->plan.tensor_count) &&
-              write_whole(file, play->operations, sizeof(*play->operations), play->plan.operation_count) &&
+              write_whole(file, play->operations, sizeof(*play->operations), all_operations(play)) &&
               write_whole(file, play->objects, sizeof(*play->objects), play->plan.object_count);
     return fclose(file) == 0 && ok;
 }
@@ -61,7 +67,7 @@ play_load(const char *path, struct play *play)
     else
         play->tensors = read_list(file, sizeof(*play->tensors), play->plan.tensor_count);
     if (play->tensors != NULL)
-        play->operations = read_list(file, sizeof(*play->operations), play->plan.operation_count);
+        play->operations = read_list(file, sizeof(*play->operations), all_operations(play));
     if (play->operations != NULL)
         play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count);
     int cause = errno;

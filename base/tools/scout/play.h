@@ -68,7 +68,8 @@ struct play_object {
     char build_id[PLAY_BUILD_ID_BYTES]; /* hexadecimal; "": it has none */
 };
 
-/* An operation of the period. */
+/* An operation of the period. Behind all of them come the copies of loaders (scout_op, `ahead`): which period one is
+ * of, its number says, among copies of as many bytes to an allocation of as many bytes since the program began. */
 struct play_operation {
     uint32_t part;              /* enum play_part, of turns */
     char name[PLAY_NAME_BYTES]; /* kernel or call, cut off */
@@ -76,6 +77,8 @@ struct play_operation {
     uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
     uint32_t frame_count;       /* of its call site, innermost first */
     struct play_frame frames[PLAY_FRAMES];
+    uint64_t to_bytes;          /* of a loader's copy: of the allocation */
+    uint64_t before;            /* of a loader's copy: such copies in front of the period that comes before `first` */
 };
 
 /* What the copies bring that bring data. */
@@ -91,16 +94,17 @@ struct play_plan {
     uint32_t version; /* PLAY_VERSION */
     uint32_t data;    /* enum play_data */
     uint32_t steps;   /* after which all has been seen */
-    uint32_t tensor_count, operation_count, object_count;
+    uint32_t tensor_count, operation_count, object_count, load_count;
     uint32_t average_before; /* operation of the period; operation_count: the period's end */
-    uint64_t first;          /* operation of the program with which a period begins; the ranks differ from there on */
+    uint64_t first; /* operation of the program, but for copies of loaders, with which a period begins; the ranks
+                       differ from there on */
     char pages[PATH_MAX];
 };
 
 struct play {
     struct play_plan plan;
     struct play_tensor *tensors;       /* [plan.tensor_count] */
-    struct play_operation *operations; /* [plan.operation_count] */
+    struct play_operation *operations; /* [plan.operation_count + plan.load_count] */
     struct play_object *objects;       /* [plan.object_count] */
 };
 

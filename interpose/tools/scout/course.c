@@ -294,9 +294,8 @@ look(void)
     ++looks;
 }
 
-/* Memory that the host or a copy writes has another hash for that reason. */
-static void
-note_copies(const struct scout_op *op)
+void
+course_note_copy(const struct scout_op *op)
 {
     size_t count;
     struct allocation **all = allocations_all(&count);
@@ -453,7 +452,6 @@ course_note(const struct noted *noted)
     if (least_period == 0)
         least_period = scout_state.settings.least_period;
     atomic_store(&scout_state.progress->operations, scout_state.operation_count);
-    note_copies(&noted->op);
     keep(noted);
     if (course_now() == COURSE_DEEP) {
         size_t done = brief_count - deep_begin;

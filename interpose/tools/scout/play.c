@@ -40,10 +40,12 @@ static struct said {
 static struct kept {
     void *now, *before;
     CUdeviceptr to;
-} * kept; /* [operation_count of the plan] */
+    uint64_t made; /* of a loader's copies: those that are like this one, which is the first of these in the plan */
+} * kept;          /* [operation_count + load_count of the plan] */
 
 /* The operation of the plan that this thread is in; -1: none. */
 static __thread long place __attribute__((tls_model("initial-exec"))) = -1;
+static __thread bool is_load __attribute__((tls_model("initial-exec"))); /* a copy that is not counted */
 /* The operation is not the plan's: why. If the driver refuses it, it counts for nothing, as in the recording. */
 static __thread char stranger[256] __attribute__((tls_model("initial-exec")));
 
@@ -248,6 +250,41 @@ follow(struct operation *operation)
         average(operation->stream, period - 1);
 }
 
+/* The copies of loaders in the plan that have as many bytes, and bring them to as many: the one of that number, and how
+ * many there are. */
+static uint32_t
+load_like(uint64_t bytes, uint64_t to_bytes, uint64_t number, uint32_t *count_p)
+{
+    const struct play_plan *plan = &player.play.plan;
+    uint32_t found = 0;
+    *count_p = 0;
+    for (uint32_t i = plan->operation_count; i < plan->operation_count + plan->load_count; ++i) {
+        if (player.play.operations[i].bytes == bytes && player.play.operations[i].to_bytes == to_bytes)
+            found = (*count_p)++ == number ? i : found;
+    }
+    return found;
+}
+
+/* A copy of a loader, which may be ahead of the period that is played. Returns its place, -1: it is not written over.
+ */
+static long
+follow_load(const struct operation *operation)
+{
+    CUdeviceptr to;
+    uint64_t bytes = 0;
+    uint32_t count;
+    const struct allocation *allocation = source_of(operation, &to, &bytes) != NULL ? allocations_find(to) : NULL;
+    uint32_t first = allocation != NULL ? load_like(bytes, allocation->bytes, 0, &count) : 0;
+    if (first == 0 || count == 0)
+        return -1;
+    uint64_t made = kept[first].made++, before = player.play.operations[first].before;
+    if (made < before)
+        return -1;
+    uint32_t place_of_load = load_like(bytes, allocation->bytes, (made - before) % count, &count);
+    keep_data(place_of_load, operation);
+    return made - before >= count ? (long)place_of_load : -1;
+}
+
 static void
 begin(struct operation *operation)
 {
@@ -257,7 +294,11 @@ begin(struct operation *operation)
     if (player_counts(operation)) {
         pthread_mutex_lock(&following);
         place = LONG_MAX;
-        follow(operation);
+        is_load = loaders_note(operation);
+        if (is_load)
+            place = follow_load(operation);
+        else
+            follow(operation);
         pthread_mutex_unlock(&following);
     }
     if (!operation->skip)
@@ -274,9 +315,10 @@ end(struct operation *operation, bool enqueued)
     pthread_mutex_lock(&following);
     if (stranger[0] != '\0')
         player_refuse("%s", stranger);
-    if (place != LONG_MAX && player.play.operations[place].bytes > 0 && operation_count >= player.play.plan.first)
+    if (is_load ||
+        (place != LONG_MAX && player.play.operations[place].bytes > 0 && operation_count >= player.play.plan.first))
         change_data((uint32_t)place, operation->stream);
-    ++operation_count;
+    operation_count += !is_load;
     pthread_mutex_unlock(&following);
 }
 
@@ -342,7 +384,7 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     if (player.play.plan.data == PLAY_TRAINING)
         return follow_start(real);
     said = calloc(player.play.plan.tensor_count + 1, sizeof(*said));
-    kept = calloc(player.play.plan.operation_count + 1, sizeof(*kept));
+    kept = calloc(player.play.plan.operation_count + player.play.plan.load_count + 1, sizeof(*kept));
     if (said == NULL || kept == NULL)
         scout_stop("no memory for the plan of ddprun scout");
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {

@@ -15,6 +15,7 @@
 static struct noted current; /* under scout_lock() */
 static bool written;         /* the log has `current` */
 static bool is_deep;         /* `current` is recorded deeply */
+static bool is_held;         /* `current` enters it later (loaders.c) */
 
 /* What this thread's next copy brings from the host, where the operation does not say it. */
 static __thread uint64_t pending_content __attribute__((tls_model("initial-exec")));
@@ -119,17 +120,6 @@ begins_with(const char *name, const char *begin)
     return strncmp(name, begin, strlen(begin)) == 0;
 }
 
-/* Layers of rows, and lists of copies, are looked at as calls with arguments: repeated, like launches. */
-static bool
-is_plain(const struct operation *operation)
-{
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        if (operation->operands[i].pieces.bytes != 0 && operation->operands[i].pieces.outer_count > 1)
-            return false;
-    }
-    return operation->operand_count <= 2;
-}
-
 static struct scout_place
 place_of(const struct operand *operand, struct noted *noted)
 {
@@ -214,8 +204,7 @@ describe(struct noted *noted, const struct operation *operation)
         noted->op.name = names_put(operation->name);
         if (operation->graph != NULL)
             graphs_describe(noted, operation->graph);
-        else if ((begins_with(operation->name, "cuMemcpy") || begins_with(operation->name, "cuMemset")) &&
-                 is_plain(operation))
+        else if (loaders_is_transfer(operation))
             describe_copy(noted, operation);
         else
             describe_call(noted, operation);
@@ -265,6 +254,17 @@ exchange_mode(CUstreamCaptureMode mode)
     return mode;
 }
 
+/* What the operation touches enters the log in front of it, and so does the operation, if this returns true. */
+static bool
+release_loaded(bool may_wait)
+{
+    enum course before = course_now();
+    bool enters = loaders_release(&current);
+    if (may_wait && course_now() == COURSE_DEEP && before != COURSE_DEEP)
+        (void)scout_state.driver.cuCtxSynchronize_p();
+    return enters;
+}
+
 /* In the deep pass nothing is under way when an operation begins: what is no operation (host functions, values that
  * streams write) may have come after the last one, and writes memory whose contents count as the launch's. */
 void
@@ -276,14 +276,22 @@ record_begin(struct operation *operation)
     scout_ensure_driver();
     scout_lock();
     bool captured = is_captured(operation->stream);
-    is_deep = !captured && course_now() == COURSE_DEEP && !graphs_capture_is_open();
+    bool may_wait = !captured && !graphs_capture_is_open();
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    if (is_deep)
+    if (may_wait && course_now() == COURSE_DEEP)
         (void)scout_state.driver.cuCtxSynchronize_p(); /* a failure shows in end_deep(), too */
     describe(&current, operation);
     current.op.site = names_site();
     if (captured) {
         graphs_capture(&current);
+        (void)exchange_mode(mode);
+        scout_unlock();
+        return;
+    }
+    current.op.ahead = loaders_note(operation);
+    is_held = !release_loaded(may_wait);
+    is_deep = may_wait && course_now() == COURSE_DEEP;
+    if (course_now() == COURSE_OVER) {
         (void)exchange_mode(mode);
         scout_unlock();
         return;
@@ -301,10 +309,10 @@ end_deep(struct operation *operation)
     bool is_repeated = is_tried(&current) && is_deep, is_left_out = is_tried(&current) && !is_deep;
     if (is_deep)
         trial_note_done(scout_state.driver.cuCtxSynchronize_p());
-    if (!written)
+    if (!written && !is_held)
         (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
     written = true;
-    if (!is_repeated)
+    if (!is_repeated && !is_held)
         (void)scout_writer_put(
             &scout_state.log, SCOUT_EFFECT,
             &(struct scout_effect){.verdict = is_left_out ? SCOUT_EXCLUDED : 0,
@@ -328,14 +336,19 @@ record_end(struct operation *operation, bool enqueued)
             (void)exchange_mode(mode);
             return;
         }
-    } else if (enqueued) {
+    } else if (enqueued && !is_held) {
         (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
     }
     operation->notes = NULL;
     if (enqueued) {
         host_put_calls();
-        ++scout_state.operation_count;
-        course_note(&current);
+        course_note_copy(&current.op);
+        if (is_held) {
+            loaders_hold(&current);
+        } else {
+            ++scout_state.operation_count;
+            course_note(&current);
+        }
     }
     (void)exchange_mode(mode);
     scout_unlock();

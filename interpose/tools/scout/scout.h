@@ -205,6 +205,19 @@ void record_capture_begun(CUstream stream, bool done);
 void record_capture_ended(const CUgraph *graph, bool done);
 void record_graph_made(CUgraph from, const CUgraphExec *made, bool done);
 
+/* ---- loaders.c: copies of threads that launch nothing ---- */
+
+/* Whether it is a copy or a fill that the log has as such. Layers of rows, and lists of copies, are looked at as calls
+ * with arguments: repeated, like launches. */
+bool loaders_is_transfer(const struct operation *operation);
+/* Notes what this thread does. Returns whether it is a copy from the host by a thread that has launched nothing so far.
+ */
+bool loaders_note(const struct operation *operation);
+/* After such a copy: it enters the log when it is released. */
+void loaders_hold(const struct noted *noted);
+/* Before an operation: all that it touches, and all of its thread, where it launches. False: it is to be held, too. */
+bool loaders_release(const struct noted *noted);
+
 /* ---- course.c: light pass, deep pass, the end ---- */
 
 enum course { COURSE_LIGHT, COURSE_DEEP, COURSE_OVER };
@@ -213,7 +226,9 @@ enum course { COURSE_LIGHT, COURSE_DEEP, COURSE_OVER };
 uint64_t course_turn(void);
 /* How many periods have been recorded before the one that runs. */
 uint64_t course_round(void);
-/* After each operation that ran. */
+/* When a copy or a fill was made: where the host writes memory, no kernel has. */
+void course_note_copy(const struct scout_op *op);
+/* After each operation that ran, in the order of the log. */
 void course_note(const struct noted *noted);
 enum course course_now(void);
 /* What the log says last; once. `finished`: as many periods were recorded as were asked for. */

@@ -77,14 +77,59 @@ take_objects(const struct scout_log *log, struct play *play)
     }
 }
 
+/* Operations [first, end) of the log that the player counts. */
+static uint32_t
+counted(const struct scout_log *log, uint32_t first, uint32_t end)
+{
+    uint32_t count = 0;
+    for (uint32_t i = first; i < end; ++i)
+        count += log->ops[i].ahead == 0;
+    return count;
+}
+
+/* Copies of loaders, which are like operation `number` of the log, in front of operation `end`. */
+static uint64_t
+loads_like(const struct scout_log *log, uint32_t number, uint32_t first, uint32_t end)
+{
+    const struct scout_op *op = &log->ops[number];
+    uint64_t count = 0;
+    for (uint32_t i = first; i < end; ++i) {
+        const struct scout_op *other = &log->ops[i];
+        count += other->ahead != 0 && other->bytes == op->bytes &&
+                 log->allocs[other->to.alloc].bytes == log->allocs[op->to.alloc].bytes;
+    }
+    return count;
+}
+
+static bool
+take_loads(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+{
+    for (uint32_t i = finding->first; i < finding->first + finding->period; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        if (op->ahead == 0 || !brings_data(op))
+            continue;
+        uint64_t here = loads_like(log, i, finding->first, finding->first + finding->period);
+        uint64_t before = loads_like(log, i, 0, finding->first);
+        if (op->rows != 1 || before < here)
+            return refuse(why, "a thread that launches nothing copies data, %s",
+                          op->rows != 1 ? "by rows" : "and has copied none in the step before");
+        play->operations[play->plan.operation_count + play->plan.load_count++] = (struct play_operation){
+            .bytes = op->bytes, .to_bytes = log->allocs[op->to.alloc].bytes, .before = before - here};
+    }
+    return true;
+}
+
 static bool
 take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                 bool by_turns, struct play *play, char *why)
 {
     bool any_data = false;
+    uint32_t at = 0;
     for (uint32_t i = 0; i < finding->period; ++i) {
         const struct scout_op *op = &log->ops[finding->first + i];
-        struct play_operation *to = &play->operations[i];
+        if (op->ahead != 0)
+            continue;
+        struct play_operation *to = &play->operations[at++];
         snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
         memcpy(to->block, op->block, sizeof(to->block));
         if (op->kind == SCOUT_GRAPH)
@@ -98,7 +143,9 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         to->bytes = op->bytes;
         any_data = true;
     }
-    return any_data || by_turns ||
+    if (!by_turns && !take_loads(log, finding, play, why))
+        return false;
+    return any_data || by_turns || play->plan.load_count > 0 ||
            refuse(why, "no copy from the host brings data in a step, so that ranks cannot be given "
                        "different data");
 }
@@ -193,15 +240,15 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *finding,
 {
     *play = (struct play){.plan = {.version = PLAY_VERSION,
                                    .steps = by_turns ? ROUNDS : STEPS,
-                                   .operation_count = finding->period,
-                                   .first = finding->first}};
+                                   .operation_count = counted(log, finding->first, finding->first + finding->period),
+                                   .first = counted(log, 0, finding->first)}};
     play->tensors = xcalloc(finding->tensor_count + turns->stay_count + 1, sizeof(*play->tensors));
     play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
     play->objects = xcalloc(log->object_count + 1, sizeof(*play->objects));
     take_objects(log, play);
     if (finding->group_count != 1)
         return refuse(why, "gradients are averaged in %u places", finding->group_count);
-    play->plan.average_before = finding->groups[0].before - finding->first;
+    play->plan.average_before = counted(log, finding->first, finding->groups[0].before);
     return take_operations(log, finding, turns, by_turns, play, why) &&
            take_tensors(log, finding, turns, by_turns, play, why) &&
            (!by_turns || turns->reason == NULL || refuse(why, "%s", turns->reason));

@@ -358,6 +358,18 @@ scout_finding_name(struct scout_finding *finding, const char *list)
     return true;
 }
 
+static void
+note_loaders(const struct scout_log *log, struct scout_finding *finding)
+{
+    uint32_t i = finding->first;
+    while (i < finding->first + finding->period && log->ops[i].ahead == 0)
+        ++i;
+    if (i < finding->first + finding->period)
+        note_add(finding,
+                 "data is copied by a thread that launches nothing, ahead of the steps: a copy counts where what "
+                 "it brings is read first, and its buffers are alike");
+}
+
 /* The program may repeat several things, one after the other: the last one that feeds back counts. */
 void
 scout_find(const struct scout_log *log, struct scout_finding *finding)
@@ -371,8 +383,10 @@ scout_find(const struct scout_log *log, struct scout_finding *finding)
     }
     if (finding->candidates == 0)
         refuse_early(log, deep, finding);
-    if (finding->found)
+    if (finding->found) {
+        note_loaders(log, finding);
         ask(finding);
+    }
 }
 
 void

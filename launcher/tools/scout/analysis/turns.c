@@ -421,13 +421,36 @@ find_data(struct sorter *sorter)
     }
 }
 
+/* Whether a loader's copies, and nothing else, write a memory, as they do one in the period: it may be ahead by another
+ * number of batches in each run. */
+static bool
+is_loaded(const struct sorter *sorter, uint32_t memory)
+{
+    const struct scout_log *log = sorter->graph->log;
+    const struct scout_alloc *alloc = &log->allocs[sorter->graph->memories[memory].alloc];
+    bool like = false;
+    for (uint32_t i = sorter->finding->first; i < sorter->finding->first + sorter->period && !like; ++i)
+        like = log->ops[i].ahead != 0 && log->allocs[log->ops[i].to.alloc].bytes == alloc->bytes;
+    for (uint32_t i = 0; i < log->op_count && like; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        like = op->ahead != 0 || (op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE ||
+               sorter->graph->memory_of[op->to.alloc] != memory;
+    }
+    for (uint32_t i = 0; i < sorter->graph->version_count && like; ++i) {
+        const struct graph_version *version = &sorter->graph->versions[i];
+        like = version->memory != (int32_t)memory || version->op < 0 || graph_op(sorter->graph, version)->ahead != 0;
+    }
+    return like;
+}
+
 static void
 find_stays(struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
     for (uint32_t m = 0; m < graph->memory_count; ++m) {
         const struct graph_memory *memory = &graph->memories[m];
-        if (graph->log->allocs[memory->alloc].memory == SCOUT_PINNED || is_remade(sorter, memory->alloc))
+        if (graph->log->allocs[memory->alloc].memory == SCOUT_PINNED || is_remade(sorter, memory->alloc) ||
+            is_loaded(sorter, m))
             continue;
         for (uint32_t s = 0; s < memory->span_count; ++s) {
             const struct graph_span *span = &memory->spans[s];

@@ -134,6 +134,8 @@ put_operation(struct json_object *list, const struct scout_log *log, const struc
             put_place(item, "from", &op->from);
         put_number(item, "bytes", op->bytes);
         put_number(item, "rows", op->rows);
+        if (op->ahead != 0)
+            put_number(item, "ahead", op->ahead);
         return;
     }
     struct json_object *grid = put_list(item, "grid"), *arguments;
