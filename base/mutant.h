@@ -163,6 +163,7 @@ enum mutant {
     MUTANT_SCOUT_SIGNS_STAY,      /* numbers keep their sign */
     MUTANT_SCOUT_COUNTS_UNSEEN,   /* how far a launch reaches does not depend on how much it is given to do */
     MUTANT_SCOUT_LOADERS_COUNTED, /* copies of threads that launch nothing belong where they are made */
+    MUTANT_SCOUT_SIZES_COUNT,     /* periods whose grids and bytes differ are not alike */
     MUTANT_SCOUT_ANY_WORDS, /* few words are changed wherever they are, not where the launch has changed something */
 
     /* ddprun scout --prove (in the player) */

@@ -64,6 +64,18 @@ proved "batches that a host function makes" "$clipped" staged
 proved "batches that a thread copies, four ahead" "$build/tests/scout/periods" ring 4
 run env DDPRUN_MUTANT=SCOUT_LOADERS_COUNTED "$broken/bin/ddprun" -q scout "$build/tests/scout/periods" ring 4
 failed_with "copies of a loader that count where they are made" 1 "repeated nothing three times"
+run env DDPRUN_MUTANT=SCOUT_PLAY_TENSOR_MISSING "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/scout/periods" ring 4
+says "a loader's thread, and a plan without a tensor" 1 b "failed: parameter .* differs between the ranks after step 1"
+says "a loader's thread, and a plan without a tensor, in turns" 1 d "failed: after round 1 parameter "
+run "$ddprun" -q scout "$build/tests/scout/periods" tables 8
+failed_with "a loader's buffers in a table of addresses" 1 "repeated nothing three times|no two steps were alike"
+run "$ddprun" -q --device softgpu scout --prove "$build/tests/scout/periods" sizes
+says "batches of other sizes" 0 b passed
+says "batches of other sizes have no halves" 0 c "not possible here: batches differ in size"
+says "batches of other sizes, by turns" 0 d passed
+check "a note says that sizes differ" grep -q "^note: grids of launches, and bytes of copies, differ" "$work/stdout"
+run env DDPRUN_MUTANT=SCOUT_SIZES_COUNT "$broken/bin/ddprun" -q scout "$build/tests/scout/periods" sizes
+failed_with "batches of other sizes, where sizes count" 1 "repeated nothing three times"
 run "$ddprun" -q scout --prove "$clipped" still
 says "the same batch in each step" 0 b "not possible here: both ranks compute the same gradients"
 says "the same batch in each step, by turns" 0 d passed

@@ -5,12 +5,14 @@
  * only a size: a program with 20 batches in 20 allocations has the period of its step. Which memory that is shows when
  * all of it is hashed now and then. A place that is new in each period (a history of losses) is like another one that
  * was new as many operations ago. A period has a launch that works where it worked a period before: the
- * initialisation of one layer after the other is none.
+ * initialisation of one layer after the other is none. Where nothing repeats so, a second look passes over grids and
+ * bytes, which differ with the batches, and wants more periods that are alike.
  *
  * A period that is left again in the deep pass (an evaluation, the end of an epoch) sends the recording back to the
  * light pass; one that is left repeatedly is too short. One in which nothing feeds back, as the launcher finds in what
  * was recorded, is a loop inside a step, or in front of the first one: the recording goes on with another one.
  */
+#include "base/mutant.h"
 #include "interpose/tools/scout/record_graphs.h"
 #include "interpose/tools/scout/scout.h"
 
@@ -23,6 +25,8 @@
 enum {
     FIRST_SEARCH = 8,
     LEAST_PERIOD = 2,
+    ALIKE = 3, /* periods */
+    ALIKE_BUT_FOR_SIZES = 8,
     MOST_LEFT = 2,
     MOST_REFUSED = 64,
     MOST_FURTHER = 50000, /* operations behind the first period that was none of a step */
@@ -37,7 +41,8 @@ struct brief_argument {
 
 /* An operation, as far as its likeness to others goes. */
 struct brief {
-    uint64_t what; /* hash of all but its arguments */
+    uint64_t what;     /* hash of all but its arguments */
+    uint64_t any_size; /* the same, without grids and bytes */
     uint32_t first, count;
     bool computes; /* a launch, or a graph's */
 };
@@ -60,6 +65,7 @@ static unsigned looks;
 
 static _Atomic int now = COURSE_LIGHT;
 static _Atomic bool closed; /* the log has its end */
+static bool sizes = true;   /* of operations count: at a second look only what they do, and where */
 static size_t next_search = FIRST_SEARCH;
 static size_t period, deep_begin;
 static uint64_t least_period;
@@ -161,11 +167,12 @@ keep(const struct noted *noted)
     const struct scout_op *op = &noted->op;
     struct brief brief = {.first = (uint32_t)argument_count,
                           .computes = op->kind == SCOUT_LAUNCH || op->kind == SCOUT_GRAPH};
-    uint64_t what[] = {op->kind,     op->name,           op->grid[0],
-                       op->grid[1],  op->grid[2],        op->block[0],
-                       op->block[1], op->block[2],       op->bytes,
-                       op->rows,     noted->named_count, op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0};
+    uint64_t what[] = {op->kind,     op->name,           op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0,
+                       op->block[0], op->block[1],       op->block[2],
+                       op->grid[0],  op->grid[1],        op->grid[2],
+                       op->bytes,    noted->named_count, op->rows};
     brief.what = XXH3_64bits(what, sizeof(what));
+    brief.any_size = XXH3_64bits(what, 6 * sizeof(*what));
     for (uint32_t i = 0; i < noted->named_count; ++i)
         add_argument(op->arguments[i].alloc, op->arguments[i].offset, op->arguments[i].slot);
     if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) {
@@ -196,12 +203,13 @@ static bool
 is_alike(size_t i, size_t lag)
 {
     const struct brief *now_brief = &briefs[i], *then = &briefs[i - lag];
-    if (now_brief->what != then->what || now_brief->count != then->count)
+    if ((sizes ? now_brief->what != then->what : now_brief->any_size != then->any_size) ||
+        now_brief->count != then->count)
         return false;
     for (uint32_t k = 0; k < now_brief->count; ++k) {
         const struct brief_argument *a = &arguments[now_brief->first + k], *b = &arguments[then->first + k];
         bool both_new = i - a->begun < lag && i - a->begun == i - lag - b->begun;
-        if (a->slot != b->slot || is_size(a) != is_size(b) || (is_size(a) && a->bytes != b->bytes) ||
+        if (a->slot != b->slot || is_size(a) != is_size(b) || (is_size(a) && sizes && a->bytes != b->bytes) ||
             (!is_size(a) && !is_same_place(a, b) && (!both_new || a->bytes != b->bytes)))
             return false;
     }
@@ -226,7 +234,7 @@ sum_of(size_t lag)
 {
     uint64_t sum = 0;
     for (size_t i = brief_count - lag; i < brief_count; ++i)
-        sum += briefs[i].what;
+        sum += sizes ? briefs[i].what : briefs[i].any_size;
     return sum;
 }
 
@@ -242,19 +250,30 @@ is_refused(size_t lag)
     return false;
 }
 
-/* The shortest period of which the last three are alike; 0: there is none. */
+/* The shortest period of which the last ones are alike, so many; 0: there is none. */
 static size_t
-find_period(void)
+find_alike(size_t many)
 {
     size_t least = least_period > LEAST_PERIOD ? least_period : LEAST_PERIOD;
-    for (size_t lag = least; 3 * lag <= brief_count; ++lag) {
+    for (size_t lag = least; many * lag <= brief_count; ++lag) {
         size_t alike = 0;
-        while (alike < 2 * lag && is_alike(brief_count - 1 - alike, lag))
+        while (alike < (many - 1) * lag && is_alike(brief_count - 1 - alike, lag))
             ++alike;
-        if (alike == 2 * lag && is_step(lag) && !is_refused(lag))
+        if (alike == (many - 1) * lag && is_step(lag) && !is_refused(lag))
             return lag;
     }
     return 0;
+}
+
+static size_t
+find_period(void)
+{
+    sizes = true;
+    size_t found = find_alike(ALIKE);
+    if (found > 0)
+        return found;
+    sizes = MUTANT(SCOUT_SIZES_COUNT);
+    return find_alike(ALIKE_BUT_FOR_SIZES);
 }
 
 /* ---- which memory do kernels write? ---- */

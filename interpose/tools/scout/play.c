@@ -39,6 +39,7 @@ static struct said {
 /* What a copy of the period brings, in this period and in the one before. */
 static struct kept {
     void *now, *before;
+    uint64_t now_bytes, before_bytes;
     CUdeviceptr to;
     uint64_t made; /* of a loader's copies: those that are like this one, which is the first of these in the plan */
 } * kept;          /* [operation_count + load_count of the plan] */
@@ -162,31 +163,35 @@ end_step(CUstream stream, uint32_t periods)
 static void
 keep_data(uint32_t index, const struct operation *operation)
 {
-    uint64_t bytes = 0, wanted = player.play.operations[index].bytes;
+    uint64_t bytes = 0;
     struct kept *copy = &kept[index];
     const void *source = player_source_of(operation, &copy->to, &bytes);
-    if (source == NULL || bytes != wanted)
+    if (source == NULL)
         player_refuse("the copy %s, operation %u of a step, brings other data than in the recording", operation->name,
                       index);
     /* A host function may still make it. */
     scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
-    void *last = copy->now;
-    copy->now = copy->before != NULL ? copy->before : malloc(wanted);
-    copy->before = last;
+    free(copy->before);
+    copy->before = copy->now;
+    copy->before_bytes = copy->now_bytes;
+    copy->now = malloc(bytes);
+    copy->now_bytes = bytes;
     if (copy->now == NULL)
-        player_refuse("no memory for %llu bytes of data", (unsigned long long)wanted);
-    memcpy(copy->now, source, wanted);
+        player_refuse("no memory for %llu bytes of data", (unsigned long long)bytes);
+    memcpy(copy->now, source, bytes);
 }
 
-/* Writes bytes of the step before over what the copy has brought. */
+/* Writes bytes of the step before over what the copy has brought, as far as both have some. */
 static void
 change_data(uint32_t index, CUstream stream)
 {
     const struct kept *copy = &kept[index];
-    uint64_t bytes = player.play.operations[index].bytes,
-             half = player.play.plan.data == PLAY_HALVES ? bytes / 2 : bytes;
-    bool is_first = real->rank == 1;
+    bool has_halves = player.play.plan.data == PLAY_HALVES, is_first = real->rank == 1;
+    uint64_t bytes = copy->now_bytes < copy->before_bytes ? copy->now_bytes : copy->before_bytes;
+    uint64_t half = has_halves ? bytes / 2 : bytes;
     uint64_t from = is_first ? 0 : half, count = is_first ? half : bytes - half;
+    if (has_halves && copy->now_bytes != copy->before_bytes)
+        player_refuse("batches differ in size from step to step: they have no halves that could be exchanged");
     if (count == 0)
         return;
     scout_require(

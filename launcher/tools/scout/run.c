@@ -289,7 +289,7 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
                          "a launch of %s did not end when it was made again; the program was ended: such a launch "
                          "cannot be followed",
                          outcome->kernel);
-    if (outcome->refused && (outcome->late || outcome->exit_code == 0))
+    if (outcome->refused && outcome->stage != SCOUT_STAGE_DEEP && (outcome->late || outcome->exit_code == 0))
         return true;
     if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
         return error_set(error, code,
@@ -315,7 +315,7 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
     if (outcome->stage == SCOUT_STAGE_LIGHT)
         return error_set(error, code,
                          "the program ended after %llu operations and repeated nothing three times: at least six steps "
-                         "are needed, with launches and copies of the same sizes",
+                         "are needed, or twelve of other sizes, with the same launches and copies",
                          (unsigned long long)outcome->operations);
     return error_set(
         error, code, "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",

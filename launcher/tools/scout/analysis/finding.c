@@ -282,12 +282,18 @@ try_stretch(const struct scout_log *log, uint32_t first, uint32_t end, struct sc
 {
     struct period periods[CANDIDATES_AT_MOST];
     enum roles_verdict verdict = ROLES_NO_LOOP;
-    uint32_t count = periods_find(log, first, end, periods, CANDIDATES_AT_MOST);
+    uint32_t count = periods_find(log, first, end, true, periods, CANDIDATES_AT_MOST);
+    bool any_size = count == 0;
+    if (any_size)
+        count = periods_find(log, first, end, false, periods, CANDIDATES_AT_MOST);
     for (uint32_t i = 0; i < count && verdict == ROLES_NO_LOOP; ++i) {
         forget_tensors(finding);
         uint32_t begin = periods[i].end - periods[i].run - periods[i].lag;
         verdict = try_period(log, begin, periods[i].end, periods[i].lag, finding);
     }
+    if (any_size && verdict == ROLES_FOUND)
+        note_add(finding,
+                 "grids of launches, and bytes of copies, differ from step to step: steps are alike but for these");
     finding->candidates += count;
     finding->feeds_back = verdict != ROLES_NO_LOOP;
     finding->found = verdict == ROLES_FOUND;
@@ -300,6 +306,31 @@ refuse_early(const struct scout_log *log, bool deep, struct scout_finding *findi
                       : !deep            ? "the program ended before its operations repeated"
                                          : "the program's operations do not repeat";
     finding->reason = xstrdup(why);
+}
+
+static bool
+is_same_call(const struct scout_op *a, const struct scout_op *b)
+{
+    return a->kind == b->kind && a->name == b->name && a->bytes == b->bytes && a->rows == b->rows &&
+           memcmp(a->grid, b->grid, sizeof(a->grid)) == 0 && memcmp(a->block, b->block, sizeof(a->block)) == 0;
+}
+
+/* What repeats, and trains nothing, may be a loop inside steps of which no two are alike: then the program does more
+ * behind it than to repeat it. */
+static void
+refuse_loop(const struct scout_log *log, uint32_t end, struct scout_finding *finding)
+{
+    char name[SCOUT_NAME_BYTES];
+    uint32_t lag = finding->period, same = 0;
+    if (lag == 0 || log->op_count - end < 4 * lag)
+        return;
+    for (uint32_t i = end + lag; i < log->op_count; ++i)
+        same += is_same_call(&log->ops[i], &log->ops[i - lag]);
+    if (same < (log->op_count - end - lag) / 10 * 9)
+        (void)note_refuse(finding, ROLES_NO_LOOP,
+                          "no two steps were alike: what repeats is a loop of %" PRIu32 " operations, from %s on, in "
+                          "which nothing is trained; scout steps with the same launches and copies",
+                          lag, scout_op_name(log, &log->ops[finding->first], name));
 }
 
 /* ---- suspects ---- */
@@ -339,7 +370,7 @@ bool
 scout_finding_name(struct scout_finding *finding, const char *list)
 {
     while (*list != '\0') {
-        char *end;
+        char *end = (char *)list;
         bool known = false;
         unsigned long alloc = list[0] == 'a' && list[1] >= '0' && list[1] <= '9' ? strtoul(list + 1, &end, 10) : 0;
         for (uint32_t i = 0; i < finding->tensor_count && list[0] == 'a'; ++i) {
@@ -375,14 +406,17 @@ void
 scout_find(const struct scout_log *log, struct scout_finding *finding)
 {
     *finding = (struct scout_finding){0};
-    uint32_t first, end = log->op_count;
+    uint32_t first, end = log->op_count, last = 0;
     bool deep = false;
     for (; !finding->feeds_back && find_deep(log, &first, &end); end = first) {
         try_stretch(log, first, end, finding);
+        last = deep ? last : end;
         deep = true;
     }
     if (finding->candidates == 0)
         refuse_early(log, deep, finding);
+    else if (!finding->feeds_back)
+        refuse_loop(log, last, finding);
     if (finding->found) {
         note_loaders(log, finding);
         ask(finding);

@@ -45,6 +45,7 @@ struct listing {
     struct place *places;
     uint32_t count, room;
     uint64_t what; /* of the operation that is listed */
+    bool sizes;    /* count */
 };
 
 static void
@@ -54,7 +55,8 @@ list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset
         listing->what = mix(listing->what, UINT64_MAX);
         return;
     }
-    listing->what = mix(listing->what, listing->log->allocs[alloc].bytes);
+    if (listing->sizes)
+        listing->what = mix(listing->what, listing->log->allocs[alloc].bytes);
     if (!listing->written[listing->memory_of[alloc]])
         return;
     listing->what = mix(listing->what, 3);
@@ -71,14 +73,14 @@ list_op(struct listing *listing, uint32_t number)
     const struct scout_op *op = &listing->log->ops[number];
     listing->what = mix(mix(1469598103934665603u, op->kind), op->name);
     if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
-        listing->what = mix(mix(listing->what, op->bytes), op->rows);
+        listing->what = listing->sizes ? mix(mix(listing->what, op->bytes), op->rows) : listing->what;
         list_place(listing, number, op->to.alloc, op->to.offset);
         if (op->kind == SCOUT_COPY)
             list_place(listing, number, op->from.alloc, op->from.offset);
         return;
     }
     for (int i = 0; i < 3; ++i)
-        listing->what = mix(mix(listing->what, op->grid[i]), op->block[i]);
+        listing->what = mix(mix(listing->what, listing->sizes ? op->grid[i] : 0), op->block[i]);
     for (uint32_t i = 0; i < op->argument_count; ++i) {
         if (op->arguments[i].slot == UINT16_MAX) /* found in memory; the recorder has not compared it, either */
             continue;
@@ -128,12 +130,12 @@ find_written(const struct scout_log *log, uint32_t first, uint32_t end, const ui
 }
 
 static void
-tokens_make(const struct scout_log *log, uint32_t first, uint32_t end, struct tokens *tokens)
+tokens_make(const struct scout_log *log, uint32_t first, uint32_t end, bool sizes, struct tokens *tokens)
 {
     uint32_t *memory_of, memories = graph_name_memories(log, &memory_of);
     bool *written = xcalloc(memories + 1, sizeof(*written));
     find_written(log, first, end, memory_of, written);
-    struct listing listing = {.log = log, .memory_of = memory_of, .written = written};
+    struct listing listing = {.log = log, .memory_of = memory_of, .written = written, .sizes = sizes};
     *tokens = (struct tokens){.first = first,
                               .count = end - first,
                               .what = xcalloc(end - first + 1, sizeof(*tokens->what)),
@@ -180,11 +182,12 @@ is_alike(const struct tokens *tokens, uint32_t i, uint32_t lag)
 }
 
 uint32_t
-periods_find(const struct scout_log *log, uint32_t first, uint32_t end, struct period *periods, uint32_t room)
+periods_find(const struct scout_log *log, uint32_t first, uint32_t end, bool sizes, struct period *periods,
+             uint32_t room)
 {
     struct tokens tokens;
     uint32_t found = 0;
-    tokens_make(log, first, end, &tokens);
+    tokens_make(log, first, end, sizes, &tokens);
     for (uint32_t lag = 1; lag <= tokens.count / 3 && found < room; ++lag) {
         uint32_t run = 0;
         struct period best = {.lag = lag};

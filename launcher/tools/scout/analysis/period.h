@@ -17,8 +17,9 @@ struct period {
 };
 
 /* All lags of operations [first, end) of the log, which have effects, whose longest run is at least twice the lag, so
- * that three periods are alike, ascending: up to `room` of them are stored. Returns their number. Time: count squared
- * divided by 3. */
-uint32_t periods_find(const struct scout_log *log, uint32_t first, uint32_t end, struct period *periods, uint32_t room);
+ * that three periods are alike, ascending: up to `room` of them are stored. Without `sizes` grids of launches and bytes
+ * of copies may be any. Returns their number. Time: count squared divided by 3. */
+uint32_t periods_find(const struct scout_log *log, uint32_t first, uint32_t end, bool sizes, struct period *periods,
+                      uint32_t room);
 
 #endif
