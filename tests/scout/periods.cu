@@ -5,6 +5,8 @@
  *   tables      the same, and kernels get a buffer by a table of addresses
  *   sizes       each batch has another number of records: grids, and bytes of copies, differ from step to step
  *   last        each fifth batch has fewer records
+ *   index       the data lies on the device, and a kernel takes a batch by its number
+ *   copied      the same, and a copy takes it
  *   lengths     a step has another number of layers each time, and a loop in front of it repeats
  */
 #include "tests/scout/public.h"
@@ -140,6 +142,43 @@ train_sizes(bool in_epochs)
         train_rows(!in_epochs ? 3 + (int)(random_number() * (BATCH - 3)) : step % EPOCH == EPOCH - 1 ? 5 : BATCH);
 }
 
+/* ---- index, copied ---- */
+
+__global__ void
+take_batch(float *to, const float *all, int number, int count)
+{
+    if (INDEX < count)
+        to[INDEX] = all[number * count + INDEX];
+}
+
+static void
+train_resident(bool by_copy)
+{
+    enum { BATCHES = 12 };
+    static float host_x[BATCHES][BATCH * INPUTS], host_wanted[BATCHES][BATCH * OUTPUTS];
+    create_net();
+    float *all_x = floats(BATCHES * BATCH * INPUTS, 0), *all_wanted = floats(BATCHES * BATCH * OUTPUTS, 0);
+    for (int i = 0; i < BATCHES; ++i)
+        draw_batch(host_x[i], host_wanted[i]);
+    CHECK(cudaMemcpy(all_x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(all_wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
+    for (int step = 0; step < STEPS; ++step) {
+        int number = step % BATCHES;
+        if (by_copy) {
+            CHECK(cudaMemcpy(x, all_x + number * BATCH * INPUTS, sizeof(host_x[0]), cudaMemcpyDeviceToDevice));
+            CHECK(cudaMemcpy(wanted, all_wanted + number * BATCH * OUTPUTS, sizeof(host_wanted[0]),
+                             cudaMemcpyDeviceToDevice));
+        } else {
+            RUN(take_batch, BATCH * INPUTS)(x, all_x, number, BATCH * INPUTS);
+            RUN(take_batch, BATCH * OUTPUTS)(wanted, all_wanted, number, BATCH * OUTPUTS);
+        }
+        forward();
+        backward(false);
+        DDP_STEP(0);
+        descend_all();
+    }
+}
+
 /* ---- lengths ---- */
 
 static void
@@ -168,6 +207,8 @@ main(int argc, char **argv)
         train_ring(buffers, strcmp(habit, "tables") == 0);
     else if (strcmp(habit, "sizes") == 0 || strcmp(habit, "last") == 0)
         train_sizes(strcmp(habit, "last") == 0);
+    else if (strcmp(habit, "index") == 0 || strcmp(habit, "copied") == 0)
+        train_resident(strcmp(habit, "copied") == 0);
     else if (strcmp(habit, "lengths") == 0)
         train_lengths();
     CHECK(cudaDeviceSynchronize());

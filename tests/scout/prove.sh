@@ -80,6 +80,19 @@ run "$ddprun" -q scout --prove "$clipped" still
 says "the same batch in each step" 0 b "not possible here: both ranks compute the same gradients"
 says "the same batch in each step, by turns" 0 d passed
 
+# Data that lies on the device from the start: by pointers, indices, a number, a copy.
+for where in "public_memory resident" "public_memory shuffled" "periods index" "periods copied"; do
+    # shellcheck disable=SC2086 # two words
+    run "$ddprun" -q --device softgpu scout --prove "$build/tests/scout/"$where
+    says "$where: ranks stay equal" 0 b passed
+    says "$where: no halves" 0 c "not possible here: (no copy from the host brings data|a copy of 64 bytes from the host differs)"
+    says "$where: turns" 0 d passed
+    # shellcheck disable=SC2086 # two words
+    run env DDPRUN_MUTANT=SCOUT_PLAY_TENSOR_MISSING "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/scout/"$where
+    says "$where, and a plan without a tensor" 1 b "failed: parameter .* differs between the ranks after step 1"
+    says "$where, and a plan without a tensor, in turns" 1 d "failed: after round 1 parameter "
+done
+
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/matrix/memories_shared"
 says "parameters that the host updates" 1 b "failed: memory a[0-9]*.* differs between the ranks after step 1"
 

@@ -2,13 +2,15 @@
  * turns.cu HABIT - trainers of one linear layer for tests/scout/turns.sh, with memory beside the weights that stays:
  * `counter`: the rate of an update falls with a number that the device counts; `noise`: a generator's state on the
  * device, noise in the batch; `statistics`: a running mean of the batches; `twice`: two updates in each step, of
- * different batches; `fails`: launches that the driver refuses stand between the others; `columns`: a record
+ * different batches; `addresses`: the host copies a table of
+ * addresses for the next step; `fails`: launches that the driver refuses stand between the others; `columns`: a record
  * is a column of the batch.
  */
 #include "tests/trainer.h"
 
 #include <cstdlib>
 #include <cstring>
+#include <unistd.h>
 
 enum { BATCH = 32, COUNT = 8, STEPS = 40 };
 
@@ -56,6 +58,13 @@ update(float *weight, const float *gradient, const float *divisor)
     weight[threadIdx.x] -= 0.05f * gradient[threadIdx.x] / *divisor;
 }
 
+/* What a table says stays what it is. */
+__global__ void
+take(float *to, const float *const *table)
+{
+    to[threadIdx.x] = table[0][threadIdx.x] + table[1][threadIdx.x];
+}
+
 static float *
 make(size_t elements, float value)
 {
@@ -79,15 +88,22 @@ int
 main(int argc, char **argv)
 {
     habit = argc > 1 ? argv[1] : "";
+    void *gap; /* addresses differ between processes */
+    for (int i = is("addresses") ? getpid() % 61 : 0; i > 0; --i)
+        CHECK(cudaMalloc(&gap, 12345));
     float batch[BATCH * COUNT], *x = make(BATCH * COUNT, 0), *weight = make(COUNT, 0.1f), *gradient = make(COUNT, 0),
                                 *noise = make(COUNT, 0), *mean = make(COUNT, 0), *divisor = make(1, 1);
+    float *addresses[] = {noise, mean}, **table = (float **)(void *)make(4, 0), *other = make(COUNT, 0);
     unsigned *states = (unsigned *)(void *)make(COUNT, 1);
+    CHECK(cudaMemcpy(table, addresses, sizeof(addresses), cudaMemcpyHostToDevice));
     for (int step = 0; step < STEPS * (is("twice") ? 2 : 1); ++step) {
         for (int i = 0; i < BATCH * COUNT; ++i)
             batch[i] = (float)rand() / (float)RAND_MAX - 0.5f;
         if (is("noise"))
             draw<<<1, COUNT>>>(states, noise);
         CHECK(cudaMemcpy(x, batch, sizeof(batch), cudaMemcpyHostToDevice));
+        if (is("addresses"))
+            take<<<1, COUNT>>>(other, table);
         if (is("counter"))
             count<<<1, 1>>>(divisor);
         if (is("statistics"))
@@ -96,11 +112,13 @@ main(int argc, char **argv)
             if (is("fails"))
                 REQUIRE((update<<<1, 4096>>>(weight, gradient, divisor), cudaGetLastError() != cudaSuccess));
             if (i == 0)
-                backward<<<1, COUNT>>>(gradient, weight, x, noise, is("columns") ? 1 : COUNT,
+                backward<<<1, COUNT>>>(gradient, weight, x, is("addresses") ? other : noise, is("columns") ? 1 : COUNT,
                                        is("columns") ? BATCH : 1);
         }
         if (is("twice") && step % 2 == 1)
             CHECK(cudaMemset(noise, 0, COUNT * sizeof(float)));
+        if (is("addresses"))
+            CHECK(cudaMemcpy(table, addresses, sizeof(addresses), cudaMemcpyHostToDevice));
         update<<<1, COUNT>>>(weight, gradient, divisor);
     }
     CHECK(cudaDeviceSynchronize());

@@ -52,6 +52,7 @@ if [ -z "$pattern" ]; then
     habit noise failed SCOUT_PLAY_ALL_DROPPED
     habit statistics passed
     habit statistics failed SCOUT_PLAY_OWN_SHARED
+    habit addresses passed
     habit fails passed
     habit columns passed
     check "records that lie beside each other have no halves" grep -q "^proof (c): not possible here: with halves .* records do not lie" "$work/stdout"

@@ -68,6 +68,9 @@ struct play_object {
     char build_id[PLAY_BUILD_ID_BYTES]; /* hexadecimal; "": it has none */
 };
 
+/* What an operation gets of memory that is only read, each time elsewhere. */
+enum play_moves { PLAY_STILL, PLAY_MOVES_POINTERS, PLAY_MOVES_NUMBERS, PLAY_MOVES_SOURCE };
+
 /* An operation of the period. Behind all of them come the copies of loaders (scout_op, `ahead`): which period one is
  * of, its number says, among copies of as many bytes to an allocation of as many bytes since the program began. */
 struct play_operation {
@@ -77,8 +80,10 @@ struct play_operation {
     uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
     uint32_t frame_count;       /* of its call site, innermost first */
     struct play_frame frames[PLAY_FRAMES];
-    uint64_t to_bytes;          /* of a loader's copy: of the allocation */
-    uint64_t before;            /* of a loader's copy: such copies in front of the period that comes before `first` */
+    uint64_t to_bytes; /* of a loader's copy: of the allocation */
+    uint64_t before;   /* of a loader's copy: such copies in front of the period that comes before `first` */
+    uint32_t moves;    /* enum play_moves: where no copy brings data, rank 1 gets what it got in the step before */
+    uint64_t slots;    /* bits: arguments of a launch that point to what is only read, each time elsewhere */
 };
 
 /* What the copies bring that bring data. */
@@ -94,7 +99,7 @@ struct play_plan {
     uint32_t version; /* PLAY_VERSION */
     uint32_t data;    /* enum play_data */
     uint32_t steps;   /* after which all has been seen */
-    uint32_t tensor_count, operation_count, object_count, load_count;
+    uint32_t tensor_count, operation_count, load_count, object_count;
     uint32_t average_before; /* operation of the period; operation_count: the period's end */
     uint64_t first; /* operation of the program, but for copies of loaders, with which a period begins; the ranks
                        differ from there on */

@@ -245,6 +245,8 @@ follow(struct operation *operation)
     begun = operation_count + 1;
     if (player.play.operations[index].bytes > 0)
         keep_data(index, operation);
+    if (player.play.operations[index].moves != PLAY_STILL)
+        moves_keep(index, operation);
     if (period == 0)
         return;
     if (index == 0 && period == 1)
@@ -253,6 +255,8 @@ follow(struct operation *operation)
         turns_begin(period - 1);
     if (index == plan->average_before + MUTANT(SCOUT_PLAY_TOO_LATE))
         average(operation->stream, period - 1);
+    if (player.play.operations[index].moves != PLAY_STILL && real->rank == 1)
+        moves_begin(index, operation);
 }
 
 /* The copies of loaders in the plan that have as many bytes, and bring them to as many: the one of that number, and how
@@ -278,7 +282,8 @@ follow_load(const struct operation *operation)
     CUdeviceptr to;
     uint64_t bytes = 0;
     uint32_t count;
-    const struct allocation *allocation = source_of(operation, &to, &bytes) != NULL ? allocations_find(to) : NULL;
+    const struct allocation *allocation =
+        player_source_of(operation, &to, &bytes) != NULL ? allocations_find(to) : NULL;
     uint32_t first = allocation != NULL ? load_like(bytes, allocation->bytes, 0, &count) : 0;
     if (first == 0 || count == 0)
         return -1;
@@ -315,11 +320,14 @@ end(struct operation *operation, bool enqueued)
 {
     if (!operation->skip)
         real->end(operation, enqueued);
-    if (place < 0 || !enqueued)
+    if (place < 0 || !enqueued) {
+        moves_end(NULL);
         return;
+    }
     pthread_mutex_lock(&following);
     if (stranger[0] != '\0')
         player_refuse("%s", stranger);
+    moves_end(operation);
     if (is_load ||
         (place != LONG_MAX && player.play.operations[place].bytes > 0 && operation_count >= player.play.plan.first))
         change_data((uint32_t)place, operation->stream);

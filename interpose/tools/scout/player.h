@@ -1,7 +1,8 @@
 /*
  * player.h - a rank of `ddprun scout --prove`: what its files know of each other. player.c: the plan, its tensors and
- * the pages; turns.c: ranks that take turns, and one process that plays all turns; alone.c: the engine behind; play.c:
- * the engine that the shim gets; follow.c: the same for a whole training, `ddprun --plan`.
+ * the pages; moves.c: other data, where it lies on the device; turns.c: ranks that take turns, and one process that
+ * plays all turns; alone.c: the engine behind; play.c: the engine that the shim gets; follow.c: the same for a whole
+ * training, `ddprun --plan`.
  *
  * Threads: all but player_load() is called with `following` of play.c held.
  */
@@ -40,6 +41,15 @@ const void *player_source_of(const struct operation *operation, CUdeviceptr *to_
 uint64_t player_end(uint32_t tensor);
 /* 0: it is not there, which is allowed of PLAY_STAYS and what follows it. */
 uint64_t player_hash(const struct play_tensor *tensor);
+
+/* ---- moves.c: data that lies on the device ---- */
+
+/* Notes what an operation of the plan, which has `moves`, gets. */
+void moves_keep(uint32_t index, const struct operation *operation);
+/* Before it, on rank 1: it gets what it got in the step before. */
+void moves_begin(uint32_t index, const struct operation *operation);
+/* After it: what the caller has is as it was. NULL: it was not made. */
+void moves_end(const struct operation *operation);
 
 /* ---- turns.c: what ranks do by turns. `period` counts from the first that is played ---- */
 

@@ -42,10 +42,12 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
         if (finding->tensors[i].role == ROLE_STATISTICS)
             return refuse(why, "the program keeps statistics of its batches, which tie their records together");
     }
+    bool any = false;
     for (uint32_t i = finding->first; i < finding->first + finding->period; ++i) {
         const struct scout_op *op = &log->ops[i];
         if (!is_from_host(op))
             continue;
+        any = any || brings_data(op);
         if (brings_data(op) && op->bytes % HALVES_ALIGNED != 0)
             return refuse(why, "a copy of %llu bytes from the host has no two halves of whole records",
                           (unsigned long long)op->bytes);
@@ -55,7 +57,7 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
                           "records, or to all of them",
                           (unsigned long long)op->bytes * op->rows);
     }
-    return true;
+    return any || refuse(why, "no copy from the host brings data in a step, of which there could be halves");
 }
 
 static void
@@ -119,6 +121,72 @@ take_loads(const struct scout_log *log, const struct scout_finding *finding, str
     return true;
 }
 
+/* ---- memory that is only read ---- */
+
+static bool
+changes(const struct scout_op *op, uint32_t alloc)
+{
+    bool changes = (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) && op->to.alloc == alloc;
+    for (uint32_t i = 0; op->effect != NULL && i < op->effect->written_count; ++i)
+        changes = changes || op->effect->written[i].alloc == alloc;
+    for (uint32_t i = 0; op->effect != NULL && i < op->effect->segment_count; ++i)
+        changes = changes || (op->effect->segments[i].alloc == alloc &&
+                              op->effect->segments[i].killed.count + op->effect->segments[i].modified.count > 0);
+    return changes;
+}
+
+static bool
+is_only_read(const struct scout_log *log, const struct scout_finding *finding, uint32_t alloc)
+{
+    for (uint32_t i = finding->begin; i < finding->end; ++i)
+        if (alloc == SCOUT_NONE || changes(&log->ops[i], alloc))
+            return false;
+    return true;
+}
+
+/* What an operation that one rank makes gets from another place, or by other numbers, one period later. */
+static void
+find_moves(const struct scout_log *log, const struct scout_finding *finding, uint32_t number, struct play_operation *to)
+{
+    const struct scout_op *op = &log->ops[number], *later = op + finding->period;
+    bool reads = false;
+    if (is_from_host(op) && op->rows == 1 && later->content != op->content)
+        to->bytes = op->bytes; /* records by number */
+    if (op->kind == SCOUT_COPY && later->from.offset != op->from.offset && is_only_read(log, finding, op->from.alloc))
+        to->moves = PLAY_MOVES_SOURCE;
+    for (uint32_t i = 0; i < op->argument_count && i < later->argument_count && op->kind == SCOUT_LAUNCH; ++i) {
+        const struct scout_argument *argument = &op->arguments[i], *then = &later->arguments[i];
+        bool is_read = argument->slot < 64 && argument->at == 0 && is_only_read(log, finding, argument->alloc);
+        reads = reads || is_read;
+        if (is_read && then->alloc == argument->alloc && then->offset != argument->offset)
+            to->slots |= 1ULL << argument->slot;
+    }
+    if (to->slots != 0)
+        to->moves = PLAY_MOVES_POINTERS;
+    else if (reads && op->scalars != later->scalars)
+        to->moves = PLAY_MOVES_NUMBERS;
+}
+
+/* Data that lies on the device from the start. Returns whether any is found. */
+static bool
+take_moves(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+           struct play *play)
+{
+    uint32_t at = 0;
+    bool any = false;
+    if (finding->first + 2 * finding->period > finding->end || turns->reason != NULL)
+        return false; /* what only leads to gradients is not known */
+    for (uint32_t i = 0; i < finding->period; ++i) {
+        if (log->ops[finding->first + i].ahead != 0)
+            continue;
+        struct play_operation *to = &play->operations[at++];
+        if (turns->parts[i] == PLAY_BY_TURN)
+            find_moves(log, finding, finding->first + i, to);
+        any = any || to->moves != PLAY_STILL || to->bytes > 0;
+    }
+    return any;
+}
+
 static bool
 take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                 bool by_turns, struct play *play, char *why)
@@ -145,9 +213,10 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
     }
     if (!by_turns && !take_loads(log, finding, play, why))
         return false;
-    return any_data || by_turns || play->plan.load_count > 0 ||
-           refuse(why, "no copy from the host brings data in a step, so that ranks cannot be given "
-                       "different data");
+    return any_data || by_turns || play->plan.load_count > 0 || take_moves(log, finding, turns, play) ||
+           refuse(why,
+                  "no copy from the host brings data in a step, and no operation gets another part of memory that is "
+                  "only read, so that ranks cannot be given different data");
 }
 
 /* ---- tensors ---- */
