@@ -4,9 +4,10 @@
  *   sparse N   only every N-th input is ever other than zero, and so most elements of the first gradient are zero
  *   tiny S     a softmax over logits of scale S: most probabilities, and the gradients of their classes, are tiny
  *   random     a net that the seed makes: its widths (biases have 1 to 32 elements), inputs that are zero, units that
- * never fire, rows with padding, scale, optimizer, kernels with the names of C row        an update that computes its
- * gradient from the parameter's rows: no element comes from its old value alone stale      forward uses copies of the
- * weights that are never renewed: the second weights feed back in two steps only
+ *              never fire, rows with padding, scale, optimizer, kernels with the names of C
+ *   row        the update computes its gradient from the parameter's rows: no element comes from its old value alone
+ *   stale      forward uses copies of weights that are never renewed: the second weights feed back in two steps only
+ *   pointers   one kernel does all, and gets all of 16 pointers in each launch, of which it reads few
  *
  * It trains for STEPS steps, and prints nothing.
  */
@@ -321,6 +322,85 @@ train_stale(void)
     }
 }
 
+/* ---- one kernel with 16 pointers ---- */
+
+enum { IN = 12, UNITS = 16, ITEMS = 32, PASSES = 4 };
+
+__global__ void
+pass(int number, const float *x, const float *wanted, float *w1, float *b1, float *w2, float *b2, float *h, float *z,
+     float *error, float *unused, float *g1, float *gb1, float *g2, float *gb2, float *m1, float *m2)
+{
+    int i = INDEX;
+    float sum = 0;
+    if (number == 0 && i < ITEMS * UNITS) {
+        for (int k = 0; k < IN; ++k)
+            sum += x[i / UNITS * IN + k] * w1[k * UNITS + i % UNITS];
+        h[i] = tanhf(sum + b1[i % UNITS]);
+    } else if (number == 1 && i < ITEMS) {
+        for (int k = 0; k < UNITS; ++k)
+            sum += h[i * UNITS + k] * w2[k];
+        z[i] = sum + b2[0];
+        error[i] = (z[i] - wanted[i]) / ITEMS;
+    } else if (number == 2 && i < IN * UNITS) {
+        float bias = 0, weight = 0, last = 0;
+        for (int b = 0; b < ITEMS; ++b) {
+            float y = h[b * UNITS + i % UNITS], below = error[b] * w2[i % UNITS] * (1 - y * y);
+            sum += x[b * IN + i / UNITS] * below;
+            bias += below;
+            weight += h[b * UNITS + i % UNITS] * error[b];
+            last += error[b];
+        }
+        g1[i] = sum;
+        if (i < UNITS) {
+            gb1[i] = bias;
+            g2[i] = weight;
+        }
+        if (i == 0)
+            gb2[0] = last;
+    } else if (number == 3 && i < IN * UNITS) {
+        m1[i] = 0.9f * m1[i] + g1[i];
+        w1[i] -= 0.05f * m1[i];
+        if (i < UNITS) {
+            m2[i] = 0.9f * m2[i] + g2[i];
+            w2[i] -= 0.05f * m2[i];
+            b1[i] -= 0.05f * gb1[i];
+        }
+        if (i == 0)
+            b2[0] -= 0.05f * gb2[0];
+    }
+}
+
+static void
+train_pointers(void)
+{
+    const int counts[TENSORS] = {IN * UNITS, UNITS, UNITS, 1};
+    float *p[TENSORS], *g[TENSORS], *x = floats(ITEMS * IN, 0), *wanted = floats(ITEMS, 0);
+    float *h = floats(ITEMS * UNITS, 0), *z = floats(ITEMS, 0), *error = floats(ITEMS, 0);
+    float *unused = floats(ITEMS * UNITS, 0), *m1 = floats(IN * UNITS, 0), *m2 = floats(UNITS, 0);
+    for (int t = 0; t < TENSORS; ++t) {
+        p[t] = floats(counts[t], 0.5f);
+        g[t] = floats(counts[t], 0);
+        DDP_PARAMETER(p[t], counts[t], DDP_FLOAT32);
+        DDP_GRADIENT(g[t], counts[t], DDP_FLOAT32);
+    }
+    for (int step = 0; step < STEPS; ++step) {
+        std::vector<float> inputs(ITEMS * IN), outputs(ITEMS);
+        for (float &value : inputs)
+            value = (float)rand() / (float)RAND_MAX - 0.5f;
+        for (int i = 0; i < ITEMS; ++i)
+            outputs[i] = sinf(3 * inputs[i * IN]) + inputs[i * IN + 1];
+        upload(x, inputs);
+        upload(wanted, outputs);
+        for (int number = 0; number < PASSES; ++number) {
+            if (number == PASSES - 1)
+                DDP_STEP(0);
+            RUN(pass, ITEMS * UNITS)
+            (number, x, wanted, p[0], p[1], p[2], p[3], h, z, error, unused, g[0], g[1], g[2], g[3], m1, m2);
+        }
+        CHECK(cudaDeviceSynchronize());
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -340,6 +420,8 @@ main(int argc, char **argv)
         train_rows();
     else if (strcmp(mode, "stale") == 0)
         train_stale();
+    else if (strcmp(mode, "pointers") == 0)
+        train_pointers();
     else
         train();
     return 0;

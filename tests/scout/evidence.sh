@@ -42,12 +42,14 @@ gives() {
     shown=
 }
 
-programs=("sparse 8 3" "sparse 20 4" "sparse 100 5" "sparse 1000 6" "tiny 1 3" "tiny 20 4" "tiny 60 5" "tiny 150 6")
+programs=("sparse 8 3" "sparse 20 4" "sparse 100 5" "sparse 1000 6" "tiny 1 3" "tiny 20 4" "tiny 60 5" "tiny 150 6" pointers)
 printf '%s\n' "${programs[@]}" row stale | xargs -P 2 -I{} bash -c "verdict '$ddprun' {}"
 for program in "${programs[@]}"; do
     gives "${program// /-}" right
 done
 gives row refused
+check "it says what may be averaged" grep -q '^note: update_row makes .* from itself and from data in one launch: .* DDP_STEP_PARAMETERS' \
+    "$work/out-row"
 gives stale refused
 check "it says which memory, and what to do" grep -q '2 ranges of memory, a7\[.* --per-rank a7,a12' "$work/said-stale"
 check "a suspect stands in a table of its own" grep -q '^has no gradient' "$work/out-stale"

@@ -1,7 +1,7 @@
 /*
- * framework.cu [STEPS] - a trainer on a small framework: tensors in a class, layers as templates behind an interface,
- * cuBLAS behind a wrapper, momentum, and one function that makes a step. It has no annotation: lines.sh puts in what
- * `ddprun scout` prints.
+ * framework.cu [STEPS [FILE...]] - a trainer on a small framework: tensors in a class, layers as templates behind an
+ * interface, cuBLAS behind a wrapper, momentum, and one function that makes a step. It has no annotation: lines.sh puts
+ * in what `ddprun scout` prints.
  */
 #include "tests/trainer.h"
 
@@ -264,6 +264,11 @@ main(int argc, char **argv)
 {
     int steps = argc > 1 ? atoi(argv[1]) : 24;
     std::vector<float> inputs(BATCH * INPUTS), targets(BATCH * OUTPUTS);
+    for (int i = 2; i < argc; ++i) {
+        FILE *file = fopen(argv[i], "r");
+        REQUIRE(file != NULL && fgetc(file) != EOF && fclose(file) == 0);
+        noise();
+    }
     Model model;
     for (int step = 0; step < steps; ++step) {
         for (float &value : inputs)

@@ -60,7 +60,11 @@ if is_wanted framework; then
     mkdir -p "$work/framework.d/tests/scout"
     cp "$sources/tests/trainer.h" "$work/framework.d/tests"
     cp "$sources/tests/scout/framework.cu" "$work/framework.d/tests/scout"
-    pasted framework "$sources" "$build/tests/scout/framework" "$work/framework.d" "-I. tests/scout/framework.cu"
+    mkdir "$work/images"
+    for i in {1..5}; do echo "$i" >"$work/images/$i"; done
+    pasted framework "$sources" "$build/tests/scout/framework" "$work/framework.d" "-I. tests/scout/framework.cu" 24 "$work"/images/*
+    check "framework: one line for a folder of files" grep -Fxq "reads 5 files in $work/images, 10 bytes" "$work/framework.out"
+    check "framework: and no other" test "$(grep -c '^reads ' "$work/framework.out")" -eq 1
 fi
 
 # The annotations of a copy of the sources are taken out.

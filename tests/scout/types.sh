@@ -62,7 +62,7 @@ refused "two types" "holds float64 for watch and float32 for sgd|holds float32 f
 scouts float 20 c
 check "the bits of many numbers are a guess" found "float32?" 20 sgd_c
 check "the guess is in the plan" test "$(grep -c '"guessed":true' "$work/plan.json")" -eq 4
-check "the guess is in the lines" test "$(grep -c '^+ DDP_[PG].*; the type is a guess \*/$' "$work/stdout")" -eq 4
+check "the guess is in the lines" test "$(grep -c '^+ DDP_[PG].* /\* the type is a guess \*/$' "$work/stdout")" -eq 4
 
 # misses MUTANT TYPE ROWS READER HABIT: not found so.
 misses() {

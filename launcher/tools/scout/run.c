@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum {
-    TESTS_AT_MOST = 16,  /* of a launch */
+    TESTS_AT_MOST = 24,  /* of a launch */
     DEFAULT_PERIODS = 3, /* two that can be compared, wherever in a period the recording begins */
     PATIENCE_S = 20,     /* with a ddprun that was asked to end */
     TRIAL_LIMIT_S = 60,  /* of one repetition */

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A constant that only scales or masks the update itself. */
 static bool
@@ -158,20 +159,30 @@ refusals_leads_to_gradients(const struct roles *roles, uint32_t number)
     return found;
 }
 
-/* A copy to the host that is computed from data, and one from the host of the same size: 0 if there is no such pair. */
+/* A copy to the host that depends on something from the host of as many bytes: these. 0: there is none. The predictions
+ * that are as many as labels do not depend on the labels. */
 static uint64_t
 sent_and_returned(const struct roles *roles)
 {
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+    uint32_t count = roles->graph->version_count;
+    bool *leads = xcalloc(count + 1, sizeof(*leads));
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count && bytes == 0; ++i) {
         const struct graph_version *sent = version_of(roles, i);
-        if (sent->memory != HOST_MEMORY || !roles->tainted[i] || sent->bytes <= DATA_BYTES ||
-            !version_in_period(roles, i))
+        if (sent->memory != HOST_MEMORY || sent->bytes <= DATA_BYTES)
             continue;
-        for (uint32_t k = 0; k < roles->graph->version_count; ++k)
-            if (version_of(roles, k)->from_host && version_of(roles, k)->bytes == sent->bytes)
-                return sent->bytes;
+        memset(leads, 0, count * sizeof(*leads));
+        leads[i] = true;
+        for (uint32_t k = i + 1; k-- > 0 && bytes == 0;) {
+            for (uint32_t e = 0; e < version_of(roles, k)->in_count && leads[k]; ++e)
+                leads[version_in_edge(roles, k, e)->from] = true;
+            if (leads[k] && version_of(roles, k)->from_host && version_of(roles, k)->bytes == sent->bytes &&
+                !roles->constant[k])
+                bytes = sent->bytes;
+        }
     }
-    return 0;
+    free(leads);
+    return bytes;
 }
 
 /* What stays, and is computed in one operation of this kind from data and from all of its own old value. */

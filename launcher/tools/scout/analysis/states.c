@@ -4,6 +4,9 @@
 #include "launcher/tools/scout/analysis/rules.h"
 
 #include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+
+#include <stdlib.h>
 
 /* What stays and differs between ranks is shown as harmless only if it is known to be: with other contents no parameter
  * and no gradient is another one. Whole numbers are none. */
@@ -15,9 +18,42 @@ role_of_own(const struct roles *roles, uint32_t number)
     return !is_safe ? ROLE_SUSPECT : leads || roles->carried[number] ? ROLE_CARRIED : ROLE_STATISTICS;
 }
 
+/* Whether a version is computed from what was in its place before the period. */
+static bool
+is_from_itself(const struct roles *roles, uint32_t number)
+{
+    bool *reached = xcalloc(roles->graph->version_count + 1, sizeof(*reached));
+    for (uint32_t i = 0; i <= number; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        reached[i] = version->op == VERSION_BEFORE && version_overlaps(version, version_of(roles, number));
+        for (uint32_t e = 0; e < version->in_count && version_in_period(roles, i) && !reached[i]; ++e)
+            reached[i] = reached[version_in_edge(roles, i, e)->from];
+    }
+    bool found = reached[number];
+    free(reached);
+    return found;
+}
+
+/* Whether a version is a gradient, or another sum, that was set to zero for the next step: the same on all ranks. */
+static bool
+is_cleared(const struct roles *roles, const struct scout_finding *finding, uint32_t number)
+{
+    const struct graph_version *version = version_of(roles, number);
+    const struct scout_op *op = graph_op(roles->graph, version);
+    bool cleared = op != NULL && op->kind == SCOUT_FILL;
+    for (uint32_t t = 0; t < finding->tensor_count && !cleared; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        cleared = tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(roles, number) &&
+                  tensor->lo <= version->lo && version->hi <= tensor->hi;
+    }
+    return cleared;
+}
+
 static enum scout_role
 role_of_state(const struct roles *roles, uint32_t number)
 {
+    if (!roles->tainted[number] && version_of(roles, number)->type == SCOUT_INTEGER && !is_from_itself(roles, number))
+        return ROLE_STATISTICS; /* indices, as of a pooling: other data did not change them while they were looked at */
     if (!roles->tainted[number])
         return refusals_leads_to_gradients(roles, number) || !refusals_leads_on(roles, number) ? ROLE_RANDOM
                                                                                                : ROLE_OPTIMIZER_STATE;
@@ -129,6 +165,18 @@ find_suspects(const struct roles *roles, struct scout_finding *finding)
     }
 }
 
+/* Whether the launch that leaves a version reads more of its place than each element its own. */
+static bool
+is_made_of_itself(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        if (!edge->elementwise && version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
+            return true;
+    }
+    return false;
+}
+
 enum roles_verdict
 states_find(const struct roles *roles, struct scout_finding *finding)
 {
@@ -139,6 +187,8 @@ states_find(const struct roles *roles, struct scout_finding *finding)
         enum scout_role role = role_of_state(roles, i);
         char place[64], other[64], name[SCOUT_NAME_BYTES];
         uint32_t parameter;
+        if (role == ROLE_RANDOM && is_cleared(roles, finding, i))
+            continue;
         bool carried = role == ROLE_CARRIED || role == ROLE_SUSPECT;
         if (carried && !roles->carried[i] && stays_from_itself(roles, i) && stays_feeds_back(roles, i, false))
             return note_refuse(
@@ -162,6 +212,11 @@ states_find(const struct roles *roles, struct scout_finding *finding)
                                "gradients are computed from it, and it has none of its own",
                                version_op_name(roles, i, name), version_place(roles, parameter, other),
                                version_place(roles, i, place));
+        if (role == ROLE_SUSPECT && is_made_of_itself(roles, i))
+            note_add(finding,
+                     "%s makes %s from itself and from data in one launch: if that is a parameter, annotate it, and "
+                     "average its change behind the launch: DDP_STEP_PARAMETERS",
+                     version_op_name(roles, i, name), version_place(roles, i, place));
         (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = role,
                                                                    .alloc = version_alloc(roles, i),
                                                                    .lo = version->lo,

@@ -162,7 +162,19 @@ static uint32_t
 node_of(struct search *search, const struct site_place *place, const struct source **source_p)
 {
     *source_p = sources_open(&search->sources, place->file);
-    return *source_p != NULL ? source_statement(*source_p, place->line) : NODE_NONE;
+    return *source_p != NULL ? source_statement(*source_p, place->line, place->column) : NODE_NONE;
+}
+
+/* Behind the last statement of the line that begins behind a statement, in the same block. */
+static size_t
+end_of_line(const struct source *source, uint32_t node)
+{
+    size_t end = source->nodes[node].end;
+    for (uint32_t i = node + 1; i < source->count; ++i)
+        if (source->nodes[i].parent == source->nodes[node].parent && source->nodes[i].begin >= end &&
+            source_line(source, source->nodes[i].begin) == source_line(source, end))
+            end = source->nodes[i].end;
+    return end;
 }
 
 /* Behind the statement of a frame; in a function's header, at the begin of its body. */
@@ -176,8 +188,10 @@ find_behind(struct search *search, const struct site_place *place, struct spot *
     const struct source_node *node = &spot->source->nodes[spot->node];
     spot->behind = node->end;
     if (node->parent != NODE_NONE && spot->source->nodes[node->parent].is_block &&
-        source_function(spot->source, spot->node) != spot->node)
+        source_function(spot->source, spot->node) != spot->node) {
+        spot->behind = end_of_line(spot->source, spot->node);
         return is_usable(spot);
+    }
     uint32_t block = source_block(spot->source, spot->node);
     if (source_function(spot->source, spot->node) == spot->node && block != NODE_NONE)
         spot->behind = spot->source->nodes[block].begin + 1;
@@ -289,16 +303,19 @@ count_text(const char *said, uint32_t type, char text[LIFT_BYTES + 16])
     char copy[LIFT_BYTES];
     snprintf(copy, sizeof(copy), "%s", said);
     char *bytes = bare(copy);
-    static const char *const endings[] = {"* sizeof(float)", "* sizeof(float)", "* sizeof(double)"};
-    size_t length = strlen(bytes);
-    const char *ending = type < sizeof(endings) / sizeof(endings[0]) ? endings[type] : "";
-    size_t cut = strlen(ending);
-    if (cut > 0 && length > cut && strcmp(bytes + length - cut, ending) == 0) {
-        bytes[length - cut - (bytes[length - cut - 1] == ' ')] = '\0';
-        snprintf(text, LIFT_BYTES + 16, "%s", bare(bytes));
-    } else
-        snprintf(text, LIFT_BYTES + 16, "(%s) / %" PRIu32, bytes,
-                 scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4);
+    uint32_t size = scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4;
+    char endings[2][24];
+    snprintf(endings[0], sizeof(endings[0]), " * sizeof(%s)", type == SCOUT_FLOAT64 ? "double" : "float");
+    snprintf(endings[1], sizeof(endings[1]), " * %" PRIu32, size);
+    for (size_t i = size < 4; i < sizeof(endings) / sizeof(endings[0]); ++i) {
+        size_t length = strlen(bytes), cut = strlen(endings[i]);
+        if (length > cut && strcmp(bytes + length - cut, endings[i]) == 0) {
+            bytes[length - cut] = '\0';
+            snprintf(text, LIFT_BYTES + 16, "%s", bare(bytes));
+            return;
+        }
+    }
+    snprintf(text, LIFT_BYTES + 16, "(%s) / %" PRIu32, bytes, size);
 }
 
 /* The line of a tensor, as its memory is said. */
@@ -589,9 +606,9 @@ place_host_shares(struct search *search)
     return placed > 0;
 }
 
-/* On the device, behind the copy. */
+/* On the device, behind a copy; `adds`: and puts the lines there. */
 static bool
-place_share(struct search *search, const struct scout_op *op)
+place_share(struct search *search, const struct scout_op *op, bool adds)
 {
     const struct scout_log *log = search->log;
     struct stack stack = stack_of(search, op->site);
@@ -606,21 +623,27 @@ place_share(struct search *search, const struct scout_op *op)
         }
         if (is_own && lift(&search->sources, stack.frames, depth, &said) && said.memory[0] != '\0' &&
             said.bytes[0] != '\0' && find_behind(search, &stack.frames[depth], &spot)) {
-            add_share(search, &spot, bare(said.bytes), bare(said.memory), said.stream);
+            if (adds)
+                add_share(search, &spot, bare(said.bytes), bare(said.memory), said.stream);
             return true;
         }
     }
     return false;
 }
 
+/* All data, or none: labels that are not shared as their images are wrong. */
 static void
 place_shares(struct search *search)
 {
     if (place_host_shares(search))
         return;
     for (uint32_t i = search->finding->first; next_data(search, &i); ++i)
-        if (!place_share(search, &search->log->ops[i]) && search->to->open_copy == SCOUT_NONE)
+        if (!place_share(search, &search->log->ops[i], false)) {
             search->to->open_copy = i;
+            return;
+        }
+    for (uint32_t i = search->finding->first; next_data(search, &i); ++i)
+        (void)place_share(search, &search->log->ops[i], true);
 }
 
 /* ---- all ---- */

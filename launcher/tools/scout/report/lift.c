@@ -133,47 +133,85 @@ object_before(const char *text, size_t begin, size_t name)
     return (struct span){begin_of_postfix(text, begin, end - (is_arrow ? 2 : 1)), end};
 }
 
-/* A call "name(", "name<int>(", of a constructor "name object(", in a part of the text; of several the one around
- * `place`. False: none, or which of several is not known. */
+/* Behind "<int>". */
+static size_t
+skip_angles(const char *text, size_t at, size_t end)
+{
+    int angles = 0;
+    if (text[at] != '<')
+        return at;
+    do {
+        angles += (text[at] == '<') - (text[at] == '>');
+        ++at;
+    } while (angles > 0 && at < end);
+    return source_skip(text, at);
+}
+
+/* Of several calls the one around `place` counts. */
+struct choice {
+    size_t place;
+    unsigned found;
+    bool has_place;
+    struct call *call;
+};
+
+/* A call whose name is at `begin`, and whose arguments begin at `open`. */
+static void
+choose(const char *text, size_t begin, size_t open, struct span object, bool makes, struct choice *choice)
+{
+    bool is_there = begin <= choice->place && choice->place < source_close(text, open);
+    ++choice->found;
+    if (choice->has_place || (choice->found > 1 && !is_there))
+        return;
+    choice->has_place = is_there;
+    *choice->call = (struct call){.name = {begin, begin}, .object = object, .makes = makes};
+    split_arguments(text, open, choice->call);
+}
+
+/* What a declaration makes: "a(1), b{2}". */
+static void
+choose_declarators(const char *text, size_t at, size_t end, struct choice *choice)
+{
+    while (at < end && source_is_word(text[at])) {
+        struct span object = {at, source_token(text, at)};
+        at = source_skip(text, object.end);
+        if (text[at] == '(' || text[at] == '{') {
+            choose(text, object.begin, at, object, true, choice);
+            at = source_skip(text, source_close(text, at));
+        }
+        if (text[at] != ',')
+            return;
+        at = source_skip(text, at + 1);
+    }
+}
+
+static bool
+is_behind_new(const char *text, size_t begin, size_t at)
+{
+    while (at > begin && isspace((unsigned char)text[at - 1]))
+        --at;
+    return at >= begin + 3 && strncmp(text + at - 3, "new", 3) == 0 &&
+           (at == begin + 3 || !source_is_word(text[at - 4]));
+}
+
+/* A call "name(", "name<int>(", of a constructor "name object(", in a part of the text. False: none, or which of
+ * several is not known. */
 static bool
 find_call(const char *text, struct span in, const char *name, bool makes, size_t place, struct call *call)
 {
+    struct choice choice = {.place = place, .call = call};
     size_t length = strcspn(name, "<");
-    unsigned found = 0;
-    bool has_place = false;
-    for (size_t at = source_skip(text, in.begin), end; at < in.end && !has_place; at = source_skip(text, end)) {
+    for (size_t at = source_skip(text, in.begin), end; at < in.end; at = source_skip(text, end)) {
         end = source_token(text, at);
         if (!is_word_at(text, (struct span){at, end}, name, length))
             continue;
-        size_t open = source_skip(text, end);
-        if (text[open] == '<') {
-            int angles = 0;
-            do {
-                angles += (text[open] == '<') - (text[open] == '>');
-                ++open;
-            } while (angles > 0 && open < in.end);
-            open = source_skip(text, open);
-        }
-        struct span object = object_before(text, in.begin, at);
-        if (makes && source_is_word(text[open])) {
-            object = (struct span){open, source_token(text, open)};
-            open = source_skip(text, object.end);
-        } else if (makes) {
-            continue;
-        }
-        if (text[open] != '(' && !(makes && text[open] == '{'))
-            continue;
-        bool is_there = at <= place && place < source_close(text, open);
-        if (found > 0 && !is_there && !has_place) {
-            ++found;
-            continue;
-        }
-        found += !is_there;
-        has_place = has_place || is_there;
-        *call = (struct call){.name = {at, end}, .object = object, .makes = makes};
-        split_arguments(text, open, call);
+        size_t open = skip_angles(text, source_skip(text, end), in.end);
+        if (makes)
+            choose_declarators(text, open, in.end, &choice);
+        else if (text[open] == '(')
+            choose(text, at, open, object_before(text, in.begin, at), is_behind_new(text, in.begin, at), &choice);
     }
-    return has_place || found == 1;
+    return choice.has_place || choice.found == 1;
 }
 
 /* What stands between a function's header and its body: ": weight(n), bias(m)". The member that is made in this line.
@@ -381,6 +419,26 @@ pass_constant(const struct passage *passage, const char *name, size_t length, ch
     return false;
 }
 
+/* Whether a name is a parameter of a template around the function. */
+static bool
+is_of_template(const struct source *source, uint32_t node, const char *name, size_t length)
+{
+    static const char word[] = "template";
+    for (; node != NODE_NONE; node = source->nodes[node].parent) {
+        size_t at = source->nodes[node].begin;
+        if (strncmp(source->text + at, word, strlen(word)) != 0)
+            continue;
+        at = source_skip(source->text, at + strlen(word));
+        size_t end = skip_angles(source->text, at, source->nodes[node].end);
+        for (size_t next; at < end; at = source_skip(source->text, next)) {
+            next = source_token(source->text, at);
+            if (is_word_at(source->text, (struct span){at, next}, name, length))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* What a name of the function is at the call. False: not to be said there. */
 static bool
 pass_name(const struct passage *passage, const char *name, size_t length, char to[LIFT_BYTES])
@@ -397,10 +455,16 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
     }
     if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1))
         return pass_constant(passage, name, length, to);
-    text[0] = '\0';
-    if (is_member(passage, name, length) && passage->call.object.end > passage->call.object.begin &&
-        !copy_span(passage->outer->text, passage->call.object, text))
+    if (is_of_template(inner, passage->function, name, length))
         return false;
+    text[0] = '\0';
+    if (is_member(passage, name, length)) {
+        bool has_object = passage->call.object.end > passage->call.object.begin;
+        if (passage->call.makes && !has_object) /* by new */
+            return false;
+        if (has_object && !copy_span(passage->outer->text, passage->call.object, text))
+            return false;
+    }
     return snprintf(to, LIFT_BYTES, "%s%s%.*s", text, text[0] != '\0' && passage->call.makes ? "." : "", (int)length,
                     name) < LIFT_BYTES;
 }
@@ -542,7 +606,7 @@ static bool
 find_passage(const struct source *outer, struct span statement, const struct site_place *from,
              const struct site_place *at, struct passage *passage)
 {
-    uint32_t node = source_statement(passage->inner, from->line);
+    uint32_t node = source_statement(passage->inner, from->line, from->column);
     passage->function = node != NODE_NONE ? source_function(passage->inner, node) : NODE_NONE;
     if (passage->function == NODE_NONE)
         return false;
@@ -565,7 +629,7 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
     *lifted = (struct lifted){0};
     for (uint32_t i = 0; i <= depth; ++i) {
         const struct source *source = sources_open(sources, frames[i].file);
-        uint32_t node = source != NULL ? source_statement(source, frames[i].line) : NODE_NONE;
+        uint32_t node = source != NULL ? source_statement(source, frames[i].line, frames[i].column) : NODE_NONE;
         if (node == NODE_NONE)
             return false;
         struct span statement = own_part(source, node);

@@ -139,6 +139,37 @@ print_read(FILE *out, const struct scout_file *file)
     fputc('\n', out);
 }
 
+static size_t
+folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? (size_t)(slash - path) : 0;
+}
+
+/* Files of one folder that are read, as a folder of images: in one line, at the first of them. False: they are few. */
+static bool
+print_folder(FILE *out, const struct scout_log *log, uint32_t number)
+{
+    enum { MANY = 4 };
+    const char *path = log->files[number].path;
+    size_t length = folder_length(path);
+    uint64_t bytes = 0;
+    uint32_t count = 0, first = number;
+    for (uint32_t i = log->file_count; i-- > 0;) {
+        const struct scout_file *file = &log->files[i];
+        if (file->writes || folder_length(file->path) != length || strncmp(file->path, path, length) != 0)
+            continue;
+        bytes += file->bytes;
+        count += 1;
+        first = i;
+    }
+    if (count < MANY)
+        return false;
+    if (first == number)
+        fprintf(out, "reads %" PRIu32 " files in %.*s, %" PRIu64 " bytes\n", count, (int)length, path, bytes);
+    return true;
+}
+
 /* What the host did: files, and calls that make each run another one. */
 static void
 print_host(FILE *out, const struct scout_log *log, struct sites *sites)
@@ -146,7 +177,7 @@ print_host(FILE *out, const struct scout_log *log, struct sites *sites)
     for (uint32_t i = 0; i < log->file_count; ++i) {
         if (log->files[i].writes)
             fprintf(out, "writes %s\n", log->files[i].path);
-        else
+        else if (!print_folder(out, log, i))
             print_read(out, &log->files[i]);
     }
     for (uint32_t i = 0; i < log->clock_count; ++i) {

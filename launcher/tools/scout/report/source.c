@@ -289,20 +289,22 @@ source_place(const struct source *source, int line, int column)
 }
 
 uint32_t
-source_statement(const struct source *source, int line)
+source_statement(const struct source *source, int line, int column)
 {
-    uint32_t found = NODE_NONE;
-    size_t begin = source_place(source, line, 1);
+    uint32_t found = NODE_NONE, around = NODE_NONE;
+    bool is_one = true;
+    size_t begin = source_place(source, line, 1), place = source_place(source, line, column);
     size_t end = begin + strcspn(source->text + begin, "\n");
     for (uint32_t i = 0; i < source->count; ++i) {
         const struct source_node *node = &source->nodes[i];
         if (node->is_block || node->begin >= end || node->end <= begin)
             continue;
-        if (found != NODE_NONE && node->begin >= source->nodes[found].end)
-            return NODE_NONE; /* another one beside it */
+        is_one = is_one && (found == NODE_NONE || node->begin < source->nodes[found].end);
         found = i;
+        if (column > 0 && node->begin <= place && place < node->end)
+            around = i;
     }
-    return found;
+    return is_one ? found : around;
 }
 
 static bool

@@ -38,8 +38,8 @@ struct sources {
 const struct source *sources_open(struct sources *sources, const char *path);
 void sources_close(struct sources *sources);
 
-/* The innermost statement of a line; NODE_NONE: there is none, or several. */
-uint32_t source_statement(const struct source *source, int line);
+/* The innermost statement of a line; of several, the one around the column. NODE_NONE: which one is not known. */
+uint32_t source_statement(const struct source *source, int line, int column);
 /* The number of the line that `at` stands in, from 1. */
 int source_line(const struct source *source, size_t at);
 /* The place of a line's column, both from 1. */
