@@ -9,123 +9,14 @@
 
 #include "launcher/common/xcalloc.h"
 #include "launcher/tools/scout/analysis/graph.h"
-#include "launcher/tools/scout/report/lift.h"
+#include "launcher/tools/scout/report/shares.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA_BYTES = 64, LOOPS_AT_MOST = 4, TEXT_BYTES = 1024 };
-
-struct search {
-    struct sites *sites;
-    const struct scout_log *log;
-    const struct scout_finding *finding;
-    struct sources sources;
-    struct insertions *to;
-    uint32_t *memory_of; /* of each allocation */
-    uint32_t start;      /* operations before the first step */
-};
-
-struct stack {
-    const struct site_place *frames;
-    uint32_t count;
-};
-
-/* Where lines go, and between what: behind a statement that is the whole body of a loop they need braces. */
-struct spot {
-    const struct source *source;
-    uint32_t node;
-    size_t behind; /* 0: in front of the node; else behind this place */
-    bool needs_braces;
-    char loops[LIFT_BYTES];             /* "for (...) " around the line, "" without one */
-    const struct site_place *from, *to; /* of a boundary: the calls of the last write and of the first read */
-};
-
-static struct stack
-stack_of(const struct search *search, uint32_t site)
-{
-    struct stack stack;
-    stack.frames = sites_frames(search->sites, site, &stack.count);
-    return stack;
-}
-
-static bool
-is_same(const struct site_place *a, const struct site_place *b)
-{
-    return a->line == b->line && a->column == b->column && strcmp(a->file, b->file) == 0;
-}
-
-/* The frames of two stacks that are calls of one function: *a_p, *b_p. Inside them the stacks have nothing in common.
- * False: the stacks have no function in common, or are one. */
-static bool
-find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p)
-{
-    uint32_t i = a->count, j = b->count;
-    while (i > 0 && j > 0 && is_same(&a->frames[i - 1], &b->frames[j - 1]))
-        --i, --j;
-    *a_p = i - 1;
-    *b_p = j - 1;
-    return i > 0 && j > 0 && strcmp(a->frames[i - 1].file, b->frames[j - 1].file) == 0 &&
-           strcmp(a->frames[i - 1].function, b->frames[j - 1].function) == 0;
-}
-
-/* Whether two stacks have the same frames from the call outwards to frame `depth`. */
-static bool
-is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth)
-{
-    for (uint32_t i = 0; i <= depth; ++i)
-        if (i >= a->count || i >= b->count || !is_same(&a->frames[i], &b->frames[i]))
-            return false;
-    return true;
-}
-
-/* ---- lines ---- */
-
-static void
-add(struct insertions *to, const char *file, int line, const char *text)
-{
-    for (uint32_t i = 0; i < to->count; ++i)
-        if (to->items[i].line == line && strcmp(to->items[i].text, text) == 0 && strcmp(to->items[i].file, file) == 0)
-            return;
-    to->items = xrealloc(to->items, (to->count + 1) * sizeof(*to->items));
-    to->items[to->count++] = (struct insertion){xstrdup(file), line, xstrdup(text)};
-}
-
-/* Whether a whole line can be put there. */
-static bool
-is_usable(const struct spot *spot)
-{
-    const struct source *source = spot->source;
-    if (spot->behind == 0)
-        return source_begins_line(source, spot->node);
-    const char *text = source->text + source->nodes[spot->node].begin;
-    size_t at = spot->behind, line = at + strcspn(source->text + at, "\n");
-    return source_skip(source->text, at) >= line && strncmp(text, "return", 6) != 0 &&
-           (!spot->needs_braces || source_begins_line(source, spot->node));
-}
-
-static int
-line_of(const struct spot *spot)
-{
-    return spot->behind == 0 ? source_line(spot->source, spot->source->nodes[spot->node].begin)
-                             : source_line(spot->source, spot->behind) + 1;
-}
-
-static void
-add_at(struct search *search, const struct spot *spot, const char *text)
-{
-    const char *path = spot->source->path;
-    char *whole = xasprintf("%s%s", spot->loops, text);
-    if (spot->needs_braces)
-        add(search->to, path, source_line(spot->source, spot->source->nodes[spot->node].begin), "{");
-    add(search->to, path, line_of(spot), whole);
-    free(whole);
-    if (spot->needs_braces)
-        add(search->to, path, line_of(spot), "}");
-    add(search->to, path, 1, "#include <ddprun.h>");
-}
+enum { TEXT_BYTES = 1024 };
 
 static int
 compare_insertions(const void *a, const void *b, void *context)
@@ -156,107 +47,6 @@ sort(struct insertions *to)
     to->items = sorted;
 }
 
-/* ---- spots ---- */
-
-static uint32_t
-node_of(struct search *search, const struct site_place *place, const struct source **source_p)
-{
-    *source_p = sources_open(&search->sources, place->file);
-    return *source_p != NULL ? source_statement(*source_p, place->line, place->column) : NODE_NONE;
-}
-
-/* Behind the last statement of the line that begins behind a statement, in the same block. */
-static size_t
-end_of_line(const struct source *source, uint32_t node)
-{
-    size_t end = source->nodes[node].end;
-    for (uint32_t i = node + 1; i < source->count; ++i)
-        if (source->nodes[i].parent == source->nodes[node].parent && source->nodes[i].begin >= end &&
-            source_line(source, source->nodes[i].begin) == source_line(source, end))
-            end = source->nodes[i].end;
-    return end;
-}
-
-/* Behind the statement of a frame; in a function's header, at the begin of its body. */
-static bool
-find_behind(struct search *search, const struct site_place *place, struct spot *spot)
-{
-    *spot = (struct spot){0};
-    spot->node = node_of(search, place, &spot->source);
-    if (spot->node == NODE_NONE)
-        return false;
-    const struct source_node *node = &spot->source->nodes[spot->node];
-    spot->behind = node->end;
-    if (node->parent != NODE_NONE && spot->source->nodes[node->parent].is_block &&
-        source_function(spot->source, spot->node) != spot->node) {
-        spot->behind = end_of_line(spot->source, spot->node);
-        return is_usable(spot);
-    }
-    uint32_t block = source_block(spot->source, spot->node);
-    if (source_function(spot->source, spot->node) == spot->node && block != NODE_NONE)
-        spot->behind = spot->source->nodes[block].begin + 1;
-    else
-        spot->needs_braces = true;
-    return node->parent != NODE_NONE && is_usable(spot);
-}
-
-/* The heads of the loops around a statement, up to `outermost`. False: what is around it is more than loops, or the
- * expressions use what is declared there. */
-static bool
-copy_loops(const struct source *source, uint32_t node, uint32_t outermost, const struct lifted *said,
-           char loops[LIFT_BYTES])
-{
-    size_t said_at = source->nodes[node].begin;
-    char text[LIFT_BYTES];
-    for (uint32_t at = source->nodes[node].parent; at != NODE_NONE; at = source->nodes[at].parent) {
-        const struct source_node *loop = &source->nodes[at];
-        size_t inside = at + 1 < source->count ? source->nodes[at + 1].begin : loop->end;
-        if (loop->is_block) {
-            if (lift_uses_local(source, said->memory, loop->begin + 1, said_at + 1) ||
-                lift_uses_local(source, said->bytes, loop->begin + 1, said_at + 1))
-                return false;
-        } else if (!loop->is_loop || strncmp(source->text + loop->begin, "for", 3) != 0 ||
-                   snprintf(text, sizeof(text), "%.*s%s", (int)(inside - loop->begin), source->text + loop->begin,
-                            loops) >= LIFT_BYTES) {
-            return false;
-        } else {
-            size_t length = 0;
-            for (size_t i = 0; text[i] != '\0'; ++i) { /* on one line */
-                bool is_blank = strchr(" \t\n", text[i]) != NULL;
-                if (!is_blank)
-                    loops[length++] = text[i];
-                else if (length > 0 && loops[length - 1] != ' ')
-                    loops[length++] = ' ';
-            }
-            loops[length] = '\0';
-        }
-        if (at == outermost)
-            return true;
-    }
-    return false;
-}
-
-/* Behind the statement `set`, for what is said at the statement `made` of the same function. */
-static bool
-find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
-                 const struct lifted *said, struct spot *spot)
-{
-    *spot = (struct spot){0};
-    uint32_t from = node_of(search, made, &spot->source), to = node_of(search, set, &spot->source);
-    if (from == NODE_NONE || to == NODE_NONE)
-        return false;
-    uint32_t ours = source_beside(spot->source, from, to);
-    spot->node = source_beside(spot->source, to, from);
-    if (ours == NODE_NONE || spot->node == NODE_NONE || ours == spot->node)
-        return false;
-    if (ours != from && !copy_loops(spot->source, from, ours, said, spot->loops))
-        return false;
-    if (spot->source->nodes[ours].end > spot->source->nodes[spot->node].end)
-        spot->node = ours;
-    spot->behind = spot->source->nodes[spot->node].end;
-    return is_usable(spot);
-}
-
 /* ---- tensors ---- */
 
 static const char *
@@ -283,26 +73,13 @@ macro_of(enum scout_role role)
     }
 }
 
-/* Takes the brackets away that are around all of an expression. */
-static char *
-bare(char *expression)
-{
-    size_t length = strlen(expression);
-    while (expression[0] == '(' && source_close(expression, 0) == length) {
-        expression[length - 1] = '\0';
-        ++expression;
-        length -= 2;
-    }
-    return expression;
-}
-
 /* "count" of "count * sizeof(float)", "(bytes) / 4" of "bytes". */
 static void
 count_text(const char *said, uint32_t type, char text[LIFT_BYTES + 16])
 {
     char copy[LIFT_BYTES];
     snprintf(copy, sizeof(copy), "%s", said);
-    char *bytes = bare(copy);
+    char *bytes = lift_bare(copy);
     uint32_t size = scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4;
     char endings[2][24];
     snprintf(endings[0], sizeof(endings[0]), " * sizeof(%s)", type == SCOUT_FLOAT64 ? "double" : "float");
@@ -311,7 +88,7 @@ count_text(const char *said, uint32_t type, char text[LIFT_BYTES + 16])
         size_t length = strlen(bytes), cut = strlen(endings[i]);
         if (length > cut && strcmp(bytes + length - cut, endings[i]) == 0) {
             bytes[length - cut] = '\0';
-            snprintf(text, LIFT_BYTES + 16, "%s", bare(bytes));
+            snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(bytes));
             return;
         }
     }
@@ -375,21 +152,22 @@ static bool
 find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint32_t depth, struct spot *spot,
                  char text[TEXT_BYTES])
 {
-    struct stack made = stack_of(search, search->log->allocs[tensor->alloc].site), set = {0};
+    struct stack made = spot_stack(search, search->log->allocs[tensor->alloc].site), set = {0};
     uint32_t setting = setting_of(search, tensor), least = 0, at_set = 0;
     struct lifted said;
     bool parts = false;
     if (setting != SCOUT_NONE) {
-        set = stack_of(search, search->log->ops[setting].site);
-        parts = find_parting(&made, &set, &least, &at_set);
+        set = spot_stack(search, search->log->ops[setting].site);
+        parts = spot_find_parting(&made, &set, &least, &at_set);
         if (!parts)
             return false;
     }
     if (depth < least || depth >= made.count || !lift(&search->sources, made.frames, depth, &said) ||
         !tensor_text(search, tensor, &said, text))
         return false;
-    return parts && depth == least ? find_behind_both(search, &made.frames[depth], &set.frames[at_set], &said, spot)
-                                   : find_behind(search, &made.frames[depth], spot);
+    return parts && depth == least
+               ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], &said, spot)
+               : spot_find_behind(search, &made.frames[depth], spot);
 }
 
 bool
@@ -404,11 +182,11 @@ is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t dep
           const char *line)
 {
     const struct scout_log *log = search->log;
-    struct stack ours = stack_of(search, log->allocs[tensor->alloc].site);
+    struct stack ours = spot_stack(search, log->allocs[tensor->alloc].site);
     for (uint32_t a = 0; a < log->alloc_count; ++a) {
-        struct stack stack = stack_of(search, log->allocs[a].site);
+        struct stack stack = spot_stack(search, log->allocs[a].site);
         bool found = search->memory_of[a] == search->memory_of[tensor->alloc];
-        if (found || !is_same_chain(&ours, &stack, depth))
+        if (found || !spot_is_same_chain(&ours, &stack, depth))
             continue;
         for (uint32_t t = 0; t < search->finding->tensor_count && !found; ++t) {
             const struct scout_tensor *other = &search->finding->tensors[t];
@@ -427,12 +205,12 @@ is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t dep
 static bool
 place_tensor(struct search *search, const struct scout_tensor *tensor)
 {
-    struct stack made = stack_of(search, search->log->allocs[tensor->alloc].site);
+    struct stack made = spot_stack(search, search->log->allocs[tensor->alloc].site);
     struct spot spot;
     char text[TEXT_BYTES];
     for (uint32_t depth = 0; depth < made.count; ++depth)
         if (find_tensor_line(search, tensor, depth, &spot, text) && is_of_all(search, tensor, depth, &spot, text)) {
-            add_at(search, &spot, text);
+            spot_add_text(search, &spot, text);
             return true;
         }
     return false;
@@ -445,14 +223,14 @@ place_tensor(struct search *search, const struct scout_tensor *tensor)
 static bool
 find_between(struct search *search, uint32_t first, uint32_t second, bool behind, struct spot *spot)
 {
-    struct stack a = stack_of(search, search->log->ops[first].site),
-                 b = stack_of(search, search->log->ops[second].site);
+    struct stack a = spot_stack(search, search->log->ops[first].site),
+                 b = spot_stack(search, search->log->ops[second].site);
     uint32_t at_first, at_second;
     *spot = (struct spot){0};
-    if (!find_parting(&a, &b, &at_first, &at_second))
+    if (!spot_find_parting(&a, &b, &at_first, &at_second))
         return false;
-    uint32_t from = node_of(search, &a.frames[at_first], &spot->source),
-             to = node_of(search, &b.frames[at_second], &spot->source);
+    uint32_t from = spot_node(search, &a.frames[at_first], &spot->source),
+             to = spot_node(search, &b.frames[at_second], &spot->source);
     if (from == NODE_NONE || to == NODE_NONE || from == to)
         return false;
     spot->node = behind ? source_beside(spot->source, from, to) : source_beside(spot->source, to, from);
@@ -461,7 +239,7 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
     spot->behind = behind ? spot->source->nodes[spot->node].end : 0;
     spot->from = &a.frames[at_first];
     spot->to = &b.frames[at_second];
-    return is_usable(spot);
+    return spot_is_usable(spot);
 }
 
 /* Whether an earlier group has its boundary between the same two calls: they are in a loop over groups. */
@@ -469,8 +247,8 @@ static bool
 is_in_loop(const struct spot *spots, uint32_t number)
 {
     for (uint32_t i = 0; i < number; ++i)
-        if (spots[i].from != NULL && is_same(spots[i].from, spots[number].from) &&
-            is_same(spots[i].to, spots[number].to))
+        if (spots[i].from != NULL && spot_is_same(spots[i].from, spots[number].from) &&
+            spot_is_same(spots[i].to, spots[number].to))
             return true;
     return false;
 }
@@ -491,159 +269,8 @@ place_step(struct search *search, uint32_t number, struct spot *spots)
     bool is_behind = group->fused || before < group->complete;
     if (!find_between(search, group->complete, before, is_behind, &spots[number]) || is_in_loop(spots, number))
         return false;
-    add_at(search, &spots[number], text);
+    spot_add_text(search, &spots[number], text);
     return true;
-}
-
-/* ---- data ---- */
-
-static bool
-is_data(const struct scout_op *op)
-{
-    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE && op->rows == 1 &&
-           op->bytes > DATA_BYTES;
-}
-
-/* In place of the whole batch, the ranks' shares: a rank's own in all places. */
-static void
-add_share(struct search *search, const struct spot *spot, const char *bytes, const char *memory, const char *stream)
-{
-    char *copy =
-        xasprintf(stream == NULL ? "    memmove((char *)(%s) + ddp_at, (char *)(%s) + ddp_first, ddp_count);"
-                                 : "    if (ddp_at != ddp_first)\n"
-                                   "            cudaMemcpyAsync((char *)(%s) + ddp_at, (char *)(%s) + ddp_first, "
-                                   "ddp_count, cudaMemcpyDeviceToDevice, ",
-                  memory, memory);
-    char *text = xasprintf(
-        "{ /* this rank's share, in the places of the other shares, too: right where the ranks divide "
-        "the batch,\n"
-        "   * but no faster. Faster: load, copy and compute the share's records alone. */\n"
-        "    size_t ddp_bytes = %s, ddp_first, ddp_count;\n"
-        "    DDP_SHARD(ddp_bytes, &ddp_first, &ddp_count);\n"
-        "    for (size_t ddp_at = 0; ddp_at + ddp_count <= ddp_bytes; ddp_at += ddp_count)\n"
-        "    %s%s%s\n%s}",
-        bytes, copy,
-        stream == NULL      ? ""
-        : stream[0] == '\0' ? "0"
-                            : stream,
-        stream == NULL ? "" : ");", stream != NULL && stream[0] == '\0' ? "    cudaStreamSynchronize(0);\n" : "");
-    if (stream == NULL)
-        add(search->to, spot->source->path, 1, "#include <string.h>");
-    add_at(search, spot, text);
-    free(text);
-    free(copy);
-}
-
-/* Whether the same buffer of the host is copied in each period: then it is filled anew, and no part of the records. */
-static bool
-is_staged(const struct search *search, uint32_t number)
-{
-    const struct scout_log *log = search->log;
-    for (uint32_t i = number; i + search->finding->period < log->op_count; i += search->finding->period)
-        if (log->ops[i + search->finding->period].from.offset != log->ops[number].from.offset)
-            return false;
-    return true;
-}
-
-static bool
-next_data(const struct search *search, uint32_t *number)
-{
-    uint32_t end = search->finding->first + search->finding->period;
-    while (*number < end && !is_data(&search->log->ops[*number]))
-        ++*number;
-    return *number < end;
-}
-
-/* How many of the outermost frames all copies of data have in common, inside the function that steps; 0: none. */
-static uint32_t
-count_common(struct search *search)
-{
-    const struct scout_log *log = search->log;
-    struct stack first = {0}, step = stack_of(search, log->ops[search->finding->groups[0].before].site);
-    uint32_t common = 0, inside, unused;
-    for (uint32_t i = search->finding->first; next_data(search, &i); ++i) {
-        struct stack here = stack_of(search, log->ops[i].site);
-        uint32_t same = 0;
-        if (!is_staged(search, i))
-            return 0;
-        if (first.count == 0) {
-            first = here;
-            same = here.count;
-        }
-        while (same < here.count && same < first.count &&
-               is_same(&here.frames[here.count - 1 - same], &first.frames[first.count - 1 - same]))
-            ++same;
-        common = common == 0 || same < common ? same : common;
-    }
-    bool is_inside = common > 0 && find_parting(&first, &step, &inside, &unused) && common >= first.count - inside;
-    return is_inside ? common : 0;
-}
-
-/* In the buffers of the host, in front of the call that copies them all. What that call is not given it makes of them.
- */
-static bool
-place_host_shares(struct search *search)
-{
-    const struct scout_log *log = search->log;
-    uint32_t common = count_common(search), placed = 0;
-    for (uint32_t i = search->finding->first; common > 0 && next_data(search, &i); ++i) {
-        struct stack here = stack_of(search, log->ops[i].site);
-        uint32_t depth = here.count - common;
-        struct lifted said;
-        struct spot spot = {0};
-        if (depth == 0 && here.count > 1)
-            ++depth; /* a single copy */
-        if (!lift(&search->sources, here.frames, depth, &said) || !said.source_is_passed || said.source[0] == '\0' ||
-            said.bytes[0] == '\0')
-            continue;
-        spot.node = node_of(search, &here.frames[depth], &spot.source);
-        if (spot.node == NODE_NONE || spot.source->nodes[spot.node].parent == NODE_NONE ||
-            !spot.source->nodes[spot.source->nodes[spot.node].parent].is_block || !is_usable(&spot))
-            return false;
-        add_share(search, &spot, bare(said.bytes), bare(said.source), NULL);
-        ++placed;
-    }
-    return placed > 0;
-}
-
-/* On the device, behind a copy; `adds`: and puts the lines there. */
-static bool
-place_share(struct search *search, const struct scout_op *op, bool adds)
-{
-    const struct scout_log *log = search->log;
-    struct stack stack = stack_of(search, op->site);
-    for (uint32_t depth = 0; depth < stack.count; ++depth) {
-        struct lifted said;
-        struct spot spot;
-        bool is_own = true;
-        for (uint32_t i = 0; i < log->op_count && is_own; ++i) {
-            struct stack other = stack_of(search, log->ops[i].site);
-            is_own = log->ops[i].kind != SCOUT_COPY || (i >= search->start && is_data(&log->ops[i])) ||
-                     !is_same_chain(&stack, &other, depth);
-        }
-        if (is_own && lift(&search->sources, stack.frames, depth, &said) && said.memory[0] != '\0' &&
-            said.bytes[0] != '\0' && find_behind(search, &stack.frames[depth], &spot)) {
-            if (adds)
-                add_share(search, &spot, bare(said.bytes), bare(said.memory), said.stream);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* All data, or none: labels that are not shared as their images are wrong. */
-static void
-place_shares(struct search *search)
-{
-    if (place_host_shares(search))
-        return;
-    for (uint32_t i = search->finding->first; next_data(search, &i); ++i)
-        if (!place_share(search, &search->log->ops[i], false)) {
-            search->to->open_copy = i;
-            return;
-        }
-    for (uint32_t i = search->finding->first; next_data(search, &i); ++i)
-        (void)place_share(search, &search->log->ops[i], true);
 }
 
 /* ---- all ---- */
@@ -678,7 +305,7 @@ insertions_find(struct sites *sites, const struct scout_log *log, const struct s
             if (finding->tensors[i].role == roles[r])
                 insertions->placed[i] = place_tensor(&search, &finding->tensors[i]);
     if (finding->group_count > 0)
-        place_shares(&search);
+        shares_place(&search);
     struct spot *spots = xcalloc(finding->group_count + 1, sizeof(*spots));
     for (uint32_t g = 0; g < finding->group_count; ++g)
         insertions->placed_steps[g] = place_step(&search, g, spots);

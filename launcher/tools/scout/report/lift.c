@@ -654,3 +654,15 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
     }
     return lifted->memory[0] != '\0' || lifted->bytes[0] != '\0';
 }
+
+char *
+lift_bare(char *expression)
+{
+    size_t length = strlen(expression);
+    while (expression[0] == '(' && source_close(expression, 0) == length) {
+        expression[length - 1] = '\0';
+        ++expression;
+        length -= 2;
+    }
+    return expression;
+}

@@ -24,6 +24,9 @@ struct lifted {
 bool lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
     __attribute__((warn_unused_result));
 
+/* Takes the brackets away that are around all of an expression, in its own memory. */
+char *lift_bare(char *expression);
+
 /* Whether a name of an expression is declared among the statements in [begin, end) of the text. */
 bool lift_uses_local(const struct source *source, const char *expression, size_t begin, size_t end);
 
