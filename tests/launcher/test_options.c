@@ -173,13 +173,16 @@ static const struct flagged {
            "timeout hang-warning hang-timeout heartbeat-timeout "},
     {TRACED, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
              "verify "},
-    {NO_CHECK, "sync-every outer-lr outer-momentum max-restarts trace dry-run output metrics summary-json page "},
+    {NO_CHECK,
+     "sync-every outer-lr outer-momentum plan unproved max-restarts trace dry-run output metrics summary-json page "},
     {NO_SCOUT, "hosts dry-run "},
     {NO_PREDICT, "hosts sync-every dry-run "},
     {SET_BY_CHECK, "progress verbose quiet "},
-    {SET_BY_SCOUT, "max-restarts trace trace-steps trace-args progress metrics summary-json page verbose quiet "},
-    {SET_BY_PREDICT, "bucket-mb no-overlap max-restarts trace trace-steps trace-args output progress metrics "
-                     "summary-json page report verbose quiet "},
+    {SET_BY_SCOUT,
+     "plan unproved max-restarts trace trace-steps trace-args progress metrics summary-json page verbose quiet "},
+    {SET_BY_PREDICT,
+     "bucket-mb no-overlap plan unproved max-restarts trace trace-steps trace-args output progress metrics "
+     "summary-json page report verbose quiet "},
     {NOT_HANDED_ON, "ranks hosts dry-run steps alone reference sample tolerance floor-factor free scout annotations "
                     "per-rank json keep-files "},
     {COMMAND_LINE_ONLY, "hosts config dry-run steps alone reference sample tolerance floor-factor free scout "
