@@ -136,6 +136,7 @@ enum mutant {
     MUTANT_CHECK_PARTS_UNSEEN,       /* shares that count as unequal parts are what batch-norm makes */
     MUTANT_CHECK_FAR_NEAR,           /* parameters that are to begin far away begin nearby */
     MUTANT_CHECK_CARRIED_UNSEEN,     /* what ranks copy from the host may have any bits */
+    MUTANT_CHECK_GROWN_TAKEN,        /* turns keep what the ranks have averaged, and not what is their own */
     MUTANT_CHECK_CARRIED_DATA,       /* also where it does not depend on parameters, it may be state */
 
     /* ddprun scout (in the launcher's analysis) */

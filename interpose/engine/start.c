@@ -400,6 +400,8 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
 
     engine.rank = engine_state.rendezvous.rank;
     engine.world_size = engine_state.rendezvous.world_size;
+    if (check_is_on())
+        check_show_rank(&engine.rank, &engine.world_size);
     engine.local_rank = engine_state.rendezvous.local_rank;
     engine.watching = !engine_state.alone;
     if (engine.watching)

@@ -77,6 +77,7 @@ struct check_options {
     const char *alone;     /* arguments of the program in runs of one rank; NULL: as in all */
     const char *reference; /* file; NULL: one of its own */
     const char *json;      /* file for what was found; NULL: none */
+    bool batch_grows;      /* N ranks make one update of N batches of one rank */
     bool is_free;          /* steps do not begin from the reference */
     bool scout;            /* compare all that stays from step to step, as a scouted run finds it */
     enum annotations_choice annotations;

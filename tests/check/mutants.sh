@@ -65,6 +65,11 @@ host_memory() { # a weight of the host's that is annotated as nothing, of which 
     [ -z "$(why_not 3 host_memory -)" ]
 }
 
+grown() { # sums, where compared is with means
+    checked 2 "--reduce sum --batch-grows" "$build/tests/check/grown"
+    [ -z "$(why_not 1 scale gradient)" ]
+}
+
 # mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
 mutant() {
     check "scene $2: the real engine passes" "$2"
@@ -85,4 +90,5 @@ mutant CHECK_ZEROS_ONE_BATCH zeros
 mutant CHECK_REDUCED_NOT_FORCED chaotic_sums
 mutant CHECK_MANAGED_UNSEEN managed
 mutant CHECK_FAR_NEAR host_memory
+mutant CHECK_GROWN_TAKEN grown
 finish

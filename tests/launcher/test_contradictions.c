@@ -75,6 +75,7 @@ static const struct sample {
     {"tolerance", "0.001"},
     {"floor-factor", "10"},
     {"json", "check.json"},
+    {"batch-grows", NULL},
     {"free", NULL},
     {"scout", NULL},
     {"annotations", "off"},

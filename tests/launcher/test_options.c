@@ -183,11 +183,13 @@ static const struct flagged {
     {SET_BY_PREDICT,
      "bucket-mb no-overlap plan unproved max-restarts trace trace-steps trace-args output progress metrics "
      "summary-json page report verbose quiet "},
-    {NOT_HANDED_ON, "ranks hosts dry-run steps alone reference sample tolerance floor-factor free scout annotations "
-                    "per-rank json keep-files "},
-    {COMMAND_LINE_ONLY, "hosts config dry-run steps alone reference sample tolerance floor-factor free scout "
-                        "annotations per-rank json keep-files "
-                        "version help help-all "},
+    {NOT_HANDED_ON,
+     "ranks hosts dry-run steps alone reference sample tolerance floor-factor batch-grows free scout annotations "
+     "per-rank json keep-files "},
+    {COMMAND_LINE_ONLY,
+     "hosts config dry-run steps alone reference sample tolerance floor-factor batch-grows free scout "
+     "annotations per-rank json keep-files "
+     "version help help-all "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)

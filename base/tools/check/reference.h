@@ -29,6 +29,9 @@ enum reference_kind {
     REFERENCE_END,        /* `step`: steps made; `number` 1: they are rounds of DDP_REDUCE calls */
 };
 
+/* Added to the step of a gradient: what the step goes on with, where that is not what is compared. */
+#define REFERENCE_GOES_ON UINT32_C(0x80000000)
+
 struct reference_header {
     char magic[8]; /* "ddpcheck" */
     uint32_t version;

@@ -40,11 +40,16 @@ struct check_run {
     bool forced;        /* each step begins from the reference (interpose/engine/check/force.c) */
     double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
                            are rounds, not 0: what DDP_REDUCE finds in the first is changed */
-    uint32_t turn, turn_count; /* turn_count > 0: this process gets the share of rank `turn` of so many, and only its
-                                  gradients are written */
-    bool probes;               /* in the last step what `probed` names is changed, to see the effect */
+    uint32_t turn, turn_count;   /* turn_count > 0: this process gets the share of rank `turn` of so many, and only its
+                                    gradients are written */
+    bool keeps_start;            /* CHECK_WRITES: parameters as they are annotated are kept, too, as of step 0 */
+    uint32_t grown, grown_count; /* grown_count > 0: one process is rank `grown` of so many to the program; its own
+                                    gradients, and what its updates make of averaged parameters, go into `own`; each
+                                    step begins from what the ranks have, which the reference is */
+    bool probes;                 /* in the last step what `probed` names is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];
+    char own[PATH_MAX];
     char scouted[PATH_MAX]; /* CHECK_WRITES: file of struct check_scouted, memory to compare besides; "": none */
     uint32_t probed_count;  /* numbers of unannotated memory; 0: all of it */
     uint32_t probed[CHECK_PROBED_AT_MOST];

@@ -42,6 +42,8 @@ check_is_on(void)
 /* At the engine's start, when rank and world are known: reads DDPRUN_ENV_CHECK_RUN. `leave` ends the process with code
  * 0, when all ranks have come there, without what exit() calls. */
 void check_open(void (*leave)(void));
+/* Which rank of how many the program is to be, if not the one that the process is. */
+void check_show_rank(int *rank, int *world_size);
 /* A parameter was annotated, for the first time, and holds what all ranks begin with. */
 void check_annotated(const struct tensor *parameter);
 /* DDP_STEP, before anything of it is done; `captured`: into a graph. May not return: the program is ended. */
@@ -96,6 +98,8 @@ bool values_room_ends(uint32_t done);
 void values_restart(void);
 /* The run has made so many steps, `in_rounds` of DDP_REDUCE calls. `by_us`: and the program is ended now. */
 void values_close(uint32_t steps, bool by_us, bool in_rounds);
+/* The tensor as it is, an enum check_role, goes into the reference that is written, or into check_run.own. */
+void values_keep(const struct tensor *tensor, uint32_t role, uint32_t step);
 void values_row(const struct check_row *row);
 /* A row that is no more than a kind, a step and a value. */
 void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);

@@ -56,11 +56,20 @@ check_open(void (*leave)(void))
     if (engine_state.rendezvous.generation > 0)
         course.leave();
     engine_state.is_check = true;
-    engine_state.takes_turn = check_run.turn_count > 0;
+    engine_state.takes_turn = check_run.turn_count + check_run.grown_count > 0;
     /* The launcher compares the ranks, by the hashes that all of them leave of every tensor at every step. */
     engine_state.options.check_every = 0;
     values_open();
     updaters_open();
+}
+
+void
+check_show_rank(int *rank, int *world_size)
+{
+    if (check_run.grown_count == 0)
+        return;
+    *rank = (int)check_run.grown;
+    *world_size = (int)check_run.grown_count;
 }
 
 /* ---- what the program says ---- */
@@ -68,10 +77,16 @@ check_open(void (*leave)(void))
 void
 check_annotated(const struct tensor *parameter)
 {
-    if (check_is_on() && check_run.perturbed && !course.any_boundary) {
+    bool is_grown = check_run.keeps_start || check_run.grown_count > 0;
+    if (check_is_on() && (check_run.perturbed || is_grown) && !course.any_boundary) {
         CUcontext before = context_enter();
         context_synchronize("at a DDP_PARAMETER");
-        values_perturb(parameter);
+        if (check_run.perturbed)
+            values_perturb(parameter);
+        else if (check_run.keeps_start)
+            values_keep(parameter, CHECK_PARAMETER, 0);
+        else /* rank 0's, as all ranks have them */
+            compare_set(parameter, &(struct check_tensor){.number = (uint32_t)parameter->index}, 0, 1);
         context_leave(before);
     }
 }
@@ -95,8 +110,9 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
     if (!check_is_on())
         return;
     size_t world = (size_t)engine_state.rendezvous.world_size;
-    if (check_run.turn_count > 0) {
-        size_t base = total / check_run.turn_count, more = total % check_run.turn_count, turn = check_run.turn;
+    if (check_run.turn_count + check_run.grown_count > 0) {
+        size_t turns = check_run.turn_count + check_run.grown_count, turn = check_run.turn + check_run.grown;
+        size_t base = total / turns, more = total % turns;
         *first = turn * base + (turn < more ? turn : more);
         *count = base + (turn < more);
     }
@@ -214,6 +230,8 @@ look_at_averaged(int group, uint32_t step)
         for (size_t i = 0; i < count; ++i) {
             if (step == 1)
                 compare_note(CHECK_ROW_AVERAGED, 1, &list[i]);
+            if (check_run.grown_count > 0)
+                values_keep(&list[i], roles[k] == TENSOR_STATE ? CHECK_STATE : CHECK_PARAMETER, step + 1);
             compare_tensor(&list[i], &at, &row);
         }
         free(list);

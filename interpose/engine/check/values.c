@@ -32,6 +32,7 @@ struct check_run check_run;
 static struct {
     struct reference_writer writer;
     struct reference_reader reader;
+    struct reference_writer own; /* check_run.own */
     bool writes, reads;
     uint64_t room; /* for the reference, at its beginning; bytes */
     int rows_fd;
@@ -142,6 +143,12 @@ open_reference(void)
                                       .gradients_only = check_run.turn_count > 0,
                                       .is_free = !check_run.forced,
                                       .program = program_identity()};
+    size_t length = strlen(check_run.reference);
+    if (check_run.mode == CHECK_WRITES && engine_state.rendezvous.rank > 0) /* the reference is rank 0's */
+        snprintf(check_run.reference + length, sizeof(check_run.reference) - length, "-%d",
+                 engine_state.rendezvous.rank);
+    if (check_run.grown_count > 0 && !reference_create(check_run.own, &header, &values.own))
+        values_stop_writing();
     if (check_run.mode == CHECK_WRITES) {
         if (!reference_create(check_run.reference, &header, &values.writer))
             values_stop_writing();
@@ -191,7 +198,31 @@ values_close(uint32_t steps, bool by_us, bool in_rounds)
             values_stop_writing();
         values.writes = false;
     }
+    if (check_run.grown_count > 0 &&
+        (!reference_put(&values.own, &(struct reference_key){.kind = REFERENCE_END, .step = steps}, "", 0) ||
+         !reference_close(&values.own)))
+        values_stop_writing();
     values_note(CHECK_ROW_END, steps, by_us);
+}
+
+static void
+keep_piece(void *arg, const void *piece, size_t bytes)
+{
+    if (!reference_append(arg, piece, bytes))
+        values_stop_writing();
+}
+
+void
+values_keep(const struct tensor *tensor, uint32_t role, uint32_t step)
+{
+    struct reference_writer *writer = values.writes ? &values.writer : &values.own;
+    const struct reference_key key = {
+        .kind = REFERENCE_VALUES, .role = role, .step = step, .number = (uint32_t)tensor->index};
+    if (!reference_begin(writer, &key))
+        values_stop_writing();
+    values_read_tensor(tensor, keep_piece, writer);
+    if (!reference_end(writer, 0))
+        values_stop_writing();
 }
 
 /* Of main memory, what programs may still take; bytes. */

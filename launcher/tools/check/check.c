@@ -323,7 +323,9 @@ run_all(struct check *check, int *exit_code, struct error *error)
 {
     if (!rehearse(check, error))
         return false;
-    if (check->has_reference ? !session_load_reference(check, error) : !session_make_reference(check, error))
+    if (check->has_reference    ? !session_load_reference(check, error)
+        : check->evidence.grows ? !grown_make_reference(check, error)
+                                : !session_make_reference(check, error))
         return false;
     if (check->only_writes) {
         printf("the reference is written: %s (%u steps)\nwhat to do: compare with it: ddprun check -n N --reference %s "
@@ -363,6 +365,7 @@ free_check(struct check *check)
     check_rows_free(&evidence->again);
     check_rows_free(&evidence->perturbed);
     check_rows_free(&evidence->turns);
+    check_rows_free(&evidence->grown);
     check_rows_free(&evidence->probe);
     check_rows_free(&evidence->scaled);
     check_rows_free(&evidence->later);

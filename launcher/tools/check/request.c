@@ -71,6 +71,15 @@ refuse_others(const struct check *check, struct error *error)
         return false;
     if (options->check.per_rank != NULL && !options->check.scout)
         return error_set(error, DDPRUN_EXIT_USAGE, "--per-rank names what --scout asks about; add --scout");
+    const char *other = options->check.reference != NULL ? "--reference"
+                        : options->check.alone != NULL   ? "--alone"
+                        : options->check.sample > 0      ? "--sample"
+                        : options->check.is_free         ? "--free"
+                        : options->check.scout           ? "--scout"
+                        : options->hosts != NULL         ? "--hosts"
+                                                         : NULL;
+    if (options->check.batch_grows && other != NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s and --batch-grows contradict each other; leave one out", other);
     if (options->check.json != NULL && !whole_file_check(options->check.json, "--json", error))
         return false;
     if (strcmp(options->program[0], "check") == 0 || strcmp(options->program[0], "doctor") == 0)
@@ -160,8 +169,10 @@ session_prepare(struct check *check, struct error *error)
 {
     const struct options *options = check->options;
     check->is_free = options->check.is_free || options->check.sample > 0; /* a sample is no step to begin from */
-    check->chooses_steps = options->check.steps == 0;
-    check->steps = check->chooses_steps ? CHECK_STEPS_MOST : options->check.steps;
+    bool grows = options->check.batch_grows; /* all ranks make as many steps, whatever time they take */
+    check->chooses_steps = options->check.steps == 0 && !grows;
+    check->steps = options->check.steps != 0 ? options->check.steps : grows ? CHECK_STEPS : CHECK_STEPS_MOST;
+    check->evidence.grows = grows;
     if (!find_ranks(check, error) || !refuse_others(check, error) || !look_at_reference(check, error) ||
         !prepare_kept_files(check, error) || !job_folder_make(&check->folder, error))
         return false;
@@ -179,7 +190,9 @@ session_prepare(struct check *check, struct error *error)
     check->place.date_us = (int64_t)time(NULL) * 1000000;
     check->place.step_limit_s = options->timeout_s;
     bool kept = options->check.reference != NULL;
-    check->runs_planned = check->has_reference ? 1 : 3 + (kept ? 2 : 0) + (check->only_writes ? 0 : 1);
+    check->runs_planned = grows                  ? check->ranks + 5
+                          : check->has_reference ? 1
+                                                 : 3 + (kept ? 2 : 0) + (check->only_writes ? 0 : 1);
     check->evidence.steps = check->steps;
     check->evidence.tolerance = options->check.tolerance;
     check->evidence.forced = !check->is_free;

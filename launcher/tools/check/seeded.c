@@ -121,7 +121,8 @@ void
 seeded_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
 {
     check_judge(evidence, verdict, wishes);
-    carried_judge(evidence, verdict, wishes);
+    if (!evidence->grows)
+        carried_judge(evidence, verdict, wishes);
     if (evidence->readings != 0 && may_be_random(evidence, verdict))
         judge_later(evidence, verdict, wishes);
     size_t length = strlen(verdict->advice);

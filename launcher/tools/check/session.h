@@ -49,6 +49,9 @@ void session_free_outcome(struct check_outcome *outcome);
 bool session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
                      const struct check_row *stop, bool any_step, struct error *error);
 
+/* A run of one rank, of its rank 0 if it has several, to its end, whose rows are appended. */
+bool session_run_alone(struct check *check, const struct check_order *order, struct check_rows *rows,
+                       struct error *error) __attribute__((warn_unused_result));
 /* The runs of one rank that come first; with --reference FILE what they find goes into the file. */
 bool session_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
 /* What an earlier check has found on one rank. */
@@ -63,6 +66,13 @@ bool session_run_later(struct check *check, struct error *error) __attribute__((
 /* Which of its copies to the device depend on the parameters. */
 bool session_run_far(struct check *check, struct error *error) __attribute__((warn_unused_result));
 bool session_run_turns(struct check *check, struct error *error) __attribute__((warn_unused_result));
+
+/* ---- grown.c: for --batch-grows ---- */
+/*
+ * The runs of the ranks that write the reference, and of one rank with the batch of each rank in turn. Then the
+ * reference's gradients, and parameters that DDP_STEP_PARAMETERS averages, are the mean of the turns'.
+ */
+bool grown_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- scouted.c: for --scout: which memory stays from step to step, besides what is annotated ---- */
 /*

@@ -25,7 +25,7 @@ session_order(const struct check *check, const char *name, const char *title, en
     struct check_order order = {
         .name = name,
         .title = title,
-        .ranks = 1,
+        .ranks = check->evidence.grows ? check->ranks : 1,
         .arguments = check->alone,
         .run = {
             .mode = mode, .steps = check->steps, .sample = check->options->check.sample, .forced = !check->is_free}};
@@ -92,9 +92,8 @@ session_free_outcome(struct check_outcome *outcome)
     outcome->results = NULL;
 }
 
-/* A run of one rank to its end, whose rows are appended. */
-static bool
-run_alone(struct check *check, const struct check_order *order, struct check_rows *rows, struct error *error)
+bool
+session_run_alone(struct check *check, const struct check_order *order, struct check_rows *rows, struct error *error)
 {
     struct check_outcome outcome;
     if (!session_start(check, order, &outcome, error))
@@ -202,14 +201,14 @@ session_make_reference(struct check *check, struct error *error)
     first.run.chooses_steps = check->chooses_steps;
     check->evidence.alone = (struct check_rows){xcalloc(1, sizeof(struct check_row)), 1};
     check->evidence.alone.rows[0] = (struct check_row){.kind = CHECK_ROW_DATE, .value = (uint64_t)check->place.date_us};
-    bool ok = run_alone(check, &first, &check->evidence.alone, error);
+    bool ok = session_run_alone(check, &first, &check->evidence.alone, error);
     struct check_order again = session_order(check, "again", "one rank, once more", CHECK_COMPARES);
     struct check_order perturbed =
         session_order(check, "perturbed", "one rank, from a start one unit in the last place away", CHECK_COMPARES);
     perturbed.run.perturbed = true;
     perturbed.run.forced = false;
-    ok = ok && run_alone(check, &again, &check->evidence.again, error) &&
-         run_alone(check, &perturbed, &check->evidence.perturbed, error) &&
+    ok = ok && session_run_alone(check, &again, &check->evidence.again, error) &&
+         session_run_alone(check, &perturbed, &check->evidence.perturbed, error) &&
          (!kept || (check_evidence_in_rounds(&check->evidence)
                         ? session_run_scaled(check, 2, error)
                         : session_run_probe(check, &(struct check_wishes){.probed_count = 0}, error) &&
@@ -245,7 +244,7 @@ session_run_turns(struct check *check, struct error *error)
         order.run.turn = (uint32_t)r;
         order.run.turn_count = (uint32_t)count;
         order.run.steps = 1;
-        ok = run_alone(check, &order, &rows, error);
+        ok = session_run_alone(check, &order, &rows, error);
         check_rows_free(&rows);
         free(name);
     }
@@ -265,7 +264,7 @@ session_run_scaled(struct check *check, double factor, struct error *error)
                       : xasprintf("one rank, with %.4g times the gradients", factor);
     struct check_order order = session_order(check, "scaled", title, CHECK_COMPARES);
     order.run.factor = factor;
-    bool ok = run_alone(check, &order, &check->evidence.scaled, error);
+    bool ok = session_run_alone(check, &order, &check->evidence.scaled, error);
     free(title);
     return ok;
 }
@@ -276,7 +275,7 @@ session_run_far(struct check *check, struct error *error)
     struct check_order order = session_order(check, "far", "one rank, with quite other parameters", CHECK_COMPARES);
     order.run.perturbed = order.run.is_far = true;
     order.run.forced = false;
-    return run_alone(check, &order, &check->evidence.far, error);
+    return session_run_alone(check, &order, &check->evidence.far, error);
 }
 
 bool
@@ -285,7 +284,7 @@ session_run_later(struct check *check, struct error *error)
     struct check_order order =
         session_order(check, "later", "one rank, with another date and other random bytes", CHECK_COMPARES);
     order.later = true;
-    return run_alone(check, &order, &check->evidence.later, error);
+    return session_run_alone(check, &order, &check->evidence.later, error);
 }
 
 bool
@@ -296,5 +295,5 @@ session_run_probe(struct check *check, const struct check_wishes *wishes, struct
     order.run.probes = true;
     order.run.probed_count = wishes->probed_count;
     memcpy(order.run.probed, wishes->probed, sizeof(order.run.probed));
-    return run_alone(check, &order, &check->evidence.probe, error);
+    return session_run_alone(check, &order, &check->evidence.probe, error);
 }

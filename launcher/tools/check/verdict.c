@@ -68,7 +68,8 @@ judge_factor(const struct check_evidence *evidence, struct check_verdict *verdic
     char place[600];
     double n = evidence->ranks;
     bool too_small = fabs(verdict->factor * n - 1) < 0.02, too_large = fabs(verdict->factor / n - 1) < 0.02;
-    bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0;
+    bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0 &&
+                       !evidence->grows; /* the ranks' own */
     wishes->factor = compensated && check_evidence_is_forced(evidence) ? verdict->factor : 0;
     sentence_decide(verdict, compensated ? CHECK_NOT_COMPARABLE : CHECK_DIFFERENT, CAUSE_SCALE, pattern->first);
     sentence_say(verdict->text, "%s: every gradient is %.4g times one rank's%s%s",
@@ -157,7 +158,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     if (!few && update_judge_clipping(evidence, verdict, first))
         return;
     /* The mean over runs with the shares of other ranks is not weighted. */
-    wishes->turns = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL && !weighs;
+    wishes->turns = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL && !weighs && !evidence->grows;
     if (wishes->turns && judge_shares(evidence, verdict, first))
         return;
     if (few) {
@@ -180,7 +181,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
                      "a second copy of a weight, a weight without DDP_PARAMETER");
         return;
     }
-    if (pattern_takes_whole_batches(evidence) && !pattern_has_one_batch(evidence)) {
+    if (!evidence->grows && pattern_takes_whole_batches(evidence) && !pattern_has_one_batch(evidence)) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_DATA_SET, first);
         sentence_say(
             verdict->text,
@@ -218,8 +219,9 @@ judge_start(const struct check_evidence *evidence, struct check_verdict *verdict
                  sentence_place(evidence, verdict, pattern->first, place));
     sentence_say(verdict->advice,
                  "%s gives all ranks rank 0's values at once: it must stand behind the initialisation "
-                 "(and behind loading a checkpoint)",
-                 pattern->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER");
+                 "(and behind loading a checkpoint)%s",
+                 pattern->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER",
+                 evidence->grows ? "; and DDP_STEP must stand in front of the update" : "");
 }
 
 static void
@@ -231,7 +233,7 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
         pattern->moment == items_moment(CHECK_GRADIENT, 1) && pattern->differing[CHECK_GRADIENT] > 0;
     char place[600];
     double factor;
-    if (data_verdict(evidence, verdict, pattern))
+    if (!evidence->grows && data_verdict(evidence, verdict, pattern)) /* no run has the data of all ranks */
         return;
     if (first->unbounded) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first);
@@ -252,6 +254,66 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
     } else {
         update_judge(evidence, verdict, pattern);
     }
+}
+
+/* Each rank has a batch as large as one rank's, by no share of it; or the batch is smaller than the number of ranks. */
+static bool
+has_batches_of_its_own(const struct check_evidence *evidence)
+{
+    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
+    const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_COPIED);
+    if (shard != NULL)
+        return shard->value < (uint64_t)evidence->ranks;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        const struct check_row *row = check_rows_find(&evidence->ranked[r], CHECK_ROW_COPIED);
+        if (alone == NULL || alone->value == 0 || row == NULL || row->value != alone->value)
+            return false;
+    }
+    return !pattern_has_one_batch(evidence);
+}
+
+/* Programs of one record an update: N ranks make another training of them. */
+static void
+offer_growth(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    const struct check_item *first = verdict->first;
+    size_t length = strlen(verdict->advice);
+    bool of_data = verdict->cause == CAUSE_DATA || verdict->cause == CAUSE_DATA_SET ||
+                   verdict->cause == CAUSE_DIRECTION || verdict->cause == CAUSE_INDIVISIBLE;
+    bool of_updates = verdict->cause == CAUSE_UPDATE && first != NULL && first->tensor.role == CHECK_PARAMETER &&
+                      check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
+    if (evidence->grows || (!of_data && !of_updates) || first == NULL || first->first_step > (of_updates ? 2U : 1U) ||
+        !has_batches_of_its_own(evidence))
+        return;
+    snprintf(verdict->advice + length, sizeof(verdict->advice) - length,
+             "; if one rank updates after each record, let rank r take record i * N + r, and check with --batch-grows "
+             "that N ranks make one update of N records");
+}
+
+/* What rank 0 computes of its first batch is another thing where there are N ranks. */
+static bool
+judge_grown(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    struct check_evidence one = *evidence;
+    struct check_rows rows = evidence->grown;
+    double factor;
+    one.ranked = &rows;
+    if (rows.count == 0 || !pattern_is_scaled(&one, &factor))
+        return false;
+    bool is_update = rows.rows[0].averaged; /* of sums over records so many times as large */
+    if (is_update && fabs(factor / evidence->ranks - 1) < 0.01)
+        return false;
+    verdict->factor = factor;
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SCALE, NULL);
+    sentence_say(verdict->text,
+                 "in step 1 rank 0's own %s are %.4g times what one rank alone makes of the same batch%s",
+                 is_update ? "updates" : "gradients", factor, factor_meaning(evidence, factor));
+    sentence_say(verdict->advice,
+                 is_update ? "DDP_STEP_PARAMETERS makes the mean of the ranks' updates: let the rate be one rank's, or "
+                             "rate * DDP_WORLD_SIZE() where the loss is a sum over records"
+                           : "DDP_STEP makes the mean of the ranks' gradients: compute them as one rank does, without "
+                             "DDP_WORLD_SIZE()");
+    return true;
 }
 
 /* Over all that counts; the roles whose differences are shown. */
@@ -355,7 +417,10 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     verdict->items = items_make(evidence, evidence->ranked, &verdict->item_count);
     items_sort(verdict->items, verdict->item_count);
     find_largest(evidence, verdict);
-    if (repeated > fmax(unrepeatable, evidence->tolerance)) {
+    struct agreement agreement = agreement_find(evidence);
+    /* Ranks that go on with bits of their own do not repeat what they do where their steps begin alike. */
+    bool part = evidence->grows && agreement.moment != 0;
+    if (repeated > fmax(unrepeatable, evidence->tolerance) && !part) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
         sentence_say(verdict->text,
                      "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps", repeated,
@@ -374,7 +439,6 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     struct pattern pattern = pattern_find(evidence, verdict);
     equal_settle_factor(evidence, verdict, &pattern);
     find_largest(evidence, verdict);
-    struct agreement agreement = agreement_find(evidence);
     wish_for_probes(evidence, verdict, wishes);
     wishes->plain = pattern.moment != 0 && evidence->overlapped_steps > 0 && evidence->plain == NULL;
     const struct check_row *alarm = NULL;
@@ -396,6 +460,8 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         sentence_say(verdict->text, "%.1000s", alarm->text);
     } else if (reductions_judge_rounds(evidence, verdict, wishes)) {
         wishes->plain = false;
+    } else if (judge_grown(evidence, verdict)) {
+        wishes->plain = false;
     } else if (pattern.moment == 0) {
         equal_judge(evidence, verdict);
         reductions_judge_besides(evidence, verdict);
@@ -410,6 +476,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
                                      "averaged: run with --no-overlap");
     } else {
         judge_difference(evidence, verdict, &pattern, wishes);
+        offer_growth(evidence, verdict);
     }
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
