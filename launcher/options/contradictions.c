@@ -11,6 +11,7 @@ enum contradiction {
     QUIET_AND_PROGRESS,
     VERIFY_AND_NEVER,
     WARNING_AFTER_END,
+    PLAN_AND_SYNC,
     SYNC_AND_SUM,
     SYNC_AND_COMPRESS,
     OUTER_WITHOUT_SYNC,
@@ -25,6 +26,7 @@ static const char *const texts[CONTRADICTIONS] = {
     [VERIFY_AND_NEVER] = "--verify compares in every step, --check-every 0 never; leave one out",
     [WARNING_AFTER_END] = "--hang-warning is not before --hang-timeout, so no warning would appear; give a smaller "
                           "number of seconds",
+    [PLAN_AND_SYNC] = "--plan averages gradients in each round, --sync-every parameters; leave out one of the two",
     [SYNC_AND_SUM] = "--sync-every averages parameters, and --reduce sum would multiply them; leave out one of the two",
     [SYNC_AND_COMPRESS] = "--sync-every averages parameters, which lose small updates in the 16 bits of --compress; "
                           "leave out one of the two",
@@ -50,6 +52,8 @@ holds(enum contradiction which, const struct options *options)
     case WARNING_AFTER_END: /* the warning's usual time says nothing about what the user wants: there is just none */
         return options->hang_warning_given && options->hang_timeout_s != 0 &&
                options->hang_warning_s >= options->hang_timeout_s;
+    case PLAN_AND_SYNC:
+        return options->plan != NULL && job->sync_every > 0;
     case SYNC_AND_SUM: /* sums of parameters are no parameters */
         return job->sync_every > 0 && job->reduction == DDPRUN_REDUCE_SUM;
     case SYNC_AND_COMPRESS:
