@@ -76,7 +76,7 @@ static void __attribute__((noreturn)) no_fit(const char *name, const char *what)
 {
     scout_stop("in batch %llu of the program, %s %s: the program does not do what it did when its plan was made; make "
                "the plan anew, by ddprun scout --prove with these arguments",
-               (unsigned long long)(period + 1), name, what);
+               (unsigned long long)period + 1, name, what);
 }
 
 /* ---- call sites ---- */
@@ -230,7 +230,7 @@ require_tensors(void)
             scout_stop("a%u of the plan, of %llu bytes, is not there in batch %llu of the program: the model has other "
                        "sizes than when its plan was made; make the plan anew, by ddprun scout --prove with these "
                        "arguments",
-                       tensor->alloc, (unsigned long long)tensor->bytes, (unsigned long long)(period + 1));
+                       tensor->alloc, (unsigned long long)tensor->bytes, (unsigned long long)period + 1);
     }
 }
 
