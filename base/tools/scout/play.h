@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLAY_VERSION 3
+#define PLAY_VERSION 5
 
 enum {
     PLAY_RANKS = 2,
@@ -78,6 +78,7 @@ struct play_operation {
     char name[PLAY_NAME_BYTES]; /* kernel or call, cut off */
     uint32_t block[3];          /* of a launch */
     uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
+    uint64_t host_bytes;        /* of any copy from the host, of one row; else 0 */
     uint32_t frame_count;       /* of its call site, innermost first */
     struct play_frame frames[PLAY_FRAMES];
     uint64_t to_bytes; /* of a loader's copy: of the allocation */

@@ -301,10 +301,10 @@ hear(const struct operation *operation, const struct play_operation *of)
 {
     CUdeviceptr to;
     uint64_t bytes = 0;
-    const void *source = player_source_of(operation, &to, &bytes);
+    const void *source = of->host_bytes > 0 ? player_source_of(operation, &to, &bytes) : NULL;
     if (source == NULL)
         return;
-    if (of->bytes > 0 && bytes < of->bytes)
+    if (bytes < of->host_bytes)
         ++smaller;
     if (!MUTANT(PLAN_DATA_UNHEARD))
         data = XXH3_64bits_withSeed(source, bytes, data + 1);

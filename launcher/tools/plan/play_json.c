@@ -49,7 +49,7 @@ put_operation(struct json_object *to, const struct play_operation *operation)
 {
     json_object_object_add(to, "name", json_object_new_string(operation->name));
     json_object_object_add(to, "made_by", json_object_new_string(parts[operation->part]));
-    put(to, "bytes", operation->bytes);
+    put(to, "host_bytes", operation->host_bytes);
     struct json_object *block = put_list(to, "block"), *site = put_list(to, "site");
     for (int i = 0; i < 3; ++i)
         json_object_array_add(block, json_object_new_uint64(operation->block[i]));
@@ -158,7 +158,7 @@ take_operation(struct reader *reader, struct json_object *from, struct play_oper
 {
     take_text(reader, from, "name", to->name, sizeof(to->name));
     to->part = take_word(reader, from, "made_by", parts, PARTS);
-    to->bytes = take_number(reader, from, "bytes", INT64_MAX);
+    to->host_bytes = take_number(reader, from, "host_bytes", INT64_MAX);
     struct json_object *block = take(reader, from, "block", json_type_array), *site;
     for (size_t i = 0; block != NULL && i < 3 && i < json_object_array_length(block); ++i)
         to->block[i] = (uint32_t)json_object_get_uint64(json_object_array_get_idx(block, i));

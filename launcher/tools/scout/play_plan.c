@@ -204,6 +204,7 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
         to->part = turns->parts[i];
         take_frames(log, op, to);
+        to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
         if (by_turns || !brings_data(op))
             continue;
         if (op->rows != 1)
