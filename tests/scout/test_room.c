@@ -65,7 +65,7 @@ TABLE_TEST(available, rows)
     ck_assert_ptr_nonnull(mkdtemp(root));
     put("/proc/meminfo", "MemTotal: 4096000 kB\nMemAvailable:    1024000 kB\n");
     put("/proc/self/cgroup", row->group);
-    for (size_t i = 0; row->files[i] != NULL && i < 8; i += 2)
+    for (size_t i = 0; i < 8 && row->files[i] != NULL; i += 2)
         put(row->files[i], row->files[i + 1]);
     uint64_t bytes = room_available(root);
     snprintf(command, sizeof(command), "rm -r %s", root);
