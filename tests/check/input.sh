@@ -117,7 +117,7 @@ refused "-n 2 --reference of a file of another kind" 2 "cannot use mine, in --re
 check "the file is as before" [ "$(sha256sum mine)" = "$before" ]
 refused "--reference of a folder" 2 "is there already and is not a reference" check -n 1 --reference . "${right[@]}"
 refused "--reference in no folder" 2 "cannot write .*No such file" check -n 1 --reference no/folder/x "${right[@]}"
-run "$ddprun" -q check -n 1 --reference whole "${right[@]}"
+run "$ddprun" -q check -n 1 --steps 12 --reference whole "${right[@]}" # a slow machine would make fewer
 succeeded "-n 1 --reference"
 check "-n 1 --reference writes" [ -s whole ]
 refused "another number of steps" 2 "has 12 steps, and --steps asks for 4" check -n 2 --reference whole --steps 4 "${right[@]}"
@@ -140,7 +140,7 @@ for at in 9 20 45 300 $((size / 20)) $((size * 2 / 3)) $((size * 3 / 4)) $((size
     refused "a reference whose byte $at is damaged" 2 "damaged|another version|not a reference" check -n 2 --reference damaged "${right[@]}"
     [ "$(sha256sum damaged)" = "$copied" ] || not_ok "a damaged reference stays as it is" "byte $at"
 done
-run "$ddprun" -q check -n 2 "${right[@]}"
+run "$ddprun" -q check -n 2 --steps 12 "${right[@]}"
 grep '^equal: ' "$work/stdout" >"$work/at_once"
 judged "two commands: equal" 0 null - 2 "--reference whole" "${right[@]}"
 check "two commands: the verdict of one" grep -qxFf "$work/at_once" "$work/stdout"
@@ -151,7 +151,7 @@ succeeded "-n 1 --reference of a link to a reference"
 check "a link to a reference stays one" [ -L link ]
 run "$ddprun" -q check -n 1 --reference wrong "$conv" --quiet --mistake forgotten_gradient
 judged "two commands: different" 1 tensor fc_weight 2 "--reference wrong" "$conv" --quiet --mistake forgotten_gradient
-run "$ddprun" -q check -n 1 --sample 100 --reference sampled "${right[@]}"
+run "$ddprun" -q check -n 1 --steps 12 --sample 100 --reference sampled "${right[@]}"
 check "a sample needs less room" [ "$(stat -c %s sampled)" -lt "$size" ]
 run "$ddprun" -q check -n 1 --steps 5 --sample 100 --reference sampled "${right[@]}"
 judged "two commands with a sample of five steps" 0 null - 2 "--reference sampled" "${right[@]}"
