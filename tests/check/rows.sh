@@ -2,8 +2,7 @@
 # rows.sh BUILD [NAME...] - what `ddprun check` says of the mistakes and habits of rows.cu, the mistakes of conv.cu, and chaos of
 # updates.cu. No wrong program is equal, of most the true cause comes first, and no right one is accused. Ordinarily every other row
 # of rows.cu runs once, at a rate of 1e-3 or 0.1, and each of updates.cu once (mistakes.sh has those of conv.cu); with DDPRUN_SOAK=1
-# all run at both, and wrong ones at 1e-6, too. ROWS_RATES
-# names others. The last lines are the score.
+# all run at both, and wrong ones at 1e-6, too. ROWS_RATES names others. The last lines are the score.
 #
 # A row says what the mistake is, and not what the tool prints. A row that is known to fail is in `known` with what it does; when it
 # does not fail any more, the script fails until its line there is gone.

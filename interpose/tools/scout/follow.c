@@ -393,12 +393,13 @@ follow(struct operation *operation)
             no_fit(name, "touches a gradient that waits for the other ranks, and is not in the plan");
         return;
     }
-    if (at == 0) {
+    if (at == 0 || next == 0) { /* a period whose first operation is left out counts, too */
         begin_period(name);
         is_open = true;
-    } else if (at != next) {
-        pass_over(name, at);
+        next = 0;
     }
+    if (at != next)
+        pass_over(name, at);
     next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
     hear(operation, of);
