@@ -26,6 +26,14 @@ if(DDPRUN_SANITIZE)
     endif()
 endif()
 
+# PROGRAM_CC: what compiles users' programs for the stand-in. They are the same in all builds.
+set(DDPRUN_PROGRAMS "" CACHE PATH "Build folder of the same sources, without a sanitizer, whose programs are copied and not compiled anew")
+if(DDPRUN_SANITIZE AND DDPRUN_PROGRAMS)
+    set(PROGRAM_CC bash ${CMAKE_SOURCE_DIR}/cmake/copy_program.sh ${DDPRUN_PROGRAMS} ${CMAKE_BINARY_DIR} $<TARGET_FILE:softgpu-cc>)
+else()
+    set(PROGRAM_CC softgpu-cc)
+endif()
+
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)

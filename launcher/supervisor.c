@@ -45,6 +45,8 @@ enum {
     PACE_INTERVAL_MS = 250,  /* between looks at which rank the others wait for */
     MESSAGE_DELAY_MS = 1000, /* for which the reason of a failure waits for the ranks' last output, */
     LAST_WORDS_MS = 1000,    /* and for which it is waited for itself once the user wants the end */
+    LAST_LOOKS_MS = 500, /* for which the other ranks' looks at their gradients are waited for, if one ended itself */
+    LAST_LOOKS_STEP_MS = 5,
 };
 
 #define MS              1000000ull
@@ -171,6 +173,20 @@ take_report(struct supervisor *s, const struct error *error, int suspect, struct
         report_take(report, s->ranks, s->view_count, here, error->rank, suspect, s->job->status_page, !s->failed);
 }
 
+/* A rank that ends itself may have seen what another rank's gradient has brought, which that rank has not yet reported.
+ */
+static void
+let_ranks_look(struct supervisor *s)
+{
+    int rank = s->reason.rank;
+    if (rank < 0 || rank >= s->job->started || !s->ranks[rank].ended || s->ranks[rank].signal != 0)
+        return;
+    nonfinite_begin_looks(s->ranks, s->job->started);
+    for (uint64_t until = now_ns() + LAST_LOOKS_MS * MS;
+         !nonfinite_have_looked(s->ranks, s->job->started) && now_ns() < until; local_ranks_look(&s->local))
+        poll(NULL, 0, LAST_LOOKS_STEP_MS);
+}
+
 /* `suspect`: a rank that may be why, besides the one of whom the reason speaks; -1: none. */
 static void
 fail(struct supervisor *s, int suspect)
@@ -180,6 +196,7 @@ fail(struct supervisor *s, int suspect)
     take_report(s, &s->reason, suspect, &s->details);
     for (int i = 0; i < 2; ++i)
         supervisor_net_ask_report(&s->net, s->details.of[i].rank);
+    let_ranks_look(s);
     begin_end(s, SIGTERM, GRACE_NS);
 }
 

@@ -48,14 +48,23 @@ describe(const struct rank_view *ranks, int count, char text[NONFINITE_TEXT_BYTE
                                     : "");
 }
 
-static bool
-have_all_looked(struct rank_view *ranks, int count)
+void
+nonfinite_begin_looks(struct rank_view *ranks, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        ranks[i].nonfinite_watch_ns = ranks[i].watch_ns;
+        ranks[i].nonfinite_looks = 0;
+    }
+}
+
+bool
+nonfinite_have_looked(struct rank_view *ranks, int count)
 {
     bool all = true;
     for (int i = 0; i < count; ++i) {
         ranks[i].nonfinite_looks += ranks[i].watch_ns != ranks[i].nonfinite_watch_ns;
         ranks[i].nonfinite_watch_ns = ranks[i].watch_ns;
-        all = all && (ranks[i].ended || ranks[i].nonfinite_looks >= LOOKS_ENOUGH);
+        all = all && (ranks[i].ended || ranks[i].watch_ns == 0 || ranks[i].nonfinite_looks >= LOOKS_ENOUGH);
     }
     return all;
 }
@@ -67,12 +76,9 @@ nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NO
         return false;
     if (ranks[0].nonfinite_since_ns == 0) {
         ranks[0].nonfinite_since_ns = now_ns;
-        for (int i = 0; i < count; ++i) {
-            ranks[i].nonfinite_watch_ns = ranks[i].watch_ns;
-            ranks[i].nonfinite_looks = 0;
-        }
+        nonfinite_begin_looks(ranks, count);
     }
-    if (!have_all_looked(ranks, count) && now_ns - ranks[0].nonfinite_since_ns < PATIENCE_NS)
+    if (!nonfinite_have_looked(ranks, count) && now_ns - ranks[0].nonfinite_since_ns < PATIENCE_NS)
         return false;
     ranks[0].nonfinite_said = true;
     describe(ranks, count, text);

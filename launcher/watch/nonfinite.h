@@ -24,8 +24,13 @@ struct nonfinite_first nonfinite_first(const struct rank_view *ranks, int count)
 enum { NONFINITE_TEXT_BYTES = 768 };
 bool nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES]);
 
-/* The same at the end, when none comes any more. `failed`: also of a finding that parameters were not looked at after,
- * for that may be why. */
+/* From nonfinite_begin_looks() on: whether each rank that has not ended, and whose engine looks at all, has looked
+ * twice. */
+void nonfinite_begin_looks(struct rank_view *ranks, int count);
+bool nonfinite_have_looked(struct rank_view *ranks, int count);
+
+/* nonfinite_look() at the end, when none comes any more. `failed`: also of a finding that parameters were not looked at
+ * after, for that may be why. */
 bool nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES]);
 
 #endif
