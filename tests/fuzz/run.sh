@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh BUILD [--seconds N] [--only TARGET] - feeds each parser of what others wrote (main.c) with its corpus and what the fuzzer makes of
-# it, for N seconds each; a finding fails, and its bytes stay in BUILD/tests/fuzz. Without --seconds it is 20 seconds for all together, in
+# it, for N seconds each; a finding fails, and its bytes stay in BUILD/tests/fuzz. Without --seconds it is 10 seconds for all together, in
 # whole seconds each.
 set -uo pipefail
 usage() {
@@ -33,7 +33,7 @@ failures=0
 "$fuzz" "--seeds=$work" >/dev/null 2>&1 || exit 1
 mapfile -t targets < <(if [ -n "$only" ]; then echo "$only"; else "$fuzz" --list; fi)
 [ ${#targets[@]} -gt 0 ] || exit 1
-: "${seconds:=$(((20 + ${#targets[@]} - 1) / ${#targets[@]}))}"
+: "${seconds:=$(((10 + ${#targets[@]} - 1) / ${#targets[@]}))}"
 for target in "${targets[@]}"; do
     dictionary=()
     [ ! -e "$here/$target.dict" ] || dictionary=("-dict=$here/$target.dict")

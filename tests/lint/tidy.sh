@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tidy.sh BUILD - clang-tidy, as .clang-tidy sets it up, has nothing to say. Called by tests/run.sh. The analyzer, which takes two thirds
+# tidy.sh BUILD - clang-tidy, as .clang-tidy sets it up, has nothing to say, nor has clang about what is compiled. Called by tests/run.sh. The analyzer, which takes two thirds
 # of the time and more, and the stand-in run with DDPRUN_SOAK=1 (bash tests/run.sh --soak --filter lint/tidy).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -21,8 +21,12 @@ mapfile -t files < <(sed -n 's/^ *"file": "\(.*\.c\)".*/\1/p' "$commands" | grep
     echo "no file found in $commands"
     exit 1
 }
-checks=(--checks='-clang-analyzer-*')
-[ "${DDPRUN_SOAK:-0}" != 1 ] || checks=()
+# Compiler warnings are findings, too (clang.sh).
+checks=(--checks='clang-diagnostic-*,-clang-analyzer-*')
+[ "${DDPRUN_SOAK:-0}" != 1 ] || checks=(--checks='clang-diagnostic-*')
+for option in -Wthread-safety -Wno-thread-safety-attributes -Wno-unused-command-line-argument -Wno-ignored-optimization-argument; do
+    checks+=("--extra-arg=$option")
+done
 # One file a run: the analyzer carries state from one file to the next.
 # "N warnings generated" counts what was found in system headers and dropped.
 if ! printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy --quiet -p "$build" "${checks[@]}" 2>&1 |
