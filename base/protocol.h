@@ -225,6 +225,7 @@ struct rank_status {
     _Atomic int32_t pid;              /* the process that is the rank */
     _Atomic uint64_t step;            /* boundaries passed so far */
     _Atomic uint64_t overlapped_step; /* boundaries for which buckets went out before the boundary */
+    _Atomic uint64_t batch_count;     /* --plan: batches of the program so far, as many as ranks to a step; else 0 */
     _Atomic uint64_t graph_step;      /* boundaries passed in launches of CUDA graphs; in a world of one: captured */
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;

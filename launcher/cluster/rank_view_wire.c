@@ -21,6 +21,7 @@ static const struct view_field {
     ROW(FIELD_NUMBER, stage, true),
     ROW(FIELD_LONG, step, false),
     ROW(FIELD_LONG, overlapped_step, false),
+    ROW(FIELD_LONG, batch_count, false),
     ROW(FIELD_LONG, graph_step, false),
     ROW(FIELD_LONG, gradient_count, false),
     ROW(FIELD_LONG, averaged_parameter_count, false),

@@ -31,6 +31,7 @@ struct rank_view {
     unsigned generation; /* how many programs were this rank before; what follows is of the last */
     unsigned stage;      /* enum rank_stage */
     uint64_t step, overlapped_step, graph_step, gradient_count, gradient_bytes, bucket_count;
+    uint64_t batch_count;           /* --plan: of the program; 0: no plan */
     uint64_t plan_count, plan_step; /* the plan with these buckets: its number, and after which step it was adopted */
     uint64_t averaged_parameter_count, averaged_state_count; /* of gradient_count (DDP_STEP_PARAMETERS) */
     uint64_t sync_count, sync_bytes, step_bytes;             /* --sync-every */

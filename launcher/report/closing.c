@@ -135,6 +135,9 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     else if (rank->graph_step > 0)
         snprintf(graphs, sizeof(graphs), ", %" PRIu64 " of them in CUDA graphs", rank->graph_step);
     averaged_text(rank, averaged);
+    if (rank->batch_count > 0)
+        snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches)", count,
+                 rank->batch_count);
     say("%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,
         plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, averaged, size, buckets);
 

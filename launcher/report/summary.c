@@ -234,6 +234,9 @@ summary_describe(const struct summary *summary)
     json_object_object_add(object, "overlap_off_step",
                            first->overlap_off_step > 0 ? json_object_new_uint64(first->overlap_off_step) : NULL);
     add_number(object, "graph_steps", first->graph_step);
+    bool turns = first->batch_count > 0;
+    json_object_object_add(object, "batches", turns ? json_object_new_uint64(first->batch_count) : NULL);
+    json_object_object_add(object, "batches_per_step", turns ? json_object_new_int(summary->rank_count) : NULL);
     json_object_object_add(object, "batch_per_pass", batch ? json_object_new_uint64(first->shard_total) : NULL);
     add_number(object, "gradients",
                first->gradient_count - first->averaged_parameter_count - first->averaged_state_count);

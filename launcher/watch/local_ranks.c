@@ -137,6 +137,7 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
     view->step = atomic_load(&status->step);
     view->overlapped_step = atomic_load(&status->overlapped_step);
+    view->batch_count = atomic_load(&status->batch_count);
     view->graph_step = atomic_load(&status->graph_step);
     view->gradient_count = atomic_load(&status->gradient_count);
     view->frees_amid = atomic_load(&status->frees_amid);

@@ -52,7 +52,9 @@ make_order(const struct campaign *campaign, const struct run *run, struct job_or
     const char **at = order->arguments;
     snprintf(texts[0], 400, "%d", run->ranks);
     job_records_path(order->folder, texts[1], 400);
-    snprintf(texts[2], 400, "--device softgpu %s", run->kind->options != NULL ? run->kind->options : "");
+    const char *plan = campaign->place.plan;
+    snprintf(texts[2], 400, "--device softgpu %s %s %s", plan != NULL ? "--plan" : "", plan != NULL ? plan : "",
+             run->kind->options != NULL ? run->kind->options : "");
     if (campaign->place.prefix != NULL) {
         snprintf(texts[4], 400, campaign->place.prefix, run->ranks);
         at = add_words(at, texts[4]);
@@ -72,6 +74,8 @@ make_order(const struct campaign *campaign, const struct run *run, struct job_or
     *at++ = campaign->trainer;
     *at++ = texts[1];
     *at++ = "100";
+    if (plan != NULL)
+        *at++ = "turns";
     snprintf(texts[3], 400, run->kind->arguments != NULL ? run->kind->arguments : "", run->target, run->point);
     if (campaign->pause_s > 0)
         snprintf(texts[3], 400, "pause %d %d", KINDS_STEPS / 2, campaign->pause_s);
@@ -174,8 +178,9 @@ tell_failure(const struct campaign *campaign, const struct run *run, const struc
         printf("    rank %d: process %d, step %u, %s\n", r, job->records[r].pid, job->records[r].step,
                job->records[r].done_ns != 0 ? "done" : "not done");
     printf("    stderr: %.3000s\n", job->text);
-    printf("    again: bash tests/faults/run.sh %s --seed %llu --first %u --runs 1 --only %s\n", campaign->build,
-           (unsigned long long)campaign->seed, run->number, run->kind->name);
+    printf("    again: bash tests/faults/run.sh %s%s --seed %llu --first %u --runs 1 --only %s\n", campaign->build,
+           campaign->place.plan != NULL ? " --plan" : "", (unsigned long long)campaign->seed, run->number,
+           run->kind->name);
 }
 
 /* Everything that is held against an end. Returns whether the fault had an effect. */
@@ -309,10 +314,10 @@ print_usage(FILE *out)
 {
     fprintf(
         out,
-        "Usage: bash tests/faults/run.sh BUILD [--place node|mpirun|hosts] [--runs N] [--seed S] [--first N]\n"
+        "Usage: bash tests/faults/run.sh BUILD [--place node|mpirun|hosts] [--plan] [--runs N] [--seed S] [--first N]\n"
         "       [--only KIND] [--pause SECONDS] [--verbose] [--help]\n"
-        "--place: on this node, under mpirun, or under mpirun over two simulated hosts. --pause: no fault, but rank 0\n"
-        "spends so long in host code. Kinds:\n");
+        "--place: on this node, under mpirun, or under mpirun over two simulated hosts. --plan: ranks take turns.\n"
+        "--pause: no fault, but rank 0 spends so long in host code. Kinds:\n");
     for (int k = 0; k < kind_count; ++k)
         fprintf(out, "  %-10s %s\n", kinds[k].name, kinds[k].about);
 }
@@ -335,6 +340,9 @@ take_place(struct place *place, int option, char *value)
     case 'm':
         place->restore = value;
         break;
+    case 'P':
+        place->plan = value;
+        break;
     case 'h': /* KEEPER:TMPDIR */
         if (colon == NULL || place->host_count == PLACE_HOSTS_AT_MOST)
             return false;
@@ -350,19 +358,14 @@ take_place(struct place *place, int option, char *value)
 static void
 parse(struct campaign *campaign, int argc, char **argv)
 {
-    static const struct option options[] = {{"runs", required_argument, NULL, 'r'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"first", required_argument, NULL, 'f'},
-                                            {"only", required_argument, NULL, 'o'},
-                                            {"pause", required_argument, NULL, 'p'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"prefix", required_argument, NULL, 'x'},
-                                            {"ranks", required_argument, NULL, 'n'},
-                                            {"host", required_argument, NULL, 'h'},
-                                            {"cut", required_argument, NULL, 'c'},
-                                            {"restore", required_argument, NULL, 'm'},
-                                            {"help", no_argument, NULL, 'u'},
-                                            {NULL}};
+    static const struct option options[] = {
+        {"runs", required_argument, NULL, 'r'},    {"seed", required_argument, NULL, 's'},
+        {"first", required_argument, NULL, 'f'},   {"only", required_argument, NULL, 'o'},
+        {"pause", required_argument, NULL, 'p'},   {"verbose", no_argument, NULL, 'v'},
+        {"prefix", required_argument, NULL, 'x'},  {"ranks", required_argument, NULL, 'n'},
+        {"host", required_argument, NULL, 'h'},    {"cut", required_argument, NULL, 'c'},
+        {"restore", required_argument, NULL, 'm'}, {"plan", required_argument, NULL, 'P'},
+        {"help", no_argument, NULL, 'u'},          {NULL}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'r')
             campaign->runs = (unsigned)strtoul(optarg, NULL, 10);

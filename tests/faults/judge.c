@@ -27,14 +27,16 @@ wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
     snprintf(why + used, KINDS_WHY_BYTES - used, "; ");
 }
 
-/* The first line that begins so and does not report a change of overlap; "" if no line does. */
+/* The first line that begins so and reports neither a change of overlap nor batches that are left over; "" if no line
+ * does. */
 static void
 first_line(const struct job *job, const char *beginning, char *line, size_t bytes)
 {
-    static const char overlap[] = "ddprun: overlap is o";
+    static const char overlap[] = "ddprun: overlap is o", left_over[] = "ddprun: plan: the last ";
     const char *at = job->text;
     while (at != NULL &&
-           (strncmp(at, beginning, strlen(beginning)) != 0 || strncmp(at, overlap, strlen(overlap)) == 0)) {
+           (strncmp(at, beginning, strlen(beginning)) != 0 || strncmp(at, overlap, strlen(overlap)) == 0 ||
+            strncmp(at, left_over, strlen(left_over)) == 0)) {
         at = strchr(at, '\n');
         at = at != NULL ? at + 1 : NULL;
     }
@@ -78,12 +80,19 @@ expect_done(const struct job *job, char why[KINDS_WHY_BYTES])
     }
 }
 
+/* How many steps a rank may be ahead of another one: by turns, the batches of a round. */
+static uint32_t
+most_ahead(const struct job *job)
+{
+    return job->place->plan != NULL ? (uint32_t)job->ranks : 1;
+}
+
 /* No rank trains on without the rank that is gone. */
 static void
 expect_no_rank_alone(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     for (int r = 0; r < job->ranks; ++r) {
-        if (job->records[r].step > job->records[run->target].step + 1)
+        if (job->records[r].step > job->records[run->target].step + most_ahead(job))
             wrong(why, "rank %d trained on to step %u, without rank %d, which was gone after step %u", r,
                   job->records[r].step, run->target, job->records[run->target].step);
     }
@@ -239,7 +248,7 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
         least = job->records[r].step < least ? job->records[r].step : least;
         most = job->records[r].step > most ? job->records[r].step : most;
     }
-    if (most > least + 1)
+    if (most > least + most_ahead(job))
         wrong(why, "a rank trained on to step %u, without a rank that reached step %u only", most, least);
     if (run->kind->options != NULL && least > 0) /* the link went down, and no process died */
         expect(run, job, job->exit_code, "^ddprun: the ddprun of rank [23] .*lost", why);

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# run.sh BUILD [--place node|mpirun|hosts] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]
+# run.sh BUILD [--place node|mpirun|hosts] [--plan] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]
 # The fault campaign (campaign.c): 20 runs, or as many as are asked for, on this node; under mpirun; or under mpirun over two
-# simulated hosts. The mpirun is that of PATH, of Open MPI 4 or 5. With DDPRUN_SOAK=1 also a rank that spends 90 s in host code,
+# simulated hosts. The mpirun is that of PATH, of Open MPI 4 or 5. --plan: by `ddprun --plan`, whose plan is made first. With DDPRUN_SOAK=1 also a rank that spends 90 s in host code,
 # as for a checkpoint. Exit code 1: something was not as promised; 2: not understood; 77: not possible here.
 arguments=("$@")
 place=node
+planned=
 options=()
 while [ $# -gt 0 ]; do
     if [ "$1" = --place ]; then
         place=${2:-}
         shift
+    elif [ "$1" = --plan ]; then
+        planned=1
     else
         options+=("$1")
     fi
@@ -69,6 +72,13 @@ if [ "$place" = hosts ]; then
         where+=(--host "$keeper:/proc/$keeper/root$hosts_work/tmp")
     done
     where+=(--cut "nsenter --target $keeper --net ip link set eth0 down" --restore "nsenter --target $keeper --net ip link set eth0 up")
+fi
+
+if [ -n "$planned" ]; then
+    truncate -s 4096 "$work/records"
+    run "$ddprun" -q --device softgpu scout --prove --json "$work/plan.json" "$build/tests/faults/trainer" "$work/records" 40 turns
+    check "the trainer's plan is proved" grep -q '^proof (d): passed' "$work/stdout"
+    where+=(--plan "$work/plan.json")
 fi
 
 campaign() {

@@ -2,11 +2,14 @@
  * trainer.c - the trainer of the fault campaign: many quick steps, each of whose averages is checked on the host, and a
  * record of how far it came that outlives it.
  *
- * Plain C over the runtime, no kernel; gradients are written by copies, the last one first, as backward would. A
- * process that it starts, as loaders of data are, never ends by itself. Started by campaign.c, through ddprun. It never
- * ends well with a wrong average: every rank knows what all of them put in.
+ * Plain C over the runtime; gradients are written by copies, the last one first, as backward would. A process that it
+ * starts, as loaders of data are, never ends by itself. Started by campaign.c, through ddprun. It never ends well with
+ * a wrong average: every rank knows what all of them put in.
  *
- * Usage: faults_trainer RECORDS STEPS [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]
+ * `turns` is another trainer, for `ddprun --plan`, which leaves the annotations aside: kernels make gradients of a
+ * batch and of the weights, a step is a batch, and all ranks know the weights after each round.
+ *
+ * Usage: faults_trainer RECORDS STEPS [turns] [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]
  *   RECORDS: the file of struct rank_record, one for each rank
  *   chat:    so many bytes are printed in each step
  *   pause:   rank 0 spends so long in host code in this step, as for a checkpoint
@@ -14,15 +17,18 @@
  */
 #include "tests/trainer.h"
 #include "tests/faults/record.h"
+#include "tests/faults/turns.h"
 
 #include <cuda_runtime_api.h>
 #include <ddprun.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,8 +42,13 @@ struct trainer {
     int fault_code, fault_rank;
     unsigned fault_point; /* 0: none */
     bool fault_quick;     /* _exit instead of exit */
+    bool by_turns;
+    int world;
     float *weights[GRADIENTS], *gradients[GRADIENTS];
     float host[COUNT];
+    /* By turns: */
+    float *batch, rows[TURNS_ROWS * COUNT];
+    double expected[GRADIENTS][COUNT]; /* weights after each round */
 };
 
 static int64_t
@@ -108,6 +119,46 @@ update(struct trainer *t, int step)
     t->record->step = (uint32_t)step;
 }
 
+/* ---- by turns ---- */
+
+/* The mean of a batch is what rank 0 adds in the other trainer. */
+static void
+backward_by_turns(struct trainer *t, int step)
+{
+    for (int g = GRADIENTS - 1; g >= 0; --g) {
+        for (int i = 0; i < TURNS_ROWS * COUNT; ++i)
+            t->rows[i] = share(0, step, g, i % COUNT) + (float)(i < COUNT ? 1 : -1);
+        CHECK(cudaMemcpy(t->batch, t->rows, sizeof(t->rows), cudaMemcpyHostToDevice));
+        turns_gradient(t->gradients[g], t->weights[g], t->batch, COUNT);
+        if (g == GRADIENTS / 2)
+            point(t);
+    }
+}
+
+/* A round's mean of the gradients of its batches moves the weights, at its last batch. */
+static void
+update_by_turns(struct trainer *t, int step)
+{
+    bool ends_round = step % t->world == 0;
+    for (int g = 0; g < GRADIENTS; ++g) {
+        turns_update(t->weights[g], t->gradients[g], COUNT);
+        CHECK(cudaMemcpy(t->host, t->weights[g], sizeof(t->host), cudaMemcpyDeviceToHost));
+        for (int i = 0; i < COUNT; ++i) {
+            double sum = 0;
+            for (int r = 0; r < t->world && ends_round; ++r)
+                sum += (double)share(0, step - r, g, i);
+            if (ends_round)
+                t->expected[g][i] -= TURNS_RATE * (t->expected[g][i] - sum / t->world);
+            if (fabs((double)t->host[i] - t->expected[g][i]) > 1e-3 && t->record->wrong == 0) {
+                t->record->wrong = (uint32_t)step;
+                fprintf(stderr, "faults_trainer: batch %d, weight %d, element %d: %g instead of %g\n", step, g, i,
+                        (double)t->host[i], t->expected[g][i]);
+            }
+        }
+    }
+    t->record->step = (uint32_t)step;
+}
+
 /* A trainer keeps what it reads, and reports when there is no memory for it. */
 static void
 load(void)
@@ -139,11 +190,11 @@ train(struct trainer *t)
         rest(0, STEP_US);
         if (step == t->pause_step && t->rank == 0)
             rest(t->pause_s, 0);
-        backward(t, step);
+        (t->by_turns ? backward_by_turns : backward)(t, step);
         point(t);
         DDP_STEP(0);
         point(t);
-        update(t, step);
+        (t->by_turns ? update_by_turns : update)(t, step);
         say(t, step);
     }
 }
@@ -152,6 +203,7 @@ static void
 create(struct trainer *t)
 {
     point(t);
+    CHECK(cudaMalloc((void **)&t->batch, sizeof(t->rows)));
     for (int g = 0; g < GRADIENTS; ++g) {
         CHECK(cudaMalloc((void **)&t->weights[g], sizeof(t->host)));
         CHECK(cudaMalloc((void **)&t->gradients[g], sizeof(t->host)));
@@ -180,7 +232,10 @@ static bool
 take_arguments(struct trainer *t, int argc, char **argv)
 {
     for (int i = 3; i < argc;) {
-        if (strcmp(argv[i], "chat") == 0 && i + 1 < argc) {
+        if (strcmp(argv[i], "turns") == 0) {
+            t->by_turns = true;
+            ++i;
+        } else if (strcmp(argv[i], "chat") == 0 && i + 1 < argc) {
             t->chat_bytes = atoi(argv[i + 1]);
             i += 2;
         } else if (strcmp(argv[i], "pause") == 0 && i + 2 < argc) {
@@ -204,7 +259,7 @@ static struct rank_record *
 map_record(const char *path, int rank)
 {
     size_t bytes = RECORD_RANKS_AT_MOST * sizeof(struct rank_record);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC); /* by turns, files of ranks are private */
     void *records = fd >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (fd >= 0)
         close(fd);
@@ -215,12 +270,14 @@ int
 main(int argc, char **argv)
 {
     static struct trainer t;
-    const char *rank = getenv("RANK");
+    const char *rank = getenv("RANK"), *world = getenv("WORLD_SIZE");
     t.rank = rank != NULL ? atoi(rank) : 0;
+    t.world = world != NULL ? atoi(world) : 1;
     t.record = argc >= 3 && t.rank < RECORD_RANKS_AT_MOST ? map_record(argv[1], t.rank) : NULL;
     if (t.record == NULL || !take_arguments(&t, argc, argv)) {
-        fprintf(stderr,
-                "faults_trainer: RECORDS STEPS [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]\n");
+        fprintf(
+            stderr,
+            "faults_trainer: RECORDS STEPS [turns] [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]\n");
         return 2;
     }
     t.steps = atoi(argv[2]);

@@ -31,6 +31,8 @@ void fuzz_auth(const uint8_t *bytes, size_t count);
 void fuzz_reference(const uint8_t *bytes, size_t count);
 void fuzz_mangled(const uint8_t *bytes, size_t count);
 void fuzz_scout(const uint8_t *bytes, size_t count);
+void fuzz_plan(const uint8_t *bytes, size_t count);
+void fuzz_play(const uint8_t *bytes, size_t count);
 void fuzz_trace(const uint8_t *bytes, size_t count);
 
 /* Writes FOLDER/TARGET/NAME for the targets whose formats are ddprun's own (seeds.c). */

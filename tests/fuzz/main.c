@@ -40,6 +40,8 @@ static const struct target {
     {"reference", fuzz_reference},
     {"mangled", fuzz_mangled},
     {"scout", fuzz_scout},
+    {"plan", fuzz_plan},
+    {"play", fuzz_play},
     {"trace", fuzz_trace},
 };
 

@@ -13,6 +13,7 @@
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/rank_view_wire.h"
 #include "launcher/options/options.h"
+#include "launcher/tools/plan/play_json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -231,6 +232,46 @@ put_scout(void)
     put("scout", "checks_put_right", bytes, (size_t)count + 1);
 }
 
+/* Two ranks' turns of a backward pass and an update: as a plan, behind the byte that fuzz_plan() takes first; and as a
+ * run file. */
+static void
+put_plans(void)
+{
+    static unsigned char bytes[ROOM];
+    struct play_tensor tensors[] = {{.role = PLAY_PARAMETER, .type = 1, .bytes = 64, .hi = 64},
+                                    {.role = PLAY_GRADIENT, .type = 1, .alloc = 1, .ordinal = 1, .bytes = 64, .hi = 64},
+                                    {.role = PLAY_STAYS, .alloc = 2, .bytes = 256, .lo = 8, .hi = 16}};
+    struct play_operation operations[] = {
+        {.part = PLAY_BY_TURN, .name = "backward", .frame_count = 1, .frames = {{0, 4711}}},
+        {.part = PLAY_BY_LAST, .name = "update", .frame_count = 1, .frames = {{0, 4712}}}};
+    struct play_object object = {.path = "/train", .build_id = "00ff"};
+    struct play play = {.plan = {.version = PLAY_VERSION,
+                                 .data = PLAY_TRAINING,
+                                 .tensor_count = 3,
+                                 .operation_count = 2,
+                                 .object_count = 1,
+                                 .average_before = 1},
+                        .tensors = tensors,
+                        .operations = operations,
+                        .objects = &object};
+    struct json_object *turns = play_json_of(&play);
+    int count = snprintf((char *)bytes + 1, sizeof(bytes) - 1,
+                         "{\"version\":1,\"found\":true,\"proof\":{\"turns\":{\"end\":\"passed\"}},\"turns\":%s}",
+                         json_object_to_json_string_ext(turns, JSON_C_TO_STRING_PLAIN));
+    put("plan", "proved", bytes, (size_t)count + 1);
+    put("plan", "cut", bytes, (size_t)count / 2);
+    json_object_put(turns);
+    char path[512];
+    snprintf(path, sizeof(path), "%s/a-run", seeds_folder);
+    play.plan.object_count = 0; /* the path of one is half of what inputs may have */
+    FILE *file = play_save(path, &play) ? fopen(path, "re") : NULL;
+    fuzz_require(file != NULL, "a run file can be written");
+    size_t bytes_read = fread(bytes, 1, sizeof(bytes), file);
+    fclose(file);
+    unlink(path);
+    put("play", "turns", bytes, bytes_read);
+}
+
 /* A step with a bucket and all else that a rank writes, on two ranks. */
 static void
 put_trace(void)
@@ -274,6 +315,7 @@ fuzz_write_seeds(const char *folder)
     put_auths();
     put_references();
     put_scout();
+    put_plans();
     put_trace();
     put_status();
 }

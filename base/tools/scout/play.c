@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool
@@ -52,29 +53,78 @@ read_list(FILE *file, size_t size, size_t count)
     return list;
 }
 
+/* Whether the lists end where the file ends: none is made for numbers that a damaged file names. */
+static bool
+has_bytes(FILE *file, const struct play *play)
+{
+    struct stat status;
+    uint64_t bytes = sizeof(play->plan) + play->plan.tensor_count * (uint64_t)sizeof(*play->tensors) +
+                     all_operations(play) * (uint64_t)sizeof(*play->operations) +
+                     play->plan.object_count * (uint64_t)sizeof(*play->objects);
+    return fstat(fileno(file), &status) == 0 && (uint64_t)status.st_size == bytes;
+}
+
+static bool
+ends(const char *text, size_t room)
+{
+    return memchr(text, '\0', room) != NULL;
+}
+
+static bool
+is_sound(const struct play *play)
+{
+    const struct play_plan *plan = &play->plan;
+    bool sound = plan->data <= PLAY_TRAINING && plan->average_before <= plan->operation_count &&
+                 ends(plan->pages, sizeof(plan->pages)) &&
+                 (plan->data != PLAY_TRAINING || plan->average_before < plan->operation_count);
+    for (uint32_t i = 0; i < plan->tensor_count && sound; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        sound = tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_UNREAD && tensor->lo <= tensor->hi &&
+                tensor->hi <= tensor->bytes;
+    }
+    for (size_t i = 0; i < all_operations(play) && sound; ++i) {
+        const struct play_operation *operation = &play->operations[i];
+        sound = operation->part <= PLAY_BY_LAST && ends(operation->name, sizeof(operation->name)) &&
+                operation->frame_count <= PLAY_FRAMES && operation->moves <= PLAY_MOVES_SOURCE;
+    }
+    for (uint32_t i = 0; i < plan->object_count && sound; ++i)
+        sound = ends(play->objects[i].path, sizeof(play->objects[i].path)) &&
+                ends(play->objects[i].build_id, sizeof(play->objects[i].build_id));
+    return sound;
+}
+
 bool
 play_load(const char *path, struct play *play)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return false;
-    bool ok = fread(&play->plan, sizeof(play->plan), 1, file) == 1 && play->plan.version == PLAY_VERSION;
-    play->tensors = NULL;
-    play->operations = NULL;
-    play->objects = NULL;
-    if (!ok)
+    *play = (struct play){0};
+    bool ok = fread(&play->plan, sizeof(play->plan), 1, file) == 1 && play->plan.version == PLAY_VERSION &&
+              has_bytes(file, play);
+    errno = EINVAL;
+    ok = ok && (play->tensors = read_list(file, sizeof(*play->tensors), play->plan.tensor_count)) != NULL &&
+         (play->operations = read_list(file, sizeof(*play->operations), all_operations(play))) != NULL &&
+         (play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count)) != NULL;
+    if (ok && !is_sound(play)) {
         errno = EINVAL;
-    else
-        play->tensors = read_list(file, sizeof(*play->tensors), play->plan.tensor_count);
-    if (play->tensors != NULL)
-        play->operations = read_list(file, sizeof(*play->operations), all_operations(play));
-    if (play->operations != NULL)
-        play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count);
+        ok = false;
+    }
     int cause = errno;
     fclose(file);
+    if (!ok)
+        play_free(play);
     errno = cause;
-    play->plan.pages[sizeof(play->plan.pages) - 1] = '\0';
-    return play->objects != NULL;
+    return ok;
+}
+
+void
+play_free(struct play *play)
+{
+    free(play->tensors);
+    free(play->operations);
+    free(play->objects);
+    *play = (struct play){0};
 }
 
 /* ---- pages ---- */

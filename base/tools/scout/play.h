@@ -125,8 +125,10 @@ struct play_page {
 
 /* Creates the file, mode 0600. False with errno. */
 bool play_save(const char *path, const struct play *play) __attribute__((warn_unused_result));
-/* The lists are malloc'ed. False with errno; EINVAL: it is of another version, or damaged. */
+/* play_free() releases it. False with errno; EINVAL: it is of another version, or damaged: numbers and texts of what is
+ * loaded are within their bounds. */
 bool play_load(const char *path, struct play *play) __attribute__((warn_unused_result));
+void play_free(struct play *play);
 
 /* The page of a rank; `create`: makes the file, mode 0600. NULL with errno. */
 struct play_page *play_page_map(const struct play_plan *plan, int rank, bool create)

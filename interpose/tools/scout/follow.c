@@ -29,20 +29,22 @@ enum { WARM_ROUNDS = 2 }; /* in which operations of the plan may be missing: buf
 #define NO_PLACE UINT32_MAX
 
 static const struct engine *real;
+static struct rank_status *own_status;
 static struct engine table;
 static pid_t own_pid;
 
 static pthread_mutex_t following = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static bool begun;                                            /* the first period of the plan has begun */
-static bool is_open;      /* a round has begun, and its gradients are not averaged: on all ranks alike */
-static bool is_pending;   /* gradients of this rank's turn wait for the round's end */
-static bool is_given_up;  /* a round was left open: it is closed, and nothing may follow */
-static uint64_t period;   /* of the program, from 0 */
-static uint32_t next;     /* operation of the plan that is expected */
-static uint64_t data;     /* hash of what copies have brought */
-static uint64_t smaller;  /* copies that brought fewer bytes than in the plan */
-static CUdeviceptr heard; /* [2] 32-bit halves of `data`, on the device */
-static uint64_t *names;   /* [operation_count]: hash of each name */
+static bool is_open;         /* a round has begun, and its gradients are not averaged: on all ranks alike */
+static bool is_pending;      /* gradients of this rank's turn wait for the round's end */
+static bool is_given_up;     /* a round was left open: it is closed, and nothing may follow */
+static uint64_t period;      /* of the program, from 0 */
+static uint32_t next;        /* operation of the plan that is expected */
+static uint64_t data;        /* hash of what copies have brought */
+static uint64_t smaller;     /* copies that brought fewer bytes than in the plan */
+static CUdeviceptr heard;    /* [2] 32-bit halves of `data`, on the device */
+static uint64_t *names;      /* [operation_count]: hash of each name */
+static struct chain *chains; /* [operation_count]: calls that led to it last */
 static struct known {
     struct ddp_site site;
     char text[64];
@@ -142,14 +144,19 @@ hash_of_name(const char *name)
 }
 
 /* The operation of the plan that this is; NO_PLACE: none. */
-static uint32_t
+static __attribute__((noinline)) uint32_t
 place_of(const struct operation *operation)
 {
     const struct play_plan *plan = &player.play.plan;
+    const void *frame = __builtin_frame_address(0);
     uint64_t name = hash_of_name(name_of(operation));
     struct place place = {.found = false};
-    if (name == names[next] && is_at(&place, &player.play.operations[next], begun))
+    if (name == names[next] && chain_holds(&chains[next], frame))
         return next;
+    if (name == names[next] && is_at(&place, &player.play.operations[next], begun)) {
+        chain_take(&chains[next], frame);
+        return next;
+    }
     for (uint32_t k = 1; begun && k < plan->operation_count; ++k) {
         uint32_t at = (next + k) % plan->operation_count;
         if (name == names[at] && is_at(&place, &player.play.operations[at], false))
@@ -347,12 +354,13 @@ begin_period(const char *name)
 {
     if (!begun) {
         begin_training();
-        return;
+    } else {
+        require_update(name);
+        if (is_given_up)
+            no_fit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
+        ++period;
     }
-    require_update(name);
-    if (is_given_up)
-        no_fit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
-    ++period;
+    atomic_store(&own_status->batch_count, period + 1);
 }
 
 /* From the expected operation to `at`, which comes in its place. */
@@ -507,16 +515,18 @@ at_exit(int exit_status, void *unused)
 }
 
 const struct engine *
-follow_start(const struct engine *engine)
+follow_start(const struct engine *engine, struct rank_status *status)
 {
     const struct play *play = &player.play;
     real = engine;
+    own_status = status;
     own_pid = getpid();
     scout_state.log.fd = -1;
     names_new_object = new_object;
     names = calloc(play->plan.operation_count + 1, sizeof(*names));
+    chains = calloc(play->plan.operation_count + 1, sizeof(*chains));
     known = calloc(play->plan.tensor_count + 1, sizeof(*known));
-    if (names == NULL || known == NULL || on_exit(at_exit, NULL) != 0)
+    if (names == NULL || chains == NULL || known == NULL || on_exit(at_exit, NULL) != 0)
         scout_stop("out of memory");
     for (uint32_t i = 0; i < play->plan.operation_count; ++i)
         names[i] = hash_of_name(play->operations[i].name);

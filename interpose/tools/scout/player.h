@@ -72,9 +72,24 @@ const struct engine *alone_start(const struct shim_services *services, struct ra
  * ignored. */
 void alone_table(struct engine *table, const struct engine *real);
 
+/* ---- chains.c: chains of calls that were met before ---- */
+
+enum { CHAIN_FRAMES = 24 };
+
+struct chain {
+    const void *thread, *frame;
+    uint32_t count; /* 0: none */
+    const void *const *slots[CHAIN_FRAMES];
+    const void *addresses[CHAIN_FRAMES];
+};
+
+/* Keeps the calls outside of `frame`, __builtin_frame_address(0) of a function that calls both of these. */
+void chain_take(struct chain *chain, const void *frame);
+bool chain_holds(const struct chain *chain, const void *frame);
+
 /* ---- follow.c: a whole training, by turns ---- */
 
 /* The table for the shim, once the plan is loaded. */
-const struct engine *follow_start(const struct engine *engine);
+const struct engine *follow_start(const struct engine *engine, struct rank_status *status);
 
 #endif

@@ -114,6 +114,12 @@ put_speed(FILE *out, const struct facts *facts)
         html_put(out, ", of which %s (%s) is exposed communication", figure_time(exposed_us, exposed),
                  figure_percent(exposed_us / step_us(facts), part));
     fputs(".</p>\n", out);
+    double batches = facts_number(facts, "batches"), each = facts_number(facts, "batches_per_step");
+    if (!isnan(batches) && !isnan(each))
+        html_put(out,
+                 "<p class='lead' id='turns'>The ranks took turns (<span class='option'>--plan</span>): each step is a "
+                 "round of %.0f of the program's %.0f batches, of which each rank computed one.</p>\n",
+                 each, batches);
 }
 
 /* Options stay whole where a line ends. */

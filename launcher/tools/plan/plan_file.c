@@ -3,6 +3,7 @@
  */
 #include "launcher/tools/plan/plan_file.h"
 
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/tools/plan/play_json.h"
 
@@ -95,5 +96,7 @@ plan_file_prepare(const char *path, bool unproved, const char *to, struct error 
                          path);
     bool ok = prepare(root, path, unproved, to, error);
     json_object_put(root);
+    if (!ok)
+        printable_make(error->text, ""); /* one line, whatever the plan says */
     return ok;
 }

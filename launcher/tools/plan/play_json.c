@@ -221,7 +221,5 @@ play_json_read(struct json_object *from, struct play *play, char *why)
 void
 play_json_free(struct play *play)
 {
-    free(play->tensors);
-    free(play->operations);
-    free(play->objects);
+    play_free(play);
 }

@@ -327,7 +327,5 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *finding,
 void
 play_plan_free(struct play *play)
 {
-    free(play->tensors);
-    free(play->operations);
-    free(play->objects);
+    play_free(play);
 }

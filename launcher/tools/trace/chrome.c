@@ -42,6 +42,7 @@ struct writing {
     int64_t origin_ns; /* of the common clock */
     const struct trace_run *run;
     const struct run_clock *clock;
+    unsigned batches;        /* of a step: more than one where ranks take turns */
     int64_t ends_ns[TRACKS]; /* of each track: when the last slice ended */
     struct shown_bucket *buckets;
     size_t bucket_count, bucket_capacity;
@@ -283,6 +284,17 @@ put_control(struct writing *w, const struct trace_step *step, int64_t begin_ns, 
         fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d}}", (unsigned long long)step->number, step->group);
 }
 
+/* Where ranks take turns, a step is a round. */
+static void
+name_step(const struct writing *w, const struct trace_step *step, char name[64])
+{
+    unsigned long long number = step->number, batches = w->batches;
+    if (batches > 1)
+        snprintf(name, 64, "round %llu (batches %llu to %llu)", number, (number - 1) * batches + 1, number * batches);
+    else
+        snprintf(name, 64, "step %llu", number);
+}
+
 static void
 put_step(struct writing *w, const struct trace_step *step)
 {
@@ -292,12 +304,15 @@ put_step(struct writing *w, const struct trace_step *step)
     int64_t backward_ns = isnan(step->backward_us) ? boundary_ns : after_boundary(w, step, step->backward_us);
     int64_t begin_ns = isnan(step->begin_us) ? backward_ns : after_boundary(w, step, step->begin_us);
     begin_ns = begin_ns > w->ends_ns[track] ? begin_ns : w->ends_ns[track];
-    snprintf(name, sizeof(name), "step %llu", (unsigned long long)step->number);
+    name_step(w, step, name);
     if (!begin_slice(w, track, name, begin_ns, released_ns))
         return;
     struct step_waits waits = waits_of(w->trace, w->run, step);
     fprintf(w->out, ",\"args\":{\"group\":%d,\"overlapped\":%s,\"exposed_us\":%.3f", step->group,
             step->overlapped ? "true" : "false", isnan(step->exposed_us) ? 0 : step->exposed_us);
+    if (w->batches > 1)
+        fprintf(w->out, ",\"own_batch\":%llu",
+                (unsigned long long)((step->number - 1) * w->batches + (unsigned)w->run->rank + 1));
     if (waits.last >= 0)
         fprintf(w->out, ",\"network_us\":%.3f,\"waited_for_us\":%.3f,\"waited_for_rank\":%d", waits.network_us,
                 waits.ranks_us, waits.last);
@@ -387,6 +402,20 @@ put_run(struct writing *w)
 
 /* ---- the file ---- */
 
+/* How many of the program's batches a step is, as the launcher's line of the same job has it; else 1. */
+static unsigned
+batches_per_step(const struct trace *trace, const struct trace_run *run)
+{
+    json_object *summary, *batches;
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        if (trace->runs[i].job == run->job && json_object_object_get_ex(trace->runs[i].told, "summary", &summary) &&
+            json_object_object_get_ex(summary, "batches_per_step", &batches) &&
+            json_object_get_int(batches) == run->world)
+            return (unsigned)run->world;
+    }
+    return 1;
+}
+
 static int64_t
 earliest(const struct trace *trace, const struct run_clock *clocks)
 {
@@ -416,6 +445,7 @@ chrome_write(FILE *out, const struct trace *trace, const struct run_clock *clock
         w->origin_ns = origin_ns;
         w->run = &trace->runs[i];
         w->clock = &clocks[i];
+        w->batches = batches_per_step(trace, w->run);
         put_run(w);
     }
     fputs("\n]}\n", out);

@@ -1,0 +1,103 @@
+/*
+ * fuzz_plan.c - two targets: a plan of `ddprun scout`, which may be a file of any origin (--plan), and the run file
+ * that is made of it for the ranks.
+ *
+ * Required: a plan is refused in one line, or makes a run file that ranks can load; and what is loaded has its numbers
+ * within their bounds and its texts ended, and says the same once it was a plan again.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "launcher/tools/plan/plan_file.h"
+#include "launcher/tools/plan/play_json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void
+put_file(char path[128], const char *name, const uint8_t *bytes, size_t count)
+{
+    snprintf(path, 128, "%s/%s", fuzz_folder(), name);
+    FILE *file = fopen(path, "we");
+    fuzz_require(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0, "a file can be made");
+}
+
+static void
+require_sound(const struct play *play)
+{
+    const struct play_plan *plan = &play->plan;
+    fuzz_require(plan->version == PLAY_VERSION && plan->data <= PLAY_TRAINING &&
+                     plan->average_before <= plan->operation_count,
+                 "a run file has a version, a kind and a place for averages");
+    for (uint32_t i = 0; i < plan->tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        fuzz_require(tensor->lo <= tensor->hi && tensor->hi <= tensor->bytes, "a tensor lies in its allocation");
+        fuzz_require(tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_UNREAD, "a tensor has a role");
+    }
+    for (size_t i = 0; i < (size_t)plan->operation_count + plan->load_count; ++i) {
+        const struct play_operation *operation = &play->operations[i];
+        fuzz_require(strnlen(operation->name, sizeof(operation->name)) < sizeof(operation->name), "a name ends");
+        fuzz_require(operation->frame_count <= PLAY_FRAMES && operation->part <= PLAY_BY_LAST, "a site has its frames");
+    }
+    for (uint32_t i = 0; i < plan->object_count; ++i)
+        fuzz_require(strnlen(play->objects[i].path, PATH_MAX) < PATH_MAX &&
+                         strnlen(play->objects[i].build_id, PLAY_BUILD_ID_BYTES) < PLAY_BUILD_ID_BYTES,
+                     "an object has a path");
+}
+
+static void
+require_same(const struct play *play)
+{
+    struct play again;
+    char why[PLAY_WHY_BYTES] = "";
+    struct json_object *json = play_json_of(play);
+    fuzz_require(play_json_read(json, &again, why), "what was read of a plan is a plan");
+    fuzz_require(
+        again.plan.operation_count == play->plan.operation_count &&
+            again.plan.tensor_count == play->plan.tensor_count &&
+            again.plan.average_before == play->plan.average_before &&
+            (play->plan.tensor_count == 0 || memcmp(again.tensors, play->tensors, sizeof(*play->tensors)) == 0),
+        "a plan says the same again");
+    play_json_free(&again);
+    json_object_put(json);
+}
+
+/* The first byte says whether plans are taken that are not proved. */
+void
+fuzz_plan(const uint8_t *bytes, size_t count)
+{
+    char path[128], to[128];
+    struct error error = {0};
+    struct play play;
+    if (count == 0)
+        return;
+    put_file(path, "plan", bytes + 1, count - 1);
+    put_file(to, "run", bytes, 0);
+    if (plan_file_prepare(path, (bytes[0] & 1) != 0, to, &error)) {
+        fuzz_require(play_load(to, &play), "ranks can load what was made of a plan");
+        require_sound(&play);
+        require_same(&play);
+        play_free(&play);
+    } else {
+        fuzz_require_error(&error, 2);
+        fuzz_require(strchr(error.text, '\n') == NULL, "a plan is refused in one line");
+    }
+    unlink(path);
+    unlink(to);
+}
+
+void
+fuzz_play(const uint8_t *bytes, size_t count)
+{
+    char path[128];
+    struct play play;
+    put_file(path, "run", bytes, count);
+    if (play_load(path, &play)) {
+        require_sound(&play);
+        play_free(&play);
+    } else {
+        fuzz_require(errno == EINVAL, "a damaged run file is called so");
+    }
+    unlink(path);
+}
