@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # run.sh - the main job, from a fresh checkout to a trained network: sets up, builds what this needs, checks a few steps of `digits`
-# (`ddprun check`), trains it with several ranks, trains it again as a single process on the same batches, and compares. Uses the
-# NVIDIA GPUs of the machine, or else the stand-in. tests/run.sh continues in the same build folder.
+# (`ddprun check`), trains it with several ranks, trains it again as a single process on the same batches, and the same program without
+# annotations by a plan, and compares. Uses the NVIDIA GPUs of the machine, or else the stand-in. tests/run.sh continues in the same
+# build folder.
 #
 # Exit code 0 only if the check finds no difference, the test accuracy is at least 0.95, the parameters are bitwise identical on all
-# ranks and the two trainings agree.
+# ranks, the two trainings agree, and the program without annotations has the same bits.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -14,6 +15,7 @@ least_accuracy=0.95  # on the test images
 exact_steps=300      # up to here, and with equal shares, the two trainings agree to ...
 most_difference=1e-5 # ... this, max|a - b| / max|b| of each tensor: rounding in another order
 checked_steps=8      # by ddprun check; the last of them overlap with backward
+planned_steps=100    # by ddprun --plan
 
 usage() {
     cat <<'END'
@@ -138,6 +140,29 @@ say "the same training as one process"
 printf '%s\n' "$programs/digits_plain ${train[*]} --save $out/serial"
 logged serial "$programs/digits_plain" "${train[@]}" --save "$out/serial" || fail "the serial training failed"
 
+# The program without annotations, by a plan: its batches are those of the ranks.
+by_plan="not made: "
+if [ "$ranks" -eq 1 ] || [ $((batch % ranks)) -ne 0 ]; then
+    by_plan+="$batch images are no batches of $ranks ranks by turns"
+elif [ "$device" = gpu ]; then
+    by_plan+="on GPUs it is not tried yet"
+else
+    say "the same binary, on $ranks ranks by a plan (ddprun --plan)"
+    head -n 1440 samples/data/digits.csv >"$out/digits.csv" # whole batches in each epoch
+    turns=("$programs/digits_plain" --batch $((batch / ranks)) --data "$out/digits.csv" --quiet)
+    scout=(build/bin/ddprun --device softgpu scout --prove --json "$out/plan.json")
+    printf '%s\n' "${scout[*]} ${turns[*]} --steps 40"
+    logged scout "${scout[@]}" "${turns[@]}" --steps 40 >/dev/null || fail "no plan was found for digits_plain, or it was not proved"
+    printf '%s\n' "${launch[*]} --plan $out/plan.json ${turns[*]} --steps $((planned_steps * ranks)) --save $out/turns"
+    logged turns "${launch[@]}" --plan "$out/plan.json" "${turns[@]}" --steps $((planned_steps * ranks)) --save "$out/turns" ||
+        fail "the training by a plan failed"
+    logged annotated "${launch[@]}" -q "$programs/digits" --batch "$batch" --data "$out/digits.csv" --quiet --steps "$planned_steps" \
+        --save "$out/annotated" || fail "the training beside that by a plan failed"
+    by_plan="NOT the parameters of the annotated program"
+    ! cmp -s "$out/turns" "$out/annotated" ||
+        by_plan="the annotated program's parameters, bit for bit, sha256 $(sha256sum <"$out/turns" | cut -c1-16), after $planned_steps rounds of $ranks batches"
+fi
+
 say "comparing"
 accuracy=$(sed -n 's/^test accuracy //p' "$out/ranks.out")
 # steps_per_second RUN
@@ -172,6 +197,7 @@ else
     identical="NOT identical: $(sha256sum "${files[@]}" | cut -c1-16 | paste -sd' ' -)"
     failures+=("the parameters differ between ranks")
 fi
+[[ $by_plan != NOT* ]] || failures+=("digits_plain by a plan has other parameters than digits")
 awk -v a="$accuracy" -v least="$least_accuracy" 'BEGIN { exit !(a >= least) }' ||
     failures+=("the test accuracy ${accuracy:-(none)} is below $least_accuracy")
 if [ "$ranks" -gt 1 ]; then
@@ -200,6 +226,7 @@ printf '%-28s %s\n' \
     "test accuracy" "$accuracy" \
     "averaging" "${averaged:-none}" \
     "parameters" "$identical" \
+    "digits_plain by a plan" "$by_plan" \
     "compared while training" "${compared:-never}" \
     "largest difference to serial" "$difference, max|a - b| / max|b| of each tensor$note" \
     "time" "$(time_taken)"
