@@ -6,6 +6,7 @@
  * time, with the documented exit code and the culprit named, no rank trains on alone or with a wrong average, and
  * nothing is left behind. Called by run.sh. Every failure is printed with the command that repeats it.
  */
+#include "tests/faults/judge.h"
 #include "tests/faults/kinds.h"
 #include "tests/faults/leftovers.h"
 
@@ -126,12 +127,21 @@ watch(struct campaign *campaign, struct job *job, double limit_s)
         note_pace(&campaign->pace, job, first_ns, last_ns);
 }
 
+/* By turns, a rank that calls exit(0) gives its round up: the others make one update of what there is of it, and wait.
+ */
+static bool
+may_be_wrong(const struct run *run, const struct job *job, uint32_t step)
+{
+    return job->place->plan != NULL && run->kind->judge == judge_leave && job->exit_code != 0 &&
+           step <= job->records[run->target].step + (uint32_t)job->ranks;
+}
+
 static void
-find_wrong_averages(const struct job *job, char why[KINDS_WHY_BYTES])
+find_wrong_averages(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     for (int r = 0; r < job->ranks; ++r) {
         size_t used = strlen(why);
-        if (job->records[r].wrong != 0)
+        if (job->records[r].wrong != 0 && !may_be_wrong(run, job, job->records[r].wrong))
             snprintf(why + used, KINDS_WHY_BYTES - used, "WRONG AVERAGE on rank %d in step %u; ", r,
                      job->records[r].wrong);
     }
@@ -189,7 +199,7 @@ judge(const struct campaign *campaign, const struct run *run, const struct job *
 {
     char left[1024];
     bool hit = run->kind->judge(run, job, why);
-    find_wrong_averages(job, why);
+    find_wrong_averages(run, job, why);
     /* A process loses its environment before its descriptors are closed. */
     do
         leftovers_find(job->place, job->mark, job->folder, run->kind->sweeps, left, sizeof(left));

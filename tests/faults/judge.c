@@ -80,11 +80,12 @@ expect_done(const struct job *job, char why[KINDS_WHY_BYTES])
     }
 }
 
-/* How many steps a rank may be ahead of another one: by turns, the batches of a round. */
+/* How many steps a rank may be ahead of one that is gone, which may have given what a round needs: by turns, the rest
+ * of that round and the next, whose end it waits at. */
 static uint32_t
 most_ahead(const struct job *job)
 {
-    return job->place->plan != NULL ? (uint32_t)job->ranks : 1;
+    return job->place->plan != NULL ? 2 * (uint32_t)job->ranks : 1;
 }
 
 /* No rank trains on without the rank that is gone. */
@@ -156,7 +157,7 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
     expect(run, job, 1,
            "^ddprun: .*(" RANK " (ended|annotated [0-9]+ gradients? and ended|left|has left|waits at the end of the "
            "program|(is )?at the end of the program|before its "
-           "first step: .*ended without a DDP_STEP)|differs between ranks .*%d)",
+           "first step: .*ended( without a DDP_STEP|, and no step of the plan began))|differs between ranks .*%d)",
            why);
     expect_no_rank_alone(run, job, why);
     return true;

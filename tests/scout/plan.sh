@@ -66,6 +66,18 @@ overlapped chargpt 120 # of 151; trials make some without
 check "chargpt: rank 0 alone is heard" test -z "$(grep '^\[1\]' "$work/stdout")"
 check "chargpt: rank 0 alone writes" test "$(echo chargpt-*.par)" = chargpt-0.par
 
+planned statistics statistics.json "$build/tests/scout/turns" statistics
+by_plan 3 statistics.json "$build/tests/scout/turns" statistics
+ends "a program that frees nothing, and ends in the middle of a round" 0 'the last 1 of 40 batches make no whole round of 3'
+
+# ---- what shows it ----
+by_plan 2 statistics.json --trace trace --page page.html --summary-json end.json "$build/tests/scout/turns" statistics
+check "the last lines count rounds and batches" grep -q '20 steps (each a round of 2 of the program.s 40 batches)' "$work/stderr"
+check "so does the summary" grep -q '"batches": *40, *"batches_per_step": *2' <(tr '\n' ' ' <end.json)
+check "so does the page" grep -q 'id=.turns.>.* round of 2 of the program.s 40 batches' page.html
+run "$ddprun" trace trace -o timeline.json
+check "so does the timeline" grep -q '"round 3 (batches 5 to 6)".*"own_batch":6' timeline.json
+
 # ---- what does not fit ----
 by_plan 2 digits.json "$build/samples/digits_plain" --data "$data" --batch 36 --steps 40 --quiet
 ends "another batch is the same plan" 0 'bitwise identical'

@@ -241,6 +241,8 @@ require_tensors(void)
     }
 }
 
+static void at_exit(int exit_status, void *unused);
+
 static void
 begin_training(void)
 {
@@ -252,6 +254,8 @@ begin_training(void)
     scout_require(scout_state.driver.cuMemsetD32Async_p(heard, 0, 2, CU_STREAM_LEGACY), "cuMemsetD32Async");
     real->allocated(&heard, sizeof(data), MEMORY_DEVICE);
     real->state((void *)(uintptr_t)heard, sizeof(data), DDP_UINT8, &site);
+    if (on_exit(at_exit, NULL) != 0) /* called before the engine's, which has come up */
+        scout_stop("out of memory");
 }
 
 static bool
@@ -495,9 +499,11 @@ after_unload(void)
 static void
 at_exit(int exit_status, void *unused)
 {
+    static bool has_ended; /* it is called twice */
     (void)unused;
-    if (getpid() != own_pid || exit_status != 0)
+    if (getpid() != own_pid || exit_status != 0 || has_ended)
         return;
+    has_ended = true;
     if (!begun)
         scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
                    "than when its plan was made");
