@@ -299,8 +299,10 @@ redirect_files(const struct rank_settings *settings, int index, char ***environm
                         "or set TMPDIR",
                         folder, strerror(errno));
     if (ok) {
+        char *except = xasprintf("%s:%s", settings->job_dir, settings->options->job.trace_dir);
         environment_set(environment, FILES_ENV_DIR, folder);
-        environment_set(environment, FILES_ENV_EXCEPT, settings->job_dir);
+        environment_set(environment, FILES_ENV_EXCEPT, except);
+        free(except);
     }
     free(folder);
     free(all);
