@@ -111,7 +111,7 @@ time_calls(const char *launch, struct calls calls[2])
 {
     char command[COMMAND_BYTES], line[512];
     snprintf(command, sizeof(command), "%s %s/bench/plan_calls 1000 </dev/null", launch, folder);
-    calls[0].best = calls[1].best = -1;
+    calls[0] = calls[1] = (struct calls){-1, -1};
     FILE *output = popen(command, "r");
     if (output == NULL)
         fail("cannot run ddprun", strerror(errno));

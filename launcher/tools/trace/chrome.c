@@ -8,6 +8,7 @@
 
 #include <json-c/json.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,8 +312,7 @@ put_step(struct writing *w, const struct trace_step *step)
     fprintf(w->out, ",\"args\":{\"group\":%d,\"overlapped\":%s,\"exposed_us\":%.3f", step->group,
             step->overlapped ? "true" : "false", isnan(step->exposed_us) ? 0 : step->exposed_us);
     if (w->batches > 1)
-        fprintf(w->out, ",\"own_batch\":%llu",
-                (unsigned long long)((step->number - 1) * w->batches + (unsigned)w->run->rank + 1));
+        fprintf(w->out, ",\"own_batch\":%" PRIu64, (step->number - 1) * w->batches + (unsigned)w->run->rank + 1);
     if (waits.last >= 0)
         fprintf(w->out, ",\"network_us\":%.3f,\"waited_for_us\":%.3f,\"waited_for_rank\":%d", waits.network_us,
                 waits.ranks_us, waits.last);
