@@ -173,6 +173,7 @@ enum mutant {
     MUTANT_PLAN_DATA_UNHEARD,         /* --plan: ranks may see other batches */
     MUTANT_PLAN_UPDATE_UNASKED,       /* --plan: a forward pass without an update is taken for a period */
     MUTANT_PLAN_ROUND_LEFT_OPEN,      /* --plan: a rank that has sent gradients of the last round waits for ever */
+    MUTANT_PLAN_UPDATE_EACH,          /* --plan: ranks make the update of each batch, not of each round */
     MUTANT_PLAN_PENDING_TOUCHED,      /* --plan: gradients that wait for the others may be changed */
     MUTANT_SCOUT_PLAY_TOO_LATE,       /* gradients are averaged one operation too late */
     MUTANT_SCOUT_PLAY_TYPE_WRONG,     /* gradients are averaged as bfloat16 */

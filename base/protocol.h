@@ -50,6 +50,9 @@
 #define DDPRUN_ENV_SCOUT_PLAY   "_DDPRUN_SCOUT_PLAY"
 #define DDPRUN_ENV_SCOUT_ENGINE "_DDPRUN_SCOUT_ENGINE"
 #define DDPRUN_PLAN_NAME        "plan"
+/* Decimal, from `ddprun check --plan` to the ddprun of a run: one process plays the turns of so many ranks; absent: an
+ * ordinary run. */
+#define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* From the ddprun that has --hosts to those on the hosts: the folder that they enter. */
 #define DDPRUN_ENV_HOSTS_FOLDER "_DDPRUN_HOSTS_FOLDER"

@@ -46,6 +46,7 @@ struct check_run {
     uint32_t grown, grown_count; /* grown_count > 0: one process is rank `grown` of so many to the program; its own
                                     gradients, and what its updates make of averaged parameters, go into `own`; each
                                     step begins from what the ranks have, which the reference is */
+    bool by_plan;                /* ranks take turns: a rank may have sent gradients of a round that stays open */
     bool probes;                 /* in the last step what `probed` names is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLAY_VERSION 5
+#define PLAY_VERSION 6
 
 enum {
     PLAY_RANKS = 2,
@@ -93,7 +93,8 @@ enum play_data {
     PLAY_HALVES,      /* the same, but the second halves are exchanged between the ranks */
     PLAY_TURNS,       /* what the program brings; each rank plays its turns. A step is a round, here and in the next */
     PLAY_ALONE,       /* one process plays the turns of all ranks, and writes all their pages */
-    PLAY_TRAINING,    /* turns, for as long as the program trains; there are no pages */
+    PLAY_TRAINING,    /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
+                         plays all */
 };
 
 struct play_plan {
@@ -101,6 +102,7 @@ struct play_plan {
     uint32_t data;    /* enum play_data */
     uint32_t steps;   /* after which all has been seen */
     uint32_t tensor_count, operation_count, load_count, object_count;
+    uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
     uint32_t average_before; /* operation of the period; operation_count: the period's end */
     uint64_t first; /* operation of the program, but for copies of loaders, with which a period begins; the ranks
                        differ from there on */

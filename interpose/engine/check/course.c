@@ -23,6 +23,7 @@ static struct {
     int64_t last_ms;       /* when the step before began */
     int64_t shortest_ms;   /* of the steps since CHECK_STEPS_LEAST: others may have waited for a processor */
     bool over;             /* all that was asked for has been written */
+    bool leaves;           /* at the end of this boundary */
     bool any_boundary;     /* a boundary was reached, or a round has begun: */
     bool in_rounds;        /* steps are rounds of DDP_REDUCE calls */
     int64_t wait_until_ms; /* for a DDP_STEP, once `rounds` of them are enough; 0: they are not yet */
@@ -311,7 +312,8 @@ end_run(uint32_t steps, bool by_us)
     course.over = true;
     note_at_end();
     values_close(steps, by_us, course.in_rounds);
-    if (by_us)
+    course.leaves = by_us && check_run.by_plan; /* what other ranks have sent waits for this one */
+    if (by_us && !course.leaves)
         course.leave();
 }
 
@@ -565,6 +567,8 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 static void
 boundary_ends(int group)
 {
+    if (course.leaves)
+        course.leave();
     uint32_t step = course.group_steps[group];
     bool is_counted = group == course.first_group || check_run.turn_count > 0;
     if (course.over || course.graphs || step == 0 || (is_counted && step > check_run.steps) ||

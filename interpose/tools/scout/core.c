@@ -2,17 +2,34 @@
  * core.c - what all of the recorder shares: its state, the lock that one operation at a time passes, the driver's
  * table, and the end of the process.
  */
+#include "base/tools/check/run.h"
 #include "interpose/tools/scout/scout.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 struct scout_state scout_state;
 
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the filling of the driver's table */
 static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER;     /* from `begin` to `end` of an operation */
+
+/* In a run of `ddprun check --plan` the launcher is to know why. */
+static void
+note_for_check(const char *why)
+{
+    const char *path = getenv(DDPRUN_ENV_CHECK_RUN), *rank = getenv(DDPRUN_ENV_RANK);
+    struct check_run *run = path != NULL ? malloc(sizeof(*run)) : NULL;
+    int fd =
+        run != NULL && check_run_load(path, run) ? check_rows_open(run->results, rank != NULL ? atoi(rank) : 0) : -1;
+    struct check_row row = {.kind = CHECK_ROW_STOPPED, .value = DDPRUN_EXIT_USAGE};
+    snprintf(row.text, sizeof(row.text), "%s", why);
+    if (fd >= 0 && check_rows_add(fd, &row))
+        close(fd);
+    free(run);
+}
 
 void
 scout_stop(const char *format, ...)
@@ -23,6 +40,7 @@ scout_stop(const char *format, ...)
     vsnprintf(status->failure, sizeof(status->failure), format, args);
     va_end(args);
     atomic_store(&status->stage, RANK_STAGE_FAILED);
+    note_for_check(status->failure);
     quiet_end();
     _exit(DDPRUN_EXIT_FAILURE);
 }

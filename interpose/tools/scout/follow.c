@@ -42,6 +42,7 @@ static uint64_t period;      /* of the program, from 0 */
 static uint32_t next;        /* operation of the plan that is expected */
 static uint64_t data;        /* hash of what copies have brought */
 static uint64_t smaller;     /* copies that brought fewer bytes than in the plan */
+static uint64_t seen;        /* operations that are not in the plan, and have read gradients that wait */
 static CUdeviceptr heard;    /* [2] 32-bit halves of `data`, on the device */
 static uint64_t *names;      /* [operation_count]: hash of each name */
 static struct chain *chains; /* [operation_count]: calls that led to it last */
@@ -51,14 +52,24 @@ static struct known {
     bool live; /* the engine knows it */
 } * known;     /* [tensor_count] */
 
+/* This thread's operation touches gradients that wait; the lock is held from its beginning to its end. */
+static __thread bool looks __attribute__((tls_model("initial-exec")));
+
 /* The plan's number of each object that was met; NO_PLACE: the plan does not know it. */
 static uint32_t *numbers;
 static uint32_t number_count;
 
+/* One process plays all turns. */
+static bool
+is_alone(void)
+{
+    return player.play.plan.turns > 0;
+}
+
 static uint32_t
 world(void)
 {
-    return (uint32_t)real->world_size;
+    return is_alone() ? player.play.plan.turns : (uint32_t)real->world_size;
 }
 
 static uint32_t
@@ -207,6 +218,7 @@ annotate(uint32_t number)
     if (allocation == NULL)
         return;
     known[number].live = true;
+    waiting_made(number);
     void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
     size_t count = (size_t)(tensor->hi - tensor->lo) / element_size((int)tensor->type);
     switch ((enum play_role)tensor->role) {
@@ -258,53 +270,6 @@ begin_training(void)
         scout_stop("out of memory");
 }
 
-static bool
-is_in_gradient(CUdeviceptr address, uint64_t bytes)
-{
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
-        if (allocation != NULL && address < allocation->address + tensor->hi &&
-            allocation->address + tensor->lo < address + bytes)
-            return true;
-    }
-    return false;
-}
-
-/* The word of a parameter of a launch, `at` bytes into it. */
-static uint64_t
-word_of(const struct operation *operation, const struct kernel_parameter *parameter, unsigned number, size_t at)
-{
-    const char *buffer = NULL;
-    uint64_t word = 0;
-    for (void *const *e = operation->params == NULL ? operation->extra : NULL; e != NULL && *e != NULL; e += 2) {
-        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = e[1];
-    }
-    if (operation->params != NULL)
-        memcpy(&word, (const char *)operation->params[number] + at, sizeof(word));
-    else if (buffer != NULL)
-        memcpy(&word, buffer + parameter->offset + at, sizeof(word));
-    return word;
-}
-
-static bool
-touches_gradient(const struct operation *operation)
-{
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        if (is_in_gradient(operation->operands[i].address, operation->operands[i].bytes))
-            return true;
-    }
-    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
-    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
-        for (size_t at = 0; at + sizeof(uint64_t) <= kernel->parameters[i].bytes; at += sizeof(uint64_t)) {
-            if (is_in_gradient(word_of(operation, &kernel->parameters[i], i, at), 1))
-                return true;
-        }
-    }
-    return false;
-}
-
 /* ---- operations ---- */
 
 static void
@@ -330,7 +295,16 @@ reduce(CUstream stream)
     scout_require(scout_state.driver.cuMemsetD32Async_p(heard + 4, (unsigned)(data >> 32), 1, stream),
                   "cuMemsetD32Async");
     real->step(0, stream, &site);
+    waiting_averaged();
     is_pending = is_open = false;
+}
+
+/* What one process that plays all turns has computed in this one. */
+static void
+add_up(void)
+{
+    require_tensors();
+    turns_reduce((uint32_t)period);
 }
 
 /* The program ends in the middle of a round, or frees its gradients there. Ranks may have sent gradients of it already:
@@ -340,6 +314,7 @@ give_up_round(void)
 {
     is_given_up = true;
     is_open = false;
+    turns_give_up((uint32_t)period, next == 0 || next > player.play.plan.average_before);
     if (!MUTANT(PLAN_ROUND_LEFT_OPEN))
         reduce(CU_STREAM_LEGACY);
 }
@@ -362,8 +337,10 @@ begin_period(const char *name)
         require_update(name);
         if (is_given_up)
             no_fit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
+        turns_end((uint32_t)period);
         ++period;
     }
+    turns_begin((uint32_t)period);
     atomic_store(&own_status->batch_count, period + 1);
 }
 
@@ -388,8 +365,9 @@ pass_over(const char *name, uint32_t at)
 static bool
 is_made(uint32_t part)
 {
-    return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && (uint32_t)real->rank == turn()) ||
-           (part == PLAY_BY_LAST && is_last());
+    bool is_own = is_alone() || (uint32_t)real->rank == turn();
+    bool updates = is_last() || (MUTANT(PLAN_UPDATE_EACH) && !is_alone());
+    return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && is_own) || (part == PLAY_BY_LAST && updates);
 }
 
 static void
@@ -401,8 +379,7 @@ follow(struct operation *operation)
         no_fit(name, "launches a CUDA graph");
     uint32_t at = place_of(operation);
     if (at == NO_PLACE) {
-        if (is_pending && !MUTANT(PLAN_PENDING_TOUCHED) && touches_gradient(operation))
-            no_fit(name, "touches a gradient that waits for the other ranks, and is not in the plan");
+        looks = is_pending && waiting_touched(operation);
         return;
     }
     if (at == 0 || next == 0) { /* a period whose first operation is left out counts, too */
@@ -415,10 +392,14 @@ follow(struct operation *operation)
     next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
     hear(operation, of);
+    if (at == plan->average_before && is_alone())
+        add_up();
     if (at == plan->average_before && is_last())
         reduce(operation->stream);
     operation->skip = !is_made(of->part);
-    is_pending = is_pending || (of->part == PLAY_BY_TURN && !operation->skip);
+    if (!operation->skip)
+        waiting_used(operation);
+    is_pending = is_pending || (of->part == PLAY_BY_TURN && !operation->skip && !is_alone());
 }
 
 static void
@@ -428,15 +409,31 @@ begin(struct operation *operation)
     if (player_counts(operation)) {
         pthread_mutex_lock(&following);
         follow(operation);
-        pthread_mutex_unlock(&following);
+        if (!looks)
+            pthread_mutex_unlock(&following);
     }
     if (!operation->skip)
         real->begin(operation);
+    if (looks)
+        waiting_keep();
+}
+
+/* What was touched while it waits, by an operation that is not in the plan, has been read. */
+static void
+end_look(const struct operation *operation, bool enqueued)
+{
+    looks = false;
+    if (enqueued && waiting_changed())
+        no_fit(name_of(operation), "changes a gradient that waits for the other ranks, and is not in the plan");
+    seen += enqueued;
+    pthread_mutex_unlock(&following);
 }
 
 static void
 end(struct operation *operation, bool enqueued)
 {
+    if (looks)
+        end_look(operation, enqueued);
     if (!operation->skip)
         real->end(operation, enqueued);
 }
@@ -515,6 +512,11 @@ at_exit(int exit_status, void *unused)
     if (left != 0)
         message_line("plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
                      (unsigned long long)left, (unsigned long long)periods, world());
+    if (seen > 0)
+        message_line(
+            "plan: %llu operations that are not in the plan, for a log perhaps, have read gradients before they "
+            "were averaged: what they show is of one rank",
+            (unsigned long long)seen);
     if (smaller > 0)
         message_line("plan: %llu copies brought less data than in the plan; a smaller batch counts as a whole one",
                      (unsigned long long)smaller);

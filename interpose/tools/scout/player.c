@@ -55,10 +55,14 @@ player_wait_for_end(enum play_stage stage)
 void
 player_refuse(const char *format, ...)
 {
+    char why[PLAY_WHY_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(player.pages[0]->why, PLAY_WHY_BYTES, format, args);
+    vsnprintf(why, sizeof(why), format, args);
     va_end(args);
+    if (player.page_count == 0)
+        scout_stop("%s", why);
+    memcpy(player.pages[0]->why, why, sizeof(why));
     for (uint32_t i = 1; i < player.page_count; ++i)
         memcpy(player.pages[i]->why, player.pages[0]->why, PLAY_WHY_BYTES);
     player_wait_for_end(PLAY_IMPOSSIBLE);

@@ -1,8 +1,8 @@
 /*
  * player.h - a rank of `ddprun scout --prove`: what its files know of each other. player.c: the plan, its tensors and
  * the pages; moves.c: other data, where it lies on the device; turns.c: ranks that take turns, and one process that
- * plays all turns; alone.c: the engine behind; play.c: the engine that the shim gets; follow.c: the same for a whole
- * training, `ddprun --plan`.
+ * plays all turns; waiting.c: who reads gradients; alone.c: the engine behind; play.c: the engine that the shim gets;
+ * follow.c: the same for a whole training, `ddprun --plan`.
  *
  * Threads: all but player_load() is called with `following` of play.c held.
  */
@@ -59,10 +59,26 @@ bool turns_make(uint32_t index, uint32_t period);
 /* Before the first operation of a period, and behind the last. */
 void turns_begin(uint32_t period);
 void turns_end(uint32_t period);
-/* Where gradients are averaged. Returns whether the engine is to do it. */
+/* Where gradients are averaged. Returns whether the engine of a proof is to do it. */
 bool turns_reduce(uint32_t period);
+/* The round ends in the middle of a period: the rest of its turns have what their ranks have by then. */
+void turns_give_up(uint32_t period, bool is_reduced);
 /* Hashes all tensors as they are after so many rounds. */
 void turns_hash(uint32_t rounds);
+
+/* ---- waiting.c: of gradients that wait for the other ranks ---- */
+
+/* Whether an operation that is not in the plan touches any. */
+bool waiting_touched(const struct operation *operation);
+/* An operation of the plan is about to be made. */
+void waiting_used(const struct operation *operation);
+/* All gradients that are there are averaged. */
+void waiting_averaged(void);
+/* The memory of a tensor of the plan was made. */
+void waiting_made(uint32_t tensor);
+/* In front of it, once the engine has seen its beginning; and behind it: whether it has changed them. */
+void waiting_keep(void);
+bool waiting_changed(void);
 
 /* ---- alone.c ---- */
 

@@ -17,9 +17,9 @@
 
 /* Of one process that plays all turns, by tensor. */
 static struct held {
-    char *begun;           /* of a gradient: as the round began; the update that zeroes it is dropped */
-    char *sum;             /* so far */
-    char *own[PLAY_RANKS]; /* memory of each rank, as its turn has left it */
+    char *begun; /* of a gradient: as the round began; the update that zeroes it is dropped */
+    char *sum;   /* so far */
+    char **own;  /* memory of each rank, as its turn has left it */
 } * held;
 
 bool
@@ -31,7 +31,13 @@ turns_are_taken(void)
 static bool
 is_alone(void)
 {
-    return player.play.plan.data == PLAY_ALONE;
+    return player.play.plan.data == PLAY_ALONE || player.play.plan.turns > 0;
+}
+
+static uint32_t
+turn_count(void)
+{
+    return player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
 }
 
 bool
@@ -71,7 +77,9 @@ write_from(const char *bytes, const struct play_tensor *tensor, uint64_t end)
 static struct held *
 next_held(uint32_t *i, uint32_t role)
 {
-    while (*i < player.play.plan.tensor_count && player.play.tensors[*i].role != role)
+    const struct play_tensor *all = player.play.tensors;
+    while (*i < player.play.plan.tensor_count &&
+           (all[*i].role != role || (player.play.plan.turns > 0 && player_allocation(&all[*i]) == NULL)))
         ++*i;
     return *i < player.play.plan.tensor_count ? &held[*i] : NULL;
 }
@@ -79,7 +87,7 @@ next_held(uint32_t *i, uint32_t role)
 void
 turns_begin(uint32_t period)
 {
-    uint32_t turn = period % PLAY_RANKS;
+    uint32_t turn = period % turn_count();
     if (!is_alone())
         return;
     if (held == NULL)
@@ -91,8 +99,14 @@ turns_begin(uint32_t period)
     for (uint32_t i = 0; turn == 0 && (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
         read_into(&of->begun, &player.play.tensors[i]);
     for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
-        for (uint32_t rank = 0; rank < PLAY_RANKS && period == 0; ++rank)
-            read_into(&of->own[rank], &player.play.tensors[i]);
+        if (of->own == NULL)
+            of->own = calloc(turn_count(), sizeof(*of->own));
+        if (of->own == NULL)
+            player_refuse("no memory");
+        for (uint32_t rank = 0; rank < turn_count(); ++rank) {
+            if (of->own[rank] == NULL)
+                read_into(&of->own[rank], &player.play.tensors[i]);
+        }
         if (!MUTANT(SCOUT_PLAY_OWN_SHARED))
             write_from(of->own[turn], &player.play.tensors[i], player.play.tensors[i].hi);
     }
@@ -105,8 +119,10 @@ turns_end(uint32_t period)
     if (!is_alone())
         return;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i)
-        read_into(&of->own[period % PLAY_RANKS], &player.play.tensors[i]);
+    for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
+        if (of->own != NULL)
+            read_into(&of->own[period % turn_count()], &player.play.tensors[i]);
+    }
 }
 
 /* Adds what this turn has computed, as ranks do: each divides before, the sum is divided behind. */
@@ -117,7 +133,7 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
                                            [ELEMENT_FLOAT64] = ncclFloat64,
                                            [ELEMENT_FLOAT16] = ncclFloat16,
                                            [ELEMENT_BFLOAT16] = NCCL_BFLOAT16};
-    const struct wire_setting setting = {.divides = true, .world_size = PLAY_RANKS};
+    const struct wire_setting setting = {.divides = true, .world_size = (int)turn_count()};
     const struct play_tensor *it = &player.play.tensors[tensor];
     int type = (int)it->said;
     struct wire_mean mean = wire_mean(&setting, types[type]);
@@ -125,6 +141,8 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
     read_into(&now, it);
     if (of->sum == NULL)
         of->sum = room_for(it);
+    if (of->begun == NULL) /* it was made in this round */
+        of->begun = room_for(it);
     for (size_t k = 0, count = (player_end(tensor) - it->lo) / element_size(type); k < count; ++k) {
         element_put(type, now, k, element_get(type, now, k) / mean.before);
         if (!is_first)
@@ -139,14 +157,22 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
 bool
 turns_reduce(uint32_t period)
 {
-    uint32_t turn = period % PLAY_RANKS;
+    uint32_t turn = period % turn_count();
     struct held *of;
     if (!is_alone())
         return turn == PLAY_RANKS - 1;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     for (uint32_t i = 0; (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
-        add_up(of, i, turn == 0, turn == PLAY_RANKS - 1);
+        add_up(of, i, turn == 0, turn == turn_count() - 1);
     return false;
+}
+
+void
+turns_give_up(uint32_t period, bool is_reduced)
+{
+    uint32_t next_round = period - period % turn_count() + turn_count();
+    for (uint32_t at = period + is_reduced; at < next_round && is_alone(); ++at)
+        turns_reduce(at); /* of later turns: as the round began */
 }
 
 void

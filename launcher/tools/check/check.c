@@ -39,6 +39,7 @@ order_ranks(const struct check *check, const char *name, const char *title)
 {
     struct check_order order = session_order(check, name, title, CHECK_COMPARES);
     order.ranks = check->in_cluster ? 0 : check->ranks;
+    order.turns = 0;
     order.hosts = check->options->hosts != NULL;
     order.arguments = check->options->program;
     return order;
@@ -205,6 +206,8 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
     }
     if (check->in_cluster || check->has_reference) /* no run of one rank can be made like the others */
         return false;
+    if (check->evidence.by_plan && !wishes->plain) /* the others divide batches */
+        return false;
     if (wishes->later && check->evidence.later.count == 0)
         *ok = session_run_later(check, error);
     else if (wishes->far && check->evidence.far.count == 0)
@@ -248,12 +251,15 @@ show(const struct check *check, const struct check_verdict *verdict)
     if (!check->options->quiet)
         check_print_table(stdout, &check->evidence, verdict);
     check_print_verdict(stdout, &check->evidence, verdict, wants_colour(check));
-    char *annotations = verdict->result == CHECK_EQUAL ? scouted_compare(check, verdict) : NULL;
+    char *annotations =
+        verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
     fputs(annotations != NULL ? annotations : "", stdout);
     if (annotations != NULL && annotations[0] != '\0')
         puts("what to do: these steps do not show it, others will: annotate what is missing, and check again");
     else if (verdict->result == CHECK_EQUAL && !check->options->quiet)
-        printf("what to do: run it: ddprun -n N %s ...\n", check->options->program[0]);
+        printf("what to do: run it: ddprun -n N %s%s%s%s ...\n", check->evidence.by_plan ? "--plan " : "",
+               check->evidence.by_plan ? check->options->plan : "", check->evidence.by_plan ? " " : "",
+               check->options->program[0]);
     free(annotations);
     if (close_stdout(stdout) != 0)
         return code != 0 ? code : DDPRUN_EXIT_USAGE;
@@ -290,7 +296,7 @@ judge(struct check *check, struct check_verdict *verdict, struct error *error)
 static bool
 run_and_look(struct check *check, struct check_order *order, struct error *error)
 {
-    order->lists_files = true;
+    order->lists_files = !check->evidence.by_plan; /* a rank above 0 has a folder of its own by plan */
     char *files = check_run_files(&check->place, order);
     bool ok = run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
     if (files != NULL && ok)
@@ -344,7 +350,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
         ok = session_start(check, &order, &outcome, error);
         session_free_outcome(&outcome);
     } else {
-        ok = run_judged(check, &order, error) && judge(check, &verdict, error);
+        ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge(check, &verdict, error);
         if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
             *error = check->failure;
             ok = false;

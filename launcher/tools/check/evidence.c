@@ -39,6 +39,21 @@ check_rows_find(const struct check_rows *rows, enum check_row_kind kind)
 }
 
 bool
+check_evidence_same_bits(const struct check_evidence *evidence)
+{
+    bool any = false;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
+            const struct check_row *row = &evidence->ranked[r].rows[i];
+            if (row->kind == CHECK_ROW_TENSOR && !row->same_bits)
+                return false;
+            any = any || row->kind == CHECK_ROW_TENSOR;
+        }
+    }
+    return any;
+}
+
+bool
 check_evidence_is_forced(const struct check_evidence *evidence)
 {
     return evidence->forced &&

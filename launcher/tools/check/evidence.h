@@ -29,6 +29,7 @@ struct check_evidence {
     double floor_factor;
     bool sums;     /* --reduce sum */
     bool grows;    /* --batch-grows: runs of one rank are of all ranks, and compared is with `turns` by turns */
+    bool by_plan;  /* --plan: ranks take turns, and one process plays all turns; a step is a round */
     int wire_type; /* of element.h, that --compress sends gradients as; 0: their own */
     struct check_rows alone; /* of the run that wrote the reference: notes only */
     struct check_rows again; /* one rank, compared with itself; count 0: not known */
@@ -58,6 +59,9 @@ void check_rows_append(struct check_rows *rows, const char *results, int rank);
 void check_rows_free(struct check_rows *rows);
 /* The first row of a kind, or NULL. */
 const struct check_row *check_rows_find(const struct check_rows *rows, enum check_row_kind kind);
+
+/* All that was compared of all ranks has the reference's bits. */
+bool check_evidence_same_bits(const struct check_evidence *evidence);
 
 /* Every step began from the reference. */
 bool check_evidence_is_forced(const struct check_evidence *evidence);

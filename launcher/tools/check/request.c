@@ -168,13 +168,16 @@ bool
 session_prepare(struct check *check, struct error *error)
 {
     const struct options *options = check->options;
-    check->is_free = options->check.is_free || options->check.sample > 0; /* a sample is no step to begin from */
+    check->is_free = options->check.is_free || options->check.sample > 0 ||
+                     options->plan != NULL;  /* a sample is no step to begin from */
     bool grows = options->check.batch_grows; /* all ranks make as many steps, whatever time they take */
     check->chooses_steps = options->check.steps == 0 && !grows;
     check->steps = options->check.steps != 0 ? options->check.steps : grows ? CHECK_STEPS : CHECK_STEPS_MOST;
     check->evidence.grows = grows;
+    check->evidence.by_plan = options->plan != NULL;
     if (!find_ranks(check, error) || !refuse_others(check, error) || !look_at_reference(check, error) ||
-        !prepare_kept_files(check, error) || !job_folder_make(&check->folder, error))
+        !prepare_kept_files(check, error) || !job_folder_make(&check->folder, error) ||
+        (options->plan != NULL && !by_plan_prepare(check, error)))
         return false;
     check->alone = options->check.alone != NULL ? words_split(options->program[0], options->check.alone, error)
                                                 : environment_copy(options->program);
@@ -190,9 +193,10 @@ session_prepare(struct check *check, struct error *error)
     check->place.date_us = (int64_t)time(NULL) * 1000000;
     check->place.step_limit_s = options->timeout_s;
     bool kept = options->check.reference != NULL;
-    check->runs_planned = grows                  ? check->ranks + 5
-                          : check->has_reference ? 1
-                                                 : 3 + (kept ? 2 : 0) + (check->only_writes ? 0 : 1);
+    check->runs_planned = check->evidence.by_plan ? 2
+                          : grows                 ? check->ranks + 5
+                          : check->has_reference  ? 1
+                                                  : 3 + (kept ? 2 : 0) + (check->only_writes ? 0 : 1);
     check->evidence.steps = check->steps;
     check->evidence.tolerance = options->check.tolerance;
     check->evidence.forced = !check->is_free;

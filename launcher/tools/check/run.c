@@ -118,6 +118,9 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
     char *date = xasprintf("%lld %d", date_us, order->ahead);
     setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
     setenv(FILES_ENV_DATE, date, 1);
+    char *turns = xasprintf("%d", order->turns);
+    if (order->turns > 0)
+        setenv(DDPRUN_ENV_PLAN_TURNS, turns, 1);
     char *written = check_run_files(place, order);
     if (written != NULL)
         setenv(DDPRUN_ENV_CHECK_FILES, written, 1);

@@ -34,6 +34,7 @@ struct check_order {
     bool plain;             /* --no-overlap */
     bool later;             /* it begins with another date than other runs */
     int ahead;              /* rank R has a date that is R times so many FILES_AHEAD_US later */
+    int turns;              /* --plan: one process plays the turns of so many ranks; 0: not */
     bool dry;               /* --dry-run: only whether it can be started */
     bool lists_files;       /* those that several ranks write: check_run_files() */
     struct check_run run;   /* but for `results`, which is filled in */

@@ -84,14 +84,16 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
                const struct check_item *item, char text[600])
 {
     char name[400], ranks[48], when[32], by[32] = "";
+    const char *step = evidence->by_plan ? "round" : "step";
     bool is_during = item->first_step == items_step(item);
     if (item->first_step == 1 && !is_during)
-        snprintf(when, sizeof(when), "before step 1");
+        snprintf(when, sizeof(when), "before %s 1", step);
     else
-        snprintf(when, sizeof(when), "%s step %u", is_during ? "in" : "after", items_step(item));
+        snprintf(when, sizeof(when), "%s %s %u", is_during ? "in" : "after", step, items_step(item));
     if (isfinite(item->at_first))
         snprintf(by, sizeof(by), " by %.2g", item->at_first);
-    snprintf(text, 600, "%s %s, differs from one rank's%s %s", when, sentence_name_item(verdict, item, name), by,
+    snprintf(text, 600, "%s %s, differs from one %s%s %s", when, sentence_name_item(verdict, item, name),
+             evidence->by_plan ? "process's that plays all turns" : "rank's", by,
              sentence_name_ranks(evidence, item, ranks));
     return text;
 }

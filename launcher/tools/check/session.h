@@ -52,7 +52,8 @@ bool session_explain(const struct check *check, const struct check_order *order,
 /* A run of one rank, of its rank 0 if it has several, to its end, whose rows are appended. */
 bool session_run_alone(struct check *check, const struct check_order *order, struct check_rows *rows,
                        struct error *error) __attribute__((warn_unused_result));
-/* The runs of one rank that come first; with --reference FILE what they find goes into the file. */
+/* The runs of one rank that come first, by plan only that of one process that plays all turns; with --reference FILE
+ * what they find goes into the file. */
 bool session_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
 /* What an earlier check has found on one rank. */
 bool session_load_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
@@ -73,6 +74,13 @@ bool session_run_turns(struct check *check, struct error *error) __attribute__((
  * reference's gradients, and parameters that DDP_STEP_PARAMETERS averages, are the mean of the turns'.
  */
 bool grown_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
+
+/* ---- by_plan.c: for --plan ---- */
+/* Refuses what does not go with it, and a plan that ranks cannot follow. */
+bool by_plan_prepare(const struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* Behind the run of all ranks: where bits differ, the runs that show what rounding and repeating make. Leaves out what
+ * does not hold for turns. True without --plan. */
+bool by_plan_settle(struct check *check, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- scouted.c: for --scout: which memory stays from step to step, besides what is annotated ---- */
 /*

@@ -117,6 +117,8 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
     }
     if (sampled)
         fputs("* of these a sample of elements was compared (unannotated memory: sums of elements)\n", out);
+    if (evidence->by_plan)
+        return;
     if (evidence->ranks > 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL)
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not; no "
               "step began from the reference, so differences add up\n",
@@ -145,7 +147,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     const struct check_row *seen = check_rows_find(&evidence->alone, CHECK_ROW_SEEN),
                            *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT);
     uint64_t habits = seen != NULL ? seen->value : 0;
-    if (check_evidence_in_rounds(evidence))
+    if (check_evidence_in_rounds(evidence) || evidence->by_plan)
         return;
     char *text = xstrdup("");
     uint32_t last = UINT32_MAX; /* rows of a group follow each other */
@@ -208,6 +210,22 @@ print_written(FILE *out, const struct check_evidence *evidence)
               out);
 }
 
+static void
+print_turns(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    size_t differing = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i)
+        differing += verdict->items[i].difference > 0;
+    fprintf(out, "%d ranks by turns compute what one process computes that plays all turns: ", evidence->ranks);
+    if (check_evidence_same_bits(evidence))
+        fprintf(out, "the same bits in %zu tensors, in %u rounds\n", verdict->item_count, evidence->steps);
+    else
+        fprintf(out, "in %u rounds %zu of %zu tensors differ, by at most %.1e, which rounding explains\n",
+                evidence->steps, differing, verdict->item_count, verdict->largest);
+    fprintf(out, "%llu of %u rounds were overlapped\n", (unsigned long long)evidence->overlapped_steps,
+            evidence->steps);
+}
+
 void
 check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool colour)
 {
@@ -216,7 +234,9 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
     bool in_rounds = check_evidence_in_rounds(evidence);
     fprintf(out, "%s%s%s: ", colour ? colours[verdict->result] : "", result_name(verdict->result),
             colour ? "\033[0m" : "");
-    if (verdict->result == CHECK_EQUAL)
+    if (verdict->result == CHECK_EQUAL && evidence->by_plan)
+        print_turns(out, evidence, verdict);
+    else if (verdict->result == CHECK_EQUAL)
         fprintf(out, "%d ranks compute %s: in %u %s%s %s differ by at most %.1e (up to %.1e counts as equal)\n",
                 evidence->ranks,
                 evidence->grows ? "the mean of what one rank computes of each rank's batch" : "what one rank computes",
@@ -332,6 +352,7 @@ describe(const struct check_evidence *evidence, const struct check_verdict *verd
     add_text(object, "advice", verdict->advice);
     json_object_object_add(object, "ranks", json_object_new_int(evidence->ranks));
     add_number(object, "steps", evidence->steps);
+    json_object_object_add(object, "same_bits", json_object_new_boolean(check_evidence_same_bits(evidence)));
     add_number(object, "overlapped_steps", evidence->overlapped_steps);
     add_real(object, "tolerance", verdict->tolerance);
     add_real(object, "floor_factor", evidence->floor_factor);

@@ -22,13 +22,16 @@
 struct check_order
 session_order(const struct check *check, const char *name, const char *title, enum check_mode mode)
 {
-    struct check_order order = {
-        .name = name,
-        .title = title,
-        .ranks = check->evidence.grows ? check->ranks : 1,
-        .arguments = check->alone,
-        .run = {
-            .mode = mode, .steps = check->steps, .sample = check->options->check.sample, .forced = !check->is_free}};
+    struct check_order order = {.name = name,
+                                .title = title,
+                                .ranks = check->evidence.grows ? check->ranks : 1,
+                                .arguments = check->alone,
+                                .turns = check->evidence.by_plan ? check->ranks : 0,
+                                .run = {.mode = mode,
+                                        .steps = check->steps,
+                                        .sample = check->options->check.sample,
+                                        .forced = !check->is_free,
+                                        .by_plan = check->evidence.by_plan}};
     snprintf(order.run.reference, sizeof(order.run.reference), "%s", check->reference);
     return order;
 }
@@ -117,10 +120,10 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
                       "the program (see docs/annotations.md), or look for a problem with ddprun doctor");
     } else if (!complete) {
         ok = error_set(error, DDPRUN_EXIT_USAGE,
-                       "the program made %u step%s in the run of %s, and %u are to be compared; give it more to do, or "
+                       "the program made %u %s%s in the run of %s, and %u are to be compared; give it more to do, or "
                        "check fewer with --steps",
-                       end != NULL ? end->step : 0, end != NULL && end->step == 1 ? "" : "s", order->title,
-                       order->run.steps);
+                       end != NULL ? end->step : 0, check->evidence.by_plan ? "round" : "step",
+                       end != NULL && end->step == 1 ? "" : "s", order->title, order->run.steps);
     } else if (order->run.chooses_steps) {
         check->steps = check->evidence.steps = end->step;
     }
@@ -195,13 +198,16 @@ session_make_reference(struct check *check, struct error *error)
     bool kept = check->options->check.reference != NULL;
     if (kept)
         check->reference = xasprintf("%s.%d.new", final, (int)getpid());
-    struct check_order first = session_order(check, "one", "one rank", CHECK_WRITES);
+    const char *title = check->evidence.by_plan ? "one process that plays all turns" : "one rank";
+    struct check_order first = session_order(check, "one", title, CHECK_WRITES);
     snprintf(first.run.scouted, sizeof(first.run.scouted), "%s", scouted != NULL ? scouted : "");
     free(scouted);
     first.run.chooses_steps = check->chooses_steps;
     check->evidence.alone = (struct check_rows){xcalloc(1, sizeof(struct check_row)), 1};
     check->evidence.alone.rows[0] = (struct check_row){.kind = CHECK_ROW_DATE, .value = (uint64_t)check->place.date_us};
     bool ok = session_run_alone(check, &first, &check->evidence.alone, error);
+    if (check->evidence.by_plan) /* the others are made where bits differ */
+        return ok;
     struct check_order again = session_order(check, "again", "one rank, once more", CHECK_COMPARES);
     struct check_order perturbed =
         session_order(check, "perturbed", "one rank, from a start one unit in the last place away", CHECK_COMPARES);

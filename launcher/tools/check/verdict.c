@@ -51,6 +51,7 @@ check_cause_name(enum check_cause cause)
         [CAUSE_REDUCTION] = "reduction",
         [CAUSE_INDEPENDENT] = "independent",
         [CAUSE_CARRIED] = "host_memory",
+        [CAUSE_PLAN] = "plan",
     };
     return names[cause];
 }
@@ -254,6 +255,18 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
     } else {
         update_judge(evidence, verdict, pattern);
     }
+}
+
+/* By a plan ranks get no share of a batch, and the program has no annotations. */
+static void
+judge_turns(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    char place[600];
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_PLAN, pattern->first);
+    sentence_say(verdict->text, "%s", sentence_place(evidence, verdict, pattern->first, place));
+    sentence_say(verdict->advice,
+                 "do not train by this plan: ranks that take turns do not compute what the program does; make it anew "
+                 "by ddprun scout --prove with these arguments, and check that one");
 }
 
 /* Each rank has a batch as large as one rank's, by no share of it; or the batch is smaller than the number of ranks. */
@@ -474,6 +487,8 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
                      alarm != NULL ? alarm->text
                                    : "a gradient is written or read where ddprun cannot see it while it is "
                                      "averaged: run with --no-overlap");
+    } else if (evidence->by_plan) {
+        judge_turns(evidence, verdict, &pattern);
     } else {
         judge_difference(evidence, verdict, &pattern, wishes);
         offer_growth(evidence, verdict);

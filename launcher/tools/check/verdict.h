@@ -31,6 +31,7 @@ enum check_cause {
     CAUSE_RANKS,       /* ranks differ from each other */
     CAUSE_SEEDED,      /* by the clock or by random bytes; also not comparable */
     CAUSE_REDUCTION,   /* what DDP_REDUCE finds; beside equal parameters: not comparable */
+    CAUSE_PLAN,        /* ranks that take turns by a plan compute something else */
     CAUSE_STOPPED,     /* ddprun ended the run */
     /* not comparable */
     CAUSE_NOT_REPEATABLE,

@@ -8,6 +8,7 @@
 #include "launcher/tools/plan/play_json.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,7 +77,9 @@ prepare(struct json_object *root, const char *path, bool unproved, const char *t
     if (!unproved && !is_proved(root, path, error))
         return false;
     bool ok = play_json_read(member, &play, why);
+    const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
     play.plan.data = PLAY_TRAINING;
+    play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
     if (!ok)
         error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it anew by ddprun scout", path, why);
     else if (!play_save(to, &play))

@@ -74,6 +74,7 @@ play_json_of(const struct play *play)
         struct json_object *item = put_item(list);
         json_object_object_add(item, "role", json_object_new_string(roles[tensor->role]));
         put(item, "type", tensor->type);
+        put(item, "adds_up_in", tensor->said);
         put(item, "allocation", tensor->alloc);
         put(item, "ordinal", tensor->ordinal);
         put(item, "bytes", tensor->bytes);
@@ -175,6 +176,9 @@ take_tensor(struct reader *reader, struct json_object *from, struct play_tensor 
 {
     to->role = take_word(reader, from, "role", roles, ROLES);
     to->type = (uint32_t)take_number(reader, from, "type", TYPES - 1);
+    if (json_object_object_get_ex(from, "adds_up_in", NULL)) /* older plans have it not */
+        to->said = (uint32_t)take_number(reader, from, "adds_up_in", TYPES - 1);
+    to->said = to->said != 0 ? to->said : to->type;
     to->alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
     to->ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
     to->bytes = take_number(reader, from, "bytes", INT64_MAX);
