@@ -135,7 +135,16 @@ guarded() { # NAME MUTANT PATTERN PLAN PROGRAM...
 guarded "ranks with other seeds" PLAN_DATA_UNHEARD 'the batches that the program copies to its device' digits.json ./seeded "${digits[@]}" --steps 400 --quiet
 guarded "a forward pass without an update" PLAN_UPDATE_UNASKED 'comes again, and the update' chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --accumulate 2 --steps 40
 planned accumulate accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
-guarded "a log that gets a gradient while it waits" PLAN_PENDING_TOUCHED 'touches a gradient that waits for the other ranks' accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
+by_plan 2 accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
+ends "a log that gets gradients while they wait" 0 'have read gradients before they were averaged'
+for habit in lazy looks halves; do
+    planned $habit $habit.json "$build/tests/scout/turns" $habit
+done
+by_plan 2 lazy.json "$build/tests/scout/turns" lazy
+ends "a gradient that is made in the first batch" 0 'bitwise identical'
+by_plan 2 looks.json "$build/tests/scout/turns" looks
+ends "a kernel that reads a gradient while it waits" 0 'have read gradients before they were averaged'
+guarded "a kernel that changes a gradient while it waits" PLAN_PENDING_TOUCHED 'halve[^ ]* changes a gradient that waits for the other ranks' halves.json "$build/tests/scout/turns" halves
 run env DDPRUN_MUTANT=PLAN_ROUND_LEFT_OPEN "$broken/bin/ddprun" -n 2 --device softgpu --share-gpu --timeout 5 --plan chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 301
 check "a round that is left open: without its guard the job does not end well" test "$code" -ne 0
 finish

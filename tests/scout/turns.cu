@@ -4,7 +4,8 @@
  * device, noise in the batch; `statistics`: a running mean of the batches; `twice`: two updates in each step, of
  * different batches; `addresses`: the host copies a table of
  * addresses for the next step; `fails`: launches that the driver refuses stand between the others; `columns`: a record
- * is a column of the batch.
+ * is a column of the batch; `lazy`: the gradient is made in the first step; `looks`: once a log reads it between the
+ * batches of a round, `halves`: once a kernel changes it there.
  */
 #include "tests/trainer.h"
 
@@ -12,7 +13,7 @@
 #include <cstring>
 #include <unistd.h>
 
-enum { BATCH = 32, COUNT = 8, STEPS = 40 };
+enum { BATCH = 32, COUNT = 8, STEPS = 40, LOOKED_AT = 31 };
 
 __global__ void
 count(float *counter)
@@ -50,6 +51,12 @@ backward(float *gradient, const float *weight, const float *x, const float *nois
         sum += error * x[row * to_record + k * to_element] / BATCH;
     }
     gradient[k] = sum;
+}
+
+__global__ void
+halve(float *to, const float *from)
+{
+    to[threadIdx.x] = 0.5f * from[threadIdx.x];
 }
 
 __global__ void
@@ -91,8 +98,9 @@ main(int argc, char **argv)
     void *gap; /* addresses differ between processes */
     for (int i = is("addresses") ? getpid() % 61 : 0; i > 0; --i)
         CHECK(cudaMalloc(&gap, 12345));
-    float batch[BATCH * COUNT], *x = make(BATCH * COUNT, 0), *weight = make(COUNT, 0.1f), *gradient = make(COUNT, 0),
-                                *noise = make(COUNT, 0), *mean = make(COUNT, 0), *divisor = make(1, 1);
+    float batch[BATCH * COUNT], *x = make(BATCH * COUNT, 0), *weight = make(COUNT, 0.1f),
+                                *gradient = is("lazy") ? NULL : make(COUNT, 0), *noise = make(COUNT, 0),
+                                *mean = make(COUNT, 0), *divisor = make(1, 1);
     float *addresses[] = {noise, mean}, **table = (float **)(void *)make(4, 0), *other = make(COUNT, 0);
     unsigned *states = (unsigned *)(void *)make(COUNT, 1);
     CHECK(cudaMemcpy(table, addresses, sizeof(addresses), cudaMemcpyHostToDevice));
@@ -108,6 +116,10 @@ main(int argc, char **argv)
             count<<<1, 1>>>(divisor);
         if (is("statistics"))
             average<<<1, COUNT>>>(mean, x);
+        if (gradient == NULL)
+            gradient = make(COUNT, 0);
+        if ((is("looks") || is("halves")) && step == LOOKED_AT)
+            halve<<<1, COUNT>>>(is("looks") ? other : gradient, gradient);
         for (int i = 0; i < 2; ++i) {
             if (is("fails"))
                 REQUIRE((update<<<1, 4096>>>(weight, gradient, divisor), cudaGetLastError() != cudaSuccess));

@@ -343,8 +343,8 @@ is_enough(uint32_t done)
         return false;
     bool room_ends = values_room_ends(done);
     if (done >= CHECK_STEPS)
-        return room_ends || (done + 1 - CHECK_STEPS_LEAST) * course.shortest_ms > course.least_ms ||
-               next_ms > 1000 * CHECK_RUN_S;
+        return room_ends || next_ms > 1000 * CHECK_RUN_S ||
+               (!check_run.by_plan && (done + 1 - CHECK_STEPS_LEAST) * course.shortest_ms > course.least_ms);
     if (!room_ends && next_ms <= 1000 * CHECK_RUN_MOST_S)
         return false;
     values_note(CHECK_ROW_SHORT, done, room_ends ? CHECK_SHORT_OF_ROOM : CHECK_SHORT_OF_TIME);

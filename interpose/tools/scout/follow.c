@@ -379,7 +379,11 @@ follow(struct operation *operation)
         no_fit(name, "launches a CUDA graph");
     uint32_t at = place_of(operation);
     if (at == NO_PLACE) {
-        looks = is_pending && waiting_touched(operation);
+        bool touches = is_pending && waiting_touched(operation), is_own = (uint32_t)real->rank == turn();
+        bool computes =
+            is_own && next > 0 && next <= plan->average_before; /* its own gradients, by its own operation */
+        looks = touches && !computes;
+        seen += touches;
         return;
     }
     if (at == 0 || next == 0) { /* a period whose first operation is left out counts, too */
@@ -425,7 +429,6 @@ end_look(const struct operation *operation, bool enqueued)
     looks = false;
     if (enqueued && waiting_changed())
         no_fit(name_of(operation), "changes a gradient that waits for the other ranks, and is not in the plan");
-    seen += enqueued;
     pthread_mutex_unlock(&following);
 }
 

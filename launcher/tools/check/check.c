@@ -431,6 +431,8 @@ const struct command check_command = {
              "  ddprun check -n 4 --steps 8 ./train      four ranks, eight steps\n"
              "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
              "                                           a program that takes the batch of a rank\n"
+             "  ddprun check -n 4 --plan plan.json ./train\n"
+             "                                           ranks that take turns, by a plan of scout\n"
              "  ddprun check -n 1 --reference ref.ddp ./train\n"
              "  srun --mpi=pmix -n 8 ddprun check --reference ref.ddp ./train\n"
              "                                           in two commands, on a cluster\n",
@@ -439,7 +441,8 @@ const struct command check_command = {
              "--timeout SECONDS also limits how long a run may take to its first DDP_STEP.\n"
              "\nExit codes: 0: equal; 1: different; 3: not comparable, with what would make the two\n"
              "comparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\n"
-             "few steps. A run that fails by itself: its own exit code, 4 in place of its 1 or 3.\n",
+             "few steps, a plan that does not fit. A run that fails by itself: its own exit\n"
+             "code, 4 in place of its 1 or 3.\n",
     .group = GROUP_CHECK,
     .rows = option_rows,
     .run = run_check,
