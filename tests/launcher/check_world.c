@@ -356,6 +356,9 @@ apply(struct world *world, const struct edit *edit)
     case COMPRESSED:
         evidence->wire_type = ELEMENT_FLOAT16;
         return;
+    case BY_PLAN:
+        evidence->by_plan = true;
+        return;
     case SUMS:
         evidence->sums = true;
         return;

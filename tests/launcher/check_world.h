@@ -62,6 +62,7 @@ enum what {
     STOPPED,
     COMPRESSED,
     SUMS,
+    BY_PLAN,
     ROUNDS /* no DDP_STEP: reductions 0 (float32, sum), 1 (int32, sum), 2 (maximum) and 3 (mean), of which later ones
               depend on those before; `value` 1: of which no run has shown that */
 };

@@ -649,6 +649,13 @@ static const struct scene {
      .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}, {UNBOUNDED, .value = 3, ONE(GRADIENT, 2), .from = 3}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
 
+    /* ---- ranks that take turns ---- */
+    {"by plan a gradient differs", .edits = {{BY_PLAN}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_PLAN, .first = "gradient_2", .says = "in round 1"},
+    {"by plan an update differs", .edits = {{BY_PLAN}, {DIFFERENCE, .value = 0.5, ONE(PARAMETER, 1), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_PLAN, .first = "parameter_1", .says = "after round 2"},
+    {"by plan rounding is no difference", .edits = {{BY_PLAN}, {DIFFERENCE, .value = 1e-6, EVERY(GRADIENT)}}},
+
     /* ---- overlap, and ends ---- */
     {"differs with overlap",
      .edits = {{OVERLAPPED, .value = 2}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}},
@@ -775,7 +782,8 @@ static bool
 begins_as_it_should(const struct check_verdict *verdict)
 {
     const char *text = verdict->text, *name = verdict->first->tensor.text, *differs = strstr(text, "differs from");
-    bool begins = strncmp(text, "in step ", 8) == 0 || strncmp(text, "after step ", 11) == 0 ||
+    bool begins = strncmp(text, "in step ", 8) == 0 || strncmp(text, "in round ", 9) == 0 ||
+                  strncmp(text, "after round ", 12) == 0 || strncmp(text, "after step ", 11) == 0 ||
                   strncmp(text, "before step 1 ", 14) == 0;
     const char *place = strstr(text, name);
     return begins && place != NULL && differs != NULL && place < differs &&

@@ -173,8 +173,7 @@ static const struct flagged {
            "timeout hang-warning hang-timeout heartbeat-timeout "},
     {TRACED, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
              "verify "},
-    {NO_CHECK,
-     "sync-every outer-lr outer-momentum plan unproved max-restarts trace dry-run output metrics summary-json page "},
+    {NO_CHECK, "sync-every outer-lr outer-momentum max-restarts trace dry-run output metrics summary-json page "},
     {NO_SCOUT, "hosts dry-run "},
     {NO_PREDICT, "hosts sync-every dry-run "},
     {SET_BY_CHECK, "progress verbose quiet "},

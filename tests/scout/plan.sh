@@ -142,6 +142,8 @@ for habit in lazy looks halves; do
 done
 by_plan 2 lazy.json "$build/tests/scout/turns" lazy
 ends "a gradient that is made in the first batch" 0 'bitwise identical'
+by_plan 3 lazy.json "$build/tests/scout/turns" lazy
+ends "a program that ends in the middle of a round" 0 'the last 1 of 40 batches make no whole round of 3 ranks'
 by_plan 2 looks.json "$build/tests/scout/turns" looks
 ends "a kernel that reads a gradient while it waits" 0 'have read gradients before they were averaged'
 guarded "a kernel that changes a gradient while it waits" PLAN_PENDING_TOUCHED 'halve[^ ]* changes a gradient that waits for the other ranks' halves.json "$build/tests/scout/turns" halves

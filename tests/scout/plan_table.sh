@@ -15,8 +15,8 @@ few=('tests/matrix/late_read_shared' 'tests/scout/habits flat+zeroed+clip' 'test
 
 # refusal FILE: the reason in the first line of a message, without numbers of memory and names of files.
 refusal() {
-    head -n 1 "$1" | sed -E 's/^ddprun: //; s/ranks cannot take turns by the plan [^:]*: //; s/proof \(d\) of the plan [^:]*: failed: ([^:]*).*/proof (d) fails: \1/
-        s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g'
+    head -n 1 "$1" | sed -E 's/^ddprun: //; s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g; s/ranks cannot take turns by the plan [^:]*: //
+        s/proof \(d\) of the plan [^:]*: failed: ([^:]*).*/proof (d) fails: \1/'
 }
 # checked NUMBER RANKS PROGRAM...: what is found of the row.
 checked() {

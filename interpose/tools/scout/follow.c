@@ -37,6 +37,7 @@ static pthread_mutex_t following = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static bool begun;                                            /* the first period of the plan has begun */
 static bool is_open;         /* a round has begun, and its gradients are not averaged: on all ranks alike */
 static bool is_pending;      /* gradients of this rank's turn wait for the round's end */
+static bool is_awaited;      /* the program's end, by at_exit() in front of the engine's */
 static bool is_given_up;     /* a round was left open: it is closed, and nothing may follow */
 static uint64_t period;      /* of the program, from 0 */
 static uint32_t next;        /* operation of the plan that is expected */
@@ -286,6 +287,8 @@ hear(const struct operation *operation, const struct play_operation *of)
         data = XXH3_64bits_withSeed(source, bytes, data + 1);
 }
 
+static void at_exit(int exit_status, void *unused);
+
 static void
 reduce(CUstream stream)
 {
@@ -295,6 +298,9 @@ reduce(CUstream stream)
     scout_require(scout_state.driver.cuMemsetD32Async_p(heard + 4, (unsigned)(data >> 32), 1, stream),
                   "cuMemsetD32Async");
     real->step(0, stream, &site);
+    if (!is_awaited && on_exit(at_exit, NULL) != 0) /* once more: the libraries that the first step needs are there */
+        scout_stop("out of memory");
+    is_awaited = true;
     waiting_averaged();
     is_pending = is_open = false;
 }
