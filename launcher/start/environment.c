@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static size_t
@@ -286,10 +287,29 @@ make_folder(const char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* What ddprun and the engine say to each other is not the program's. */
+/* By a plan all ranks see one date, until steps begin. Where a cluster's launcher starts a ddprun for each it is the
+ * plan's. */
+static void
+set_date(const struct rank_settings *settings, char ***environment)
+{
+    static time_t start;
+    struct stat plan;
+    if (settings->options->plan == NULL || is_set(*environment, FILES_ENV_DATE))
+        return;
+    if (start == 0)
+        start = time(NULL);
+    if (settings->place.rank_count < settings->place.world_size && stat(settings->options->plan, &plan) == 0)
+        start = plan.st_mtime;
+    char *date = xasprintf("%lld000000 0", (long long)start);
+    environment_set(environment, FILES_ENV_DATE, date);
+    free(date);
+}
+
+/* What ddprun and the engine say to each other is not the program's. Rank 0 of a plan writes the user's files. */
 static bool
 redirect_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
 {
+    bool is_writer = settings->options->plan != NULL && settings->place.first_rank + index == 0;
     const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
     char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
     char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);
@@ -301,8 +321,9 @@ redirect_files(const struct rank_settings *settings, int index, char ***environm
     if (ok) {
         char *except = xasprintf("%s:%s", settings->job_dir, settings->options->job.trace_dir);
         environment_set(environment, FILES_ENV_DIR, folder);
-        environment_set(environment, FILES_ENV_EXCEPT, except);
+        environment_set(environment, FILES_ENV_EXCEPT, is_writer ? "/" : except);
         free(except);
+        set_date(settings, environment);
     }
     free(folder);
     free(all);
@@ -315,8 +336,7 @@ environment_add_files(const struct rank_settings *settings, int index, char ***e
     bool is_played = is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
     bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN) && !is_played;
     bool is_for_check = is_scouted && is_set(*environment, DDPRUN_ENV_CHECK_FILES);
-    bool is_first_by_plan = settings->options->plan != NULL && settings->place.first_rank + index == 0;
-    bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || (is_played && !is_first_by_plan) || is_for_check;
+    bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || is_played || is_for_check;
     if (redirects && !redirect_files(settings, index, environment, error))
         return false;
     if (is_scouted)

@@ -1,7 +1,8 @@
 /*
  * periods.cu HABIT [BUFFERS] - trainers whose steps are alike only at a second look, annotated as they have to be:
  *
- *   ring        a thread that launches nothing copies batches into BUFFERS buffers, ahead of the steps
+ *   ring        a thread that launches nothing copies batches into BUFFERS buffers, ahead of the steps; with
+ *               PERIODS_BY_RANK in the environment others on each rank
  *   tables      the same, and kernels get a buffer by a table of addresses
  *   sizes       each batch has another number of records: grids, and bytes of copies, differ from step to step
  *   last        each fifth batch has fewer records
@@ -61,6 +62,9 @@ fill_buffer(int k, cudaStream_t stream)
 static void
 load_ring(int buffers)
 {
+    const char *rank = getenv("RANK");
+    for (int i = getenv("PERIODS_BY_RANK") != NULL && rank != NULL ? 17 * atoi(rank) : 0; i > 0; --i)
+        (void)random_number();
     cudaStream_t stream;
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (unsigned state = 1;; state = state * 1664525u + 1013904223u) {

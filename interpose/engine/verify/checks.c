@@ -296,6 +296,15 @@ add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
     return any;
 }
 
+/* By a plan what stays is compared more often while training begins. */
+static bool
+is_early_by_plan(uint64_t steps)
+{
+    enum { EACH_STEP = 10, OFTEN = 5, OFTEN_STEPS = 100 };
+    return engine_state.services->by_plan && steps <= OFTEN_STEPS && (steps <= EACH_STEP || steps % OFTEN == 0) &&
+           !MUTANT(PLAN_COMPARED_RARELY);
+}
+
 /* They are then as the boundaries before have left them; at the first, as all ranks begin. Those that the group itself
  * averages are as this boundary leaves them, and not compared at those of other groups. */
 bool
@@ -307,7 +316,7 @@ checks_parameters_due(const struct group *group)
     if (group->of_parameters && every > 0 &&
         group->boundary_count / every > checks.groups[group->id].compared_step / every)
         return true;
-    return (every > 0 && (steps == 0 || steps == 2 || steps == 5)) ||
+    return (every > 0 && (steps == 0 || steps == 2 || steps == 5 || is_early_by_plan(steps))) ||
            /* what differs there at the end may have been freed: it is looked at before */
            (every > 0 && steps <= FIRST_STEPS && tensor_compares_host()) ||
            (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
@@ -364,7 +373,13 @@ stop_with_difference(size_t index, int rank, const struct comparison *comparison
     char text[TENSOR_TEXT_BYTES];
     struct tensor tensor = get_compared(index);
     (void)tensor_describe(&tensor, text);
-    if (comparison->after_step == 0 && checks.final_known)
+    if (engine_state.services->by_plan)
+        stop_job_soon(
+            "%s differs between ranks 0 and %d after update %llu of --plan: all ranks must see the same batches "
+            "and decide alike; look for seeds of a rank's own, and for losses and other results by which the "
+            "program decides (a rank reads those of its own batches)",
+            text, rank, (unsigned long long)comparison->after_step);
+    else if (comparison->after_step == 0 && checks.final_known)
         stop_job_soon(
             "%s differs between ranks 0 and %d at the end of a program without DDP_STEP: what a rank computes "
             "from its own data must go through DDP_REDUCE before it changes a parameter",
@@ -405,7 +420,8 @@ judge_differences(const uint32_t *differs, const uint64_t *words, size_t count, 
     for (size_t i = 0; i < count; ++i) {
         compared = compared || differs[i] != HASH_UNCOMPARED;
         bool is_different = differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && !MUTANT(PARAMETERS_UNCHECKED);
-        if (is_different && (found == count || differs[i] < differs[found]))
+        bool is_cause = engine_state.services->by_plan && found < count && differs[i] == differs[found];
+        if (is_different && (found == count || differs[i] < differs[found] || is_cause))
             found = i;
     }
     if (found < count) {

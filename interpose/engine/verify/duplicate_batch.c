@@ -42,7 +42,7 @@ void
 duplicate_batch_copied(const void *host, size_t bytes)
 {
     long place = current_place();
-    if (place < 0)
+    if (place < 0 || engine_state.services->by_plan) /* it brings all batches to all ranks */
         return;
     pthread_mutex_lock(&copied_lock);
     copied[place].hash = hash_chain(copied[place].hash, hash_bytes(host, bytes));

@@ -144,7 +144,7 @@ note(const char *name, const Dl_info *object, const void *caller)
     if (header[ELF_TYPE_AT] != ELF_FIXED)
         offset -= (uintptr_t)header;
     int length = snprintf(line, sizeof(line), "%zx %s %s\n", (size_t)offset, name, path);
-    snprintf(file, sizeof(file), "%s/" FILES_READINGS, files_config()->dir);
+    snprintf(file, sizeof(file), "%s/" FILES_READINGS, files_date()->dir);
     int fd = raw_open(file, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (fd < 0)
         return;

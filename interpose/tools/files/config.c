@@ -151,13 +151,13 @@ read_date(const char *text)
 static void
 read_environment(void)
 {
-    const char *dir = getenv(FILES_ENV_DIR);
+    const char *dir = getenv(FILES_ENV_DIR), *excepted = getenv(FILES_ENV_EXCEPT);
     char canonical[PATH_MAX];
     notes = getenv(FILES_ENV_NOTES) != NULL;
-    redirects = dir != NULL && *dir != '\0';
-    if (!redirects)
+    if (dir == NULL || *dir == '\0')
         return;
     read_date(getenv(FILES_ENV_DATE));
+    redirects = excepted == NULL || strcmp(excepted, "/") != 0;
     /* A folder that cannot be one must not mean that the user's files are written: then every write fails. */
     if (*dir != '/' || !place_canonical(dir, canonical) || !join(config.written, canonical, FILES_WRITTEN)) {
         memcpy(canonical, "/proc/self/none", sizeof("/proc/self/none"));
@@ -166,8 +166,9 @@ read_environment(void)
     (void)join(config.removed, canonical, FILES_REMOVED);
     (void)join(config.copies, canonical, FILES_COPIES);
     memcpy(config.dir, canonical, strlen(canonical) + 1);
+    date.dir = config.dir;
     config.written_length = strlen(config.written);
-    except_add_list(getenv(FILES_ENV_EXCEPT));
+    except_add_list(excepted);
     except_add_cuda();
     except_add_nccl("NCCL_DEBUG_FILE");
     except_add_nccl("NCCL_GRAPH_DUMP_FILE");

@@ -119,7 +119,7 @@ bool
 date_make_random(char path[FILES_PATH_MAX])
 {
     char piece[4096];
-    snprintf(path, FILES_PATH_MAX, "%s/random-%ld", files_config()->dir, syscall(SYS_gettid));
+    snprintf(path, FILES_PATH_MAX, "%s/random-%ld", files_date()->dir, syscall(SYS_gettid));
     (void)raw_unlink(path); /* an earlier one, which stays as long as it is open */
     int fd = raw_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     bool ok = fd >= 0;

@@ -53,7 +53,8 @@
 
 /*
  * Absolute paths that are never redirected, with everything below them, separated by colons: at most 100 of 32 KiB in
- * all. Symbolic links in them are resolved when the process starts.
+ * all. Symbolic links in them are resolved when the process starts. "/" alone: nothing is redirected, and the folder is
+ * there for FILES_ENV_DATE only.
  */
 #define FILES_ENV_EXCEPT "_DDPRUN_FILES_EXCEPT"
 

@@ -86,13 +86,13 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
     bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
     enum place_follow follow = PLACE_FOLLOW_UNLESS((flags & O_NOFOLLOW) != 0);
     int saved = errno;
-    if (files_config() == NULL)
-        return 0;
     if (files_date() != NULL && !writes && is_random(*path) && caller_is_programs(*path, NULL) &&
         date_make_random(place->copy)) {
         *path = place->copy;
         return 0;
     }
+    if (files_config() == NULL)
+        return 0;
     if ((flags & O_PATH) != 0 || !writes || MUTANT(FILES_WRITTEN_THROUGH))
         return place_read(dirfd, path, follow, place);
     if ((flags & O_TMPFILE) == O_TMPFILE)

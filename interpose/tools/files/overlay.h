@@ -59,6 +59,7 @@ bool files_notes(void);
 struct files_date {
     int64_t start_us;
     int64_t ahead;
+    const char *dir; /* FILES_ENV_DIR, canonical */
 };
 
 /* NULL: the program sees the date as it is. */

@@ -100,6 +100,7 @@ alone_start(const struct shim_services *services, struct rank_status *status)
     static struct shim_services handed;
     handed = *services;
     handed.filter = &unread_filter;
+    handed.by_plan = true;
     const char *path = getenv(DDPRUN_ENV_SCOUT_ENGINE);
     void *library = path != NULL ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     engine_start_fn start = library != NULL ? (engine_start_fn)dlsym(library, ENGINE_ENTRY) : NULL;

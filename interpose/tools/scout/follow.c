@@ -6,14 +6,14 @@
  * what is none is made by all ranks: a validation pass, a checkpoint. At the plan's first operation what the plan names
  * is annotated. DDP_STEP is called in front of one operation of the last period of each round.
  *
- * All ranks must see the same batches. A hash of what copies of the plan have brought so far lies in a few bytes of the
- * device, which are annotated as state: the engine compares them with the other ranks'.
+ * All ranks must see the same batches, and launch the same (heard.c).
  *
  * What does not fit the plan ends the rank, with the operation's name. Threads: `following` lets one at a time through.
  */
 #include "base/message.h"
 #include "base/mutant.h"
 #include "base/tools/check/element.h"
+#include "interpose/tools/files/files.h"
 #include "interpose/tools/scout/player.h"
 
 #include <errno.h>
@@ -41,10 +41,7 @@ static bool is_awaited;      /* the program's end, by at_exit() in front of the 
 static bool is_given_up;     /* a round was left open: it is closed, and nothing may follow */
 static uint64_t period;      /* of the program, from 0 */
 static uint32_t next;        /* operation of the plan that is expected */
-static uint64_t data;        /* hash of what copies have brought */
-static uint64_t smaller;     /* copies that brought fewer bytes than in the plan */
 static uint64_t seen;        /* operations that are not in the plan, and have read gradients that wait */
-static CUdeviceptr heard;    /* [2] 32-bit halves of `data`, on the device */
 static uint64_t *names;      /* [operation_count]: hash of each name */
 static struct chain *chains; /* [operation_count]: calls that led to it last */
 static struct known {
@@ -259,14 +256,12 @@ static void at_exit(int exit_status, void *unused);
 static void
 begin_training(void)
 {
-    static const struct ddp_site site = {"the batches that the program copies to its device", "the plan", 0};
     begun = true;
+    if (ddprun_files_steps_begin != NULL)
+        ddprun_files_steps_begin();
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         annotate(i);
-    scout_require(scout_state.driver.cuMemAlloc_p(&heard, sizeof(data)), "cuMemAlloc");
-    scout_require(scout_state.driver.cuMemsetD32Async_p(heard, 0, 2, CU_STREAM_LEGACY), "cuMemsetD32Async");
-    real->allocated(&heard, sizeof(data), MEMORY_DEVICE);
-    real->state((void *)(uintptr_t)heard, sizeof(data), DDP_UINT8, &site);
+    heard_begin(real);
     if (on_exit(at_exit, NULL) != 0) /* called before the engine's, which has come up */
         scout_stop("out of memory");
 }
@@ -274,29 +269,11 @@ begin_training(void)
 /* ---- operations ---- */
 
 static void
-hear(const struct operation *operation, const struct play_operation *of)
-{
-    CUdeviceptr to;
-    uint64_t bytes = 0;
-    const void *source = of->host_bytes > 0 ? player_source_of(operation, &to, &bytes) : NULL;
-    if (source == NULL)
-        return;
-    if (bytes < of->host_bytes)
-        ++smaller;
-    if (!MUTANT(PLAN_DATA_UNHEARD))
-        data = XXH3_64bits_withSeed(source, bytes, data + 1);
-}
-
-static void at_exit(int exit_status, void *unused);
-
-static void
 reduce(CUstream stream)
 {
     static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
     require_tensors();
-    scout_require(scout_state.driver.cuMemsetD32Async_p(heard, (unsigned)data, 1, stream), "cuMemsetD32Async");
-    scout_require(scout_state.driver.cuMemsetD32Async_p(heard + 4, (unsigned)(data >> 32), 1, stream),
-                  "cuMemsetD32Async");
+    heard_show(stream);
     real->step(0, stream, &site);
     if (!is_awaited && on_exit(at_exit, NULL) != 0) /* once more: the libraries that the first step needs are there */
         scout_stop("out of memory");
@@ -376,8 +353,9 @@ is_made(uint32_t part)
     return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && is_own) || (part == PLAY_BY_LAST && updates);
 }
 
+/* `is_load`: a copy of a thread that has launched nothing so far. */
 static void
-follow(struct operation *operation)
+follow(struct operation *operation, bool is_load)
 {
     const struct play_plan *plan = &player.play.plan;
     const char *name = name_of(operation);
@@ -390,6 +368,8 @@ follow(struct operation *operation)
             is_own && next > 0 && next <= plan->average_before; /* its own gradients, by its own operation */
         looks = touches && !computes;
         seen += touches;
+        if (is_load)
+            heard_load(operation);
         return;
     }
     if (at == 0 || next == 0) { /* a period whose first operation is left out counts, too */
@@ -401,7 +381,8 @@ follow(struct operation *operation)
         pass_over(name, at);
     next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
-    hear(operation, of);
+    if (of->part != PLAY_BY_LAST || is_last())
+        heard_note(operation, at, of->part == PLAY_BY_LAST);
     if (at == plan->average_before && is_alone())
         add_up();
     if (at == plan->average_before && is_last())
@@ -418,7 +399,7 @@ begin(struct operation *operation)
     scout_ensure_driver();
     if (player_counts(operation)) {
         pthread_mutex_lock(&following);
-        follow(operation);
+        follow(operation, loaders_note(operation));
         if (!looks)
             pthread_mutex_unlock(&following);
     }
@@ -485,6 +466,7 @@ before_release(CUdeviceptr address, size_t bytes)
     pthread_mutex_unlock(&following);
     real->before_release(address, bytes);
     pthread_mutex_lock(&following);
+    heard_release(address, bytes);
     allocations_remove(address, bytes);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         known[i].live = known[i].live && player_allocation(&player.play.tensors[i]) != NULL;
@@ -526,9 +508,9 @@ at_exit(int exit_status, void *unused)
             "plan: %llu operations that are not in the plan, for a log perhaps, have read gradients before they "
             "were averaged: what they show is of one rank",
             (unsigned long long)seen);
-    if (smaller > 0)
+    if (heard_smaller() > 0)
         message_line("plan: %llu copies brought less data than in the plan; a smaller batch counts as a whole one",
-                     (unsigned long long)smaller);
+                     (unsigned long long)heard_smaller());
 }
 
 const struct engine *

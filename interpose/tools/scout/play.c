@@ -16,6 +16,7 @@
  */
 #include "base/mutant.h"
 #include "base/tools/check/element.h"
+#include "interpose/tools/files/files.h"
 #include "interpose/tools/scout/player.h"
 
 #include <errno.h>
@@ -131,6 +132,8 @@ begin_first(void)
 {
     player_set_stage(PLAY_RUNNING);
     annotated = true;
+    if (ddprun_files_steps_begin != NULL)
+        ddprun_files_steps_begin();
     if (turns_are_taken())
         turns_hash(0); /* before ranks get what rank 0 has */
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)

@@ -2,7 +2,7 @@
  * player.h - a rank of `ddprun scout --prove`: what its files know of each other. player.c: the plan, its tensors and
  * the pages; moves.c: other data, where it lies on the device; turns.c: ranks that take turns, and one process that
  * plays all turns; waiting.c: who reads gradients; alone.c: the engine behind; play.c: the engine that the shim gets;
- * follow.c: the same for a whole training, `ddprun --plan`.
+ * follow.c: the same for a whole training, `ddprun --plan`; heard.c: whether all ranks of it do the same.
  *
  * Threads: all but player_load() is called with `following` of play.c held.
  */
@@ -79,6 +79,21 @@ void waiting_made(uint32_t tensor);
 /* In front of it, once the engine has seen its beginning; and behind it: whether it has changed them. */
 void waiting_keep(void);
 bool waiting_changed(void);
+
+/* ---- heard.c: whether all ranks of `ddprun --plan` do the same ---- */
+
+/* At the plan's first operation: annotates what is compared. */
+void heard_begin(const struct engine *engine);
+/* An operation of the plan, whether it is made or not; of the update: where it is made. */
+void heard_note(const struct operation *operation, uint32_t index, bool is_update);
+/* A copy of a loader's thread. */
+void heard_load(const struct operation *operation);
+/* Before memory goes; bytes 0: the allocation that begins there. */
+void heard_release(CUdeviceptr address, uint64_t bytes);
+/* Where gradients are averaged: what was heard so far is compared next. */
+void heard_show(CUstream stream);
+/* Copies that brought fewer bytes than in the plan. */
+uint64_t heard_smaller(void);
 
 /* ---- alone.c ---- */
 

@@ -7,6 +7,7 @@
 #include "base/protocol.h"
 #include "base/tools/scout/log.h"
 #include "base/tools/scout/run.h"
+#include "interpose/tools/files/files.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "launcher/tools/common/inner_run.h"
@@ -21,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -57,6 +59,8 @@ command_of(const struct scout_order *order, const struct scout_child *child)
     return words;
 }
 
+static char date[64];
+
 static void __attribute__((noreturn))
 become(const struct scout_order *order, const struct scout_child *child, char **command, pid_t parent)
 {
@@ -65,6 +69,8 @@ become(const struct scout_order *order, const struct scout_child *child, char **
     if (getppid() != parent)
         _exit(DDPRUN_EXIT_FAILURE);
     setenv(child->variable, child->value, 1);
+    if (strcmp(child->variable, DDPRUN_ENV_SCOUT_PLAY) == 0) /* runs that are compared begin alike */
+        setenv(FILES_ENV_DATE, date, 0);
     options_unset_settings(SET_BY_SCOUT);
     setenv("DDPRUN_REPORT", "-", 1);
     int null = open("/dev/null", O_RDWR);
@@ -82,6 +88,8 @@ pid_t
 scout_child_start(const struct scout_order *order, const struct scout_child *child)
 {
     struct word_list command = command_of(order, child);
+    if (date[0] == '\0')
+        snprintf(date, sizeof(date), "%lld000000 0", (long long)time(NULL));
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
         become(order, child, command.list, parent);

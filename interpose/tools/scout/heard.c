@@ -1,0 +1,308 @@
+/*
+ * heard.c - see player.h: whether all ranks of `ddprun --plan` do the same. What the program copies to its device, and
+ * the numbers, sizes and places of its launches, are hashed on each rank, dropped or not; of the update, where it is
+ * made. The hashes lie in a few bytes of the device that are annotated as state: the engine compares them.
+ *
+ * Addresses are not the same on all ranks: what counts is the place in an allocation of so many bytes. Of structs,
+ * which have holes, and of words that may be an address of the host, only the change since the period before counts.
+ *
+ * A loader's copies come at other times on each rank. What they have brought counts where an operation of the plan is
+ * given the memory.
+ */
+#include "base/mutant.h"
+#include "interpose/tools/scout/player.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum heard { HEARD_DATA, HEARD_NUMBERS, HEARD_UPDATE, HEARD_COUNT };
+enum { WORDS_AT_MOST = 2048, LOADED_AT_MOST = 256, TABLE_BYTES = 64 << 10 };
+
+/* Addresses of memory lie in between. */
+static const uint64_t least_address = UINT64_C(1) << 32, most_address = UINT64_C(1) << 48;
+
+static uint64_t heard[HEARD_COUNT];
+static CUdeviceptr shown; /* [HEARD_COUNT] 32-bit words on the device */
+static uint64_t smaller;
+static uint64_t words[WORDS_AT_MOST]; /* of the operation that is looked at */
+static uint32_t word_count;
+
+/* Words of an operation of the plan of which the change counts, as they were last. */
+static struct past {
+    uint64_t *words;
+    uint32_t count;
+} * past; /* [operation_count] */
+
+/* What a thread has copied to [lo, hi). */
+static struct loaded {
+    CUdeviceptr lo, hi;
+    uint64_t hash;
+    pthread_t thread;
+} loaded[LOADED_AT_MOST];
+static uint32_t loaded_count;
+
+/* ---- words ---- */
+
+static void
+add(uint64_t word)
+{
+    if (word_count < WORDS_AT_MOST)
+        words[word_count++] = word;
+}
+
+static const struct allocation *
+allocation_at(uint64_t address)
+{
+    return address >= least_address && address < most_address ? allocations_find(address) : NULL;
+}
+
+/* What another thread has brought to a place that this one hands to an operation. */
+static void
+add_loaded(uint64_t address)
+{
+    for (uint32_t i = 0; i < loaded_count; ++i) {
+        if (loaded[i].lo <= address && address < loaded[i].hi && !pthread_equal(loaded[i].thread, pthread_self()) &&
+            !MUTANT(PLAN_LOADER_UNHEARD))
+            heard[HEARD_DATA] = XXH3_64bits_withSeed(&loaded[i].hash, sizeof(loaded[i].hash), heard[HEARD_DATA] + 1);
+    }
+}
+
+/* Returns whether it is an address of known memory. */
+static bool
+add_place(uint64_t address)
+{
+    const struct allocation *allocation = allocation_at(address);
+    if (allocation == NULL)
+        return false;
+    add(allocation->bytes);
+    add(address - allocation->address);
+    add_loaded(address);
+    return true;
+}
+
+static void
+add_change(uint32_t index, uint32_t number, uint64_t word)
+{
+    struct past *of = &past[index];
+    if (number >= of->count) {
+        uint64_t *grown = realloc(of->words, (number + 1) * sizeof(*grown));
+        if (grown == NULL)
+            scout_stop("out of memory");
+        of->words = grown;
+        of->words[number] = word;
+        of->count = number + 1;
+    }
+    add(word - of->words[number]);
+    of->words[number] = word;
+}
+
+/* ---- launches ---- */
+
+static void
+add_parameter(uint32_t index, uint32_t *changes, const char *value, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        size_t step = bytes - at < sizeof(word) ? bytes - at : sizeof(word);
+        memcpy(&word, value + at, step);
+        if (step == sizeof(word) && add_place(word))
+            continue;
+        if (bytes <= sizeof(word) && (word < least_address || word >= most_address))
+            add(word);
+        else
+            add_change(index, (*changes)++, word);
+    }
+}
+
+static void
+add_launch(const struct operation *operation, uint32_t index)
+{
+    const struct kernel *kernel = kernels_find(operation->function);
+    const CUlaunchConfig *config = operation->config;
+    const char *buffer = NULL;
+    uint32_t changes = 0;
+    for (void *const *e = operation->params == NULL ? operation->extra : NULL; e != NULL && *e != NULL; e += 2) {
+        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = e[1];
+    }
+    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
+        const struct kernel_parameter *parameter = &kernel->parameters[i];
+        if (operation->params != NULL)
+            add_parameter(index, &changes, operation->params[i], parameter->bytes);
+        else if (buffer != NULL)
+            add_parameter(index, &changes, buffer + parameter->offset, parameter->bytes);
+    }
+    if (config == NULL)
+        return;
+    add((uint64_t)config->gridDimX << 32 | config->gridDimY);
+    add((uint64_t)config->gridDimZ << 32 | config->sharedMemBytes);
+    add((uint64_t)config->blockDimX << 32 | config->blockDimY << 16 | config->blockDimZ);
+}
+
+/* ---- copies and calls of libraries ---- */
+
+static bool
+is_first(const struct operand *operand)
+{
+    return (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
+}
+
+static bool
+is_of_host(const struct operand *operand)
+{
+    const struct allocation *allocation = allocation_at(operand->address);
+    return allocation == NULL || allocation->memory == SCOUT_PINNED;
+}
+
+/* A copy to the host: what the host reads may differ. */
+static bool
+is_readback(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        if (is_first(&operation->operands[i]) && is_of_host(&operation->operands[i]))
+            return strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
+    }
+    return operation->answers;
+}
+
+static void
+add_operands(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (!is_of_host(operand))
+            (void)add_place(operand->address);
+        add(operand->bytes);
+        add(operand->pieces.bytes * operand->pieces.inner_count * operand->pieces.outer_count);
+    }
+}
+
+/* Tables may hold addresses. */
+static uint64_t
+hash_bytes(const char *bytes, size_t count, uint64_t seed)
+{
+    static uint64_t table[TABLE_BYTES / sizeof(uint64_t)];
+    if (count > TABLE_BYTES)
+        return XXH3_64bits_withSeed(bytes, count, seed);
+    memcpy(table, bytes, count);
+    for (size_t i = 0; i < count / sizeof(*table); ++i) {
+        const struct allocation *allocation = allocation_at(table[i]);
+        if (allocation != NULL)
+            table[i] = allocation->bytes << 32 ^ (table[i] - allocation->address);
+    }
+    return XXH3_64bits_withSeed(table, count, seed);
+}
+
+/* What a copy from the host brings, by rows; bytes of one are *bytes_p. 0: it is none. */
+static uint64_t
+hash_source(const struct operation *operation, uint64_t seed, uint64_t *bytes_p)
+{
+    const char *source = operation->host_source;
+    size_t rows = 1, pitch = 0;
+    *bytes_p = operation->host_bytes;
+    for (unsigned i = 0; i < operation->operand_count && source == NULL; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (is_first(operand) || !is_of_host(operand))
+            continue;
+        bool has_rows = operand->pieces.bytes != 0;
+        source = (const char *)(uintptr_t)operand->address;
+        *bytes_p = has_rows ? operand->pieces.bytes : operand->bytes;
+        rows = has_rows ? operand->pieces.inner_count : 1;
+        pitch = operand->pieces.inner_stride;
+    }
+    for (size_t row = 0; row < rows && source != NULL; ++row)
+        seed = hash_bytes(source + row * pitch, *bytes_p, seed + 1);
+    return source != NULL ? seed : 0;
+}
+
+/* ---- what follow.c asks for ---- */
+
+void
+heard_note(const struct operation *operation, uint32_t index, bool is_update)
+{
+    const struct play_operation *of = &player.play.operations[index];
+    uint64_t *hash = &heard[is_update ? HEARD_UPDATE : HEARD_NUMBERS], bytes = 0;
+    if (operation->function == NULL && is_readback(operation))
+        return;
+    word_count = 0;
+    add(index);
+    if (operation->function != NULL)
+        add_launch(operation, index);
+    else
+        add_operands(operation);
+    if (!MUTANT(PLAN_NUMBERS_UNHEARD) || is_update)
+        *hash = MUTANT(PLAN_RATE_UNHEARD) && is_update
+                    ? 0
+                    : XXH3_64bits_withSeed(words, word_count * sizeof(*words), *hash + 1);
+    if (of->host_bytes == 0)
+        return;
+    hash = &heard[is_update ? HEARD_UPDATE : HEARD_DATA];
+    uint64_t content = hash_source(operation, *hash, &bytes);
+    if (content != 0 && !MUTANT(PLAN_DATA_UNHEARD))
+        *hash = content;
+    smaller += content != 0 && bytes < of->host_bytes;
+}
+
+void
+heard_load(const struct operation *operation)
+{
+    CUdeviceptr to;
+    uint64_t bytes = 0, row = 0;
+    uint32_t at = 0;
+    uint64_t hash = hash_source(operation, 0, &row);
+    if (hash == 0 || player_source_of(operation, &to, &bytes) == NULL)
+        return;
+    while (at < loaded_count && loaded[at].lo != to)
+        ++at;
+    if (at == LOADED_AT_MOST)
+        return;
+    loaded_count = at == loaded_count ? at + 1 : loaded_count;
+    loaded[at] = (struct loaded){.lo = to, .hi = to + bytes, .hash = hash, .thread = pthread_self()};
+}
+
+void
+heard_release(CUdeviceptr address, uint64_t bytes)
+{
+    const struct allocation *allocation = bytes == 0 && loaded_count > 0 ? allocation_at(address) : NULL;
+    uint64_t end = address + (allocation != NULL ? allocation->bytes : bytes);
+    for (uint32_t i = 0; i < loaded_count;) {
+        if (loaded[i].lo >= address && loaded[i].lo < end)
+            loaded[i] = loaded[--loaded_count];
+        else
+            ++i;
+    }
+}
+
+void
+heard_begin(const struct engine *engine)
+{
+    static const struct ddp_site sites[HEARD_COUNT] = {
+        [HEARD_DATA] = {"the batches that the program copies to its device", "the plan", 0},
+        [HEARD_NUMBERS] = {"the numbers and sizes of the program's launches for a batch", "the plan", 0},
+        [HEARD_UPDATE] = {"the numbers and sizes of the program's update", "the plan", 0}};
+    past = calloc(player.play.plan.operation_count + 1, sizeof(*past));
+    if (past == NULL)
+        scout_stop("out of memory");
+    scout_require(scout_state.driver.cuMemAlloc_p(&shown, HEARD_COUNT * sizeof(uint32_t)), "cuMemAlloc");
+    heard_show(CU_STREAM_LEGACY);
+    engine->allocated(&shown, HEARD_COUNT * sizeof(uint32_t), MEMORY_DEVICE);
+    for (unsigned i = 0; i < HEARD_COUNT; ++i)
+        engine->state((void *)(uintptr_t)(shown + i * sizeof(uint32_t)), sizeof(uint32_t), DDP_UINT8, &sites[i]);
+}
+
+void
+heard_show(CUstream stream)
+{
+    for (unsigned i = 0; i < HEARD_COUNT; ++i)
+        scout_require(
+            scout_state.driver.cuMemsetD32Async_p(shown + i * sizeof(uint32_t), (unsigned)heard[i], 1, stream),
+            "cuMemsetD32Async");
+}
+
+uint64_t
+heard_smaller(void)
+{
+    return smaller;
+}
