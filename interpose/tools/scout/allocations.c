@@ -121,13 +121,19 @@ allocations_remove(uint64_t address, uint64_t bytes)
 }
 
 struct allocation *
-allocations_find(uint64_t address)
+allocations_known(uint64_t address)
 {
     size_t at = place_of(address);
-    if (at < live_count && live[at]->address <= address)
-        return live[at];
-    if (address < 1u << 16)
-        return NULL;
+    return at < live_count && live[at]->address <= address ? live[at] : NULL;
+}
+
+struct allocation *
+allocations_find(uint64_t address)
+{
+    struct allocation *known = allocations_known(address);
+    if (known != NULL || address < 1u << 16)
+        return known;
+    size_t at = place_of(address);
     uint64_t begin = 0, bytes = 0;
     bool is_host = false;
     ask(address, &begin, &bytes, &is_host);

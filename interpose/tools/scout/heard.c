@@ -13,7 +13,6 @@
 #include "interpose/tools/scout/player.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -28,12 +27,6 @@ static CUdeviceptr shown; /* [HEARD_COUNT] 32-bit words on the device */
 static uint64_t smaller;
 static uint64_t words[WORDS_AT_MOST]; /* of the operation that is looked at */
 static uint32_t word_count;
-
-/* Words of an operation of the plan of which the change counts, as they were last. */
-static struct past {
-    uint64_t *words;
-    uint32_t count;
-} * past; /* [operation_count] */
 
 /* What a thread has copied to [lo, hi). */
 static struct loaded {
@@ -82,26 +75,25 @@ add_place(uint64_t address)
     return true;
 }
 
-static void
-add_change(uint32_t index, uint32_t number, uint64_t word)
-{
-    struct past *of = &past[index];
-    if (number >= of->count) {
-        uint64_t *grown = realloc(of->words, (number + 1) * sizeof(*grown));
-        if (grown == NULL)
-            scout_stop("out of memory");
-        of->words = grown;
-        of->words[number] = word;
-        of->count = number + 1;
-    }
-    add(word - of->words[number]);
-    of->words[number] = word;
-}
-
 /* ---- launches ---- */
 
+/* Structs have holes, which may hold any bits, and those are often a half of an address of the host: only small numbers
+ * that cannot be its upper half count. */
+static uint64_t
+lane(uint32_t value)
+{
+    static const struct {
+        uint32_t lo, hi;
+    } halves[] = {{0x5500, 0x5700}, {0x7000, 0x8000}, {0xaaa0, 0xaac0}, {0xff00, UINT32_MAX}};
+    for (size_t i = 0; i < sizeof(halves) / sizeof(halves[0]); ++i) {
+        if (value >= halves[i].lo && value <= halves[i].hi)
+            return 0;
+    }
+    return value;
+}
+
 static void
-add_parameter(uint32_t index, uint32_t *changes, const char *value, size_t bytes)
+add_parameter(const char *value, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
         uint64_t word = 0;
@@ -109,20 +101,19 @@ add_parameter(uint32_t index, uint32_t *changes, const char *value, size_t bytes
         memcpy(&word, value + at, step);
         if (step == sizeof(word) && add_place(word))
             continue;
-        if (bytes <= sizeof(word) && (word < least_address || word >= most_address))
+        if (bytes > sizeof(word))
+            add(lane((uint32_t)(word >> 32)) << 32 | lane((uint32_t)word));
+        else if (word < least_address || word >= most_address)
             add(word);
-        else
-            add_change(index, (*changes)++, word);
     }
 }
 
 static void
-add_launch(const struct operation *operation, uint32_t index)
+add_launch(const struct operation *operation)
 {
     const struct kernel *kernel = kernels_find(operation->function);
     const CUlaunchConfig *config = operation->config;
     const char *buffer = NULL;
-    uint32_t changes = 0;
     for (void *const *e = operation->params == NULL ? operation->extra : NULL; e != NULL && *e != NULL; e += 2) {
         if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
             buffer = e[1];
@@ -130,9 +121,9 @@ add_launch(const struct operation *operation, uint32_t index)
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
         const struct kernel_parameter *parameter = &kernel->parameters[i];
         if (operation->params != NULL)
-            add_parameter(index, &changes, operation->params[i], parameter->bytes);
+            add_parameter(operation->params[i], parameter->bytes);
         else if (buffer != NULL)
-            add_parameter(index, &changes, buffer + parameter->offset, parameter->bytes);
+            add_parameter(buffer + parameter->offset, parameter->bytes);
     }
     if (config == NULL)
         return;
@@ -179,20 +170,36 @@ add_operands(const struct operation *operation)
     }
 }
 
-/* Tables may hold addresses. */
+/* Whether most of the first words are addresses: two words of 32 bits may look like one by chance. */
+static bool
+is_table(const uint64_t *table, size_t count)
+{
+    enum { LOOKED_AT = 16 };
+    size_t known = 0, others = 0;
+    for (size_t i = 0; i < count && i < LOOKED_AT; ++i) {
+        bool is_known = table[i] >= least_address && table[i] < most_address && allocations_known(table[i]) != NULL;
+        known += is_known;
+        others += !is_known && table[i] != 0;
+    }
+    return known > others;
+}
+
+/* Tables of addresses count as tables of places. */
 static uint64_t
-hash_bytes(const char *bytes, size_t count, uint64_t seed)
+hash_bytes(const char *bytes, size_t size, uint64_t seed)
 {
     static uint64_t table[TABLE_BYTES / sizeof(uint64_t)];
-    if (count > TABLE_BYTES)
-        return XXH3_64bits_withSeed(bytes, count, seed);
-    memcpy(table, bytes, count);
-    for (size_t i = 0; i < count / sizeof(*table); ++i) {
-        const struct allocation *allocation = allocation_at(table[i]);
+    size_t count = size / sizeof(*table);
+    if (size > TABLE_BYTES || size % sizeof(*table) != 0)
+        return XXH3_64bits_withSeed(bytes, size, seed);
+    memcpy(table, bytes, size);
+    bool has_addresses = is_table(table, count);
+    for (size_t i = 0; has_addresses && i < count; ++i) {
+        const struct allocation *allocation = allocations_known(table[i]);
         if (allocation != NULL)
             table[i] = allocation->bytes << 32 ^ (table[i] - allocation->address);
     }
-    return XXH3_64bits_withSeed(table, count, seed);
+    return XXH3_64bits_withSeed(table, size, seed);
 }
 
 /* What a copy from the host brings, by rows; bytes of one are *bytes_p. 0: it is none. */
@@ -229,7 +236,7 @@ heard_note(const struct operation *operation, uint32_t index, bool is_update)
     word_count = 0;
     add(index);
     if (operation->function != NULL)
-        add_launch(operation, index);
+        add_launch(operation);
     else
         add_operands(operation);
     if (!MUTANT(PLAN_NUMBERS_UNHEARD) || is_update)
@@ -282,9 +289,6 @@ heard_begin(const struct engine *engine)
         [HEARD_DATA] = {"the batches that the program copies to its device", "the plan", 0},
         [HEARD_NUMBERS] = {"the numbers and sizes of the program's launches for a batch", "the plan", 0},
         [HEARD_UPDATE] = {"the numbers and sizes of the program's update", "the plan", 0}};
-    past = calloc(player.play.plan.operation_count + 1, sizeof(*past));
-    if (past == NULL)
-        scout_stop("out of memory");
     scout_require(scout_state.driver.cuMemAlloc_p(&shown, HEARD_COUNT * sizeof(uint32_t)), "cuMemAlloc");
     heard_show(CU_STREAM_LEGACY);
     engine->allocated(&shown, HEARD_COUNT * sizeof(uint32_t), MEMORY_DEVICE);

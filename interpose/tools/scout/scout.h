@@ -109,6 +109,8 @@ void allocations_remove(uint64_t address, uint64_t bytes);
 /* The live allocation that holds `address`, asking the driver about one that is not known; NULL: host memory. Valid
  * until an allocation is added or removed. */
 struct allocation *allocations_find(uint64_t address);
+/* The same, of those that are known already. */
+struct allocation *allocations_known(uint64_t address);
 /* Notes that a pointer to this byte was seen. */
 void allocations_note_offset(struct allocation *allocation, uint64_t offset);
 /* The next offset behind `offset`, or the allocation's size. */
