@@ -175,6 +175,7 @@ enum mutant {
     MUTANT_PLAN_NUMBERS_UNHEARD,      /* --plan: ranks may launch a batch's work with other numbers */
     MUTANT_PLAN_RATE_UNHEARD,         /* --plan: and the update */
     MUTANT_PLAN_LOADER_UNHEARD,       /* --plan: and see other batches, where a thread of its own copies them */
+    MUTANT_PLAN_UPDATE_ELSEWHERE,     /* --plan: and updates from lines that the plan does not have are none */
     MUTANT_PLAN_UPDATE_UNASKED,       /* --plan: a forward pass without an update is taken for a period */
     MUTANT_PLAN_ROUND_LEFT_OPEN,      /* --plan: a rank that has sent gradients of the last round waits for ever */
     MUTANT_PLAN_UPDATE_EACH,          /* --plan: ranks make the update of each batch, not of each round */
