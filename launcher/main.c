@@ -16,6 +16,7 @@
 #include "launcher/tools/commands.h"
 #include "launcher/tools/page/page.h"
 #include "launcher/tools/plan/plan_file.h"
+#include "launcher/tools/scout/auto.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,6 +96,23 @@ refuse_alone(const struct job *job, struct error *error)
     return refuse(&job->options, &named);
 }
 
+/* --plan auto, of a job that is prepared: the plan's file takes its place. */
+static bool
+find_plan(struct job *job, struct error *error)
+{
+    const struct auto_job wanted = {.program = job->program.path,
+                                    .ranks = job->place.rank_count,
+                                    .softgpu = job->devices.softgpu,
+                                    .is_restart = job->restarts > 0};
+    if (job->options.plan == NULL || strcmp(job->options.plan, PLAN_AUTO) != 0)
+        return true;
+    if (job->in_cluster)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--plan auto is for one machine; make the plan on one, by ddprun scout --prove --json FILE, "
+                         "and give --plan FILE");
+    return plan_auto(&job->options, &wanted, error);
+}
+
 static int
 run_job(struct job *job, const struct error *bad_options)
 {
@@ -109,6 +127,7 @@ run_job(struct job *job, const struct error *bad_options)
         suggest_command(job->options.program[0], &error);
     if (job->options.dry_run)
         return ok ? print_dry_run(job) : refuse_alone(job, &error);
+    ok = ok && find_plan(job, &error);
     int exit_code;
     if (job->in_cluster && !job_meet(job, ok ? NULL : &error, &exit_code))
         return exit_code;

@@ -116,6 +116,7 @@ struct options {
     const char *page;         /* file for a page about the run; NULL: none */
     const char *plan;         /* --plan; NULL: none */
     bool unproved;
+    bool yes;            /* what --plan auto asks is answered */
     const char *metrics; /* file for figures of the job while it runs; NULL: none */
     const char *report;  /* file for long reports, "-": stderr; NULL: report.h names one */
     const char *config;  /* file of settings; NULL: the user's own, if there is one */

@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -105,9 +106,16 @@ read_softgpu_note(const Elf64_Nhdr *note, const char *description, struct elf_fa
         memcpy(facts->softgpu_folder, description, note->n_descsz);
 }
 
-/* Looks through the notes of one segment for the stand-in's owner. */
 static void
-find_softgpu_notes(const char *notes, size_t bytes, size_t align, struct elf_facts *facts)
+read_build_id(const Elf64_Nhdr *note, const unsigned char *description, struct elf_facts *facts)
+{
+    for (size_t i = 0; i < note->n_descsz && i < ELF_BUILD_ID_BYTES; ++i)
+        snprintf(facts->build_id + 2 * i, 3, "%02x", description[i]);
+}
+
+/* Looks through the notes of one segment for the stand-in's owner, and for the build-id. */
+static void
+find_notes(const char *notes, size_t bytes, size_t align, struct elf_facts *facts)
 {
     static const char owner[] = ELF_SOFTGPU_OWNER;
     size_t at = 0;
@@ -121,6 +129,8 @@ find_softgpu_notes(const char *notes, size_t bytes, size_t align, struct elf_fac
             return;
         if (note.n_namesz == sizeof(owner) && memcmp(notes + at, owner, sizeof(owner)) == 0)
             read_softgpu_note(&note, notes + at + name_bytes, facts);
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + at, "GNU", 4) == 0)
+            read_build_id(&note, (const unsigned char *)notes + at + name_bytes, facts);
         if (description_bytes > bytes - at - name_bytes)
             return;
         at += name_bytes + description_bytes;
@@ -135,7 +145,7 @@ inspect_note(struct elf_source *source, const Elf64_Phdr *segment, struct elf_fa
     char *notes = elf_source_get(source, segment->p_filesz, segment->p_offset, MOST_NOTE_BYTES);
     if (notes == NULL)
         return false;
-    find_softgpu_notes(notes, segment->p_filesz, segment->p_align == 8 ? 8 : 4, facts);
+    find_notes(notes, segment->p_filesz, segment->p_align == 8 ? 8 : 4, facts);
     free(notes);
     return true;
 }

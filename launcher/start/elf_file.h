@@ -43,6 +43,8 @@ char *elf_source_get(struct elf_source *source, uint64_t bytes, uint64_t offset,
 /* softgpu-cc leaves a note with this owner in what it builds. */
 #define ELF_SOFTGPU_OWNER "softgpu"
 
+enum { ELF_BUILD_ID_BYTES = 64 }; /* of longer ones, the first */
+
 enum elf_kind {
     ELF_KIND_DYNAMIC,       /* a program with a dynamic loader: can be preloaded */
     ELF_KIND_STATIC,        /* a program without one */
@@ -58,6 +60,7 @@ struct elf_facts {
     bool built_for_softgpu;        /* carries the stand-in's note; for DYNAMIC, STATIC and LIBRARY */
     char softgpu_folder[PATH_MAX]; /* of the stand-in that its CUDA source was compiled for; "": it has none */
     char interpreter[PATH_MAX];    /* the dynamic loader that it asks for; for DYNAMIC */
+    char build_id[2 * ELF_BUILD_ID_BYTES + 1]; /* hexadecimal; "": it has none */
 };
 
 /* Inspects the open file `fd` (its position is not used). Returns 0, or the errno of a failed read. */

@@ -183,10 +183,10 @@ static const struct flagged {
      "bucket-mb no-overlap plan unproved max-restarts trace trace-steps trace-args output progress metrics "
      "summary-json page report verbose quiet "},
     {NOT_HANDED_ON,
-     "ranks hosts dry-run steps alone reference sample tolerance floor-factor batch-grows free scout annotations "
+     "ranks hosts yes dry-run steps alone reference sample tolerance floor-factor batch-grows free scout annotations "
      "per-rank json keep-files "},
     {COMMAND_LINE_ONLY,
-     "hosts config dry-run steps alone reference sample tolerance floor-factor batch-grows free scout "
+     "hosts yes config dry-run steps alone reference sample tolerance floor-factor batch-grows free scout "
      "annotations per-rank json keep-files "
      "version help help-all "},
 };

@@ -95,6 +95,8 @@ enum play_data {
     PLAY_ALONE,       /* one process plays the turns of all ranks, and writes all their pages */
     PLAY_TRAINING,    /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
                          plays all */
+    PLAY_REHEARSAL,   /* the same until a round's time is known, which rank 0 writes on its page */
+    PLAY_ONE_PROCESS, /* the program as it is, until the time of its period is known */
 };
 
 struct play_plan {
@@ -104,8 +106,11 @@ struct play_plan {
     uint32_t tensor_count, operation_count, load_count, object_count;
     uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
     uint32_t average_before; /* operation of the period; operation_count: the period's end */
-    uint64_t first; /* operation of the program, but for copies of loaders, with which a period begins; the ranks
-                       differ from there on */
+    uint64_t first;        /* operation of the program, but for copies of loaders, with which a period begins; the ranks
+                              differ from there on */
+    uint64_t forecast_ns;  /* of training: what a round takes with so many ranks, as rehearsed; 0: it was not */
+    uint64_t forecast_one; /* and a period of one process, in nanoseconds */
+    uint32_t forecast_ranks;
     char pages[PATH_MAX];
 };
 
@@ -120,8 +125,9 @@ enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
 
 /* Written by the player only. Behind it: uint64_t [steps + 1][tensor_count], float [tensor_count][PLAY_SAMPLES]. */
 struct play_page {
-    _Atomic uint32_t stage; /* enum play_stage */
-    _Atomic uint32_t steps; /* that are complete */
+    _Atomic uint32_t stage;    /* enum play_stage */
+    _Atomic uint32_t steps;    /* that are complete */
+    _Atomic uint64_t round_ns; /* of a rehearsal: what a round takes; 0: too few were made */
     char why[PLAY_WHY_BYTES];
 };
 

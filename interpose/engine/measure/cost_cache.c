@@ -8,6 +8,7 @@
  */
 #include "interpose/engine/measure/measure.h"
 
+#include "base/cache_folder.h"
 #include "base/message.h"
 
 #define XXH_INLINE_ALL
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILE_BYTES_AT_MOST = 16384 };
@@ -28,23 +28,6 @@ enum { FILE_BYTES_AT_MOST = 16384 };
  */
 #define HEAD "ddprun all-reduce cost, version 2: "
 #define END  "end\n"
-
-/* The folder, made if need be, private to the user; false if there can be none. */
-static bool
-cache_folder(char *path, size_t bytes)
-{
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int wanted = 0;
-    if (base != NULL && base[0] == '/') /* a relative path is to be ignored (XDG Base Directory Specification) */
-        wanted = snprintf(path, bytes, "%s", base);
-    else if (home != NULL && home[0] == '/')
-        wanted = snprintf(path, bytes, "%s/.cache", home);
-    if (wanted <= 0 || (size_t)wanted + sizeof("/ddprun") > bytes)
-        return false;
-    (void)mkdir(path, 0700);
-    memcpy(path + wanted, "/ddprun", sizeof("/ddprun"));
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
 
 static bool
 cache_path(const char *key, char *path, size_t bytes)

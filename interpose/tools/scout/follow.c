@@ -287,6 +287,8 @@ reduce(CUstream stream)
 {
     static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
     require_tensors();
+    if (!is_given_up)
+        rounds_note();
     heard_show(stream);
     real->step(0, stream, &site);
     if (!is_awaited && on_exit(at_exit, NULL) != 0) /* once more: the libraries that the first step needs are there */
@@ -409,13 +411,26 @@ follow(struct operation *operation, bool is_load)
     is_pending = is_pending || (of->part == PLAY_BY_TURN && !operation->skip && !is_alone());
 }
 
+/* Of one process that is only timed: nothing is annotated, and call sites are looked up where a name asks for it. */
+static void
+watch(const struct operation *operation)
+{
+    uint32_t at = player.play.plan.average_before;
+    struct place place = {.found = false};
+    if (hash_of_name(name_of(operation)) == names[at] && is_at(&place, &player.play.operations[at], false))
+        rounds_note();
+}
+
 static void
 begin(struct operation *operation)
 {
     scout_ensure_driver();
     if (player_counts(operation)) {
         pthread_mutex_lock(&following);
-        follow(operation, loaders_note(operation));
+        if (player.play.plan.data == PLAY_ONE_PROCESS)
+            watch(operation);
+        else
+            follow(operation, loaders_note(operation));
         if (!looks)
             pthread_mutex_unlock(&following);
     }
@@ -508,6 +523,10 @@ at_exit(int exit_status, void *unused)
     if (getpid() != own_pid || exit_status != 0 || has_ended)
         return;
     has_ended = true;
+    if (player.play.plan.data == PLAY_ONE_PROCESS) {
+        rounds_end();
+        return;
+    }
     if (!begun)
         scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
                    "than when its plan was made");
@@ -516,6 +535,7 @@ at_exit(int exit_status, void *unused)
     uint64_t periods = period + 1, left = periods % world();
     if (real->rank != 0)
         return;
+    rounds_end();
     if (left != 0)
         message_line("plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
                      (unsigned long long)left, (unsigned long long)periods, world());

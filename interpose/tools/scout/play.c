@@ -397,7 +397,7 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     if (real == NULL)
         return NULL;
     player_load(path, real->rank);
-    if (player.play.plan.data == PLAY_TRAINING)
+    if (player.play.plan.data >= PLAY_TRAINING)
         return follow_start(real, status);
     said = calloc(player.play.plan.tensor_count + 1, sizeof(*said));
     kept = calloc(player.play.plan.operation_count + player.play.plan.load_count + 1, sizeof(*kept));

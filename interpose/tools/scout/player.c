@@ -22,7 +22,9 @@ player_load(const char *path, int rank)
         scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
     bool is_alone = player.play.plan.data == PLAY_ALONE;
     player.rank = (uint32_t)rank;
-    player.page_count = player.play.plan.data == PLAY_TRAINING ? 0 : is_alone ? PLAY_RANKS : 1;
+    player.page_count = is_alone ? PLAY_RANKS : 1;
+    if (player.play.plan.data == PLAY_TRAINING || (player.play.plan.data == PLAY_REHEARSAL && rank > 0))
+        player.page_count = 0;
     for (uint32_t i = 0; i < player.page_count; ++i) {
         player.pages[i] = play_page_map(&player.play.plan, is_alone ? (int)i : rank, false);
         if (player.pages[i] == NULL)

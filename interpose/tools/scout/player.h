@@ -2,7 +2,8 @@
  * player.h - a rank of `ddprun scout --prove`: what its files know of each other. player.c: the plan, its tensors and
  * the pages; moves.c: other data, where it lies on the device; turns.c: ranks that take turns, and one process that
  * plays all turns; waiting.c: who reads gradients; alone.c: the engine behind; play.c: the engine that the shim gets;
- * follow.c: the same for a whole training, `ddprun --plan`; heard.c: whether all ranks of it do the same.
+ * follow.c: the same for a whole training, `ddprun --plan`; heard.c: whether all ranks of it do the same;
+ * rounds.c: what its rounds take.
  *
  * Threads: all but player_load() is called with `following` of play.c held.
  */
@@ -119,6 +120,13 @@ struct chain {
 /* Keeps the calls outside of `frame`, __builtin_frame_address(0) of a function that calls both of these. */
 void chain_take(struct chain *chain, const void *frame);
 bool chain_holds(const struct chain *chain, const void *frame);
+
+/* ---- rounds.c: how long a round takes ---- */
+
+/* A round is about to be averaged. Of a rehearsal: does not return once enough is known. */
+void rounds_note(void);
+/* At the program's end: rank 0 says what rounds took beside what was forecast; a rehearsal that is too short ends. */
+void rounds_end(void);
 
 /* ---- follow.c: a whole training, by turns ---- */
 

@@ -53,6 +53,13 @@ refusal_of(struct json_object *root)
     return text_of(root, "turns", "reason");
 }
 
+/* Of a rehearsal (--plan auto): 0 without one. */
+static uint64_t
+forecast_of(struct json_object *root, const char *key)
+{
+    return json_object_get_uint64(json_object_object_get(json_object_object_get(root, "forecast"), key));
+}
+
 static bool
 prepare(struct json_object *root, const char *path, bool unproved, const char *to, struct error *error)
 {
@@ -80,6 +87,9 @@ prepare(struct json_object *root, const char *path, bool unproved, const char *t
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
     play.plan.data = PLAY_TRAINING;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
+    play.plan.forecast_ns = forecast_of(root, "round_ns");
+    play.plan.forecast_one = forecast_of(root, "period_ns");
+    play.plan.forecast_ranks = (uint32_t)forecast_of(root, "ranks");
     if (!ok)
         error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it anew by ddprun scout", path, why);
     else if (!play_save(to, &play))

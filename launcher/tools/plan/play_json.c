@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* More than any program has; and room for a list of these is there. */
-enum { MOST = 1 << 20 };
+enum { MOST = 1 << 20, MOST_ROUNDS = 100 };
 
 static const char *const roles[] = {
     [PLAY_PARAMETER] = "parameter", [PLAY_GRADIENT] = "gradient", [PLAY_STATE] = "state",
@@ -64,6 +64,8 @@ struct json_object *
 play_json_of(const struct play *play)
 {
     struct json_object *root = json_object_new_object();
+    put(root, "first", play->plan.first);
+    put(root, "proof_rounds", play->plan.steps);
     put(root, "reduce_before", play->plan.average_before);
     struct json_object *list = put_list(root, "operations");
     for (uint32_t i = 0; i < play->plan.operation_count; ++i)
@@ -188,6 +190,8 @@ take_tensor(struct reader *reader, struct json_object *from, struct play_tensor 
         reader->wrong = "end";
     if (reader->wrong == NULL && to->role < PLAY_COMPARED && to->type == 0)
         reader->wrong = "type";
+    if (reader->wrong == NULL && to->role == PLAY_GRADIENT && to->said == 0)
+        reader->wrong = "type_by_names";
 }
 
 bool
@@ -214,6 +218,8 @@ play_json_read(struct json_object *from, struct play *play, char *why)
     play->tensors = xcalloc(plan->tensor_count + 1, sizeof(*play->tensors));
     for (uint32_t i = 0; i < plan->tensor_count; ++i)
         take_tensor(&reader, json_object_array_get_idx(list, i), &play->tensors[i]);
+    plan->first = take_number(&reader, from, "first", INT64_MAX);
+    plan->steps = (uint32_t)take_number(&reader, from, "proof_rounds", MOST_ROUNDS);
     plan->average_before = (uint32_t)take_number(&reader, from, "reduce_before", plan->operation_count);
     if (reader.wrong == NULL && (plan->average_before == 0 || plan->average_before >= plan->operation_count))
         reader.wrong = "reduce_before";

@@ -90,6 +90,9 @@ show_progress(const struct play *play, const struct played *played, bool end)
         return;
     if (end)
         fputs("\r\033[K", stderr);
+    else if (play->plan.data >= PLAY_REHEARSAL)
+        fprintf(stderr, "\r\033[Kddprun: plan: rehearsal %s",
+                play->plan.data == PLAY_REHEARSAL ? "of rounds" : "of one process");
     else
         fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcdd"[play->plan.data],
                 atomic_load(&played->pages[0]->steps), play -> plan.steps);
@@ -136,7 +139,10 @@ make_run(const struct scout_order *order, struct play *play, enum play_data data
     char *errors = xasprintf("%s.err", plan);
     const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_PLAY,
                                       .value = plan,
-                                      .ranks = data == PLAY_ALONE ? 1 : PLAY_RANKS,
+                                      .ranks = data == PLAY_REHEARSAL                           ? order->ranks
+                                               : data == PLAY_ALONE || data == PLAY_ONE_PROCESS ? 1
+                                                                                                : PLAY_RANKS,
+                                      .is_rehearsal = data >= PLAY_REHEARSAL,
                                       .silent = true,
                                       .summary = summary,
                                       .errors = errors};
@@ -146,6 +152,8 @@ make_run(const struct scout_order *order, struct play *play, enum play_data data
     bool ok = play_save(plan, play);
     for (int rank = 0; rank < PLAY_RANKS && ok; ++rank)
         ok = (played->pages[rank] = play_page_map(&play->plan, rank, true)) != NULL;
+    if (ok && child.is_rehearsal) /* which one page suffices for */
+        atomic_store(&played->pages[1]->stage, PLAY_OVER);
     pid_t pid = ok ? scout_child_start(order, &child) : -1;
     if (pid > 0) {
         attend(order, play, pid, played);
@@ -445,30 +453,84 @@ judge_turns(const struct scout_order *order, struct play *play, const struct pla
            (proof->end == PROOF_IMPOSSIBLE || repeat(order, play, PLAY_TURNS, ranks, round, proof, error));
 }
 
+/* (d), of a plan of turns. */
+static bool
+play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct error *error)
+{
+    struct played ranks = {0}, alone = {0};
+    const char *then;
+    bool ok = make_run(order, play, PLAY_TURNS, &ranks, error);
+    uint32_t rounds = ok ? steps_of(&ranks, &then, proof) : 0, more = 0;
+    if (rounds > 0 && (ok = make_run(order, play, PLAY_ALONE, &alone, error)))
+        more = steps_of(&alone, &then, proof);
+    if (more > 0)
+        ok = judge_turns(order, play, &ranks, &alone, rounds < more ? rounds : more, proof, error);
+    release(play, &ranks);
+    release(play, &alone);
+    return ok;
+}
+
 static bool
 prove_turns(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
             const struct turns *turns, struct scout_proofs *proofs, struct error *error)
 {
     struct play play;
-    struct played ranks = {0}, alone = {0};
     char why[PLAY_WHY_BYTES];
-    const char *then;
     bool ok = true;
     bool can = play_plan_make(log, finding, turns, true, &play, why);
     proofs->played = can ? play_json_of(&play) : json_object_new_object();
-    if (!can) {
+    if (can) {
+        ok = play_turns(order, &play, &proofs->turns, error);
+    } else {
         json_object_object_add(proofs->played, "reason", json_object_new_string(why));
         conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
-    } else if ((ok = make_run(order, &play, PLAY_TURNS, &ranks, error))) {
-        uint32_t rounds = steps_of(&ranks, &then, &proofs->turns), more = 0;
-        if (rounds > 0 && (ok = make_run(order, &play, PLAY_ALONE, &alone, error)))
-            more = steps_of(&alone, &then, &proofs->turns);
-        if (more > 0)
-            ok = judge_turns(order, &play, &ranks, &alone, rounds < more ? rounds : more, &proofs->turns, error);
     }
-    release(&play, &ranks);
-    release(&play, &alone);
     play_plan_free(&play);
+    return ok;
+}
+
+bool
+scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof, struct error *error)
+{
+    struct play play;
+    char why[PLAY_WHY_BYTES];
+    bool ok = true;
+    if (play_json_read(turns, &play, why))
+        ok = play_turns(order, &play, proof, error);
+    else
+        conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
+    play_json_free(&play);
+    return ok;
+}
+
+/* What a round takes, or a period of one process; 0 with the reason in `why`. */
+static bool
+rehearse(const struct scout_order *order, struct play *play, enum play_data data, uint64_t *ns, char *why,
+         struct error *error)
+{
+    struct played played;
+    *ns = 0;
+    if (!make_run(order, play, data, &played, error))
+        return false;
+    if (stage_of(&played, 0) == PLAY_OVER)
+        *ns = atomic_load(&played.pages[0]->round_ns);
+    else
+        snprintf(why, PLAY_WHY_BYTES, "%s", played.late ? "it took too long" : played.reason);
+    release(play, &played);
+    return true;
+}
+
+bool
+scout_rehearse(const struct scout_order *order, struct json_object *turns, struct rehearsal *rehearsal,
+               struct error *error)
+{
+    struct play play;
+    *rehearsal = (struct rehearsal){0};
+    bool ok = !play_json_read(turns, &play, rehearsal->why) ||
+              (rehearse(order, &play, PLAY_REHEARSAL, &rehearsal->round_ns, rehearsal->why, error) &&
+               (rehearsal->why[0] != '\0' ||
+                rehearse(order, &play, PLAY_ONE_PROCESS, &rehearsal->period_ns, rehearsal->why, error)));
+    play_json_free(&play);
     return ok;
 }
 

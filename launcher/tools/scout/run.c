@@ -40,7 +40,7 @@ command_of(const struct scout_order *order, const struct scout_child *child)
     word_list_add(&words, xstrdup("ddprun"));
     options_hand_on(order->options, SET_BY_SCOUT, false, &words);
     word_list_add(&words, xasprintf("--ranks=%d", child->ranks));
-    if (child->ranks > 1) {
+    if (child->ranks > 1 && !child->is_rehearsal) {
         word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */
         word_list_add(&words, xstrdup("--no-cost-cache"));
     }

@@ -21,6 +21,7 @@ struct scout_order {
     uint64_t least_period; /* in operations; shorter ones are passed over */
     unsigned timeout_s;    /* in which all must be recorded */
     bool silent;           /* what the program prints is dropped */
+    int ranks;             /* of a rehearsal (prove.h) */
 };
 
 struct scout_outcome {
@@ -41,6 +42,7 @@ struct scout_outcome {
 struct scout_child {
     const char *variable, *value; /* of the environment: its name, and the file that it names */
     int ranks;
+    bool is_rehearsal;   /* it does all that a training by a plan does */
     bool silent;         /* what the program prints is dropped */
     const char *summary; /* its ddprun's, a file */
     const char *errors;  /* a file for what goes to stderr: its ddprun says there what this one says in one line */

@@ -29,7 +29,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, DEFAULT_TIMEOUT_S = 900, MOST_TIMEOUT_S = 1000000 };
+enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, MOST_TIMEOUT_S = 1000000 };
 
 struct request {
     unsigned steps, timeout_s;
@@ -37,6 +37,8 @@ struct request {
     const char *record;   /* the recording is kept there; NULL: it is removed */
     const char *per_rank; /* suspects that are state of each rank: "a3,a7"; NULL: none is named */
     bool prove;
+    bool unproved; /* for --plan auto: also if a proof does not pass */
+    bool silent;   /* for --plan auto: nothing is printed */
     char *const *program;
 };
 
@@ -100,14 +102,15 @@ report(const struct scout_order *order, const struct request *request, const str
     scout_find(log, &finding);
     bool ok = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank) ||
               error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank);
-    if (finding.found || finding.is_open)
+    if ((finding.found || finding.is_open) && !request->silent)
         scout_print(stdout, log, &finding);
     ok = ok && (finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",
                                            finding.is_open ? "" : "no gradients found: ", finding.reason));
     if (ok && request->prove)
         ok = scout_prove(order, log, &finding, &proofs, error);
-    proofs_print(stdout, &proofs);
-    ok = ok && is_proved(&proofs, error);
+    if (!request->silent)
+        proofs_print(stdout, &proofs);
+    ok = ok && (request->unproved || is_proved(&proofs, error));
     if (request->json != NULL)
         ok = plan_write(request->json, log, &finding, &proofs, error) && ok;
     scout_finding_free(&finding);
@@ -124,7 +127,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
     bool ok = log.has_end || outcome->refused ||
               error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
-    if (ok && order->options->verbose)
+    if (ok && order->options->verbose && !request->silent)
         scout_show(stdout, &log, outcome->period);
     ok = ok && report(order, request, &log, error);
     scout_log_free(&log);
@@ -178,13 +181,33 @@ judge(const struct scout_order *order, const struct scout_outcome *outcome, cons
     return ok;
 }
 
+/* From the program's start to its plan. */
+static bool
+scout(const struct scout_order *order, const struct request *request, struct error *error)
+{
+    struct scout_outcome outcome = {0};
+    bool ok = scout_run_make(order, &outcome, error) &&
+              (request->record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
+               keep_recording(outcome.log, request->record, error)) &&
+              judge(order, &outcome, request, error) && look(&outcome, order, request, error);
+    free(outcome.log);
+    return ok;
+}
+
+bool
+scout_make_plan(struct scout_order *order, const char *path, bool unproved, struct error *error)
+{
+    const struct request request = {.json = path, .prove = true, .unproved = unproved, .silent = true};
+    order->steps = DEFAULT_STEPS;
+    return scout(order, &request, error);
+}
+
 static int
 run_scout(const struct command *command, const struct options *options)
 {
-    struct request request = {.steps = DEFAULT_STEPS, .timeout_s = DEFAULT_TIMEOUT_S};
+    struct request request = {.steps = DEFAULT_STEPS, .timeout_s = SCOUT_TIMEOUT_S};
     struct error error;
     struct job_folder folder = {.fd = -1};
-    struct scout_outcome outcome = {0};
     struct scout_order order = {.options = options};
     char **program;
     int exit_code;
@@ -198,13 +221,9 @@ run_scout(const struct command *command, const struct options *options)
         order.folder = folder.path;
         order.steps = request.steps;
         order.timeout_s = request.timeout_s;
-        ok = scout_run_make(&order, &outcome, &error) &&
-             (request.record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
-              keep_recording(outcome.log, request.record, &error)) &&
-             judge(&order, &outcome, &request, &error) && look(&outcome, &order, &request, &error);
+        ok = scout(&order, &request, &error);
         job_folder_remove(&folder);
     }
-    free(outcome.log);
     if (!ok) {
         message_line("%s", error.text);
         return error.exit_code;

@@ -10,8 +10,17 @@
 #define DDPRUN_LAUNCHER_TOOLS_SCOUT_SCOUT_H
 
 #include "launcher/options/command.h"
+#include "launcher/tools/scout/run.h"
+
+enum { SCOUT_TIMEOUT_S = 900 }; /* of a run, unless --timeout says otherwise */
 
 /* Exit code 1: the program cannot be followed. Main thread, before any other one. */
 extern const struct command scout_command;
+
+/* The same for --plan auto (auto.c): scouts, proves, and writes the plan to `path`, without a word. Sets the steps
+ * of the order. `unproved`: a plan of which a proof did not pass, too. Error, with the exit code: as of
+ * `ddprun scout --prove`. Main thread. */
+bool scout_make_plan(struct scout_order *order, const char *path, bool unproved, struct error *error)
+    __attribute__((warn_unused_result));
 
 #endif

@@ -170,8 +170,19 @@ put_allocations(struct json_object *plan, const struct scout_log *log)
     }
 }
 
+/* Where in the source; nothing if that is not known. */
 static void
-put_tensors(struct json_object *plan, const struct scout_finding *finding)
+put_source(struct json_object *to, const char *key, struct sites *sites, uint32_t site)
+{
+    char text[512];
+    struct site_place place;
+    if (sites_find(sites, site, &place))
+        put_text(to, key, sites_text(sites, site, text, sizeof(text)));
+}
+
+static void
+put_tensors(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
+            struct sites *sites)
 {
     struct json_object *list = put_list(plan, "tensors");
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
@@ -184,6 +195,7 @@ put_tensors(struct json_object *plan, const struct scout_finding *finding)
         put_number(item, "allocation", tensor->alloc);
         put_number(item, "begin", tensor->lo);
         put_number(item, "end", tensor->hi);
+        put_source(item, "allocated_at", sites, log->allocs[tensor->alloc].site);
         put_number(item, "last_writer", tensor->writer - finding->first);
         if (tensor->pair != PAIR_NONE)
             put_number(item, "pair", tensor->pair);
@@ -205,7 +217,8 @@ turn_of(const struct scout_log *log, const struct scout_finding *finding, uint32
 }
 
 static void
-put_groups(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding)
+put_groups(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
+           struct sites *sites)
 {
     struct json_object *list = put_list(plan, "groups");
     for (uint32_t i = 0; i < finding->group_count; ++i) {
@@ -217,6 +230,7 @@ put_groups(struct json_object *plan, const struct scout_log *log, const struct s
         put_number(item, "reduce_before", group->before - finding->first);
         put_text(item, "name", scout_log_name(log, log->ops[group->before].name));
         put_number(item, "turn", turn_of(log, finding, group->before));
+        put_source(item, "at", sites, log->ops[group->before].site);
         json_object_object_add(item, "fused", json_object_new_boolean(group->fused));
         json_object_object_add(item, "inside_backward", json_object_new_boolean(group->inside_backward));
     }
@@ -224,10 +238,10 @@ put_groups(struct json_object *plan, const struct scout_log *log, const struct s
 
 /* As they are printed, each in front of a line of a source file. */
 static void
-put_lines(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding)
+put_lines(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
+          struct sites *sites)
 {
     struct json_object *list = put_list(plan, "lines");
-    struct sites *sites = sites_open(log);
     struct insertions insertions;
     insertions_find(sites, log, finding, &insertions);
     for (uint32_t i = 0; i < insertions.count; ++i) {
@@ -237,7 +251,6 @@ put_lines(struct json_object *plan, const struct scout_log *log, const struct sc
         put_text(item, "text", insertions.items[i].text);
     }
     insertions_free(&insertions);
-    sites_close(sites);
 }
 
 static void
@@ -264,10 +277,12 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     for (uint32_t i = 0; i < finding->period; ++i)
         put_operation(tokens, log, &log->ops[finding->first + i]);
     put_allocations(plan, log);
-    put_tensors(plan, finding);
-    put_groups(plan, log, finding);
+    struct sites *sites = sites_open(log);
+    put_tensors(plan, log, finding, sites);
+    put_groups(plan, log, finding, sites);
     if (finding->found && log->annotation_count == 0)
-        put_lines(plan, log, finding);
+        put_lines(plan, log, finding, sites);
+    sites_close(sites);
     struct json_object *notes = put_list(plan, "notes");
     for (uint32_t i = 0; i < finding->note_count; ++i)
         json_object_array_add(notes, json_object_new_string(finding->notes[i]));
