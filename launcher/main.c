@@ -96,20 +96,14 @@ refuse_alone(const struct job *job, struct error *error)
     return refuse(&job->options, &named);
 }
 
-/* --plan auto, of a job that is prepared: the plan's file takes its place. */
 static bool
 find_plan(struct job *job, struct error *error)
 {
     const struct auto_job wanted = {.program = job->program.path,
                                     .ranks = job->place.rank_count,
                                     .softgpu = job->devices.softgpu,
+                                    .in_cluster = job->in_cluster,
                                     .is_restart = job->restarts > 0};
-    if (job->options.plan == NULL || strcmp(job->options.plan, PLAN_AUTO) != 0)
-        return true;
-    if (job->in_cluster)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--plan auto is for one machine; make the plan on one, by ddprun scout --prove --json FILE, "
-                         "and give --plan FILE");
     return plan_auto(&job->options, &wanted, error);
 }
 

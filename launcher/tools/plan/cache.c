@@ -233,10 +233,11 @@ are_same(struct json_object *list, void (*of)(const char *path, char known[STAMP
 static bool
 is_whole(struct json_object *plan)
 {
-    struct json_object *turns, *cached;
+    struct json_object *turns, *cached, *proof;
     struct play play;
     char why[PLAY_WHY_BYTES];
-    if (!json_object_object_get_ex(plan, "turns", &turns) || !json_object_object_get_ex(plan, "cache", &cached))
+    if (!json_object_object_get_ex(plan, "turns", &turns) || !json_object_object_get_ex(plan, "proof", &proof) ||
+        !json_object_is_type(proof, json_type_object) || !json_object_object_get_ex(plan, "cache", &cached))
         return false;
     if (strcmp(text_of(cached, "version"), CACHE_VERSION) != 0)
         return true; /* which is found later */

@@ -190,8 +190,6 @@ take_tensor(struct reader *reader, struct json_object *from, struct play_tensor 
         reader->wrong = "end";
     if (reader->wrong == NULL && to->role < PLAY_COMPARED && to->type == 0)
         reader->wrong = "type";
-    if (reader->wrong == NULL && to->role == PLAY_GRADIENT && to->said == 0)
-        reader->wrong = "type_by_names";
 }
 
 bool

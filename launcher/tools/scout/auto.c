@@ -42,7 +42,7 @@ is_at_terminal(void)
     return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
-/* Yes, unless another answer was given; read byte by byte, for what follows is the program's. */
+/* One line, read byte by byte, for what follows is the program's. */
 static bool
 ask(struct error *error)
 {
@@ -61,7 +61,7 @@ static bool
 prove_again(struct auto_run *run, bool *is_proved, struct error *error)
 {
     struct proof proof = {.end = PROOF_NOT_ASKED};
-    message_line("plan: a plan of this build is kept; proof (d) is made again, with these arguments");
+    message_line("plan: a plan of this build is kept; proof (d) is made again with these arguments and files");
     if (!scout_prove_again(&run->order, json_object_object_get(run->plan, "turns"), &proof, error))
         return false;
     *is_proved = proof.end == PROOF_PASSED;
@@ -78,25 +78,31 @@ prove_again(struct auto_run *run, bool *is_proved, struct error *error)
     return true;
 }
 
+/* A plan that was made with --unproved is for that alone. */
+static bool
+is_allowed(const struct auto_run *run)
+{
+    return run->options->unproved || !json_object_get_boolean(json_object_object_get(run->plan, "unproved"));
+}
+
 /* A plan that is kept. run->plan: NULL if none fits. */
 static bool
 find(struct auto_run *run, struct error *error)
 {
-    for (bool is_proved = false; !is_proved;) {
+    for (;;) {
+        bool is_proved;
         if (!plan_cache_next(&run->cache, &run->plan, &is_proved, error))
             return false;
-        if (run->plan == NULL)
+        if (run->plan == NULL || (is_proved && is_allowed(run)))
             return true;
-        if (is_proved)
-            break;
-        if (!prove_again(run, &is_proved, error))
+        is_proved = false;
+        if (is_allowed(run) && !prove_again(run, &is_proved, error))
             return false;
-        if (!is_proved) {
-            json_object_put(run->plan);
-            run->plan = NULL;
-        }
+        if (is_proved)
+            return true;
+        json_object_put(run->plan);
+        run->plan = NULL;
     }
-    return true;
 }
 
 static bool
@@ -108,6 +114,8 @@ make(struct auto_run *run, struct error *error)
     bool ok = scout_make_plan(&run->order, path, unproved, error) && plan_file_prepare(path, unproved, play, error);
     if (ok) {
         run->plan = json_object_from_file(path);
+        if (run->plan != NULL && unproved)
+            json_object_object_add(run->plan, "unproved", json_object_new_boolean(true));
         ok = run->plan != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
         run->is_new = true;
     }
@@ -188,24 +196,38 @@ prepare(struct auto_run *run, struct error *error)
     return ok;
 }
 
+static bool
+can_begin(const struct options *options, const struct auto_job *job, bool asks, struct error *error)
+{
+    if (job->in_cluster)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--plan auto is for one machine; make the plan on one, by ddprun scout --prove --json FILE, "
+                         "and give --plan FILE");
+    return !asks || is_at_terminal() ||
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "--plan auto asks before %s is trained, and there is no terminal to ask at; add --yes",
+                     options->program[0]);
+}
+
 bool
 plan_auto(struct options *options, const struct auto_job *job, struct error *error)
 {
-    struct auto_run run = {.options = options,
-                           .job = job,
-                           .order = {.options = options, .program = options->program, .ranks = job->ranks}};
+    struct auto_run run = {.options = options, .job = job};
     char here[PATH_MAX] = "";
     bool asks = !options->yes && !job->is_restart;
-    if (asks && !is_at_terminal())
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--plan auto asks before it trains, and there is no terminal to ask at; add --yes, or look at "
-                         "what ddprun scout --prove says");
-    (void)getcwd(here, sizeof(here));
-    bool ok = plan_cache_open(job->program, options->program, options->cwd != NULL ? options->cwd : here, job->softgpu,
-                              &run.cache, error) &&
+    if (options->plan == NULL || strcmp(options->plan, "auto") != 0)
+        return true;
+    if (!can_begin(options, job, asks, error))
+        return false;
+    run.order = (struct scout_order){.options = options, .program = options->program, .ranks = job->ranks};
+    const char *folder = options->cwd != NULL || getcwd(here, sizeof(here)) == NULL ? options->cwd : here;
+    bool ok = plan_cache_open(job->program, options->program, folder != NULL ? folder : "", job->softgpu, &run.cache,
+                              error) &&
               prepare(&run, error);
-    if (ok && (asks || !options->quiet))
+    if (ok && (asks || (!options->quiet && !job->is_restart))) {
+        message_line("plan: kept as %s", run.cache.path);
         preview_print(run.plan, job->ranks);
+    }
     ok = ok && (!asks || ask(error));
     if (ok)
         options->plan = option_keep(options, run.cache.path);

@@ -7,20 +7,19 @@
 
 #include "launcher/options/options.h"
 
-/* The value of --plan that asks for it; a file of that name is "./auto". */
-#define PLAN_AUTO "auto"
-
 struct auto_job {
     const char *program; /* its file */
     int ranks;
     bool softgpu;
+    bool in_cluster; /* one of several ddprun of a job, which is refused */
     bool is_restart; /* of --max-restarts: it was asked before */
 };
 
 /*
- * Puts the plan's file into options->plan. Main thread, before there is another one, and before signals are taken over.
- * Error: with the exit code of wrong usage, there is no one to ask, or no folder of the user's own to keep plans in;
- * else as of `ddprun scout --prove`, or the user said no, or a signal asked for the end.
+ * Of options with `--plan auto` (a file of that name is "./auto"; of others nothing is changed), for a job that is
+ * prepared: puts the plan's file into options->plan. Main thread, before there is another one, and before signals are
+ * taken over. Error: with the exit code of wrong usage, there is no one to ask, or no folder of the user's own to keep
+ * plans in; else as of `ddprun scout --prove`, or the user said no, or a signal asked for the end.
  */
 bool plan_auto(struct options *options, const struct auto_job *job, struct error *error)
     __attribute__((warn_unused_result));
