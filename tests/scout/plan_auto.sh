@@ -62,10 +62,15 @@ ends "other options are rehearsed, and -q is short" 0 'plan: a round took' 'rehe
 check "-q: no preview" test -z "$(grep averaged "$work/stderr")"
 touch -d '2001-01-01' digits.csv
 auto --yes "${digits[@]}" --steps 60
-ends "another data file" 0 'bitwise identical' 'proved rehearsed'
-chargpt=("$build/samples/chargpt_plain" --data "$(dirname "$data")/shakespeare.txt" --layers 1 --heads 2 --context 16 --batch 4 --steps 60)
+ends "another data file, an argument" 0 'bitwise identical' 'proved rehearsed'
+mkdir -p samples/data # where chargpt looks for its data
+head -c 200000 "$(dirname "$data")/shakespeare.txt" >samples/data/shakespeare.txt
+chargpt=("$build/samples/chargpt_plain" --layers 1 --heads 2 --context 16 --batch 4 --steps 60)
 auto --yes "${chargpt[@]}" --width 16
 ends "chargpt" 0 'bitwise identical' 'scouted rehearsed'
+touch -d '2001-01-01' samples/data/shakespeare.txt
+auto --yes "${chargpt[@]}" --width 16
+ends "another data file, which no argument names" 0 'bitwise identical' 'proved rehearsed'
 auto --yes "${chargpt[@]}" --width 32
 ends "another model" 0 'is not there' 'proved scouted rehearsed'
 objcopy --remove-section .note.gnu.build-id trainer bare 2>/dev/null && cp bare trainer
