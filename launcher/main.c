@@ -100,7 +100,7 @@ static bool
 find_plan(struct job *job, struct error *error)
 {
     const struct auto_job wanted = {.program = job->program.path,
-                                    .ranks = job->place.rank_count,
+                                    .ranks = job->place.world_size,
                                     .softgpu = job->devices.softgpu,
                                     .in_cluster = job->in_cluster,
                                     .is_restart = job->restarts > 0};

@@ -23,7 +23,7 @@ auto() {
 # ends NAME CODE PATTERN MADE: how it ended, and what it did before.
 ends() {
     check "$1: exit code $2, not $code" test "$code" -eq "$2"
-    check "$1: says so" grep -Eq "$3" "$work/stderr"
+    check "$1: says so" grep -Eq -- "$3" "$work/stderr"
     check "$1: did '$4' before, not '${made% }'" test "${made% }" = "$4"
     check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
     check "$1: leaves no process" none_left
@@ -155,6 +155,11 @@ for answer in n ''; do
 done
 
 # ---- what cannot take turns ----
+for plan in auto plan.json; do
+    run "$ddprun" -n 1 --device softgpu --plan "$plan" --yes "${digits[@]}" --steps 60
+    made=
+    ends "one rank, --plan $plan" 2 '--plan is for two ranks or more, and this job has one' ''
+done
 before=$(kept)
 auto --yes "$build/tests/matrix/gan_shared"
 ends "several groups" 1 'gradients are averaged in 2 places' 'scouted'

@@ -215,7 +215,12 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     struct auto_run run = {.options = options, .job = job};
     char here[PATH_MAX] = "";
     bool asks = !options->yes && !job->is_restart;
-    if (options->plan == NULL || strcmp(options->plan, "auto") != 0)
+    if (options->plan == NULL)
+        return true;
+    if (job->ranks < 2)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--plan is for two ranks or more, and this job has one; leave --plan out, or give -n N");
+    if (strcmp(options->plan, "auto") != 0)
         return true;
     if (!can_begin(options, job, asks, error))
         return false;
