@@ -154,6 +154,12 @@ for answer in n ''; do
     ends "answer '$answer'" 1 'nothing is started' ''
 done
 
+auto --yes "$build/tests/scout/habits" batch-norm
+ends "batch-norm" 0 'bitwise identical' 'scouted rehearsed'
+check "batch-norm: names the kernel" grep -q 'in front of adam at habits.cu:[0-9]' "$work/stderr"
+check "batch-norm: cuts the longest list" grep -q 'and [0-9]* more, .* in all' "$work/stderr"
+check "batch-norm: names what each rank has alone" test -n "$(grep -A 1 'of each rank alone' "$work/stderr" | grep ' statistics  *a')"
+
 # ---- what cannot take turns ----
 for plan in auto plan.json; do
     run "$ddprun" -n 1 --device softgpu --plan "$plan" --yes "${digits[@]}" --steps 60

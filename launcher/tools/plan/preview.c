@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 8, SIZE_BYTES = 32 }; /* of a list; what is longer is counted */
+enum { ROWS = 8, SIZE_BYTES = 64 }; /* of a list; what is longer is counted */
 
 static const char *
 text_of(struct json_object *from, const char *key)
@@ -43,12 +43,26 @@ size_text(uint64_t bytes, char text[SIZE_BYTES])
     return text;
 }
 
+/* Of a variable that is an allocation of its own: its name, and a blank. */
+static const char *
+name_of(struct json_object *plan, struct json_object *tensor, char text[SIZE_BYTES])
+{
+    struct json_object *allocations = json_object_object_get(plan, "allocations"), *name = NULL;
+    uint64_t number = number_of(tensor, "allocation");
+    if (number < length_of(allocations))
+        name = json_object_object_get(json_object_array_get_idx(allocations, number), "name");
+    text[0] = '\0';
+    if (name != NULL)
+        snprintf(text, SIZE_BYTES, "%s ", json_object_get_string(name));
+    return text;
+}
+
 /* Memory of these roles ("a|b"), under a title. */
 static void
 print_memory(struct json_object *plan, const char *roles, const char *title)
 {
     struct json_object *tensors = json_object_object_get(plan, "tensors");
-    char size[SIZE_BYTES];
+    char size[SIZE_BYTES], name[SIZE_BYTES];
     uint64_t rest_bytes = 0;
     size_t rows = 0, rest = 0;
     for (size_t i = 0; i < length_of(tensors); ++i) {
@@ -60,9 +74,9 @@ print_memory(struct json_object *plan, const char *roles, const char *title)
         if (rows == 0)
             message_line("%s", title);
         if (rows++ < ROWS) {
-            message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, %s, allocated at %s", role,
-                         number_of(tensor, "allocation"), begin, end, size_text(end - begin, size),
-                         text_of(tensor, "type"), text_of(tensor, "allocated_at"));
+            message_line("  %-16s %sa%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, %s, allocated at %s", role,
+                         name_of(plan, tensor, name), number_of(tensor, "allocation"), begin, end,
+                         size_text(end - begin, size), text_of(tensor, "type"), text_of(tensor, "allocated_at"));
         } else {
             rest += 1;
             rest_bytes += end - begin;
@@ -138,12 +152,13 @@ preview_print(struct json_object *plan, int ranks)
     struct json_object *groups = json_object_object_get(plan, "groups");
     struct json_object *group = length_of(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
-    snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, text_of(group, "name"),
+    snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, text_of(group, "text"),
              text_of(group, "at"));
     print_memory(plan, "gradient", title);
-    print_memory(plan, "parameter|optimizer state|average", "compared, and bitwise the same on all ranks:");
+    print_memory(plan, "parameter|optimizer state|moving average|random state",
+                 "compared, and bitwise the same on all ranks:");
     print_rest(plan);
-    print_memory(plan, "statistics|carried", "of each rank alone, and not compared:");
+    print_memory(plan, "statistics|carried state", "of each rank alone, and not compared:");
     print_proof(plan, "turns", 'd');
     message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "
                  "data; the learning rate stays the program's",

@@ -221,6 +221,7 @@ put_groups(struct json_object *plan, const struct scout_log *log, const struct s
            struct sites *sites)
 {
     struct json_object *list = put_list(plan, "groups");
+    char text[SCOUT_NAME_BYTES];
     for (uint32_t i = 0; i < finding->group_count; ++i) {
         const struct scout_group *group = &finding->groups[i];
         struct json_object *item = put_item(list);
@@ -230,6 +231,7 @@ put_groups(struct json_object *plan, const struct scout_log *log, const struct s
         put_number(item, "reduce_before", group->before - finding->first);
         put_text(item, "name", scout_log_name(log, log->ops[group->before].name));
         put_number(item, "turn", turn_of(log, finding, group->before));
+        put_text(item, "text", scout_op_name(log, &log->ops[group->before], text));
         put_source(item, "at", sites, log->ops[group->before].site);
         json_object_object_add(item, "fused", json_object_new_boolean(group->fused));
         json_object_object_add(item, "inside_backward", json_object_new_boolean(group->inside_backward));
