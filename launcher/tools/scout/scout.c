@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,7 @@ report(const struct scout_order *order, const struct request *request, const str
     ok = ok && (request->unproved || is_proved(&proofs, error));
     if (request->json != NULL)
         ok = plan_write(request->json, log, &finding, &proofs, error) && ok;
+    json_object_put(proofs.played);
     scout_finding_free(&finding);
     return ok;
 }
