@@ -217,7 +217,7 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     bool asks = !options->yes && !job->is_restart;
     if (options->plan == NULL)
         return true;
-    if (job->ranks < 2)
+    if (job->ranks < 2 && getenv(DDPRUN_ENV_CHECK_RUN) == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--plan is for two ranks or more, and this job has one; leave --plan out, or give -n N");
     if (strcmp(options->plan, "auto") != 0)

@@ -16,11 +16,11 @@ struct auto_job {
 };
 
 /*
- * Refuses --plan for one rank. Of options with `--plan auto` (a file of that name is "./auto"; of others nothing is
- * changed), for a job that is prepared: puts the plan's file into options->plan. Main thread, before there is another
- * one, and before signals are taken over. Error: with the exit code of wrong usage, there is one rank, no one to ask,
- * or no folder of the user's own to keep plans in; else as of `ddprun scout --prove`, or the user said no, or a signal
- * asked for the end.
+ * Refuses --plan for one rank, but in a run of `ddprun check`. Of options with `--plan auto` (a file of that name is
+ * "./auto"; of others nothing is changed), for a job that is prepared: puts the plan's file into options->plan. Main
+ * thread, before there is another one, and before signals are taken over. Error: with the exit code of wrong usage,
+ * there is one rank, no one to ask, or no folder of the user's own to keep plans in; else as of `ddprun scout --prove`,
+ * or the user said no, or a signal asked for the end.
  */
 bool plan_auto(struct options *options, const struct auto_job *job, struct error *error)
     __attribute__((warn_unused_result));
