@@ -309,7 +309,8 @@ set_date(const struct rank_settings *settings, char ***environment)
 static bool
 redirect_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
 {
-    bool is_writer = settings->options->plan != NULL && settings->place.first_rank + index == 0;
+    bool is_writer = settings->options->plan != NULL && settings->place.first_rank + index == 0 &&
+                     !is_set(*environment, DDPRUN_ENV_CHECK_RUN);
     const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
     char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
     char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);

@@ -15,7 +15,7 @@ few=('tests/matrix/late_read_shared' 'tests/scout/habits flat+zeroed+clip' 'test
 
 # refusal FILE: the reason in the first line of a message, without numbers of memory and names of files.
 refusal() {
-    head -n 1 "$1" | sed -E 's/^ddprun: //; s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g; s/ranks cannot take turns by the plan [^:]*: //
+    head -n 1 "$1" | sed -E 's/^ddprun: //; s/: the program does not do what it did.*//; s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g; s/ranks cannot take turns by the plan [^:]*: //
         s/proof \(d\) of the plan [^:]*: failed: ([^:]*).*/proof (d) fails: \1/'
 }
 # checked NUMBER RANKS PROGRAM...: what is found of the row.
@@ -66,13 +66,13 @@ cut -d '|' -f 1 "$work/rows" | sort -un | xargs -P 2 -I{} bash -c 'while IFS="|"
 while IFS='|' read -r number ranks program; do
     said=$(cat "$work/said-$number-$ranks") shown=$work/row-$number-$ranks
     name=${program//--layers 1 --width 16 --heads 2 --context 8 --warmup 0 --eval-every 1000 --eval-batches 1 --quiet/...}
-    line="| \`${name#tests/}\` | $ranks | $said |"
+    line="| \`build/$name\` | $ranks | $said |"
     echo "$line" >>"$work/lines"
     report "$program, $ranks ranks" "$([[ ${PLAN_TABLE:-} == write ]] || grep -qxF -- "$line" "$table" || echo "$said; docs/plan-table.md says otherwise")"
     report "$program, $ranks ranks: not wrong" "$(grep WRONG <<<"$said")"
 done <"$work/rows"
 if [ "${PLAN_TABLE:-}" = write ] && [ "${DDPRUN_SOAK:-0}" -eq 1 ] && [ -z "$pattern" ]; then
-    sed -i '/^| `/d' "$table"
+    sed -i '/^| `build/d' "$table"
     cat "$work/lines" >>"$table"
 fi
 finish
