@@ -108,6 +108,14 @@ sed 's/"version":1/"version":7/' digits.json >version.json
 refused "another version" version.json 'has version 7, and this ddprun reads version 1'
 sed 's/"role":"gradient"/"role":"grad"/' digits.json >role.json
 refused "a damaged plan" role.json 'is damaged: turns.role'
+refused "a folder" . 'is no plan of ddprun scout'
+install -m 000 digits.json locked.json
+[ "$(id -u)" -eq 0 ] || refused "a plan that another user may read" locked.json 'cannot read the plan locked.json'
+python3 -IS -c 'import json
+plan = json.load(open("digits.json"))
+plan["proof"]["turns"] = {"end": "failed", "text": "a\nb"}
+json.dump(plan, open("lines.json", "w"))'
+refused "a plan with a text of several lines" lines.json 'failed: a.b'
 run "$ddprun" -q --device softgpu scout --json bare.json "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
 refused "a plan that says nothing of turns" bare.json 'does not say how ranks take turns'
 python3 -IS -c 'import json
