@@ -323,8 +323,8 @@ redirect_files(const struct rank_settings *settings, int index, char ***environm
         char *except = xasprintf("%s:%s", settings->job_dir, settings->options->job.trace_dir);
         environment_set(environment, FILES_ENV_DIR, folder);
         environment_set(environment, FILES_ENV_EXCEPT, is_writer ? "/" : except);
-        free(except);
         set_date(settings, environment);
+        free(except);
     }
     free(folder);
     free(all);

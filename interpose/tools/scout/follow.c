@@ -369,12 +369,16 @@ is_made(uint32_t part)
     return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && is_own) || (part == PLAY_BY_LAST && updates);
 }
 
+/* The thread's operation is an update outside of the plan, if the driver takes it. */
+static __thread bool is_stray __attribute__((tls_model("initial-exec")));
+
 /* `is_load`: a copy of a thread that has launched nothing so far. */
 static void
 follow(struct operation *operation, bool is_load)
 {
     const struct play_plan *plan = &player.play.plan;
     const char *name = name_of(operation);
+    is_stray = false;
     if (begun && operation->graph != NULL)
         no_fit(name, "launches a CUDA graph");
     uint32_t at = place_of(operation);
@@ -386,6 +390,7 @@ follow(struct operation *operation, bool is_load)
             is_own && next > 0 && next <= plan->average_before; /* its own gradients, by its own operation */
         looks = touches && !computes;
         seen += touches;
+        is_stray = begun && heard_update(operation, name);
         if (is_load)
             heard_load(operation);
         return;
@@ -455,6 +460,8 @@ end(struct operation *operation, bool enqueued)
 {
     if (looks)
         end_look(operation, enqueued);
+    if (is_stray && enqueued)
+        no_fit(name_of(operation), "makes an update, and is called from a place that is not in the plan");
     if (!operation->skip)
         real->end(operation, enqueued);
 }

@@ -108,22 +108,29 @@ add_parameter(const char *value, size_t bytes)
     }
 }
 
+/* Where a parameter of a launch is; NULL: there is none. */
+static const char *
+value_of(const struct operation *operation, const struct kernel_parameter *parameter, unsigned number)
+{
+    const char *buffer = NULL;
+    if (operation->params != NULL)
+        return operation->params[number];
+    for (void *const *e = operation->extra; e != NULL && *e != NULL; e += 2) {
+        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = e[1];
+    }
+    return buffer != NULL ? buffer + parameter->offset : NULL;
+}
+
 static void
 add_launch(const struct operation *operation)
 {
     const struct kernel *kernel = kernels_find(operation->function);
     const CUlaunchConfig *config = operation->config;
-    const char *buffer = NULL;
-    for (void *const *e = operation->params == NULL ? operation->extra : NULL; e != NULL && *e != NULL; e += 2) {
-        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = e[1];
-    }
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
-        const struct kernel_parameter *parameter = &kernel->parameters[i];
-        if (operation->params != NULL)
-            add_parameter(operation->params[i], parameter->bytes);
-        else if (buffer != NULL)
-            add_parameter(buffer + parameter->offset, parameter->bytes);
+        const char *value = value_of(operation, &kernel->parameters[i], i);
+        if (value != NULL)
+            add_parameter(value, kernel->parameters[i].bytes);
     }
     if (config == NULL)
         return;
@@ -250,6 +257,46 @@ heard_note(const struct operation *operation, uint32_t index, bool is_update)
     if (content != 0 && !MUTANT(PLAN_DATA_UNHEARD))
         *hash = content;
     smaller += content != 0 && bytes < of->host_bytes;
+}
+
+/* The roles of memory that holds any of the bytes, as bits. */
+static unsigned
+roles_at(uint64_t address, uint64_t bytes)
+{
+    unsigned roles = 0;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = tensor->role <= PLAY_STATE ? player_allocation(tensor) : NULL;
+        if (allocation != NULL && address < allocation->address + tensor->hi &&
+            allocation->address + tensor->lo < address + bytes)
+            roles |= 1U << tensor->role;
+    }
+    return roles;
+}
+
+bool
+heard_update(const struct operation *operation, const char *name)
+{
+    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
+    unsigned roles = 0;
+    bool is_named = false;
+    for (uint32_t i = 0; i < player.play.plan.operation_count && !is_named; ++i)
+        is_named = player.play.operations[i].part == PLAY_BY_LAST &&
+                   strncmp(player.play.operations[i].name, name, PLAY_NAME_BYTES - 1) == 0;
+    if (!is_named || MUTANT(PLAN_UPDATE_ELSEWHERE))
+        return false;
+    for (unsigned i = 0; i < operation->operand_count; ++i)
+        roles |= roles_at(operation->operands[i].address, operation->operands[i].bytes);
+    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
+        const char *value = value_of(operation, &kernel->parameters[i], i);
+        for (size_t at = 0; value != NULL && at + sizeof(uint64_t) <= kernel->parameters[i].bytes;
+             at += sizeof(uint64_t)) {
+            uint64_t word;
+            memcpy(&word, value + at, sizeof(word));
+            roles |= roles_at(word, 1);
+        }
+    }
+    return (roles & 1U << PLAY_GRADIENT) != 0 && (roles & (1U << PLAY_PARAMETER | 1U << PLAY_STATE)) != 0;
 }
 
 void

@@ -91,6 +91,9 @@ void heard_begin(const struct engine *engine);
 void heard_note(const struct operation *operation, uint32_t index, bool is_update);
 /* A copy of a loader's thread. */
 void heard_load(const struct operation *operation);
+/* Whether an operation outside of the plan has the name of one of the plan's update, and gets the same kinds of memory.
+ */
+bool heard_update(const struct operation *operation, const char *name);
 /* Before memory goes; bytes 0: the allocation that begins there. */
 void heard_release(CUdeviceptr address, uint64_t bytes);
 /* Where gradients are averaged: what was heard so far is compared next. */
