@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char path[] = "/tmp/test_play.XXXXXX";
+static char path[sizeof("/tmp/test_play.XXXXXX")];
 static struct play_tensor tensors[] = {{.role = PLAY_PARAMETER, .type = 1, .bytes = 64, .hi = 64},
                                        {.role = PLAY_GRADIENT, .type = 1, .bytes = 64, .lo = 8, .hi = 64}};
 static struct play_operation operations[] = {{.part = PLAY_BY_TURN, .name = "backward", .frame_count = 1},
@@ -33,7 +33,7 @@ loads(void)
 static void
 begin(void)
 {
-    int fd = mkstemp(path);
+    int fd = mkstemp(strcpy(path, "/tmp/test_play.XXXXXX"));
     ck_assert_int_ge(fd, 0);
     close(fd);
     play = (struct play){.plan = {.version = PLAY_VERSION,
@@ -88,7 +88,7 @@ TEST(what_is_out_of_bounds_is_damaged)
         void *at;
         uint32_t value;
     } const wrong[] = {{&play.plan.version, PLAY_VERSION + 1},
-                       {&play.plan.data, PLAY_TRAINING + 1},
+                       {&play.plan.data, PLAY_ONE_PROCESS + 1},
                        {&play.plan.average_before, 2},
                        {&play.plan.tensor_count, UINT32_MAX},
                        {&tensors[1].role, PLAY_UNREAD + 1},

@@ -74,9 +74,9 @@ static bool
 is_sound(const struct play *play)
 {
     const struct play_plan *plan = &play->plan;
-    bool sound = plan->data <= PLAY_TRAINING && plan->average_before <= plan->operation_count &&
+    bool sound = plan->data <= PLAY_ONE_PROCESS && plan->average_before <= plan->operation_count &&
                  ends(plan->pages, sizeof(plan->pages)) &&
-                 (plan->data != PLAY_TRAINING || plan->average_before < plan->operation_count);
+                 (plan->data < PLAY_TRAINING || plan->average_before < plan->operation_count);
     for (uint32_t i = 0; i < plan->tensor_count && sound; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         sound = tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_UNREAD && tensor->lo <= tensor->hi &&
