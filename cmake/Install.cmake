@@ -43,10 +43,13 @@ install(FILES ${package_dir}/ddprunConfig.cmake ${CMAKE_BINARY_DIR}/package/ddpr
 man_page(ddprun.1 ddprun $<TARGET_FILE:ddprun>)
 man_page(ddprun.h.3 ddprun ${CMAKE_SOURCE_DIR}/interpose/include/ddprun.h)
 install(FILES launcher/ddprun.bash DESTINATION share/bash-completion/completions RENAME ddprun)
-install(FILES README.md docs/annotations.md docs/check.md docs/clusters.md docs/how-it-works.md docs/insight.md
-        docs/languages.md docs/limits.md docs/performance.md docs/recipes.md docs/scout.md docs/trace.md docs/troubleshooting.md
-        docs/updates.md docs/wire.md DESTINATION share/doc/ddprun)
+install(FILES README.md CHANGES.md DESTINATION share/doc/ddprun)
+foreach(page annotations check clusters hash how-it-works insight install languages limits performance plan plan-table recipes scout softgpu trace
+        trainers troubleshooting updates wire)
+    install(FILES docs/${page}.md DESTINATION share/doc/ddprun/docs)
+endforeach()
 install(FILES docs/pictures/report.png docs/pictures/timeline.png DESTINATION share/doc/ddprun/docs/pictures)
+install(FILES samples/README.md DESTINATION share/doc/ddprun/samples)
 install(FILES LICENSE DESTINATION share/doc/ddprun RENAME copyright)
 
 # ---- ddprun-softgpu ----

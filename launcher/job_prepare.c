@@ -241,11 +241,12 @@ check_annotations(const struct job *job, struct error *error)
     enum annotated answer = annotated_ask(path, environment, job->installation.shim);
     words_free(environment);
     return answer != ANNOTATED_NO ||
-           error_set(error, DDPRUN_EXIT_USAGE,
-                     "%s holds CUDA kernels and no annotation of ddprun.h, nor does a library that it needs: %d copies "
-                     "would train side by side, and nothing would be averaged; annotate it (docs/annotations.md), or "
-                     "give --unannotated to run the copies",
-                     path, copies);
+           error_set(
+               error, DDPRUN_EXIT_USAGE,
+               "%s holds CUDA kernels and no annotation of ddprun.h, nor does a library that it needs: %d copies "
+               "would train side by side, and nothing would be averaged; annotate it (`ddprun scout %s` prints the "
+               "lines), train it as it is (--plan auto), or give --unannotated to run the copies",
+               path, copies, path);
 }
 
 bool

@@ -101,6 +101,14 @@ for words in '-n 2' '-np 2' '--nproc-per-node 2'; do
         complain "completion behind the program, after $words: $(complete_words ddprun $words --quiet ./train --l)"
 done
 
+# ---- each page that a page links to is installed ----
+links=0
+while IFS=: read -r page link; do
+    links=$((links + 1))
+    [ -e "$(dirname "$page")/$link" ] || complain "$page links to $link, which is not installed"
+done < <(grep -roE '\]\([^)#:]+[)#]' "$prefix/share/doc/ddprun" --include='*.md' | sed 's/\](//; s/[)#]$//')
+[ "$links" -gt 100 ] || complain "only $links links between installed pages: the check looked in the wrong place"
+
 # ---- it runs, from where it lies now ----
 must_run "$prefix/bin/ddprun" --version
 "$prefix/bin/ddprun" doctor >"$work/out" 2>&1 </dev/null || true

@@ -366,7 +366,7 @@ tell_unannotated(void)
     engine_unlock();
     if (!annotated && !reduces_only())
         message_line("no annotation (ddprun.h) in %llu kernel launches: %d ranks train side by side, and nothing is "
-                     "averaged; annotate the program (docs/annotations.md), or give --unannotated",
+                     "averaged; annotate the program (`ddprun scout` prints the lines), or give --unannotated",
                      (unsigned long long)launches, engine_state.rendezvous.world_size);
 }
 
