@@ -26,6 +26,7 @@ if(DDPRUN_SANITIZE)
     endif()
 endif()
 
+set(DDPRUN_SOAK "" CACHE STRING "1: a build with a sanitizer has the stand-in's own tests")
 # PROGRAM_CC: what compiles users' programs for the stand-in. They are the same in all builds.
 set(DDPRUN_PROGRAMS "" CACHE PATH "Build folder of the same sources, without a sanitizer, whose programs are copied and not compiled anew")
 if(DDPRUN_SANITIZE AND DDPRUN_PROGRAMS)

@@ -266,20 +266,6 @@ begin_training(void)
         scout_stop("out of memory");
 }
 
-/* Whether an operation outside of the plan has the name of one of the plan's update, and gets the same kinds of memory.
- */
-static bool
-is_update_elsewhere(const struct operation *operation, const char *name)
-{
-    uint64_t hash = hash_of_name(name);
-    bool is_named = false;
-    for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
-        is_named = is_named || (names[i] == hash && player.play.operations[i].part == PLAY_BY_LAST);
-    return is_named && waiting_touches(operation, PLAY_GRADIENT) &&
-           (waiting_touches(operation, PLAY_PARAMETER) || waiting_touches(operation, PLAY_STATE)) &&
-           !MUTANT(PLAN_UPDATE_ELSEWHERE);
-}
-
 /* ---- operations ---- */
 
 static void
@@ -383,8 +369,6 @@ follow(struct operation *operation, bool is_load)
         no_fit(name, "launches a CUDA graph");
     uint32_t at = place_of(operation);
     if (at == NO_PLACE) {
-        if (begun && is_update_elsewhere(operation, name))
-            no_fit(name, "makes an update, and is called from a place that is not in the plan");
         bool touches = is_pending && waiting_touched(operation), is_own = (uint32_t)real->rank == turn();
         bool computes =
             is_own && next > 0 && next <= plan->average_before; /* its own gradients, by its own operation */

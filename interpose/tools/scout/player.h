@@ -69,8 +69,6 @@ void turns_hash(uint32_t rounds);
 
 /* ---- waiting.c: of gradients that wait for the other ranks ---- */
 
-/* Whether an operation touches a tensor of the role. Not between waiting_touched() and waiting_keep(). */
-bool waiting_touches(const struct operation *operation, enum play_role role);
 /* Whether an operation that is not in the plan touches any that wait. */
 bool waiting_touched(const struct operation *operation);
 /* An operation of the plan is about to be made. */

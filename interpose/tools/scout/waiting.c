@@ -18,21 +18,21 @@ static bool *touched;  /* [tensor_count] */
 static bool *used;     /* [tensor_count]: by an operation of the plan, since the memory was made */
 static bool any_unused = true;
 
-/* Marks tensors of the role in the allocation that these bytes touch, if one is among the bytes. */
+/* Marks gradients in the allocation that these bytes touch, if a gradient is among the bytes. */
 static bool
-mark(enum play_role role, CUdeviceptr address, uint64_t bytes)
+mark(CUdeviceptr address, uint64_t bytes)
 {
     const struct allocation *found = NULL;
     for (uint32_t i = 0; i < player.play.plan.tensor_count && found == NULL; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = tensor->role == role ? player_allocation(tensor) : NULL;
+        const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
         if (allocation != NULL && address < allocation->address + tensor->hi &&
             allocation->address + tensor->lo < address + bytes)
             found = allocation;
     }
     for (uint32_t i = 0; i < player.play.plan.tensor_count && found != NULL; ++i)
-        touched[i] =
-            touched[i] || (player.play.tensors[i].role == role && player_allocation(&player.play.tensors[i]) == found);
+        touched[i] = touched[i] || (player.play.tensors[i].role == PLAY_GRADIENT &&
+                                    player_allocation(&player.play.tensors[i]) == found);
     return found != NULL;
 }
 
@@ -67,31 +67,25 @@ ensure_lists(void)
 }
 
 static bool
-mark_all(enum play_role role, const struct operation *operation)
+mark_all(const struct operation *operation)
 {
     bool any = false;
     ensure_lists();
     memset(touched, 0, player.play.plan.tensor_count * sizeof(*touched));
     for (unsigned i = 0; i < operation->operand_count; ++i)
-        any = mark(role, operation->operands[i].address, operation->operands[i].bytes) || any;
+        any = mark(operation->operands[i].address, operation->operands[i].bytes) || any;
     const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
     for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
         for (size_t at = 0; at + sizeof(uint64_t) <= kernel->parameters[i].bytes; at += sizeof(uint64_t))
-            any = mark(role, word_of(operation, &kernel->parameters[i], i, at), 1) || any;
+            any = mark(word_of(operation, &kernel->parameters[i], i, at), 1) || any;
     }
     return any;
 }
 
 bool
-waiting_touches(const struct operation *operation, enum play_role role)
-{
-    return mark_all(role, operation);
-}
-
-bool
 waiting_touched(const struct operation *operation)
 {
-    bool any = mark_all(PLAY_GRADIENT, operation), waits = false;
+    bool any = mark_all(operation), waits = false;
     for (uint32_t i = 0; any && i < player.play.plan.tensor_count; ++i)
         waits = waits || (touched[i] && used[i]);
     return waits;
@@ -102,7 +96,7 @@ waiting_used(const struct operation *operation)
 {
     if (!any_unused)
         return;
-    bool any = mark_all(PLAY_GRADIENT, operation);
+    bool any = mark_all(operation);
     any_unused = false;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         used[i] = used[i] || (any && touched[i]);
