@@ -49,7 +49,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ "$soak" -eq 0 ] || export DDPRUN_SOAK=1
-export DDPRUN_PROGRAMS=$root/build # for the builds with a sanitizer
+export PROGRAMS_FROM=$root/build # of the builds with a sanitizer
 
 mkdir -p build
 cases=build/test-cases.txt # one line a case: passed NAME, failed NAME, skipped NAME: REASON
