@@ -75,6 +75,7 @@ refused() {
     check "$name: says why" grep -Eq -- "$words" "$work/stderr"
     check "$name: one line" test "$(wc -l <"$work/stderr")" -eq 1
 }
+refused "auto" 'ddprun check makes no plan' -n 2 --plan auto "${digits[@]}"
 refused "no plan" 'cannot read the plan none.json' -n 2 --plan none.json "${digits[@]}"
 edited damaged.json 'gradients[0]["role"] = "grad"'
 refused "a damaged plan" 'is damaged: turns.role' -n 2 --plan damaged.json "${digits[@]}"

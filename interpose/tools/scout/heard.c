@@ -108,27 +108,13 @@ add_parameter(const char *value, size_t bytes)
     }
 }
 
-/* Where a parameter of a launch is; NULL: there is none. */
-static const char *
-value_of(const struct operation *operation, const struct kernel_parameter *parameter, unsigned number)
-{
-    const char *buffer = NULL;
-    if (operation->params != NULL)
-        return operation->params[number];
-    for (void *const *e = operation->extra; e != NULL && *e != NULL; e += 2) {
-        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = e[1];
-    }
-    return buffer != NULL ? buffer + parameter->offset : NULL;
-}
-
 static void
 add_launch(const struct operation *operation)
 {
     const struct kernel *kernel = kernels_find(operation->function);
     const CUlaunchConfig *config = operation->config;
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
-        const char *value = value_of(operation, &kernel->parameters[i], i);
+        const char *value = kernels_argument(operation, kernel, i);
         if (value != NULL)
             add_parameter(value, kernel->parameters[i].bytes);
     }
@@ -288,7 +274,7 @@ heard_update(const struct operation *operation, const char *name)
     for (unsigned i = 0; i < operation->operand_count; ++i)
         roles |= roles_at(operation->operands[i].address, operation->operands[i].bytes);
     for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
-        const char *value = value_of(operation, &kernel->parameters[i], i);
+        const char *value = kernels_argument(operation, kernel, i);
         for (size_t at = 0; value != NULL && at + sizeof(uint64_t) <= kernel->parameters[i].bytes;
              at += sizeof(uint64_t)) {
             uint64_t word;

@@ -104,6 +104,19 @@ kernels_find(CUfunction function)
     return &known->kernel;
 }
 
+const char *
+kernels_argument(const struct operation *operation, const struct kernel *kernel, unsigned number)
+{
+    const char *buffer = NULL;
+    if (operation->params != NULL)
+        return operation->params[number];
+    for (void *const *word = operation->extra; word != NULL && *word != CU_LAUNCH_PARAM_END; word += 2) {
+        if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = word[1];
+    }
+    return buffer != NULL ? buffer + kernel->parameters[number].offset : NULL;
+}
+
 void
 kernels_forget(void)
 {

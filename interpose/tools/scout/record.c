@@ -100,17 +100,10 @@ describe_launch(struct noted *noted, const struct operation *operation)
     noted->cooperative =
         noted->cooperative || strncmp(operation->name, "cuLaunchCooperative", strlen("cuLaunchCooperative")) == 0;
 
-    const char *buffer = NULL;
-    for (void *const *word = operation->extra; word != NULL && *word != CU_LAUNCH_PARAM_END; word += 2) {
-        if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = word[1];
-    }
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
-        const struct kernel_parameter *parameter = &kernel->parameters[i];
-        if (operation->params != NULL)
-            add_words(noted, i, operation->params[i], parameter);
-        else if (buffer != NULL)
-            add_words(noted, i, buffer + parameter->offset, parameter);
+        const char *value = kernels_argument(operation, kernel, i);
+        if (value != NULL)
+            add_words(noted, i, value, &kernel->parameters[i]);
     }
 }
 

@@ -176,6 +176,8 @@ struct kernel {
 };
 
 const struct kernel *kernels_find(CUfunction function);
+/* Where a parameter of a launch lies on the host, during the call; NULL: the launch has none. */
+const char *kernels_argument(const struct operation *operation, const struct kernel *kernel, unsigned number);
 /* Handles may be used again for other kernels. */
 void kernels_forget(void);
 

@@ -36,23 +36,6 @@ mark(CUdeviceptr address, uint64_t bytes)
     return found != NULL;
 }
 
-/* The word of a parameter of a launch, `at` bytes into it. */
-static uint64_t
-word_of(const struct operation *operation, const struct kernel_parameter *parameter, unsigned number, size_t at)
-{
-    const char *buffer = NULL;
-    uint64_t word = 0;
-    for (void *const *e = operation->params == NULL ? operation->extra : NULL; e != NULL && *e != NULL; e += 2) {
-        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = e[1];
-    }
-    if (operation->params != NULL)
-        memcpy(&word, (const char *)operation->params[number] + at, sizeof(word));
-    else if (buffer != NULL)
-        memcpy(&word, buffer + parameter->offset + at, sizeof(word));
-    return word;
-}
-
 static void
 ensure_lists(void)
 {
@@ -76,8 +59,12 @@ mark_all(const struct operation *operation)
         any = mark(operation->operands[i].address, operation->operands[i].bytes) || any;
     const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
     for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
-        for (size_t at = 0; at + sizeof(uint64_t) <= kernel->parameters[i].bytes; at += sizeof(uint64_t))
-            any = mark(word_of(operation, &kernel->parameters[i], i, at), 1) || any;
+        const char *value = kernels_argument(operation, kernel, i);
+        uint64_t word;
+        for (size_t at = 0; value != NULL && at + sizeof(word) <= kernel->parameters[i].bytes; at += sizeof(word)) {
+            memcpy(&word, value + at, sizeof(word));
+            any = mark(word, 1) || any;
+        }
     }
     return any;
 }

@@ -12,6 +12,7 @@
 #include "launcher/tools/plan/plan_file.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* An option that says what a plan says otherwise; NULL: none is given. */
@@ -33,6 +34,10 @@ by_plan_prepare(const struct check *check, struct error *error)
 {
     const struct options *options = check->options;
     const char *other = contradiction_of(options);
+    if (strcmp(options->plan, "auto") == 0)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "ddprun check makes no plan; make one by ddprun scout --prove --json FILE, and give "
+                         "--plan FILE (a file of that name: --plan ./auto)");
     if (other != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s and --plan contradict each other in ddprun check; leave one out",
                          other);
