@@ -12,6 +12,7 @@
 static struct allocation **live; /* [live_count], by address */
 static size_t live_count, live_room;
 static uint32_t made;
+static uint64_t changes = 1; /* of `live`, so far */
 
 /* The first place whose allocation ends behind `address`. */
 static size_t
@@ -58,6 +59,7 @@ insert(uint64_t address, uint64_t bytes, uint32_t memory)
     size_t at = place_of(address);
     memmove(&live[at + 1], &live[at], (live_count - at) * sizeof(struct allocation *));
     live[at] = allocation;
+    ++changes;
     ++live_count;
     const struct scout_alloc record = {
         .bytes = bytes, .ordinal = allocation->ordinal, .memory = memory, .site = names_site(), .name = SCOUT_NONE};
@@ -114,10 +116,17 @@ allocations_remove(uint64_t address, uint64_t bytes)
         free(live[at]->offsets);
         free(live[at]);
         --live_count;
+        ++changes;
         memmove(&live[at], &live[at + 1], (live_count - at) * sizeof(struct allocation *));
         if (bytes == 0)
             return;
     }
+}
+
+uint64_t
+allocations_changes(void)
+{
+    return changes;
 }
 
 struct allocation *

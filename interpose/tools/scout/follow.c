@@ -158,14 +158,16 @@ place_of(const struct operation *operation)
 {
     const struct play_plan *plan = &player.play.plan;
     const void *frame = __builtin_frame_address(0);
-    uint64_t name = hash_of_name(name_of(operation));
+    const char *text = name_of(operation);
+    bool is_named = strncmp(text, player.play.operations[next].name, PLAY_NAME_BYTES - 1) == 0;
     struct place place = {.found = false};
-    if (name == names[next] && chain_holds(&chains[next], frame))
+    if (is_named && chain_holds(&chains[next], frame))
         return next;
-    if (name == names[next] && is_at(&place, &player.play.operations[next], begun)) {
+    if (is_named && is_at(&place, &player.play.operations[next], begun)) {
         chain_take(&chains[next], frame);
         return next;
     }
+    uint64_t name = begun ? hash_of_name(text) : 0;
     for (uint32_t k = 1; begun && k < plan->operation_count; ++k) {
         uint32_t at = (next + k) % plan->operation_count;
         if (name == names[at] && is_at(&place, &player.play.operations[at], false))

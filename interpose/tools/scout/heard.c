@@ -13,11 +13,13 @@
 #include "interpose/tools/scout/player.h"
 
 #include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 enum heard { HEARD_DATA, HEARD_NUMBERS, HEARD_UPDATE, HEARD_COUNT };
-enum { WORDS_AT_MOST = 2048, LOADED_AT_MOST = 256, TABLE_BYTES = 64 << 10 };
+enum { WORDS_AT_MOST = 2048, LOADED_AT_MOST = 256, TABLE_BYTES = 64 << 10, BYTES_AT_MOST = 256 };
 
 /* Addresses of memory lie in between. */
 static const uint64_t least_address = UINT64_C(1) << 32, most_address = UINT64_C(1) << 48;
@@ -36,6 +38,20 @@ static struct loaded {
 } loaded[LOADED_AT_MOST];
 static uint32_t loaded_count;
 
+/* Of each operation of the plan: its last launch. */
+static struct launch {
+    CUfunction function;
+    uint64_t changes; /* of allocations */
+    size_t count;
+    uint64_t hash;
+    char bytes[BYTES_AT_MOST];
+} *launches;
+
+/* What other threads than `asking` have copied: few of `loaded`, and asked for at each address. */
+static uint32_t of_others[LOADED_AT_MOST], others_count;
+static pthread_t asking;
+static bool others_are_known;
+
 /* ---- words ---- */
 
 static void
@@ -51,14 +67,26 @@ allocation_at(uint64_t address)
     return address >= least_address && address < most_address ? allocations_find(address) : NULL;
 }
 
+static void
+find_others(void)
+{
+    others_count = 0;
+    asking = pthread_self();
+    for (uint32_t i = 0; i < loaded_count; ++i) {
+        if (!pthread_equal(loaded[i].thread, asking))
+            of_others[others_count++] = i;
+    }
+    others_are_known = true;
+}
+
 /* What another thread has brought to a place that this one hands to an operation. */
 static void
 add_loaded(uint64_t address)
 {
-    for (uint32_t i = 0; i < loaded_count; ++i) {
-        if (loaded[i].lo <= address && address < loaded[i].hi && !pthread_equal(loaded[i].thread, pthread_self()) &&
-            !MUTANT(PLAN_LOADER_UNHEARD))
-            heard[HEARD_DATA] = XXH3_64bits_withSeed(&loaded[i].hash, sizeof(loaded[i].hash), heard[HEARD_DATA] + 1);
+    for (uint32_t i = 0; i < others_count; ++i) {
+        const struct loaded *load = &loaded[of_others[i]];
+        if (load->lo <= address && address < load->hi && !MUTANT(PLAN_LOADER_UNHEARD))
+            heard[HEARD_DATA] = XXH3_64bits_withSeed(&load->hash, sizeof(load->hash), heard[HEARD_DATA] + 1);
     }
 }
 
@@ -109,9 +137,8 @@ add_parameter(const char *value, size_t bytes)
 }
 
 static void
-add_launch(const struct operation *operation)
+add_launch(const struct operation *operation, const struct kernel *kernel)
 {
-    const struct kernel *kernel = kernels_find(operation->function);
     const CUlaunchConfig *config = operation->config;
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
         const char *value = kernels_argument(operation, kernel, i);
@@ -123,6 +150,56 @@ add_launch(const struct operation *operation)
     add((uint64_t)config->gridDimX << 32 | config->gridDimY);
     add((uint64_t)config->gridDimZ << 32 | config->sharedMemBytes);
     add((uint64_t)config->blockDimX << 32 | config->blockDimY << 16 | config->blockDimZ);
+}
+
+/* The arguments and sizes of a launch as they are; their bytes, 0: they are too many. */
+static size_t
+copy_arguments(const struct operation *operation, const struct kernel *kernel, char *bytes)
+{
+    size_t at = 0;
+    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        size_t size = value != NULL ? kernel->parameters[i].bytes : 0;
+        if (size > BYTES_AT_MOST - at)
+            return 0;
+        if (size == sizeof(uint64_t)) /* most are addresses */
+            memcpy(bytes + at, value, sizeof(uint64_t));
+        else
+            memcpy(bytes + at, value, size);
+        at += size;
+    }
+    if (operation->config != NULL) {
+        if (sizeof(*operation->config) > BYTES_AT_MOST - at)
+            return 0;
+        memcpy(bytes + at, operation->config, offsetof(CUlaunchConfig, hStream));
+        at += offsetof(CUlaunchConfig, hStream);
+    }
+    return at;
+}
+
+/* The hash of a launch's words. A launch whose arguments are those of the batch before has its words, too, while memory
+ * stays where it is: addresses are not looked up again. */
+static uint64_t
+hash_launch(const struct operation *operation, uint32_t index)
+{
+    const struct kernel *kernel = kernels_find(operation->function);
+    struct launch *before = &launches[index];
+    char bytes[BYTES_AT_MOST];
+    size_t count = others_count == 0 ? copy_arguments(operation, kernel, bytes) : 0;
+    if (count > 0 && before->function == operation->function && before->changes == allocations_changes() &&
+        before->count == count && memcmp(before->bytes, bytes, count) == 0)
+        return before->hash;
+    word_count = 0;
+    add_launch(operation, kernel);
+    uint64_t hash = XXH3_64bits(words, word_count * sizeof(*words));
+    if (count > 0) {
+        before->function = operation->function;
+        before->changes = allocations_changes();
+        before->count = count;
+        before->hash = hash;
+        memcpy(before->bytes, bytes, count);
+    }
+    return hash;
 }
 
 /* ---- copies and calls of libraries ---- */
@@ -226,10 +303,13 @@ heard_note(const struct operation *operation, uint32_t index, bool is_update)
     uint64_t *hash = &heard[is_update ? HEARD_UPDATE : HEARD_NUMBERS], bytes = 0;
     if (operation->function == NULL && is_readback(operation))
         return;
+    if (!others_are_known || !pthread_equal(asking, pthread_self()))
+        find_others();
+    uint64_t launch = operation->function != NULL ? hash_launch(operation, index) : 0;
     word_count = 0;
     add(index);
     if (operation->function != NULL)
-        add_launch(operation);
+        add(launch);
     else
         add_operands(operation);
     if (!MUTANT(PLAN_NUMBERS_UNHEARD) || is_update)
@@ -300,6 +380,7 @@ heard_load(const struct operation *operation)
         return;
     loaded_count = at == loaded_count ? at + 1 : loaded_count;
     loaded[at] = (struct loaded){.lo = to, .hi = to + bytes, .hash = hash, .thread = pthread_self()};
+    others_are_known = false;
 }
 
 void
@@ -313,11 +394,15 @@ heard_release(CUdeviceptr address, uint64_t bytes)
         else
             ++i;
     }
+    others_are_known = false;
 }
 
 void
 heard_begin(const struct engine *engine)
 {
+    launches = calloc(player.play.plan.operation_count, sizeof(*launches));
+    if (launches == NULL)
+        scout_stop("out of memory");
     static const struct ddp_site sites[HEARD_COUNT] = {
         [HEARD_DATA] = {"the batches that the program copies to its device", "the plan", 0},
         [HEARD_NUMBERS] = {"the numbers and sizes of the program's launches for a batch", "the plan", 0},

@@ -111,6 +111,8 @@ void allocations_remove(uint64_t address, uint64_t bytes);
 struct allocation *allocations_find(uint64_t address);
 /* The same, of those that are known already. */
 struct allocation *allocations_known(uint64_t address);
+/* How often memory was allocated or released so far: answers of the functions above hold until it changes. */
+uint64_t allocations_changes(void);
 /* Notes that a pointer to this byte was seen. */
 void allocations_note_offset(struct allocation *allocation, uint64_t offset);
 /* The next offset behind `offset`, or the allocation's size. */
