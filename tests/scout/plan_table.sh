@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # plan_table.sh BUILD [PATTERN] - each program in which scout finds gradients, by plan: `ddprun check --plan` finds the bits of one
-# process that plays all turns on 2 ranks, of some on 3 and 4, or the program is refused, by what docs/plan-table.md says of it.
+# process that plays all turns on 2 ranks, of some on 3 and 4, or the program is refused, by what plan_table.md says of it.
 # Ordinarily a few rows are run, two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it. PLAN_TABLE=write with
 # DDPRUN_SOAK=1 writes what is found into the table.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
-table=$here/../../docs/plan-table.md
+table=$here/plan_table.md
 pattern=${2:-}
 command -v python3 >/dev/null || skip "no python3, which reads JSON here"
 export build ddprun work data
@@ -68,7 +68,7 @@ while IFS='|' read -r number ranks program; do
     name=${program//--layers 1 --width 16 --heads 2 --context 8 --warmup 0 --eval-every 1000 --eval-batches 1 --quiet/...}
     line="| \`build/$name\` | $ranks | $said |"
     echo "$line" >>"$work/lines"
-    report "$program, $ranks ranks" "$([[ ${PLAN_TABLE:-} == write ]] || grep -qxF -- "$line" "$table" || echo "$said; docs/plan-table.md says otherwise")"
+    report "$program, $ranks ranks" "$([[ ${PLAN_TABLE:-} == write ]] || grep -qxF -- "$line" "$table" || echo "$said; plan_table.md says otherwise")"
     report "$program, $ranks ranks: not wrong" "$(grep WRONG <<<"$said")"
 done <"$work/rows"
 if [ "${PLAN_TABLE:-}" = write ] && [ "${DDPRUN_SOAK:-0}" -eq 1 ] && [ -z "$pattern" ]; then

@@ -2,12 +2,11 @@
 # table.sh BUILD [PATTERN] - what `ddprun scout` finds in each program of the table (table.txt), whose own annotations say what is to
 # be found: they play no part in the recording. A row that is not yet as expected holds what is found today, and fails when that changes.
 # Ordinarily the rows marked + are run, two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it. With
-# SCOUT_TABLE=write the column "found" is written anew, as is the table in docs/scout.md.
+# SCOUT_TABLE=write the column "found" is written anew.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 table=$here/table.txt
-page=$here/../../docs/scout.md
 pattern=${2:-}
 export build ddprun work data
 export MATRIX_DIGITS=$data TEXT=${data%/*}/shakespeare.txt
@@ -81,18 +80,4 @@ printf '# %d of %d rows as expected\n' "$as_expected" "$(wc -l <"$work/rows")"
 # In all rows, at least nine of ten are as expected.
 check "nine rows of ten are as expected" awk -F ' *[|] *' '/^[+-] / { ++rows; open += NF > 2 && $3 != "" } END { exit open * 10 > rows }' "$table"
 
-# The table of docs/scout.md, between two lines that mark it.
-awk -F ' *[|] *' '
-    BEGIN { print "| program | found |"; print "| --- | --- |" }
-    /^[+-] / { found = NF > 2 && $3 != "" ? $3 " (to be: " $2 ")" : $2; program = substr($1, 3); sub(/(tests|samples)\//, "build/&", program)
-        printf "| `%s` | %s |\n", program, found }' "$table" >"$work/verdicts"
-awk -v file="$work/verdicts" '
-    /^<!-- verdicts/ { print; while ((getline line < file) > 0) print line; inside = 1; next }
-    /^<!-- end of verdicts/ { inside = 0 }
-    !inside { print }' "$page" >"$work/page"
-if [ "${SCOUT_TABLE:-}" = write ]; then
-    cp "$work/page" "$page"
-else
-    check "docs/scout.md has the table" cmp "$work/page" "$page"
-fi
 finish
