@@ -12,7 +12,7 @@
 include(GNUInstallDirs)
 set(package_dir ${CMAKE_SOURCE_DIR}/cmake/package)
 
-# man_page(page component source): docs/man/<page>.in, with what `source` (a program, or a header) says of itself.
+# man_page(page component source): docs/man/<page>.in, with what `source` (a program, a header, or a page of docs/) says.
 function(man_page page component source)
     set(page_in ${CMAKE_SOURCE_DIR}/docs/man/${page}.in)
     set(page_out ${CMAKE_BINARY_DIR}/package/${page})
@@ -42,6 +42,7 @@ install(FILES ${package_dir}/ddprunConfig.cmake ${CMAKE_BINARY_DIR}/package/ddpr
 
 man_page(ddprun.1 ddprun $<TARGET_FILE:ddprun>)
 man_page(ddprun.h.3 ddprun ${CMAKE_SOURCE_DIR}/interpose/include/ddprun.h)
+man_page(ddprun-troubleshooting.7 ddprun ${CMAKE_SOURCE_DIR}/docs/troubleshooting.md)
 install(FILES launcher/ddprun.bash DESTINATION share/bash-completion/completions RENAME ddprun)
 install(FILES README.md CHANGES.md DESTINATION share/doc/ddprun)
 foreach(page annotations check clusters hash how-it-works insight install languages limits performance plan recipes scout softgpu trace

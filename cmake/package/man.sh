@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # man.sh PAGE.in VERSION SOURCE - writes a man page to standard output. Its line @OPTIONS@ becomes what `SOURCE --help-all`, or `--help`, says of
-# the program's options, a line @OPTIONS WORD@ what `SOURCE WORD --help` says, its line @MACROS@ what the header SOURCE says of its macros: page and source always tell the same.
+# the program's options, a line @OPTIONS WORD@ what `SOURCE WORD --help` says, its line @MACROS@ what the header SOURCE says of its macros, its line
+# @PAGE@ what the page of docs/ SOURCE says, but for its title and its list of contents: page and source always tell the same.
 # Called by the build.
 set -euo pipefail
 page=$1
@@ -61,6 +62,79 @@ macros() {
         END { flush() }' "$source"
 }
 
+# Markdown as docs/ has it: headings, lists of two depths, code, links, which become their text.
+markdown() {
+    awk '
+        function escape(text) {
+            gsub(/\\/, "\\e", text)
+            gsub(/-/, "\\-", text)
+            sub(/^[.\047]/, "\\\\\\&&", text)
+            return text
+        }
+        function inline(text,    out, code, bold, italic) {
+            for (text = escape(text); text != "";) {
+                if (text ~ /^`/) {
+                    code = !code
+                    out = out (code || bold ? "\\fB" : "\\fR")
+                    text = substr(text, 2)
+                } else if (!code && text ~ /^[*][*]/) {
+                    bold = !bold
+                    out = out (bold ? "\\fB" : "\\fR")
+                    text = substr(text, 3)
+                } else if (!code && text ~ /^[*]/) {
+                    italic = !italic
+                    out = out (italic ? "\\fI" : "\\fR")
+                    text = substr(text, 2)
+                } else if (!code && match(text, /^\[[^]]*\]\([^)]*\)/)) {
+                    text = substr(text, 2, index(text, "](") - 2) substr(text, RLENGTH + 1)
+                } else {
+                    out = out substr(text, 1, 1)
+                    text = substr(text, 2)
+                }
+            }
+            return out
+        }
+        function flush() {
+            if (text != "")
+                print inline(text)
+            text = ""
+        }
+        # inside(depth): of lists; what stands in one is set in by groff.
+        function inside(wanted) {
+            flush()
+            for (; depth > wanted; --depth)
+                if (depth > 1)
+                    print ".RE"
+            for (; depth < wanted; ++depth)
+                if (depth > 0)
+                    print ".RS 2"
+        }
+        /^```/ {
+            flush()
+            code = !code
+            gap = !code
+            print code ? ".PP\n.nf" : ".fi"
+            next
+        }
+        code { print escape($0); next }
+        /^# / || /^- \[[^]]*\]\(#[^)]*\)$/ { next }
+        /^## / { inside(0); print ".SH " inline(toupper(substr($0, 4))); next }
+        /^- / { inside(1); print ".IP \\(bu 2"; text = substr($0, 3); next }
+        /^  - / { inside(2); print ".IP \\(bu 2"; text = substr($0, 5); next }
+        /^$/ { flush(); gap = 1; next }
+        {
+            if (gap && text == "") {
+                if ($0 !~ /^ /)
+                    inside(0)
+                print (depth > 0 ? ".IP" : ".PP")
+            }
+            gap = 0
+            sub(/^ +/, "")
+            text = text (text != "" ? " " : "") $0
+        }
+        END { inside(0) }' "$source"
+}
+
 format() {
     local item text
     while IFS= read -r item; do
@@ -82,6 +156,7 @@ while IFS= read -r line; do
         options "${word%@}" | format
         ;;
     @MACROS@) macros | format ;;
+    @PAGE@) markdown ;;
     *) printf '%s\n' "${line//@VERSION@/$version}" ;;
     esac
 done <"$page"

@@ -134,7 +134,8 @@ options_print_help_all(FILE *out, const struct command *const *commands)
           "  ddprun -n 2 --share-gpu ./train        two ranks on one GPU\n"
           "  ddprun -n 4 --device softgpu ./run.sh  a script that starts such a program\n"
           "  ddprun -n 4 --subst ./train --log run-{rank}.log\n"
-          "                                         a log file for each rank\n",
+          "                                         a log file for each rank\n"
+          "\nMessages, by symptom: man ddprun-troubleshooting. Annotations: man ddprun.h.\n",
           out);
 }
 

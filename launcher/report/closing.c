@@ -183,11 +183,11 @@ closing_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(con
         if (ranks[i].changed_count > 0)
             say("nothing was averaged: parameters of rank %d changed, and no DDP_STEP came; call it after each "
                 "backward "
-                "pass, before the optimizer (docs/annotations.md)",
+                "pass, before the optimizer (man ddprun.h)",
                 i);
         else
             say("nothing was averaged: rank %d launched %" PRIu64 " kernels, and nothing is annotated; annotate the "
-                "program (docs/annotations.md)",
+                "program (man ddprun.h)",
                 i, ranks[i].launch_count);
         return;
     }

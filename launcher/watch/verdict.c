@@ -233,12 +233,12 @@ describe_stepless(const struct rank_view *rank, int i, struct error *error, int 
         error_set(error, code,
                   "rank %d launched %" PRIu64
                   " kernels and ended without an annotation: nothing was averaged; annotate "
-                  "the program (docs/annotations.md), or give --unannotated",
+                  "the program (man ddprun.h), or give --unannotated",
                   i, rank->launch_count);
     else if (rank->gradient_count == 0)
         error_set(error, code,
                   "parameters of rank %d changed, and it ended without a DDP_STEP: nothing was averaged; annotate "
-                  "gradients, and call DDP_STEP after each backward pass (docs/annotations.md), or give --unannotated",
+                  "gradients, and call DDP_STEP after each backward pass (man ddprun.h), or give --unannotated",
                   i);
     else
         error_set(error, code,

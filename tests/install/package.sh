@@ -56,9 +56,12 @@ if grep -rlF "$build/lib" "$prefix" >"$work/found"; then
 fi
 
 # ---- pages ----
-for page in man1/ddprun.1 man1/softgpu-cc.1 man3/ddprun.h.3; do
+for page in man1/ddprun.1 man1/softgpu-cc.1 man3/ddprun.h.3 man7/ddprun-troubleshooting.7; do
     [ -s "$prefix/share/man/$page" ] || complain "no page $page"
 done
+troubleshooting=$prefix/share/man/man7/ddprun-troubleshooting.7
+[ "$(grep -c '^\.IP .(bu' "$troubleshooting")" -eq "$(grep -cE '^( {2})?- [^[]' docs/troubleshooting.md)" ] || complain "$troubleshooting lacks entries"
+! grep -nE '`|\*\*|\]\(' "$troubleshooting" || complain "$troubleshooting has Markdown"
 options=$("$prefix/bin/ddprun" --help-all | sed -nE 's/^  .{4}(--[a-z-]+).*/\1/p')
 [ "$(wc -l <<<"$options")" -gt 40 ] || complain "--help-all lists few options: $options"
 while read -r option; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # troubleshooting.sh - what docs/troubleshooting.md quotes of messages, ddprun says: each quotation that begins an entry is a part of a
-# message in the sources. Called by tests/run.sh.
+# message in the sources. And no message names a page of docs/, which lies elsewhere where ddprun is installed. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 page=docs/troubleshooting.md
@@ -8,7 +8,8 @@ sources=$(mktemp)
 quotes=$(mktemp)
 trap 'rm -f "$sources" "$quotes"' EXIT
 # Sources with adjacent string literals joined, as the compiler does.
-find launcher interpose comm base softgpu -name '*.[ch]' -print0 | sort -z | xargs -0 cat | tr '\n' ' ' | sed -E 's/" +"//g; s/\\"/"/g' >"$sources"
+mapfile -d '' -t files < <(find launcher interpose comm base softgpu \( -name '*.[ch]' -o -name '*.def' -o -name '*.in' -o -name '*.py' \) -print0 | sort -z)
+cat "${files[@]}" | tr '\n' ' ' | sed -E 's/" +"//g; s/\\"/"/g' >"$sources"
 # shellcheck disable=SC2016 # backticks that are meant
 # Entries begin with "- **`...`**"; what others than ddprun say is marked "(the loader's own words)" and the like.
 tr '\n' ' ' <"$page" | sed -E 's/ +/ /g; s/ - \*\*/\n- **/g; s/ ## /\n## /g' | grep -E '^- \*\*`' | grep -vE "\((the loader's own|CUDA's) words\)" |
@@ -16,6 +17,10 @@ tr '\n' ' ' <"$page" | sed -E 's/ +/ /g; s/ - \*\*/\n- **/g; s/ ## /\n## /g' | g
 # Below an entry, "  - *...*" quotes the part of its message that distinguishes cases.
 grep -E '^  - \*[^*]' "$page" | sed 's/:.*//' | grep -oE '\*[^*]+\*' | tr -d '*' >>"$quotes"
 bad=0
+if awk -F '"' '!/_Static_assert/ { for (i = 2; i <= NF; i += 2) if ($i ~ /docs\/[a-z-]+\.md/) print FILENAME ": " $i }' "${files[@]}" | grep .; then
+    echo "^ a message names a page of the sources; name a man page instead (ddprun.h, ddprun-troubleshooting)"
+    bad=1
+fi
 while IFS= read -r quote; do
     if ! grep -qF -- "$quote" "$sources"; then
         printf '%s: nothing in the sources says: %s\n' "$page" "$quote"

@@ -137,7 +137,7 @@ compare(void *arg, const struct hashed *hashed)
     if (changes >= 2 && decides && !MUTANT(STEPLESS_UNSEEN))
         stop_job_soon("%s has changed twice in %llu kernel launches, and no DDP_STEP has come: nothing "
                       "is averaged, and each rank trains alone; call DDP_STEP after each backward pass, before the "
-                      "optimizer (docs/annotations.md), or give --unannotated",
+                      "optimizer (man ddprun.h), or give --unannotated",
                       tensor_describe(&copy, text), (unsigned long long)count_launches());
     free(look);
 }
@@ -334,16 +334,16 @@ unaveraged_refuse_end(void)
         stop_job("%s has changed since it was annotated, and the program ended without a DDP_STEP: "
                  "nothing was averaged; call DDP_STEP after each backward pass (DDP_STEP_PARAMETERS after each update, "
                  "where there are no gradients), annotate parameters after their initialisation "
-                 "(docs/annotations.md), or give --unannotated",
+                 "(man ddprun.h), or give --unannotated",
                  tensor_describe(&tensor, text));
     if (!comparable && gradients > 0)
         stop_job("%zu gradients are annotated, and the program ended without a DDP_STEP: nothing was averaged; call it "
-                 "after each backward pass (docs/annotations.md), or give --unannotated",
+                 "after each backward pass (man ddprun.h), or give --unannotated",
                  gradients);
     if (!comparable && gradients == 0 && launches > 0)
         stop_job(
             "the program launched %llu kernels and ended without a DDP_STEP: nothing is annotated, and nothing was "
-            "averaged; annotate it (docs/annotations.md), give --unannotated, or run it without ddprun, in a script "
+            "averaged; annotate it (man ddprun.h), give --unannotated, or run it without ddprun, in a script "
             "as LD_PRELOAD= program",
             (unsigned long long)launches);
 }

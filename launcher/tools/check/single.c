@@ -64,8 +64,8 @@ session_explain(const struct check *check, const struct check_order *order, cons
         return error_set(error, DDPRUN_EXIT_USAGE, "%.1000s (in the run of %s)", stop->text, order->title);
     if (outcome->late)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "the run of %s has not reached %s DDP_STEP in %u s; annotate the program (see "
-                         "docs/annotations.md), or raise --timeout",
+                         "the run of %s has not reached %s DDP_STEP in %u s; annotate the program (man "
+                         "ddprun.h), or raise --timeout",
                          order->title, any_step ? "its next" : "a", check->place.step_limit_s);
     if (!outcome->program_failed)
         return error_set(error, code == DDPRUN_EXIT_NOT_RUN ? code : DDPRUN_EXIT_USAGE, "%s",
@@ -117,7 +117,7 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
             error_set(error, DDPRUN_EXIT_USAGE,
                       "the program ended without a DDP_STEP: there is nothing to compare, for what DDP_REDUCE finds is "
                       "compared by itself only where one rank calls it, too, and no gradient is annotated; annotate "
-                      "the program (see docs/annotations.md), or look for a problem with ddprun doctor");
+                      "the program (man ddprun.h), or look for a problem with ddprun doctor");
     } else if (!complete) {
         ok = error_set(error, DDPRUN_EXIT_USAGE,
                        "the program made %u %s%s in the run of %s, and %u are to be compared; give it more to do, or "

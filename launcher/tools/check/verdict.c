@@ -445,7 +445,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     if (!check_evidence_in_rounds(evidence) && !is_compared(evidence) && evidence->stopped[0] == '\0') {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
         sentence_say(verdict->text, "no parameter and no gradient of a rank was compared with one rank's");
-        sentence_say(verdict->advice, "annotate parameters and gradients (docs/annotations.md)");
+        sentence_say(verdict->advice, "annotate parameters and gradients (man ddprun.h)");
         return;
     }
     reductions_settle(evidence, verdict);

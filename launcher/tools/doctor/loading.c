@@ -112,13 +112,13 @@ examine_annotations(struct examination *examination, const struct trial *trial)
         break;
     case ANNOTATED_NO:
         findings_say(findings, FINDING_PROBLEM, "annotations",
-                     "annotate it (docs/annotations.md), or run copies of it with --unannotated",
+                     "annotate it (man ddprun.h), or run copies of it with --unannotated",
                      "none in the program and the libraries that it needs, and there are kernels: ddprun -n 2 refuses "
                      "it");
         break;
     default:
         findings_say(findings, FINDING_WARNING, "annotations",
-                     "annotate it (docs/annotations.md), or examine the program that it starts",
+                     "annotate it (man ddprun.h), or examine the program that it starts",
                      "none found: nothing says which memory holds gradients");
         break;
     }
