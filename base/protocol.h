@@ -54,6 +54,8 @@
  * ordinary run. */
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
+/* From `python -m ddprun` to ddprun: the Python that starts a program *.py; absent or empty: none does. */
+#define DDPRUN_ENV_PYTHON "_DDPRUN_PYTHON"
 /* From the ddprun that has --hosts to those on the hosts: the folder that they enter. */
 #define DDPRUN_ENV_HOSTS_FOLDER "_DDPRUN_HOSTS_FOLDER"
 /*

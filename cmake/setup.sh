@@ -34,6 +34,7 @@ clang-tidy      | command clang-tidy   | static analysis
 shellcheck      | command shellcheck   | static analysis of scripts
 dpkg-dev        | command dpkg-shlibdeps | packages
 python3         | command python3      | trainers in Python
+python3-pip     | python pip           | installs the wheel into an environment of its own
 '
 # Without these the tests of tests/cluster/, a case of softgpu/linkers (mpi.h) and, with the last one, tests/fuzz/ are skipped by
 # name, and nothing else is.

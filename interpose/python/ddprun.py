@@ -495,3 +495,46 @@ def __getattr__(name):
         interface = _interface()
         return getattr(interface, name)() if interface is not None else int(name == "world_size")
     raise AttributeError("module 'ddprun' has no attribute %r" % name)
+
+
+# ---- the launcher ----
+
+# What the launcher needs of the system: how names of libraries begin, and Debian's packages.
+_PACKAGES = {"libcrypto.": "libssl3", "libdw.": "libdw1", "libhwloc.": "libhwloc15", "libjson-c.": "libjson-c5",
+             "libunwind": "libunwind8"}
+
+
+def _missing(launcher):
+    """What the dynamic loader does not find for the launcher: names of libraries, or versions of one."""
+    import subprocess
+    environment = dict(os.environ, LD_TRACE_LOADED_OBJECTS="1")  # as ldd: the loader lists them, and starts nothing
+    environment.pop("LD_PRELOAD", None)
+    listed = subprocess.run([launcher], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return [line.split(" => ")[0].strip() for line in os.fsdecode(listed.stdout).splitlines() if "not found" in line]
+
+
+def _start():
+    """`python -m ddprun ...`, and the command of the wheel: the launcher that lies beside the module, with the same
+    arguments. Its program may be a script (*.py) for this Python."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    launchers = [os.path.join(here, prefix, "bin", "ddprun") for prefix in ("ddprun.libs", "../../..")]  # wheel, package
+    launcher = next(filter(os.path.isfile, launchers), None)
+    if launcher is None:
+        why = "no launcher belongs to the module %s; start ddprun itself, where it was built or installed" % __file__
+    else:
+        try:
+            missing = _missing(launcher)
+            if not missing:
+                os.execve(launcher, ["ddprun"] + sys.argv[1:], dict(os.environ, _DDPRUN_PYTHON=sys.executable or ""))
+            packages = {package for name in missing for begin, package in _PACKAGES.items() if name.startswith(begin)}
+            why = "libraries of the system are missing: %s; install them%s" % (
+                ", ".join(missing), " (Debian: apt-get install %s)" % " ".join(sorted(packages)) if packages else "")
+        except OSError as error:  # the loader is another than glibc's
+            why = "cannot start %s: %s; it needs a Linux with glibc, of the processor that its wheel names" % (
+                launcher, error.strerror)
+    sys.stderr.write("ddprun: %s\n" % why)
+    sys.exit(1 if "doctor" in sys.argv else 127)
+
+
+if __name__ == "__main__":
+    _start()

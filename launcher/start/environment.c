@@ -8,6 +8,7 @@
 #include "interpose/tools/files/files.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/substitute.h"
+#include "launcher/start/program.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -186,8 +187,21 @@ char **
 environment_arguments(const struct rank_settings *settings, int index)
 {
     struct places places = places_of(settings, index);
-    char *const *arguments = settings->options->program;
-    return settings->options->subst ? substitute_list(arguments, &places) : environment_copy(arguments);
+    const struct options *options = settings->options;
+    char **words = options->subst ? substitute_list(options->program, &places) : environment_copy(options->program);
+    const char *python = program_python(options->program[0]);
+    if (python == NULL)
+        return words;
+    size_t bytes = (length_of(words) + 1) * sizeof(*words);
+    words = xrealloc(words, bytes + sizeof(*words));
+    memmove(words + 1, words, bytes);
+    words[0] = xstrdup(python);
+    char *found = options->cwd != NULL ? realpath(words[1], NULL) : NULL; /* from here, not from --cwd */
+    if (found != NULL) {
+        free(words[1]);
+        words[1] = found;
+    }
+    return words;
 }
 
 /* What --env gives, over everything inherited; ddprun's own variables come after it. */

@@ -213,10 +213,21 @@ check_file(const char *path, int depth, struct program *program, struct error *e
     return ok;
 }
 
+const char *
+program_python(const char *name)
+{
+    const char *python = getenv(DDPRUN_ENV_PYTHON);
+    size_t length = strlen(name);
+    return python != NULL && python[0] != '\0' && length > 3 && strcmp(name + length - 3, ".py") == 0 ? python : NULL;
+}
+
 bool
 program_find(const char *name, const char *search_path, struct program *program_p, struct error *error)
 {
-    struct program program = {.path = search(name, search_path, error)};
+    const char *python = program_python(name);
+    if (python != NULL && access(name, R_OK) != 0)
+        return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot read %s: %s; check the path", name, strerror(errno));
+    struct program program = {.path = search(python != NULL ? python : name, search_path, error)};
     if (program.path == NULL)
         return false;
     if (!check_file(program.path, 0, &program, error)) {

@@ -21,9 +21,13 @@ struct program {
     char interpreter[PROGRAM_INTERPRETER_BYTES]; /* of a script */
 };
 
+/* The Python that starts the script `name`, under `python -m ddprun`; NULL: the program is started by itself. */
+const char *program_python(const char *name);
+
 /*
  * Finds `name` as a shell does (in the folders of `search_path`, $PATH, if it has no '/') and checks it, and for a
- * script its interpreter too. Error (DDPRUN_EXIT_NOT_RUN): not there, not a file, not executable, static, a
+ * script its interpreter too; in the place of a script of program_python() it finds that Python. Error
+ * (DDPRUN_EXIT_NOT_RUN): not there, not a file, not executable, static, a
  * library, another machine's, damaged, would run with other rights than ours (the loader ignores LD_PRELOAD then).
  */
 bool program_find(const char *name, const char *search_path, struct program *program, struct error *error)

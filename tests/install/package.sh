@@ -143,6 +143,8 @@ if command -v python3 >/dev/null; then
     python=$(PKG_CONFIG_PATH=$prefix/share/pkgconfig pkg-config --variable=pythondir ddprun)
     must_run env "PYTHONPATH=$python" PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ddprun; print(ddprun.__file__, ddprun.shard(8))'
     [[ $(cat "$work/out") == */lib/python3/dist-packages/ddprun.py' (0, 8)' ]] || complain "the installed module says: $(cat "$work/out")"
+    must_run env "PYTHONPATH=$python" PYTHONDONTWRITEBYTECODE=1 python3 -m ddprun --version
+    grep -q '^ddprun [0-9]' "$work/out" || complain "python3 -m ddprun of the package says: $(cat "$work/out")"
     must_run env "PYTHONPATH=$python" "$prefix/bin/ddprun" -n 2 --device softgpu --unannotated python3 -c 'import ddprun; print(ddprun.rank)'
     grep -qx '\[1\] 1' "$work/out" || complain "the installed module under the installed ddprun says: $(cat "$work/out")"
 fi
