@@ -44,6 +44,13 @@ rows+=(
     "always | $trainers/gan | --rhythm joint --streams 3 || 0 | null"
     "always | $trainers/libraries | --way lt || 0 | null"
     "always | $trainers/libraries | --way batched || 0 | null"
+    # What its updates write by cuBLAS, too, is overwritten in each step but behind the last.
+    "always | $trainers/fused | gemm --steps 12 || 0 | null"
+    "soak | $trainers/fused | gemm --steps 3 || 0 | null"
+    "soak | $trainers/fused | gemm --steps 40 | --steps 12 | 0 | null"
+    "soak | $trainers/fused | mixed --steps 12 || 0 | null"
+    "soak | $trainers/fused | streams --steps 12 || 0 | null"
+    "soak | $trainers/fused | momentum --steps 12 || 0 | null"
     "soak | $trainers/libraries | --way vectors || 0 | null"
     "soak | $trainers/libraries | --way strided || 0 | null"
 )

@@ -8,7 +8,8 @@
  *
  * A range that each step overwrites without reading holds nothing of the step before, and differs between one rank and
  * many where it depends on the batch. The launcher finds out which ranges these are, where any differ, by a run that
- * changes them before the last step: of a change to something that lasts, most is still there afterwards.
+ * changes them one step before the last boundary: of a change to something that lasts, most is still there. Behind the
+ * last boundary a program that ends overwrites nothing.
  */
 #include "interpose/engine/check/memory.h"
 
@@ -28,7 +29,7 @@ enum {
 struct range_found {
     struct check_memory memory;
     CUdeviceptr address;   /* in this step; 0: its operation has not come */
-    struct sketch *change; /* what was added to it before the last step; NULL: nothing was */
+    struct sketch *change; /* what was added to it; NULL: nothing was */
     struct sketch *before; /* of `before_step`; NULL: none yet */
     uint32_t before_step;
 };
@@ -121,7 +122,14 @@ sketch_range(const struct range_found *range, struct sketch *sketch)
     return true;
 }
 
-/* Whether a range is to be changed before the last step; all are if none is named. */
+/* The boundary at which ranges are changed; at the next one a sketch is kept. */
+static uint32_t
+probed_step(void)
+{
+    return check_run.steps >= FIRST_STEP ? check_run.steps - 1 : check_run.steps;
+}
+
+/* Whether a range is to be changed; all are if none is named. */
 static bool
 is_probed(const struct range_found *range)
 {
@@ -221,7 +229,7 @@ compare_range(struct range_found *range, uint32_t step)
             stop_job("out of memory");
         *range->before = *own;
         range->before_step = step;
-        if (range->change != NULL && step == check_run.steps + 1) {
+        if (range->change != NULL && step == probed_step() + 1) {
             row.kind = CHECK_ROW_RETAINED;
             row.norms.product = sketch_retained(own, theirs, range->change);
             values_row(&row);
@@ -252,7 +260,7 @@ memory_boundary(uint32_t step)
             write_range(range, step);
         else if (step >= FIRST_STEP && values_reader() != NULL)
             compare_range(range, step);
-        if (step == check_run.steps && range->address != 0 && is_probed(range))
+        if (step == probed_step() && range->address != 0 && is_probed(range))
             change_range(range);
     }
     for (size_t i = 0; i < memory.range_count && values_writer() == NULL; ++i)
