@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # lines.sh BUILD [NAME...] - the lines that `ddprun scout` prints for programs without annotations are put into their sources by a script
 # that changes nothing (paste.py), the programs are compiled, and `ddprun check` finds them equal: both samples, programs of the matrix
-# whose annotations are taken out, and a framework whose layers are templates (framework.cu). All have a line; none is left "by hand".
+# whose annotations are taken out, updates inside backward, and a framework whose layers are templates (framework.cu). All have a line;
+# none is left "by hand".
 #
 # DDPRUN_SOAK=1 runs all.
 # shellcheck source=tests/end_to_end/lib.sh
@@ -81,12 +82,12 @@ for name in mlp flat clipping tied; do
     pasted $name "$matrix" "$work/$name.plain" "$work/$name.d" "tests/matrix/$name.cu samples/common/parameter_file.c" --steps 24
 done
 
-# Updates inside backward: all parameters, and the biases beside gradients of the weights.
-if is_wanted fused soak; then
-    compile "$matrix" "$work/fused.plain" -I. tests/trainers/fused.cu samples/common/parameter_file.c
-    for mode in gemm mixed; do
-        cp -r "$matrix" "$work/$mode.d"
-        pasted $mode "$matrix" "$work/fused.plain" "$work/$mode.d" "-I. tests/trainers/fused.cu samples/common/parameter_file.c" $mode --steps 40
-    done
-fi
+# Updates inside backward: all parameters, and the biases beside gradients of the weights. The first batch is copied before anything is
+# launched, once more than the steps copy it.
+for mode in gemm mixed; do
+    is_wanted $mode "$([ $mode = gemm ] || echo soak)" || continue
+    [ -x "$work/fused.plain" ] || compile "$matrix" "$work/fused.plain" -I. tests/trainers/fused.cu samples/common/parameter_file.c
+    cp -r "$matrix" "$work/$mode.d"
+    pasted $mode "$matrix" "$work/fused.plain" "$work/$mode.d" "-I. tests/trainers/fused.cu samples/common/parameter_file.c" $mode --steps 40
+done
 finish

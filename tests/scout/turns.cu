@@ -2,9 +2,9 @@
  * turns.cu HABIT - trainers of one linear layer for tests/scout/turns.sh, with memory beside the weights that stays:
  * `counter`: the rate of an update falls with a number that the device counts; `noise`: a generator's state on the
  * device, noise in the batch; `statistics`: a running mean of the batches; `twice`: two updates in each step, of
- * different batches; `addresses`: the host copies a table of
- * addresses for the next step; `fails`: launches that the driver refuses stand between the others; `columns`: a record
- * is a column of the batch; `lazy`: the gradient is made in the first step; `looks`: once a log reads it between the
+ * different batches; `addresses`: the host copies a table of addresses for the next step; `fails`: launches that the
+ * driver refuses stand between the others; `columns`: a record is a column of the batch; `labels`: what belongs to it
+ * is copied number by number; `lazy`: the gradient is made in the first step; `looks`: once a log reads it between the
  * batches of a round, `halves`: once a kernel changes it there.
  */
 #include "tests/trainer.h"
@@ -109,6 +109,8 @@ main(int argc, char **argv)
             batch[i] = (float)rand() / (float)RAND_MAX - 0.5f;
         if (is("noise"))
             draw<<<1, COUNT>>>(states, noise);
+        for (int i = 0; i < COUNT && is("labels"); ++i)
+            CHECK(cudaMemcpy(noise + i, batch + i, sizeof(float), cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(x, batch, sizeof(batch), cudaMemcpyHostToDevice));
         if (is("addresses"))
             take<<<1, COUNT>>>(other, table);

@@ -67,6 +67,19 @@ next_data(const struct search *search, uint32_t *number)
     return *number < end;
 }
 
+/* Whether a copy of the log brings data to a step. One before the first step does, if steps make it by the same calls:
+ * copies of a thread that has launched nothing enter the log later than they are made. */
+static bool
+is_of_steps(const struct search *search, uint32_t number)
+{
+    const struct scout_finding *finding = search->finding;
+    const struct scout_op *ops = search->log->ops;
+    bool is = number >= search->start;
+    for (uint32_t i = finding->first; i < finding->first + finding->period && !is; ++i)
+        is = ops[i].site == ops[number].site;
+    return is && is_data(&ops[number]);
+}
+
 /* How many of the outermost frames all copies of data have in common, inside the function that steps; 0: none. */
 static uint32_t
 count_common(struct search *search)
@@ -131,8 +144,8 @@ place_share(struct search *search, const struct scout_op *op, bool adds)
         bool is_own = true;
         for (uint32_t i = 0; i < log->op_count && is_own; ++i) {
             struct stack other = spot_stack(search, log->ops[i].site);
-            is_own = log->ops[i].kind != SCOUT_COPY || (i >= search->start && is_data(&log->ops[i])) ||
-                     !spot_is_same_chain(&stack, &other, depth);
+            is_own =
+                log->ops[i].kind != SCOUT_COPY || is_of_steps(search, i) || !spot_is_same_chain(&stack, &other, depth);
         }
         if (is_own && lift(&search->sources, stack.frames, depth, &said) && said.memory[0] != '\0' &&
             said.bytes[0] != '\0' && spot_find_behind(search, &stack.frames[depth], &spot)) {
@@ -144,9 +157,33 @@ place_share(struct search *search, const struct scout_op *op, bool adds)
     return false;
 }
 
+/* Whether a copy from the host that is too small to be data differs from step to step, and an operation in front of the
+ * place where gradients are averaged gets it: it belongs to the records, as labels that are copied one by one. */
+static bool
+is_small_part(const struct search *search, uint32_t number)
+{
+    const struct scout_finding *finding = search->finding;
+    const struct scout_op *ops = search->log->ops, *op = &ops[number];
+    bool differs = false, is_read = false;
+    if (op->kind != SCOUT_COPY || op->from.alloc != SCOUT_NONE || op->to.alloc == SCOUT_NONE || is_data(op))
+        return false;
+    for (uint32_t i = number; i + finding->period < search->log->op_count && !differs; i += finding->period)
+        differs = ops[i].content != ops[i + finding->period].content;
+    for (uint32_t i = finding->first; i < finding->groups[0].before && differs && !is_read; ++i)
+        for (uint32_t a = 0; a < ops[i].argument_count; ++a)
+            is_read =
+                is_read || (ops[i].arguments[a].alloc == op->to.alloc && ops[i].arguments[a].offset <= op->to.offset);
+    return is_read;
+}
+
 void
 shares_place(struct search *search)
 {
+    for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period; ++i)
+        if (is_small_part(search, i)) {
+            search->to->open_copy = i;
+            return;
+        }
     if (place_host_shares(search))
         return;
     for (uint32_t i = search->finding->first; next_data(search, &i); ++i)
