@@ -76,6 +76,9 @@ run "$ddprun" -n 2 --bucket-mb 0.02 --verify "$ladder" --steps 24 --fault hidden
 failed_with "a write that no call shows, long after the first steps, with --verify" 1 "gradient .* was changed after it had been averaged"
 fault "a parameter that drifts" 1 "parameter [0-9]+ of [0-9]+ \(.t->layers\[l\].weight., .* differs between ranks 0 and 1 after step" drift --fault-step 3 --fault-rank 1
 
+run "$ddprun" -n 2 --no-overlap --check-every 100 "$ladder" --steps 12 --fault drift --fault-step 4 --fault-rank 1
+failed_with "a parameter that drifts, without overlap: compared after step 5" 1 "differs between ranks 0 and 1 after step 5:"
+
 # All ranks begin alike, and have one DDP_STEP in each step, between backward and the optimizer.
 fault "DDP_PARAMETER before the initialisation" 1 "parameter 1 of 8 \(.t->layers\[l\].weight., 2304 float32, .* differs between ranks 0 and 1 at the first DDP_STEP: its annotation stands before its initialisation" init-late
 run "$ddprun" -n 2 --check-every 0 "$ladder" --fault init-late

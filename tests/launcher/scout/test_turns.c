@@ -120,6 +120,28 @@ TEST(a_defect_of_the_rules_is_seen)
     ck_assert_uint_gt(seen, 0);
 }
 
+/* A place behind clipping is one that proof (c) must not pass over as records that lie beside each other. */
+TEST(a_gradient_that_is_scaled_before_it_is_averaged)
+{
+    static const char *const mutants[] = {"SCOUT_NONE", "SCOUT_DOWNSTREAM"};
+    for (int is_late = 0; is_late < 2; ++is_late) {
+        struct scout_log log;
+        struct scout_finding finding;
+        struct turns turns;
+        setenv("DDPRUN_MUTANT", mutants[is_late], 1);
+        program_record(NET "step\n" FORWARD BACKWARD "fill c\nnorm2: c += g1\nclip: g1 += c\n" SGD, 4, &log);
+        say_types(&log);
+        scout_find(&log, &finding);
+        unsetenv("DDPRUN_MUTANT");
+        ck_assert_msg(finding.found, "%s", finding.reason);
+        turns_find(&log, &finding, &turns);
+        ck_assert_int_eq(turns.is_scaled, is_late);
+        turns_free(&turns);
+        scout_finding_free(&finding);
+        scout_log_free(&log);
+    }
+}
+
 /* The type of a sum is what names and calls say, whatever bits look like. */
 TEST(a_type_that_nothing_says_is_refused)
 {
