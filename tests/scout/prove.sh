@@ -60,6 +60,7 @@ run "$ddprun" -q scout --prove "$clipped" normalise
 says "an average of clipped gradients keeps ranks equal" 1 b passed
 says "an average of clipped gradients depends on who has which records" 1 c "not possible here: .* another average of gradient"
 proved "momentum in the gradient" "$clipped" momentum
+check "momentum in the gradient: memory that is annotated once" test "$(grep -c '^+ DDP_STATE' "$work/stdout")" -eq 0
 proved "batches that a host function makes" "$clipped" staged
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/scout/periods" ring 4
 says "batches that a thread copies, four ahead: ranks stay equal" 0 b passed

@@ -244,19 +244,6 @@ play_plan_type(uint32_t type)
     return type > SCOUT_UNKNOWN && type <= SCOUT_INTEGER ? types[type] : types[SCOUT_INTEGER];
 }
 
-/* Momentum that is kept in a gradient's buffer, for instance. */
-static bool
-overlaps_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor)
-{
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *other = &finding->tensors[i];
-        if (other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
-            tensor->lo < other->hi)
-            return true;
-    }
-    return false;
-}
-
 static void
 add_tensor(const struct scout_log *log, struct play *play, const struct play_tensor *tensor)
 {
@@ -277,7 +264,7 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
             return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
         if (role == 0 || (role == PLAY_PER_RANK && !by_turns))
             continue;
-        if (role == PLAY_STATE && overlaps_gradient(finding, tensor))
+        if (role == PLAY_STATE && scout_is_in_gradient(finding, tensor))
             role = PLAY_COMPARED;
         if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == play_plan_type(SCOUT_INTEGER))
             return refuse(why, "the type of the %s a%u is not known", scout_role_name(tensor->role), tensor->alloc);

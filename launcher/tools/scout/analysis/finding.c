@@ -389,6 +389,18 @@ scout_finding_name(struct scout_finding *finding, const char *list)
     return true;
 }
 
+bool
+scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *other = &finding->tensors[i];
+        if (other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
+            tensor->lo < other->hi)
+            return true;
+    }
+    return false;
+}
+
 static void
 note_loaders(const struct scout_log *log, struct scout_finding *finding)
 {

@@ -72,6 +72,8 @@ void scout_find(const struct scout_log *log, struct scout_finding *finding);
  * found. False: the list names something else. */
 #define SCOUT_UNASKED "--per-rank %s names memory of which there is no question; name what scout asks about"
 bool scout_finding_name(struct scout_finding *finding, const char *list) __attribute__((warn_unused_result));
+/* Whether it shares bytes with a gradient, as momentum that is kept in a gradient's buffer. */
+bool scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor);
 void scout_finding_free(struct scout_finding *finding);
 
 /* "parameter", "gradient" ... Static storage. */

@@ -171,9 +171,10 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
 }
 
 bool
-insertions_wants(const struct scout_tensor *tensor)
+insertions_wants(const struct scout_finding *finding, const struct scout_tensor *tensor)
 {
-    return macro_of(tensor->role) != NULL;
+    return tensor->role == ROLE_GRADIENT ||
+           (macro_of(tensor->role) != NULL && !scout_is_in_gradient(finding, tensor)); /* DDP_GRADIENT says it */
 }
 
 /* Whether all memory that the calls up to frame `depth` allocate gets this line there. */
@@ -192,7 +193,8 @@ is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t dep
             const struct scout_tensor *other = &search->finding->tensors[t];
             struct spot there;
             char text[TEXT_BYTES];
-            found = insertions_wants(other) && search->memory_of[other->alloc] == search->memory_of[a] &&
+            found = insertions_wants(search->finding, other) &&
+                    search->memory_of[other->alloc] == search->memory_of[a] &&
                     find_tensor_line(search, other, depth, &there, text) && strcmp(text, line) == 0 &&
                     there.source == spot->source && there.node == spot->node && there.behind == spot->behind;
         }
@@ -302,7 +304,7 @@ insertions_find(struct sites *sites, const struct scout_log *log, const struct s
     (void)graph_name_memories(log, &search.memory_of);
     for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); ++r)
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
-            if (finding->tensors[i].role == roles[r])
+            if (finding->tensors[i].role == roles[r] && insertions_wants(finding, &finding->tensors[i]))
                 insertions->placed[i] = place_tensor(&search, &finding->tensors[i]);
     if (finding->group_count > 0)
         shares_place(&search);

@@ -29,7 +29,7 @@ void insertions_find(struct sites *sites, const struct scout_log *log, const str
                      struct insertions *insertions);
 void insertions_free(struct insertions *insertions);
 
-/* Whether a tensor of this role is annotated. */
-bool insertions_wants(const struct scout_tensor *tensor);
+/* Whether a tensor has an annotation of its own. */
+bool insertions_wants(const struct scout_finding *finding, const struct scout_tensor *tensor);
 
 #endif

@@ -68,7 +68,7 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
         print_insertion(out, here);
     }
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        if (insertions_wants(&finding->tensors[i]) && !insertions.placed[i])
+        if (insertions_wants(finding, &finding->tensors[i]) && !insertions.placed[i])
             print_tensor(out, log, &finding->tensors[i], sites);
     print_steps(out, log, finding, insertions.placed_steps, sites);
     if (insertions.open_copy != SCOUT_NONE) {
