@@ -51,7 +51,7 @@ rows+=(
     "soak | $trainers/fused | mixed --steps 12 || 0 | null"
     "soak | $trainers/fused | streams --steps 12 || 0 | null"
     "soak | $trainers/fused | momentum --steps 12 || 0 | null"
-    "soak | $trainers/libraries | --way vectors || 0 | null"
+    "always | $trainers/libraries | --way vectors || 0 | null" # weights decay inside backward
     "soak | $trainers/libraries | --way strided || 0 | null"
 )
 [ ! -x "$build/$trainers/libraries_static" ] || rows+=("always | $trainers/libraries_static | --way strided || 0 | null")

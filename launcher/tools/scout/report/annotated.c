@@ -220,6 +220,57 @@ changes(const struct comparison *it, const struct scout_effect *effect, const st
 }
 
 static bool
+goes_element_by_element(const struct comparison *it, const struct scout_effect *effect, uint32_t from, uint32_t to)
+{
+    bool goes = false;
+    for (uint32_t i = 0; i < effect->elementwise_count; ++i)
+        goes = goes || (effect->elementwise[i].samples > 0 && it->memory_of[effect->elementwise[i].from] == from &&
+                        it->memory_of[effect->elementwise[i].to] == to);
+    return goes;
+}
+
+static bool
+is_parameter(const struct comparison *it, const struct scout_segment *segment)
+{
+    bool is = false;
+    for (uint32_t t = 0; t < it->finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &it->finding->tensors[t];
+        is = is || (tensor->role == ROLE_PARAMETER && tensor->lo < segment->hi && segment->lo < tensor->hi &&
+                    it->memory_of[tensor->alloc] == it->memory_of[segment->alloc]);
+    }
+    return is;
+}
+
+/* Whether what changes a gradient is element by element itself and parameters, as decay of weights: that may stand on
+ * either side of a step. */
+static bool
+decays(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
+{
+    uint32_t memory = it->memory_of[tensor->alloc];
+    bool any = false;
+    for (uint32_t i = 0; i < effect->dependence_count; ++i) {
+        const struct scout_dependence *dependence = &effect->dependences[i];
+        const struct scout_segment *from = &effect->segments[dependence->from];
+        if (it->memory_of[dependence->to] != memory || !shares_bytes(&dependence->changed, tensor))
+            continue;
+        any = is_parameter(it, from) && goes_element_by_element(it, effect, it->memory_of[from->alloc], memory);
+        if (!any)
+            return false;
+    }
+    return any && goes_element_by_element(it, effect, memory, memory);
+}
+
+/* A change of a gradient counts behind its last write, where it is complete. */
+static bool
+counts(const struct comparison *it, uint32_t op, const struct scout_tensor *tensor)
+{
+    if (tensor->role != ROLE_GRADIENT)
+        return is_annotated(tensor) || tensor->role == ROLE_OPTIMIZER_STATE;
+    return tensor->group != GROUP_NONE && op > it->finding->groups[tensor->group].complete &&
+           !decays(it, it->log->ops[op].effect, tensor);
+}
+
+static bool
 writes_nothing(const struct scout_effect *effect)
 {
     bool nothing = effect->written_count == 0 && effect->dependence_count == 0;
@@ -272,7 +323,7 @@ compare_late_group(struct comparison *it, uint32_t number)
         const struct scout_effect *effect = it->log->ops[op].effect;
         for (uint32_t i = 0; effect != NULL && i < it->finding->tensor_count; ++i) {
             const struct scout_tensor *tensor = &it->finding->tensors[i];
-            if (is_annotated(tensor) || tensor->role == ROLE_OPTIMIZER_STATE)
+            if (counts(it, op, tensor))
                 late = late || changes(it, effect, tensor) || may_change(it, group->before, op, tensor);
         }
     }
