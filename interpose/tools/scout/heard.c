@@ -45,7 +45,7 @@ static struct launch {
     size_t count;
     uint64_t hash;
     char bytes[BYTES_AT_MOST];
-} *launches;
+} * launches;
 
 /* What other threads than `asking` have copied: few of `loaded`, and asked for at each address. */
 static uint32_t of_others[LOADED_AT_MOST], others_count;
