@@ -42,7 +42,8 @@
 /* A run of `ddprun scout`: absolute path of its settings (base/tools/scout/run.h); absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
 
-/* Set by `ddprun predict`: one rank does all that one of several does, with itself. */
+/* Decimal, set by `ddprun predict`: one rank does all that one of several does, with itself, and DDP_SHARD gives each
+ * rank the share that it had among so many. */
 #define DDPRUN_ENV_REHEARSAL "_DDPRUN_REHEARSAL"
 /* A run of `ddprun scout --prove`, or of `ddprun --plan`: absolute path of its plan (base/tools/scout/play.h), in the
  * job's folder with --plan (DDPRUN_PLAN_NAME), and of the engine that the player stands in front of; absent: an
@@ -157,14 +158,16 @@ struct rank_told {
 
 /*
  * How long the trainer's stream waited at one boundary, with the number of the boundary: the launcher compares what
- * ranks waited at the same one. Packed into one word, which is read whole; 0: none.
+ * ranks waited at the same one. Packed into one word, which is read whole; 0: none. RANK_EXPOSED_CONTROL: a control
+ * step of a trial.
  */
+#define RANK_EXPOSED_CONTROL (UINT64_C(1) << (RANK_EXPOSED_NS_BITS - 1))
 enum { RANK_EXPOSED_STEPS = 64, RANK_EXPOSED_SPARSE = 16, RANK_EXPOSED_NS_BITS = 40 };
 
 static inline uint64_t
 rank_exposed_pack(uint64_t boundary, uint64_t ns)
 {
-    uint64_t most = (UINT64_C(1) << RANK_EXPOSED_NS_BITS) - 1;
+    uint64_t most = RANK_EXPOSED_CONTROL - 1;
     return boundary << RANK_EXPOSED_NS_BITS | (ns < most ? ns : most);
 }
 

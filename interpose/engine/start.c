@@ -51,7 +51,7 @@ read_options(const struct job_options *given)
 static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
-    size_t world = (size_t)engine_state.rendezvous.world_size, rank = (size_t)engine_state.rendezvous.rank;
+    size_t world = engine_state.shard_world, rank = (size_t)engine_state.rendezvous.rank % world;
     size_t base = total / world, more = total % world; /* the first `more` ranks have one item more */
     *first = rank * base + (rank < more ? rank : more);
     *count = base + (rank < more);
@@ -391,7 +391,10 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!control_open(&engine_state.control, &engine_state.rendezvous, (int)engine_state.options.timeout_s, &error))
         stop_job_by(error.cause, "%s", error.text);
     status_waits_no_more();
-    engine_state.alone = engine_state.rendezvous.world_size == 1 && getenv(DDPRUN_ENV_REHEARSAL) == NULL;
+    uint64_t world = (uint64_t)engine_state.rendezvous.world_size,
+             shares = number_option(DDPRUN_ENV_REHEARSAL, 0, 1 << 20);
+    engine_state.alone = world == 1 && shares == 0;
+    engine_state.shard_world = shares > 0 ? shares : world;
     check_open(leave);
     unaveraged_open((int64_t)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000));
     ranges_open();

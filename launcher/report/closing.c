@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 512, TEXT_BYTES = 64, RANKS_SHOWN = 16 };
+enum { LINE_BYTES = 640, TEXT_BYTES = 64, RANKS_SHOWN = 16 };
 
 static const char *
 plural(uint64_t count)
@@ -34,48 +34,40 @@ bytes_text(uint64_t bytes, char text[TEXT_BYTES])
     return text;
 }
 
-/* What averaging costs a step in all, where that was tried. */
-static void
-close_slowed(const struct rank_view *rank, const struct pace *pace, void (*say)(const char *format, ...))
+static void __attribute__((format(printf, 2, 3))) append(char line[LINE_BYTES], const char *format, ...)
 {
-    char all[32], exposed[32], slowed[32];
-    if (rank->trial_count == 0)
-        return;
-    pace_ms_text(pace->exposed_ns + rank->slowed_ns, all);
-    pace_ms_text(pace->exposed_ns, exposed);
-    if (rank->overlap_off_step > 0)
-        say("averaging costs %s ms per step, all of it exposed: overlap is off since step %" PRIu64
-            ", for steps are shorter without it",
-            all, rank->overlap_off_step + 1);
-    else if (rank->slowed_ns == 0)
-        say("averaging costs at least %s ms per step, which are exposed: collectives slow the step's own work by less "
-            "than "
-            "steps differ by",
-            all);
-    else
-        say("averaging costs %s ms per step: %s ms exposed, and %s ms by which collectives slow the step's own work",
-            all, exposed, pace_ms_text(rank->slowed_ns, slowed));
+    size_t used = strlen(line);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line + used, LINE_BYTES - used, format, args);
+    va_end(args);
 }
 
-/* What a step waits for: the network, and another rank. */
+/* What a step waits for: the network, and another rank; and what collectives cost beside that. */
 static void
 close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
     struct pace pace = pace_of(ranks, count);
-    char exposed[32], ms[32], bound[2 * TEXT_BYTES] = "", waiting[PACE_TEXT_BYTES];
+    char line[LINE_BYTES] = "", ms[32], waiting[PACE_TEXT_BYTES];
     if (pace.count == 0)
         return;
+    append(line, "exposed communication: %s ms per step (median of ", pace_ms_text(pace.exposed_ns, ms));
+    if (pace.first_step > 0)
+        append(line, "%" PRIu64 " of steps %" PRIu64 " to %" PRIu64 ")", pace.count, pace.first_step, pace.last_step);
+    else
+        append(line, "%" PRIu64 " step%s)", pace.count, plural(pace.count));
     if (pace.bound_ns != UINT64_MAX)
-        snprintf(bound, sizeof(bound), "; lower bound for any bucket layout: %s ms", pace_ms_text(pace.bound_ns, ms));
-    say("exposed communication: %s ms per step (median of %" PRIu64 " step%s)%s",
-        pace_ms_text(pace.exposed_ns, exposed), pace.count, plural(pace.count), bound);
-    close_slowed(&ranks[0], &pace, say);
-    pace_waiting_text(&pace, waiting);
+        append(line, "; lower bound for any bucket layout: %s ms", pace_ms_text(pace.bound_ns, ms));
+    if (ranks[0].overlap_off_step > 0)
+        append(line, "; overlap is off since step %" PRIu64 ", for steps are shorter without it",
+               ranks[0].overlap_off_step + 1);
+    else if (ranks[0].slowed_ns > 0)
+        append(line, "; collectives slow the step's own work by %s ms", pace_ms_text(ranks[0].slowed_ns, ms));
+    if (pace.waits)
+        append(line, "; %s", pace_waiting_text(&pace, waiting));
     if (pace.straggler >= 0)
-        say("%s; rank %d was the last in %" PRIu64 " of %" PRIu64 " steps", waiting, pace.straggler, pace.last_count,
-            pace.latest_count);
-    else if (pace.waiting_ns > 0)
-        say("%s; no single rank is the last in most steps", waiting);
+        append(line, ", the last in %" PRIu64 " of %" PRIu64 " steps", pace.last_count, pace.latest_count);
+    say("%s", line);
 }
 
 /* "6 gradients", "4 parameters", "6 gradients and 2 parameters", "4 parameters and 2 states" */
@@ -100,16 +92,26 @@ averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
 
 /* --sync-every: what travelled, beside an average in each step. */
 static void
-close_sync(const struct rank_view *rank, void (*say)(const char *format, ...))
+append_sync(char line[LINE_BYTES], const struct rank_view *rank)
 {
     char sent[TEXT_BYTES], each[TEXT_BYTES], kept[TEXT_BYTES];
-    bytes_text(rank->sync_bytes, sent);
-    bytes_text(rank->step * rank->step_bytes, each);
-    say("--sync-every: %" PRIu64 " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
-        " steps would have sent %s",
-        rank->sync_count, plural(rank->sync_count), sent, rank->step, each);
+    append(line,
+           "; --sync-every: %" PRIu64 " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
+           " steps would have sent %s",
+           rank->sync_count, plural(rank->sync_count), bytes_text(rank->sync_bytes, sent), rank->step,
+           bytes_text(rank->step * rank->step_bytes, each));
     if (rank->outer_bytes > 0)
-        say("outer steps keep %s of device memory on each rank", bytes_text(rank->outer_bytes, kept));
+        append(line, "; outer steps keep %s of device memory on each rank", bytes_text(rank->outer_bytes, kept));
+}
+
+/* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
+static const char *
+reduces_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
+{
+    char size[TEXT_BYTES];
+    snprintf(text, 2 * TEXT_BYTES, "%" PRIu64 " call%s of DDP_REDUCE, %s in all", rank->reduce_count,
+             plural(rank->reduce_count), bytes_text(rank->reduce_bytes, size));
+    return text;
 }
 
 static void
@@ -120,8 +122,9 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     for (int i = 1; i < count; ++i)
         overlapped = ranks[i].overlapped_step < overlapped ? ranks[i].overlapped_step : overlapped;
 
+    char line[LINE_BYTES] = "", reduces[2 * TEXT_BYTES];
     if (rank->generation > 0)
-        say("%u programs trained, one after the other; of the last:", rank->generation + 1);
+        append(line, "%u programs trained, one after the other; of the last: ", rank->generation + 1);
     char size[TEXT_BYTES], buckets[TEXT_BYTES], averaged[2 * TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
     bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)
@@ -138,13 +141,15 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     if (rank->batch_count > 0)
         snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches)", count,
                  rank->batch_count);
-    say("%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,
-        plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, averaged, size, buckets);
-
+    append(line, "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s",
+           count, plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, averaged, size, buckets);
+    if (rank->step_bytes > 0 && count > 1)
+        append_sync(line, rank);
+    if (rank->reduce_count > 0)
+        append(line, "; %s", reduces_text(rank, reduces));
+    say("%s", line);
     if (count == 1)
         return;
-    if (rank->step_bytes > 0)
-        close_sync(rank, say);
     close_exposed(ranks, count, say);
     char elements[2 * TEXT_BYTES];
     snprintf(elements, sizeof(elements), "%" PRIu64 " elements of parameters, %" PRIu64 " of gradients",
@@ -162,16 +167,6 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     else
         say("parameters were not compared across ranks; --check-every K does that every K steps with those that "
             "DDP_PARAMETER annotates");
-}
-
-/* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
-static const char *
-reduces_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
-{
-    char size[TEXT_BYTES];
-    snprintf(text, 2 * TEXT_BYTES, "%" PRIu64 " call%s of DDP_REDUCE, %s in all", rank->reduce_count,
-             plural(rank->reduce_count), bytes_text(rank->reduce_bytes, size));
-    return text;
 }
 
 void
@@ -214,8 +209,6 @@ closing_lines(const struct rank_view *ranks, int count, bool summary, void (*say
     if (verdict_most_steps(ranks, count) > 0) {
         if (summary)
             close_trained(ranks, count, say);
-        if (summary && ranks[0].reduce_count > 0)
-            say("%s", reduces_text(&ranks[0], reduces));
     } else if (verdict_reduces_only(&ranks[0])) {
         if (summary)
             say("%d rank%s, %s", count, plural((uint64_t)count), reduces_text(&ranks[0], reduces));
@@ -233,15 +226,6 @@ closing_lines(const struct rank_view *ranks, int count, bool summary, void (*say
 }
 
 /* ---- time ---- */
-
-static void __attribute__((format(printf, 2, 3))) append(char line[LINE_BYTES], const char *format, ...)
-{
-    size_t used = strlen(line);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line + used, LINE_BYTES - used, format, args);
-    va_end(args);
-}
 
 static bool
 has_trained(const struct closing *closing)

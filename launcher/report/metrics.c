@@ -89,7 +89,7 @@ put_pace(FILE *out, const struct rank_view *ranks, int count)
     put(out, "slowed_seconds", "gauge", "By how much collectives slow a step's own work, as tried last.",
         seconds_of(ranks[0].slowed_ns, ranks[0].trial_count > 0));
     put(out, "waiting_seconds", "gauge", "What a step waits for other ranks; 0: less than matters.",
-        seconds_of(pace.waiting_ns, known));
+        seconds_of(pace.waiting_ns, pace.waiting_ns != UINT64_MAX));
     put(out, "straggler_rank", "gauge", "The rank that the others wait for in most steps; -1: none.",
         known ? pace.straggler : NAN);
 }

@@ -68,6 +68,16 @@ static void __attribute__((format(printf, 3, 4))) append(char *text, size_t byte
     va_end(args);
 }
 
+/* No other place averages a value of that name, as of training and validation. */
+static bool
+is_only(const struct rank_view *rank, const struct mean_view *mean)
+{
+    bool only = true;
+    for (unsigned i = 0; i < rank->mean_count; ++i)
+        only = only && (&rank->means[i] == mean || strcmp(rank->means[i].name, mean->name) != 0);
+    return only;
+}
+
 void
 progress_compose(const struct rank_view *ranks, int count, double steps_per_s, char *text, size_t bytes)
 {
@@ -84,10 +94,15 @@ progress_compose(const struct rank_view *ranks, int count, double steps_per_s, c
         append(text, bytes, ", %.1f s a step", 1.0 / steps_per_s);
     if (pace.count > 0 && steps_per_s > 0.0)
         append(text, bytes, ", exposed %.1f %%", exposed < 1.0 ? 100.0 * exposed : 100.0);
-    if (pace.waiting_ns > 0)
+    if (pace.waits)
         append(text, bytes, ", %s", pace_waiting_text(&pace, waiting));
-    for (unsigned i = 0; i < ranks[0].mean_count; ++i)
-        append(text, bytes, ", %s %.4g", ranks[0].means[i].name, ranks[0].means[i].value);
+    for (unsigned i = 0; i < ranks[0].mean_count; ++i) {
+        const struct mean_view *mean = &ranks[0].means[i];
+        append(text, bytes, ", %s", mean->name);
+        if (!is_only(&ranks[0], mean))
+            append(text, bytes, " (%s)", mean->place);
+        append(text, bytes, " %.4g", mean->value);
+    }
     for (char *p = text; *p != '\0'; ++p) {
         if (!isprint((unsigned char)*p)) /* names come from the program's source; a terminal obeys such bytes */
             *p = '?';

@@ -137,8 +137,13 @@ add_pace(struct json_object *object, const struct summary *summary)
     add_measured(object, "exposed_ms", ms_of(pace.exposed_ns, known));
     add_measured(object, "exposed_bound_ms", ms_of(pace.bound_ns, known && pace.bound_ns != UINT64_MAX));
     add_measured(object, "slowed_ms", ms_of(summary->ranks[0].slowed_ns, summary->ranks[0].trial_count > 0));
-    add_measured(object, "waiting_ms", ms_of(pace.waiting_ns, known));
+    add_measured(object, "waiting_ms", ms_of(pace.waiting_ns, pace.waiting_ns != UINT64_MAX));
     json_object_object_add(object, "waited_for", pace.straggler >= 0 ? json_object_new_int(pace.straggler) : NULL);
+    add_number(object, "measured_steps", pace.count);
+    json_object_object_add(object, "first_measured",
+                           pace.first_step > 0 ? json_object_new_uint64(pace.first_step) : NULL);
+    json_object_object_add(object, "last_measured",
+                           pace.first_step > 0 ? json_object_new_uint64(pace.last_step) : NULL);
 }
 
 /* The first infinite element or NaN, if parameters have kept it, or the job has failed. */

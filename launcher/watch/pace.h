@@ -1,28 +1,25 @@
 /*
  * pace.h - how fast steps are, and what they wait for at their end: the network, or another rank.
  *
- * Clocks of hosts differ, so only durations are compared: how long each rank's stream waited at the same boundary. The
- * rank that waited least came last. What it waited is the network's part; what the others waited longer, they waited
- * for that rank. Pure; any thread.
+ * Of the last RANK_EXPOSED_STEPS boundaries that all ranks have looked at; common/waiting.h says what is exposed and
+ * what is waiting. Control steps of trials say who comes last, and nothing else. Pure; any thread.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_PACE_H
 #define DDPRUN_LAUNCHER_WATCH_PACE_H
 
 #include "launcher/common/rank_view.h"
 
-/* Figures of a step are medians over the boundaries that were looked at last, but for waiting_ns without a straggler.
- */
 struct pace {
-    double steps_per_s; /* mean from the first boundary to the last; 0: not known */
-    double items_per_s; /* of DDP_SHARD, over all ranks; 0: not known */
-    uint64_t count;     /* boundaries that what follows was found from; 0: it is not known */
+    double steps_per_s;             /* mean from the first boundary to the last; 0: not known */
+    double items_per_s;             /* of DDP_SHARD, over all ranks; 0: not known */
+    uint64_t count;                 /* boundaries, without control steps, that what follows is of; 0: it is not known */
+    uint64_t first_step, last_step; /* of them; 0: medians of each rank are all that is known */
     uint64_t exposed_ns,
-        bound_ns; /* the network's part, and its lower bound, which is no more; UINT64_MAX: not known */
-    uint64_t
-        mean_ns; /* what ranks waited for each other, the mean of all ranks and boundaries; UINT64_MAX: not known */
-    uint64_t waiting_ns; /* for another rank, on top of that; 0: less than 1 ms or than a tenth of a step */
-    int straggler; /* the rank that they waited for in three of four of the latest 20, by a tenth of a step; -1: none */
-    uint64_t last_count, latest_count; /* in so many of these so many it was the last */
+        bound_ns;        /* the network's part, and its lower bound, which is no more; UINT64_MAX: not known */
+    uint64_t waiting_ns; /* for another rank, on top of that; UINT64_MAX: not known */
+    bool waits;          /* that is worth a word: there is a straggler, or it is 1 ms and a tenth of a step */
+    int straggler;       /* the rank that they waited for, -1: none; */
+    uint64_t last_count, latest_count; /* in so many of the latest so many it was the last */
 };
 
 /* Where 20 steps take less than a second, names a straggler only if pace_note() has found it in three of four looks, or
@@ -37,7 +34,7 @@ void pace_note(struct rank_view *ranks, int count);
 
 enum { PACE_TEXT_BYTES = 96 };
 
-/* "waiting for rank 3: 58 ms per step", or nothing if pace->waiting_ns is 0. */
+/* "waiting for rank 3: 58 ms per step", or nothing if it is not worth a word. */
 const char *pace_waiting_text(const struct pace *pace, char text[PACE_TEXT_BYTES]);
 
 /* "12.1", "0.08": milliseconds with three digits. */

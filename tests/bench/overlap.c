@@ -106,9 +106,9 @@ median_of(const char *name, int rank, const char *field)
 static void
 read_trace(const char *name, struct outcome *outcome)
 {
-    outcome->exposed = median_of(name, 0, "exposed_us");
+    outcome->exposed = median_of(name, 0, "released_us");
     for (int r = 1; r < ranks; ++r) {
-        double theirs = median_of(name, r, "exposed_us");
+        double theirs = median_of(name, r, "released_us");
         outcome->exposed = theirs < outcome->exposed ? theirs : outcome->exposed;
     }
     outcome->predicted = median_of(name, 0, "predicted_us");

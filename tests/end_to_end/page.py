@@ -1,17 +1,21 @@
 """page.py - what tests of `ddprun report` need: a look at a page, and traces that no program writes.
 
 page.py look PAGE [SUMMARY]        holds the page to what it must be, and its figures to those of a --summary-json
+page.py agree PAGE SUMMARY STDERR TIMELINE   holds the figures of one run to each other, wherever they are shown
 page.py write FOLDER hostile|long  writes a trace: with hostile names, or of 8 ranks and 10,000 steps
 page.py known FOLDER               writes a trace without a summary, of four ranks and 20 steps, in which rank 2 is late
+page.py failed PAGE RANK STEP       holds the page of a job in which RANK crashed after STEP steps to that
 page.py straggler PAGE             holds the page of such a trace to what is in it
 page.py grouped FOLDER             writes a trace of two ranks and two gradient groups, whose steps take turns; group 1 has most bytes
 page.py groups PAGE                holds the page of such a trace to what is in it
 """
+import html
 import html.parser
 import json
 import math
 import os
 import re
+import statistics
 import sys
 
 SECTIONS = ["verdict", "step-times", "timeline", "stragglers", "means", "buckets", "prediction", "settings"]
@@ -122,6 +126,114 @@ def hold_to_summary(page, summary):
         complain("%d of the summary's figures are there" % known)
 
 
+UNITS = {"\u00b5s": 1, "ms": 1000, "s": 1000000}
+
+
+def us_of(text):
+    """A time as a page or a line shows it, in microseconds; with three digits."""
+    number, unit = text.replace("\u00a0", " ").split()
+    return float(number) * UNITS[unit]
+
+
+def shown_as(what, shown_us, wanted_us):
+    """Three digits were kept, and 0.05 us are shown as 0."""
+    if not math.isclose(shown_us, wanted_us, rel_tol=6e-3, abs_tol=0.06):
+        complain("%s is %s us, and %s in the summary" % (what, shown_us, wanted_us))
+
+
+def cells(section, heading):
+    """Rows of a page's table, by the first cell: the cells under `heading`."""
+    table = next((t for t in re.findall("<table>.*?</table>", section, re.S) if heading in t), "")
+    names = [re.sub("<.*?>", "", h) for h in re.findall("<th scope='col'.*?</th>", table, re.S)]
+    rows = re.findall("<tr><th scope='row'.*?</tr>", table, re.S)
+    split = [[html.unescape(re.sub("<.*?>", "", c)) for c in re.findall("<t[hd].*?</t[hd]>", re.sub("<svg.*?</svg>", "", r), re.S)] for r in rows]
+    return {row[0]: row[names.index(heading)] for row in split}
+
+
+def agree(path, summary_path, closing_path, timeline_path):
+    text = open(path, encoding="utf-8").read()
+    sections = {s: text[text.index("<section id='%s'" % s):].split("</section>")[0] for s in SECTIONS}
+    summary = json.load(open(summary_path, encoding="utf-8"))
+    closing = open(closing_path, encoding="utf-8").read()
+    exposed_us, waiting_us = 1000 * summary["exposed_ms"], 1000 * summary["waiting_ms"]
+    first, last, count = summary["first_measured"], summary["last_measured"], summary["measured_steps"]
+
+    # the closing line
+    found = re.search(r"exposed communication: (\S+) ms per step \(median of (\d+) of steps (\d+) to (\d+)\)", closing)
+    if not found or [int(found[i]) for i in (2, 3, 4)] != [count, first, last]:
+        complain("the closing line is of other steps than %d to %d: %s" % (first, last, closing))
+    else:
+        shown_as("exposed in the closing line", us_of(found[1] + " ms"), exposed_us)
+    found = re.search(r"waiting for [a-z0-9 ]+: (\S+) ms", closing)
+    if found:
+        shown_as("waiting in the closing line", us_of(found[1] + " ms"), waiting_us)
+    elif waiting_us >= max(1000, 1e5 / summary["steps_per_second"]):
+        complain("the closing line has no waiting, which is %s us" % waiting_us)
+    if ("for rank %s:" % summary["waited_for"] in closing) != (summary["waited_for"] is not None):
+        complain("the closing line names another straggler than %s" % summary["waited_for"])
+
+    # the page: each place where a word has a figure
+    lead = re.search(r"a step takes ([^,]+), of which ([^(]+) \([^)]*\) is exposed communication; medians of steps (\d+) to (\d+)", sections["verdict"])
+    if not lead or not first <= int(lead[3]) <= int(lead[4]) <= last:
+        complain("the verdict is not of steps %d to %d: %s" % (first, last, lead and lead[0]))
+        return
+    step_us = us_of(lead[1])
+    shown_as("exposed in the verdict", us_of(lead[2]), exposed_us)
+    for name in ("exposed", "waiting"):
+        tile = re.search(r"<data id='run-%s_ms' value='([^']*)'>(.*?)</data>" % name, sections["verdict"])
+        shown_as(name + " in its tile", us_of(tile[2]), 1000 * summary[name + "_ms"])
+    exposed = cells(sections["step-times"], "Exposed")
+    if len(exposed) != summary["ranks"]:
+        complain("there are %d ranks in the table of steps" % len(exposed))
+    for rank, shown in exposed.items():
+        shown_as("exposed of rank %s" % rank, us_of(shown), exposed_us)
+    among = re.search(r"wait for each other is (.*?) of a step", sections["stragglers"])
+    if among:
+        shown_as("waiting under Stragglers", us_of(among[1]), waiting_us)
+    own = [name for name in cells(sections["prediction"], "Step") if "this run, measured" in name]
+    if len(own) != 1:
+        complain("%d rows of the prediction are this run" % len(own))
+        return
+    shown_as("this run's step beside predictions", us_of(cells(sections["prediction"], "Step")[own[0]]), step_us)
+    shown_as("this run's exposed beside predictions", us_of(cells(sections["prediction"], "Exposed")[own[0]]), exposed_us)
+
+    # the timeline: the same steps. Its events on the device are others than the summary's, and a busy machine may come between.
+    steps, controls = {}, set()
+    for event in json.load(open(timeline_path, encoding="utf-8"))["traceEvents"]:
+        if event["ph"] == "X" and "waiting_us" in event.get("args", {}):
+            steps.setdefault(int(event["name"].split()[1]), {})[event["pid"]] = event["args"]
+        if event["ph"] == "X" and event["name"].startswith("control step "):
+            controls.add(event["args"]["step"])
+    of = [args for step, args in steps.items() if first <= step <= last and step not in controls and len(args) == summary["ranks"]]
+    shown_us = statistics.median(args[0]["exposed_us"] for args in of)
+    if not math.isclose(shown_us, exposed_us, rel_tol=0.25, abs_tol=500):
+        complain("exposed is %.1f us by the timeline's %d steps, and %.1f in the summary" % (shown_us, len(of), exposed_us))
+    for rank, waits in cells(sections["step-times"], "Waits").items():
+        mean_us = statistics.mean(args[int(rank)]["waiting_us"] for args in of)
+        shown_as("what rank %s waits for others, of the timeline's %d steps," % (rank, len(of)), us_of(waits), mean_us)
+    if any(a["exposed_us"] != args[0]["exposed_us"] or abs(a["exposed_us"] + a["waiting_us"] - a["waited_us"]) > 1 for args in of for a in args.values()):
+        complain("a step of the timeline has different figures on its ranks")
+    print("exposed %.1f us, waiting %.1f us, of %d steps: %d complaints" % (exposed_us, waiting_us, len(of), len(wrong)))
+
+
+def failed(path, rank, step):
+    """Who, where, and the last steps of each rank."""
+    text = open(path, encoding="utf-8").read()
+    section = text[text.index("<section id='failure'"):].split("</section>")[0]
+    ends, steps = cells(section, "End"), cells(section, "Steps")
+    if ends.pop(str(rank), "") != "SIGSEGV" or "SIGSEGV" in ends.values():
+        complain("rank %d crashed, and the page says %s" % (rank, ends))
+    if any(abs(int(s) - step) > 1 for s in steps.values()):
+        complain("rank %d ended after %d steps, and the page says %s" % (rank, step, steps))
+    if not re.search("<p class='bad'>The job failed with exit code 139: [^<]*rank %d[^<]*SIGSEGV" % rank, text):
+        complain("the page does not begin with the reason")
+    for r in steps:
+        if ">rank %s</text>" % r not in section:
+            complain("rank %s has no lane" % r)
+    if section.count("<title>before backward: ") < len(steps):
+        complain("%d steps are in the picture" % section.count("<title>before backward: "))
+
+
 def line(of, **fields):
     of.write(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n")
 
@@ -211,7 +323,7 @@ def hold_to_known(path, wanted=None):
     wanted = wanted or {"verdict": ["50.0 steps a second", "a step takes 20.0 ms, of which 500 \u00b5s (2.5 %) is exposed", "for rank 2, a step"],
               "step-times": ["2h214.0 ms5.50 ms500 \u00b5s0 \u00b5s20.0 ms", "0h010.0 ms5.50 ms500 \u00b5s4.00 ms20.0 ms"],
               "timeline": ["took 20.0 ms, of which 500 \u00b5s is exposed", "promised 400 \u00b5s", "at least 300 \u00b5s"],
-              "stragglers": ["Rank 2 (h2) keeps the others waiting: it is the last in 20 of 20 steps", "would be done 4.00 ms earlier"],
+              "stragglers": ["Rank 2 (h2) keeps the others waiting: it is the last in 20 of the latest 20 steps", "would be done 4.00 ms earlier"],
               "buckets": ["wt.c:1float32416 bytes0"]}
     for section, texts in wanted.items():
         shown = "".join(page.text.get(section, "").split())
@@ -223,6 +335,10 @@ def hold_to_known(path, wanted=None):
 def main():
     if sys.argv[1] == "look":
         look(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
+    elif sys.argv[1] == "agree":
+        agree(*sys.argv[2:6])
+    elif sys.argv[1] == "failed":
+        failed(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     elif sys.argv[1] == "known":
         known(sys.argv[2])
     elif sys.argv[1] == "straggler":

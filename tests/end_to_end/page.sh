@@ -19,10 +19,13 @@ looked() {
 
 run "$ddprun" -n 4 --trace "$trace" --summary-json "$work/summary" "$ladder" "${shape[@]}" --steps 60
 succeeded "four ranks: ends well"
+cp "$work/stderr" "$work/closing"
 run "$ddprun" report "$trace" -o "$page"
 succeeded "four ranks: a page is made"
 check "... without a message" [ ! -s "$work/stderr" ]
 looked "four ranks" "$work/summary"
+run "$ddprun" trace "$trace" -o "$work/timeline.json"
+check "page, closing lines, summary and timeline have one value for each word" python3 "$here/page.py" agree "$page" "$work/summary" "$work/closing" "$work/timeline.json"
 check "only the user may read it" [ "$(stat -c %a "$page")" = 600 ]
 check "... and it names the program" grep -q '<h1>ladder</h1>' "$page"
 check "arguments are in a trace only if they are asked for" bash -c "! grep -q arguments '$trace/rank-0.jsonl'"
@@ -55,6 +58,14 @@ looked "--page and --trace"
 run "$ddprun" -n 2 --device softgpu -q --unannotated --page "$work/none.html" true
 succeeded "a program without steps keeps its exit code"
 check "... and has no page" bash -c "[ ! -e '$work/none.html' ] && grep -q 'no page, in --page: ' '$work/stderr'"
+
+# A job that failed has one, too.
+run "$ddprun" -n 2 --page "$page" "$ladder" "${shape[@]}" --steps 60 --fault crash --fault-rank 1 --fault-step 40
+check "a job that failed keeps its exit code" [ "$code" -eq 139 ]
+looked "a job that failed"
+check "a job that failed: who, where, and the last steps" python3 "$here/page.py" failed "$page" 1 39
+run "$ddprun" -n 2 --page "$page" "$ladder" "${shape[@]}" --steps 60 --fault exit --fault-rank 1 --fault-step 1
+check "a job that failed before its first step has a page" grep -q "<section id='failure'.*" "$page"
 
 # What is whole is shown, the rest is named, on the page too.
 { head -n 20 "$trace/rank-2.jsonl" && printf '{"step":'; } >"$work/half"

@@ -95,25 +95,26 @@ def check_buckets(folder, events):
 
 def check_waits(folder, events):
     """Of files without a second job in them."""
-    exposed = {}
+    waited = {}
     ranks = set()
     for rank, line in lines_of(folder):
         ranks.add(rank)
         if "step" in line and "graph" not in line:
-            exposed.setdefault((line["group"], line["step"]), {})[rank] = line["exposed_us"]
+            waited.setdefault((line["group"], line["step"]), {})[rank] = line["released_us"]
     count = 0
     for event in events:
-        if event["ph"] != "X" or "exposed_us" not in event.get("args", {}):
+        if event["ph"] != "X" or "waited_us" not in event.get("args", {}):
             continue
         args = event["args"]
-        of = exposed[(args["group"], int(event["name"].split()[1]))]
+        of = waited[(args["group"], int(event["name"].split()[1]))]
         if len(of) < len(ranks):
             continue
         count += 1
         least = min(of.values())
         if (
-            abs(args["network_us"] - least) > CLOSE_US
-            or abs(args["waited_for_us"] - (of[event["pid"]] - least)) > CLOSE_US
+            abs(args["waited_us"] - of[event["pid"]]) > CLOSE_US
+            or abs(args["exposed_us"] - least) > CLOSE_US
+            or abs(args["waiting_us"] - (of[event["pid"]] - least)) > CLOSE_US
             or args["waited_for_rank"] != min(r for r in of if of[r] == least)
         ):
             complain("rank %d, %s: %s, of %s" % (event["pid"], event["name"], args, of))

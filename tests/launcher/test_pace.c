@@ -85,6 +85,8 @@ TEST(the_last_rank_is_named_with_what_it_costs)
     ck_pace(2 * MS, 58 * MS, 2);
     struct pace pace = pace_of(ranks, RANKS);
     ck_assert_uint_eq(pace.count, 20);
+    ck_assert_uint_eq(pace.first_step, 1);
+    ck_assert_uint_eq(pace.last_step, 20);
     ck_assert_uint_eq(pace.last_count, 20);
     ck_assert_uint_eq(pace.latest_count, 20);
     ck_assert_str_eq(pace_waiting_text(&pace, text), "waiting for rank 2: 58 ms per step");
@@ -98,11 +100,11 @@ TEST(ranks_that_take_turns_are_not_named)
 {
     char text[PACE_TEXT_BYTES];
     set_waits(40, 2 * MS, 40 * MS, in_turns);
-    ck_pace(2 * MS, 30 * MS, -1); /* in the mean of all four */
+    ck_pace(2 * MS, 40 * MS, -1); /* each of the other three */
     struct pace pace = pace_of(ranks, RANKS);
-    ck_assert_str_eq(pace_waiting_text(&pace, text), "waiting for each other: 30 ms per step");
+    ck_assert_str_eq(pace_waiting_text(&pace, text), "waiting for each other: 40 ms per step");
     set_waits(40, 2 * MS, 40 * MS, half_2);
-    ck_pace(2 * MS, 30 * MS, -1);
+    ck_pace(2 * MS, 40 * MS, -1);
 }
 
 /* To be rid of either alone would gain nothing. */
@@ -112,7 +114,7 @@ TEST(two_late_ranks_are_not_one)
         for (int i = 0; i < RANKS; ++i)
             set_wait(i, b, i < 2 ? 42 * MS : i == 2 ? 2 * MS : 2 * MS + 1000);
     }
-    ck_pace(2 * MS, 20 * MS + 250, -1);
+    ck_pace(2 * MS, (80 * MS + 1000) / 3, -1);
 }
 
 /* Too few cores: one rank is often the last, but by any time. */
@@ -134,14 +136,15 @@ TEST(an_early_rank_accuses_no_rank)
         for (int i = 0; i < RANKS; ++i)
             set_wait(i, b, i == 3 ? 20 * MS : 2 * MS + (uint64_t)i);
     }
-    ck_pace(2 * MS, 0, -1); /* 4.5 ms in the mean: less than a tenth of a step */
+    ck_pace(2 * MS, 6 * MS + 1, -1);
+    ck_assert(!pace_of(ranks, RANKS).waits); /* less than a tenth of a step */
 }
 
 TEST(little_is_not_said)
 {
     char text[PACE_TEXT_BYTES];
     set_waits(20, 2 * MS, 9 * MS, always_2);
-    ck_pace(2 * MS, 0, -1); /* of 100 ms */
+    ck_pace(2 * MS, 9 * MS, -1); /* of 100 ms */
     struct pace pace = pace_of(ranks, RANKS);
     ck_assert_str_eq(pace_waiting_text(&pace, text), "");
     set_waits(20, 2 * MS, 11 * MS, always_2);
@@ -149,7 +152,8 @@ TEST(little_is_not_said)
     for (int i = 0; i < RANKS; ++i)
         ranks[i].training_us = 100000; /* steps of 1 ms */
     set_waits(20, 2 * MS, MS - 1, always_2);
-    ck_pace(2 * MS, 0, -1);
+    ck_pace(2 * MS, MS - 1, -1);
+    ck_assert(!pace_of(ranks, RANKS).waits);
     set_waits(20, 2 * MS, MS, always_2);
     ck_pace(2 * MS, MS, 2);
 }
@@ -223,7 +227,28 @@ TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
     for (int look = 0; look < 16; ++look, ++ranks[0].step)
         pace_note(ranks, RANKS);
     set_waits(40, 2 * MS, 58 * MS, always_2);
-    ck_pace(2 * MS, 43500000, -1);
+    ck_pace(2 * MS, 58 * MS, -1);
+}
+
+/* Control steps of a trial, every other one: they say who comes last, and not what a step exposes. */
+TEST(control_steps_expose_nothing_and_have_a_straggler)
+{
+    set_waits(40, 2 * MS, 58 * MS, always_2);
+    for (uint64_t b = 22; b <= 36; b += 2) {
+        for (int i = 0; i < RANKS; ++i)
+            ranks[i].exposed_steps[rank_exposed_place(b)] =
+                rank_exposed_pack(b, 30 * MS + (i == 2 ? 0 : 11 * MS)) | RANK_EXPOSED_CONTROL;
+    }
+    ck_pace(2 * MS, 58 * MS, 2);
+    struct pace pace = pace_of(ranks, RANKS);
+    ck_assert_uint_eq(pace.count, 32);
+    ck_assert_uint_eq(pace.last_count, 20);
+    for (uint64_t b = 22; b <= 36; b += 2) {
+        for (int i = 0; i < RANKS; ++i)
+            ranks[i].exposed_steps[rank_exposed_place(b)] =
+                rank_exposed_pack(b, 30 * MS + (i == 1 ? 0 : 11 * MS)) | RANK_EXPOSED_CONTROL;
+    }
+    ck_pace(2 * MS, 58 * MS, -1);
 }
 
 /* Views are of different moments, and ranks look at different boundaries: only the same ones are compared. */
@@ -232,12 +257,12 @@ TEST(other_boundaries_are_not_compared)
     set_waits(20, 2 * MS, 58 * MS, always_2);
     for (uint64_t b = 1; b <= 13; ++b)
         set_wait(1, b + RANK_EXPOSED_STEPS * RANK_EXPOSED_SPARSE, 0);
-    ck_pace(0, 0, -1); /* seven are left: too few */
+    ck_pace(0, UINT64_MAX, -1); /* seven are left: too few */
     for (int i = 0; i < RANKS; ++i) {
         ranks[i].exposed_count = 9;
         ranks[i].exposed_ns = (uint64_t)(5 + i) * MS;
     }
-    ck_pace(5 * MS, 0, -1); /* and medians accuse none */
+    ck_pace(5 * MS, UINT64_MAX, -1); /* and medians accuse none */
     ranks[3].exposed_count = 0;
     ck_assert_uint_eq(pace_of(ranks, RANKS).count, 0);
     set_wait(1, 13, 60 * MS);
@@ -275,7 +300,9 @@ TEST(items_are_counted_where_each_step_shares_them_out)
     ck_assert_double_eq_tol(pace_of(ranks, RANKS).items_per_s, 960.0, 1e-9);
     ranks[0].shard_calls = 4 * 101; /* accumulation */
     ck_assert_double_eq_tol(pace_of(ranks, RANKS).items_per_s, 3840.0, 1e-9);
-    ranks[0].shard_calls = 1; /* the whole data set, once */
+    ranks[0].shard_calls = 1; /* before the loop, for all steps */
+    ck_assert_double_eq_tol(pace_of(ranks, RANKS).items_per_s, 960.0, 1e-9);
+    ranks[0].shard_calls = 2; /* now and then: that is no batch */
     ck_assert_double_eq(pace_of(ranks, RANKS).items_per_s, 0.0);
     ranks[0].shard_calls = 101;
     ranks[0].shard_total = UINT64_MAX;

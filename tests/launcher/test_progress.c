@@ -54,6 +54,10 @@ TEST(means_by_name_and_nothing_that_a_terminal_obeys)
                                   .means = {{.name = "loss", .value = 0.43125}, {.name = "a\033[2Jb\n", .value = 2}}}};
     progress_compose(ranks, 1, 0.0, text, sizeof(text));
     ck_assert_str_eq(text, "step 3, loss 0.4313, a?[2Jb? 2");
+    ranks[0].means[1] = (struct mean_view){.name = "loss", .place = "train.c:88", .value = 2};
+    snprintf(ranks[0].means[0].place, sizeof(ranks[0].means[0].place), "train.c:71");
+    progress_compose(ranks, 1, 0.0, text, sizeof(text));
+    ck_assert_str_eq(text, "step 3, loss (train.c:71) 0.4313, loss (train.c:88) 2");
     char tiny[12];
     progress_compose(ranks, 1, 0.0, tiny, sizeof(tiny));
     ck_assert_str_eq(tiny, "step 3, los");

@@ -75,6 +75,7 @@ struct engine_state {
     bool is_check; /* a run of `ddprun check`; `takes_turn`: this rank computes the share of one of several */
     bool takes_turn;
     bool alone; /* a world of one, in which nothing is averaged and nothing is recorded; false in a rehearsal */
+    uint64_t shard_world; /* among so many ranks DDP_SHARD shares out: the world, but in a rehearsal of more */
 
     /* ---- set once, at the first annotation of memory ---- */
     struct driver driver;

@@ -140,10 +140,10 @@ report(void)
 
 /* The launcher finds out which rank the others waited for. */
 static void
-share_wait(uint64_t boundary, int64_t ns)
+share_wait(uint64_t boundary, int64_t ns, bool control)
 {
     atomic_store(&engine_state.status->exposed_steps[rank_exposed_place(boundary)],
-                 rank_exposed_pack(boundary, (uint64_t)ns));
+                 rank_exposed_pack(boundary, (uint64_t)ns) | (control ? RANK_EXPOSED_CONTROL : 0));
 }
 
 static void
@@ -160,11 +160,11 @@ read_waits(struct measured *of)
         wait->in_flight = false;
         if (!elapsed_ns(wait->backward_done, wait->released, &ns))
             continue;
-        share_wait(wait->boundary, ns); /* which rank comes last shows in control steps, too */
-        if (!wait->control) {
-            of->waits_ns[of->wait_count++ % WAITS_KEPT] = ns;
-            news = true;
-        }
+        share_wait(wait->boundary, ns, wait->control);
+        if (wait->control)
+            continue;
+        of->waits_ns[of->wait_count++ % WAITS_KEPT] = ns;
+        news = true;
     }
     if (news)
         report();

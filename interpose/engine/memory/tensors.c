@@ -101,6 +101,14 @@ tensor_refuse_freed_parameters(void)
         tensor_refuse_freed(&freed[TENSOR_STATE]);
 }
 
+/* --compress sends 16 bits of each float32. */
+static uint64_t
+sent_bytes(const struct tensor *tensor)
+{
+    bool narrow = engine_state.options.compression != DDPRUN_COMPRESS_NONE && tensor->type == DDP_FLOAT32;
+    return narrow ? tensor->bytes / 2 : tensor->bytes;
+}
+
 void
 tensor_report_averaged(void)
 {
@@ -110,7 +118,7 @@ tensor_report_averaged(void)
         count += tensor->averaged;
         parameters += tensor->averaged && tensor->role == TENSOR_PARAMETER;
         states += tensor->averaged && tensor->role == TENSOR_STATE;
-        bytes += tensor->averaged ? tensor->bytes : 0;
+        bytes += tensor->averaged ? sent_bytes(tensor) : 0;
         gradients += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
     }
     if (engine_state.options.sync_every > 0)

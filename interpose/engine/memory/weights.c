@@ -134,7 +134,8 @@ judge(const uint64_t *words, const struct compared_step *step, char why[512])
                      step->what, number, (unsigned long long)total, (unsigned long long)theirs, r);
         return false;
     }
-    if (sum == total || MUTANT(WEIGHTS_UNCOMPARED))
+    bool some_only = engine_state.shard_world != (uint64_t)engine_state.rendezvous.world_size; /* a rehearsal */
+    if (sum == total || some_only || MUTANT(WEIGHTS_UNCOMPARED))
         return true;
     snprintf(why, 512,
              "%s: in step %llu the counts of all ranks add up to %llu, and the total is %llu; every item must be in "

@@ -125,18 +125,6 @@ elapsed_us(CUevent from, CUevent to)
 
 /* ---- lines ---- */
 
-/* When the step's last bucket was done, or 0 if that was before the boundary. */
-static double
-exposed_us(const struct step_trace *step)
-{
-    double latest = 0.0;
-    for (size_t k = 0; k < step->bucket_count; ++k) {
-        double end = step->buckets[k].sent ? elapsed_us(step->boundary, step->buckets[k].end) : 0.0;
-        latest = end > latest ? end : latest;
-    }
-    return latest;
-}
-
 /* Of an all-reduce; NULL: not known. As all of the trace, the issuer's until trace_close(). */
 static const struct cost *idle_cost;
 
@@ -216,7 +204,6 @@ write_step(struct step_trace *step, int group)
     if (step->control)
         json_add_bool(line, "control", true);
     add_times(line, step);
-    json_add_us(line, "exposed_us", exposed_us(step));
     if (step->predicted_ns >= 0) {
         json_add_us(line, "predicted_us", (double)step->predicted_ns / 1e3);
         json_add_us(line, "bound_us", (double)step->bound_ns / 1e3);
@@ -406,7 +393,8 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->early = early;
     of->communicator = collectives_communicator_of(&engine_state.collectives, bucket);
-    of->bytes = group->plan->buckets[bucket].bytes;
+    bool narrow = group->shipment.wires[bucket].compression != DDPRUN_COMPRESS_NONE; /* 16 bits of 32 */
+    of->bytes = group->plan->buckets[bucket].bytes / (narrow ? 2 : 1);
     of->path = group->shipment.wires[bucket].path;
     of->type = group->shipment.wires[bucket].type;
     record(of->begin, collectives_stream_of(&engine_state.collectives, bucket));

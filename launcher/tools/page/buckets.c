@@ -5,8 +5,8 @@
 #include "launcher/tools/page/html.h"
 #include "launcher/tools/page/sections.h"
 
+#include "launcher/common/waiting.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/tools/predict/steps.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -53,8 +53,8 @@ add_medians(const struct group_facts *of, unsigned number, struct bucket_facts *
         }
     }
     bucket->bytes = bucket->last != NULL ? (double)bucket->last->bytes : NAN;
-    bucket->ready_us = steps_median(ready, bucket->count);
-    bucket->reduce_us = steps_median(took, bucket->count);
+    bucket->ready_us = waiting_median(ready, bucket->count);
+    bucket->reduce_us = waiting_median(took, bucket->count);
     free(ready);
     free(took);
 }
@@ -65,7 +65,7 @@ put_bucket(FILE *out, const struct group_facts *of, unsigned number, double grea
     char text[FIGURE_BYTES];
     struct bucket_facts bucket = {0};
     add_medians(of, number, &bucket);
-    struct bar_part bar = {"early", 100 * bucket.bytes / greatest, "bytes, beside the largest"};
+    struct bar_part bar = {"plain", 100 * bucket.bytes / greatest, "bytes, beside the largest"};
     html_put(out, "<tr><th scope='row'>%u</th>", number);
     html_figure_cell(out, figure_count(of->plan->member_counts[number], text));
     chart_bar_cell(out, &bar, 1);
@@ -127,9 +127,9 @@ put_tensor(FILE *out, const struct group_facts *of, size_t number)
     char text[FIGURE_BYTES];
     const struct trace_tensor *tensor = &of->run->tensors[of->group][number];
     int bucket = bucket_of(of, number);
-    fputs("<tr><th scope='row' class='code'>", out);
+    html_put(out, "<tr><th scope='row'>%zu</th><td class='name code'>", number + 1); /* as messages count */
     html_text(out, tensor->name);
-    fputs("</th><td class='name code'>", out);
+    fputs("</td><td class='name code'>", out);
     html_text(out, tensor->place);
     fputs("</td>", out);
     html_text_cell(out, tensor->type);
@@ -144,7 +144,8 @@ put_tensors(FILE *out, const struct group_facts *of, size_t most)
 {
     size_t count = of->run->tensor_counts[of->group], shown = count < most ? count : most;
     fputs("<div class='box' tabindex='0' role='region' aria-label='Tensors'><table>\n<thead><tr>"
-          "<th scope='col'>Gradient</th><th scope='col'>Annotated at</th><th scope='col'>Type</th>"
+          "<th scope='col'>Number</th><th scope='col'>Gradient</th><th scope='col'>Annotated at</th><th "
+          "scope='col'>Type</th>"
           "<th scope='col' class='n'>Elements</th><th scope='col' class='n'>Bytes</th><th scope='col' "
           "class='n'>Bucket</th>"
           "</tr></thead>\n<tbody>\n",

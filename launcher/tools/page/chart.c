@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_POINTS = 480, MOST_MARKS = 400, UNITS = 1000, TOP = 16, BOTTOM = 22, MOST_TICKS = 20 };
+enum { MOST_POINTS = 480, MOST_MARKS = 400, UNITS = 1000, TOP = 16, BOTTOM = 22, AXIS = 76, MOST_TICKS = 20 };
 
 void
 chart_open(FILE *out, const char *id, const char *kind, int height, const char *title, const char *description)
@@ -235,6 +235,7 @@ draw_band(FILE *out, const struct points *points)
     fputs("'/>\n", out);
 }
 
+/* Lines, or their labels, which stand beside the picture. */
 static void
 draw_grid(FILE *out, const struct curve *curve, const struct points *points, bool labels)
 {
@@ -249,7 +250,7 @@ draw_grid(FILE *out, const struct curve *curve, const struct points *points, boo
         if (!labels)
             html_put(out, "<line class='grid' x1='0' x2='100%%' y1='%.1f' y2='%.1f'/>\n", place, place);
         else
-            html_put(out, "<text class='tick' x='0' y='%.1f'>%s</text>\n", place - 4,
+            html_put(out, "<text class='tick' x='%d' y='%.1f' text-anchor='end'>%s</text>\n", AXIS - 8, place + 4,
                      curve->is_time ? chart_time_text(y, text) : number_text(fabs(y) < tick / 1e3 ? 0 : y, tick, text));
     }
 }
@@ -275,6 +276,10 @@ chart_curve(FILE *out, const struct curve *curve)
 {
     struct points points;
     take_points(curve, &points);
+    html_put(out, "<div class='plot'><svg class='axis' width='%d' height='%d' aria-hidden='true'>\n", AXIS,
+             curve->height);
+    draw_grid(out, curve, &points, true);
+    fputs("</svg>", out);
     chart_open(out, curve->id, "chart", curve->height, curve->title, curve->description);
     draw_grid(out, curve, &points, false);
     html_put(out, "<svg x='0' y='%d' width='100%%' height='%d' viewBox='0 0 %d %d' preserveAspectRatio='none'>\n", TOP,
@@ -285,9 +290,8 @@ chart_curve(FILE *out, const struct curve *curve)
     fputs("</svg>\n", out);
     draw_dots(out, curve, &points);
     draw_marks(out, curve, &points);
-    draw_grid(out, curve, &points, true);
     draw_x_names(out, curve, &points);
-    fputs("</svg>\n", out);
+    fputs("</svg></div>\n", out);
     free_points(&points);
 }
 

@@ -4,8 +4,6 @@
 #include "launcher/tools/page/facts.h"
 
 #include "launcher/common/xcalloc.h"
-#include "launcher/tools/predict/steps.h"
-#include "launcher/tools/trace/waits.h"
 
 #include <json-c/json.h>
 
@@ -13,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STRAGGLER_LEAST_US 1e3
+#define WAITING_LEAST_US 1e3
 
 double
 facts_duration(const struct trace_step *step)
@@ -92,26 +90,20 @@ take_ranks(struct facts *facts, const struct run_clock *clocks)
 static bool
 take_step(const struct facts *facts, uint64_t number, double *durations, struct step_facts *step)
 {
-    struct last_rank last = {0, INFINITY, INFINITY};
-    double sum_us = 0;
-    *step = (struct step_facts){.number = number, .least_us = INFINITY, .most_us = -INFINITY, .overlapped = true};
+    *step = (struct step_facts){
+        .number = number, .least_us = INFINITY, .most_us = -INFINITY, .overlapped = true, .last = last_rank_none()};
     for (size_t r = 0; r < facts->rank_count; ++r) {
         const struct trace_step *own = facts_step_of(&facts->ranks[r], number);
         if (own == NULL)
             return false;
         durations[r] = facts_duration(own);
-        last_rank_add(&last, (int)r, fmax(own->released_us, 0));
-        sum_us += fmax(own->released_us, 0);
+        last_rank_add(&step->last, (int)r, fmax(own->released_us, 0));
         step->least_us = fmin(step->least_us, durations[r]);
         step->most_us = fmax(step->most_us, durations[r]);
         step->overlapped = step->overlapped && own->overlapped;
-        step->control = step->control || own->control;
+        step->control = step->last.control = step->control || own->control;
     }
-    step->last = last.rank;
-    step->network_us = last.waited_us;
-    step->gap_us = last_rank_gap(&last);
-    step->ranks_us = sum_us / (double)facts->rank_count - step->network_us;
-    step->middle_us = steps_median(durations, facts->rank_count);
+    step->middle_us = waiting_median(durations, facts->rank_count);
     return true;
 }
 
@@ -127,105 +119,6 @@ join_steps(struct facts *facts)
             ++facts->step_count;
     }
     free(durations);
-}
-
-/* ---- medians ---- */
-
-static double
-column_median(const struct facts *facts, double (*column)(const struct step_facts *step))
-{
-    double *values = xcalloc(facts->step_count + 1, sizeof(*values));
-    for (size_t i = 0; i < facts->step_count; ++i)
-        values[i] = facts->steps[i].control ? NAN : column(&facts->steps[i]);
-    double median = steps_median(values, facts->step_count);
-    free(values);
-    return median;
-}
-
-static double
-middle_of(const struct step_facts *step)
-{
-    return step->middle_us;
-}
-
-static double
-network_of(const struct step_facts *step)
-{
-    return step->network_us;
-}
-
-static double
-ranks_of(const struct step_facts *step)
-{
-    return step->ranks_us;
-}
-
-/* Of the steps that all ranks have; of a rank alone, of its own. */
-static void
-take_medians(struct facts *facts, size_t r)
-{
-    struct rank_facts *rank = &facts->ranks[r];
-    enum { STEP, BEFORE, BACKWARD, NETWORK, RANKS, COLUMNS };
-    double *columns[COLUMNS];
-    size_t count = 0;
-    for (int c = 0; c < COLUMNS; ++c)
-        columns[c] = xcalloc(facts->step_count + 1, sizeof(double));
-    for (size_t i = 0; i < facts->step_count; ++i) {
-        const struct step_facts *step = &facts->steps[i];
-        const struct trace_step *own = facts_step_of(rank, step->number);
-        if (step->control || own == NULL)
-            continue;
-        columns[STEP][count] = facts_duration(own);
-        columns[BEFORE][count] = own->backward_us - own->begin_us;
-        columns[BACKWARD][count] = -own->backward_us;
-        columns[NETWORK][count] = step->network_us;
-        columns[RANKS][count++] = fmax(own->released_us, 0) - step->network_us;
-        rank->last_count += step->last == (int)r && facts->rank_count > 1;
-        rank->kept_us += step->last == (int)r ? step->gap_us : 0;
-    }
-    rank->kept_us /= count > 0 ? (double)count : 1;
-    double *const results[COLUMNS] = {&rank->step_us, &rank->before_us, &rank->backward_us, &rank->network_us,
-                                      &rank->ranks_us};
-    for (int c = 0; c < COLUMNS; ++c) {
-        *results[c] = steps_median(columns[c], count);
-        free(columns[c]);
-    }
-}
-
-static void
-find_straggler(struct facts *facts)
-{
-    facts->straggler = -1;
-    for (size_t r = 0; r < facts->rank_count && facts->rank_count > 1; ++r) {
-        size_t hits = 0;
-        for (size_t i = 0; i < facts->step_count; ++i) {
-            const struct step_facts *step = &facts->steps[i];
-            hits += step->last == (int)r && step->gap_us >= fmax(0.1 * step->middle_us, STRAGGLER_LEAST_US);
-        }
-        if (facts->step_count >= 8 && 4 * hits >= 3 * facts->step_count)
-            facts->straggler = (int)r;
-    }
-}
-
-/* What the plan of the last steps says, on the first rank. Without overlap it promises nothing. */
-static void
-take_plan(struct facts *facts)
-{
-    const struct rank_facts *rank = &facts->ranks[0];
-    facts->plan = trace_last_plan(rank->run, facts->group);
-    facts->overlap = trace_last_overlap(rank->run, facts->group);
-    double *bounds = xcalloc(rank->step_count + 1, sizeof(*bounds)),
-           *plans = xcalloc(rank->step_count + 1, sizeof(*plans));
-    for (size_t i = 0; i < rank->step_count; ++i) {
-        bool counts = (facts->plan == NULL || rank->steps[i]->number > facts->plan->after_step) &&
-                      (facts->overlap == NULL || rank->steps[i]->number > facts->overlap->after_step);
-        bounds[i] = counts ? rank->steps[i]->bound_us : NAN;
-        plans[i] = counts ? rank->steps[i]->predicted_us : NAN;
-    }
-    facts->bound_us = steps_median(bounds, rank->step_count);
-    facts->predicted_us = steps_median(plans, rank->step_count);
-    free(bounds);
-    free(plans);
 }
 
 /* ---- what the launcher has written ---- */
@@ -264,6 +157,136 @@ facts_string(const struct facts *facts, const char *name)
     return is_text ? json_object_get_string(found) : "";
 }
 
+/* ---- which steps count ---- */
+
+static size_t
+count_steps(struct facts *facts, uint64_t first, uint64_t last)
+{
+    facts->first_counted = facts->last_counted = facts->counted = 0;
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        struct step_facts *step = &facts->steps[i];
+        step->counts = !step->control && step->number >= first && step->number <= last;
+        facts->first_counted = step->counts && facts->counted == 0 ? step->number : facts->first_counted;
+        facts->last_counted = step->counts ? step->number : facts->last_counted;
+        facts->counted += step->counts;
+    }
+    return facts->counted;
+}
+
+/* As the launcher had it; or the last, where it had none, or the trace has left most of them out. */
+static void
+take_window(struct facts *facts)
+{
+    double first = facts_number(facts, "first_measured"), last = facts_number(facts, "last_measured");
+    if (first > 0 && last >= first && last < 1e18 &&
+        count_steps(facts, (uint64_t)first, (uint64_t)last) >= WAITING_LEAST)
+        return;
+    uint64_t from = 0;
+    for (size_t i = facts->step_count, count = 0; i-- > 0 && count < WAITING_WINDOW; ++count)
+        from = facts->steps[i].number;
+    (void)count_steps(facts, from, UINT64_MAX);
+}
+
+/* ---- figures ---- */
+
+static double
+step_median(const struct facts *facts)
+{
+    double *values = xcalloc(facts->step_count + 1, sizeof(*values));
+    for (size_t i = 0; i < facts->step_count; ++i)
+        values[i] = facts->steps[i].counts ? facts->steps[i].middle_us : NAN;
+    double median = waiting_median(values, facts->step_count);
+    free(values);
+    return median;
+}
+
+static void
+take_rank(struct facts *facts, size_t r)
+{
+    struct rank_facts *rank = &facts->ranks[r];
+    enum { STEP, BEFORE, BACKWARD, COLUMNS };
+    double *columns[COLUMNS], *const results[COLUMNS] = {&rank->step_us, &rank->before_us, &rank->backward_us};
+    size_t count = 0;
+    for (int c = 0; c < COLUMNS; ++c)
+        columns[c] = xcalloc(facts->step_count + 1, sizeof(double));
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        const struct step_facts *step = &facts->steps[i];
+        const struct trace_step *own = facts_step_of(rank, step->number);
+        if (!step->counts || own == NULL)
+            continue;
+        bool is_last = step->last.rank == (int)r && facts->rank_count > 1;
+        columns[STEP][count] = facts_duration(own);
+        columns[BEFORE][count] = own->backward_us - own->begin_us;
+        columns[BACKWARD][count++] = -own->backward_us;
+        rank->waiting_us += (fmax(own->released_us, 0) - step->last.waited) / (double)facts->counted;
+        rank->last_count += is_last;
+        rank->kept_us += is_last ? last_rank_gap(&step->last) / (double)facts->counted : 0;
+    }
+    for (int c = 0; c < COLUMNS; ++c) {
+        *results[c] = waiting_median(columns[c], count);
+        free(columns[c]);
+    }
+}
+
+/* What the launcher has said; of one group among several, and where it has said nothing, what the steps show. */
+static double
+said_or(const struct facts *facts, const char *name, double unit, double shown)
+{
+    double said = facts_number(facts, name);
+    return isnan(said) || facts->group_count > 1 ? shown : said * unit;
+}
+
+static void
+take_waiting(struct facts *facts)
+{
+    struct last_rank latest[WAITING_WINDOW];
+    size_t count = 0;
+    for (size_t i = facts->step_count; i-- > 0 && count < WAITING_WINDOW;) {
+        const struct step_facts *step = &facts->steps[i];
+        if (step->number >= facts->first_counted && step->number <= facts->last_counted)
+            latest[count++] = step->last;
+    }
+    struct waiting waiting = {.exposed = NAN, .waiting = NAN, .straggler = -1};
+    if (count > 0)
+        waiting = waiting_of(latest, count, fmax(0.1 * facts->step_us, WAITING_LEAST_US));
+    facts->exposed_us = said_or(facts, "exposed_ms", 1e3, waiting.exposed);
+    facts->waiting_us = said_or(facts, "waiting_ms", 1e3, waiting.waiting);
+    facts->straggler = waiting.straggler;
+    facts->last_count = waiting.last_count;
+    facts->latest_count = waiting.latest_count;
+}
+
+static void
+take_speed(struct facts *facts)
+{
+    double known = facts_number(facts, "steps_per_second"), steps = 0;
+    for (int g = 0; g < TRACE_GROUPS; ++g)
+        steps += (double)facts->group_steps[g];
+    bool counted = isnan(known) && facts->step_us > 0;
+    facts->steps_per_s = counted ? steps / (double)facts->group_steps[facts->group] * 1e6 / facts->step_us : known;
+}
+
+/* What the plan of the last steps says, on the first rank. Without overlap it promises nothing. */
+static void
+take_plan(struct facts *facts)
+{
+    const struct rank_facts *rank = &facts->ranks[0];
+    facts->plan = trace_last_plan(rank->run, facts->group);
+    facts->overlap = trace_last_overlap(rank->run, facts->group);
+    double *bounds = xcalloc(rank->step_count + 1, sizeof(*bounds)),
+           *plans = xcalloc(rank->step_count + 1, sizeof(*plans));
+    for (size_t i = 0; i < rank->step_count; ++i) {
+        bool counts = (facts->plan == NULL || rank->steps[i]->number > facts->plan->after_step) &&
+                      (facts->overlap == NULL || rank->steps[i]->number > facts->overlap->after_step);
+        bounds[i] = counts ? rank->steps[i]->bound_us : NAN;
+        plans[i] = counts ? rank->steps[i]->predicted_us : NAN;
+    }
+    facts->bound_us = said_or(facts, "exposed_bound_ms", 1e3, waiting_median(bounds, rank->step_count));
+    facts->predicted_us = waiting_median(plans, rank->step_count);
+    free(bounds);
+    free(plans);
+}
+
 void
 facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts)
 {
@@ -272,15 +295,15 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
     count_groups(facts);
     for (size_t r = 0; r < facts->rank_count; ++r)
         take_steps(&facts->ranks[r], facts->group);
-    join_steps(facts);
-    for (size_t r = 0; r < facts->rank_count; ++r)
-        take_medians(facts, r);
-    facts->step_us = column_median(facts, middle_of);
-    facts->network_us = column_median(facts, network_of);
-    facts->ranks_us = column_median(facts, ranks_of);
-    find_straggler(facts);
-    take_plan(facts);
     take_job(facts);
+    join_steps(facts);
+    take_window(facts);
+    facts->step_us = step_median(facts);
+    take_speed(facts);
+    for (size_t r = 0; r < facts->rank_count; ++r)
+        take_rank(facts, r);
+    take_waiting(facts);
+    take_plan(facts);
 }
 
 void

@@ -1,35 +1,37 @@
 /*
  * facts.h - what a page says of a run, found in its trace: the steps of all ranks side by side, and who waited.
  *
- * Of the last job in the trace, and of the gradient group with most bytes. How long a rank's stream waits at the end of
- * a step has two parts, as in watch/pace.h: what the rank that came last waited is the network's, and what the others
- * waited longer they waited for that rank. Times are microseconds. One thread.
+ * Of the last job in the trace, and of the gradient group with most bytes. Figures are of the steps of one window: that
+ * of the job's summary, or else the last that all ranks have; control steps of trials do not count. What is exposed and
+ * what is waiting, launcher/common/waiting.h says; what the launcher has in its summary is taken from there. Times are
+ * microseconds. One thread.
  */
 #ifndef DDPRUN_LAUNCHER_TOOLS_PAGE_FACTS_H
 #define DDPRUN_LAUNCHER_TOOLS_PAGE_FACTS_H
 
+#include "launcher/common/waiting.h"
 #include "launcher/tools/trace/clocks.h"
 #include "launcher/tools/trace/read.h"
 
-/* One rank; medians over its steps, NAN where nothing is known. */
+/* One rank; of the steps that count, medians. NAN where nothing is known. */
 struct rank_facts {
     const struct trace_run *run;
     const struct run_clock *clock;
     const struct trace_step **steps; /* [step_count]: of the group, with times, by number */
     size_t step_count;
-    double step_us, before_us, backward_us, network_us, ranks_us;
+    double step_us, before_us, backward_us;
+    double waiting_us; /* what it waited for other ranks, the mean */
     size_t last_count; /* in so many steps it was the last */
-    double kept_us;    /* a step: how much earlier all others would have been done without it; mean of all steps */
+    double kept_us;    /* a step: how much earlier all others would have been done without it, the mean */
 };
 
 /* One step that all ranks have. */
 struct step_facts {
     uint64_t number;
     double least_us, middle_us, most_us; /* its duration, over the ranks; NAN: not known */
-    double network_us, ranks_us;         /* what the last rank waited, and the mean of all on top of it */
-    int last;                            /* index of the rank that came last */
-    double gap_us;                       /* before the last but one */
+    struct last_rank last;               /* by indices of ranks */
     bool overlapped, control;
+    bool counts; /* it is in the window */
 };
 
 struct facts {
@@ -41,10 +43,14 @@ struct facts {
     size_t rank_count;
     struct step_facts *steps; /* by number */
     size_t step_count;
-    size_t graph_steps; /* of one rank: steps in CUDA graphs, which have no times */
-    double step_us;     /* medians over all steps */
-    double network_us, ranks_us, bound_us, predicted_us;
-    int straggler; /* index of the rank that was last in three of four steps, by a tenth of the step; -1: none */
+    size_t graph_steps;                   /* of one rank: steps in CUDA graphs, which have no times */
+    uint64_t first_counted, last_counted; /* the window, */
+    size_t counted;                       /* and how many steps in it count */
+    double steps_per_s;                   /* mean of the whole job */
+    double step_us;                       /* the median of the ranks' middle */
+    double exposed_us, waiting_us, bound_us, predicted_us;
+    int straggler;                          /* index; -1: none */
+    size_t last_count, latest_count;        /* in so many of the latest so many it was the last */
     const struct trace_plan *plan;          /* of the group, the last one; NULL: none */
     const struct trace_overlap *overlap;    /* of the group, where overlap was switched last; NULL: nowhere */
     const struct trace_run *first;          /* the run of the lowest rank */

@@ -66,53 +66,31 @@ put_remarks(FILE *out, const struct trace *trace)
 
 /* ---- the verdict ---- */
 
-/* From the summary, and where the trace has none from its steps. */
-static double
-steps_per_second(const struct facts *facts)
+/* Which steps figures are of. */
+static const char *
+window_text(const struct facts *facts, char text[96])
 {
-    double known = facts_number(facts, "steps_per_second"), steps = 0;
-    for (int g = 0; g < TRACE_GROUPS; ++g)
-        steps += (double)facts->group_steps[g];
-    bool counted = isnan(known) && facts->step_us > 0;
-    return counted ? steps / (double)facts->group_steps[facts->group] * 1e6 / facts->step_us : known;
-}
-
-static double
-exposed_ms(const struct facts *facts)
-{
-    double known = facts_number(facts, "exposed_ms");
-    return isnan(known) ? facts->network_us / 1e3 : known;
-}
-
-static double
-waiting_ms(const struct facts *facts)
-{
-    double known = facts_number(facts, "waiting_ms");
-    return facts->summary == NULL ? facts->ranks_us / 1e3 : known;
-}
-
-/* What a step takes. Of several groups each has steps of its own, and those of one group stand for all. */
-static double
-step_us(const struct facts *facts)
-{
-    return facts->group_count > 1 ? facts->step_us : 1e6 / steps_per_second(facts);
+    snprintf(text, 96, "steps %llu to %llu", (unsigned long long)facts->first_counted,
+             (unsigned long long)facts->last_counted);
+    return text;
 }
 
 static void
 put_speed(FILE *out, const struct facts *facts)
 {
-    char rate[FIGURE_BYTES], time[FIGURE_BYTES], exposed[FIGURE_BYTES], part[FIGURE_BYTES];
-    double exposed_us = facts->group_count > 1 ? facts->network_us : exposed_ms(facts) * 1e3;
+    char rate[FIGURE_BYTES], time[FIGURE_BYTES], exposed[FIGURE_BYTES], part[FIGURE_BYTES], window[96];
     html_put(out, "<p class='lead'>%d rank%s made <strong>%s steps a second</strong>", facts->world,
-             facts->world == 1 ? "" : "s", figure_plain(steps_per_second(facts), rate));
+             facts->world == 1 ? "" : "s", figure_plain(facts->steps_per_s, rate));
     if (facts->group_count > 1)
         html_put(out, ", all of %zu gradient groups counted: from one step of group %d to the next it takes %s",
-                 facts->group_count, facts->group, figure_time(step_us(facts), time));
+                 facts->group_count, facts->group, figure_time(facts->step_us, time));
     else
-        html_put(out, ": a step takes %s", figure_time(step_us(facts), time));
-    if (!isnan(exposed_us))
-        html_put(out, ", of which %s (%s) is exposed communication", figure_time(exposed_us, exposed),
-                 figure_percent(exposed_us / step_us(facts), part));
+        html_put(out, ": a step takes %s", figure_time(facts->step_us, time));
+    if (!isnan(facts->exposed_us))
+        html_put(out, ", of which %s (%s) is exposed communication", figure_time(facts->exposed_us, exposed),
+                 figure_percent(facts->exposed_us / facts->step_us, part));
+    if (facts->counted > 0)
+        html_put(out, "; medians of %s", window_text(facts, window));
     fputs(".</p>\n", out);
     double batches = facts_number(facts, "batches"), each = facts_number(facts, "batches_per_step");
     if (!isnan(batches) && !isnan(each))
@@ -149,7 +127,7 @@ put_loss(FILE *out, const struct facts *facts, const struct loss *loss, const ch
     fputs("; <strong>", out);
     put_advice(out, loss->advice);
     html_put(out, "</strong>, which saves about %s of a step (%s).</p>\n", figure_time(loss->gain_us, gain),
-             figure_percent(loss->gain_us / step_us(facts), part));
+             figure_percent(loss->gain_us / facts->step_us, part));
 }
 
 static void
@@ -178,38 +156,45 @@ put_tile(FILE *out, const char *name, const char *id, double value, const char *
     html_put(out, "<small>%s</small></dd></div>\n", note);
 }
 
-static void
-put_waiting(FILE *out, const struct facts *facts)
+/* A figure of the summary; of several groups all are in it, elsewhere the page is of one. */
+static double
+said_ms(const struct facts *facts, const char *name, double shown_us)
 {
-    char text[FIGURE_BYTES], note[64] = "for each other, a step";
-    double waited_for = facts_number(facts, "waited_for");
-    if (facts->summary == NULL && facts->straggler >= 0)
-        waited_for = facts->ranks[facts->straggler].run->rank;
-    if (!isnan(waited_for))
-        snprintf(note, sizeof(note), "for rank %.0f, a step", waited_for);
-    put_tile(out, "Waiting for ranks", "waiting_ms", waiting_ms(facts), figure_time(waiting_ms(facts) * 1e3, text),
-             note);
+    double said = facts_number(facts, name);
+    return isnan(said) ? shown_us / 1e3 : said;
+}
+
+static void
+put_waits(FILE *out, const struct facts *facts)
+{
+    char text[FIGURE_BYTES], note[128], bound[FIGURE_BYTES] = "", window[96];
+    double exposed_ms = said_ms(facts, "exposed_ms", facts->exposed_us);
+    double waiting_ms = said_ms(facts, "waiting_ms", facts->waiting_us), bound_us = facts->bound_us;
+    snprintf(note, sizeof(note), isnan(bound_us) ? "a step; lower bound not known" : "a step; at least %s",
+             figure_time(bound_us, bound));
+    put_tile(out, "Exposed communication", "exposed_ms", exposed_ms, figure_time(exposed_ms * 1e3, text), note);
+    if (facts->straggler >= 0)
+        snprintf(note, sizeof(note), "for rank %d, a step; %s", facts->ranks[facts->straggler].run->rank,
+                 window_text(facts, window));
+    else
+        snprintf(note, sizeof(note), "for each other, a step; mean of %s", window_text(facts, window));
+    put_tile(out, "Waiting for ranks", "waiting_ms", waiting_ms, figure_time(waiting_ms * 1e3, text), note);
 }
 
 static void
 put_tiles(FILE *out, const struct facts *facts)
 {
-    char text[FIGURE_BYTES], note[96], bound[FIGURE_BYTES];
-    double bound_ms = facts_number(facts, "exposed_bound_ms"), seconds = facts_number(facts, "seconds");
-    bound_ms = isnan(bound_ms) ? facts->bound_us / 1e3 : bound_ms;
+    char text[FIGURE_BYTES], note[96];
+    double seconds = facts_number(facts, "seconds");
     double steps = facts_number(facts, "steps"), overlapped = facts_number(facts, "overlapped_steps");
     fputs("<dl class='tiles'>\n", out);
-    put_tile(out, "Steps per second", "steps_per_second", steps_per_second(facts),
-             figure_plain(steps_per_second(facts), text), "of the whole job");
+    put_tile(out, "Steps per second", "steps_per_second", facts->steps_per_s, figure_plain(facts->steps_per_s, text),
+             "mean of the whole job");
     double items = facts_number(facts, "items_per_second");
     if (!isnan(items))
         put_tile(out, "Items per second", "items_per_second", items, figure_plain(items, text),
                  "of DDP_SHARD, all ranks");
-    snprintf(note, sizeof(note), isnan(bound_ms) ? "a step; lower bound not known" : "a step; at least %s",
-             figure_time(bound_ms * 1e3, bound));
-    put_tile(out, "Exposed communication", "exposed_ms", exposed_ms(facts), figure_time(exposed_ms(facts) * 1e3, text),
-             note);
-    put_waiting(out, facts);
+    put_waits(out, facts);
     snprintf(note, sizeof(note), isnan(overlapped) ? "in the trace" : "%.0f of them overlapped", overlapped);
     put_tile(out, "Steps", "steps", isnan(steps) ? (double)facts->step_count : steps,
              figure_count((uint64_t)(isnan(steps) ? (double)facts->step_count : steps), text), note);

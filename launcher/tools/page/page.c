@@ -21,6 +21,8 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     char why[512] = "";
     facts_find(trace, clocks, &facts);
     struct model *model = model_of_trace(trace, why, sizeof(why));
+    if (model != NULL)
+        model_measured(model, facts.step_us, facts.exposed_us);
     fputs("<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
           "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
           "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
@@ -30,6 +32,7 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     html_put(out, " on %d rank%s - ddprun report</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", facts.world,
              facts.world == 1 ? "" : "s", page_style);
     section_overview(out, &facts, model);
+    section_failure(out, &facts);
     section_steps(out, &facts);
     section_timeline(out, &facts);
     section_stragglers(out, &facts);
@@ -48,7 +51,7 @@ bool
 page_make(const char *folder, const char *file, const char *option, struct error *error)
 {
     struct trace trace;
-    bool ok = picture_read(folder, &trace, error);
+    bool ok = picture_read(folder, true, &trace, error);
     for (size_t i = 0; ok && i < trace.remark_count; ++i)
         message_line("report: %s", trace.remarks[i]);
     if (ok) {

@@ -15,7 +15,7 @@ put_row(FILE *out, const struct model *model, unsigned ranks, bool is_this)
     if (!model_predict(model, ranks, NULL, &prediction))
         return false;
     struct bar_part bar = {"plain", 100 * prediction.efficiency, "efficiency"};
-    html_put(out, "<tr><th scope='row'>%u%s</th>", ranks, is_this ? " (this run)" : "");
+    html_put(out, "<tr><th scope='row'>%u%s</th>", ranks, is_this ? " (this run, measured)" : "");
     chart_bar_cell(out, &bar, 1);
     html_figure_cell(out, figure_percent(prediction.efficiency, text));
     html_figure_cell(out, figure_time(prediction.step_us, text));
@@ -43,11 +43,12 @@ put_rows(FILE *out, const struct facts *facts, const struct model *model)
 void
 section_prediction(FILE *out, const struct facts *facts, const struct model *model, const char *why)
 {
-    html_section(
-        out, "prediction", "Other numbers of ranks",
-        "Predicted, where each rank computes as much as here, its share of the batch is as large, and the links "
-        "are those of this run, as a ring. Of several hosts, a slower link counts: <span class='code'>ddprun "
-        "predict --link</span>.");
+    html_section(out, "prediction", "Other numbers of ranks",
+                 "This run as it was measured; others are predicted and scaled to it: each rank's share of the batch "
+                 "is as large "
+                 "as here, and the links are those of this run, as a ring. Of several hosts, a slower link counts: "
+                 "<span class='code'>ddprun "
+                 "predict --link</span>.");
     if (facts->group_count > 1)
         html_put(
             out,

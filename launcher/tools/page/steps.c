@@ -6,7 +6,6 @@
 #include "launcher/tools/page/sections.h"
 
 #include "launcher/common/xcalloc.h"
-#include "launcher/tools/predict/steps.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ top_of(const struct facts *facts, size_t *above)
         most[i] = facts->steps[i].most_us;
         greatest_us = fmax(greatest_us, most[i]);
     }
-    top_us = 3 * steps_median(most, facts->step_count);
+    top_us = 3 * waiting_median(most, facts->step_count);
     free(most);
     *above = 0;
     for (size_t i = 0; i < facts->step_count; ++i)
@@ -109,14 +108,14 @@ put_curve(FILE *out, const struct facts *facts)
 }
 
 static void
-put_rank(FILE *out, const struct rank_facts *rank, double longest_us)
+put_rank(FILE *out, const struct facts *facts, const struct rank_facts *rank, double longest_us)
 {
     char text[FIGURE_BYTES];
     const struct bar_part parts[] = {{"before", 100 * rank->before_us / longest_us, "before backward"},
                                      {"backward", 100 * rank->backward_us / longest_us, "backward"},
-                                     {"network", 100 * rank->network_us / longest_us, "exposed communication"},
-                                     {"ranks", 100 * rank->ranks_us / longest_us, "waits for other ranks"}};
-    const double figures[] = {rank->before_us, rank->backward_us, rank->network_us, rank->ranks_us, rank->step_us};
+                                     {"network", 100 * facts->exposed_us / longest_us, "exposed communication"},
+                                     {"ranks", 100 * rank->waiting_us / longest_us, "waits for other ranks"}};
+    const double figures[] = {rank->before_us, rank->backward_us, facts->exposed_us, rank->waiting_us, rank->step_us};
     html_put(out, "<tr><th scope='row'>%d</th>", rank->run->rank);
     html_text_cell(out, rank->run->host);
     chart_bar_cell(out, parts, sizeof(parts) / sizeof(parts[0]));
@@ -140,22 +139,25 @@ put_ranks(FILE *out, const struct facts *facts)
     for (size_t r = 0; r < facts->rank_count; ++r) {
         const struct rank_facts *rank = &facts->ranks[r];
         double sum_us = (isnan(rank->before_us) ? 0 : rank->before_us) +
-                        (isnan(rank->backward_us) ? 0 : rank->backward_us) + rank->network_us + rank->ranks_us;
+                        (isnan(rank->backward_us) ? 0 : rank->backward_us) + facts->exposed_us + rank->waiting_us;
         longest_us = fmax(longest_us, sum_us);
     }
-    fputs("<h3>What each rank does in a step</h3>\n<div class='legend'>\n", out);
+    html_put(out,
+             "<h3>What each rank does in a step</h3>\n<p class='caption'>Of steps %llu to %llu, without control steps: "
+             "medians; of what it waits for other ranks the mean.</p>\n<div class='legend'>\n",
+             (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     chart_legend(out, "before", "before backward");
     chart_legend(out, "backward", "backward");
     chart_legend(out, "network", "exposed communication");
     chart_legend(out, "ranks", "waits for other ranks");
     fputs("</div>\n<div class='box' tabindex='0' role='region' aria-label='Times by rank'><table>\n<thead><tr>"
-          "<th scope='col'>Rank</th><th scope='col'>Host</th><th scope='col'>Median step</th>"
+          "<th scope='col'>Rank</th><th scope='col'>Host</th><th scope='col'>A step</th>"
           "<th scope='col' class='n'>Before</th><th scope='col' class='n'>Backward</th><th scope='col' "
           "class='n'>Exposed</th>"
           "<th scope='col' class='n'>Waits</th><th scope='col' class='n'>Step</th></tr></thead>\n<tbody>\n",
           out);
     for (size_t r = 0; r < shown; ++r)
-        put_rank(out, &facts->ranks[r], longest_us);
+        put_rank(out, facts, &facts->ranks[r], longest_us);
     fputs("</tbody></table></div>\n", out);
     put_more(out, shown, facts->rank_count, "ranks");
 }
@@ -166,7 +168,7 @@ section_steps(FILE *out, const struct facts *facts)
     html_section(
         out, "step-times", "Step times by rank",
         "Durations are of the device, from the end of one step to the end of the next. The curve is the middle "
-        "of all ranks; the band reaches from the fastest to the slowest. Figures of ranks are medians.");
+        "of all ranks; the band reaches from the fastest to the slowest.");
     if (facts->group_count > 1)
         html_put(out, "<p class='caption'>Of %zu gradient groups, group %d, which has most bytes.</p>\n",
                  facts->group_count, facts->group);
@@ -196,14 +198,14 @@ put_straggler(FILE *out, const struct facts *facts)
         html_put(out, "<p><strong>Rank %d (", rank->run->rank);
         html_text(out, rank->run->host);
         html_put(out,
-                 ") keeps the others waiting</strong>: it is the last in %zu of %zu steps; without it, the others "
-                 "would be done %s earlier in a step.</p>\n",
-                 rank->last_count, facts->step_count, figure_time(rank->kept_us, text));
+                 ") keeps the others waiting</strong>: it is the last in %zu of the latest %zu steps; without it, the "
+                 "others would be done %s earlier in a step.</p>\n",
+                 facts->last_count, facts->latest_count, figure_time(rank->kept_us, text));
     } else {
         html_put(out,
                  "<p>No single rank is the last in most steps by a tenth of the step. What ranks wait for each other "
                  "is %s of a step.</p>\n",
-                 figure_time(facts->ranks_us, text));
+                 figure_time(facts->waiting_us, text));
     }
 }
 
@@ -211,7 +213,7 @@ static void
 put_last(FILE *out, const struct facts *facts, const struct rank_facts *rank)
 {
     char text[FIGURE_BYTES];
-    double part = facts->step_count > 0 ? (double)rank->last_count / (double)facts->step_count : 0;
+    double part = facts->counted > 0 ? (double)rank->last_count / (double)facts->counted : 0;
     struct bar_part bar = {"ranks", 100 * part, "steps in which it was the last"};
     html_put(out, "<tr><th scope='row'>%d</th>", rank->run->rank);
     html_text_cell(out, rank->run->host);
@@ -227,7 +229,7 @@ section_stragglers(FILE *out, const struct facts *facts)
     size_t shown = facts->rank_count < MOST_RANKS ? facts->rank_count : MOST_RANKS;
     html_section(out, "stragglers", "Stragglers",
                  "The rank that waits least for averages came last in that step. What the others waited longer, they "
-                 "waited for it.");
+                 "waited for it. Of the same steps.");
     put_straggler(out, facts);
     if (facts->rank_count > 1) {
         fputs(

@@ -4,6 +4,7 @@
 #include "launcher/tools/page/chart.h"
 #include "launcher/tools/page/html.h"
 #include "launcher/tools/page/sections.h"
+#include "launcher/tools/trace/waits.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,8 +53,8 @@ begin_us(const struct trace_step *step)
 
 /* ---- which step ---- */
 
-/* The one whose duration is nearest to the median of those that are as the last ones: with their plan, and with overlap
- * unless that was switched off; of others if there is none. */
+/* The one whose duration and exposed part are nearest to the medians, of those that these are of, and that are as the
+ * last ones: with their plan, and with overlap unless that was switched off; of others if there is none. */
 static const struct step_facts *
 choose_step(const struct facts *facts)
 {
@@ -64,6 +65,8 @@ choose_step(const struct facts *facts)
         const struct step_facts *step = &facts->steps[i];
         bool old = facts->plan != NULL && step->number <= facts->plan->after_step;
         double distance = isnan(step->middle_us) ? 1e15 : fabs(step->middle_us - facts->step_us);
+        distance += isnan(facts->exposed_us) ? 0 : fabs(step->last.waited - facts->exposed_us);
+        distance += step->counts ? 0 : 1e14;
         distance += (old ? 1e16 : 0) + (step->overlapped == overlaps ? 0 : 1e17) + (step->control ? 1e18 : 0);
         if (distance < best) {
             best = distance;
@@ -144,7 +147,10 @@ put_trainer(const struct picture *picture, unsigned row, const struct rank_facts
     int64_t backward_ns = isnan(step->backward_us) ? boundary_ns : time_of(rank, step, step->backward_us);
     put_part(picture, row, "before", "before backward", begin_ns, backward_ns);
     put_part(picture, row, "backward", "backward", backward_ns, boundary_ns);
-    put_part(picture, row, "network", "waits for averages", boundary_ns, released_ns);
+    struct last_rank last = waits_of(picture->facts->trace, rank->run, step);
+    int64_t ranks_ns = last.rank < 0 ? boundary_ns : time_of(rank, step, step->released_us - last.waited);
+    put_part(picture, row, "ranks", "waits for other ranks", boundary_ns, ranks_ns);
+    put_part(picture, row, "network", "exposed communication", ranks_ns, released_ns);
 }
 
 static int
@@ -277,7 +283,8 @@ put_legend(FILE *out, bool has_bound)
     fputs("<div class='legend'>\n", out);
     chart_legend(out, "before", "before backward");
     chart_legend(out, "backward", "backward");
-    chart_legend(out, "network", "waits for averages");
+    chart_legend(out, "network", "exposed communication");
+    chart_legend(out, "ranks", "waits for other ranks");
     chart_legend(out, "early", "bucket, sent during backward");
     chart_legend(out, "late", "bucket, sent after it");
     fputs("<span class='key'><svg class='swatch' width='12' height='12' aria-hidden='true'><circle class='dot' cx='6' "
@@ -296,7 +303,7 @@ put_words(FILE *out, const struct facts *facts, const struct picture *picture, c
     for (size_t r = 0; r < picture->lanes; ++r)
         error_ns = facts->ranks[r].clock->error_ns > error_ns ? facts->ranks[r].clock->error_ns : error_ns;
     html_put(out, "<p>Step %llu took %s, of which %s is exposed communication.", (unsigned long long)step->number,
-             figure_time(step->middle_us, took), figure_time(step->network_us, exposed));
+             figure_time(step->middle_us, took), figure_time(step->last.waited, exposed));
     if (!isnan(facts->bound_us))
         html_put(out, " The plan of its buckets promised %s; any other would leave at least %s.",
                  figure_time(facts->predicted_us, promised), figure_time(facts->bound_us, bound));
@@ -322,10 +329,9 @@ void
 section_timeline(FILE *out, const struct facts *facts)
 {
     const struct step_facts *step = choose_step(facts);
-    html_section(
-        out, "timeline", "One step",
-        "The step whose duration is nearest to the median. Of each rank: the trainer's stream, and below it the "
-        "all-reduce of each bucket.");
+    html_section(out, "timeline", "One step",
+                 "The step that is nearest to the medians. Of each rank: the trainer's stream, and below it the "
+                 "all-reduce of each bucket.");
     if (step == NULL) {
         fputs("<p>There is no step of which times of all ranks are known.</p>\n</section>\n", out);
         return;
@@ -335,12 +341,61 @@ section_timeline(FILE *out, const struct facts *facts)
     int height = (int)picture.lanes * lane_height(&picture) + AXIS_HEIGHT;
     put_words(out, facts, &picture, step);
     put_legend(out, !isnan(facts->bound_us));
+    fputs("<div class='box' tabindex='0' role='region' aria-label='Timeline'><div class='wide'>\n", out);
     chart_open(
         out, "timeline-picture", "chart", height, "Timeline of one step",
-        "A lane for each rank: before backward, backward, waiting for averages; below it the buckets' all-reduces.");
+        "A lane for each rank: before backward, backward, waiting for ranks and for averages; below it the buckets' "
+        "all-reduces.");
     put_axis(&picture, height, false);
     for (size_t r = 0; r < picture.lanes; ++r)
         put_lane(&picture, &facts->ranks[r]);
     put_axis(&picture, height, true);
-    fputs("</svg>\n</section>\n", out);
+    fputs("</svg></div></div>\n</section>\n", out);
+}
+
+/* ---- the end of a job that failed ---- */
+
+/* When its last step in the trace ended, on the common clock; INT64_MIN: it has none. */
+static int64_t
+last_end(const struct rank_facts *rank)
+{
+    int64_t end_ns = INT64_MIN;
+    for (size_t i = 0; i < rank->step_count; ++i) {
+        int64_t ns = time_of(rank, rank->steps[i], rank->steps[i]->released_us);
+        end_ns = ns > end_ns ? ns : end_ns;
+    }
+    return end_ns;
+}
+
+static void
+put_last_steps(struct picture *picture, const struct rank_facts *rank)
+{
+    html_put(picture->out, "<text class='lane' x='0' y='%d'>rank %d</text>\n", picture->y + NAME_HEIGHT - 5,
+             rank->run->rank);
+    picture->y += NAME_HEIGHT;
+    put_others(picture, 0, rank, picture->facts->group);
+    picture->y += lane_height(picture) - NAME_HEIGHT;
+}
+
+void
+picture_of_end(FILE *out, const struct facts *facts)
+{
+    enum { LAST_STEPS = 6 };
+    struct picture picture = {
+        .out = out, .facts = facts, .lanes = lanes_of(facts), .groups = 1, .rows = 1, .end_ns = INT64_MIN};
+    for (size_t r = 0; r < picture.lanes; ++r)
+        picture.end_ns = last_end(&facts->ranks[r]) > picture.end_ns ? last_end(&facts->ranks[r]) : picture.end_ns;
+    if (picture.end_ns == INT64_MIN || !(facts->step_us > 0))
+        return;
+    picture.begin_ns = picture.end_ns - (int64_t)(LAST_STEPS * facts->step_us * 1e3) - 1;
+    int height = (int)picture.lanes * lane_height(&picture) + AXIS_HEIGHT;
+    put_legend(out, false);
+    fputs("<div class='box' tabindex='0' role='region' aria-label='The last steps'><div class='wide'>\n", out);
+    chart_open(out, "end-picture", "chart", height, "The last steps of each rank",
+               "A lane for each rank: its last steps in the trace; below them the buckets' all-reduces.");
+    put_axis(&picture, height, false);
+    for (size_t r = 0; r < picture.lanes; ++r)
+        put_last_steps(&picture, &facts->ranks[r]);
+    put_axis(&picture, height, true);
+    fputs("</svg></div></div>\n", out);
 }

@@ -1,5 +1,6 @@
 /*
- * losses.c - what a step loses, and what saves it: each by the model, never by rules of thumb.
+ * losses.c - what a step loses, and what saves it: each by the model, never by rules of thumb. Whether steps overlap is
+ * none of them: trials have tried both in the run, and decide.
  */
 #include "launcher/tools/predict/model.h"
 
@@ -42,7 +43,7 @@ add_straggler(const struct model *model, struct found *found)
     if (loss == NULL)
         return;
     snprintf(loss->what, sizeof(loss->what), "rank %d (%s) was the last in %zu of %zu steps: the others wait for it",
-             rank->rank, rank->host, rank->last, model->step_count);
+             rank->rank, rank->host, model->last_count, model->latest_count);
     snprintf(
         loss->advice, sizeof(loss->advice),
         "look at rank %d: its host's load, its GPU's clock and temperature, its data loader, its share of the batch",
@@ -63,12 +64,11 @@ static void
 add_buckets(const struct model *model, struct found *found)
 {
     struct loss *loss = model->fixed && model->overlapped
-                            ? add(found, model->exposed_us, model->exposed_us - best_exposed(model, 1000))
+                            ? add(found, model->exposed_us, model->exposed_us - best_exposed(model, model->kept))
                             : NULL;
     if (loss == NULL)
         return;
-    snprintf(loss->what, sizeof(loss->what), "buckets of the size that --bucket-mb gives leave %.3f ms exposed",
-             model->exposed_us / 1e3);
+    snprintf(loss->what, sizeof(loss->what), "buckets have the size that --bucket-mb gives");
     snprintf(loss->advice, sizeof(loss->advice), "leave --bucket-mb out: buckets are then planned from measured times");
 }
 
@@ -76,31 +76,15 @@ add_buckets(const struct model *model, struct found *found)
 static void
 add_network(const struct model *model, struct found *found)
 {
-    double best_us = model->fixed ? best_exposed(model, 1000) : model->exposed_us;
+    double best_us = model->fixed ? best_exposed(model, model->kept) : model->exposed_us;
     struct loss *loss =
-        model->narrow ? NULL : add(found, best_us, fmin(best_us, best_exposed(model, 1000)) - best_exposed(model, 500));
+        model->narrow ? NULL
+                      : add(found, best_us, fmin(best_us, best_exposed(model, model->kept)) - best_exposed(model, 500));
     if (loss == NULL)
         return;
-    snprintf(loss->what, sizeof(loss->what), "the network is too slow for the gradients: %.3f ms exposed",
-             best_us / 1e3);
+    snprintf(loss->what, sizeof(loss->what), "the network is too slow for the gradients");
     snprintf(loss->advice, sizeof(loss->advice),
              "--compress fp16 or bf16 sends half of the bytes, and rounds gradients");
-}
-
-/* All of it behind backward, which is then not slowed down. */
-static void
-add_overlap(const struct model *model, struct found *found)
-{
-    struct model apart = *model;
-    apart.overlapped = false;
-    double lost_us = model->slowed_us + model->exposed_us;
-    struct loss *loss =
-        model->overlapped && model->slowed_us > 0.0 ? add(found, lost_us, lost_us - best_exposed(&apart, 1000)) : NULL;
-    if (loss == NULL)
-        return;
-    snprintf(loss->what, sizeof(loss->what), "all-reduces beside backward make a step %.3f ms longer",
-             model->slowed_us / 1e3);
-    snprintf(loss->advice, sizeof(loss->advice), "--no-overlap sends all buckets after backward");
 }
 
 static void
@@ -133,7 +117,6 @@ model_losses(const struct model *model, struct loss *losses, size_t room)
     add_buckets(model, &found);
     add_network(model, &found);
     add_checks(model, &found);
-    add_overlap(model, &found);
     if (found.count > 1)
         qsort(losses, found.count, sizeof(*losses), compare_gains);
     return found.count;

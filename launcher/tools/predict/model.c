@@ -8,9 +8,11 @@
 #include "launcher/tools/predict/model.h"
 
 #include "bucketing/busy.h"
+#include "launcher/common/waiting.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/tools/predict/steps.h"
-#include "launcher/tools/trace/waits.h"
+
+#include <json-c/json.h>
 
 #include <math.h>
 #include <stdint.h>
@@ -18,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONTROL_STEPS_ENOUGH = 3, COMMUNICATORS = 8 };
+#define WAITING_LEAST_US 1e3
+
+enum { COMMUNICATORS = 8 };
 
 /* ---- ready times ---- */
 
@@ -43,7 +47,7 @@ ready_of(const struct looked_at *at, size_t k)
             const struct trace_bucket *bucket = &step->buckets[k];
             values[count++] = could_begin(bucket);
         }
-        double ready = steps_median(values, count);
+        double ready = waiting_median(values, count);
         latest = ready > latest ? ready : latest; /* a NAN is not */
     }
     free(values);
@@ -61,7 +65,7 @@ first_ready(const struct looked_at *at)
         if (backward_us < 0.0)
             values[count++] = backward_us;
     }
-    double first = steps_median(values, count);
+    double first = waiting_median(values, count);
     free(values);
     return first;
 }
@@ -176,7 +180,7 @@ take_rank_times(struct model *model, const struct looked_at *at)
         snprintf(rank->host, sizeof(rank->host), "%s", at->runs[r]->host);
         for (size_t s = 0; s < at->step_count; ++s)
             values[s] = -at->steps[s * at->run_count + r]->begin_us;
-        rank->own_us = steps_median(values, at->step_count);
+        rank->own_us = waiting_median(values, at->step_count);
     }
     free(values);
 }
@@ -232,71 +236,70 @@ take_exposed(struct model *model, const struct looked_at *at, const size_t *last
         else
             others[other_count++] = step->released_us - exposed[s];
     }
-    double usual_us = other_count > 2 ? steps_median(others, other_count) : 0.0;
-    model->exposed_us = steps_median(exposed, at->step_count) + fmax(0.0, usual_us); /* until the stream has seen it */
+    double usual_us = other_count > 2 ? waiting_median(others, other_count) : 0.0;
+    model->exposed_us =
+        waiting_median(exposed, at->step_count) + fmax(0.0, usual_us); /* until the stream has seen it */
     if (checked_count > 0)
-        model->checks_us = fmax(0.0, steps_median(checked, checked_count) - usual_us);
+        model->checks_us = fmax(0.0, waiting_median(checked, checked_count) - usual_us);
     free(others);
     free(checked);
     free(exposed);
 }
 
-/* The last rank to come waits least. By how much the others waited longer, the next one says. */
+/* The middle of the ranks' durations, of each step; the median. */
+static double
+step_median(const struct looked_at *at)
+{
+    double *steps = xcalloc(at->step_count, sizeof(*steps)), *ranks = xcalloc(at->run_count, sizeof(*ranks));
+    for (size_t s = 0; s < at->step_count; ++s) {
+        for (size_t r = 0; r < at->run_count; ++r) {
+            const struct trace_step *step = at->steps[s * at->run_count + r];
+            ranks[r] = fmax(step->released_us, 0.0) - step->begin_us;
+        }
+        steps[s] = waiting_median(ranks, at->run_count);
+    }
+    double median = waiting_median(steps, at->step_count);
+    free(ranks);
+    free(steps);
+    return median;
+}
+
 static void
 take_waits(struct model *model, const struct looked_at *at)
 {
-    double *ahead = xcalloc(at->step_count, sizeof(*ahead));
+    struct last_rank boundaries[WAITING_WINDOW]; /* the latest first */
     size_t *last = xcalloc(at->step_count, sizeof(*last));
     for (size_t s = 0; s < at->step_count; ++s) {
         const struct trace_step *const *row = &at->steps[s * at->run_count];
-        struct last_rank found = {0, INFINITY, INFINITY};
+        struct last_rank found = last_rank_none();
         for (size_t r = 0; r < at->run_count; ++r)
-            last_rank_add(&found, (int)r, row[r]->exposed_us);
+            last_rank_add(&found, (int)r, fmax(row[r]->released_us, 0.0));
         last[s] = (size_t)found.rank;
-        ahead[s] = last_rank_gap(&found);
-        if (ahead[s] > 0.1 * -row[last[s]]->begin_us)
-            ++model->of_rank[last[s]].last;
+        boundaries[at->step_count - 1 - s] = found;
+        model->of_rank[last[s]].ahead_us += last_rank_gap(&found) / (double)at->step_count;
     }
-    for (size_t r = 0; r < at->run_count; ++r) {
-        double sum_us = 0.0; /* a host that lags comes late in some steps, and then by much */
-        for (size_t s = 0; s < at->step_count; ++s)
-            sum_us += last[s] == r ? ahead[s] : 0.0;
-        model->of_rank[r].ahead_us = sum_us / (double)at->step_count;
-        bool often = 4 * model->of_rank[r].last >= 3 * at->step_count && at->step_count >= STEPS_ENOUGH;
-        if (often && at->run_count > 1) /* of two ranks that lag by turns, one is the last in more than half */
-            model->straggler = &model->of_rank[r];
-    }
+    model->measured_step_us = step_median(at);
+    struct waiting waiting =
+        waiting_of(boundaries, at->step_count, fmax(0.1 * model->measured_step_us, WAITING_LEAST_US));
+    model->measured_exposed_us = waiting.exposed;
+    if (waiting.straggler >= 0)
+        model->straggler = &model->of_rank[waiting.straggler];
+    model->last_count = waiting.last_count;
+    model->latest_count = waiting.latest_count;
     take_exposed(model, at, last);
     free(last);
-    free(ahead);
 }
 
-/* What the step's own part takes less where its buckets are sent after backward: of the rank, in control steps. */
-static double
-slowed_of(const struct looked_at *at, const struct trace_run *run, double own_us)
-{
-    double *values = xcalloc(run->step_count + 1, sizeof(*values));
-    size_t count = 0;
-    for (size_t i = 0; i < run->step_count; ++i) {
-        const struct trace_step *step = &run->steps[i];
-        if (step->group == at->group && step->control && !step->overlapped && step->begin_us < 0.0 &&
-            step->number > at->plan->after_step + STEPS_FIRST)
-            values[count++] = -step->begin_us;
-    }
-    double slowed_us = count >= CONTROL_STEPS_ENOUGH ? own_us - steps_median(values, count) : 0.0;
-    free(values);
-    return slowed_us;
-}
-
+/* What the group's last trial of steps with and without overlap found. */
 static void
-take_slowed(struct model *model, const struct looked_at *at)
+take_trial(struct model *model, const struct looked_at *at)
 {
-    double *values = xcalloc(model->rank_count, sizeof(*values));
-    for (size_t r = 0; r < model->rank_count; ++r)
-        values[r] = slowed_of(at, at->runs[r], model->of_rank[r].own_us);
-    if (at->overlapped && model->ranks > 1)
-        model->slowed_us = fmax(0.0, steps_median(values, model->rank_count));
-    free(values);
+    const struct trace_trial *last = NULL;
+    for (size_t i = 0; i < at->runs[0]->trial_count; ++i)
+        last = at->runs[0]->trials[i].group == at->group ? &at->runs[0]->trials[i] : last;
+    if (last == NULL || !at->overlapped || model->ranks == 1)
+        return;
+    model->slowed_us = fmin(fmax(0.0, last->slowed_us), 0.9 * model->own_us); /* a NAN is not */
 }
 
 /* Of ranks that are no stragglers. */
@@ -309,7 +312,7 @@ take_own(struct model *model)
         if (&model->of_rank[r] != model->straggler)
             values[count++] = model->of_rank[r].own_us;
     }
-    model->own_us = steps_median(values, count);
+    model->own_us = waiting_median(values, count);
     free(values);
 }
 
@@ -339,7 +342,7 @@ point_of(const struct looked_at *at, size_t k)
         if (isfinite(least) && least > 0.0)
             values[count++] = least;
     }
-    point.us = steps_median(values, count);
+    point.us = waiting_median(values, count);
     free(values);
     return point;
 }
@@ -403,6 +406,28 @@ take_cost(struct model *model, const struct looked_at *at)
 
 /* ---- all of it ---- */
 
+static double
+said(json_object *summary, const char *name)
+{
+    json_object *value;
+    bool known = json_object_object_get_ex(summary, name, &value) && value != NULL;
+    double number = known ? json_object_get_double(value) : 0.0;
+    return isfinite(number) && number > 0.0 ? number : 0.0;
+}
+
+/* As the launcher has it. */
+static void
+take_items(struct model *model, const struct trace_run *run)
+{
+    json_object *summary;
+    if (!json_object_object_get_ex(run->told, "summary", &summary))
+        return;
+    double steps_per_s = said(summary, "steps_per_second");
+    model->batch = (uint64_t)fmin(said(summary, "batch_per_pass"), 1e18);
+    if (steps_per_s > 0.0)
+        model->items = said(summary, "items_per_second") / steps_per_s;
+}
+
 static void
 take_last_words(struct model *model, const struct looked_at *at)
 {
@@ -415,6 +440,11 @@ take_last_words(struct model *model, const struct looked_at *at)
     model->verify = at->runs[0]->verify;
     for (size_t k = 0; k < last->bucket_count; ++k)
         model->narrow = model->narrow || strcmp(last->buckets[k].type, "float32") != 0;
+    double sent = 0.0;
+    for (size_t k = 0; k < last->bucket_count; ++k)
+        sent += (double)last->buckets[k].bytes;
+    model->kept =
+        model->narrow && model->bytes > 0 ? (unsigned)fmin(fmax(1e3 * sent / (double)model->bytes, 1), 1000) : 1000;
     if (model->cost_measured && last->busy_factor > 1.0 && last->busy_factor * 1e3 < BUSY_MOST)
         model->busy = (unsigned)(last->busy_factor * 1e3);
 }
@@ -432,13 +462,14 @@ model_of_trace(const struct trace *trace, char *why, size_t size)
         take_rank_times(model, &at);
         take_waits(model, &at);
         take_own(model);
-        take_slowed(model, &at);
+        take_trial(model, &at);
         if (model->ranks > 1)
             take_measured_cost(model, at.runs[0]);
         if (model->ranks > 1 && !model->cost_measured)
             take_cost(model, &at);
-        take_last_words(model, &at);
         missing = take_gradients(model, &at) ? NULL : "it does not say what the gradients are";
+        take_last_words(model, &at);
+        take_items(model, at.runs[0]);
     }
     steps_free(&at);
     if (missing == NULL)
@@ -446,6 +477,13 @@ model_of_trace(const struct trace *trace, char *why, size_t size)
     model_free(model);
     snprintf(why, size, "%s", missing);
     return NULL;
+}
+
+void
+model_measured(struct model *model, double step_us, double exposed_us)
+{
+    model->measured_step_us = step_us > 0.0 ? step_us : model->measured_step_us;
+    model->measured_exposed_us = exposed_us >= 0.0 ? exposed_us : model->measured_exposed_us;
 }
 
 void

@@ -15,30 +15,34 @@ struct model_rank {
     char host[65];
     double own_us;   /* of a step: from the end of the one before until backward was done */
     double ahead_us; /* how much later than the next one it was done, in the mean; 0 where it was not the last */
-    size_t last;     /* in so many steps it was the last by much */
 };
 
 struct model {
     unsigned ranks;
     struct model_rank *of_rank;         /* [rank_count] */
     size_t rank_count;                  /* that have a trace */
-    const struct model_rank *straggler; /* NULL: none */
+    const struct model_rank *straggler; /* NULL: none; the last in so many of the latest so many steps */
+    size_t last_count, latest_count;
 
     double own_us;     /* of a step, without a straggler and without averaging */
-    double slowed_us;  /* of own_us: what collectives beside it have cost backward; 0: not known */
-    double exposed_us; /* what the last rank waited for averages */
-    double checks_us;  /* what it waited for checks: of each step, if all had some */
+    double slowed_us;  /* of own_us: what collectives beside it have cost backward, by the last trial; 0: not known */
+    double exposed_us; /* what the last rank waited for averages; checks are not in it */
+    double measured_step_us, measured_exposed_us; /* as users see them: of all ranks, with all that a step waits for */
+    double checks_us;                             /* what it waited for checks: of each step, if all had some */
     uint64_t check_every;
     size_t step_count;         /* looked at */
+    double items;              /* that DDP_SHARD shares out in a step; 0: not known */
+    uint64_t batch;            /* that one DDP_SHARD shares out; 0: not known */
     bool overlapped, measured; /* measured: buckets were planned from measured times */
-    bool narrow;               /* what is sent is not float32 throughout */
+    bool narrow;               /* what is sent is not float32 throughout, */
+    unsigned kept;             /* and so many thousandths of the bytes of gradients */
     bool fixed, verify;        /* --bucket-mb and --verify were given */
 
     struct plan_gradient *gradients;
     int64_t *ready_ns; /* [gradient_count]: since the step's begin */
     size_t *order;
     size_t gradient_count;
-    uint64_t bytes;
+    uint64_t bytes;       /* of gradients */
     bool ready_by_bucket; /* times are known of buckets only, and spread over their tensors */
 
     struct cost_sample samples[MODEL_SAMPLES_AT_MOST]; /* of an all-reduce of these ranks */

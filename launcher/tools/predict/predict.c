@@ -95,19 +95,58 @@ model_exposed(const struct model *model, const struct cost *cost, unsigned bytes
     return known;
 }
 
+/* What a step of the trace's ranks is longer, and exposes more, than the model has it. */
+static struct prediction
+off_by(const struct model *model)
+{
+    struct cost cost;
+    double exposed_us;
+    struct prediction off = {.ranks = model->ranks};
+    if (model->ranks < 2 || !model_cost(model, model->ranks, NULL, &cost) ||
+        !model_exposed(model, &cost, model->kept, &exposed_us))
+        return off;
+    bool alike = model->straggler == NULL; /* others are predicted without it */
+    off.exposed_us = (alike ? model->measured_exposed_us : model->exposed_us) - exposed_us;
+    off.step_us = alike ? model->measured_step_us - model->own_us - exposed_us : off.exposed_us;
+    return off;
+}
+
 bool
 model_predict(const struct model *model, unsigned ranks, const struct link *link, struct prediction *prediction)
 {
     struct cost cost;
-    double exposed_us = 0.0;
-    if (ranks == 0 ||
-        (ranks > 1 && !(model_cost(model, ranks, link, &cost) && model_exposed(model, &cost, 1000, &exposed_us))))
-        return false;
+    struct prediction found = {.ranks = ranks};
     double alone_us = model->own_us - model->slowed_us;
-    double step_us = ranks > 1 ? model->own_us + exposed_us : alone_us;
-    *prediction = (struct prediction){
-        .ranks = ranks, .step_us = step_us, .exposed_us = exposed_us, .efficiency = alone_us / step_us};
+    if (ranks == 1) {
+        found.step_us = alone_us;
+    } else if (ranks == model->ranks && link == NULL && model->rank_count == ranks) {
+        found.step_us = model->measured_step_us;
+        found.exposed_us = model->measured_exposed_us;
+    } else {
+        struct prediction off = {0};
+        if (ranks == 0 || !model_cost(model, ranks, link, &cost) ||
+            !model_exposed(model, &cost, model->kept, &found.exposed_us))
+            return false;
+        if (link == NULL)
+            off = off_by(model);
+        found.step_us = fmax(alone_us, model->own_us + found.exposed_us + off.step_us);
+        found.exposed_us = fmax(0.0, found.exposed_us + off.exposed_us);
+    }
+    found.efficiency = alone_us / found.step_us;
+    *prediction = found;
     return true;
+}
+
+double
+model_items(const struct model *model)
+{
+    return model->items;
+}
+
+uint64_t
+model_batch(const struct model *model)
+{
+    return model->batch;
 }
 
 unsigned

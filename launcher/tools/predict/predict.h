@@ -26,6 +26,14 @@ struct model;
 struct model *model_of_trace(const struct trace *trace, char *why, size_t size);
 void model_free(struct model *model);
 
+/* What a step of the trace's ranks takes and exposes, where the caller shows other figures of them than the model has
+ * found; NAN: not known, which changes nothing. */
+void model_measured(struct model *model, double step_us, double exposed_us);
+
+/* Items that DDP_SHARD shares out in a step, and by one call; 0: not known. */
+double model_items(const struct model *model);
+uint64_t model_batch(const struct model *model);
+
 /* How many ranks the trace is of. */
 unsigned model_ranks(const struct model *model);
 
@@ -37,6 +45,7 @@ struct prediction {
 
 /*
  * A step on `ranks` ranks whose buckets are planned for them. `link`: between all of them; NULL: as the trace shows it.
+ * Then the trace's own number of ranks is as it was measured, and others are off by as much as these are.
  * False, if the trace does not show what an all-reduce costs (one rank sends nothing), or times are beyond all bounds.
  */
 bool model_predict(const struct model *model, unsigned ranks, const struct link *link, struct prediction *prediction)

@@ -70,8 +70,9 @@ become(const struct rehearsal *rehearsal, char **command, const char *log, pid_t
         _exit(DDPRUN_EXIT_FAILURE);
     options_unset_settings(SET_BY_PREDICT);
     setenv("DDPRUN_REPORT", "-", 1);
-    if (ranks_of(rehearsal) == 1)
-        setenv(DDPRUN_ENV_REHEARSAL, "1", 1);
+    char *shares = xasprintf("%u", rehearsal->shares);
+    setenv(DDPRUN_ENV_REHEARSAL, shares, 1);
+    free(shares);
     int null = open("/dev/null", O_RDONLY), out = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
     if (null >= 0)
         dup2(null, STDIN_FILENO);

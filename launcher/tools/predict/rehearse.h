@@ -9,10 +9,11 @@
 
 #include <signal.h>
 
-/* One rank with a link, or else two. Borrowed. */
+/* One rank with a link, or else two; DDP_SHARD gives each the share that it has among `shares` ranks. Borrowed. */
 struct rehearsal {
     const struct options *options;
     const struct predict_request *request;
+    unsigned shares;
     const char *folder; /* for the trace and what the program prints; the caller removes it */
     const char *trace;  /* in it */
     sigset_t old_mask;  /* of inner_run_block_signals() */

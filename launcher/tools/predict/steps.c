@@ -3,37 +3,10 @@
  */
 #include "launcher/tools/predict/steps.h"
 
+#include "launcher/common/waiting.h"
 #include "launcher/common/xcalloc.h"
 
-#include <math.h>
 #include <stdlib.h>
-
-enum { STEPS_AT_MOST = 500 };
-
-/* ---- numbers ---- */
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-    const double *left = a, *right = b;
-    return *left < *right ? -1 : *left > *right;
-}
-
-double
-steps_median(double *values, size_t count)
-{
-    size_t known = 0;
-    for (size_t i = 0; i < count; ++i) {
-        if (!isnan(values[i]))
-            values[known++] = values[i];
-    }
-    if (known == 0)
-        return NAN;
-    qsort(values, known, sizeof(*values), compare_doubles);
-    return (values[(known - 1) / 2] + values[known / 2]) / 2.0;
-}
-
-/* ---- which steps ---- */
 
 static bool
 is_usable(const struct looked_at *at, const struct trace_step *step, const struct trace_plan *plan, uint64_t until)
@@ -64,7 +37,7 @@ take_steps(struct looked_at *at, const struct trace_plan *plan, uint64_t until)
     size_t usable = 0, skip, *from = xcalloc(at->run_count, sizeof(*from));
     for (size_t i = 0; i < first->step_count; ++i)
         usable += is_usable(at, &first->steps[i], plan, until);
-    skip = usable > STEPS_AT_MOST ? usable - STEPS_AT_MOST : 0;
+    skip = usable > WAITING_WINDOW ? usable - WAITING_WINDOW : 0;
     free(at->steps);
     at->steps = xcalloc((usable - skip + 1) * at->run_count, sizeof(*at->steps));
     at->step_count = 0;

@@ -27,7 +27,4 @@ struct looked_at {
 const char *steps_look(const struct trace *trace, struct looked_at *at) __attribute__((warn_unused_result));
 void steps_free(struct looked_at *at);
 
-/* Sorts the values that are known, and leaves out those that are NAN. NAN: there are none. */
-double steps_median(double *values, size_t count);
-
 #endif

@@ -27,7 +27,7 @@ enum {
     TRACKS
 };
 
-enum { MOST_NAMES = 20 };
+enum { MOST_NAMES = 20, MOST_CURVES = 16, MEAN_NAME_BYTES = 112 };
 
 /* A bucket of a step that is shown; times are those of the common clock. */
 struct shown_bucket {
@@ -308,14 +308,14 @@ put_step(struct writing *w, const struct trace_step *step)
     name_step(w, step, name);
     if (!begin_slice(w, track, name, begin_ns, released_ns))
         return;
-    struct step_waits waits = waits_of(w->trace, w->run, step);
-    fprintf(w->out, ",\"args\":{\"group\":%d,\"overlapped\":%s,\"exposed_us\":%.3f", step->group,
-            step->overlapped ? "true" : "false", isnan(step->exposed_us) ? 0 : step->exposed_us);
+    struct last_rank last = waits_of(w->trace, w->run, step);
+    fprintf(w->out, ",\"args\":{\"group\":%d,\"overlapped\":%s,\"waited_us\":%.3f", step->group,
+            step->overlapped ? "true" : "false", fmax(step->released_us, 0));
     if (w->batches > 1)
         fprintf(w->out, ",\"own_batch\":%" PRIu64, (step->number - 1) * w->batches + (unsigned)w->run->rank + 1);
-    if (waits.last >= 0)
-        fprintf(w->out, ",\"network_us\":%.3f,\"waited_for_us\":%.3f,\"waited_for_rank\":%d", waits.network_us,
-                waits.ranks_us, waits.last);
+    if (last.rank >= 0)
+        fprintf(w->out, ",\"exposed_us\":%.3f,\"waiting_us\":%.3f,\"waited_for_rank\":%d", last.waited,
+                fmax(step->released_us, 0) - last.waited, last.rank);
     fputs("}}", w->out);
     if (step->control)
         put_control(w, step, begin_ns, released_ns);
@@ -373,6 +373,34 @@ put_changes(const struct writing *w)
     }
 }
 
+/* The first value of each curve: of each name and place. */
+static size_t
+find_curves(const struct trace_run *run, size_t curves[MOST_CURVES])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < run->mean_count && count < MOST_CURVES; ++i) {
+        size_t k = 0;
+        while (k < count && (strcmp(run->means[curves[k]].name, run->means[i].name) != 0 ||
+                             strcmp(run->means[curves[k]].place, run->means[i].place) != 0))
+            ++k;
+        if (k == count)
+            curves[count++] = i;
+    }
+    return count;
+}
+
+/* "loss", or where there is another curve of that name, "loss (train.c:88)". */
+static void
+mean_name(const struct trace_run *run, const size_t *curves, size_t curve_count, size_t i, char text[MEAN_NAME_BYTES])
+{
+    const struct trace_mean *mean = &run->means[i];
+    bool is_only = true;
+    for (size_t k = 0; k < curve_count; ++k)
+        is_only = is_only && (strcmp(run->means[curves[k]].name, mean->name) != 0 ||
+                              strcmp(run->means[curves[k]].place, mean->place) == 0);
+    snprintf(text, MEAN_NAME_BYTES, is_only ? "%s" : "%s (%s)", mean->name, mean->place);
+}
+
 static void
 put_run(struct writing *w)
 {
@@ -392,10 +420,13 @@ put_run(struct writing *w)
             fputs("}", w->out);
     }
     put_changes(w);
+    size_t curves[MOST_CURVES], curve_count = find_curves(run, curves);
     for (size_t i = 0; i < run->mean_count; ++i) {
         if (isnan(run->means[i].value) || run->means[i].at_ns == 0)
             continue;
-        begin_event(w, "C", TRACK_HOST, run->means[i].name, clock_common(w->clock, run->means[i].at_ns));
+        char name[MEAN_NAME_BYTES];
+        mean_name(run, curves, curve_count, i, name);
+        begin_event(w, "C", TRACK_HOST, name, clock_common(w->clock, run->means[i].at_ns));
         fprintf(w->out, ",\"args\":{\"mean\":%.9g}}", run->means[i].value);
     }
 }

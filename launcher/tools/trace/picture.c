@@ -8,6 +8,8 @@
 #include "launcher/options/option_rows.h"
 #include "launcher/output/whole_file.h"
 
+#include <json-c/json.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,13 +49,22 @@ picture_take(const struct command *command, const char *what, char **words, stru
     return ok;
 }
 
+/* The launcher has added why the job failed: that is worth a picture without any step. */
+static bool
+has_failed(const struct trace_run *run)
+{
+    json_object *summary, *code;
+    return json_object_object_get_ex(run->told, "summary", &summary) &&
+           json_object_object_get_ex(summary, "exit_code", &code) && json_object_get_int(code) != 0;
+}
+
 bool
-picture_read(const char *folder, struct trace *trace, struct error *error)
+picture_read(const char *folder, bool ends, struct trace *trace, struct error *error)
 {
     if (!trace_read(folder, trace, error))
         return false;
     for (size_t i = 0; i < trace->run_count; ++i) {
-        if (trace->runs[i].step_count > 0)
+        if (trace->runs[i].step_count > 0 || (ends && has_failed(&trace->runs[i])))
             return true;
     }
     return error_set(

@@ -23,9 +23,10 @@ extern const struct option_row picture_rows[]; /* up to one without a name */
 bool picture_take(const struct command *command, const char *what, char **words, struct picture_request *request,
                   int *exit_code) __attribute__((warn_unused_result));
 
-/* Reads the folder. An error if no step is whole; what is missing is in the trace's remarks. trace_free() in any case.
- */
-bool picture_read(const char *folder, struct trace *trace, struct error *error) __attribute__((warn_unused_result));
+/* Reads the folder. An error if no step is whole, but with `ends` in a job whose summary says that it failed; what is
+ * missing is in the trace's remarks. trace_free() in any case. */
+bool picture_read(const char *folder, bool ends, struct trace *trace, struct error *error)
+    __attribute__((warn_unused_result));
 
 /* The file while it is made, in memory. */
 struct picture {

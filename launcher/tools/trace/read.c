@@ -130,7 +130,6 @@ take_step(struct trace_run *run, json_object *line)
                               .begin_us = number(line, "interval_us"),
                               .backward_us = number(line, "backward_us"),
                               .released_us = number(line, "released_us"),
-                              .exposed_us = number(line, "exposed_us"),
                               .predicted_us = number(line, "predicted_us"),
                               .bound_us = number(line, "bound_us"),
                               .busy_factor = number(line, "busy_factor"),

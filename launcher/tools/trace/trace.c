@@ -42,7 +42,7 @@ run_trace(const struct command *command, const struct options *options)
     int exit_code;
     if (!picture_take(command, "timeline", options->program, &request, &exit_code))
         return exit_code;
-    bool ok = picture_read(request.folder, &trace, &error);
+    bool ok = picture_read(request.folder, false, &trace, &error);
     if (ok) {
         struct run_clock *clocks = clocks_align(&trace);
         say_remarks(&trace, clocks);

@@ -7,24 +7,6 @@
 
 enum { MOST_APART = 256 };
 
-void
-last_rank_add(struct last_rank *last, int rank, double waited_us)
-{
-    if (waited_us < last->waited_us) {
-        last->next_us = last->waited_us;
-        last->waited_us = waited_us;
-        last->rank = rank;
-    } else if (waited_us < last->next_us) {
-        last->next_us = waited_us;
-    }
-}
-
-double
-last_rank_gap(const struct last_rank *last)
-{
-    return isfinite(last->next_us) ? last->next_us - last->waited_us : 0;
-}
-
 static bool
 is_same(const struct trace_step *step, const struct trace_step *wanted)
 {
@@ -44,21 +26,16 @@ find_step(const struct trace_run *run, const struct trace_step *wanted, size_t p
     return NULL;
 }
 
-struct step_waits
+struct last_rank
 waits_of(const struct trace *trace, const struct trace_run *run, const struct trace_step *step)
 {
-    struct last_rank last = {-1, INFINITY, INFINITY};
-    int count = 0;
+    struct last_rank last = last_rank_none();
     for (size_t i = 0; i < trace->run_count; ++i) {
         const struct trace_run *other = &trace->runs[i];
         const struct trace_step *theirs =
             other->job == run->job ? find_step(other, step, (size_t)(step - run->steps)) : NULL;
-        if (theirs == NULL || isnan(theirs->exposed_us))
-            continue;
-        ++count;
-        last_rank_add(&last, other->rank, theirs->exposed_us);
+        if (theirs != NULL)
+            last_rank_add(&last, other->rank, fmax(theirs->released_us, 0));
     }
-    if (count != run->world || isnan(step->exposed_us))
-        return (struct step_waits){.last = -1};
-    return (struct step_waits){last.rank, last.waited_us, step->exposed_us - last.waited_us};
+    return last.count == run->world ? last : last_rank_none();
 }
