@@ -108,6 +108,20 @@ done
 check "a trace: what an all-reduce costs was measured" grep -q 'all-reduce: measured on 2 ranks' "$work/stdout"
 two_was_busy=$busy
 
+# The batch shared out: a rehearsal has each rank's share, and so layers that take a half and a fourth of the time.
+sharing_holds() {
+    run "$ddprun" predict -n 2,4 --link "$link" "$paced" "${shape[@]}" --batch 64 || return
+    cp "$work/stdout" "$work/sharing"
+    read -r share_2 share_4 kept_2 < <(awk 'NF == 7 && $1 + 0 > 0 { printf "%s ", $2 }' "$work/stdout")
+    train shared_two 2 "$of_2" -- "$paced" "${shape[@]}" --batch 64
+    busy=0 shared_two=$step
+    near "$share_2" "$shared_two" 0 && near "$kept_2" "$two" 0
+}
+measured sharing_holds
+[ "${share_2%.*}" -lt 30 ] || busy=1 # without averaging it is made to take 18 ms
+judge "the batch shared out among 2 ranks" "$share_2" "$shared_two" 0
+check "... items are known of one call before the loop" awk -v share="$share_4" 'NF == 7 && $1 == 4 && $2 == share { d = $5 - 64000 / share; found = d < 2 && d > -2 } END { exit !found }' "$work/sharing"
+
 # saves NAME PATTERN OPTIONS... -- COMMAND...: the first suggestion is PATTERN's, and saves what the run without it shows.
 saves() {
     local name=$1 pattern=$2

@@ -16,6 +16,9 @@
  *
  *   apart 50.123 ms, 0.045 ms on the host; others 50.012 ms, 0.031 ms on the host
  *
+ * With --batch N, DDP_SHARD shares N items out once, and layers take as much of their time as this rank has of the
+ * items.
+ *
  * Exit code 3 if a parameter is wrong, also with --sync-every.
  */
 #include "../trainer.h"
@@ -30,6 +33,7 @@
 #include <vector>
 
 struct options {
+    int batch = 0; /* items, that DDP_SHARD shares out once: a layer takes as long as this rank has of them */
     int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0, declares = 0;
     int late_us = 0, late_rank = 1, late_from = 0; /* rank -1: each in its turn; steps count from 0 */
     int apart = 0, host_from = 0;
@@ -211,11 +215,13 @@ parse(int argc, char **argv)
     const struct {
         const char *name;
         int *value;
-    } known[] = {
-        {"--layers", &options.layers},         {"--kib", &options.kib},         {"--layer-us", &options.layer_us},
-        {"--forward-us", &options.forward_us}, {"--steps", &options.steps},     {"--slower-from", &options.slower_from},
-        {"--declares", &options.declares},     {"--late-us", &options.late_us}, {"--late-rank", &options.late_rank},
-        {"--late-from", &options.late_from},   {"--apart", &options.apart},     {"--host-from", &options.host_from}};
+    } known[] = {{"--layers", &options.layers},       {"--kib", &options.kib},
+                 {"--layer-us", &options.layer_us},   {"--forward-us", &options.forward_us},
+                 {"--steps", &options.steps},         {"--slower-from", &options.slower_from},
+                 {"--declares", &options.declares},   {"--late-us", &options.late_us},
+                 {"--late-rank", &options.late_rank}, {"--late-from", &options.late_from},
+                 {"--apart", &options.apart},         {"--host-from", &options.host_from},
+                 {"--batch", &options.batch}};
     for (int i = 1; i < argc; i += 2) {
         int *value = nullptr;
         for (const auto &row : known)
@@ -235,6 +241,12 @@ int
 main(int argc, char **argv)
 {
     options options = parse(argc, argv);
+    if (options.batch > 0) {
+        size_t first, count, batch = (size_t)options.batch;
+        DDP_SHARD(batch, &first, &count);
+        options.layer_us = (int)((size_t)options.layer_us * count / batch);
+        options.forward_us = (int)((size_t)options.forward_us * count / batch);
+    }
     cudaStream_t stream;
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     std::vector<cudaEvent_t> events((size_t)options.steps * 3);

@@ -67,16 +67,19 @@ static bool
 find_shared(const struct forecasts *forecasts, struct scaling *scaling, struct error *error)
 {
     const struct predict_request *request = forecasts->request;
+    const struct model *whole = forecasts->kept;
     scaling->name = "shared out";
+    if (whole == NULL || whole->batch == 0 || forecasts->shares > 1)
+        return true;
     for (size_t i = 0; i < request->count_count; ++i) {
-        const struct model *model = request->counts[i] == 1 ? forecasts->kept : forecasts->shared[i];
+        const struct model *model = request->counts[i] == 1 ? whole : forecasts->shared[i];
         size_t at = scaling->count;
-        if (model == NULL || model_batch(forecasts->kept) == 0 || forecasts->shares > 1)
+        if (model == NULL)
             continue;
         if (!predict(forecasts, model, request->counts[i], &scaling->rows[at], error))
             return false;
-        scaling->items[at] = forecasts->kept->items;
-        scaling->speed_up[at] = alone_us(forecasts->kept) / scaling->rows[at].step_us;
+        scaling->items[at] = whole->items;
+        scaling->speed_up[at] = alone_us(whole) / scaling->rows[at].step_us;
         scaling->rows[at].efficiency = scaling->speed_up[at] / request->counts[i];
         ++scaling->count;
     }
