@@ -22,6 +22,12 @@ message_to(int fd)
     target = fd;
 }
 
+int
+message_target(void)
+{
+    return target;
+}
+
 /* A message that cannot be written has nowhere else to go. */
 static void
 put(const char *text, size_t count)

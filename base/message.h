@@ -16,5 +16,6 @@ void message_text(const char *text);
 
 /* From now on all goes to this descriptor; what one that is non-blocking does not take is lost. At first: stderr. */
 void message_to(int fd);
+int message_target(void);
 
 #endif

@@ -281,7 +281,7 @@ become(const struct hosts_order *order, char **command)
     struct error error;
     error_set(&error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s", order->launcher->program, strerror(errno));
     message_line("%s", error.text);
-    summary_write_refused(order->options->summary_json, &error, message_line);
+    summary_write_refused(order->options->summary_json, &error);
     return error.exit_code;
 }
 
@@ -310,7 +310,7 @@ hosts_run(const struct options *options)
     } else {
         message_line("%s", error.text);
         if (!options->dry_run)
-            summary_write_refused(options->summary_json, &error, message_line);
+            summary_write_refused(options->summary_json, &error);
         exit_code = error.exit_code;
     }
     host_list_free(&list);

@@ -54,6 +54,7 @@ struct job {
     struct job_folder folder;
     struct engine_link link;
     void *status_page;
+    int trace_fd; /* the folder of --trace, locked; -1: none is */
     struct terminal_input input;
     int started;                           /* ranks */
     int64_t begun_unix_ns;                 /* time of day when job_start() began */

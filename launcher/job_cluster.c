@@ -25,6 +25,7 @@ job_new(void)
     return (struct job){.input = {.read_end = -1, .write_end = -1},
                         .folder = {.fd = -1},
                         .signals = {.fd = -1},
+                        .trace_fd = -1,
                         .listener = {.fd = -1},
                         .link = {.epoll = -1, .listener = -1}};
 }
@@ -183,7 +184,7 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
     if (!common || job->cluster.rank == 0)
         message_line("%s", error.text);
     if (job->cluster.rank == 0 && !job->options.dry_run)
-        summary_write_refused(job->options.summary_json, &error, message_line);
+        summary_write_refused(job->options.summary_json, &error);
     if (common)
         cluster_wait_for_all(&job->cluster, &job->signals);
     *exit_code_p = error.exit_code;

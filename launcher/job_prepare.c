@@ -14,9 +14,12 @@
 #include "launcher/start/nccl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +65,20 @@ check_page(const struct job *job, struct error *error)
     return whole_file_check(job->options.page, "--page", error);
 }
 
+/* Two jobs would write into the same files. Of the ddprun of one job the first holds the lock; a file system without
+ * locks of folders (NFS) has none. */
+static bool
+lock_trace_dir(struct job *job, struct error *error)
+{
+    if (job->options.dry_run || job->place.first_rank != 0)
+        return true;
+    job->trace_fd = open(job->options.job.trace_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return job->trace_fd < 0 || flock(job->trace_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK ||
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "another job writes its trace into %s, in --trace, and still runs; name another folder",
+                     job->options.trace_dir);
+}
+
 static bool
 make_trace_dir(struct job *job, struct error *error)
 {
@@ -75,7 +92,7 @@ make_trace_dir(struct job *job, struct error *error)
     if (realpath(dir, path) == NULL) /* a dry run has not made it */
         snprintf(path, JOB_PATH_BYTES, "%s%s%s", is_relative ? here : "", is_relative ? "/" : "", dir);
     free(here);
-    return true;
+    return lock_trace_dir(job, error);
 }
 
 /* ddprun ddprun ...: each rank would refuse it, with a line of its own. */
@@ -228,6 +245,19 @@ may_open_files(const struct job *job, struct error *error)
     return job->in_cluster || file_limit_raise(of_ranks + OWN_FILES + MORE_FILES, of_ranks + OWN_FILES, error);
 }
 
+/* Below that no kernel of the stand-in finds room for its threads' stacks; each program needs more besides. */
+static bool
+check_address_space(const struct job *job, struct error *error)
+{
+    enum { LEAST_MIB = 384 };
+    struct rlimit limit;
+    return !job->devices.softgpu || getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >> 20 >= LEAST_MIB ||
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "a process may have %llu MiB of address space here, and a rank on the stand-in needs %d MiB and "
+                     "more; raise the limit: ulimit -v unlimited",
+                     (unsigned long long)(limit.rlim_cur >> 20), LEAST_MIB);
+}
+
 /* A program with kernels that nothing annotates would train on each rank for itself. */
 static bool
 check_annotations(const struct job *job, struct error *error)
@@ -259,10 +289,12 @@ job_prepare(struct job *job, struct error *error)
         return false;
     ask_nccl(job);
     find_place(job);
-    if (!check_annotations(job, error) || !place_ranks(job, error))
+    if (!check_address_space(job, error) || !check_annotations(job, error) || !place_ranks(job, error))
         return false;
     if (job->place.first_rank == 0)
         tell_connections(job);
+    if (job->place.first_rank == 0 && !job->options.quiet && job->restarts == 0)
+        settings_warn_unknown();
     return may_open_files(job, error) && check_page(job, error) && make_trace_dir(job, error) &&
            output_prepare(&job->options, error) &&
            (!reports || (whole_file_check(job->options.summary_json, "--summary-json", error) &&

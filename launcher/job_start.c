@@ -179,15 +179,6 @@ job_start(struct job *job, struct error *error)
     return ok && start_relays(job, error);
 }
 
-/* That there is none does not change how the job ended. */
-static void
-make_page(const struct job *job)
-{
-    struct error error;
-    if (job->options.page != NULL && !job->make_page(job->options.job.trace_dir, job->options.page, "--page", &error))
-        message_line("no page, in --page: %s", error.text);
-}
-
 int
 job_run(struct job *job, const struct error *error)
 {
@@ -195,10 +186,7 @@ job_run(struct job *job, const struct error *error)
         close(job->input.read_end);
         job->input.read_end = -1;
     }
-    int exit_code = supervisor_run(job, error);
-    if (!job->is_client && error == NULL)
-        make_page(job);
-    return exit_code;
+    return supervisor_run(job, error);
 }
 
 /* ---- the end ---- */
@@ -279,6 +267,8 @@ job_end(struct job *job)
         status_page_unmap(job->status_page, job->place.rank_count);
     terminal_input_close(&job->input);
     close_net(job);
+    if (job->trace_fd >= 0)
+        close(job->trace_fd);
     job_folder_remove(&job->folder); /* now: a cluster's launcher may kill a process that has left its job */
     return job->cluster.world_size == 0 || leave_cluster(&job->cluster);
 }

@@ -59,7 +59,7 @@ refuse(const struct options *options, const struct error *error)
 {
     message_line("%s", error->text);
     if (!options->dry_run)
-        summary_write_refused(options->summary_json, error, message_line);
+        summary_write_refused(options->summary_json, error);
     return error->exit_code;
 }
 

@@ -75,8 +75,9 @@ struct supervisor {
     struct verbose verbose;
     struct progress *progress; /* NULL: none is shown */
     struct metrics *metrics;   /* NULL: none are written */
-    bool ending, hurried;      /* hurried: a signal asked for the end, so no reader is waited for long */
-    bool interrupted;          /* that is why it ends */
+    struct side_file summary, trace, page;
+    bool ending, hurried; /* hurried: a signal asked for the end, so no reader is waited for long */
+    bool interrupted;     /* that is why it ends */
     uint64_t kill_at_ns;
     uint64_t begin_ns;
     bool failed;           /* `reason` holds why */
@@ -225,7 +226,7 @@ judge(struct supervisor *s)
     char text[NONFINITE_TEXT_BYTES];
     if (nonfinite_look(s->ranks, s->view_count, now, text))
         message_line("%s", text);
-    metrics_look(s->metrics, s->ranks, s->view_count, now, message_line);
+    metrics_look(s->metrics, s->ranks, s->view_count, now);
     if (s->job->options.verbose)
         verbose_tell(&s->verbose, &s->ranks[0]);
     if (judgement != JUDGED_FAILED && supervisor_net_find_error(&s->net, &s->reason)) {
@@ -288,6 +289,7 @@ static void
 interrupt(struct supervisor *s, int number)
 {
     s->hurried = true;
+    helper_hurry();
     if (s->ending) {
         s->kill_at_ns = now_ns();
         supervisor_net_say_end(&s->net, s->reason.exit_code, SIGKILL, 0);
@@ -406,12 +408,10 @@ summarize(struct supervisor *s, double seconds)
         .restarts = s->job->restarts,
         .attempts = s->job->attempts,
     };
-    const struct options *options = &s->job->options;
-    if (options->summary_json != NULL)
-        summary_write(options->summary_json, &summary, message_line);
-    if (options->job.trace_dir[0] != '\0')
-        trace_summary_add(options->job.trace_dir, s->job->begun_unix_ns, &summary, options, message_line);
-    metrics_end(s->metrics, s->ranks, s->view_count, summary.exit_code, message_line);
+    const struct trace_summary trace = {&s->job->options, s->job->begun_unix_ns, &summary};
+    summary_write(&s->summary, &summary);
+    side_file_do(&s->trace, trace_summary_add, &trace);
+    metrics_end(s->metrics, s->ranks, s->view_count, summary.exit_code);
     char *attempts = summary_attempts(&summary);
     free(s->job->attempts);
     s->job->attempts = attempts;
@@ -444,6 +444,40 @@ report(struct supervisor *s)
     summarize(s, seconds);
 }
 
+/* That there is no page does not change how the job ended. */
+static int
+make_page(const void *data)
+{
+    const struct job *job = data;
+    struct error error;
+    helper_takes_time();
+    if (!job->make_page(job->options.job.trace_dir, job->options.page, "--page", &error))
+        message_line("no page, in --page: %s", error.text);
+    return 0;
+}
+
+static int
+warn_full(const void *data)
+{
+    const struct options *options = data;
+    output_warn_full(options, options->job.trace_dir[0] != '\0' ? options->job.trace_dir : NULL);
+    return 0;
+}
+
+/* What summarize() has begun, and the page, which is made of all that the trace has. */
+static void
+finish_files(struct supervisor *s)
+{
+    side_file_look(&s->trace, true);
+    side_file_do(&s->page, make_page, s->job);
+    metrics_free(s->metrics);
+    s->metrics = NULL;
+    side_file_look(&s->summary, true);
+    side_file_look(&s->page, true);
+    if (s->job->options.output == OUTPUT_FILES || s->trace.path != NULL)
+        (void)helper_do(warn_full, &s->job->options); /* a place that does not answer is not warned of */
+}
+
 /*
  * The reason stands below the ranks' last output, unless its reader delays that output. The reader is waited for,
  * however slow, unless the end was asked for: then as long as ranks were given to end, less the time for ddprun's own
@@ -470,8 +504,8 @@ finish(struct supervisor *s)
         else
             relay_abandon(s->job->relays[i]);
     }
-    const char *trace_dir = s->job->options.job.trace_dir;
-    output_warn_full(&s->job->options, trace_dir[0] != '\0' ? trace_dir : NULL);
+    finish_files(s);
+    (void)take_signals(s); /* one that came meanwhile */
     messages_close(&s->job->messages, &s->job->signals, s->hurried, LAST_WORDS_MS);
 }
 
@@ -498,7 +532,11 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
         .interval_ms = LOOK_INTERVAL_MS,
         .judge = judge_new(count, &limits, now_ns()),
         .progress = progress_new(options->quiet || job->is_client ? PROGRESS_OFF : options->progress),
-        .metrics = metrics_new(job->is_client ? NULL : options->metrics, job->restarts),
+        .metrics = metrics_new(job->is_client ? NULL : options->metrics, options->program[0], job->restarts),
+        .summary = summary_file(options->summary_json),
+        .trace = {options->job.trace_dir[0] != '\0' ? options->job.trace_dir : NULL, "--trace",
+                  .loss = "the trace lacks its summary"},
+        .page = {job->is_client || error != NULL ? NULL : options->page, "--page", .loss = "there is no page"},
         .details = {.of = {{.rank = -1}, {.rank = -1}}},
         .report_file = {.wanted = options->report},
     };
@@ -532,7 +570,6 @@ close_supervisor(struct supervisor *s)
     report_free(&s->details);
     report_file_free(&s->report_file);
     progress_free(s->progress);
-    metrics_free(s->metrics);
     free(s->ranks);
 }
 

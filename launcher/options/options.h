@@ -139,6 +139,10 @@ enum options_result options_parse(int argc, char **argv, struct options *options
 /* What the engines of all ranks find in the status page: options->job, and what follows from several options. */
 void options_settle_job(const struct options *options, struct job_options *job);
 
+/* Warns of variables DDPRUN_... in the environment that ddprun does not know; what is nearly one that it knows has been
+ * refused. */
+void settings_warn_unknown(void);
+
 void options_free(struct options *options);
 
 /* A copy of `text` that lives as long as the options. */

@@ -13,6 +13,7 @@
 #include "launcher/options/input_file.h"
 #include "launcher/options/option_table.h"
 
+#include "base/message.h"
 #include "base/protocol.h"
 
 #include <ctype.h>
@@ -105,6 +106,24 @@ refuse_mistyped(struct error *error)
                          length, *entry, place_of(near, meant, where, sizeof(where)));
     }
     return true;
+}
+
+void
+settings_warn_unknown(void)
+{
+    static const char *const others[] = {"restart", "soak", "mutant"}; /* what ranks read, and tests */
+    for (char **entry = environ; *entry != NULL; ++entry) {
+        char name[64], meant[64];
+        bool known = !option_name_of(*entry, name, sizeof(name)) || option_row_named(name) != NULL ||
+                     strncmp(name, "test-", 5) == 0;
+        for (size_t i = 0; !known && i < sizeof(others) / sizeof(others[0]); ++i)
+            known = strcmp(name, others[i]) == 0;
+        if (known)
+            continue;
+        settings_variable_name(option_nearest(&ddprun_command, name, sizeof(name)), meant, sizeof(meant));
+        message_line("%.*s, in the environment, is not a setting, and has no effect; the nearest one is %s",
+                     (int)strcspn(*entry, "="), *entry, meant);
+    }
 }
 
 static bool

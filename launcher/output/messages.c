@@ -54,7 +54,8 @@ messages_close(struct messages *messages, const struct signals *signals, bool hu
     if (messages->relay == NULL)
         return;
     message_to(STDERR_FILENO);
-    close(messages->fd); /* at the end of the pipe the relay leaves */
+    close(messages->fd);
+    relay_finish(messages->relay); /* a helper that hangs may hold the other end of its pipe */
     if (wait_for_relay(messages->relay, signals, hurried, limit_ms))
         relay_free(messages->relay);
     else

@@ -6,6 +6,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
+#include "launcher/output/whole_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -77,13 +78,18 @@ open_file(const char *dir, int rank, const char *ending, int *fd_p, struct error
         errno = ENAMETOOLONG;
         *fd_p = -1;
     } else {
-        /* What the ranks said before --max-restarts began anew is not lost. */
+        /* What the ranks said before --max-restarts began anew is not lost. A FIFO without a reader is an error. */
         int anew = getenv(DDPRUN_ENV_RESTART) == NULL ? O_TRUNC : 0;
-        *fd_p = open(path, O_WRONLY | O_CREAT | anew | O_APPEND | O_CLOEXEC, 0666);
+        bool foreign = whole_file_is_foreign_link(path);
+        *fd_p =
+            foreign ? -1 : open(path, O_WRONLY | O_CREAT | anew | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+        errno = foreign ? ELOOP : errno;
+        if (*fd_p >= 0)
+            fcntl(*fd_p, F_SETFL, fcntl(*fd_p, F_GETFL) & ~O_NONBLOCK);
     }
     return *fd_p >= 0 ||
            error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s/rank-%d.%s, in --output: %s; name another folder",
-                     dir, rank, ending, strerror(errno));
+                     dir, rank, ending, whole_file_why(errno));
 }
 
 static int

@@ -3,98 +3,270 @@
  */
 #include "launcher/output/whole_file.h"
 
+#include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PIECE_BYTES = 4 << 20, LINKS_AT_MOST = 40 };
+
+/* What a helper writes. */
+struct content {
+    const char *path;
+    const char *bytes;
+    size_t count;
+    bool appends, anew; /* as whole_file_append(); else it replaces the file */
+};
+
+/* ---- where a name leads ---- */
+
+/*
+ * The file's own name behind links: malloc'ed. NULL with errno; ELOOP: a link belongs to another user, who may have put
+ * it there to have this user's file overwritten. The kernel's own rule against that (protected_symlinks, proc(5)) is
+ * not on everywhere, and sees no link that a program follows itself.
+ */
+static char *
+follow(const char *path)
+{
+    char *name = xstrdup(path), target[PATH_MAX];
+    struct stat link, folder;
+    for (int i = 0; i < LINKS_AT_MOST && lstat(name, &link) == 0 && S_ISLNK(link.st_mode); ++i) {
+        char *copy = xstrdup(name), *dir = dirname(copy);
+        bool ours = link.st_uid == geteuid() || link.st_uid == 0;
+        bool foreign = !ours && (stat(dir, &folder) != 0 || (folder.st_mode & S_IWOTH) != 0);
+        ssize_t length = foreign ? -1 : readlink(name, target, sizeof(target) - 1);
+        int cause = foreign ? ELOOP : errno;
+        free(name);
+        name = NULL;
+        if (length >= 0) {
+            target[length] = '\0';
+            name = target[0] == '/' ? xstrdup(target) : xasprintf("%s/%s", dir, target);
+        }
+        free(copy);
+        if (name == NULL) {
+            errno = cause;
+            return NULL;
+        }
+    }
+    return name;
+}
+
+bool
+whole_file_is_foreign_link(const char *path)
+{
+    char *name = follow(path);
+    bool foreign = name == NULL && errno == ELOOP;
+    free(name);
+    return foreign;
+}
+
+/* Of our own stdout and stderr, the one that the file is; -1: none. */
+static int
+own_descriptor(const struct stat *file)
+{
+    struct stat own;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; ++fd) {
+        if (fstat(fd, &own) == 0 && own.st_dev == file->st_dev && own.st_ino == file->st_ino)
+            return fd;
+    }
+    return -1;
+}
+
+static int
+look_at(const void *data)
+{
+    const char *path = data;
+    struct stat file;
+    helper_takes_time();
+    char *name = follow(path), *copy = xstrdup(path);
+    int cause = name == NULL                                      ? errno
+                : stat(path, &file) == 0 && S_ISDIR(file.st_mode) ? EISDIR
+                : access(dirname(copy), W_OK | X_OK) != 0         ? errno
+                                                                  : 0;
+    free(name);
+    free(copy);
+    return cause;
+}
+
 bool
 whole_file_check(const char *path, const char *option, struct error *error)
 {
-    if (path == NULL)
+    int cause = path != NULL ? helper_do(look_at, path) : 0;
+    if (cause == 0)
         return true;
-    struct stat file;
-    if (stat(path, &file) == 0 && S_ISDIR(file.st_mode))
+    if (cause == EISDIR)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in %s, is a folder; name a file", path, option);
-    char *copy = xstrdup(path);
-    const char *folder = dirname(copy);
-    bool ok = access(folder, W_OK | X_OK) == 0 ||
-              error_set(error, DDPRUN_EXIT_USAGE, "cannot write to %s, in %s: %s; name another file", folder, option,
-                        strerror(errno));
-    free(copy);
-    return ok;
+    return error_set(error, DDPRUN_EXIT_USAGE, "cannot write to %s, in %s: %s; name another file", path, option,
+                     whole_file_why(cause));
 }
 
-/* False with errno: not all of it is in the file. */
+/* ---- writing, in the helper ---- */
+
+/* False with errno: not all of it is in the file. A large file is written in pieces that are known to have arrived. */
 static bool
 write_all(int fd, const char *bytes, size_t left)
 {
+    bool large = left > PIECE_BYTES;
     while (left > 0) {
-        ssize_t written = write(fd, bytes, left);
+        ssize_t written = write(fd, bytes, left < PIECE_BYTES ? left : PIECE_BYTES);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
             return false;
+        if (large)
+            (void)fdatasync(fd);
+        helper_goes_on();
         bytes += written;
         left -= (size_t)written;
     }
     return true;
 }
 
-/* Beside the old file and then in its place: a reader finds the old or the new one, whole. */
-static bool
-replace_file(const char *path, const char *bytes, size_t count)
+/* Also some file systems tell only at the close that there was no room. 0 or an errno; fd < 0: errno is why. */
+static int
+write_and_close(int fd, const struct content *content)
 {
-    char *real = realpath(path, NULL); /* a link stays one */
-    char *unfinished = xasprintf("%s.%d.new", real != NULL ? real : path, (int)getpid());
+    int cause = fd < 0 || !write_all(fd, content->bytes, content->count) ? errno : 0;
+    if (fd >= 0 && close(fd) != 0 && cause == 0)
+        cause = errno;
+    return cause;
+}
+
+/* Beside the old file and then in its place: a reader finds the old or the new one, whole. */
+static int
+replace_file(const char *name, const struct content *content)
+{
+    char *unfinished = xasprintf("%s.%d.new", name, (int)getpid());
     int fd = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    bool written = fd >= 0 && write_all(fd, bytes, count);
-    int cause = errno;
-    if (fd >= 0 && close(fd) != 0 && written) { /* some file systems tell only now that there was no room */
+    int cause = write_and_close(fd, content);
+    if (cause == 0 && rename(unfinished, name) != 0)
         cause = errno;
-        written = false;
-    }
-    if (written && rename(unfinished, real != NULL ? real : path) != 0) {
-        cause = errno;
-        written = false;
-    }
-    if (fd >= 0 && !written)
+    if (fd >= 0 && cause != 0)
         unlink(unfinished);
     free(unfinished);
-    free(real);
-    errno = cause;
-    return written;
+    return cause;
+}
+
+/* What is no regular file, or is to keep what it holds. What `content->path` leads to may be named by the kernel alone,
+ * as /dev/fd/63 is: it is opened by that name, and must not have become a regular file meanwhile. */
+static int
+write_into(const char *name, const struct content *content)
+{
+    struct stat file;
+    int more = content->appends ? O_CREAT | O_NOFOLLOW | (content->anew ? O_TRUNC : 0) : 0;
+    int fd = open(content->appends ? name : content->path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC | more, 0666);
+    if (fd < 0 || content->appends || (fstat(fd, &file) == 0 && !S_ISREG(file.st_mode)))
+        return write_and_close(fd, content);
+    close(fd);
+    return ELOOP;
+}
+
+static int
+write_file(const void *data)
+{
+    const struct content *content = data;
+    struct stat file;
+    char *name = follow(content->path);
+    if (name == NULL)
+        return errno;
+    bool there = stat(content->path, &file) == 0;
+    int own = there ? own_descriptor(&file) : -1, cause;
+    if (own >= 0) {
+        helper_takes_time();
+        cause = write_and_close(dup(own), content);
+    } else if (content->appends || (there && !S_ISREG(file.st_mode))) {
+        cause = write_into(name, content);
+    } else {
+        cause = replace_file(name, content);
+    }
+    free(name);
+    return cause;
 }
 
 static bool
-write_into(const char *path, const char *bytes, size_t count)
+write_content(const struct content *content)
 {
-    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    bool written = fd >= 0 && write_all(fd, bytes, count);
-    int cause = errno;
-    if (fd >= 0)
-        close(fd);
-    errno = cause;
-    return written;
+    errno = helper_do(write_file, content);
+    return errno == 0;
 }
 
 bool
 whole_file_write_bytes(const char *path, const void *bytes, size_t count)
 {
-    struct stat file;
-    bool special = stat(path, &file) == 0 && !S_ISREG(file.st_mode);
-    return special ? write_into(path, bytes, count) : replace_file(path, bytes, count);
+    return write_content(&(struct content){.path = path, .bytes = bytes, .count = count});
 }
 
 bool
 whole_file_write(const char *path, const char *text)
 {
     return whole_file_write_bytes(path, text, strlen(text));
+}
+
+bool
+whole_file_append(const char *path, bool anew, const char *text)
+{
+    return write_content(&(struct content){path, text, strlen(text), true, anew});
+}
+
+const char *
+whole_file_why(int cause)
+{
+    switch (cause) {
+    case ETIMEDOUT:
+        return "it took nothing for 2 s, as a FIFO without a reader or a file server that does not answer";
+    case ENXIO:
+        return "it is a FIFO without a reader";
+    case ELOOP:
+        return "a link there belongs to another user, in a folder that all may write to";
+    case EINTR:
+        return "a signal asked for the end";
+    default:
+        return strerror(cause);
+    }
+}
+
+/* ---- beside a job's work ---- */
+
+void
+side_file_do(struct side_file *file, helper_work work, const void *data)
+{
+    if (file->path != NULL)
+        helper_begin(&file->helper, work, data);
+}
+
+void
+side_file_write(struct side_file *file, const char *text)
+{
+    side_file_look(file, false);
+    if (file->helper.pid != 0) {
+        free(file->next);
+        file->next = xstrdup(text);
+        return;
+    }
+    side_file_do(file, write_file, &(struct content){.path = file->path, .bytes = text, .count = strlen(text)});
+}
+
+void
+side_file_look(struct side_file *file, bool waits)
+{
+    int cause;
+    while (helper_is_over(&file->helper, waits, &cause)) {
+        if (cause != 0 && !file->failed)
+            message_line("cannot write %s, in %s: %s; %s", file->path, file->option, whole_file_why(cause), file->loss);
+        file->failed = cause != 0;
+        char *next = file->next;
+        file->next = NULL;
+        if (next != NULL && !file->failed)
+            side_file_write(file, next);
+        free(next);
+    }
 }

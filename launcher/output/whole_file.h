@@ -1,10 +1,16 @@
 /*
- * whole_file.h - writes a file that is there whole or not at all: the summary, the verdict of a check, a recording.
+ * whole_file.h - writes the files that options name: the summary, figures, the verdict of a check, a recording.
+ *
+ * A helper (helper.h) does so, because the file may be a FIFO without a reader, or lie on a server that does not
+ * answer. What it makes no progress with for two seconds is lost; ddprun's own stdout or stderr, also by a name such as
+ * /dev/stdout, has the time that its reader takes. A link of another user's in a folder that all may write to is not
+ * followed. Supervisor's thread.
  */
 #ifndef DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
 #define DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
 
 #include "launcher/common/error.h"
+#include "launcher/common/helper.h"
 
 #include <stddef.h>
 
@@ -14,10 +20,40 @@ bool whole_file_check(const char *path, const char *option, struct error *error)
 
 /*
  * Puts `text` in the place of what the file holds: a reader finds the old or the new text, whole. A link stays one;
- * what is no regular file (a pipe, /dev/stdout) is written into. False with errno; a regular file is then as it was.
+ * what is no regular file (a pipe, /dev/stdout) is written into. False with errno, for whole_file_why(); a regular file
+ * is then as it was.
  */
 bool whole_file_write(const char *path, const char *text) __attribute__((warn_unused_result));
 /* The same with bytes[0..count), which need not be text. */
 bool whole_file_write_bytes(const char *path, const void *bytes, size_t count) __attribute__((warn_unused_result));
+
+/* Puts `text` at the end of the file; `anew`: in the place of what it holds. False with errno. */
+bool whole_file_append(const char *path, bool anew, const char *text) __attribute__((warn_unused_result));
+
+/* Whether the name leads over a link of another user's in a folder that all may write to. May hang. */
+bool whole_file_is_foreign_link(const char *path);
+
+/* What errno of these functions means, for messages. */
+const char *whole_file_why(int cause);
+
+/* ---- beside a job's work ---- */
+
+/* A file that a job does not wait for until its end. Zeroed but for the first three. */
+struct side_file {
+    const char *path;   /* NULL: none is wanted, and the functions below do nothing. Borrowed, as the next two */
+    const char *option; /* "--metrics" */
+    const char *loss;   /* what follows if it is not written, "the summary is lost" */
+    bool failed;        /* and that was said */
+    char *next;         /* what is to be written next; NULL: nothing */
+    struct helper helper;
+};
+
+/* Begins to write the text, or to do other work (helper.h). Of texts that come while one is being written, the last is
+ * written next, unless that one fails; other work is begun once. */
+void side_file_write(struct side_file *file, const char *text);
+void side_file_do(struct side_file *file, helper_work work, const void *data);
+
+/* Says once what was lost, of what was begun. `waits`: until all of it is over. */
+void side_file_look(struct side_file *file, bool waits);
 
 #endif

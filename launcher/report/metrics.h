@@ -13,22 +13,29 @@
 
 struct metrics;
 
-/* NULL if `path` is; the functions below do nothing with NULL. The path is borrowed. */
-struct metrics *metrics_new(const char *path, unsigned restarts);
+/* What tells the figures of one job from those of others; all borrowed. */
+struct metrics_job {
+    const char *name;    /* the label `job`: HOST:PID of ddprun, which stays through restarts */
+    const char *program; /* the label `program`: its name without folders */
+    unsigned restarts;
+};
 
-/* Writes what is known of the ranks now, if it is time to. The first failure is reported by `say`. */
-void metrics_look(struct metrics *metrics, const struct rank_view *ranks, int count, uint64_t now_ns,
-                  void (*say)(const char *format, ...));
+/* NULL if `path` is; the functions below do nothing with NULL. `program`: its path, or its name. Both are borrowed. */
+struct metrics *metrics_new(const char *path, const char *program, unsigned restarts);
 
-/* Writes how the job ended. */
-void metrics_end(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code,
-                 void (*say)(const char *format, ...));
+/* Begins to write what is known of the ranks now, if it is time to. The first failure is reported, here or later. */
+void metrics_look(struct metrics *metrics, const struct rank_view *ranks, int count, uint64_t now_ns);
 
+/* Begins to write how the job ended. */
+void metrics_end(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code);
+
+/* Waits for what is being written. */
 void metrics_free(struct metrics *metrics);
 
 /* ---- for the unit test ---- */
 
 /* What the file holds; malloc'ed. exit_code: -1 while the job runs. unix_s: the time of day. */
-char *metrics_compose(const struct rank_view *ranks, int count, unsigned restarts, int exit_code, double unix_s);
+char *metrics_compose(const struct metrics_job *job, const struct rank_view *ranks, int count, int exit_code,
+                      double unix_s);
 
 #endif

@@ -248,7 +248,7 @@ report_print(const struct report *report, const char *reason, struct report_file
     free(text);
     if (path == NULL) {
         message_line("cannot write the report's file: %s; the whole report follows (--report names another file)",
-                     strerror(errno));
+                     whole_file_why(errno));
         print_all(parts);
         return;
     }
@@ -400,19 +400,28 @@ open_file(struct report_file *file)
 {
     if (file->path != NULL)
         return open(file->path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (file->wanted != NULL) { /* a restart keeps what was reported before it */
-        int anew = getenv(DDPRUN_ENV_RESTART) == NULL ? O_TRUNC : 0;
-        file->path = xstrdup(file->wanted);
-        return open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | anew, 0666);
-    }
     const char *folder = getenv("TMPDIR");
     int fd = open_new("", &file->path);
     return fd >= 0 ? fd : open_new(folder != NULL && folder[0] == '/' ? folder : "/tmp", &file->path);
 }
 
+/* A restart keeps what was reported before it. */
+static const char *
+add_to_wanted(struct report_file *file, const char *text)
+{
+    bool anew = file->path == NULL && getenv(DDPRUN_ENV_RESTART) == NULL;
+    if (!whole_file_append(file->wanted, anew, text))
+        return NULL;
+    if (file->path == NULL)
+        file->path = xstrdup(file->wanted);
+    return file->path;
+}
+
 const char *
 report_file_add(struct report_file *file, const char *text)
 {
+    if (file->wanted != NULL)
+        return add_to_wanted(file, text);
     int fd = open_file(file);
     bool written = fd >= 0 && dprintf(fd, "%s", text) >= 0;
     int cause = errno;

@@ -266,28 +266,37 @@ summary_describe(const struct summary *summary)
     return object;
 }
 
-void
-summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...))
+struct side_file
+summary_file(const char *path)
 {
+    return (struct side_file){.path = path, .option = "--summary-json", .loss = "the summary is lost"};
+}
+
+void
+summary_write(struct side_file *file, const struct summary *summary)
+{
+    if (file->path == NULL)
+        return;
     struct json_object *object = summary_describe(summary);
     char *text =
         xasprintf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                                                      JSON_C_TO_STRING_NOSLASHESCAPE));
-    if (!whole_file_write(path, text))
-        say("cannot write %s, in --summary-json: %s; the summary is lost", path, strerror(errno));
+    side_file_write(file, text);
     free(text);
     json_object_put(object);
 }
 
 void
-summary_write_refused(const char *path, const struct error *error, void (*say)(const char *format, ...))
+summary_write_refused(const char *path, const struct error *error)
 {
     struct error ignored; /* that the file cannot be written may be the very error */
     if (path == NULL || !whole_file_check(path, "--summary-json", &ignored))
         return;
+    struct side_file file = summary_file(path);
     struct rank_view *no_rank = xcalloc(1, sizeof(*no_rank));
     struct summary summary = {.ranks = no_rank, .exit_code = error->exit_code, .reason = error->text};
-    summary_write(path, &summary, say);
+    summary_write(&file, &summary);
+    side_file_look(&file, true);
     free(no_rank);
 }
 
@@ -363,17 +372,18 @@ add_line(int fd, const struct summary *summary, const struct options *options)
     return written;
 }
 
-void
-trace_summary_add(const char *folder, int64_t begun_unix_ns, const struct summary *summary,
-                  const struct options *options, void (*say)(const char *format, ...))
+int
+trace_summary_add(const void *data)
 {
+    const struct trace_summary *trace = data;
     struct stat file;
-    char *path = xasprintf("%s/rank-0.jsonl", folder);
-    int fd = open(path, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && is_of_this_job(fd, begun_unix_ns, summary) &&
-        !add_line(fd, summary, options))
-        say("cannot write %s, in --trace: %s; the trace lacks its summary", path, strerror(errno));
+    char *path = xasprintf("%s/rank-0.jsonl", trace->options->job.trace_dir);
+    int fd = open(path, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), cause = 0;
+    if (fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+        is_of_this_job(fd, trace->begun_unix_ns, trace->summary) && !add_line(fd, trace->summary, trace->options))
+        cause = errno;
     if (fd >= 0)
         close(fd);
     free(path);
+    return cause;
 }

@@ -8,6 +8,7 @@
 #include "launcher/common/error.h"
 #include "launcher/common/rank_view.h"
 #include "launcher/options/options.h"
+#include "launcher/output/whole_file.h"
 
 struct json_object;
 
@@ -31,27 +32,32 @@ char *summary_attempts(const struct summary *summary);
 /* All that the file holds; the caller's, for json_object_put(). */
 struct json_object *summary_describe(const struct summary *summary);
 
-/*
- * Writes the file. A regular file is replaced, whole or not at all; into anything else (/dev/stdout, a pipe) it is
- * written. A failure is reported by `say`.
- */
-void summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...));
+/* The file of --summary-json; NULL: none. */
+struct side_file summary_file(const char *path);
+
+/* Begins to write it. A regular file is replaced, whole or not at all; into anything else (/dev/stdout, a pipe) it is
+ * written. */
+void summary_write(struct side_file *file, const struct summary *summary);
 
 /*
  * The same for a job that is refused before anything of it was started: no ranks, `error` and its exit code. Who
  * reads the file must not take it for that of an earlier job. Nothing if `path` is NULL or not one that can be written.
  */
-void summary_write_refused(const char *path, const struct error *error, void (*say)(const char *format, ...));
+void summary_write_refused(const char *path, const struct error *error);
 
 /* ---- in a trace ---- */
 
 /*
  * The launcher's line in a trace: how the job ended, its settings, and the program's name. Ranks write their files by
  * themselves; what only the launcher knows stands behind rank 0's last line, for `ddprun report`. docs/trace.md has the
- * format. After the ranks' end. Writes nothing if this job, which began at `begun_unix_ns`, has made no trace in
- * `folder`: no file, another one, or one of an earlier job. A failure is reported by `say`. Supervisor's thread.
+ * format. After the ranks' end. Writes nothing if this job, which began at `begun_unix_ns`, has made no trace in its
+ * folder: no file, another one, or one of an earlier job. A helper's work (helper.h); data: struct trace_summary.
  */
-void trace_summary_add(const char *folder, int64_t begun_unix_ns, const struct summary *summary,
-                       const struct options *options, void (*say)(const char *format, ...));
+struct trace_summary {
+    const struct options *options;
+    int64_t begun_unix_ns;
+    const struct summary *summary;
+};
+int trace_summary_add(const void *data);
 
 #endif

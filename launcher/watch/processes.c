@@ -165,13 +165,14 @@ size_t
 processes_signal_descendants(struct process_list *processes, pid_t first, int number)
 {
     size_t alive = 0;
-    pid_t self = getpid();
+    pid_t self = getpid(), own_group = getpgrp();
     process_list_read(processes);
     const struct process *oldest = find_process(processes, first);
     for (size_t i = 0; oldest != NULL && i < processes->count; ++i) {
         const struct process *process = &processes->items[i];
         if (process->is_zombie || process->pid == self || process->pid == guardian_process() ||
-            process->start < oldest->start || !process_list_is_in_tree(processes, process->pid, self))
+            (process->parent == self && process->group == own_group) || process->start < oldest->start ||
+            !process_list_is_in_tree(processes, process->pid, self))
             continue;
         ++alive;
         if (number != 0)

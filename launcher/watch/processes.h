@@ -63,8 +63,8 @@ void process_list_free(struct process_list *list);
 
 /*
  * How many processes descend from the launcher and live. With number != 0, sends each that signal. What is older than
- * `first`, the process of the first rank, is not counted: children of a shell that became ddprun by exec. `processes`:
- * scratch.
+ * `first`, the process of the first rank, is not counted: children of a shell that became ddprun by exec. Nor are the
+ * launcher's own children in its own group, which are its helpers. `processes`: scratch.
  */
 size_t processes_signal_descendants(struct process_list *processes, pid_t first, int number);
 

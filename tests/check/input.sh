@@ -73,7 +73,7 @@ refused "no such program" 127 "cannot start ./nothing" check ./nothing
 printf 'mine\n' >mine
 refused "--keep-files that has files" 2 "is not empty; name a new folder" check --keep-files . "${right[@]}"
 refused "--keep-files that is a file" 2 "--keep-files" check --keep-files mine "${right[@]}"
-refused "--json where nothing can be written" 2 "cannot write to ./no/folder, in --json" check --json ./no/folder/x "${right[@]}"
+refused "--json where nothing can be written" 2 "cannot write to ./no/folder/x, in --json" check --json ./no/folder/x "${right[@]}"
 run "$ddprun" -q check --json /dev/full "${right[@]}"
 failed_with "--json without room" 2 "cannot write /dev/full, in --json: No space left"
 check "--json without room: the verdict is printed" grep -q '^equal: ' "$work/stdout"

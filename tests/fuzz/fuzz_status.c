@@ -188,7 +188,9 @@ fuzz_status(const uint8_t *bytes, size_t count)
                               .exit_code = failed ? error.exit_code : 0,
                               .reason = failed ? error.text : NULL,
                               .seconds = 1.5};
-    summary_write(path, &summary, say);
+    struct side_file file = summary_file(path);
+    summary_write(&file, &summary);
+    side_file_look(&file, true);
     require_summary(path);
 }
 

@@ -321,7 +321,7 @@ report "--report names the file" "$(expect 139 "$err" "^ddprun: the whole report
 # shellcheck disable=SC2086
 run $many
 report "--report -: all of it on stderr" "$(expect 139 "$err" 'sent bucket 12 early' "$err" '^  rank 15 ')$(grep 'whole report' "$err")"
-bad "--report in no folder" 2 "cannot write to $top/none, in --report" --report "$top/none/why.txt" "$fake"
+bad "--report in no folder" 2 "cannot write to $top/none/why.txt, in --report" --report "$top/none/why.txt" "$fake"
 if unshare -m true 2>/dev/null; then # root may write into any folder but one of a file system that is mounted so
     # shellcheck disable=SC2086
     in_folder / unshare -m bash -c 'mount -t tmpfs -o ro none "$1" && cd "$1" && shift && exec "$@"' _ "$top/closed" "$ddprun" $many

@@ -4,21 +4,20 @@
  */
 #include "launcher/report/metrics.h"
 
+#include "base/message.h"
 #include "tests/test.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static int said;
+static const struct metrics_job job = {.name = "h:7", .program = "tr\"ain", .restarts = 3};
 
-static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
-{
-    (void)format;
-    ++said;
-}
+#define OF_JOB "job=\"h:7\",program=\"tr\\\"ain\""
 
 static bool
 has_line(const char *text, const char *line)
@@ -33,13 +32,13 @@ has_line(const char *text, const char *line)
 TEST(says_what_is_known_and_nothing_else)
 {
     struct rank_view ranks[2] = {{.step = 12, .host = "a"}, {.step = 11, .host = "b"}};
-    char *text = metrics_compose(ranks, 2, 3, -1, 5.5);
-    ck_assert(has_line(text, "ddprun_running 1"));
-    ck_assert(has_line(text, "ddprun_ranks 2"));
-    ck_assert(has_line(text, "ddprun_restarts_total 3"));
-    ck_assert(has_line(text, "ddprun_steps_total 11")); /* the job is where its last rank is */
-    ck_assert(has_line(text, "ddprun_rank_steps_total{rank=\"0\",host=\"a\"} 12"));
-    ck_assert(has_line(text, "ddprun_written_seconds 5.5"));
+    char *text = metrics_compose(&job, ranks, 2, -1, 5.5);
+    ck_assert(has_line(text, "ddprun_running{" OF_JOB "} 1"));
+    ck_assert(has_line(text, "ddprun_ranks{" OF_JOB "} 2"));
+    ck_assert(has_line(text, "ddprun_restarts_total{" OF_JOB "} 3"));
+    ck_assert(has_line(text, "ddprun_steps_total{" OF_JOB "} 11")); /* the job is where its last rank is */
+    ck_assert(has_line(text, "ddprun_rank_steps_total{" OF_JOB ",rank=\"0\",host=\"a\"} 12"));
+    ck_assert(has_line(text, "ddprun_written_seconds{" OF_JOB "} 5.5"));
     ck_assert(has_line(text, "# TYPE ddprun_steps_total counter"));
     static const char *const unknown[] = {"exit_code", "exposed", "waiting", "straggler", "mean", "buckets", "checked"};
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); ++i)
@@ -54,16 +53,16 @@ TEST(what_steps_wait_for_is_in_seconds)
         ranks[0].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 59000000);
         ranks[1].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 1000000);
     }
-    char *text = metrics_compose(ranks, 2, 0, -1, 1);
-    ck_assert(has_line(text, "ddprun_exposed_seconds 0.001"));
-    ck_assert(has_line(text, "ddprun_waiting_seconds 0.058"));
-    ck_assert(has_line(text, "ddprun_straggler_rank 1"));
+    char *text = metrics_compose(&job, ranks, 2, -1, 1);
+    ck_assert(has_line(text, "ddprun_exposed_seconds{" OF_JOB "} 0.001"));
+    ck_assert(has_line(text, "ddprun_waiting_seconds{" OF_JOB "} 0.058"));
+    ck_assert(has_line(text, "ddprun_straggler_rank{" OF_JOB "} 1"));
     ck_assert_ptr_null(strstr(text, "slowed"));
     free(text);
     ranks[0].trial_count = 1;
     ranks[0].slowed_ns = 2500000;
-    text = metrics_compose(ranks, 2, 0, -1, 1);
-    ck_assert(has_line(text, "ddprun_slowed_seconds 0.0025"));
+    text = metrics_compose(&job, ranks, 2, -1, 1);
+    ck_assert(has_line(text, "ddprun_slowed_seconds{" OF_JOB "} 0.0025"));
     free(text);
 }
 
@@ -73,12 +72,12 @@ TEST(labels_are_escaped_and_values_may_be_no_numbers)
                                   .means = {{.name = "a\"b\\c\nd", .place = "t.c:1", .value = 0.5},
                                             {.name = "e", .place = "t.c:2", .value = NAN},
                                             {.name = "f", .place = "t.c:3", .value = -INFINITY}}}};
-    char *text = metrics_compose(ranks, 1, 0, 7, 1);
-    ck_assert(has_line(text, "ddprun_mean{name=\"a\\\"b\\\\c\\nd\",place=\"t.c:1\"} 0.5"));
-    ck_assert(has_line(text, "ddprun_mean{name=\"e\",place=\"t.c:2\"} NaN"));
-    ck_assert(has_line(text, "ddprun_mean{name=\"f\",place=\"t.c:3\"} -Inf"));
-    ck_assert(has_line(text, "ddprun_running 0"));
-    ck_assert(has_line(text, "ddprun_exit_code 7"));
+    char *text = metrics_compose(&job, ranks, 1, 7, 1);
+    ck_assert(has_line(text, "ddprun_mean{" OF_JOB ",name=\"a\\\"b\\\\c\\nd\",place=\"t.c:1\"} 0.5"));
+    ck_assert(has_line(text, "ddprun_mean{" OF_JOB ",name=\"e\",place=\"t.c:2\"} NaN"));
+    ck_assert(has_line(text, "ddprun_mean{" OF_JOB ",name=\"f\",place=\"t.c:3\"} -Inf"));
+    ck_assert(has_line(text, "ddprun_running{" OF_JOB "} 0"));
+    ck_assert(has_line(text, "ddprun_exit_code{" OF_JOB "} 7"));
     free(text);
 }
 
@@ -90,10 +89,21 @@ steps_in(const char *path)
     int steps = -1;
     FILE *file = fopen(path, "re");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-        (void)sscanf(line, "ddprun_steps_total %d", &steps);
+        (void)sscanf(line, "ddprun_steps_total{%*[^}]} %d", &steps);
     if (file != NULL)
         fclose(file);
     return steps;
+}
+
+/* Looks until the file has so many steps. */
+static void
+look_until(struct metrics *metrics, const struct rank_view *ranks, uint64_t now_ns, const char *path, int steps)
+{
+    for (int i = 0; i < 60000 && steps_in(path) != steps; ++i) {
+        metrics_look(metrics, ranks, 1, now_ns);
+        poll(NULL, 0, 1);
+    }
+    ck_assert_int_eq(steps_in(path), steps);
 }
 
 TEST(the_file_is_replaced_every_ten_seconds_and_at_the_end)
@@ -101,30 +111,44 @@ TEST(the_file_is_replaced_every_ten_seconds_and_at_the_end)
     char path[] = "/tmp/ddprun-test-metrics-XXXXXX";
     int fd = mkstemp(path);
     struct rank_view ranks[1] = {{.step = 1}};
-    struct metrics *metrics = metrics_new(path, 0);
-    metrics_look(metrics, ranks, 1, 1000000000, say);
-    ck_assert_int_eq(steps_in(path), 1);
+    struct metrics *metrics = metrics_new(path, "/bin/train", 0);
+    look_until(metrics, ranks, 1000000000, path, 1);
     ranks[0].step = 2;
-    metrics_look(metrics, ranks, 1, 10000000000, say);
+    for (int i = 0; i < 20; ++i)
+        metrics_look(metrics, ranks, 1, 10000000000);
     ck_assert_int_eq(steps_in(path), 1);
-    metrics_look(metrics, ranks, 1, 11000000000, say);
-    ck_assert_int_eq(steps_in(path), 2);
+    look_until(metrics, ranks, 11000000000, path, 2);
     ranks[0].step = 3;
-    metrics_end(metrics, ranks, 1, 0, say);
-    ck_assert_int_eq(steps_in(path), 3);
+    metrics_end(metrics, ranks, 1, 0);
     metrics_free(metrics);
+    ck_assert_int_eq(steps_in(path), 3);
     close(fd);
     unlink(path);
-    ck_assert_int_eq(said, 0);
 }
 
+/* A FIFO without a reader: no look waits for one. */
 TEST(a_failure_is_reported_once)
 {
+    char fifo[] = "/tmp/ddprun-test-metrics-XXXXXX", text[4096] = "";
+    int ends[2];
     struct rank_view ranks[1] = {{.step = 1}};
-    struct metrics *metrics = metrics_new("/no/such/folder/metrics", 0);
-    said = 0;
-    for (uint64_t s = 1; s < 50; ++s)
-        metrics_look(metrics, ranks, 1, s * 1000000000, say);
-    ck_assert_int_eq(said, 1);
-    metrics_free(metrics);
+    ck_assert_ptr_nonnull(mkdtemp(fifo));
+    ck_assert_int_eq(rmdir(fifo), 0);
+    ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+    ck_assert_int_eq(pipe(ends), 0);
+    message_to(ends[1]);
+    const char *const paths[] = {"/no/such/folder/metrics", fifo};
+    for (size_t i = 0; i < 2; ++i) {
+        struct metrics *metrics = metrics_new(paths[i], "/bin/train", 0);
+        for (uint64_t s = 1; s < 50; ++s)
+            metrics_look(metrics, ranks, 1, s * 1000000000);
+        metrics_end(metrics, ranks, 1, 0);
+        metrics_free(metrics);
+        ck_assert_int_gt(read(ends[0], text, sizeof(text) - 1), 0);
+        ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
+        ck_assert_ptr_nonnull(strstr(text, i == 0 ? "No such file" : "took nothing"));
+        memset(text, 0, sizeof(text));
+    }
+    message_to(STDERR_FILENO);
+    unlink(fifo);
 }

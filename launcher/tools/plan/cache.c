@@ -374,7 +374,7 @@ plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct
     if (!ok)
         return error_set(error, DDPRUN_EXIT_FAILURE,
                          "cannot write the plan %s: %s; make room there, or name another folder by XDG_CACHE_HOME",
-                         cache->path, strerror(cause));
+                         cache->path, whole_file_why(cause));
     remove_oldest(cache);
     return true;
 }

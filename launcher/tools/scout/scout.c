@@ -154,7 +154,7 @@ keep_recording(const char *from, const char *to, struct error *error)
         munmap(all, bytes);
     if (fd >= 0)
         close(fd);
-    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --record: %s", to, strerror(cause));
+    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --record: %s", to, whole_file_why(cause));
 }
 
 /* The plan of a program that ended before all was recorded, as one does whose launch fails when it is made again: the

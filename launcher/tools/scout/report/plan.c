@@ -351,5 +351,6 @@ plan_write(const char *path, const struct scout_log *log, const struct scout_fin
     int cause = errno;
     umask(old);
     free(text);
-    return written || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--json): %s", path, strerror(cause));
+    return written ||
+           error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--json): %s", path, whole_file_why(cause));
 }

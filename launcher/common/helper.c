@@ -1,0 +1,175 @@
+/*
+ * helper.c - see helper.h. What a helper does between fork and _exit() may allocate: glibc's fork leaves malloc and
+ * stdio usable, whatever other threads did.
+ */
+#include "launcher/common/helper.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "launcher/common/signals.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { GOES_ON = -1, TAKES_TIME = -2 }; /* what a helper says besides how its work ended, which is 0 or an errno */
+enum { LOOK_MS = 50 };
+
+#define LIMIT_NS (HELPER_LIMIT_S * UINT64_C(1000000000))
+
+static bool hurried;
+static int said_to = -1; /* in a helper: where it says something */
+
+static uint64_t
+now_ns(void)
+{
+    return (uint64_t)clock_now_ns();
+}
+
+/* ---- in the helper ---- */
+
+static void
+say(int word)
+{
+    while (said_to >= 0 && write(said_to, &word, sizeof(word)) < 0 && errno == EINTR) {
+    }
+}
+
+void
+helper_goes_on(void)
+{
+    say(GOES_ON);
+}
+
+void
+helper_takes_time(void)
+{
+    say(TAKES_TIME);
+}
+
+/* What others wait for the end of, such as pipes of the ranks, and locks, must not live as long as a helper that hangs.
+ */
+static void
+close_own_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        int fd = atoi(entry->d_name), flags = fd > STDERR_FILENO ? fcntl(fd, F_GETFD) : 0;
+        if ((flags & FD_CLOEXEC) != 0 && fd != said_to && fd != message_target() && fd != dirfd(folder))
+            close(fd);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+static void __attribute__((noreturn)) help(int to, pid_t parent, helper_work work, const void *data)
+{
+    said_to = to;
+    signal(SIGPIPE, SIG_IGN); /* writing says why it failed */
+    signal(SIGXFSZ, SIG_IGN);
+    prctl(PR_SET_NAME, "ddprun-files");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    close_own_descriptors();
+    say(work(data));
+    _exit(0);
+}
+
+/* ---- who has begun it ---- */
+
+void
+helper_begin(struct helper *helper, helper_work work, const void *data)
+{
+    int ends[2];
+    pid_t self = getpid();
+    *helper = (struct helper){.pid = self, .fd = -1, .until_ns = now_ns() + LIMIT_NS};
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        helper->cause = errno;
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        help(ends[1], self, work, data);
+    helper->cause = errno;
+    close(ends[1]);
+    if (pid > 0) {
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);
+        helper->pid = pid;
+        helper->fd = ends[0];
+    } else {
+        close(ends[0]);
+    }
+}
+
+/* Returns whether the helper has said its last word, or is dead. */
+static bool
+hear(struct helper *helper, int *cause)
+{
+    int word;
+    ssize_t got;
+    while ((got = read(helper->fd, &word, sizeof(word))) == (ssize_t)sizeof(word)) {
+        if (word >= 0) {
+            *cause = word;
+            return true;
+        }
+        helper->until_ns = word == TAKES_TIME || helper->until_ns == 0 ? 0 : now_ns() + LIMIT_NS;
+    }
+    *cause = EIO; /* killed by others, or by a fault of its own */
+    return got == 0;
+}
+
+static bool
+is_over(struct helper *helper, bool waits, int *cause)
+{
+    *cause = helper->cause;
+    if (helper->fd < 0 || hear(helper, cause))
+        return true;
+    if (hurried && helper->until_ns == 0)
+        helper->until_ns = now_ns() + LIMIT_NS;
+    bool late = helper->until_ns != 0 && now_ns() >= helper->until_ns;
+    *cause = late ? ETIMEDOUT : waits && signals_end_is_pending() ? EINTR : 0;
+    if (*cause != 0)
+        kill(helper->pid, SIGKILL);
+    return *cause != 0;
+}
+
+bool
+helper_is_over(struct helper *helper, bool waits, int *cause)
+{
+    if (helper->pid == 0)
+        return false;
+    while (!is_over(helper, waits, cause)) {
+        if (!waits)
+            return false;
+        poll(&(struct pollfd){.fd = helper->fd, .events = POLLIN}, 1, LOOK_MS);
+    }
+    if (helper->fd >= 0) {
+        close(helper->fd);
+        waitpid(helper->pid, NULL, WNOHANG); /* one that hangs in the system does not even end when killed */
+    }
+    *helper = (struct helper){0};
+    return true;
+}
+
+int
+helper_do(helper_work work, const void *data)
+{
+    struct helper helper;
+    int cause = 0;
+    helper_begin(&helper, work, data);
+    (void)helper_is_over(&helper, true, &cause);
+    return cause;
+}
+
+void
+helper_hurry(void)
+{
+    hurried = true;
+}
