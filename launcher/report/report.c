@@ -239,7 +239,7 @@ report_print(const struct report *report, const char *reason, struct report_file
     size_t above = brief_count_lines(reason) + 1, whole = above;
     for (int i = 0; i < BRIEF_PARTS; ++i)
         whole += brief_count_lines(parts[i]);
-    if (whole <= REPORT_LINES || (file->wanted != NULL && strcmp(file->wanted, "-") == 0)) {
+    if (whole <= REPORT_LINES || file->failed || (file->wanted != NULL && strcmp(file->wanted, "-") == 0)) {
         print_all(parts);
         return;
     }
@@ -247,6 +247,7 @@ report_print(const struct report *report, const char *reason, struct report_file
     const char *path = report_file_add(file, text);
     free(text);
     if (path == NULL) {
+        file->failed = true;
         message_line("cannot write the report's file: %s; the whole report follows (--report names another file)",
                      whole_file_why(errno));
         print_all(parts);

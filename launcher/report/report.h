@@ -51,6 +51,7 @@ void report_others(const struct rank_view *views, int count, int but, int nor, c
 struct report_file {
     const char *wanted; /* by --report; NULL: as above. Borrowed */
     char *path;         /* where the reports of this job are; NULL: there was none yet */
+    bool failed;        /* it could not be written: reports are printed whole */
 };
 
 /* Whether the file that --report names will do, as far as can be known; NULL, "-": always. Error

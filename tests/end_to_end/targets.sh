@@ -116,16 +116,16 @@ job() {
 # reports KIND: a job that fails, with the whole report at the target.
 reports() {
     make "$1" atreport
-    run "$ddprun" -n 4 --device softgpu --share-gpu --report "$target" "${short[@]}" --fault crash --fault-step 4 --fault-rank 1
+    run "$ddprun" -n 4 --hang-warning 1 --hang-timeout 2 --report "$target" "${short[@]}" --fault hang --fault-step 4 --fault-rank 1
     case ${fate[$1]} in
     refused) failed_with "$1 at --report: refused" 2 "in --report" ;;
     loses) check "$1 at --report: the job fails as without, and the report is printed" lost_report ;;
-    takes) check "$1 at --report: the job fails as without, and the report is there" bash -c "[ $code -eq 139 ] && grep -q 'the whole report, ' '$work/stderr'" ;;
+    takes) check "$1 at --report: the job fails as without, and the report is there" bash -c "[ $code -eq 1 ] && grep -q 'the whole report, ' '$work/stderr'" ;;
     esac
     close_pipes
 }
 lost_report() {
-    [ "$code" -eq 139 ] && [ "$(grep -c "^ddprun: cannot write the report's file: " "$work/stderr")" -eq 1 ] && grep -q '  rank 3' "$work/stderr"
+    [ "$code" -eq 1 ] && [ "$(grep -c "^ddprun: cannot write the report's file: " "$work/stderr")" -eq 1 ] && grep -q '  rank 3' "$work/stderr"
 }
 
 # prints KIND: ranks' own output. Nothing can stand in for a file that cannot be opened.
@@ -138,6 +138,10 @@ prints() {
     foreign) chmod 1777 printed && ln -s "$work/victim" printed/rank-0.out && chown -h "$other" printed/rank-0.out ;;
     *) ln -s "$target" printed/rank-0.out ;;
     esac
+    if [ "$1" = stalled ]; then # rank 0 waits for the reader, as it would without ddprun
+        prints_stalled
+        return
+    fi
     run "$ddprun" -n 2 --output files=printed "${short[@]}"
     case $1 in
     fifo | folder | foreign | missing) failed_with "$1 at --output: no job" 1 "cannot write printed/rank-0.out, in --output: " ;;
@@ -147,7 +151,17 @@ prints() {
     close_pipes
 }
 
-# command KIND OPTION WORDS...: one that has WORDS OPTION TARGET, and then the rest of WORDS behind "--".
+prints_stalled() {
+    env --default-signal=INT,TERM "${runtime[@]}" "$ddprun" -n 2 --output files=printed -v "${long[@]}" >"$work/stdout" 2>"$work/stderr" </dev/null &
+    job=$!
+    within 20 grep -q 'rank 1 is process' "$work/stderr" || not_ok "the ranks start" "no line"
+    kill -TERM "$job"
+    ended_by "stalled at --output: SIGTERM ends the job" 143
+    rm -rf printed
+    close_pipes
+}
+
+# command_at KIND OPTION WORDS...: a command that has WORDS OPTION TARGET, and then the rest of WORDS behind "--".
 command_at() {
     local kind=$1 option=$2 before=() lines
     shift 2
@@ -231,9 +245,9 @@ if [ "$soak" = 1 ]; then
         prints "$kind"
         command_at "$kind" -o trace locked --
         command_at "$kind" -o report locked --
-        command_at "$kind" --json scout -- "$digits_plain" --data "$data" --epochs 1
-        command_at "$kind" --record scout -- "$digits_plain" --data "$data" --epochs 1
-        lossy=0 command_at "$kind" --json check -- "${short[@]}"
+        command_at "$kind" --json scout -- "${short[@]}"
+        command_at "$kind" --record scout -- "${short[@]}"
+        lossy=2 command_at "$kind" --json check -- "${short[@]}"
         case $kind in
         folder | missing | foreign) ;;
         *) watched "$kind" --metrics --summary-json --page ;;
