@@ -237,7 +237,24 @@ ended_by "... and that job goes on" 143
 run "$ddprun" -n 2 --trace locked "${short[@]}"
 check "... and the folder is free when the job has ended" [ "$code" -eq 0 ]
 
+# paused: a summary to standard output, whose reader pauses for longer than a file's limit, loses nothing.
+paused() {
+    local fd reader
+    make stalled stdout
+    fd=${open[0]}
+    "${runtime[@]}" "$ddprun" -n 2 --output none --summary-json /dev/stdout "${short[@]}" >"$target" 2>"$work/stderr" </dev/null &
+    job=$!
+    sleep 8 # longer than a start and the limit
+    env -u DDPRUN_TEST_MARK cat <&"$fd" >"$work/read" &
+    reader=$!
+    ended_by "a reader of standard output that pauses: the job ends well" 0
+    check "... and it gets the whole summary" within 20 grep -aq '"each_rank"' "$work/read"
+    kill "$reader"
+    close_pipes
+}
+
 if [ "$soak" = 1 ]; then
+    paused
     for kind in "${kinds[@]}"; do
         for option in --metrics --summary-json --page; do job "$kind" "$option"; done
         job "$kind" --metrics --summary-json --page
@@ -245,8 +262,8 @@ if [ "$soak" = 1 ]; then
         prints "$kind"
         command_at "$kind" -o trace locked --
         command_at "$kind" -o report locked --
-        command_at "$kind" --json scout -- "${short[@]}"
-        command_at "$kind" --record scout -- "${short[@]}"
+        command_at "$kind" --json scout -- "${short[@]}" --steps 12
+        command_at "$kind" --record scout -- "${short[@]}" --steps 12
         lossy=2 command_at "$kind" --json check -- "${short[@]}"
         case $kind in
         folder | missing | foreign) ;;
