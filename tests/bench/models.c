@@ -166,6 +166,6 @@ model_free(struct model *model)
 const char *
 model_folder(void)
 {
-    const char *folder = getenv("DDPRUN_BENCH_DATA");
+    const char *folder = getenv("BENCH_DATA");
     return folder != NULL ? folder : DDPRUN_BENCH_DATA_FOLDER;
 }

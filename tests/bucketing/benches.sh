@@ -32,6 +32,6 @@ done
 for bench in partition scale; do
     printf 'batch 1\ntflops 1\nleast_us 1\nweight many 3\n' >"$folder/resnet50.model"
     code=0
-    DDPRUN_BENCH_DATA=$folder "$build/bench/$bench" >"$folder/out" 2>&1 || code=$?
+    BENCH_DATA=$folder "$build/bench/$bench" >"$folder/out" 2>&1 || code=$?
     [ "$code" -eq 1 ] && grep -q 'resnet50.model:4' "$folder/out" || fail "$bench takes a broken file: exit code $code"
 done

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define JOB_MARK "DDPRUN_FAULTS_MARK"
+#define JOB_MARK "FAULTS_MARK"
 
 enum { JOB_TEXT_BYTES = 64 * 1024, JOB_ARGUMENTS_AT_MOST = 64 };
 

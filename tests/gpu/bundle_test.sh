@@ -21,7 +21,7 @@ run bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
 one_line "a folder that exists" 2 'bundle exists; name a folder that does not'
 run bash "$here/bundle.sh" --build "$work" --rehearse "$work/other"
 one_line "no build" 2 'no build in '
-run env DDPRUN_GPU_TOOLKITS="$work/nothing" bash "$here/bundle.sh" --build "$build" "$work/other"
+run env GPU_TOOLKITS="$work/nothing" bash "$here/bundle.sh" --build "$build" "$work/other"
 one_line "no nvcc" 2 'no nvcc .*CUDA 13'
 check "no nvcc: nothing is made" [ ! -e "$work/other" ]
 
@@ -31,7 +31,7 @@ for library in libcublas.so.13 libnccl.so.2; do
     mkdir "$work/some"
     ln -s "$standin"/* "$work/some/"
     rm "$work/some/$library"
-    run env DDPRUN_GPU_LIBRARIES="$work/some" "$work/bundle/first.sh" --rehearse --report "$work/none"
+    run env GPU_LIBRARIES="$work/some" "$work/bundle/first.sh" --rehearse --report "$work/none"
     one_line "no $library" 2 "^first.sh: no $library "
     rm -r "$work/some"
 done
@@ -42,9 +42,9 @@ cat >"$work/fake/nvidia-smi" <<'SHELL'
 echo 'GPU 0: a fake (UUID: GPU-0)'
 SHELL
 chmod +x "$work/fake/nvidia-smi"
-run env PATH="$work/fake:$PATH" DDPRUN_GPU_LIBRARIES="$work/nothing" "$work/bundle/first.sh" --report "$work/none"
+run env PATH="$work/fake:$PATH" GPU_LIBRARIES="$work/nothing" "$work/bundle/first.sh" --report "$work/none"
 check "a GPU and no library: exit code 2" [ "$code" -eq 2 ]
-check "a GPU and no library: each is named" [ "$(grep -c '^first.sh: no lib.*DDPRUN_GPU_LIBRARIES' "$work/stderr")" -eq 5 ]
+check "a GPU and no library: each is named" [ "$(grep -c '^first.sh: no lib.*GPU_LIBRARIES' "$work/stderr")" -eq 5 ]
 if [ "$(bash -c "source '$here/libraries.sh'; gpu_count")" -eq 0 ]; then
     run "$work/bundle/first.sh"
     one_line "no GPU" 2 'no NVIDIA GPU'
@@ -57,13 +57,13 @@ one_line "an unknown check" 2 'everything: unknown check'
 mv "$work/bundle/build/bin/ddprun" "$work/ddprun"
 printf '#!/bin/sh\necho "libc.so.6: version GLIBC_2.36 not found" >&2\necho "and so on" >&2\nexit 1\n' >"$work/bundle/build/bin/ddprun"
 chmod +x "$work/bundle/build/bin/ddprun"
-run env DDPRUN_GPU_LIBRARIES="$standin" "$work/bundle/first.sh" --rehearse --report "$work/none"
+run env GPU_LIBRARIES="$standin" "$work/bundle/first.sh" --rehearse --report "$work/none"
 one_line "a libc that is too old" 2 'does not start here: .*GLIBC_2.36 not found \(the bundle needs glibc 2.36; this is glibc'
 mv "$work/ddprun" "$work/bundle/build/bin/ddprun"
 
 # ---- running it ----
 limit=200
-export DDPRUN_GPU_LIBRARIES=$standin
+export GPU_LIBRARIES=$standin
 cat >"$work/check_report" <<'PYTHON'
 import json, os, sys
 told = json.load(open(sys.argv[1]))

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
 # libraries.sh - where are NVIDIA's driver, cudart, cuBLAS and NCCL on this machine, and is there an nvcc? Sourced by first.sh,
 # run.sh, programs.sh and bundle.sh. Looks in toolkits, in Python wheels (site-packages/nvidia/*/lib) and where the loader looks;
-# $DDPRUN_GPU_LIBRARIES, folders with ':' between them, replaces all these places.
+# $GPU_LIBRARIES, folders with ':' between them, replaces all these places.
 
 # what is looked for, and what a person installs to have it
 gpu_library_names=(libcudart.so.13 libcublas.so.13 libcublasLt.so.13 libnccl.so.2 libcuda.so.1)
@@ -16,8 +16,8 @@ declare -A gpu_library # name -> path
 
 gpu_toolkits() {
     local nvcc
-    if [ -n "${DDPRUN_GPU_TOOLKITS:-}" ]; then # for tests
-        tr ':' '\n' <<<"$DDPRUN_GPU_TOOLKITS"
+    if [ -n "${GPU_TOOLKITS:-}" ]; then # for tests
+        tr ':' '\n' <<<"$GPU_TOOLKITS"
         return
     fi
     [ -z "${CUDA_HOME:-}" ] || printf '%s\n' "$CUDA_HOME"
@@ -37,8 +37,8 @@ gpu_wheels() {
 
 gpu_folders() {
     local place folder
-    if [ -n "${DDPRUN_GPU_LIBRARIES:-}" ]; then
-        tr ':' '\n' <<<"$DDPRUN_GPU_LIBRARIES"
+    if [ -n "${GPU_LIBRARIES:-}" ]; then
+        tr ':' '\n' <<<"$GPU_LIBRARIES"
         return
     fi
     [ -z "${LD_LIBRARY_PATH:-}" ] || tr ':' '\n' <<<"$LD_LIBRARY_PATH"
@@ -78,7 +78,7 @@ gpu_libraries_find() {
             break
         done
         if [ -z "${gpu_library[$name]:-}" ]; then
-            printf '%s: no %s (%s) in toolkits, Python wheels or where the loader looks; DDPRUN_GPU_LIBRARIES can name its folder\n' \
+            printf '%s: no %s (%s) in toolkits, Python wheels or where the loader looks; GPU_LIBRARIES can name its folder\n' \
                 "${0##*/}" "$name" "${gpu_library_means[$name]:-a library}" >&2
             missing=1
         fi
@@ -113,7 +113,7 @@ gpu_nvcc_find() {
         return
     done < <(
         gpu_toolkits
-        [ -n "${DDPRUN_GPU_TOOLKITS:-}" ] || gpu_wheels | while read -r place; do printf '%s\n' "$place"/*; done
+        [ -n "${GPU_TOOLKITS:-}" ] || gpu_wheels | while read -r place; do printf '%s\n' "$place"/*; done
     )
     printf '%s: no nvcc (compiler of the CUDA 13 toolkit; CUDA_HOME can name the toolkit)\n' "${0##*/}" >&2
     return 1

@@ -13,7 +13,7 @@ build=$(realpath "${1:?usage: rehearse.sh BUILD SUITE}")
 suite=${2:?usage: rehearse.sh BUILD SUITE}
 checks=("${@:3}")
 
-if [ -z "${DDPRUN_REHEARSE_INSIDE:-}" ]; then
+if [ -z "${REHEARSE_INSIDE:-}" ]; then
     [ "$(id -u)" -eq 0 ] || skip "only root can make a root folder of its own"
     for tool in debootstrap unshare python3; do
         command -v "$tool" >/dev/null || skip "no $tool (packages debootstrap, util-linux, python3)"
@@ -48,7 +48,7 @@ if [ -z "${DDPRUN_REHEARSE_INSIDE:-}" ]; then
     fi
     bash tests/gpu/bundle.sh --rehearse --build "$build" "$work/root/bundle"
     code=0
-    DDPRUN_REHEARSE_INSIDE=$work unshare --mount --propagation private --net --pid --fork --kill-child=KILL --mount-proc \
+    REHEARSE_INSIDE=$work unshare --mount --propagation private --net --pid --fork --kill-child=KILL --mount-proc \
         bash "$PWD/tests/gpu/rehearse.sh" "$build" "$suite" "${checks[@]}" </dev/null &
     child=$!
     at_exit 'kill "$child" 2>/dev/null; wait "$child" 2>/dev/null'
@@ -59,7 +59,7 @@ if [ -z "${DDPRUN_REHEARSE_INSIDE:-}" ]; then
 fi
 
 # ---- inside ----
-work=$DDPRUN_REHEARSE_INSIDE
+work=$REHEARSE_INSIDE
 root=$work/root
 mount -t proc proc "$root/proc"
 mount --bind -o ro /sys "$root/sys"
