@@ -278,16 +278,15 @@ print_all_exposed(const struct model *models)
 static int
 usage(FILE *out, int code)
 {
-    fprintf(
-        out,
-        "Usage: partition [--json] [--trials N] [--exposed]\n"
-        "How far the plan of buckets is from the best one in hindsight when ready times are not as learned.\n\n"
-        "  --json      one JSON object a figure and line: name, value, unit, bar, holds\n"
-        "  --trials N  days to try for each model and link, 1 to %d (default 20)\n"
-        "  --help      print this\n\n"
-        "Reads tests/bench/data/*.model; $BENCH_DATA names another folder. Exits with 0 when it has measured,\n"
-        "whether bars hold or not; 1 when it cannot; 2 for a mistake on the command line.\n",
-        TRIALS_AT_MOST);
+    fprintf(out,
+            "Usage: partition [--json] [--trials N] [--exposed]\n"
+            "How far the plan of buckets is from the best one in hindsight when ready times are not as learned.\n\n"
+            "  --json      one JSON object a figure and line: name, value, unit, bar, holds\n"
+            "  --trials N  days to try for each model and link, 1 to %d (default 20)\n"
+            "  --help      print this\n\n"
+            "Reads tests/bench/data/*.model; $BENCH_DATA names another folder. Exits with 0 when it has measured,\n"
+            "whether bars hold or not; 1 when it cannot; 2 for a mistake on the command line.\n",
+            TRIALS_AT_MOST);
     return code;
 }
 

@@ -168,14 +168,13 @@ report_prediction(struct report *report, const struct model *model, const struct
 static int
 usage(FILE *out, int code)
 {
-    fputs(
-        "Usage: scale [--json]\n"
-        "Predicts, from formulas, the step of four models on 8 to 4,096 GPUs; measures nothing.\n\n"
-        "  --json  one JSON object a figure and line: name, value, unit, bar, holds\n"
-        "  --help  print this\n\n"
-        "Reads tests/bench/data/*.model; $BENCH_DATA names another folder. Exits with 0; 1 when it cannot read\n"
-        "them; 2 for a mistake on the command line.\n",
-        out);
+    fputs("Usage: scale [--json]\n"
+          "Predicts, from formulas, the step of four models on 8 to 4,096 GPUs; measures nothing.\n\n"
+          "  --json  one JSON object a figure and line: name, value, unit, bar, holds\n"
+          "  --help  print this\n\n"
+          "Reads tests/bench/data/*.model; $BENCH_DATA names another folder. Exits with 0; 1 when it cannot read\n"
+          "them; 2 for a mistake on the command line.\n",
+          out);
     return code;
 }
 
