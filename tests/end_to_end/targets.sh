@@ -240,7 +240,7 @@ check "... and the folder is free when the job has ended" [ "$code" -eq 0 ]
 # paused: a summary to standard output, whose reader pauses for longer than a file's limit, loses nothing.
 paused() {
     local fd reader
-    make stalled stdout
+    make stalled pausing
     fd=${open[0]}
     "${runtime[@]}" "$ddprun" -n 2 --output none --summary-json /dev/stdout "${short[@]}" >"$target" 2>"$work/stderr" </dev/null &
     job=$!
