@@ -21,7 +21,7 @@ static uintptr_t (*stack_in)(void *context);
 
 enum { GO_ON = 0, STOP = 5 /* _URC_END_OF_STACK */ };
 
-static _Thread_local char own_thread;
+static _Thread_local char own_thread __attribute__((tls_model("initial-exec")));
 
 static bool
 find_unwinder(void)

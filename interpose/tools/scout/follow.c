@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 enum { WARM_ROUNDS = 2 }; /* in which operations of the plan may be missing: buffers are made, momentum begins */
 
@@ -147,9 +146,9 @@ name_of(const struct operation *operation)
 }
 
 static uint64_t
-hash_of_name(const char *name)
+hash_of_name(const struct operation *operation)
 {
-    return XXH3_64bits(name, strnlen(name, PLAY_NAME_BYTES - 1));
+    return operation->function != NULL ? kernels_find(operation->function)->hash : kernels_hash(operation->name);
 }
 
 /* The operation of the plan that this is; NO_PLACE: none. */
@@ -158,16 +157,14 @@ place_of(const struct operation *operation)
 {
     const struct play_plan *plan = &player.play.plan;
     const void *frame = __builtin_frame_address(0);
-    const char *text = name_of(operation);
-    bool is_named = strncmp(text, player.play.operations[next].name, PLAY_NAME_BYTES - 1) == 0;
+    uint64_t name = hash_of_name(operation);
     struct place place = {.found = false};
-    if (is_named && chain_holds(&chains[next], frame))
+    if (name == names[next] && chain_holds(&chains[next], frame))
         return next;
-    if (is_named && is_at(&place, &player.play.operations[next], begun)) {
+    if (name == names[next] && is_at(&place, &player.play.operations[next], begun)) {
         chain_take(&chains[next], frame);
         return next;
     }
-    uint64_t name = begun ? hash_of_name(text) : 0;
     for (uint32_t k = 1; begun && k < plan->operation_count; ++k) {
         uint32_t at = (next + k) % plan->operation_count;
         if (name == names[at] && is_at(&place, &player.play.operations[at], false))
@@ -408,7 +405,7 @@ watch(const struct operation *operation)
 {
     uint32_t at = player.play.plan.average_before;
     struct place place = {.found = false};
-    if (hash_of_name(name_of(operation)) == names[at] && is_at(&place, &player.play.operations[at], false))
+    if (hash_of_name(operation) == names[at] && is_at(&place, &player.play.operations[at], false))
         rounds_note();
 }
 
@@ -557,7 +554,7 @@ follow_start(const struct engine *engine, struct rank_status *status)
     if (names == NULL || chains == NULL || known == NULL || on_exit(at_exit, NULL) != 0)
         scout_stop("out of memory");
     for (uint32_t i = 0; i < play->plan.operation_count; ++i)
-        names[i] = hash_of_name(play->operations[i].name);
+        names[i] = kernels_hash(play->operations[i].name);
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         snprintf(known[i].text, sizeof(known[i].text), "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo,

@@ -41,10 +41,9 @@ static uint32_t loaded_count;
 /* Of each operation of the plan: its last launch. */
 static struct launch {
     CUfunction function;
-    uint64_t changes; /* of allocations */
-    size_t count;
-    uint64_t hash;
-    char bytes[BYTES_AT_MOST];
+    uint64_t changes;   /* of allocations */
+    uint64_t arguments; /* the hash of its arguments and sizes as they are, addresses included, */
+    uint64_t words;     /* and of the words that are compared */
 } * launches;
 
 /* What other threads than `asking` have copied: few of `loaded`, and asked for at each address. */
@@ -159,7 +158,9 @@ copy_arguments(const struct operation *operation, const struct kernel *kernel, c
     size_t at = 0;
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
         const char *value = kernels_argument(operation, kernel, i);
-        size_t size = value != NULL ? kernel->parameters[i].bytes : 0;
+        size_t size = kernel->parameters[i].bytes;
+        if (value == NULL)
+            continue;
         if (size > BYTES_AT_MOST - at)
             return 0;
         if (size == sizeof(uint64_t)) /* most are addresses */
@@ -186,19 +187,15 @@ hash_launch(const struct operation *operation, uint32_t index)
     struct launch *before = &launches[index];
     char bytes[BYTES_AT_MOST];
     size_t count = others_count == 0 ? copy_arguments(operation, kernel, bytes) : 0;
+    uint64_t arguments = count > 0 ? XXH3_64bits(bytes, count) : 0;
     if (count > 0 && before->function == operation->function && before->changes == allocations_changes() &&
-        before->count == count && memcmp(before->bytes, bytes, count) == 0)
-        return before->hash;
+        before->arguments == arguments)
+        return before->words;
     word_count = 0;
     add_launch(operation, kernel);
     uint64_t hash = XXH3_64bits(words, word_count * sizeof(*words));
-    if (count > 0) {
-        before->function = operation->function;
-        before->changes = allocations_changes();
-        before->count = count;
-        before->hash = hash;
-        memcpy(before->bytes, bytes, count);
-    }
+    if (count > 0)
+        *before = (struct launch){operation->function, allocations_changes(), arguments, hash};
     return hash;
 }
 

@@ -4,10 +4,12 @@
 #include "base/mutant.h"
 #include "base/plain_name.h"
 #include "base/tools/scout/mangled.h"
+#include "base/tools/scout/play.h"
 #include "interpose/tools/scout/scout.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum { PARAMETERS_AT_MOST = 4096, NAMED_AT_MOST = 64 };
 
@@ -58,6 +60,12 @@ read_name(struct kernel *kernel)
     }
 }
 
+uint64_t
+kernels_hash(const char *name)
+{
+    return XXH3_64bits(name, strnlen(name, PLAY_NAME_BYTES - 1));
+}
+
 static void
 ask(CUfunction function, struct kernel *kernel)
 {
@@ -80,6 +88,7 @@ ask(CUfunction function, struct kernel *kernel)
     if (kernel->text == NULL || kernel->plain == NULL || kernel->parameters == NULL)
         scout_stop("out of memory");
     kernel->name = names_put(kernel->text);
+    kernel->hash = kernels_hash(kernel->text);
     kernel->parameter_count = count;
     for (unsigned i = 0; i < count; ++i)
         (void)parameter_info(function, is_kernel, i, &kernel->parameters[i].offset, &kernel->parameters[i].bytes);

@@ -168,6 +168,7 @@ uint64_t memory_change_reversibly(const struct allocation *allocation, uint64_t 
 struct kernel {
     uint32_t name;     /* in the log */
     const char *text;  /* the same */
+    uint64_t hash;     /* kernels_hash() of it */
     const char *plain; /* for readers */
     bool known;        /* the driver says what its parameters are */
     unsigned parameter_count;
@@ -182,6 +183,8 @@ const struct kernel *kernels_find(CUfunction function);
 const char *kernels_argument(const struct operation *operation, const struct kernel *kernel, unsigned number);
 /* Handles may be used again for other kernels. */
 void kernels_forget(void);
+/* Of a name as a plan has it, cut off. */
+uint64_t kernels_hash(const char *name);
 
 /* ---- record.c ---- */
 
