@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { GOES_ON = -1, TAKES_TIME = -2 }; /* what a helper says besides how its work ended, which is 0 or an errno */
-enum { LOOK_MS = 50 };
+enum { LOOK_MS = 50, REAP_LOOKS = 100 /* of a millisecond */ };
 
 #define LIMIT_NS (HELPER_LIMIT_S * UINT64_C(1000000000))
 
@@ -140,6 +140,14 @@ is_over(struct helper *helper, bool waits, int *cause)
     return *cause != 0;
 }
 
+/* One that hangs in the system does not even end when it is killed. */
+static void
+reap(pid_t pid)
+{
+    for (int i = 0; i < REAP_LOOKS && waitpid(pid, NULL, WNOHANG) == 0; ++i)
+        poll(NULL, 0, 1);
+}
+
 bool
 helper_is_over(struct helper *helper, bool waits, int *cause)
 {
@@ -152,7 +160,7 @@ helper_is_over(struct helper *helper, bool waits, int *cause)
     }
     if (helper->fd >= 0) {
         close(helper->fd);
-        waitpid(helper->pid, NULL, WNOHANG); /* one that hangs in the system does not even end when killed */
+        reap(helper->pid);
     }
     *helper = (struct helper){0};
     return true;

@@ -345,6 +345,24 @@ redirect_files(const struct rank_settings *settings, int index, char ***environm
     return ok;
 }
 
+static bool
+check_part(const char *path, const char *what, struct error *error)
+{
+    if (access(path, R_OK) != 0)
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s is missing: %s: %s; build or install ddprun again, keeping bin/ and lib/ side by side",
+                         what, path, strerror(errno));
+    /* LD_PRELOAD is split at blanks and ':', LD_LIBRARY_PATH at ':' and ';', and neither has a way to quote (ld.so(8)).
+     */
+    if (strpbrk(path, " \t\n:;") != NULL)
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s lies in a folder with a blank, ':' or ';' in its name, which LD_PRELOAD and "
+                         "LD_LIBRARY_PATH cannot hold: "
+                         "%s; move ddprun to another folder",
+                         what, path);
+    return true;
+}
+
 bool
 environment_add_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
 {
@@ -352,12 +370,14 @@ environment_add_files(const struct rank_settings *settings, int index, char ***e
     bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN) && !is_played;
     bool is_for_check = is_scouted && is_set(*environment, DDPRUN_ENV_CHECK_FILES);
     bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || is_played || is_for_check;
-    if (redirects && !redirect_files(settings, index, environment, error))
+    const char *files = settings->installation->files; /* without it a program would write the user's files */
+    if (redirects && (!check_part(files, "the library that keeps a check's files apart", error) ||
+                      !redirect_files(settings, index, environment, error)))
         return false;
     if (is_scouted)
         environment_set(environment, FILES_ENV_NOTES, "1");
     if (redirects || is_scouted)
-        environment_add_preload(environment, settings->installation->files);
+        environment_add_preload(environment, files);
     return true;
 }
 
@@ -379,24 +399,6 @@ own_prefix(void)
         *slash = '\0';
     }
     return xstrdup(path);
-}
-
-static bool
-check_part(const char *path, const char *what, struct error *error)
-{
-    if (access(path, R_OK) != 0)
-        return error_set(error, DDPRUN_EXIT_NOT_RUN,
-                         "%s is missing: %s: %s; build or install ddprun again, keeping bin/ and lib/ side by side",
-                         what, path, strerror(errno));
-    /* LD_PRELOAD is split at blanks and ':', LD_LIBRARY_PATH at ':' and ';', and neither has a way to quote (ld.so(8)).
-     */
-    if (strpbrk(path, " \t\n:;") != NULL)
-        return error_set(error, DDPRUN_EXIT_NOT_RUN,
-                         "%s lies in a folder with a blank, ':' or ';' in its name, which LD_PRELOAD and "
-                         "LD_LIBRARY_PATH cannot hold: "
-                         "%s; move ddprun to another folder",
-                         what, path);
-    return true;
 }
 
 /* Installed in <prefix>/lib/ddprun, which no loader searches; built in <prefix>/lib. */

@@ -53,6 +53,15 @@ script() {
     chmod +x "$1"
 }
 
+# ---- an installation without a part ----
+part=$work/part
+mkdir -p "$part/bin" "$part/lib"
+cp "$ddprun" "$part/bin/"
+ln -s "$build"/lib/{libddprun.so,libddprun-engine.so,softgpu} "$part/lib/"
+whole=$ddprun ddprun=$part/bin/ddprun
+refused "no library that keeps files apart" 127 "the library that keeps a check's files apart is missing: .*build or install ddprun again" check "${right[@]}"
+ddprun=$whole
+
 # ---- options ----
 refused "no program" 2 "no program given, after check" check
 refused "options and no program" 2 "no program given, after check" check -n 2 --steps 3

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # targets.sh BUILD - nothing that an option names as a file stops ddprun: a FIFO without a reader, one whose reader never reads, a full
 # device, /dev/null, a terminal, a folder, a link of another user, a missing folder, a name with a newline. The job ends as it would
-# without the option, one line says what was lost, SIGTERM ends it, and a killed rank is noticed. With DDPRUN_SOAK=1 each option of each
+# without the option, one line names what was lost, SIGTERM ends it, and a killed rank is noticed. With DDPRUN_SOAK=1 each option of each
 # command with each of them.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -98,14 +98,21 @@ ended() {
     fi
 }
 
-# job KIND OPTION...: a job that has all these options ends well.
-job() {
-    local kind=$1 option words=()
-    shift
-    for option in "$@"; do
-        make "$kind" "at${option#--}"
+# make_all KIND OPTION...: makes a target for each option; $words are the options with their targets.
+make_all() {
+    local option
+    words=()
+    for option in "${@:2}"; do
+        make "$1" "at${option#--}"
         words+=("$option" "$target")
     done
+}
+
+# job KIND OPTION...: a job that has all these options ends well.
+job() {
+    local kind=$1 option=${*: -1}
+    make_all "$@"
+    shift
     run "$ddprun" -n 2 "${words[@]}" "${short[@]}"
     ended "$kind at $*: the job ends as without" "$kind" $#
     [ "$kind" != newline ] || check "$kind at $*: the file is there" [ -s "$target" ]
@@ -175,7 +182,7 @@ command_at() {
     lines=$(grep -cE '^ddprun: .*cannot write ' "$work/stderr")
     case ${fate[$kind]} in
     refused) check "$kind at ${before[0]} $option: refused" [ "$code,$(grep -c '^ddprun: ' "$work/stderr")" = 2,1 ] ;;
-    loses) check "$kind at ${before[0]} $option: one line says so" [ "$code,$lines" = "${lossy:-1},1" ] ;;
+    loses) check "$kind at ${before[0]} $option: one line names the file" [ "$code,$lines" = "${lossy:-1},1" ] ;;
     takes) check "$kind at ${before[0]} $option: written" [ "$code,$lines" = 0,0 ] ;;
     esac
     close_pipes
@@ -204,12 +211,9 @@ ended_by() {
 
 # watched KIND OPTION...: a killed rank is noticed, and SIGTERM ends the job, while the file takes nothing.
 watched() {
-    local kind=$1 option words=()
+    local kind=$1
+    make_all "$@"
     shift
-    for option in "$@"; do
-        make "$kind" "at${option#--}"
-        words+=("$option" "$target")
-    done
     begin "${words[@]}"
     kill -TERM "$job"
     ended_by "$kind at $*: SIGTERM ends the job" 143

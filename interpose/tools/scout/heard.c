@@ -169,13 +169,12 @@ copy_arguments(const struct operation *operation, const struct kernel *kernel, c
             memcpy(bytes + at, value, size);
         at += size;
     }
-    if (operation->config != NULL) {
-        if (sizeof(*operation->config) > BYTES_AT_MOST - at)
-            return 0;
-        memcpy(bytes + at, operation->config, offsetof(CUlaunchConfig, hStream));
-        at += offsetof(CUlaunchConfig, hStream);
-    }
-    return at;
+    size_t sizes = operation->config != NULL ? offsetof(CUlaunchConfig, hStream) : 0;
+    if (sizes > BYTES_AT_MOST - at)
+        return 0;
+    if (sizes > 0)
+        memcpy(bytes + at, operation->config, sizes);
+    return at + sizes;
 }
 
 /* The hash of a launch's words. A launch whose arguments are those of the batch before has its words, too, while memory
