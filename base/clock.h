@@ -16,6 +16,15 @@ clock_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* As of the last tick of the kernel, some milliseconds ago, for a quarter of the cost. */
+static inline int64_t
+clock_last_tick_ns(void)
+{
+    struct timespec tick;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+    return (int64_t)tick.tv_sec * 1000000000 + tick.tv_nsec;
+}
+
 static inline int64_t
 clock_now_us(void)
 {

@@ -199,7 +199,7 @@ enum { RANK_CALLS_AT_ONCE = 8, RANK_CALL_NAME_WORDS = 5 };
 struct rank_call {
     _Atomic int32_t thread;                      /* its thread while it lasts; 0: it is over */
     _Atomic int32_t last_thread;                 /* the same, and kept */
-    _Atomic uint64_t entered_ns, left_ns;        /* CLOCK_MONOTONIC; left_ns is older than entered_ns while it lasts */
+    _Atomic uint64_t entered_ns, left_ns;        /* CLOCK_MONOTONIC; entered_ns as of a tick before */
     _Atomic uint64_t name[RANK_CALL_NAME_WORDS]; /* symbol of the hooked function, NUL-terminated */
 };
 

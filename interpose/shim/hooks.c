@@ -95,7 +95,7 @@ stream_of(CUstream stream, bool per_thread)
             result = listing.operation.skip ? CUDA_SUCCESS : REAL(fn) arguments;                  \
             shim.engine->end(&listing.operation, result == CUDA_SUCCESS);                         \
         } while (listing.operation.again);                                                        \
-        calls_leave(call);                                                                        \
+        calls_leave(call, !listing.operation.skip);                                               \
         --shim_depth;                                                                             \
         free(listing.many);                                                                       \
         return result;                                                                            \
@@ -142,7 +142,7 @@ stream_of(CUstream stream, bool per_thread)
             --shim_depth;                                         \
         }                                                         \
         if (noted)                                                \
-            calls_leave(call);                                    \
+            calls_leave(call, true);                              \
         return result;                                            \
     }
 
@@ -158,7 +158,7 @@ stream_of(CUstream stream, bool per_thread)
         before;                                                       \
         CUresult result = REAL(fn) arguments;                         \
         after;                                                        \
-        calls_leave(call);                                            \
+        calls_leave(call, true);                                      \
         --shim_depth;                                                 \
         return result;                                                \
     }
@@ -227,7 +227,7 @@ is_scouted(void)
             return REAL(fn) arguments;             \
         struct rank_call *call = calls_enter(#fn); \
         CUresult result = REAL(fn) arguments;      \
-        calls_leave(call);                         \
+        calls_leave(call, true);                   \
         return result;                             \
     }
 

@@ -142,9 +142,10 @@ uint64_t recorder_calls(const char **name_p);
 
 /* ---- calls.c ---- */
 
-/* Around a call of the trainer's, `name` being the hooked function's symbol. What calls_enter() returns may be NULL. */
+/* Around a call of the trainer's, `name` being the hooked function's symbol, static storage. What calls_enter() returns
+ * may be NULL. A call that was not made has taken no time. */
 struct rank_call *calls_enter(const char *name);
-void calls_leave(struct rank_call *call);
+void calls_leave(struct rank_call *call, bool was_made);
 
 /* ---- libraries/: hooks of libraries above the driver ---- */
 

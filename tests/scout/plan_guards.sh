@@ -94,6 +94,7 @@ batches='the batches that the program copies to its device.* differs between ran
 numbers='the numbers and sizes of the program.s launches for a batch.* differs between ranks'
 guarded seed-rank PLAN_DATA_UNHEARD "$batches" soak
 guarded index-rank PLAN_NUMBERS_UNHEARD "$numbers"
+guarded grid-rank PLAN_NUMBERS_UNHEARD "$numbers"
 guarded amax-host PLAN_NUMBERS_UNHEARD "$numbers" soak
 guarded plateau PLAN_RATE_UNHEARD 'the numbers and sizes of the program.s update.* differs between ranks'
 proved=no guarded returns PLAN_DATA_UNHEARD "$batches" soak

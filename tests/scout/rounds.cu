@@ -23,6 +23,7 @@
  *   validates  a forward pass of its own comes from the same lines as training's
  *   passing    memory that the update reads holds what one rank has computed, for a while
  *   elsewhere  each fifth batch, a smaller one, has lines of its own
+ *   grid-rank  from MORE_FIRST on, ranks but the first launch one block more
  *   index-rank, seed-rank: with another seed on each rank
  */
 #include "tests/scout/public.h"
@@ -31,7 +32,16 @@
 #include <cublas_v2.h>
 #include <thread>
 
-enum { AHEAD = 3, RESIDENT = 12, FEW_ROWS = 10, PASSING_FIRST = 24, PASSING_END = 90, EPOCH = 5, VALIDATES_EACH = 33 };
+enum {
+    AHEAD = 3,
+    RESIDENT = 12,
+    FEW_ROWS = 10,
+    PASSING_FIRST = 24,
+    PASSING_END = 90,
+    EPOCH = 5,
+    VALIDATES_EACH = 33,
+    MORE_FIRST = 40
+};
 
 static struct options {
     const char *habit, *save;
@@ -45,6 +55,8 @@ is(const char *habit)
     return strncmp(options.habit, habit, strlen(habit)) == 0 &&
            (options.habit[strlen(habit)] == '\0' || strcmp(options.habit + strlen(habit), "-rank") == 0);
 }
+
+static bool differs; /* this rank, in a habit of the name -rank */
 
 /* ---- one process that plays all turns ---- */
 
@@ -247,7 +259,7 @@ bring(int step)
 }
 
 static void
-go_forward(int rows)
+go_forward(int rows, int step)
 {
     RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
     if (is("norm"))
@@ -257,7 +269,8 @@ go_forward(int rows)
         RUN(multiply, rows * HIDDEN)(h, mask, rows * HIDDEN);
     }
     RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
-    RUN(square_delta, rows * OUTPUTS)(delta, y, wanted, rows * OUTPUTS);
+    bool has_more = is("grid") && differs && step >= MORE_FIRST;
+    RUN(square_delta, rows * OUTPUTS + (has_more ? (int)BLOCK : 0))(delta, y, wanted, rows * OUTPUTS);
 }
 
 static void
@@ -331,7 +344,7 @@ pass_on(int step)
 static void __attribute__((noinline)) train_few(int step)
 {
     (void)bring(step);
-    go_forward(FEW_ROWS);
+    go_forward(FEW_ROWS, step);
     go_back(FEW_ROWS);
     update(rate);
 }
@@ -348,7 +361,7 @@ train(void)
             continue;
         }
         int rows = bring(step);
-        go_forward(rows);
+        go_forward(rows, step);
         if (is("validates") && step % VALIDATES_EACH == VALIDATES_EACH - 1)
             continue;
         go_back(rows);
@@ -435,7 +448,8 @@ main(int argc, char **argv)
     create_all();
     if (is("index"))
         create_resident();
-    skip_numbers(by_rank ? 17u * (unsigned)atoi(rank) : 0);
+    differs = by_rank && atoi(rank) > 0;
+    skip_numbers(differs && !is("grid") ? 17u * (unsigned)atoi(rank) : 0);
     for (int i = 0; i < AHEAD - 1 && is("ahead"); ++i)
         copy_batch(ahead_x[i], ahead_wanted[i], i, BATCH);
     train();

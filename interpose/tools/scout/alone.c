@@ -5,7 +5,11 @@
 #include "interpose/tools/scout/player.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+
+static const struct engine *behind;
+static atomic_int captures; /* of streams into graphs, that may be open */
 
 static void
 ignore_memory(void *ptr, size_t count, int type, const struct ddp_site *site)
@@ -69,9 +73,31 @@ share_all(size_t total, size_t *first, size_t *count, const struct ddp_site *sit
     *count = total;
 }
 
+/* A capture whose end has failed may still be open, and counts. */
+static void
+capture_begun(CUstream stream, bool into_graph, bool done)
+{
+    atomic_fetch_add(&captures, done ? 1 : 0);
+    behind->capture_begun(stream, into_graph, done);
+}
+
+static void
+capture_ended(void *ended, const CUgraph *graph, bool done)
+{
+    atomic_fetch_sub(&captures, done ? 1 : 0);
+    behind->capture_ended(ended, graph, done);
+}
+
+bool
+alone_may_capture(void)
+{
+    return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
+}
+
 void
 alone_table(struct engine *table, const struct engine *real)
 {
+    behind = real;
     *table = *real;
     table->rank = 0;
     table->local_rank = 0;
@@ -87,6 +113,8 @@ alone_table(struct engine *table, const struct engine *real)
     table->weight = ignore_weight;
     table->reduce = ignore_reduce;
     table->shard = share_all;
+    table->capture_begun = capture_begun;
+    table->capture_ended = capture_ended;
 }
 
 /* The engine writes a filter that the hooks do not read: they are to report each launch. */

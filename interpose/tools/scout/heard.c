@@ -19,7 +19,7 @@
 #include <xxhash.h>
 
 enum heard { HEARD_DATA, HEARD_NUMBERS, HEARD_UPDATE, HEARD_COUNT };
-enum { WORDS_AT_MOST = 2048, LOADED_AT_MOST = 256, TABLE_BYTES = 64 << 10, BYTES_AT_MOST = 256 };
+enum { WORDS_AT_MOST = 2048, LOADED_AT_MOST = 256, TABLE_BYTES = 64 << 10 };
 
 /* Addresses of memory lie in between. */
 static const uint64_t least_address = UINT64_C(1) << 32, most_address = UINT64_C(1) << 48;
@@ -41,9 +41,10 @@ static uint32_t loaded_count;
 /* Of each operation of the plan: its last launch. */
 static struct launch {
     CUfunction function;
-    uint64_t changes;   /* of allocations */
-    uint64_t arguments; /* the hash of its arguments and sizes as they are, addresses included, */
-    uint64_t words;     /* and of the words that are compared */
+    uint64_t changes; /* of allocations */
+    char *arguments;  /* and sizes, as they are, addresses included */
+    size_t bytes;     /* of them */
+    uint64_t words;   /* the hash of what is compared between ranks */
 } * launches;
 
 /* What other threads than `asking` have copied: few of `loaded`, and asked for at each address. */
@@ -151,30 +152,60 @@ add_launch(const struct operation *operation, const struct kernel *kernel)
     add((uint64_t)config->blockDimX << 32 | config->blockDimY << 16 | config->blockDimZ);
 }
 
-/* The arguments and sizes of a launch as they are; their bytes, 0: they are too many. */
 static size_t
-copy_arguments(const struct operation *operation, const struct kernel *kernel, char *bytes)
+config_bytes(const struct operation *operation)
 {
-    size_t at = 0;
+    return operation->config != NULL ? offsetof(CUlaunchConfig, hStream) : 0;
+}
+
+/* Most arguments are addresses. */
+static bool
+is_same(const char *a, const char *b, size_t bytes)
+{
+    uint64_t words_[2];
+    if (bytes != sizeof(*words_))
+        return bytes == 0 || memcmp(a, b, bytes) == 0;
+    memcpy(&words_[0], a, sizeof(*words_));
+    memcpy(&words_[1], b, sizeof(*words_));
+    return words_[0] == words_[1];
+}
+
+/* Whether the arguments and sizes of a launch are those of the one before. */
+static bool
+is_repeated(const struct launch *before, const struct operation *operation, const struct kernel *kernel)
+{
+    size_t at = 0, sizes = config_bytes(operation);
+    if (before->function != operation->function || before->changes != allocations_changes())
+        return false;
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
         const char *value = kernels_argument(operation, kernel, i);
-        size_t size = kernel->parameters[i].bytes;
-        if (value == NULL)
-            continue;
-        if (size > BYTES_AT_MOST - at)
-            return 0;
-        if (size == sizeof(uint64_t)) /* most are addresses */
-            memcpy(bytes + at, value, sizeof(uint64_t));
-        else
-            memcpy(bytes + at, value, size);
+        size_t bytes = value != NULL ? kernel->parameters[i].bytes : 0;
+        if (bytes > before->bytes - at || !is_same(before->arguments + at, value, bytes))
+            return false;
+        at += bytes;
+    }
+    return before->bytes - at == sizes && is_same(before->arguments + at, (const char *)operation->config, sizes);
+}
+
+static void
+keep_launch(struct launch *launch, const struct operation *operation, const struct kernel *kernel, uint64_t hash)
+{
+    size_t bytes = config_bytes(operation), at = 0;
+    for (unsigned i = 0; i < kernel->parameter_count; ++i)
+        bytes += kernels_argument(operation, kernel, i) != NULL ? kernel->parameters[i].bytes : 0;
+    char *arguments = realloc(launch->arguments, bytes + 1);
+    if (arguments == NULL)
+        scout_stop("out of memory");
+    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        size_t size = value != NULL ? kernel->parameters[i].bytes : 0;
+        if (size > 0)
+            memcpy(arguments + at, value, size);
         at += size;
     }
-    size_t sizes = operation->config != NULL ? offsetof(CUlaunchConfig, hStream) : 0;
-    if (sizes > BYTES_AT_MOST - at)
-        return 0;
-    if (sizes > 0)
-        memcpy(bytes + at, operation->config, sizes);
-    return at + sizes;
+    if (bytes > at)
+        memcpy(arguments + at, operation->config, bytes - at);
+    *launch = (struct launch){operation->function, allocations_changes(), arguments, bytes, hash};
 }
 
 /* The hash of a launch's words. A launch whose arguments are those of the batch before has its words, too, while memory
@@ -184,17 +215,13 @@ hash_launch(const struct operation *operation, uint32_t index)
 {
     const struct kernel *kernel = kernels_find(operation->function);
     struct launch *before = &launches[index];
-    char bytes[BYTES_AT_MOST];
-    size_t count = others_count == 0 ? copy_arguments(operation, kernel, bytes) : 0;
-    uint64_t arguments = count > 0 ? XXH3_64bits(bytes, count) : 0;
-    if (count > 0 && before->function == operation->function && before->changes == allocations_changes() &&
-        before->arguments == arguments)
+    if (others_count == 0 && is_repeated(before, operation, kernel))
         return before->words;
     word_count = 0;
     add_launch(operation, kernel);
     uint64_t hash = XXH3_64bits(words, word_count * sizeof(*words));
-    if (count > 0)
-        *before = (struct launch){operation->function, allocations_changes(), arguments, hash};
+    if (others_count == 0)
+        keep_launch(before, operation, kernel, hash);
     return hash;
 }
 

@@ -11,12 +11,13 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { PARAMETERS_AT_MOST = 4096, NAMED_AT_MOST = 64 };
+enum { PARAMETERS_AT_MOST = 4096, NAMED_AT_MOST = 64, RECENT = 64 };
 
 static struct known_kernel {
     CUfunction function;
     struct kernel kernel;
-} * *kernels; /* each malloc'ed by itself: pointers to them last */
+} * *kernels;                                /* each malloc'ed by itself: pointers to them last */
+static struct known_kernel *recents[RECENT]; /* by their handles */
 static size_t kernel_count;
 
 /* Handles are of functions or of kernels: one of both calls knows them. */
@@ -98,9 +99,14 @@ ask(CUfunction function, struct kernel *kernel)
 const struct kernel *
 kernels_find(CUfunction function)
 {
+    struct known_kernel **recent = &recents[((uintptr_t)function >> 4) % RECENT];
+    if (*recent != NULL && (*recent)->function == function)
+        return &(*recent)->kernel;
     for (size_t i = 0; i < kernel_count; ++i) {
-        if (kernels[i]->function == function)
+        if (kernels[i]->function == function) {
+            *recent = kernels[i];
             return &kernels[i]->kernel;
+        }
     }
     struct known_kernel **grown = realloc(kernels, (kernel_count + 1) * sizeof(struct known_kernel *));
     struct known_kernel *known = calloc(1, sizeof(*known));

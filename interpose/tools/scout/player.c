@@ -131,7 +131,8 @@ player_counts(const struct operation *operation)
         (strncmp(operation->name, "cuStreamWriteValue", strlen("cuStreamWriteValue")) == 0 ||
          strncmp(operation->name, "cuStreamBatchMemOp", strlen("cuStreamBatchMemOp")) == 0))
         return false;
-    return scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
+    return !alone_may_capture() ||
+           scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
            status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 

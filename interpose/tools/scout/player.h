@@ -106,6 +106,8 @@ const struct engine *alone_start(const struct shim_services *services, struct ra
 /* Fills in a table of the engine's functions for a program that is alone as far as it can see: what it says itself is
  * ignored. */
 void alone_table(struct engine *table, const struct engine *real);
+/* Whether a stream may be captured. Any thread, without `following`. */
+bool alone_may_capture(void);
 
 /* ---- chains.c: chains of calls that were met before ---- */
 

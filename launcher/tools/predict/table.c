@@ -161,6 +161,7 @@ print_assumptions(const struct forecasts *forecasts)
         "\nAssumptions:\n"
         "- without averaging a step takes %.3f ms: median of %zu steps of %u rank%s (%s); with the batch kept, each\n"
         "  rank has a batch as large as it has here; all are equally fast%s.\n"
+        "- each rank has a GPU of its own, and as many CPU cores as a rank had here; with fewer it is slower.\n"
         "- gradients: %zu, of %.2f MB; %s.\n",
         alone_us(model) / 1e3, model->step_count, model->ranks, model->ranks == 1 ? "" : "s", model->of_rank[0].host,
         model->straggler != NULL ? ": the straggler in the trace is left out" : "", model->gradient_count,
