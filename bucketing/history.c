@@ -23,11 +23,12 @@ history_init(struct history *history, size_t gradient_count)
     history->last_touch = calloc(gradient_count + 1, sizeof(*history->last_touch));
     history->previous_last_touch = calloc(gradient_count + 1, sizeof(*history->previous_last_touch));
     history->ignored = calloc(gradient_count + 1, sizeof(*history->ignored));
+    history->optional = calloc(gradient_count + 1, sizeof(*history->optional));
     history->changes = calloc(gradient_count + 1, sizeof(*history->changes));
     history->streak = calloc(gradient_count + 1, sizeof(*history->streak));
-    return history->ignored != NULL && history->changes != NULL && history->streak != NULL &&
-           history->current != NULL && history->previous != NULL && history->last_touch != NULL &&
-           history->previous_last_touch != NULL;
+    return history->optional != NULL && history->ignored != NULL && history->changes != NULL &&
+           history->streak != NULL && history->current != NULL && history->previous != NULL &&
+           history->last_touch != NULL && history->previous_last_touch != NULL;
 }
 
 static void
@@ -45,6 +46,7 @@ history_free(struct history *history)
     free_lists(history->previous, history->gradient_count);
     free(history->last_touch);
     free(history->previous_last_touch);
+    free(history->optional);
     free(history->ignored);
     free(history->changes);
     free(history->streak);
@@ -106,15 +108,92 @@ touch_equal(const struct touch *a, const struct touch *b)
     return a->call == b->call && a->argument == b->argument;
 }
 
+/* ---- touches that some intervals lack ---- */
+
 bool
-touch_list_equal(const struct touch_list *a, const struct touch_list *b)
+touch_is_optional(const struct optional_touches *optional, struct touch touch)
 {
-    if (a->count != b->count || a->open != b->open)
-        return false;
-    for (size_t i = 0; i < a->count; ++i) {
-        if (!touch_equal(&a->touches[i], &b->touches[i]))
-            return false;
+    for (size_t i = 0; i < optional->count; ++i) {
+        if (touch_equal(&optional->touches[i], &touch))
+            return true;
     }
+    return false;
+}
+
+static size_t
+skip_optional(const struct touch_list *list, size_t at, const struct optional_touches *optional)
+{
+    while (at < list->count && touch_is_optional(optional, list->touches[at]))
+        ++at;
+    return at;
+}
+
+/* Whether the lists are equal without what is optional, wherever that is. If not: *at_a, *at_b, where they differ. */
+static bool
+find_difference(const struct touch_list *a, const struct touch_list *b, const struct optional_touches *optional,
+                size_t *at_a, size_t *at_b)
+{
+    size_t i = skip_optional(a, 0, optional), j = skip_optional(b, 0, optional);
+    while (i < a->count && j < b->count && touch_equal(&a->touches[i], &b->touches[j])) {
+        i = skip_optional(a, i + 1, optional);
+        j = skip_optional(b, j + 1, optional);
+    }
+    *at_a = i;
+    *at_b = j;
+    return i == a->count && j == b->count && a->open == b->open;
+}
+
+/* Whether what is optional comes in front of the first fixed touch. */
+static bool
+is_in_front(const struct touch_list *list, const struct optional_touches *optional)
+{
+    bool fixed = false, any = false;
+    for (size_t i = 0; i < list->count && optional->count > 0; ++i) {
+        bool is_optional = touch_is_optional(optional, list->touches[i]);
+        if (is_optional && fixed && !MUTANT(OPTIONAL_ANYWHERE))
+            return false;
+        any = any || is_optional;
+        fixed = fixed || (list->touches[i].argument & TOUCH_FIXED) != 0;
+    }
+    return fixed || !any || MUTANT(OPTIONAL_ANYWHERE);
+}
+
+bool
+touch_list_equal(const struct touch_list *a, const struct touch_list *b, const struct optional_touches *optional)
+{
+    size_t at_a, at_b;
+    return find_difference(a, b, optional, &at_a, &at_b) && is_in_front(a, optional) && is_in_front(b, optional);
+}
+
+static bool
+has_touch(const struct touch_list *list, const struct touch *touch)
+{
+    size_t at = 0;
+    while (at < list->count && !touch_equal(&list->touches[at], touch))
+        ++at;
+    return at < list->count;
+}
+
+/* The lists differ. Makes touches optional that only one of them has, if they are then equal. */
+static bool
+explain_difference(const struct touch_list *a, const struct touch_list *b, struct optional_touches *optional)
+{
+    struct optional_touches grown = *optional;
+    size_t i, j;
+    while (!find_difference(a, b, &grown, &i, &j)) {
+        const struct touch *odd = NULL;
+        if (i < a->count && !has_touch(b, &a->touches[i]))
+            odd = &a->touches[i];
+        else if (j < b->count && !has_touch(a, &b->touches[j]))
+            odd = &b->touches[j];
+        if (odd == NULL || grown.count == OPTIONAL_AT_MOST || odd->call == TOUCH_DECLARES ||
+            ((odd->argument & TOUCH_FIXED) != 0 && !MUTANT(OPTIONAL_FIXED)))
+            return false;
+        grown.touches[grown.count++] = *odd;
+    }
+    if (!touch_list_equal(a, b, &grown))
+        return false;
+    *optional = grown;
     return true;
 }
 
@@ -162,7 +241,9 @@ static void
 compare_intervals(struct history *history)
 {
     for (size_t i = 0; i < history->gradient_count; ++i) {
-        if (touch_list_equal(&history->current[i], &history->previous[i])) {
+        const struct touch_list *closed = &history->current[i], *before = &history->previous[i];
+        if (touch_list_equal(closed, before, &history->optional[i]) ||
+            explain_difference(closed, before, &history->optional[i])) {
             ++history->streak[i];
             continue;
         }

@@ -6,6 +6,11 @@
  * is the order in which they become ready. Overlap may start once an interval repeats the one before it; the first
  * interval never counts, because no optimizer has run before it.
  *
+ * Some steps do more than others: they clip, or look at norms. A touch that one of two intervals lacks is *optional* if
+ * the intervals are equal without it, and it comes in front of the first *fixed* touch. Fixed are the touches that a
+ * step cannot do without: the update, and what begins the next backward pass. So whatever makes a gradient ready has
+ * come in both intervals, in the same order, behind the same update.
+ *
  * Pure. Not thread-safe: the owner locks.
  */
 #ifndef DDPRUN_BUCKETING_HISTORY_H
@@ -20,6 +25,9 @@ struct touch {
     uint32_t argument; /* which of its arguments */
 };
 
+/* In `argument`: the touch is fixed. Its call names a parameter, too, or it writes the gradient and is no kernel. */
+#define TOUCH_FIXED UINT32_C(0x80000000)
+
 /* The `call` of a touch by which the program itself says that the gradient is complete. */
 #define TOUCH_DECLARES UINT64_MAX
 
@@ -31,8 +39,18 @@ struct touch_list {
     bool open; /* others came after them that are not counted: these do not make it ready */
 };
 
-/* Whether two lists hold the same touches in the same order. */
-bool touch_list_equal(const struct touch_list *a, const struct touch_list *b);
+enum { OPTIONAL_AT_MOST = 4 };
+
+/* Touches of one gradient that some intervals lack. */
+struct optional_touches {
+    struct touch touches[OPTIONAL_AT_MOST];
+    size_t count;
+};
+
+bool touch_is_optional(const struct optional_touches *optional, struct touch touch);
+
+/* Whether two lists hold the same touches in the same order, but for optional ones in front of the first fixed one. */
+bool touch_list_equal(const struct touch_list *a, const struct touch_list *b, const struct optional_touches *optional);
 
 struct history {
     struct touch_list *current;  /* [gradient_count]: the interval that is open */
@@ -40,13 +58,14 @@ struct history {
     uint64_t *last_touch; /* [gradient_count]: number of the last touch within the current interval, from 1; 0: none */
     uint64_t *previous_last_touch;
     size_t gradient_count;
-    uint64_t touch_count;    /* in the current interval, over all gradients */
-    uint64_t interval_count; /* completed intervals */
-    bool lost;               /* memory ran out in the current interval: it equals nothing */
-    bool *ignored;           /* [gradient_count]: whatever touches it, intervals may be equal */
-    uint32_t *changes;       /* [gradient_count]: how often an interval differed from the one before */
-    uint32_t *streak;        /* [gradient_count]: how often it has not, since then */
-    bool changed;            /* some gradient's touches have */
+    uint64_t touch_count;              /* in the current interval, over all gradients */
+    uint64_t interval_count;           /* completed intervals */
+    bool lost;                         /* memory ran out in the current interval: it equals nothing */
+    struct optional_touches *optional; /* [gradient_count]: seen so far */
+    bool *ignored;                     /* [gradient_count]: whatever touches it, intervals may be equal */
+    uint32_t *changes;                 /* [gradient_count]: how often an interval differed from the one before */
+    uint32_t *streak;                  /* [gradient_count]: how often it has not, since then */
+    bool changed;                      /* some gradient's touches have */
 };
 
 /* For gradients numbered 0..gradient_count-1. False when memory runs out. history_free() releases it in any case. */
@@ -66,9 +85,9 @@ void history_declare(struct history *history, size_t gradient);
 void history_ignore(struct history *history, size_t gradient);
 
 /*
- * Closes the interval. True if it repeated the one before touch by touch, for every gradient that is neither ignored
- * nor irregular, and there is one, and neither interval was the first of the run. The closed interval is then in
- * `previous`, until the next boundary.
+ * Closes the interval. True if it repeated the one before touch by touch, optional ones aside, for every gradient that
+ * is neither ignored nor irregular, and there is one, and neither interval was the first of the run. The closed
+ * interval is then in `previous`, until the next boundary.
  */
 bool history_boundary(struct history *history);
 

@@ -42,20 +42,24 @@ readiness_init(struct readiness *readiness, const struct plan *plan, const struc
 {
     *readiness = (struct readiness){.plan = plan};
     readiness->expected = calloc(plan->gradient_count + 1, sizeof(readiness->expected[0]));
+    readiness->optional = calloc(plan->gradient_count + 1, sizeof(readiness->optional[0]));
     readiness->begun = calloc(plan->gradient_count + 1, sizeof(readiness->begun[0]));
     readiness->enqueued = calloc(plan->gradient_count + 1, sizeof(readiness->enqueued[0]));
     readiness->anew = calloc(plan->gradient_count + 1, sizeof(readiness->anew[0]));
     readiness->held = calloc(plan->gradient_count + 1, sizeof(readiness->held[0]));
     readiness->pending = calloc(plan->bucket_count + 1, sizeof(readiness->pending[0]));
     readiness->states = calloc(plan->bucket_count + 1, sizeof(readiness->states[0]));
-    if (readiness->expected == NULL || readiness->begun == NULL || readiness->enqueued == NULL ||
-        readiness->anew == NULL || readiness->held == NULL || readiness->pending == NULL || readiness->states == NULL)
+    if (readiness->expected == NULL || readiness->optional == NULL || readiness->begun == NULL ||
+        readiness->enqueued == NULL || readiness->anew == NULL || readiness->held == NULL ||
+        readiness->pending == NULL || readiness->states == NULL)
         return false;
 
     for (size_t i = 0; history != NULL && i < plan->gradient_count; ++i) {
         if (!copy_list(&readiness->expected[i], &history->previous[i]))
             return false;
     }
+    if (history != NULL)
+        readiness_learn_optional(readiness, history);
     begin_interval(readiness);
     return true;
 }
@@ -66,6 +70,7 @@ readiness_free(struct readiness *readiness)
     for (size_t i = 0; readiness->expected != NULL && i < readiness->plan->gradient_count; ++i)
         free(readiness->expected[i].touches);
     free(readiness->expected);
+    free(readiness->optional);
     free(readiness->begun);
     free(readiness->enqueued);
     free(readiness->anew);
@@ -75,11 +80,29 @@ readiness_free(struct readiness *readiness)
     *readiness = (struct readiness){0};
 }
 
+void
+readiness_learn_optional(struct readiness *readiness, const struct history *history)
+{
+    for (size_t i = 0; i < readiness->plan->gradient_count; ++i) {
+        struct touch_list *expected = &readiness->expected[i];
+        size_t kept = 0;
+        if (readiness->optional[i].count == history->optional[i].count)
+            continue;
+        readiness->optional[i] = history->optional[i];
+        for (size_t at = 0; at < expected->count; ++at) {
+            if (!touch_is_optional(&readiness->optional[i], expected->touches[at]))
+                expected->touches[kept++] = expected->touches[at];
+        }
+        expected->count = kept;
+    }
+}
+
 bool
 readiness_fits(const struct readiness *readiness, const struct history *history)
 {
     for (size_t i = 0; i < readiness->plan->gradient_count; ++i) {
-        if (!readiness->held[i] && !touch_list_equal(&readiness->expected[i], &history->previous[i]))
+        if (!readiness->held[i] &&
+            !touch_list_equal(&readiness->expected[i], &history->previous[i], &history->optional[i]))
             return false;
     }
     return true;
@@ -92,6 +115,20 @@ is_expected(const struct readiness *readiness, size_t gradient, size_t before, s
     const struct touch_list *expected = &readiness->expected[gradient];
     return before < expected->count && expected->touches[before].call == touch.call &&
            expected->touches[before].argument == touch.argument;
+}
+
+/* Whether it is optional, and no fixed touch has come. */
+static bool
+may_be_left_out(const struct readiness *readiness, size_t gradient, struct touch touch)
+{
+    const struct touch_list *expected = &readiness->expected[gradient];
+    if (!touch_is_optional(&readiness->optional[gradient], touch))
+        return false;
+    for (size_t i = 0; i < readiness->begun[gradient] && !MUTANT(OPTIONAL_ANYWHERE); ++i) {
+        if (i >= expected->count || (expected->touches[i].argument & TOUCH_FIXED) != 0)
+            return false;
+    }
+    return true;
 }
 
 bool
@@ -110,6 +147,8 @@ readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch
         return TOUCH_LATE;
     }
     if (readiness_is_declared(readiness, gradient) && (touch.call != TOUCH_DECLARES || readiness->begun[gradient] > 0))
+        return TOUCH_UNCOUNTED;
+    if (!readiness->held[gradient] && may_be_left_out(readiness, gradient, touch))
         return TOUCH_UNCOUNTED;
     bool expected = readiness->held[gradient] || is_expected(readiness, gradient, readiness->begun[gradient], touch);
     ++readiness->begun[gradient];

@@ -23,8 +23,9 @@
 enum bucket_state { BUCKET_FILLING = 0, BUCKET_READY, BUCKET_LAUNCHED, BUCKET_WAITED };
 
 struct readiness {
-    const struct plan *plan;     /* borrowed */
-    struct touch_list *expected; /* [gradient_count]: own copy of what was learned */
+    const struct plan *plan;           /* borrowed */
+    struct touch_list *expected;       /* [gradient_count]: own copy of what was learned */
+    struct optional_touches *optional; /* [gradient_count]: may come in front of the first fixed touch of `expected` */
     size_t *begun;    /* [gradient_count]: touches in this interval, those on their way to the driver included */
     size_t *enqueued; /* [gradient_count]: those that the driver has taken */
     size_t *anew;     /* [gradient_count]: late touches that an interval begins with, in their order */
@@ -39,7 +40,7 @@ enum touch_verdict {
     TOUCH_EXPECTED = 0,
     TOUCH_DEVIATES,  /* not what was learned, but the gradient's bucket is not launched */
     TOUCH_LATE,      /* the gradient's bucket is launched */
-    TOUCH_UNCOUNTED, /* the program itself says when this gradient is ready: readiness_enqueued() does not follow */
+    TOUCH_UNCOUNTED, /* optional, or the program itself says when the gradient is ready: no readiness_enqueued() */
 };
 
 /*
@@ -64,6 +65,9 @@ bool readiness_begins_anew(const struct readiness *readiness, size_t gradient);
 
 /* Whether the gradient's bucket is launched. */
 bool readiness_has_left(const struct readiness *readiness, size_t gradient);
+
+/* At a boundary: `history` may have learned by it that some expected touches are optional, or others than those. */
+void readiness_learn_optional(struct readiness *readiness, const struct history *history);
 
 /* Whether the interval that `history` has just closed was what is expected of every interval, deferred gradients aside.
  */

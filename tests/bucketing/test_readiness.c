@@ -1,13 +1,15 @@
 /*
  * test_readiness.c - buckets leave as a simple model says: in order, each exactly once in an interval, never before the
  * last expected touch of every gradient in it, as soon as that has come, and not at all after a deviation until the
- * boundary.
+ * boundary. Touches that some intervals lack change nothing of that, in front of the update, and are not expected
+ * behind it.
  */
 #include "bucketing/readiness.h"
 
 #include "tests/test.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { CASES = 400, GRADIENTS = 9, TOUCHES = 60, INTERVALS = 4, UNIT_BYTES = 32768 };
 
@@ -253,6 +255,89 @@ TEST(two_touches_at_once_do_not_take_the_same_place)
     ck_assert(!readiness_launch(&readiness, &bucket));
     readiness_enqueued(&readiness, 0);
     ck_assert(readiness_flush(&readiness, &bucket));
+    readiness_free(&readiness);
+    plan_free(plan);
+    history_free(&history);
+}
+
+/* One interval of one gradient, a letter for each touch; capital letters are fixed. */
+static void
+note_word(struct history *history, const char *word, struct readiness *readiness, char *verdicts)
+{
+    for (const char *at = word; *at != '\0' && *at != ' '; ++at) {
+        struct touch touch = {(uint64_t)*at, *at <= 'Z' ? TOUCH_FIXED : 0};
+        size_t bucket;
+        history_touch(history, 0, touch);
+        if (readiness == NULL)
+            continue;
+        enum touch_verdict verdict = readiness_begin(readiness, 0, touch);
+        if (verdict != TOUCH_LATE && verdict != TOUCH_UNCOUNTED)
+            readiness_enqueued(readiness, 0);
+        *verdicts++ = readiness_launch(readiness, &bucket) ? '!' : "=x-."[verdict]; /* '-': late, '!': it leaves */
+    }
+}
+
+static const char *
+next_word(const char *word)
+{
+    const char *space = strchr(word, ' ');
+    return space != NULL ? space + 1 : NULL;
+}
+
+static const struct {
+    const char *learned; /* intervals; the plan is of the last one */
+    bool repeats;        /* the last one repeats the one before */
+    const char *then;    /* intervals with the plan, and what they make of each touch */
+    const char *verdicts;
+} optional_touches[] = {
+    /* U: the update, Z: zeros are filled in, b: backward, s: scales, n: a norm, z: a kernel that makes zeros */
+    {"UZb UZb sUZb UZb", true, "sUZb UZb ssUZb", ".==! ==! ..==!"},
+    {"Uzb Uzb sUzb", true, "sUzb Uzb", ".==! ==!"},
+    {"UZb UZb UZb", true, "sUZb sUZb UZb", "xxxx .==! ==!"},
+    {"sUZb sUZb sUZb", true, "UZb UZb sUZb", "xxx ==! .==!"},
+    {"nUZb nUZb nsUZb", true, "nsUZb nUZb sUZb", "=.==! ===! .xxx"}, /* a norm that always came is missing */
+    {"UZb UZb sUZb", true, "UsZb UZsb sZb sb", "=xxx ==xx .xx .x"},
+    {"UZb UZb sUZb", true, "UZZb Ub Zb b UZbs", "==xx =x xx x ==!-"},
+    {"UZb UZb UsZb", false, "UZb", ""}, /* behind the update, or in backward: it may be one of several branches */
+    {"UZb UZb UZsb", false, "UZb", ""},
+    {"UZb UZb UZbs", false, "UZb", ""}, /* clipping in front of DDP_STEP */
+    {"UZb UZb UZbb", false, "UZb", ""}, /* several passes */
+    {"UZb UZb Zb", false, "UZb", ""},   /* no update */
+    {"Ub Ub UZb", false, "Ub", ""},
+    {"zb zb szb", false, "zb", ""}, /* where no update is seen, it may be backward's */
+    {"UZb UZb sbUZb", false, "UZb", ""},
+    {"nUZb nUZb nnUZb", false, "nUZb", ""},
+    {"UZb pUZb qUZb rUZb tUZb", true, "pUZb", ".==!"},
+    {"UZb pUZb qUZb rUZb tUZb vUZb", false, "UZb", ""}, /* more than are remembered */
+};
+
+TABLE_TEST(what_some_intervals_lack_may_come_in_front_of_the_update, optional_touches)
+{
+    struct plan_gradient gradient = {8, 1};
+    size_t order = 0, bucket;
+    struct history history;
+    struct readiness readiness;
+    bool repeats = false;
+    char found[64] = "";
+    ck_assert(history_init(&history, 1));
+    for (const char *at = optional_touches[_i].learned; at != NULL; at = next_word(at)) {
+        note_word(&history, at, NULL, NULL);
+        repeats = history_boundary(&history);
+    }
+    ck_assert_int_eq(repeats, optional_touches[_i].repeats);
+    struct plan *plan = plan_build(1, &gradient, &order, 1, 100);
+    ck_assert(readiness_init(&readiness, plan, &history));
+    for (const char *at = optional_touches[_i].repeats ? optional_touches[_i].then : NULL; at != NULL;
+         at = next_word(at)) {
+        strcat(found, found[0] != '\0' ? " " : "");
+        note_word(&history, at, &readiness, found + strlen(found));
+        while (readiness_flush(&readiness, &bucket)) {
+        }
+        (void)history_boundary(&history);
+        readiness_boundary(&readiness);
+        readiness_learn_optional(&readiness, &history);
+    }
+    ck_assert_str_eq(found, optional_touches[_i].verdicts);
     readiness_free(&readiness);
     plan_free(plan);
     history_free(&history);

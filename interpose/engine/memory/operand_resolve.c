@@ -7,6 +7,7 @@
  */
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/memory/hits.h"
+#include "interpose/engine/memory/pointers.h"
 
 #include "base/message.h"
 #include "base/mutant.h"
@@ -59,6 +60,14 @@ hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *o
                                               .argument = operand->argument,
                                               .operand_name = operand->name};
     hits->agreements = memory_state.agreements;
+}
+
+/* What was added from `first` on are touches that a step cannot do without: see bucketing/history.h. */
+static void
+fix_touches(struct hits *hits, size_t first)
+{
+    for (size_t i = first; i < hits->count; ++i)
+        hits->items[i].argument |= TOUCH_FIXED;
 }
 
 /* Adds every gradient that shares a byte with the operand. */
@@ -242,6 +251,15 @@ is_unknown_array(const struct operand *operand)
     return !known;
 }
 
+/* Whether the call writes the operand, and does more than scale what is there: it belongs to a backward pass. */
+static bool
+is_fixed(const struct operation *operation, bool is_library, const struct operand *operand)
+{
+    if (is_library)
+        return operand->access == ACCESS_WRITE && strcasestr(operation->name, "scal") == NULL;
+    return (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0; /* copies and memsets write their first */
+}
+
 /* Looks at what the call names. Returns whether it goes through pointers: *unknown_p, whether they are unknown. */
 static bool
 look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
@@ -249,8 +267,11 @@ look_at_operands(struct hits *hits, const struct operation *operation, bool *unk
     bool through_pointers = false;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
+        size_t before = hits->count;
         if (!MUTANT(OPERANDS_UNSEEN))
             look_at(hits, operand);
+        if (is_fixed(operation, hits->is_library, operand))
+            fix_touches(hits, before);
         if (operand->pointer_count > 0) {
             through_pointers = true;
             *unknown_p = is_unknown_array(operand) || *unknown_p;
@@ -275,6 +296,31 @@ say_unknown_array(const char *call)
             call);
 }
 
+static void
+look_for_parameter(void *arg, const struct pointed *pointed)
+{
+    bool *found = arg;
+    size_t count;
+    engine_lock();
+    const struct range *range =
+        ranges_find(&memory_state.ranges, pointed->address, pointed->bytes > 0 ? pointed->bytes : 1, &count);
+    for (size_t i = 0; i < count; ++i)
+        *found = *found || memory_state.tensors[range[i].id].role == TENSOR_PARAMETER;
+    engine_unlock();
+}
+
+/* Whether the operation is given a parameter, as updates are; also where that cannot be seen. */
+static bool
+names_parameter(const struct operation *operation)
+{
+    bool found = false;
+    const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
+    if (layout != NULL && (operation->params == NULL || !layout->known))
+        return true;
+    pointers_visit_all(operation, layout, look_for_parameter, &found);
+    return found;
+}
+
 bool
 hits_look(struct hits *hits, const struct operation *operation, bool *through_pointers_p)
 {
@@ -290,6 +336,8 @@ hits_look(struct hits *hits, const struct operation *operation, bool *through_po
     }
     if (operation->function != NULL && !look_at_launch(hits, operation))
         opaque = true;
+    if (hits->count > 0 && names_parameter(operation))
+        fix_touches(hits, 0);
     if (operation->function == NULL && operation->graph == NULL && hits->count > 0)
         hits->call = call_identity(operation->name);
     return opaque;

@@ -123,6 +123,8 @@ step_close_interval(struct group *group, CUstream stream, bool averaged)
     bool overlapped = group->overlapping && !group->readiness.deviates;
     bool repeats = history_boundary(&group->history);
     readiness_boundary(&group->readiness);
+    if (group->overlapping)
+        readiness_learn_optional(&group->readiness, &group->history);
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         if (memory_state.tensors[i].group == group->id && averaged)
             memory_state.tensors[i].touched_by = 0;

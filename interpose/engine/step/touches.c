@@ -219,7 +219,8 @@ look_at_graph(struct touches *touches)
     engine_lock();
     bool known = !recording->opaque && recording->placements == engine_state.placements;
     for (size_t i = 0; i < recording->place_count && known && !MUTANT(GRAPH_TOUCHES_UNSEEN); ++i)
-        hits_add(hits, &memory_state.tensors[recording->places[i]], &(struct operand){.argument = (uint32_t)i});
+        hits_add(hits, &memory_state.tensors[recording->places[i]],
+                 &(struct operand){.argument = (uint32_t)i | TOUCH_FIXED});
     engine_unlock();
     hits->on_buffer = hits->on_buffer || recording->on_buffer;
     return !known;
