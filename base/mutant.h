@@ -34,6 +34,7 @@ enum mutant {
     MUTANT_PLANS_UNCOMPARED,       /* ranks do not compare their plans */
     MUTANT_CONTROL_BUCKETS_DIFFER, /* control steps of a trial have other buckets */
     MUTANT_OPTIONAL_ANYWHERE,      /* touches that some intervals lack may come behind fixed ones, too */
+    MUTANT_OPTIONAL_UNSEEN,        /* and may be others than have been seen */
     MUTANT_OPTIONAL_FIXED,         /* intervals may lack fixed touches, too */
     MUTANT_BUSY_FACTOR_DIFFERS,    /* odd ranks take an all-reduce for slower beside backward than the others do */
 

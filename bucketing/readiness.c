@@ -122,7 +122,8 @@ static bool
 may_be_left_out(const struct readiness *readiness, size_t gradient, struct touch touch)
 {
     const struct touch_list *expected = &readiness->expected[gradient];
-    if (!touch_is_optional(&readiness->optional[gradient], touch))
+    bool unseen = MUTANT(OPTIONAL_UNSEEN) && (touch.argument & TOUCH_FIXED) == 0;
+    if (!touch_is_optional(&readiness->optional[gradient], touch) && !unseen)
         return false;
     for (size_t i = 0; i < readiness->begun[gradient] && !MUTANT(OPTIONAL_ANYWHERE); ++i) {
         if (i >= expected->count || (expected->touches[i].argument & TOUCH_FIXED) != 0)

@@ -71,6 +71,12 @@ late_read() { # the bucket is under way for long, on a busy machine too
 }
 hidden_write() { ends 1 "was changed after it had been averaged" hidden-write --fault-step 6; }
 drift() { ends 1 "differs between ranks 0 and 1" drift --fault-rank 1; }
+clips() { # MODE: the program knows what is right
+    run env "${disorder[@]}" "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/clips" "$1" && [ "$code" -eq 0 ]
+}
+for mode in again both branch device graph groups skip twice; do
+    eval "clips_$mode() { clips $mode; }"
+done
 own_shares() { # each rank trains on its own share, which is on its device: nothing is said of equal gradients
     run "$launcher" -n 2 --timeout "$seconds" "$ladder" --resident 1 && [ "$code" -eq 0 ] && ! grep -q 'bit for bit' "$work/stderr"
 }
@@ -205,6 +211,14 @@ mutant VOTE_ALONE one_rank_looks
 mutant PLANS_UNCOMPARED other_buckets
 mutant CONTROL_BUCKETS_DIFFER trial
 mutant BUSY_FACTOR_DIFFERS measured_buckets
+mutant OPTIONAL_ANYWHERE clips_branch
+mutant OPTIONAL_UNSEEN clips_both
+mutant OPTIONAL_FIXED clips_skip
+mutant DEVIATION_IGNORED clips_twice
+mutant LEARNED_TOO_SOON clips_again
+mutant GRAPH_TOUCHES_UNSEEN clips_graph
+mutant READY_TOO_EARLY clips_groups
+mutant READY_TOO_EARLY clips_device
 mutant READY_TOO_EARLY ladder
 mutant NO_PRODUCER_WAIT ladder
 mutant SECOND_STREAM_FORGOTTEN ladder
