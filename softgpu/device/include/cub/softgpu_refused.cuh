@@ -26,18 +26,31 @@ template <class...> struct never {
         return cudaErrorNotSupported;                                                                                 \
     }
 
-struct DeviceReduce {
+namespace softgpu_detail
+{
+struct refused_reduce {
 #define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceReduce, function)
-    SOFTGPU_CALL(Reduce)
-    SOFTGPU_CALL(Sum)
-    SOFTGPU_CALL(Min)
-    SOFTGPU_CALL(Max)
-    SOFTGPU_CALL(ArgMin)
-    SOFTGPU_CALL(ArgMax)
     SOFTGPU_CALL(TransformReduce)
     SOFTGPU_CALL(ReduceByKey)
 #undef SOFTGPU_CALL
 };
+
+struct refused_scan {
+#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceScan, function)
+    SOFTGPU_CALL(ExclusiveSumByKey)
+    SOFTGPU_CALL(ExclusiveScanByKey)
+    SOFTGPU_CALL(InclusiveSumByKey)
+    SOFTGPU_CALL(InclusiveScanByKey)
+#undef SOFTGPU_CALL
+};
+
+struct refused_select {
+#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceSelect, function)
+    SOFTGPU_CALL(FlaggedIf)
+    SOFTGPU_CALL(UniqueByKey)
+#undef SOFTGPU_CALL
+};
+} // namespace softgpu_detail
 
 struct DeviceSegmentedReduce {
 #define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, function)
@@ -50,41 +63,12 @@ struct DeviceSegmentedReduce {
 #undef SOFTGPU_CALL
 };
 
-struct DeviceScan {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceScan, function)
-    SOFTGPU_CALL(ExclusiveSum)
-    SOFTGPU_CALL(InclusiveSum)
-    SOFTGPU_CALL(ExclusiveScan)
-    SOFTGPU_CALL(InclusiveScan)
-    SOFTGPU_CALL(ExclusiveSumByKey)
-    SOFTGPU_CALL(InclusiveSumByKey)
-#undef SOFTGPU_CALL
-};
-
-struct DeviceRadixSort {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceRadixSort, function)
-    SOFTGPU_CALL(SortKeys)
-    SOFTGPU_CALL(SortKeysDescending)
-    SOFTGPU_CALL(SortPairs)
-    SOFTGPU_CALL(SortPairsDescending)
-#undef SOFTGPU_CALL
-};
-
 struct DeviceSegmentedRadixSort {
 #define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, function)
     SOFTGPU_CALL(SortKeys)
     SOFTGPU_CALL(SortKeysDescending)
     SOFTGPU_CALL(SortPairs)
     SOFTGPU_CALL(SortPairsDescending)
-#undef SOFTGPU_CALL
-};
-
-struct DeviceSelect {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceSelect, function)
-    SOFTGPU_CALL(Flagged)
-    SOFTGPU_CALL(If)
-    SOFTGPU_CALL(Unique)
-    SOFTGPU_CALL(UniqueByKey)
 #undef SOFTGPU_CALL
 };
 

@@ -537,4 +537,12 @@ template <class It> struct traits<std::reverse_iterator<It>> {
 
 } // namespace thrust
 
+template <class It>
+struct softgpu::kernel_iterator<It, std::enable_if_t<thrust::softgpu_detail::traits<It>::is_device>> {
+    static auto of(It it)
+    {
+        return thrust::softgpu_detail::traits<It>::raw(it);
+    }
+};
+
 #endif

@@ -10,7 +10,7 @@
 #define SOFTGPU_THRUST_RUN_H
 #pragma GCC system_header
 
-#include <cuda_runtime.h>
+#include "softgpu/run_function.h"
 
 #include <iterator>
 #include <stdexcept>
@@ -36,29 +36,11 @@ check(cudaError_t error, const char *what)
         throw system_error(std::string("thrust: ") + what + ": " + cudaGetErrorString(error));
 }
 
-/* What softgpu-cc makes of  template <class F> __global__ void run_kernel(F f) { f(); }  */
-template <class F>
-static inline void
-run_kernel(F softgpu_f)
-{
-    struct softgpu_kernel {
-        char tag;
-    };
-    auto softgpu_body =
-        [](const ::uint3, const ::uint3, const ::dim3, const ::dim3, F f) __attribute__((always_inline))->void
-    {
-        f();
-    };
-    ::softgpu::stub<0, softgpu_kernel, decltype(softgpu_body), F>(softgpu_body, __PRETTY_FUNCTION__, 1024,
-                                                                  __builtin_addressof(softgpu_f));
-}
-
 template <class F>
 inline void
 run_on_device(cudaStream_t stream, F f)
 {
-    if (!::softgpu::push_config(1, 1, 0, stream))
-        run_kernel<F>(std::move(f));
+    ::softgpu::launch_function(stream, std::move(f));
     check(cudaGetLastError(), "a launch");
     check(cudaStreamSynchronize(stream), "an algorithm");
 }
@@ -112,6 +94,11 @@ namespace cuda
 {
 inline constexpr device_execution_policy par{}, par_nosync{};
 } // namespace cuda
+
+namespace system
+{
+namespace cuda = ::thrust::cuda;
+} // namespace system
 
 namespace softgpu_detail
 {

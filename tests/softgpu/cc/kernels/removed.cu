@@ -1,9 +1,14 @@
 /*
  * removed.cu - with --allow-removed, what CUDA 13 no longer has means what it meant: calls, warp functions without a
- * mask, also in divergent code, fields of cudaDeviceProp, devices by number in cudaMemAdvise. Names that the program
- * itself declares stay its own.
+ * mask, also in divergent code, fields of cudaDeviceProp, devices by number in cudaMemAdvise, iterators of CUB,
+ * Thrust's allocator of pinned memory. Names that the program itself declares stay its own.
  */
 #include "check.h"
+
+#include <cub/cub.cuh>
+#include <thrust/device_vector.h>
+#include <thrust/host_vector.h>
+#include <thrust/system/cuda/experimental/pinned_allocator.h>
 
 struct own {
     int clockRate = 5;
@@ -84,12 +89,49 @@ test_properties()
     CHECK(b.mine.clockRate == 5 && p2.clockRate == 5 && p2.cudaThreadExit() == 5, "%d", p2.clockRate);
 }
 
+struct triple {
+    __host__ __device__ float operator()(int x) const
+    {
+        return 3.0f * x;
+    }
+};
+
+static void
+test_iterators()
+{
+    typedef cub::CountingInputIterator<int> Counting;
+    const cub::TransformInputIterator<float, triple, Counting> triples(Counting(5), triple());
+    CHECK(triples[2] == 21 && *(triples + 1) == 18, "%g", triples[2]);
+    buffer<float> sum(1);
+    buffer<char> storage(1024);
+    size_t bytes = storage.count;
+    CUDA(cub::DeviceReduce::Sum(storage.data, bytes, triples, sum.data, 4));
+    expect_equal(sum.read(), {78}, "iterators of CUB");
+}
+
+static void
+test_pinned()
+{
+    thrust::host_vector<int, thrust::system::cuda::experimental::pinned_allocator<int>> pinned(100, 7);
+    std::vector<int, thrust::cuda::experimental::pinned_allocator<int>> other(3);
+    for (const int *const memory : {pinned.data(), other.data()}) {
+        cudaPointerAttributes attributes;
+        CUDA(cudaPointerGetAttributes(&attributes, memory));
+        CHECK(attributes.type == cudaMemoryTypeHost, "type %d", static_cast<int>(attributes.type));
+    }
+    pinned[99] = 5;
+    const thrust::device_vector<int> copy = pinned;
+    CHECK(copy.size() == 100 && copy[0] == 7 && copy[99] == 5, "a copy of pinned memory");
+}
+
 int
 main()
 {
     test_warps(32);
     test_warps(16);
     test_properties();
+    test_iterators();
+    test_pinned();
     void *memory = nullptr;
     CUDA(cudaMallocManaged(&memory, 4096));
     CUDA(cudaMemAdvise(memory, 4096, cudaMemAdviseSetPreferredLocation, 0));

@@ -6,13 +6,17 @@
 #define SOFTGPU_CUB_THREAD_OPERATORS_H
 #pragma GCC system_header
 
+#include <cub/util_type.cuh>
+
+#include <type_traits>
+
 namespace cub
 {
 
 struct Sum {
-    template <class T> T operator()(const T &a, const T &b) const
+    template <class T, class U> auto operator()(const T &a, const U &b) const -> decltype(a + b)
     {
-        return static_cast<T>(a + b);
+        return a + b;
     }
 };
 
@@ -24,14 +28,14 @@ struct Difference {
 };
 
 struct Max {
-    template <class T> T operator()(const T &a, const T &b) const
+    template <class T, class U> typename std::common_type<T, U>::type operator()(const T &a, const U &b) const
     {
         return a < b ? b : a;
     }
 };
 
 struct Min {
-    template <class T> T operator()(const T &a, const T &b) const
+    template <class T, class U> typename std::common_type<T, U>::type operator()(const T &a, const U &b) const
     {
         return b < a ? b : a;
     }
@@ -41,16 +45,6 @@ struct Equality {
     template <class T> bool operator()(const T &a, const T &b) const
     {
         return a == b;
-    }
-};
-
-template <class Key, class Value> struct KeyValuePair {
-    Key key;
-    Value value;
-
-    KeyValuePair() = default;
-    KeyValuePair(const Key &k, const Value &v) : key(k), value(v)
-    {
     }
 };
 
