@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   15u
+#define ENGINE_ABI   16u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -150,7 +150,8 @@ struct engine {
     void (*step)(int group, void *stream, const struct ddp_site *site);
     void (*step_parameters)(int group, void *stream, const struct ddp_site *site);
     void (*sync)(void *stream, const struct ddp_site *site);
-    void (*mean)(float *value, const struct ddp_site *site);
+    /* `type`: DDP_FLOAT32 or DDP_FLOAT64; `label` NULL: called as the site's text. */
+    void (*mean)(const char *label, void *value, int type, const struct ddp_site *site);
     void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
     void (*forget)(void *ptr, const struct ddp_site *site);
     void (*no_sync)(int begins, const struct ddp_site *site);
@@ -158,7 +159,6 @@ struct engine {
     void (*gradient_ready)(void *ptr, void *stream, const struct ddp_site *site);
     void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*weight)(size_t count, size_t total, const struct ddp_site *site);
-    void (*mean_as)(const char *label, float *value, const struct ddp_site *site);
     void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
 
     /* Around each hooked operation: before it goes to the driver, and after the driver answered. */

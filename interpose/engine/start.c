@@ -75,61 +75,57 @@ driver_was_used(void)
 
 /* The host reads and writes it: a device's address would be a crash without words. */
 static void
-require_host_memory(const float *value, const struct ddp_site *site)
+require_host_memory(const void *value, const struct ddp_site *site)
 {
     if (!atomic_load(&engine_state.driver_ready) && driver_was_used())
         device_ensure_driver(site);
     struct memory_facts facts = device_ask_about((CUdeviceptr)(uintptr_t)value);
     if (value == NULL || (facts.type == CU_MEMORYTYPE_DEVICE && !facts.is_managed))
-        stop_job("DDP_MEAN `%s` (%s:%d): %s; pass a float in host memory, after cudaMemcpy", site->text, site->file,
-                 site->line, value == NULL ? "a null pointer" : "device memory");
+        stop_job("DDP_MEAN `%s` (%s:%d): %s; pass a float or double in host memory, after cudaMemcpy", site->text,
+                 site->file, site->line, value == NULL ? "a null pointer" : "device memory");
+}
+
+static double
+value_at(const void *memory, int type)
+{
+    float narrow;
+    double wide;
+    memcpy(type == DDP_FLOAT64 ? (void *)&wide : &narrow, memory, type_bytes(type));
+    return type == DDP_FLOAT64 ? wide : (double)narrow;
 }
 
 static void
-average(float *value, const struct ddp_site *site)
+average(void *value, int type, const struct ddp_site *site)
 {
     char about[100];
     struct control_messages all;
     const char *slash = strrchr(site->file, '/');
-    snprintf(about, sizeof(about), "DDP_MEAN (%.50s:%d) after step %llu", slash != NULL ? slash + 1 : site->file,
-             site->line, (unsigned long long)engine_state.boundary_count);
-    exchange(about, value, sizeof(*value), &all);
+    snprintf(about, sizeof(about), "DDP_MEAN%s (%.50s:%d) after step %llu", type == DDP_FLOAT64 ? " of a double" : "",
+             slash != NULL ? slash + 1 : site->file, site->line, (unsigned long long)engine_state.boundary_count);
+    exchange(about, value, type_bytes(type), &all);
 
     double sum = 0; /* in the order of ranks: the same on all of them */
-    for (int r = 0; r < all.count; ++r) {
-        float theirs;
-        memcpy(&theirs, all.messages[r], sizeof(theirs));
-        sum += theirs;
-    }
-    *value = (float)(sum / all.count);
+    for (int r = 0; r < all.count; ++r)
+        sum += value_at(all.messages[r], type);
+    sum /= all.count;
+    float narrow = (float)sum;
+    memcpy(value, type == DDP_FLOAT64 ? (void *)&sum : &narrow, type_bytes(type));
     control_free_messages(&all);
 }
 
 /* `label`: what the value is called in reports; NULL: as the program's source calls it. */
 static void
-mean_called(const char *label, float *value, const struct ddp_site *site)
+mean(const char *label, void *value, int type, const struct ddp_site *site)
 {
+    if (label != NULL && label[0] == '\0')
+        stop_job("DDP_MEAN_AS `%s` (%s:%d): the label is empty; give the value a name, such as \"loss\"", site->text,
+                 site->file, site->line);
     struct ddp_site called = {label != NULL ? label : site->text, site->file, site->line};
     require_host_memory(value, site);
     if (engine_state.rendezvous.world_size > 1)
-        average(value, site);
-    check_mean(*value, &called);
-    user_metrics_mean(*value, label, site);
-}
-
-static void
-mean(float *value, const struct ddp_site *site)
-{
-    mean_called(NULL, value, site);
-}
-
-static void
-mean_as(const char *label, float *value, const struct ddp_site *site)
-{
-    if (label == NULL || label[0] == '\0')
-        stop_job("DDP_MEAN_AS `%s` (%s:%d): the label is %s; give the value a name, such as \"loss\"", site->text,
-                 site->file, site->line, label == NULL ? "a null pointer" : "empty");
-    mean_called(label, value, site);
+        average(value, type, site);
+    check_mean(value_at(value, type), &called);
+    user_metrics_mean(value_at(value, type), label, site);
 }
 
 static void
@@ -334,7 +330,6 @@ static struct engine engine = {
     .gradient_ready = interval_gradient_ready,
     .state = tensor_annotate_state,
     .weight = weight_add,
-    .mean_as = mean_as,
     .reduce = reduce_memory,
     .begin = touches_begin,
     .end = touches_end,

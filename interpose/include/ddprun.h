@@ -18,9 +18,10 @@
  * The contract of an annotation: a kernel reaches a gradient only through a pointer into it that is one of its
  * arguments, or inside a struct passed by value; library calls through their documented pointer arguments.
  *
- * C (C99 and later) and C++. Works in executables (PIE or not) and shared libraries; not in fully static executables,
- * which `ddprun` refuses. Threads: every macro may be used in any thread, DDP_STEP and DDP_MEAN in one thread at a
- * time. Misuse ends the whole job with one line that names the rank and the line of the source.
+ * C (C99 and later) and C++ (DDP_TYPE_OF: C++11 and later). Works in executables (PIE or not) and shared libraries; not
+ * in fully static executables, which `ddprun` refuses. Threads: every macro may be used in any thread, DDP_STEP and
+ * DDP_MEAN in one thread at a time. Misuse ends the whole job with one line that names the rank and the line of the
+ * source.
  */
 #ifndef DDPRUN_H
 #define DDPRUN_H
@@ -31,7 +32,7 @@
 
 /* Version of struct ddp_interface. A shim serves every version up to its own; a newer header than the shim ends the
  * job. */
-#define DDP_INTERFACE_VERSION 4
+#define DDP_INTERFACE_VERSION 5
 
 /* Types of elements; integers for DDP_STATE and DDP_REDUCE only, and of those the unsigned ones but uint8 for the
  * latter only. */
@@ -83,6 +84,8 @@ struct ddp_interface {
     void (*step_parameters)(int group, void *stream, const struct ddp_site *site);
     void (*sync)(void *stream, const struct ddp_site *site);
     void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
+    /* since version 5; DDP_FLOAT32 or DDP_FLOAT64; label NULL: called as the site's text */
+    void (*mean_of)(const char *label, void *value, int type, const struct ddp_site *site);
 };
 
 /*
@@ -133,6 +136,52 @@ ddp_stream(uintptr_t stream)
         if (ddp_found_ != NULL)                                                    \
             ddp_found_->member(__VA_ARGS__, &ddp_site_);                           \
     } while (0)
+
+/*
+ * DDP_TYPE_OF(pointer): the type of what `pointer` leads to, for code that is generic in it: DDP_GRADIENT(g, n,
+ * DDP_TYPE_OF(g)). A constant; the pointer is not evaluated. float, double and, in C++, __half of cuda_fp16.h and
+ * __nv_bfloat16 of cuda_bf16.h, const or volatile or neither; these headers may stand before ddprun.h or behind it.
+ * A pointer to anything else does not compile.
+ */
+#if !defined(__cplusplus)
+#define DDP_TYPE_OF(pointer)    __extension__ _Generic(*(pointer), float : DDP_FLOAT32, double : DDP_FLOAT64)
+#define DDP_MEAN_TYPE_(pointer) __extension__ _Generic((pointer), float * : DDP_FLOAT32, double * : DDP_FLOAT64)
+#else
+#define DDP_MEAN_TYPE_(pointer) sizeof(ddp_mean_type_(pointer))
+extern "C++" {
+char (&ddp_mean_type_(float *))[DDP_FLOAT32];
+char (&ddp_mean_type_(double *))[DDP_FLOAT64];
+#if __cplusplus >= 201103L
+#define DDP_TYPE_OF(pointer) static_cast<ddp_type>(sizeof(ddp_type_of_(pointer)))
+/* Becomes a T and nothing else. A class of CUDA is known by its header's function that makes a float of it, which is
+ * looked up when T is known. */
+template <typename T> struct ddp_exactly_ {
+    operator T() const;
+};
+template <typename T, typename = float> struct ddp_half_ {
+    enum { type = 0 };
+};
+template <typename T> struct ddp_half_<T, decltype(__half2float(ddp_exactly_<T>()))> {
+    enum { type = DDP_FLOAT16 };
+};
+template <typename T, typename = float> struct ddp_type_ {
+    enum { type = ddp_half_<T>::type };
+    static_assert(type != 0, "DDP_TYPE_OF takes a pointer to float, double, __half (include cuda_fp16.h) or "
+                             "__nv_bfloat16 (include cuda_bf16.h)");
+};
+template <typename T> struct ddp_type_<T, decltype(__bfloat162float(ddp_exactly_<T>()))> {
+    enum { type = DDP_BFLOAT16 };
+};
+template <> struct ddp_type_<float> {
+    enum { type = DDP_FLOAT32 };
+};
+template <> struct ddp_type_<double> {
+    enum { type = DDP_FLOAT64 };
+};
+template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::type];
+#endif
+}
+#endif
 
 /*
  * DDP_PARAMETER(ptr, count, type): memory ptr[0..count), of the device, managed or of the host, holds weights. Stands
@@ -251,19 +300,19 @@ ddp_stream(uintptr_t stream)
 #define DDP_BUFFER(ptr, count, type) DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
- * DDP_MEAN(&value): replaces a float in host memory by its mean over all ranks: a loss to print, a validation score.
- * Blocks the host until all ranks have called it; the same number of calls on all ranks, or the job ends after the time
- * limit. Ends the job for a null pointer and for device memory.
+ * DDP_MEAN(&value): replaces a float or double in host memory by its mean over all ranks, the same bits on all: a loss
+ * to print, a validation score. Blocks the host until all ranks have called it; the same number of calls on all ranks,
+ * or the job ends after the time limit. Ends the job for a null pointer and for device memory.
  */
-#define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, DDP_FLOAT_AT_(pointer_to_host_float))
+#define DDP_MEAN(pointer) DDP_CALL_(mean_of, pointer, NULL, (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
 
 /*
  * DDP_MEAN_AS(label, &value): as DDP_MEAN, under a name of its own in ddprun's status line, closing lines and summary:
  * DDP_MEAN_AS("loss", &x). `label` is a string, of which the first 31 bytes are shown; calls with the same label are
- * one row, wherever they stand. Ends the job for a null pointer and for an empty label, too.
+ * one row, wherever they stand. A null label is no name: as DDP_MEAN. Ends the job for an empty label, too.
  */
-#define DDP_MEAN_AS(label, pointer_to_host_float) \
-    DDP_CALL_(mean_as, pointer_to_host_float, (label), DDP_FLOAT_AT_(pointer_to_host_float))
+#define DDP_MEAN_AS(label, pointer) \
+    DDP_CALL_(mean_of, pointer, (label), (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
 
 /*
  * DDP_REDUCE(ptr, count, type, op, stream): replaces each of the elements ptr[0..count) by its sum, mean, minimum or
@@ -285,9 +334,6 @@ ddp_stream(uintptr_t stream)
  */
 #define DDP_REDUCE(ptr, count, type, op, stream) \
     DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), ddp_stream((uintptr_t)(stream)))
-
-/* The pointer, if what it leads to has a float's size; else it does not compile. Not a cast: an int is no float. */
-#define DDP_FLOAT_AT_(pointer) ((void)sizeof(char[sizeof(*(pointer)) == sizeof(float) ? 1 : -1]), (pointer))
 
 /*
  * DDP_SHARD(total, &first, &count): this rank's share [first, first + count) of `total` items; shares differ by at most

@@ -41,7 +41,7 @@ __all__ = ["parameter", "state", "gradient", "buffer", "gradient_group", "gradie
 _TYPES = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4, "int32": 5, "int64": 6, "uint8": 7, "uint32": 8,
           "uint64": 9}
 _OPERATIONS = {"sum": 1, "mean": 2, "min": 3, "max": 4}
-_INTERFACE_VERSION = 4
+_INTERFACE_VERSION = 5
 
 
 # ---- the interface of the shim ----
@@ -87,10 +87,12 @@ class _Interface(ctypes.Structure):
                 # since version 4
                 ("step_parameters", _function(None, _INT, _POINTER, _SITE)),
                 ("sync", _function(None, _POINTER, _SITE)),
-                ("reduce", _function(None, _POINTER, _SIZE, _INT, _INT, _POINTER, _SITE))]
+                ("reduce", _function(None, _POINTER, _SIZE, _INT, _INT, _POINTER, _SITE)),
+                # since version 5
+                ("mean_of", _function(None, ctypes.c_char_p, _POINTER, _INT, _SITE))]
 
 
-_SINCE_4 = ("step_parameters", "sync", "reduce")
+_SINCE = {"step_parameters": 4, "sync": 4, "reduce": 4, "mean_of": 5}
 _interface_looked_up = False
 _interface_found = None
 
@@ -132,8 +134,8 @@ def _require(interface, version, what):
 
 def _call(name, *arguments):
     interface = _interface()
-    if name in _SINCE_4:
-        _require(interface, 4, "ddprun." + name + "()")
+    if name in _SINCE:
+        _require(interface, _SINCE[name], "ddprun." + name.replace("_of", "") + "()")
     getattr(interface, name)(*arguments)
 
 
@@ -463,14 +465,11 @@ def no_sync():
 # ---- numbers ----
 
 def mean(value, label=None):
-    """The mean of a number over all ranks, a float in single precision: DDP_MEAN, with a label DDP_MEAN_AS."""
+    """The mean of a number over all ranks, in double precision: DDP_MEAN, with a label DDP_MEAN_AS."""
     if _interface() is None:
         return float(value)
-    number, site = ctypes.c_float(value), _site("mean")
-    if label is None:
-        _call("mean", ctypes.byref(number), site)
-    else:
-        _call("mean_as", label.encode("utf-8"), ctypes.byref(number), site)
+    number, label = ctypes.c_double(value), None if label is None else label.encode("utf-8")
+    _call("mean_of", label, ctypes.byref(number), _TYPES["float64"], _site("mean"))
     return number.value
 
 

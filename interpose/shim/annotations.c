@@ -74,9 +74,15 @@ sync_now(void *stream, const struct ddp_site *site)
 }
 
 static void
+mean_of(const char *label, void *value, int type, const struct ddp_site *site)
+{
+    FORWARD(mean(label, value, type, site), site);
+}
+
+static void
 mean(float *value, const struct ddp_site *site)
 {
-    FORWARD(mean(value, site), site);
+    mean_of(NULL, value, DDP_FLOAT32, site);
 }
 
 static void
@@ -88,7 +94,7 @@ weight(size_t count, size_t total, const struct ddp_site *site)
 static void
 mean_as(const char *label, float *value, const struct ddp_site *site)
 {
-    FORWARD(mean_as(label, value, site), site);
+    mean_of(label, value, DDP_FLOAT32, site);
 }
 
 static void
@@ -188,6 +194,7 @@ static const struct ddp_interface interface = {
     .step_parameters = step_parameters,
     .sync = sync_now,
     .reduce = reduce,
+    .mean_of = mean_of,
 };
 
 /* The interface, or NULL when this process was not started by ddprun. `version` is that of the caller's header. */

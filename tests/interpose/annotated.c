@@ -18,11 +18,12 @@ ANNOTATED_MAIN(void)
     static float weights[8], gradients[8];
     static int counter;
     float loss = 1.5f;
+    double score = 0.1;
     size_t first, count;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("rank %d of %d, local %d\n", DDP_RANK(), DDP_WORLD_SIZE(), DDP_LOCAL_RANK());
-    DDP_PARAMETER(weights, 8, DDP_FLOAT32);
+    DDP_PARAMETER(weights, 8, DDP_TYPE_OF(weights));
     DDP_STATE(&counter, 1, DDP_INT32);
     DDP_GRADIENT(gradients, 8, DDP_BFLOAT16);
     DDP_SHARD(100, &first, &count);
@@ -34,13 +35,15 @@ ANNOTATED_MAIN(void)
     DDP_STEP_PARAMETERS(0);
     DDP_STEP_PARAMETERS_GROUP(2, 0);
     DDP_SYNC(0);
-    DDP_BUFFER(weights, 2, DDP_FLOAT64);
+    DDP_BUFFER(weights, 2, DDP_TYPE_OF(&score));
     DDP_NO_SYNC_BEGIN();
     DDP_NO_SYNC_END();
     DDP_GRADIENT_READY(gradients, 0);
     DDP_MEAN(&loss);
     DDP_MEAN_AS("loss", &loss);
-    printf("loss %g\n", (double)loss);
+    DDP_MEAN(&score);
+    DDP_MEAN_AS("score", &score);
+    printf("loss %g, score %.17g\n", (double)loss, score);
     DDP_REDUCE(weights, 8, DDP_UINT64, DDP_OP_MAX, 0);
     DDP_FORGET(gradients);
     return 0;

@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 head -c 65536 /dev/zero >"$folder/status"
 
-alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5'
+alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5, score 0.10000000000000001'
 inside=$'rank 3 of 5, local 1
 parameter weights 8 1 line 1 ptr
 state &counter 1 5 line 1 ptr
@@ -24,9 +24,11 @@ buffer weights 2 2 line 1 ptr
 no sync 1 DDP_NO_SYNC_BEGIN
 no sync 0 DDP_NO_SYNC_END
 ready ptr 0x1 gradients
-mean 1.5
-mean 7 as loss
-loss 8
+mean 1.5 of type 1
+mean 7 of type 1 as loss
+mean 0.10000000000000001 of type 2
+mean 7 of type 2 as score
+loss 8, score 8
 reduce weights 8 9 4 0x1 ptr
 forget gradients ptr'
 

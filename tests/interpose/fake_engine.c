@@ -153,19 +153,16 @@ gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 }
 
 static void
-mean(float *value, const struct ddp_site *site)
+mean(const char *label, void *value, int type, const struct ddp_site *site)
 {
     (void)site;
-    printf("mean %g\n", (double)*value);
-    *value = 7;
-}
-
-static void
-mean_as(const char *label, float *value, const struct ddp_site *site)
-{
-    (void)site;
-    printf("mean %g as %s\n", (double)*value, label);
-    *value += 1;
+    bool wide = type == DDP_FLOAT64;
+    double before = wide ? *(double *)value : (double)*(float *)value, after = label == NULL ? 7 : before + 1;
+    printf("mean %.17g of type %d%s%s\n", before, type, label != NULL ? " as " : "", label != NULL ? label : "");
+    if (wide)
+        *(double *)value = after;
+    else
+        *(float *)value = (float)after;
 }
 
 static void
@@ -391,7 +388,6 @@ static const struct engine engine = {
     .buffer = buffer,
     .state = state,
     .weight = weight,
-    .mean_as = mean_as,
     .reduce = reduce,
     .gradient_ready = gradient_ready,
     .begin = begin,

@@ -1,6 +1,5 @@
 /*
- * mean_of.c - DDP_MEAN of a TYPE: of a float it compiles, of a double (and in C++ of an int) it must not. Compiled by
- * CMakeLists.txt's tests interpose/mean_of_*, and not run.
+ * mean_of.c - DDP_MEAN of a TYPE, and DDP_TYPE_OF a pointer to WRONG, compiled by type_of.sh and not run.
  */
 #include "ddprun.h"
 
@@ -11,5 +10,8 @@ mean_of(void)
 {
     TYPE value = 1;
     DDP_MEAN(&value);
+#ifdef WRONG
+    return DDP_TYPE_OF((WRONG *)NULL);
+#endif
     return value > 0;
 }

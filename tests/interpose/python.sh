@@ -36,10 +36,10 @@ no sync 1 no_sync
 between
 no sync 0 no_sync
 ready ptr 0x1 gradients
-mean 1.5
+mean 1.5 of type 2
 loss 7
-mean 7 as loss
-loss 8
+mean 7.0999999999999996 of type 2 as loss
+loss 8.1
 forget gradients ptr
 gradient packed 6 1 line 1 ptr
 asked for stream -1, capsules 1 - 0
@@ -69,6 +69,7 @@ ok - step_parameters
 ok - sync
 ok - reduce
 ok - uint32
+ok - mean
 END
 
 none='0 1 0 1.5 (0, 100) 0'

@@ -119,7 +119,7 @@ def calls():
         say("between")
     ddprun.gradient_ready(gradients, 0)
     say("loss %g" % ddprun.mean(1.5))
-    say("loss %g" % ddprun.mean(7, "loss"))
+    say("loss %g" % ddprun.mean(7.1, "loss"))
     ddprun.forget(gradients)
     packed = Packed(shape=(2, 3), strides=(1, 2))
     ddprun.gradient(packed)
@@ -196,7 +196,7 @@ def refusals():
 
 
 def versions():
-    """What came with interface 4, with a shim that has it (functions of this file) and with one that has not."""
+    """What came with interfaces 4 and 5, with a shim that has it (functions of this file) and with one that has not."""
     fields = dict(ddprun._Interface._fields_)
 
     def step_parameters(group, stream, site):
@@ -229,6 +229,7 @@ def versions():
     refuses("sync", ddprun.sync, RuntimeError, "interface 4")
     refuses("reduce", lambda: ddprun.reduce(CudaArray(), "sum"), RuntimeError, "interface 4")
     refuses("uint32", lambda: ddprun.state(CudaArray("<u4")), RuntimeError, "interface 4", "type of an object")
+    refuses("mean", lambda: ddprun.mean(1.5), RuntimeError, "ddprun.mean() needs a ddprun of interface 5", "serves 3")
 
 
 def without():

@@ -180,16 +180,20 @@ weight_is_right(void)
     return 1;
 }
 
-/* One label, in two places. */
+/* One label, in two places; and the bits of a double that no float holds. */
 static int
 means_are_right(void)
 {
     size_t first, count;
     DDP_SHARD(ITEMS, &first, &count);
     float other = 1.0f, mean = (float)first + (float)(count - 1) / 2.0f;
+    double wide = 0.1 + (double)mean, sum = 0;
     DDP_MEAN_AS(is_mode("no-label") ? "" : "mean\titem", &other);
     DDP_MEAN_AS("mean\titem", &mean);
-    return mean == (ITEMS - 1) / 2.0f && other == 1.0f;
+    DDP_MEAN(&wide);
+    for (size_t from = 0; from < ITEMS; from += count)
+        sum += 0.1 + (double)((float)from + (float)(count - 1) / 2.0f);
+    return mean == (ITEMS - 1) / 2.0f && other == 1.0f && wide == sum / DDP_WORLD_SIZE();
 }
 
 int

@@ -52,7 +52,7 @@ void check_boundary_begins(int group, bool captured, const struct ddp_site *site
 void check_boundary_ends(int group);
 /* DDP_NO_SYNC_BEGIN. */
 void check_no_sync(void);
-void check_mean(float value, const struct ddp_site *site);
+void check_mean(double value, const struct ddp_site *site);
 /* A DDP_REDUCE, and what it reduces. */
 struct check_reduced {
     CUdeviceptr address;

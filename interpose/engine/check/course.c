@@ -99,10 +99,10 @@ check_no_sync(void)
 }
 
 void
-check_mean(float value, const struct ddp_site *site)
+check_mean(double value, const struct ddp_site *site)
 {
     if (check_is_on() && !course.over && course.wait_until_ms == 0 && check_run.turn_count == 0)
-        compare_mean((double)value, course.means++, course.steps, site);
+        compare_mean(value, course.means++, course.steps, site);
 }
 
 void

@@ -254,7 +254,7 @@ void stack_describe(char *text, size_t bytes);
 
 /* ---- user_metrics.c: what the program says of itself, for the launcher's reports ---- */
 /* DDP_MEAN found `value`; `label`: what DDP_MEAN_AS calls it, or NULL. One thread at a time. */
-void user_metrics_mean(float value, const char *label, const struct ddp_site *site);
+void user_metrics_mean(double value, const char *label, const struct ddp_site *site);
 
 /* DDP_SHARD shared out `total` items. */
 void user_metrics_shard(size_t total);

@@ -49,14 +49,13 @@ mean_of(const char *label, const struct ddp_site *site)
 }
 
 void
-user_metrics_mean(float value, const char *label, const struct ddp_site *site)
+user_metrics_mean(double value, const char *label, const struct ddp_site *site)
 {
     struct rank_mean *mean = mean_of(label, site);
     if (mean == NULL)
         return;
-    double wide = value;
     uint64_t bits;
-    memcpy(&bits, &wide, sizeof(bits));
+    memcpy(&bits, &value, sizeof(bits));
     atomic_store(&mean->step, engine_state.boundary_count);
     atomic_store(&mean->value, bits);
     uint32_t place = (uint32_t)(mean - engine_state.status->told.means);

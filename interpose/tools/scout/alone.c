@@ -42,15 +42,9 @@ ignore_ready(void *ptr, void *stream, const struct ddp_site *site)
 }
 
 static void
-ignore_value(float *value, const struct ddp_site *site)
+ignore_value(const char *label, void *value, int type, const struct ddp_site *site)
 {
-    (void)value, (void)site;
-}
-
-static void
-ignore_labelled(const char *label, float *value, const struct ddp_site *site)
-{
-    (void)label, (void)value, (void)site;
+    (void)label, (void)value, (void)type, (void)site;
 }
 
 static void
@@ -109,7 +103,6 @@ alone_table(struct engine *table, const struct engine *real)
     table->sync = table->forget = ignore_pointer;
     table->gradient_ready = ignore_ready;
     table->mean = ignore_value;
-    table->mean_as = ignore_labelled;
     table->weight = ignore_weight;
     table->reduce = ignore_reduce;
     table->shard = share_all;

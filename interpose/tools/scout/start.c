@@ -93,15 +93,9 @@ state(void *ptr, size_t count, int type, const struct ddp_site *site)
 }
 
 static void
-mean(float *value, const struct ddp_site *site)
+mean(const char *label, void *value, int type, const struct ddp_site *site)
 {
-    (void)value, (void)site;
-}
-
-static void
-mean_as(const char *label, float *value, const struct ddp_site *site)
-{
-    (void)label, (void)value, (void)site;
+    (void)label, (void)value, (void)type, (void)site;
 }
 
 static void
@@ -325,7 +319,6 @@ static const struct engine engine = {
     .gradient_ready = gradient_ready,
     .state = state,
     .weight = weight,
-    .mean_as = mean_as,
     .reduce = reduce,
     .begin = record_begin,
     .end = record_end,

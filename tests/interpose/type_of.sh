@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# type_of.sh INCLUDES COMPILER - DDP_TYPE_OF in templates knows float, double and CUDA's half types, wherever the headers of those
+# stand, in C++11 and later, for COMPILER, clang and nvcc; other types do not compile, and the compiler names those that do.
+# DDP_MEAN takes a float or a double that can be written.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/lib.sh
+source "$here/../lib.sh"
+includes=(-I"$here/../../interpose/include" -isystem "$1")
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-type-of.XXXXXX")
+at_exit 'rm -rf "$work"'
+shown=$work/out
+
+compiles() { "$@" -Wall -Wextra -Werror -fsyntax-only "${includes[@]}" >"$work/out" 2>&1; }
+refused() { # TEXT COMMAND...: with TEXT in the compiler's message
+    local text=$1
+    shift
+    ! compiles "$@" && grep -qE "$text" "$work/out"
+}
+
+# shellcheck disable=SC2046 # a word for each compiler that is there
+for compiler in "$2" $(command -v clang++); do
+    cxx=("$compiler" -x c++ "$here/type_of.cpp")
+    for what in "11 -DHALF_FIRST" "11 -DHALF_LAST" "11 -DNO_HALF" "20 -DHALF_LAST"; do
+        check "${compiler##*/} C++$what" compiles "${cxx[@]}" "-std=c++${what% *}" "${what#* }"
+    done
+    for wrong in int char 'struct unknown' 'long double' void; do
+        check "${compiler##*/}: not of $wrong" refused "takes a pointer to float, double, __half|sizeof.*(void|incomplete)" "${cxx[@]}" -std=c++11 "-DWRONG=$wrong"
+    done
+    check "${compiler##*/}: not of what becomes a half" refused "takes a pointer to float" "${cxx[@]}" -std=c++11 -DHALF_LAST -DWRONG=trainer::alike
+    c=("$compiler" -x c "$here/mean_of.c")
+    for mean in float double; do
+        check "${compiler##*/}: DDP_MEAN of a $mean" compiles "${c[@]}" "-DTYPE=$mean"
+        check "${compiler##*/}: DDP_MEAN of a $mean in C99" compiles "${c[@]}" -std=c99 -pedantic "-DTYPE=$mean"
+        check "${compiler##*/}: DDP_MEAN of a $mean in C++98" compiles "$compiler" -x c++ "$here/mean_of.c" -std=c++98 "-DTYPE=$mean"
+    done
+    for mean in int 'const float' 'long double'; do
+        check "${compiler##*/}: DDP_MEAN not of a $mean" refused "not compatible with any (generic )?association" "${c[@]}" "-DTYPE=$mean"
+        check "${compiler##*/}: DDP_MEAN not of a $mean in C++" refused "(no matching function|initializing argument).*ddp_mean_type_" "$compiler" -x c++ "$here/mean_of.c" "-DTYPE=$mean"
+    done
+    check "${compiler##*/}: DDP_TYPE_OF not of an int in C" refused "type .int. .*not compatible with any" "${c[@]}" -DTYPE=float -DWRONG=int
+done
+if command -v nvcc >/dev/null; then # its -cuda ends before the host's compiler
+    nvcc=(nvcc -x cu -cuda -o "$work/out.ii" -I"$here/../../interpose/include" "$here/type_of.cpp")
+    check "nvcc" "${nvcc[@]}" -DHALF_LAST
+    check "nvcc: not of int" bash -c '"$@" 2>&1 | grep "takes a pointer to float"' - "${nvcc[@]}" -DWRONG=int
+fi
+finish
