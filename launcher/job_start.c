@@ -70,14 +70,20 @@ make_shared_things(struct job *job, struct error *error)
 }
 
 static void
-note_started(struct job *job, int index, const struct spawned *spawned)
+note_started(struct job *job, int index, const struct spawned *spawned, bool one_pipe)
 {
     int rank = job->place.first_rank + index;
     job->pids[index] = spawned->pid;
     if (spawned->output >= 0)
-        job->outputs[job->output_count++] = (struct relay_source){spawned->output, rank, rank == 0};
+        job->outputs[job->output_count++] =
+            (struct relay_source){.fd = spawned->output, .rank = rank, .unchanged = rank == 0, .has_stderr = one_pipe};
     if (spawned->error >= 0)
-        job->errors[job->error_count++] = (struct relay_source){spawned->error, rank, rank == 0};
+        job->errors[job->error_count++] =
+            (struct relay_source){.fd = spawned->error,
+                                  .rank = rank,
+                                  .unchanged = rank == 0,
+                                  .has_stderr = true,
+                                  .held_back = rank > 0 && job->options.output == OUTPUT_RANK0};
     job->started = index + 1;
     if (!job->options.verbose)
         return;
@@ -115,7 +121,7 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
     words_free(environment);
     words_free(arguments);
     if (ok)
-        note_started(job, index, &spawned);
+        note_started(job, index, &spawned, order.one_pipe);
     return ok;
 }
 

@@ -153,8 +153,12 @@ look(struct supervisor *s, bool news)
 {
     memcpy(s->before, s->ranks, (size_t)s->job->started * sizeof(*s->before));
     local_ranks_look(&s->local);
-    for (int i = 0; i < s->job->started; ++i)
-        news = news || rank_view_is_urgent(&s->before[i], &s->ranks[i]);
+    for (int i = 0; i < s->job->started; ++i) {
+        struct rank_view *view = &s->ranks[i];
+        if (!s->ending && !s->before[i].ended && (view->exit_code != 0 || view->signal != 0))
+            relays_ask_last(s->job->relays, s->job->place.first_rank + i, view->last_line, sizeof(view->last_line));
+        news = news || rank_view_is_urgent(&s->before[i], view);
+    }
     int slower_ms = s->interval_ms + s->interval_ms / 4;
     s->interval_ms = news ? LOOK_INTERVAL_MS : slower_ms < QUIET_INTERVAL_MS ? slower_ms : QUIET_INTERVAL_MS;
     s->looked_ns = now_ns();
@@ -198,6 +202,7 @@ fail(struct supervisor *s, int suspect)
     for (int i = 0; i < 2; ++i)
         supervisor_net_ask_report(&s->net, s->details.of[i].rank);
     let_ranks_look(s);
+    relays_ask_last(s->job->relays, s->reason.rank, NULL, 0);
     begin_end(s, SIGTERM, GRACE_NS);
 }
 
@@ -255,6 +260,7 @@ answer(struct supervisor *s, struct supervisor_client *client)
         .rank = s->job->cluster.rank, .view = &s->ranks[0], .stacks = client->asked_stacks};
     if (s->job->started > 0)
         subject.status = status_page_rank(s->job->status_page, 0);
+    relays_ask_last(s->job->relays, subject.rank, NULL, 0);
     report_rank(&subject, text, REPORT_BYTES);
     supervisor_client_say_report(client, text);
     free(text);

@@ -86,6 +86,7 @@ static const struct view_field {
     ROW(FIELD_BOOL, ended, true),
     ROW(FIELD_NUMBER, exit_code, true),
     ROW(FIELD_NUMBER, signal, true),
+    ROW(FIELD_TEXT, last_line, true),
     ROW(FIELD_BOOL, connected, true),
     ROW(FIELD_BOOL, severed, true),
     ROW(FIELD_BOOL, missed_preload, true),

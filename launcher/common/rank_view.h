@@ -87,10 +87,11 @@ struct rank_view {
     bool exiting;       /* it has exited cleanly, and the process that was the rank still continues */
     bool out_of_memory; /* it was killed, and the kernel has killed processes for lack of memory since the start */
     bool ended;
-    int order;     /* 1, 2, ... as ends were noticed; equal if noticed together */
-    int exit_code; /* if it ended by itself */
-    int signal;    /* that ended it, or 0 */
-    int left_pid;  /* it ended well and left this process running, which may be its trainer; or 0 */
+    int order;           /* 1, 2, ... as ends were noticed; equal if noticed together */
+    int exit_code;       /* if it ended by itself */
+    int signal;          /* that ended it, or 0 */
+    char last_line[208]; /* that it wrote to stderr, if it failed and ddprun reads that */
+    int left_pid;        /* it ended well and left this process running, which may be its trainer; or 0 */
     char left_name[64];
 
     bool connected; /* its engine has joined, and not left (start/engine_link.h) */

@@ -97,7 +97,8 @@ take_env(const struct option_row *row, void *target, const char *value, struct e
 static bool
 take_output(const struct option_row *row, void *target, const char *value, struct error *error)
 {
-    static const char *const names[] = {[OUTPUT_TAGGED] = "tagged", [OUTPUT_RANK0] = "rank0", [OUTPUT_NONE] = "none"};
+    static const char *const names[] = {
+        [OUTPUT_TAGGED] = "tagged", [OUTPUT_RANK0] = "rank0", [OUTPUT_RANK0_ALL] = "rank0-all", [OUTPUT_NONE] = "none"};
     struct options *options = target;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
         if (names[i] != NULL && strcmp(value, names[i]) == 0) {

@@ -40,10 +40,11 @@ enum bind_choice {
 
 /* Where ranks' output goes. */
 enum output_choice {
-    OUTPUT_TAGGED, /* rank 0 as it is, others' lines with their rank in front */
-    OUTPUT_RANK0,  /* the same without the others' stdout */
-    OUTPUT_FILES,  /* each rank's in files of its own, in a folder */
-    OUTPUT_NONE,   /* nowhere */
+    OUTPUT_TAGGED,    /* rank 0 as it is, others' lines with their rank in front */
+    OUTPUT_RANK0,     /* the same without the others' lines, but those of a rank that fails */
+    OUTPUT_RANK0_ALL, /* the same without the others' stdout */
+    OUTPUT_FILES,     /* each rank's in files of its own, in a folder */
+    OUTPUT_NONE,      /* nowhere */
 };
 
 /* When what a rank prints leaves it. */

@@ -4,6 +4,7 @@
 #include "launcher/output/relay.h"
 
 #include "base/message.h"
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 
@@ -25,16 +26,28 @@ enum {
     OUT_BYTES = PIPE_BUF, /* a pipe takes this much in one piece, so that lines do not mix with those of rank 0 */
     PREFIX_BYTES = 32,
     MOST_DRAINED_BYTES = 2 << 20, /* more than any pipe holds: later writers are not waited for */
+    LAST_BYTES = 200,
+    HELD_BYTES = 8 * 1024,
+    LAST_WAITS = 200, /* for the end of what a rank wrote, */
+    LAST_WAIT_MS = 5, /* each so long */
 };
 
 struct source {
-    int fd; /* -1: at its end */
+    int fd; /* -1: at its end. Changes under the relay's lock */
+    int rank;
+    bool has_stderr, held_back;
     char prefix[PREFIX_BYTES];
     char more_prefix[PREFIX_BYTES]; /* for the rest of a long line */
     bool unchanged;                 /* no prefixes, nothing added */
     bool continues;                 /* what comes next belongs to a line that was begun */
     size_t used;
     char *bytes; /* [LINE_BYTES], of which `used` wait for their newline */
+    size_t held_used;
+    char *held; /* [HELD_BYTES]: the last lines that were held back; or NULL */
+
+    /* guarded by the relay's lock */
+    bool shows_held;
+    char last[LAST_BYTES + 1];
 };
 
 struct relay {
@@ -43,6 +56,7 @@ struct relay {
     int finish;    /* eventfd: set by relay_finish() */
     int done;      /* eventfd: set by the thread at its end */
     pthread_t thread;
+    pthread_mutex_t lock;
     int count;
     struct source *sources;
     struct pollfd *polled; /* [count + 1]; the last is `finish` */
@@ -95,10 +109,31 @@ append(struct relay *relay, const char *bytes, size_t count)
     relay->out_used += count;
 }
 
+/* The oldest lines make room. */
+static void
+hold_line(struct source *source, const char *bytes, size_t count)
+{
+    count = count < HELD_BYTES ? count : HELD_BYTES - 1;
+    while (source->held_used + count + 1 > HELD_BYTES) {
+        const char *newline = memchr(source->held, '\n', source->held_used);
+        size_t oldest = (size_t)(newline - source->held) + 1;
+        source->held_used -= oldest;
+        memmove(source->held, source->held + oldest, source->held_used);
+    }
+    memcpy(source->held + source->held_used, bytes, count);
+    source->held_used += count;
+    source->held[source->held_used++] = '\n';
+}
+
 /* Puts out bytes without their newline, as one line. */
 static void
 put_line(struct relay *relay, struct source *source, const char *bytes, size_t count)
 {
+    static const char ours[] = "ddprun: ";
+    if (source->held_back && (count < sizeof(ours) - 1 || memcmp(bytes, ours, sizeof(ours) - 1) != 0)) {
+        hold_line(source, bytes, count);
+        return;
+    }
     const char *prefix = source->continues ? source->more_prefix : source->prefix;
     size_t prefix_bytes = strlen(prefix);
     if (prefix_bytes + count + 1 > OUT_BYTES - relay->out_used)
@@ -154,23 +189,66 @@ end_source(struct relay *relay, struct source *source)
     else if (source->used > 0)
         put_line(relay, source, source->bytes, source->used);
     source->used = 0;
+    pthread_mutex_lock(&relay->lock);
     close(source->fd);
     source->fd = -1;
+    pthread_mutex_unlock(&relay->lock);
+}
+
+static bool
+is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+/* The last line that says anything, of what waits for its newline or has just come with it. */
+static void
+note_last(struct source *source)
+{
+    size_t end = source->used;
+    while (end > 0 && is_blank(source->bytes[end - 1]))
+        --end;
+    size_t begin = end;
+    while (begin > 0 && source->bytes[begin - 1] != '\n' && source->bytes[begin - 1] != '\r')
+        --begin;
+    while (begin < end && is_blank(source->bytes[begin]))
+        ++begin;
+    if (begin < end)
+        snprintf(source->last, sizeof(source->last), "%.*s", (int)(end - begin), source->bytes + begin);
 }
 
 /* Takes what one read gives. Returns the number of bytes; 0 at the end of the stream or when nothing is there. */
 static size_t
 take_from(struct relay *relay, struct source *source)
 {
+    pthread_mutex_lock(&relay->lock);
     ssize_t got = read(source->fd, source->bytes + source->used, LINE_BYTES - source->used);
+    int cause = errno;
+    source->used += got > 0 ? (size_t)got : 0;
+    if (got > 0 && source->has_stderr)
+        note_last(source);
+    pthread_mutex_unlock(&relay->lock);
     if (got > 0) {
-        source->used += (size_t)got;
         put_whole_lines(relay, source);
         return (size_t)got;
     }
-    if (got == 0 || (errno != EAGAIN && errno != EINTR))
+    if (got == 0 || (cause != EAGAIN && cause != EINTR))
         end_source(relay, source);
     return 0;
+}
+
+static void
+show_held(struct relay *relay, struct source *source)
+{
+    pthread_mutex_lock(&relay->lock);
+    bool shows = source->held_back && source->shows_held;
+    pthread_mutex_unlock(&relay->lock);
+    source->held_back = source->held_back && !shows;
+    for (const char *at = source->held; shows && at < source->held + source->held_used;) {
+        const char *newline = memchr(at, '\n', source->held_used - (size_t)(at - source->held));
+        put_line(relay, source, at, (size_t)(newline - at));
+        at = newline + 1;
+    }
 }
 
 static void
@@ -183,6 +261,8 @@ drain(struct relay *relay)
             taken += got = take_from(relay, source);
         if (source->fd >= 0)
             end_source(relay, source);
+        source->continues = false;
+        show_held(relay, source);
     }
     flush(relay);
 }
@@ -203,8 +283,8 @@ is_line_waiting(struct relay *relay, bool show)
     return waiting;
 }
 
-/* Returns whether any stream is open; without a reader, closes all, so that the ranks get SIGPIPE as they would by
- * themselves. */
+/* Returns whether any stream is open, or one is held back until the end; without a reader, closes all, so that the
+ * ranks get SIGPIPE as they would by themselves. */
 static bool
 prepare_poll(struct relay *relay)
 {
@@ -213,7 +293,7 @@ prepare_poll(struct relay *relay)
         if (relay->target < 0 && relay->sources[i].fd >= 0)
             end_source(relay, &relay->sources[i]);
         relay->polled[i] = (struct pollfd){.fd = relay->sources[i].fd, .events = POLLIN};
-        any = any || relay->sources[i].fd >= 0;
+        any = any || relay->sources[i].fd >= 0 || (relay->sources[i].held_back && relay->target >= 0);
     }
     relay->polled[relay->count] = (struct pollfd){.fd = relay->finish, .events = POLLIN};
     return any;
@@ -259,11 +339,13 @@ release(struct relay *relay)
         if (relay->sources[i].fd >= 0)
             close(relay->sources[i].fd);
         free(relay->sources[i].bytes);
+        free(relay->sources[i].held);
     }
     if (relay->finish >= 0)
         close(relay->finish);
     if (relay->done >= 0)
         close(relay->done);
+    pthread_mutex_destroy(&relay->lock);
     free(relay->sources);
     free(relay->polled);
     free(relay);
@@ -276,13 +358,18 @@ relay_start(int target, const struct relay_source *sources, int count, bool colo
     struct relay *relay = xcalloc(1, sizeof(*relay));
     relay->target = target;
     relay->count = count;
+    pthread_mutex_init(&relay->lock, NULL);
     relay->sources = xcalloc((size_t)count, sizeof(*relay->sources));
     relay->polled = xcalloc((size_t)count + 1, sizeof(*relay->polled));
     for (int i = 0; i < count; ++i) {
         struct source *source = &relay->sources[i];
         source->fd = sources[i].fd;
         source->bytes = xcalloc(1, LINE_BYTES);
+        source->rank = sources[i].rank;
         source->unchanged = sources[i].unchanged;
+        source->has_stderr = sources[i].has_stderr;
+        source->held_back = sources[i].held_back;
+        source->held = source->held_back ? xcalloc(1, HELD_BYTES) : NULL;
         make_prefixes(source, sources[i].rank, colour);
         fcntl(source->fd, F_SETFL,
               fcntl(source->fd, F_GETFL) | O_NONBLOCK); /* our end only; the rank's stays as it is */
@@ -298,6 +385,36 @@ relay_start(int target, const struct relay_source *sources, int count, bool colo
     }
     *relay_p = relay;
     return true;
+}
+
+/* Whether all that has come so far has been read. */
+static bool
+look_at_last(struct relay *relay, struct source *source, char *text, size_t bytes)
+{
+    pthread_mutex_lock(&relay->lock);
+    struct pollfd polled = {.fd = source->fd, .events = POLLIN};
+    bool complete = poll(&polled, 1, 0) <= 0 || (polled.revents & POLLIN) == 0;
+    source->shows_held = true;
+    if (text != NULL)
+        snprintf(text, bytes, "%s", source->last);
+    pthread_mutex_unlock(&relay->lock);
+    return complete || text == NULL;
+}
+
+void
+relays_ask_last(struct relay *const relays[2], int rank, char *text, size_t bytes)
+{
+    for (int r = 0; r < 2; ++r) {
+        for (int i = 0; relays[r] != NULL && i < relays[r]->count; ++i) {
+            struct source *source = &relays[r]->sources[i];
+            if (source->rank != rank || !source->has_stderr)
+                continue;
+            for (int waits = 0; !look_at_last(relays[r], source, text, bytes) && waits < LAST_WAITS; ++waits)
+                poll(NULL, 0, LAST_WAIT_MS);
+            if (text != NULL)
+                printable_make(text, "");
+        }
+    }
 }
 
 void

@@ -8,6 +8,9 @@
  *   [3] a line                     lines come out whole; the last one of a stream gets its newline if it had none
  *   [3]+rest of a long line        what does not fit into 64 KiB comes in pieces, each on a line
  *
+ * Of a source that is held back only lines of ddprun come through; relays_ask_last() has the last others shown at the
+ * end.
+ *
  * Rank 0 comes through unchanged. Where its output is no terminal it is relayed too, so that lines of other ranks stand
  * between its lines and not inside of them (a program that writes to a file or pipe does so in blocks, not in lines).
  *
@@ -20,6 +23,7 @@
 #include "launcher/common/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct relay;
@@ -28,12 +32,21 @@ struct relay;
 struct relay_source {
     int fd;
     int rank;
-    bool unchanged; /* without a prefix, byte for byte */
+    bool unchanged;  /* without a prefix, byte for byte */
+    bool has_stderr; /* the rank's stderr is in it: relays_ask_last() */
+    bool held_back;
 };
 
 /* Starts a relay to descriptor `target`, which is not closed. `colour`: prefixes are coloured by rank. */
 bool relay_start(int target, const struct relay_source *sources, int count, bool colour, struct relay **relay,
                  struct error *error) __attribute__((warn_unused_result));
+
+/*
+ * The last line that a rank has written to its stderr, made printable, into text[bytes], which stays as it is where no
+ * relay (NULL: there is none) reads that. For a rank that has ended: what is in the pipe is waited for, for a second at
+ * most. What is held back of the rank is shown once relay_finish() has been called; text NULL: only this. Any thread.
+ */
+void relays_ask_last(struct relay *const relays[2], int rank, char *text, size_t bytes);
 
 /* Asks the relay to pass on what has been written so far, and then to leave. */
 void relay_finish(struct relay *relay);

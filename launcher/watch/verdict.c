@@ -216,14 +216,17 @@ describe_death(const struct rank_view *rank, int i, struct error *error, int cod
 {
     char far[TEXT_BYTES];
     how_far(rank, far);
+    char last[sizeof(rank->last_line) + 24] = "";
+    if (rank->last_line[0] != '\0')
+        snprintf(last, sizeof(last), "; its last line: \"%s\"", rank->last_line);
     if (rank->signal != 0)
-        error_set(error, code, "rank %d was ended by SIG%s (%s)%s%s", i,
+        error_set(error, code, "rank %d was ended by SIG%s (%s)%s%s%s", i,
                   sigabbrev_np(rank->signal) != NULL ? sigabbrev_np(rank->signal) : "?",
                   sigdescr_np(rank->signal) != NULL ? sigdescr_np(rank->signal) : "unknown signal", far,
-                  hint_for_signal(rank));
+                  hint_for_signal(rank), last);
     else
-        error_set(error, code, "rank %d ended with exit code %d%s; its last output may say why", i, rank->exit_code,
-                  far);
+        error_set(error, code, "rank %d ended with exit code %d%s%s", i, rank->exit_code, far,
+                  last[0] != '\0' ? last : "; its last output may say why");
 }
 
 static void

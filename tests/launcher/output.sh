@@ -14,10 +14,30 @@ for rank in 0 1 2; do
     [ "$(cat "$top/files/rank-$rank.out")" = out ] && [ "$(cat "$top/files/rank-$rank.err")" = err ] || why+="rank $rank's files are wrong "
 done
 report "--output files" "$why"
-run -n 3 --output rank0 "$fake" say out complain err
+run -n 3 --output rank0-all "$fake" say out complain err
 why=$(expect 0 "$err" '\[2\] err$')
 [ "$(cat "$out")" = out ] || why+="stdout: $(cat "$out") "
+report "--output rank0-all" "$why"
+run -n 3 --output rank0 "$fake" say out complain err
+why=$(expect 0 "$err" '^err')
+[ "$(cat "$out")" = out ] && ! grep -q '\[[12]\]' "$err" || why+="stdout: $(cat "$out") "
 report "--output rank0" "$why"
+# The rank that fails is heard all the same: of two that end in one way, the one that the message names.
+for end in "exit 7" "kill 6"; do
+    # shellcheck disable=SC2086
+    run -n 3 --output rank0 "$fake" say out @2 complain $'first\nit is \e[1mfull\n' $end @0 complain $'other\n' hang @1 complain $'other\n' hang
+    code=7 reason="ended with exit code 7"
+    [ "$end" = "exit 7" ] || code=134 reason="was ended by SIGABRT"
+    why=$(expect "$code" "$err" "^ddprun: rank 2 $reason.*; its last line: \"it is .\[1mfull\"" "$err" '^\[2\] first$')
+    ! grep -q '\[1\]' "$err" || why+="rank 1 is heard "
+    report "--output rank0, and a rank that ends: $end" "$why"
+done
+run -n 2 "$fake" @1 complain "the cause" exit 3 @0 hang
+report "the last line is part of the reason" "$(expect 3 "$err" '^\[1\] the cause$' "$err" '^ddprun: rank 1 ended with exit code 3.*; its last line: "the cause"$')"
+run_in_front timeout -k 1 "$limit" bash -c '"$@" 2>&1' - "$ddprun" -n 2 "$fake" @0 say $'out\n' complain $'the cause\n' exit 3 @1 hang
+report "also where stdout and stderr are one" "$(expect 3 "$out" '^ddprun: rank 0 ended with exit code 3.*; its last line: "the cause"$')"
+run -n 1 "$fake" complain "the cause" exit 3
+report "ddprun does not read what one rank writes" "$(expect 3 "$err" 'exit code 3.*; its last output may say why$')"
 run -q -n 3 --output none "$fake" say out complain err
 report "--output none" "$(expect 0)$(cat "$out" "$err")"
 touch "$top/text"

@@ -131,6 +131,7 @@ a_view(void)
                              .left_pid = -3,
                              .connected = true};
     snprintf(view.failure, sizeof(view.failure), "the reason\n  details");
+    snprintf(view.last_line, sizeof(view.last_line), "no room");
     return view;
 }
 
@@ -146,6 +147,7 @@ TEST(a_view_comes_out_as_it_went_in)
     ck_assert_int_eq(after.signal, 11);
     ck_assert_int_eq(after.left_pid, -3);
     ck_assert_str_eq(after.failure, before.failure);
+    ck_assert_str_eq(after.last_line, before.last_line);
     ck_assert_int_eq(after.order, 7); /* supervisor 0's own */
     ck_assert(after.left_early);
 }

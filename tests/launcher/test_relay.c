@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -237,6 +238,48 @@ TEST(finish_waits_for_no_writer)
     close(end);
     close(out[0]);
     close(out[1]);
+}
+
+/* Of what is held back lines of ddprun come through, and the latest others once the rank was asked about: some KiB. */
+LOOP_TEST(what_is_held_back, 0, 2)
+{
+    int end, target = memfd_create("out", MFD_CLOEXEC);
+    struct relay_source source = {.rank = 3, .has_stderr = true, .held_back = true};
+    struct relay *relays[2] = {NULL, relay_of_one(source, target, false, &end)};
+    for (int i = 0; i < 1000; ++i)
+        ck_assert_int_gt(dprintf(end, "line %d of a log\n", i), 0);
+    dprintf(end, "ddprun: a warning\n50 %%\r \033[31mlast\a words\r\n\n ");
+    close(end);
+    char last[64] = "", other[64] = "none";
+    relays_ask_last(relays, 2, other, sizeof(other));
+    ck_assert_str_eq(other, "none");
+    if (_i == 1)
+        relays_ask_last(relays, 3, last, sizeof(last));
+    relay_finish(relays[1]);
+    relay_free(relays[1]);
+    char text[16384] = "";
+    ck_assert_int_gt(pread(target, text, sizeof(text) - 1, 0), 0);
+    ck_assert_str_eq(last, _i == 1 ? "?[31mlast? words" : "");
+    ck_assert_ptr_eq(strstr(text, "[3] ddprun: a warning\n"), text);
+    ck_assert_int_eq(strstr(text, "\n[3] line 999 of a log\n[3] 50 %") != NULL, _i == 1);
+    ck_assert_ptr_null(strstr(text, "line 499 of"));
+    close(target);
+}
+
+/* A process that holds the pipe and writes nothing does not keep the question for the last line, a long one is cut. */
+TEST(a_last_line_is_cut)
+{
+    int end, target = memfd_create("out", MFD_CLOEXEC);
+    struct relay *relays[2] = {relay_of_one((struct relay_source){.has_stderr = true}, target, false, &end), NULL};
+    ck_assert_int_gt(dprintf(end, "%0300d", 7), 0);
+    char last[256] = "";
+    relays_ask_last(relays, 0, last, sizeof(last));
+    ck_assert_uint_eq(strspn(last, "0"), 200);
+    ck_assert_uint_eq(strlen(last), 200);
+    relay_finish(relays[0]);
+    relay_free(relays[0]);
+    close(end);
+    close(target);
 }
 
 /* When the reader of the output is gone, writers get the error that they would get without a relay. */
