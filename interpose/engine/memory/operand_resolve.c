@@ -184,26 +184,11 @@ look_at_launch(struct hits *hits, const struct operation *operation)
         escape_blind_kernel(layout->name);
         return true;
     }
-    if (operation->params != NULL) {
-        for (unsigned i = 0; i < layout->param_count; ++i)
-            look_at_words(hits, i, operation->params[i], layout->params[i].bytes);
-        return true;
-    }
-    if (operation->extra == NULL)
-        return layout->param_count == 0;
-
-    const char *buffer = NULL;
-    size_t bytes = 0;
-    for (void *const *word = operation->extra; *word != CU_LAUNCH_PARAM_END; word += 2) {
-        if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = word[1];
-        else if (*word == CU_LAUNCH_PARAM_BUFFER_SIZE)
-            bytes = *(const size_t *)word[1];
-    }
     for (unsigned i = 0; i < layout->param_count; ++i) {
-        if (buffer == NULL || layout->params[i].offset + layout->params[i].bytes > bytes)
+        const void *value = pointers_argument(operation, layout, i);
+        if (value == NULL)
             return false;
-        look_at_words(hits, i, buffer + layout->params[i].offset, layout->params[i].bytes);
+        look_at_words(hits, i, value, layout->params[i].bytes);
     }
     return true;
 }
@@ -315,7 +300,7 @@ names_parameter(const struct operation *operation)
 {
     bool found = false;
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
-    if (layout != NULL && (operation->params == NULL || !layout->known))
+    if (layout != NULL && !layout->known)
         return true;
     pointers_visit_all(operation, layout, look_for_parameter, &found);
     return found;

@@ -28,11 +28,30 @@ visit_operands(const struct operation *operation, bool reads, pointed_fn visit, 
     }
 }
 
+const void *
+pointers_argument(const struct operation *operation, const struct function_layout *layout, unsigned number)
+{
+    const char *buffer = NULL;
+    size_t bytes = 0;
+    if (operation->params != NULL)
+        return operation->params[number];
+    for (void *const *word = operation->extra; word != NULL && *word != CU_LAUNCH_PARAM_END; word += 2) {
+        if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = word[1];
+        else if (*word == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            bytes = *(const size_t *)word[1];
+    }
+    size_t end = layout->params[number].offset + layout->params[number].bytes;
+    return buffer != NULL && end <= bytes ? buffer + layout->params[number].offset : NULL;
+}
+
 static void
 visit_arguments(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
 {
-    for (unsigned i = 0; layout != NULL && operation->params != NULL && i < layout->param_count; ++i)
-        visit_words(i, operation->params[i], layout->params[i].bytes, visit, arg);
+    for (unsigned i = 0; layout != NULL && i < layout->param_count; ++i) {
+        const void *value = pointers_argument(operation, layout, i);
+        visit_words(i, value, value != NULL ? layout->params[i].bytes : 0, visit, arg);
+    }
 }
 
 void

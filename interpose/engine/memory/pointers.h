@@ -19,6 +19,9 @@ struct pointed {
 
 typedef void (*pointed_fn)(void *arg, const struct pointed *pointed);
 
+/* Where a launch has the argument of a parameter that `layout` knows, in kernelParams or in `extra`. NULL: nowhere. */
+const void *pointers_argument(const struct operation *operation, const struct function_layout *layout, unsigned number);
+
 /* Hands over every pointer that the operation names, but for operands that it only reads; or those, too. `layout` NULL:
  * a library's call. */
 void pointers_visit(const struct operation *operation, const struct function_layout *layout, pointed_fn visit,
