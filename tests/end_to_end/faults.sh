@@ -54,8 +54,8 @@ run "$ddprun" -n 2 "$ladder" --fault padded
 check "all elements are annotated, with padding behind them: no word of a part" bash -c "! grep -Eq 'annotat.* missing' '$work/stderr'"
 
 # DDP_MEAN: the host reads and writes what it is handed.
-fault "DDP_MEAN of a null pointer" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): a null pointer; pass a float in host memory" mean-of-null --fault-step 3
-fault "DDP_MEAN of device memory" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): device memory; pass a float in host memory" mean-on-device --fault-step 3
+fault "DDP_MEAN of a null pointer" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): a null pointer; pass a float or double in host memory" mean-of-null --fault-step 3
+fault "DDP_MEAN of device memory" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): device memory; pass a float or double in host memory" mean-on-device --fault-step 3
 
 # Deviations.
 fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9

@@ -33,7 +33,7 @@ succeeded "lazy, a world of one"
 run "$ddprun" -n 2 --bucket-mb 0.01 "$habits" rare-write 14
 failed_with "a late kernel that writes nothing at first" 1 "add_rarely.* wrote gradient [0-9]+ of [0-9]+ \(.gradients\[l\]., .* after bucket"
 run "$ddprun" -n 2 "$habits" mean-first
-failed_with "DDP_MEAN of device memory before any annotation" 1 'DDP_MEAN .on_device. .*: device memory; pass a float in host memory'
+failed_with "DDP_MEAN of device memory before any annotation" 1 'DDP_MEAN .on_device. .*: device memory; pass a float or double in host memory'
 run "$ddprun" -n 2 "$habits" usage
 succeeded "a program that is linked with libcuda and only prints its usage"
 
