@@ -51,6 +51,8 @@ struct tensor {
     uint64_t named_steps;   /* steps in which operations have named it */
     uint64_t named_step;    /* the last of these */
 
+    bool was_zero; /* gradients: all of it, at the first DDP_STEP: running.c */
+
     /* Parameters before the first DDP_STEP: unaveraged.c. */
     bool looked_at;
     uint64_t look_hash;

@@ -342,6 +342,8 @@ checks_before_release(const struct group *group)
     escaped_late_compare(group);
     note_left_out(group);
     if (checks_parameters_due(group)) {
+        if (engine_state.boundary_count == 0)
+            running_before_release(group, checks.hasher);
         prepare_parameters(tensor_compared_count());
         checks.compared_step = engine_state.boundary_count;
         checks.after_step = engine_state.boundary_count + (group->of_parameters && !group->keeps_gradients);
@@ -358,6 +360,7 @@ checks_before_release(const struct group *group)
 struct comparison {
     uint64_t after_step;
     uint64_t left_out; /* as in `checks` */
+    bool is_running;   /* running_are_all() */
 };
 
 /* Whether some group's boundary is DDP_STEP_PARAMETERS. */
@@ -384,6 +387,11 @@ stop_with_difference(size_t index, int rank, const struct comparison *comparison
             "%s differs between ranks 0 and %d at the end of a program without DDP_STEP: what a rank computes "
             "from its own data must go through DDP_REDUCE before it changes a parameter",
             text, rank);
+    else if (comparison->after_step == 0 && comparison->is_running)
+        stop_job_soon("%s differs between ranks 0 and %d at the first DDP_STEP, and has no gradient, or one of zeros: "
+                      "running statistics, which forward writes? Annotate them with DDP_BUFFER instead; else its "
+                      "annotation stands before its initialisation (move it behind that)",
+                      text, rank);
     else if (comparison->after_step == 0)
         stop_job_soon(
             "%s differs between ranks 0 and %d at the first DDP_STEP: its annotation stands before its "
@@ -491,6 +499,7 @@ compare_parameters(void *data)
     look_for_infinities(comparison->after_step);
     if (!words->on_device)
         find_differences(words->all, words->count, words->differs);
+    comparison->is_running = comparison->after_step == 0 && running_are_all(words->differs, words->count);
     bool equal = judge_differences(words->differs, words->all, words->count, comparison, &hash);
     if (equal && comparison->after_step > 0) /* that all begin alike says nothing of a step */
         note_equal(comparison->after_step, hash);

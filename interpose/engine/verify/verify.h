@@ -23,6 +23,14 @@ void checks_final_hash(void);
 /* At the end, collective: compares steps and final hashes. */
 void checks_at_end(void);
 
+/* ---- running.c: running statistics that are annotated as parameters ---- */
+struct hasher;
+/* The issuer, at the first DDP_STEP: gradients of the group are hashed, to see which are zeros. */
+void running_before_release(const struct group *group, struct hasher *hasher) BY_ISSUER;
+/* Whether all that differs at the first DDP_STEP, differs[count] by tensor_compared(), are parameters without a
+ * gradient that anything writes, as far as their counts and types say. */
+bool running_are_all(const uint32_t *differs, size_t count);
+
 /* ---- nonfinite.c: which rank was the first to have an infinite element or NaN in a gradient? ---- */
 /* The issuer, once the ranks have agreed on annotations. */
 void nonfinite_prepare(void) BY_ISSUER;

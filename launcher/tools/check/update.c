@@ -411,6 +411,66 @@ find_state(const struct check_verdict *verdict, const struct check_item *first)
     return NULL;
 }
 
+/* ---- statistics that forward writes ---- */
+
+/* Zeros are no gradient. */
+static bool
+is_written(const struct check_rows *rows, const struct check_tensor *gradient)
+{
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == gradient->role &&
+            row->tensor.number == gradient->number && (row->norms.reference > 0 || row->norms.own > 0))
+            return true;
+    }
+    return false;
+}
+
+static bool
+is_alike(const struct check_item *item, const struct check_tensor *tensor, uint32_t role)
+{
+    return item->tensor.role == role && item->tensor.count == tensor->count && item->tensor.type == tensor->type;
+}
+
+/* Whether of the parameters like this one no more differ at that moment than have no gradient. */
+static bool
+has_no_gradient(const struct check_evidence *evidence, const struct check_verdict *verdict, const struct check_item *of)
+{
+    size_t parameters = 0, different = 0, gradients = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        bool is_parameter = is_alike(item, &of->tensor, CHECK_PARAMETER);
+        parameters += is_parameter;
+        different += is_parameter && item->differs && item->moment == of->moment;
+        gradients += is_alike(item, &of->tensor, CHECK_GRADIENT) && is_written(&evidence->ranked[0], &item->tensor);
+    }
+    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
+        const struct check_row *row = &evidence->ranked[0].rows[i];
+        gradients += row->kind == CHECK_ROW_UNSTEPPED && row->tensor.count == of->tensor.count;
+    }
+    return gradients + different <= parameters;
+}
+
+/* Before the first update parameters differ that have no gradient, and on one rank each step changes them. */
+static bool
+judge_running(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char place[600];
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->differs && item->moment == first->moment &&
+            (item->tensor.role != CHECK_PARAMETER || !item->moved || !has_no_gradient(evidence, verdict, item)))
+            return false;
+    }
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
+    sentence_say(verdict->text, "%s: it has changed before the first DDP_STEP, and has no gradient",
+                 sentence_place(evidence, verdict, first, place));
+    sentence_say(verdict->advice,
+                 "running statistics, which forward writes? Annotate them with DDP_BUFFER, not DDP_PARAMETER; a "
+                 "parameter that is trained needs its DDP_GRADIENT");
+    return true;
+}
+
 static void
 judge_all(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
@@ -418,6 +478,8 @@ judge_all(const struct check_evidence *evidence, struct check_verdict *verdict, 
     uint32_t step = first->first_step;
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
     sentence_place(evidence, verdict, first, place);
+    if (step == 1 && judge_running(evidence, verdict, first))
+        return;
     if (step == 1) {
         sentence_say(verdict->text, "%s: the parameters have changed before the first DDP_STEP, and not as on one rank",
                      place);
