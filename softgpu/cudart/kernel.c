@@ -126,16 +126,30 @@ add_stub(const void *stub, struct entry *entry)
     if (image == NULL) {
         return cudaErrorInvalidDeviceFunction;
     }
-    CUlibrary library;
-    cudaError_t error = from_driver(driver.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
-    if (error == cudaSuccess) {
-        error = from_driver(driver.cuLibraryGetKernel(&entry->kernel, library, image->name));
+    void **handle = (image->flags & SOFTGPU_IMAGE_HANDLE) != 0 ? image->handle : NULL;
+    void *loaded = handle != NULL ? __atomic_load_n(handle, __ATOMIC_ACQUIRE) : NULL;
+    cudaError_t error = cudaSuccess;
+    if (loaded == NULL) {
+        CUlibrary library;
+        error = from_driver(driver.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+        if (error == cudaSuccess) {
+            error = from_driver(driver.cuLibraryGetKernel(&entry->kernel, library, image->name));
+        }
+        if (error == cudaSuccess &&
+            (handle == NULL ||
+             __atomic_compare_exchange_n(handle, &loaded, entry->kernel, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))) {
+            loaded = entry->kernel;
+        }
     }
     if (error != cudaSuccess) {
         return error;
     }
+    if (handle != NULL) { /* the stub launches by it */
+        entry->key = entry->kernel = loaded;
+        error = add_kernel(entry);
+    }
     entry->key = stub;
-    return add_kernel(entry);
+    return error == cudaSuccess ? add_kernel(entry) : error;
 }
 
 static cudaError_t

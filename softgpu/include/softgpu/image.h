@@ -44,6 +44,7 @@ enum softgpu_image_flags {
     /* run() is one piece of work for the whole grid (a BLAS call, a collective), called once, never divided among
        workers. */
     SOFTGPU_IMAGE_WHOLE_GRID = 1u << 0,
+    SOFTGPU_IMAGE_HANDLE = 1u << 1, /* the image has a `handle` */
 };
 
 struct softgpu_image {
@@ -57,6 +58,9 @@ struct softgpu_image {
     size_t static_shared_bytes;     /* may be filled in late; 0 if unknown */
     unsigned max_threads_per_block; /* __launch_bounds__, or 1024 */
     const char *linked_name;        /* what cuFuncGetName shows: as compilers of C++ write it; NULL: `name` */
+    /* The runtime's kernel, a CUkernel, once the image is loaded by the stub or by the runtime: they share it, with its
+       attributes. Set once, atomically. */
+    void **handle;
 };
 
 #ifdef __cplusplus

@@ -405,7 +405,7 @@ linked_name()
 
 template <int Mode, class Kernel, class Body, class... P>
 inline softgpu_image
-make_image(const char *pretty_function, unsigned max_threads, const softgpu_param *params)
+make_image(const char *pretty_function, unsigned max_threads, const softgpu_param *params, void **handle)
 {
     typedef kernel<Mode, Body, P...> code;
     /* As nvcc's .nv_fatbin: a file with this section holds kernels. It has no other use. */
@@ -421,6 +421,8 @@ make_image(const char *pretty_function, unsigned max_threads, const softgpu_para
     image.static_shared_bytes = __atomic_load_n(&frame<Kernel>::used, __ATOMIC_RELAXED);
     image.max_threads_per_block = max_threads;
     image.linked_name = linked_name<Kernel>();
+    image.flags = SOFTGPU_IMAGE_HANDLE;
+    image.handle = handle;
     return image;
 }
 
@@ -442,8 +444,9 @@ static inline void
 stub(const Body &, const char *pretty_function, unsigned max_threads, Where... where)
 {
     static const layout<P...> params;
+    static void *handle;
     static const softgpu_image image =
-        make_image<Mode, Kernel, Body, P...>(pretty_function, max_threads, params.params);
+        make_image<Mode, Kernel, Body, P...>(pretty_function, max_threads, params.params, &handle);
     const softgpu_image **const probe = softgpu_object_calls->thread_here()->probe;
     if (probe != nullptr) {
         *probe = &image;
@@ -455,16 +458,16 @@ stub(const Body &, const char *pretty_function, unsigned max_threads, Where... w
     cudaStream_t stream = nullptr;
     if (__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream) != cudaSuccess)
         return;
-    static cudaKernel_t handle;
-    cudaKernel_t loaded = __atomic_load_n(&handle, __ATOMIC_ACQUIRE);
+    void *loaded = __atomic_load_n(&handle, __ATOMIC_ACQUIRE);
     if (loaded == nullptr) {
-        loaded = load_kernel(image);
-        __atomic_store_n(&handle, loaded, __ATOMIC_RELEASE);
+        void *mine = load_kernel(image);
+        if (__atomic_compare_exchange_n(&handle, &loaded, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            loaded = mine;
     }
     if (loaded == nullptr)
         return;
     void *args[] = {(void *)where..., nullptr};
-    (void)cudaLaunchKernel((const void *)loaded, grid, block, args, shared_bytes, stream);
+    (void)cudaLaunchKernel(loaded, grid, block, args, shared_bytes, stream);
 }
 
 /* ---- __device__, __constant__ and __managed__ variables ---- */
