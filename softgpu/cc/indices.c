@@ -199,8 +199,19 @@ class_body(const struct source *source, uint32_t i)
     return i;
 }
 
+/* Whether the '{' at `open` opens a namespace. */
+static bool
+opens_namespace(const struct source *source, uint32_t open)
+{
+    while (open > 0 && (source_is_word(source, open - 1) || source_is(source, open - 1, "::"))) {
+        if (source_is(source, --open, "namespace"))
+            return true;
+    }
+    return false;
+}
+
 /* A class with a member of that name: its functions mean the member. Those that are defined outside of it are given to
- * the host too, and the compiler finds the member, or reports an error. */
+ * the host too, and the compiler finds the member, or reports an error. A namespace: the functions behind the name. */
 static void
 own_members(const struct source *source, uint32_t i, int index, unsigned char *owners)
 {
@@ -210,11 +221,12 @@ own_members(const struct source *source, uint32_t i, int index, unsigned char *o
     if (!source_is(source, open, "{"))
         return; /* also the parameters of a prototype */
     const uint32_t close = source->lexed.tokens[open].match;
+    const bool is_namespace = opens_namespace(source, open);
     for (size_t f = 0; f < source->function_count; ++f) {
         const struct function *function = &source->functions[f];
-        const bool is_inside = function->head > open && function->head < close;
-        if (owner_at(owners, function->body) == OWNER_DEVICE &&
-            (is_inside || source_is(source, function->name - 1, "::")))
+        const bool is_inside = function->head > (is_namespace ? i : open) && function->head < close;
+        if ((is_namespace || owner_at(owners, function->body) == OWNER_DEVICE) &&
+            (is_inside || (!is_namespace && source_is(source, function->name - 1, "::"))))
             declare(owners, function->head, source->lexed.tokens[function->body].match, index);
     }
 }
@@ -274,7 +286,7 @@ find_owners(const struct source *source, unsigned char *owners)
         if (source_is(source, i, "template") && source_is(source, i + 1, "<"))
             declare_template(source, i, owners);
         const int index = i > 0 && source_is_word(source, i) ? index_at(source, i) : -1;
-        if (index < 0)
+        if (index < 0 || (owners[i] & OWNER_DECLARED << index) != 0)
             continue;
         if (owner_at(owners, i) == OWNER_NOBODY)
             own_members(source, i, index, owners);

@@ -2,7 +2,8 @@
  * kernel.c - __global__ void k(const float *x, int n) { BODY }  ->  a stub that carries the kernel; launch.h shows the
  * whole.
  *
- * The stub's parameters get the prefix softgpu_, so that those of the body, a lambda inside it, hide nothing.
+ * The stub's parameters get the prefix softgpu_parameter_: those of the body, a lambda inside it, hide none of them,
+ * and none is called like the stub's own variables.
  */
 #include "source.h"
 
@@ -11,9 +12,9 @@
 
 /* What the stub's text needs from its parameters. */
 struct parameters {
-    struct text of_body;   /* ", decltype(softgpu_x) x, ..." */
-    struct text types;     /* ", decltype(softgpu_x), ..." */
-    struct text addresses; /* ", __builtin_addressof(softgpu_x), ..." */
+    struct text of_body;   /* ", decltype(softgpu_parameter_x) x, ..." */
+    struct text types;     /* ", decltype(softgpu_parameter_x), ..." */
+    struct text addresses; /* ", __builtin_addressof(softgpu_parameter_x), ..." */
 };
 
 static bool
@@ -35,7 +36,7 @@ read_parameter(struct source *source, struct parameters *parameters, uint32_t fr
     const uint32_t name = source_declared_name(source, from, to, &insert);
     const char *dots = is_pack(source, from, to) ? "..." : "";
     char *inner = name < to ? source_spell(source, name, name + 1) : text_format("%s", "");
-    char *outer = name < to ? text_format("softgpu_%s", inner) : text_format("softgpu_unnamed_%u", number);
+    char *outer = name < to ? text_format("softgpu_parameter_%s", inner) : text_format("softgpu_parameter_%u", number);
 
     if (name < to) {
         source_before(source, name, "%s", outer);

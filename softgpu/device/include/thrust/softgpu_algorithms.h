@@ -8,6 +8,8 @@
 #include "thrust/softgpu_functional.h"
 #include "thrust/softgpu_vectors.h"
 
+#include <cfloat>
+#include <iostream>
 #include <numeric>
 
 namespace thrust
