@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# framework.sh BUILD - a framework with its own build, layers as templates, a loader thread, conditional clipping and switches for rank
+# and count trains as docs/frameworks.md says: built with nothing but the toolkit's folder, by make and by CMake, annotated in a loop over
+# its parameters, N ranks train what one process trains that sees the whole batch, `ddprun check` says so and reports a wrong switch,
+# and `ddprun scout` finds the same tensors.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+toolkit=$build/lib/softgpu/toolkit
+for tool in make cmake g++; do
+    command -v $tool >/dev/null || skip "no $tool"
+done
+unset NVCC_CCBIN NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS LIBRARY_PATH CUDACXX CUDAARCHS CUDAFLAGS CXXFLAGS LDFLAGS CUDA_PATH CUDA_HOME MAKEFLAGS
+cp -r "$here/small" "$work/small"
+cd "$work/small" || exit 1
+include=$here/../../interpose/include
+limit=300
+
+# ---- the build: nothing is said but where the toolkit is ----
+run make CUDA_DIR="$toolkit" DDPRUN_INCLUDE="$include" CXXFLAGS=-O0
+succeeded "make with CUDA_DIR"
+
+configured() { # FOLDER OPTION...
+    run cmake -S . -B "$@" -DCUDA_TOOLKIT_ROOT_DIR="$toolkit" -DDDPRUN_INCLUDE="$include" -DCMAKE_CXX_FLAGS=-O0
+    succeeded "CMake finds CUDA: $*"
+}
+configured by_language -DCMAKE_DISABLE_FIND_PACKAGE_CUDA=ON
+check "a CMake without FindCUDA has its CUDA language" grep -qF "CUDA by CMake's language" "$work/stdout"
+built=by_language
+if cmake --help-module FindCUDA >/dev/null 2>&1; then
+    configured by_module
+    check "CMake's FindCUDA takes CUDA_TOOLKIT_ROOT_DIR" grep -qF "CUDA 13.0 by FindCUDA" "$work/stdout"
+    built=by_module
+fi
+run cmake --build $built
+succeeded "CMake builds it"
+run ./small --steps 5
+mv "$work/stdout" "$work/made"
+run $built/small --steps 5
+check "it trains as make's does" cmp "$work/stdout" "$work/made"
+
+# ---- N ranks train what one process trains ----
+# close A B LIMIT: the same names, and values that differ by at most LIMIT.
+close() {
+    paste -d ' ' "$1" "$2" | awk -v limit="$3" '
+        NF != 4 || $1 != $3 { exit 1 }
+        { d = $2 - $4; if (d < 0) d = -d; if (!(d <= limit)) exit 1; n++ }
+        END { exit n == 0 }'
+}
+# ranks N OPTION...: the command of N ranks, each with its part of a batch of 30.
+ranks() {
+    local n=$1
+    shift
+    command=(./small --batch $((30 / n)) --rank "{rank}" --count "{world_size}" "$@")
+}
+# as_alone LIMIT RANKS OPTION...
+as_alone() {
+    local limit_of_type=$1 n
+    shift
+    run ./small --batch 30 "${@:2}" --save "$work/alone"
+    check "one process clips some steps and not all, ${*:2}" awk '{ exit !($1 == 40 && 0 < $3 && $3 < 40) }' "$work/stdout"
+    sed -i '/mean/d' "$work/alone" # of its own batches
+    for n in $1; do
+        ranks "$n" "${@:2}" --save "$work/rank-{rank}"
+        run "$ddprun" -n "$n" --subst --device "$device" "${command[@]}"
+        succeeded "$n ranks, ${*:2}"
+        overlapped "$n ranks, ${*:2}"
+        same_on_all_ranks "$n ranks, ${*:2}" "$n"
+        sed -i '/mean/d' "$work/rank-0"
+        check "$n ranks, ${*:2}: as one process that sees the whole batch" close "$work/rank-0" "$work/alone" "$limit_of_type"
+    done
+}
+as_alone 1e-6 "2 3 5" --type float
+as_alone 1e-14 "2 3 5" --type double
+as_alone 1e-6 3 --batch-means
+
+# ---- ddprun check ----
+# checks NAME CODE WORDS COMMAND...: of `ddprun check` with a batch of 30 for one rank.
+checks() {
+    local name=$1 wanted=$2 words=$3
+    shift 3
+    run "$ddprun" check --subst --device "$device" --alone "--batch 30" "$@"
+    check "check, $name: exit code $wanted" [ "$code" -eq "$wanted" ]
+    check "check, $name: $words" grep -qF -- "$words" "$work/stdout"
+}
+for n in 2 3; do
+    ranks $n
+    checks "$n ranks" 0 "equal: $n ranks compute what one rank computes" -n $n "${command[@]}"
+    check "check, $n ranks: no annotation is missed" [ -z "$(grep '^missing:' "$work/stdout")" ]
+done
+checks "a rank's switch is forgotten" 1 "all ranks" -n 2 ./small --batch 15 --count 2
+ranks 2 --batch-means
+run "$ddprun" check -n 2 --subst --device "$device" --alone "--batch 30 --batch-means" "${command[@]}"
+differing=$(grep -E '^(parameter|gradient|buffer|state|mean) ' "$work/stdout" | grep -v ' equal$')
+check "check, statistics of the batch: they differ, and nothing else does" grep -q '^buffer 3 ' <<<"$differing"
+check "check, statistics of the batch: one row" [ "$(wc -l <<<"$differing")" -eq 1 ]
+
+# ---- ddprun scout ----
+run "$ddprun" scout ./small
+succeeded "scout"
+for row in "5 parameter " "5 gradient " "5 optimizer state "; do
+    check "scout: $row" [ "$(grep -c "^  ${row#* }" "$work/stdout")" -eq "${row%% *}" ]
+done
+check "scout: no annotation is missed" [ -z "$(grep '^missing:' "$work/stdout")" ]
+finish
