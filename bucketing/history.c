@@ -174,18 +174,26 @@ has_touch(const struct touch_list *list, const struct touch *touch)
     return at < list->count;
 }
 
-/* The lists differ. Makes touches optional that only one of them has, if they are then equal. */
+/* Of two touches where the lists differ, the one to do without: not one of the other list, if it can be helped. */
+static const struct touch *
+choose_odd(const struct touch_list *a, size_t i, const struct touch_list *b, size_t j)
+{
+    const struct touch *of_a = i < a->count ? &a->touches[i] : NULL, *of_b = j < b->count ? &b->touches[j] : NULL;
+    if (of_a != NULL && !has_touch(b, of_a))
+        return of_a;
+    if (of_b != NULL && !has_touch(a, of_b))
+        return of_b;
+    return of_a != NULL && (of_a->argument & TOUCH_FIXED) == 0 ? of_a : of_b;
+}
+
+/* The lists differ. Makes touches optional, if the lists are then equal. */
 static bool
 explain_difference(const struct touch_list *a, const struct touch_list *b, struct optional_touches *optional)
 {
     struct optional_touches grown = *optional;
     size_t i, j;
     while (!find_difference(a, b, &grown, &i, &j)) {
-        const struct touch *odd = NULL;
-        if (i < a->count && !has_touch(b, &a->touches[i]))
-            odd = &a->touches[i];
-        else if (j < b->count && !has_touch(a, &b->touches[j]))
-            odd = &b->touches[j];
+        const struct touch *odd = choose_odd(a, i, b, j);
         if (odd == NULL || grown.count == OPTIONAL_AT_MOST || odd->call == TOUCH_DECLARES ||
             ((odd->argument & TOUCH_FIXED) != 0 && !MUTANT(OPTIONAL_FIXED)))
             return false;

@@ -25,7 +25,8 @@ struct touch {
     uint32_t argument; /* which of its arguments */
 };
 
-/* In `argument`: the touch is fixed. Its call names a parameter, too, or it writes the gradient and is no kernel. */
+/* In `argument`: the touch is fixed. Its call names a parameter or state, too, or it writes the gradient and is no
+ * kernel. */
 #define TOUCH_FIXED UINT32_C(0x80000000)
 
 /* The `call` of a touch by which the program itself says that the gradient is complete. */
@@ -39,7 +40,7 @@ struct touch_list {
     bool open; /* others came after them that are not counted: these do not make it ready */
 };
 
-enum { OPTIONAL_AT_MOST = 4 };
+enum { OPTIONAL_AT_MOST = 8 };
 
 /* Touches of one gradient that some intervals lack. */
 struct optional_touches {

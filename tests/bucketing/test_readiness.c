@@ -306,9 +306,10 @@ static const struct {
     {"Ub Ub UZb", false, "Ub", ""},
     {"zb zb szb", false, "zb", ""}, /* where no update is seen, it may be backward's */
     {"UZb UZb sbUZb", false, "UZb", ""},
-    {"nUZb nUZb nnUZb", false, "nUZb", ""},
+    {"nUZb nUZb nnUZb", true, "UZb nUZb nnUZb UnZb", "==! .==! ..==! =xxx"}, /* an unequal number of times */
+    {"nsUZb nsUZb snUZb", true, "nsUZb sUZb", "=.==! .xxx"},
     {"UZb pUZb qUZb rUZb tUZb", true, "pUZb", ".==!"},
-    {"UZb pUZb qUZb rUZb tUZb vUZb", false, "UZb", ""}, /* more than are remembered */
+    {"UZb pUZb qUZb rUZb tUZb vUZb wUZb xUZb yUZb aUZb", false, "UZb", ""}, /* more than are remembered */
 };
 
 TABLE_TEST(what_some_intervals_lack_may_come_in_front_of_the_update, optional_touches)
@@ -329,7 +330,8 @@ TABLE_TEST(what_some_intervals_lack_may_come_in_front_of_the_update, optional_to
     ck_assert(readiness_init(&readiness, plan, &history));
     for (const char *at = optional_touches[_i].repeats ? optional_touches[_i].then : NULL; at != NULL;
          at = next_word(at)) {
-        strcat(found, found[0] != '\0' ? " " : "");
+        if (found[0] != '\0')
+            found[strlen(found)] = ' ';
         note_word(&history, at, &readiness, found + strlen(found));
         while (readiness_flush(&readiness, &bucket)) {
         }

@@ -4,7 +4,7 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 modes=("${@:2}")
-[ "${#modes[@]}" -gt 0 ] || modes=(scale late norm kernel copy start gemm device side passes groups graph logs twice missing part again before skip branch both)
+[ "${#modes[@]}" -gt 0 ] || modes=(scale late norm kernel state copy start gemm device side passes groups graph logs twice missing part again before skip branch both)
 
 # Delays wherever order is not enforced. Buckets by size: no step is one of a trial.
 trains() { # MODE SEED
@@ -31,7 +31,7 @@ for mode in "${modes[@]}"; do
 done
 
 # What comes behind the last touch of the steps before is too late, also if it is known in front of the update.
-[ "$#" -gt 1 ] && finish
+[ "$#" -eq 1 ] || finish
 trains behind 7
 failed_with "a kernel that scales behind backward" 1 'scale wrote gradient .* after bucket .* had been averaged'
 trains filled 7

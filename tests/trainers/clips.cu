@@ -1,23 +1,25 @@
 /*
  * clips.cu - trainers some of whose steps do more or less than others. Gradients are sums of whole numbers; the host
- * makes the same sums for all ranks, and the program's exit code is 0 only if each gradient and each weight is right
- * after each step.
+ * makes the same sums for all ranks, and the program's exit code is 0 only if each weight is right after each step.
  *
  *     clips MODE [STEPS]
  *
  * What differs stands between DDP_STEP and the update, and the steps overlap: scale: every third step scales the
  * gradients; late: only from step 20 on; norm: each step reads them, every second one scales them; kernel: as scale,
- * and a kernel fills in the zeros; copy: a copy does; start: zeros come at the step's start; gemm: a product with
- * beta = 0 writes them, cuBLAS scales them; device: the same with alpha and beta in device memory; side: scaling and
- * zeros on a stream of their own; passes: three passes accumulate; groups: two groups in one buffer, which one memset
- * clears; graph: zeros and backward are a CUDA graph; logs: rank 0 copies gradients to the host now and then.
- * What differs is the rest of the step, which is averaged at DDP_STEP then: twice: zeros are filled in twice, now and
- * then; missing: not at all; part: in two parts; again: every third step makes backward, zeros, backward; before:
- * gradients are scaled in front of DDP_STEP in every second step; skip: every fourth step makes no update, and later
- * some of these have two passes; branch: every third step has one more kernel in backward, in front of the last, and
- * later behind it; both: later steps read the gradients in front of the update, and have one more kernel at the end
+ * and a kernel fills in the zeros; state: as kernel, and updates go through a state; copy: a copy does; start: zeros
+ * come at the step's start; gemm: a product with beta = 0 writes them, cuBLAS scales them; device: the same with alpha
+ * and beta in device memory; side: scaling and zeros on a stream of their own; passes: three passes accumulate; groups:
+ * two groups in one buffer, which one memset clears; graph: zeros and backward are a CUDA graph; logs: rank 0 copies
+ * gradients to the host now and then.
+ *
+ * What differs is the rest of the step, and such steps do not overlap: twice: zeros are filled in twice, now and then;
+ * missing: not at all; part: in two parts; again: every third step makes backward, zeros, backward; before: gradients
+ * are scaled in front of DDP_STEP in every second step; skip: every fourth step makes no update, and later some of
+ * these have two passes; branch: every third step has one more kernel in backward, in front of the last, and later
+ * behind it; both: later steps read the gradients in front of the update, and have one more kernel at the end.
+ *
  * Misuse: behind: the kernel that scales in front of the update comes behind backward in step 30; filled: as again, but
- * only in step 30
+ * only in step 30.
  */
 #include "common.h"
 #include "kernels.h"
@@ -34,7 +36,7 @@ enum {
     RANKS_AT_MOST = 8
 };
 
-static float *weight[GRADIENTS], *gradient[GRADIENTS], *zeros, *values, *sum, *scalars; /* on the device */
+static float *weight[GRADIENTS], *gradient[GRADIENTS], *zeros, *values, *sum, *scalars, *state; /* on the device */
 static double right_weight[GRADIENTS], right_gradient[GRADIENTS][RANKS_AT_MOST];
 static cudaStream_t stream, side;
 static cudaEvent_t event;
@@ -56,6 +58,12 @@ __global__ void
 clear(float *values)
 {
     values[blockIdx.x * blockDim.x + threadIdx.x] = 0.0f;
+}
+
+__global__ void
+hold(float *state, const float *values)
+{
+    state[blockIdx.x * blockDim.x + threadIdx.x] = values[blockIdx.x * blockDim.x + threadIdx.x];
 }
 
 __global__ void
@@ -107,7 +115,7 @@ read_all(void)
 static void
 clear_one(int k, cudaStream_t on)
 {
-    if (is_mode("kernel"))
+    if (is_mode("kernel") || is_mode("state"))
         clear<<<BLOCKS, THREADS, 0, on>>>(gradient[k]);
     else if (is_mode("copy"))
         CHECK(cudaMemcpyAsync(gradient[k], zeros, COUNT * sizeof(float), cudaMemcpyDeviceToDevice, on));
@@ -203,7 +211,9 @@ static void
 update_all(void)
 {
     for (int k = 0; k < GRADIENTS; ++k) {
-        update<<<BLOCKS, THREADS, 0, stream>>>(weight[k], gradient[k]);
+        if (is_mode("state"))
+            hold<<<BLOCKS, THREADS, 0, stream>>>(state, gradient[k]);
+        update<<<BLOCKS, THREADS, 0, stream>>>(weight[k], is_mode("state") ? state : gradient[k]);
         right_weight[k] -= 0.5 * right_gradient[k][DDP_RANK()];
     }
 }
@@ -260,7 +270,7 @@ run_update(int step)
     if (is_mode("logs") && DDP_RANK() == 0 && step % 5 == 4)
         require_equal(gradient[0], right_gradient[0][0]);
     if (step % (is_mode("norm") ? 2 : 3) == 0 && (step > LEARNED || !is_mode("late")) &&
-        is_one_of(" scale late norm kernel copy start gemm device side passes groups graph behind "))
+        is_one_of(" scale late norm kernel state copy start gemm device side passes groups graph behind "))
         scale_all(0, is_mode("groups") ? GRADIENTS / 2 : GRADIENTS);
     if (!skips)
         update_all();
@@ -312,8 +322,8 @@ main(int argc, char **argv)
     CHECK(cublasCreate(&blas));
     CHECK(cublasSetStream(blas, stream));
     CHECK(cublasSetPointerMode(blas, is_mode("device") ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST));
-    CHECK(cudaMalloc(&all, (3 * GRADIENTS + 2) * COUNT * sizeof(float)));
-    CHECK(cudaMemset(all, 0, (3 * GRADIENTS + 2) * COUNT * sizeof(float)));
+    CHECK(cudaMalloc(&all, (2 * GRADIENTS + 5) * COUNT * sizeof(float)));
+    CHECK(cudaMemset(all, 0, (2 * GRADIENTS + 5) * COUNT * sizeof(float)));
     for (int i = 0; i < COUNT; ++i)
         ones[i] = 1.0f;
     for (int k = 0; k < GRADIENTS; ++k) {
@@ -328,6 +338,9 @@ main(int argc, char **argv)
     values = zeros + COUNT;
     sum = values + COUNT;
     scalars = sum + COUNT;
+    state = scalars + COUNT;
+    if (is_mode("state"))
+        DDP_STATE(state, COUNT, DDP_FLOAT32);
     CHECK(cudaMemcpy(values, ones, sizeof(ones), cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(scalars, numbers, sizeof(numbers), cudaMemcpyHostToDevice));
     CHECK(cudaDeviceSynchronize());

@@ -290,11 +290,11 @@ look_for_parameter(void *arg, const struct pointed *pointed)
     const struct range *range =
         ranges_find(&memory_state.ranges, pointed->address, pointed->bytes > 0 ? pointed->bytes : 1, &count);
     for (size_t i = 0; i < count; ++i)
-        *found = *found || memory_state.tensors[range[i].id].role == TENSOR_PARAMETER;
+        *found = *found || tensor_is_compared(&memory_state.tensors[range[i].id]);
     engine_unlock();
 }
 
-/* Whether the operation is given a parameter, as updates are; also where that cannot be seen. */
+/* Whether the operation is given a parameter, or state, as updates are; also where that cannot be seen. */
 static bool
 names_parameter(const struct operation *operation)
 {
