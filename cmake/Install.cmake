@@ -45,7 +45,7 @@ man_page(ddprun.h.3 ddprun ${CMAKE_SOURCE_DIR}/interpose/include/ddprun.h)
 man_page(ddprun-troubleshooting.7 ddprun ${CMAKE_SOURCE_DIR}/docs/troubleshooting.md)
 install(FILES launcher/ddprun.bash DESTINATION share/bash-completion/completions RENAME ddprun)
 install(FILES README.md CHANGES.md DESTINATION share/doc/ddprun)
-foreach(page annotations check clusters hash how-it-works insight install languages limits performance plan recipes scout softgpu trace
+foreach(page annotations check clusters frameworks hash how-it-works insight install languages limits performance plan recipes scout softgpu trace
         trainers troubleshooting updates wire)
     install(FILES docs/${page}.md DESTINATION share/doc/ddprun/docs)
 endforeach()

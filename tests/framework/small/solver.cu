@@ -7,8 +7,6 @@
 
 #include <cmath>
 
-template <class T> constexpr int element_type = sizeof(T) == sizeof(double) ? DDP_FLOAT64 : DDP_FLOAT32;
-
 static cublasStatus_t
 dot(int n, const float *x, float *result)
 {
@@ -48,13 +46,15 @@ template <class T> Solver<T>::Solver(Net<T> &n, Loader<T> &l, T c) : net(n), loa
 {
     for (Param<T> *param : params) {
         const size_t count = param->value.count();
+        T *const value = param->value.data, *const gradient = param->gradient.data,
+                 *const momentum = param->momentum.data;
         if (param->rate == T(0)) {
-            DDP_BUFFER(param->value.data, count, element_type<T>);
+            DDP_BUFFER(value, count, DDP_TYPE_OF(value));
             continue;
         }
-        DDP_PARAMETER(param->value.data, count, element_type<T>);
-        DDP_GRADIENT(param->gradient.data, count, element_type<T>);
-        DDP_STATE(param->momentum.data, count, element_type<T>);
+        DDP_PARAMETER(value, count, DDP_TYPE_OF(value));
+        DDP_GRADIENT(gradient, count, DDP_TYPE_OF(gradient));
+        DDP_STATE(momentum, count, DDP_TYPE_OF(momentum));
     }
 }
 
@@ -99,11 +99,11 @@ Solver<T>::step()
     if (clip > T(0))
         clip_gradients();
     update();
-    float loss = (float)net.loss();
+    T loss = net.loss();
     DDP_MEAN(&loss);
     SMALL_CHECK(cudaDeviceSynchronize());
     loader.give(batch);
-    return (T)loss;
+    return loss;
 }
 
 template class Solver<float>;
