@@ -30,6 +30,8 @@ run_passes(struct source *source)
     for (size_t f = 0; f < source->function_count; ++f)
         body_rewrite(source, &source->functions[f]);
     for (size_t f = 0; f < source->function_count; ++f)
+        casts_rewrite(source, &source->functions[f]);
+    for (size_t f = 0; f < source->function_count; ++f)
         lockstep_rewrite(source, &source->functions[f]);
     body_rewrite_outside(source);
     launch_rewrite_all(source);

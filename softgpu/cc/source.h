@@ -8,6 +8,7 @@
  *   removed.c   what CUDA 13 no longer has
  *   blocking.c  which kernels may wait at a barrier, which need threadIdx in functions
  *   body.c      inside functions: __shared__, lambdas, names that device code spells differently, refused features
+ *   casts.c     conversions from floating point to integers
  *   lockstep.c  warps that are taken to run alike
  *   launch.c    k<<<...>>>(...)
  *   stride.c    grid-stride loops in kernels
@@ -142,6 +143,7 @@ void indices_rewrite(struct source *source);
 void removed_rewrite(struct source *source);
 void blocking_find(struct source *source);
 void body_rewrite(struct source *source, const struct function *function);
+void casts_rewrite(struct source *source, const struct function *function);
 void body_rewrite_outside(struct source *source); /* after all functions: what stands outside of them */
 void launch_rewrite_all(struct source *source);
 void lockstep_rewrite(struct source *source, const struct function *function);

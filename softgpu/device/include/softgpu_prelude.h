@@ -54,6 +54,7 @@
 #include "softgpu/intrinsics.h"
 
 #include "softgpu/atomic.h"
+#include "softgpu/cast.h"
 #include "softgpu/launch.h"
 #include "softgpu/removed.h"
 #include "softgpu/warp.h"

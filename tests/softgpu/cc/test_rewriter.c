@@ -290,6 +290,41 @@ TABLE_TEST(kernels_that_may_wait_are_known, modes)
     free(result);
 }
 
+/* ---- conversions to integers ---- */
+
+#define CAST(type) "(::softgpu::cast<" type ">)"
+#define WRAP(type) "::softgpu::cast<" type ">("
+
+static const struct example casts[] = {
+    {"__device__ int f(float x) { return (int)x; }", "return (int)" CAST("int") "x;"},
+    {"__device__ int f(float x) { return -(unsigned long)(x) + (char)*p; }",
+     "-(unsigned long)" CAST("unsigned long") "(x) + (char)" CAST("char") "*p;"},
+    {"__device__ float f(float x) { return (float)(int)x; }", "(float)(int)" CAST("int") "x;"},
+    {"__device__ int f(float x) { return int(x) + static_cast<int>(x); }",
+     "int(" WRAP("int") "x)) + static_cast<int>(" WRAP("int") "x));"},
+    {"template <typename T> __device__ T f(float x) { return (T)x + T(x) + static_cast<T>(x); }",
+     "(T)" CAST("T") "x + T(" WRAP("T") "x)) + static_cast<T>(" WRAP("T") "x));"},
+    {"__global__ void k(float x) { const int i = x * 2, j = g(x); uint8_t b = 1 + x; }",
+     "const int i =" WRAP("int") " x * 2), j =" WRAP("int") " g(x)); uint8_t b =" WRAP("uint8_t") " 1 + x);"},
+    {"void h() { auto f = [=] __device__(float x) { return (int)x; }; }", "return (int)" CAST("int") "x;"},
+
+    /* Nothing that can be out of range, no conversion, or the host's. */
+    {"int h(float x) { int i = x * 2; return (int)x + int(x) + static_cast<int>(x); }", NULL},
+    {"__device__ int f(float x) { return (float)x + (bool)x + static_cast<float *>(p) + (int)3 + sizeof(int) * n; }",
+     "f(float x) { return (float)x + (bool)x + static_cast<float *>(p) + (int)3 + sizeof(int) * n; }"},
+    {"__global__ void k() { int i = blockIdx.x * blockDim.x + threadIdx.x; long j = (long)threadIdx.x; }",
+     "{ int i = blockIdx.x * blockDim.x + threadIdx.x; long j = (long)threadIdx.x; }"},
+    {"__device__ int f(int (*g)(int)) { int (x); int n = 3; int a[2] = {1, 2}; h<int(float)>(g); return (n) - x; }",
+     "{ int (x); int n = 3; int a[2] = {1, 2}; h<int(float)>(g); return (n) - x; }"},
+    {"__device__ int f(int n) { auto g = [](int) -> int { return 1; }; return g(n) + (n)(3) + T(n); }",
+     "{ auto g = [](int) -> int { return 1; }; return g(n) + (n)(3) + T(n); }"},
+};
+
+TABLE_TEST(conversions_to_integers_hold_to_the_range, casts)
+{
+    expect(&casts[_i]);
+}
+
 /* ---- threadIdx and its relatives ---- */
 
 #define HERE(member) " ::softgpu_here->" member
