@@ -29,6 +29,17 @@ is_pack(const struct source *source, uint32_t from, uint32_t to)
     return false;
 }
 
+/* In a later parameter, `decltype(x)` names the stub's x. */
+static void
+rename_earlier(struct source *source, uint32_t name, uint32_t from, uint32_t close)
+{
+    for (uint32_t i = from; i < close; ++i) {
+        if (source_same_word(source, i, name) && !source_is(source, i - 1, "::") && !source_is(source, i - 1, ".") &&
+            source_is(source, source_enclosing(source, i) - 1, "decltype"))
+            source_before(source, i, "softgpu_parameter_");
+    }
+}
+
 static void
 read_parameter(struct source *source, struct parameters *parameters, uint32_t from, uint32_t to, unsigned number)
 {
@@ -41,6 +52,7 @@ read_parameter(struct source *source, struct parameters *parameters, uint32_t fr
     if (name < to) {
         source_before(source, name, "%s", outer);
         source_drop(source, name);
+        rename_earlier(source, name, to, source->lexed.tokens[source_enclosing(source, from)].match);
     } else {
         source_before(source, insert, " %s", outer);
     }

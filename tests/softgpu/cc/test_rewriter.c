@@ -172,6 +172,9 @@ static const struct example parameters[] = {
      "void k(decltype(T()) softgpu_parameter_a, typename T::type softgpu_parameter_b, typename T::type "
      "softgpu_parameter_2) {"},
     {"__global__ void k(void) { }", "void k(void) {"},
+    {"__global__ void k(int a, decltype(a) *b, int c = a) { }",
+     "void k(int softgpu_parameter_a, decltype(softgpu_parameter_a) *softgpu_parameter_b, int softgpu_parameter_c = a) "
+     "{"},
     {"__global__ void k(int kernel, int body) { }", "softgpu_kernel { char tag; }; auto softgpu_body = "},
     {"__global__ void k(int kernel, int body) { }",
      "void k(int softgpu_parameter_kernel, int softgpu_parameter_body) {"},
