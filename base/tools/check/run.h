@@ -37,6 +37,7 @@ struct check_run {
     uint32_t sample;    /* elements that are kept of a tensor at most; 0: all */
     bool perturbed;     /* every parameter begins one unit in the last place away, */
     bool is_far;        /* or far away: only copies are compared then */
+    uint32_t nudge;     /* forced: and each a unit in the last place away, by a pattern of this number; 0: not */
     bool forced;        /* each step begins from the reference (interpose/engine/check/force.c) */
     double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
                            are rounds, not 0: what DDP_REDUCE finds in the first is changed */

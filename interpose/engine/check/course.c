@@ -200,6 +200,8 @@ look_at(enum tensor_role role, uint32_t step, bool is_last)
     for (size_t i = 0; i < count; ++i) {
         if (!is_last || list[i].kind != MEMORY_HOST)
             compare_tensor(&list[i], &at, &row);
+        if (!is_last && role == TENSOR_PARAMETER && check_run.nudge > 0)
+            values_perturb(&list[i]);
     }
     free(list);
 }

@@ -433,6 +433,7 @@ move_far(int type, void *data, size_t count, size_t first)
 void
 values_perturb(const struct tensor *tensor)
 {
+    size_t apart = (size_t)check_run.nudge << 40; /* another pattern of ups and downs */
     size_t each = type_bytes(tensor->type);
     for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
         size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
@@ -440,7 +441,7 @@ values_perturb(const struct tensor *tensor)
         if (check_run.is_far && !MUTANT(CHECK_FAR_NEAR))
             move_far(tensor->type, values.piece, here / each, at / each);
         else
-            element_perturb(tensor->type, values.piece, here / each, at / each, 1);
+            element_perturb(tensor->type, values.piece, here / each, apart + at / each, 1);
         values_tensor_in(tensor, at, values.piece, here);
     }
 }

@@ -220,6 +220,8 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
         *ok = session_run_turns(check, error);
     else if (wishes->plain && check->evidence.plain == NULL)
         *ok = run_plain(check, error);
+    else if (wishes->nudged)
+        *ok = session_run_nudged(check, error);
     else
         return false;
     return true;
@@ -277,7 +279,8 @@ judge(struct check *check, struct check_verdict *verdict, struct error *error)
     bool ok = true;
     readings_describe(&check->evidence);
     seeded_judge(&check->evidence, verdict, &wishes);
-    for (int i = 0; (i < MOST_EXTRA_RUNS || wishes.apart > 0 || wishes.later) && run_more(check, &wishes, &ok, error);
+    for (int i = 0; (i < MOST_EXTRA_RUNS || wishes.apart > 0 || wishes.later || wishes.nudged) &&
+                    run_more(check, &wishes, &ok, error);
          ++i) {
         if (!ok && error->exit_code > 128) /* a signal asked for the end */
             return false;
@@ -376,6 +379,7 @@ free_check(struct check *check)
     check_rows_free(&evidence->scaled);
     check_rows_free(&evidence->later);
     check_rows_free(&evidence->far);
+    check_rows_free(&evidence->nudged);
     free_ranked(&evidence->ranked, evidence->ranks);
     free_ranked(&evidence->plain, evidence->ranks);
     free_ranked(&evidence->apart[0], evidence->ranks);

@@ -43,7 +43,10 @@ struct check_evidence {
                                   rounds: whose first results of DDP_REDUCE are changed */
     struct check_rows far;     /* copies of one rank from quite other parameters; count 0: no such run */
     struct check_rows later;   /* one rank with another date and other random bytes; count 0: no such run */
-    struct check_rows *plain;  /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
+    struct check_rows nudged;  /* one rank, each of whose steps begins a unit in the last place from the reference, by
+                                  another pattern in each of so many runs: */
+    unsigned nudged_runs;
+    struct check_rows *plain;    /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
     struct check_rows *apart[2]; /* [ranks]: the same as `ranked`, with a date and random bytes of their own on each
                                     rank, below those of the one before, and above; NULL: no such run */
     char apart_stopped[2][1024]; /* why it has no end; empty: it has one */

@@ -398,11 +398,34 @@ is_lost_in_noise(const struct check_evidence *evidence, const struct check_row *
            row->norms.difference > float32 * most / 2;
 }
 
+/*
+ * One rank makes a difference of the same size in this step, from a start a unit in the last place away, and none in
+ * the step before: a discrete decision, such as that of a ReLU, hangs on rounding.
+ */
+static bool
+is_decision(const struct check_evidence *evidence, const struct check_row *row)
+{
+    const struct check_rows *nudged = &evidence->nudged;
+    bool before = false; /* the row of the step before, of the same run, makes none */
+    for (size_t i = 0; i < nudged->count && row->tensor.role == CHECK_GRADIENT && row->norms.unbounded == 0; ++i) {
+        const struct check_row *own = &nudged->rows[i];
+        if (own->kind != CHECK_ROW_TENSOR || own->tensor.role != CHECK_GRADIENT ||
+            own->tensor.number != row->tensor.number)
+            continue;
+        if (own->step == row->step && before && !MUTANT(CHECK_DECISIONS_UNSEEN) &&
+            fabs(own->norms.difference - row->norms.difference) <= 0.01 * row->norms.difference)
+            return true;
+        before = own->step + 1 == row->step && own->norms.difference <= evidence->tolerance * own->norms.reference;
+    }
+    return false;
+}
+
 /* Adds what a rank says of the item. */
 static void
 add_row(struct check_item *item, const struct check_evidence *evidence, const struct check_row *row,
         const struct distance *distance, const struct distance *floor, double most, int rank)
 {
+    const struct check_item before = *item;
     double tolerance = tolerance_of(evidence, row);
     double whole_limit = fmax(evidence->floor_factor * floor->whole, tolerance);
     double block_limit = fmax(evidence->floor_factor * floor->block, tolerance);
@@ -432,6 +455,12 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
         bool hides = distance->typical > bearable_of(evidence, row);
         item->hidden = hides ? fmax(item->hidden, relative) : item->hidden;
         item->unclear = item->unclear || hides || is_too_small(row) || !is_rounding(evidence, row, distance, floor, 1);
+        return;
+    }
+    if (is_decision(evidence, row)) {
+        *item = before;
+        item->decided_step = item->decided_step == 0 ? row->step : item->decided_step;
+        item->decided = fmax(item->decided, relative);
         return;
     }
     note_difference(item, row, rank, whole, relative);

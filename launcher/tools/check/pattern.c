@@ -291,7 +291,7 @@ pattern_worst(const struct check_evidence *evidence, const struct check_rows *ru
     struct check_evidence one = *evidence;
     struct check_rows none = {0}, copy = *run;
     one.ranks = 1;
-    one.again = one.perturbed = one.probe = none;
+    one.again = one.perturbed = one.probe = one.nudged = none;
     size_t count;
     double worst = 0;
     struct check_item *items = items_make(&one, &copy, &count);

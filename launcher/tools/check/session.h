@@ -64,6 +64,8 @@ bool session_run_probe(struct check *check, const struct check_wishes *wishes, s
 bool session_run_scaled(struct check *check, double factor, struct error *error) __attribute__((warn_unused_result));
 /* Whether one rank with another date and other random bytes computes what it has computed. */
 bool session_run_later(struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* Which differences rounding makes where a decision hangs on it: each step begins nearby, each time elsewhere. */
+bool session_run_nudged(struct check *check, struct error *error) __attribute__((warn_unused_result));
 /* Which of its copies to the device depend on the parameters. */
 bool session_run_far(struct check *check, struct error *error) __attribute__((warn_unused_result));
 bool session_run_turns(struct check *check, struct error *error) __attribute__((warn_unused_result));

@@ -6,6 +6,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/tools/check/items.h"
+#include "launcher/tools/check/sentence.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -226,6 +227,20 @@ print_turns(FILE *out, const struct check_evidence *evidence, const struct check
             evidence->steps);
 }
 
+static void
+print_decisions(FILE *out, const struct check_verdict *verdict)
+{
+    char name[400];
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->decided_step > 0)
+            fprintf(out,
+                    "a discrete decision near zero: in step %u %s, differs by %.2g, and on one rank by as much from a "
+                    "start one unit in the last place away; this does not count\n",
+                    item->decided_step, sentence_name_item(verdict, item, name), item->decided);
+    }
+}
+
 void
 check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool colour)
 {
@@ -250,6 +265,7 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
         fprintf(out, "what to do: %s\n", verdict->advice);
     if (verdict->result == CHECK_EQUAL)
         print_unseen(out, evidence);
+    print_decisions(out, verdict);
     print_written(out, evidence);
 }
 

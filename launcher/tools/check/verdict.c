@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LATE = 3, MOST_NUDGED = 4 };
+
 static const double unrepeatable = 1e-3; /* a relative difference of a program from itself that hides too much */
 
 const char *
@@ -495,6 +497,11 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     }
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
+    /* Rounding may decide something late; what is first is wrong in all steps. */
+    wishes->nudged = verdict->result == CHECK_DIFFERENT && pattern.moment != 0 && check_evidence_is_forced(evidence) &&
+                     pattern.first->tensor.role == CHECK_GRADIENT && pattern.first->first_step >= LATE &&
+                     !pattern.first->unbounded && evidence->nudged_runs < MOST_NUDGED &&
+                     (verdict->cause == CAUSE_UPDATE || verdict->cause == CAUSE_TENSOR);
 }
 
 void

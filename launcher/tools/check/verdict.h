@@ -67,13 +67,16 @@ struct check_item {
     bool endless;    /* and one rank has others */
     bool is_scratch; /* unannotated memory that holds nothing from step to step: it does not count */
     bool sampled;
-    bool ignored;     /* a mean that does not repeat on one rank: it does not count */
-    bool unweighted;  /* a mean over ranks whose shares are unequal: it does not count either */
-    bool unclear;     /* it is equal only by a tolerance that hides mistakes, or its change is no more than rounding */
-    double hidden;    /* the largest difference that is equal only by such a tolerance; 0: none */
-    bool moved;       /* some step has changed it, on one rank */
-    bool compensated; /* all of it is one factor, which the update undoes: it does not count */
-    double factor;    /* what DDP_REDUCE finds is always so many times one rank's: it does not count; 0: it is not */
+    bool ignored;    /* a mean that does not repeat on one rank: it does not count */
+    bool unweighted; /* a mean over ranks whose shares are unequal: it does not count either */
+    bool unclear;    /* it is equal only by a tolerance that hides mistakes, or its change is no more than rounding */
+    double hidden;   /* the largest difference that is equal only by such a tolerance; 0: none */
+    bool moved;      /* some step has changed it, on one rank */
+    uint32_t decided_step; /* in which one rank makes the same difference from a start nearby: a decision near zero,
+                              which does not count; 0: none, */
+    double decided;        /* so large */
+    bool compensated;      /* all of it is one factor, which the update undoes: it does not count */
+    double factor; /* what DDP_REDUCE finds is always so many times one rank's: it does not count; 0: it is not */
 };
 
 struct check_verdict {
@@ -96,6 +99,7 @@ struct check_wishes {
     bool turns, plain;
     double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
     bool later;    /* one rank with another date and other random bytes */
+    bool nudged;   /* one rank whose steps begin a unit in the last place away, once more */
     bool far;      /* one rank with quite other parameters */
     int apart;     /* N ranks with dates of their own, 1: check_evidence.apart[0], 2: [1]; 0: not */
     uint32_t probed[CHECK_PROBED_AT_MOST];
