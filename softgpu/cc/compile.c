@@ -250,7 +250,8 @@ rewrite_file(const struct driver *driver, const char *from, const char *to)
         return 0;
 
     struct rewrite_options how = {.is_relocatable = driver->options->is_relocatable,
-                                  .allows_removed = driver->options->allows_removed};
+                                  .allows_removed = driver->options->allows_removed,
+                                  .shares_templates = driver->options->shares_templates};
     const struct toolchain *toolchain = driver->toolchain;
     list_add_format(&how.paths.system, "%s/", toolchain->header_dir);
     for (size_t i = 0; i < toolchain->cuda_dirs.count; ++i)

@@ -177,7 +177,8 @@ link_function(struct source *source, const struct declaration *d, bool has_body)
     const bool is_kernel = (d->flags & FUNCTION_KERNEL) != 0;
     const bool is_member = d->scope == SCOPE_CLASS || (d->name > d->begin && source_is(source, d->name - 1, "::"));
     const bool is_template = (d->flags & FUNCTION_TEMPLATE) != 0;
-    const bool is_ours = is_device_only(d) || (is_kernel && is_template && !d->is_specialisation && !is_member);
+    const bool is_ours = is_device_only(d) ||
+                         (is_kernel && is_template && !d->is_specialisation && !is_member && !source->shares_templates);
     if (d->is_friend || d->is_instantiation)
         return;
     if (is_kernel && !d->is_static && !d->is_specialisation && (!is_ours || source->is_relocatable))

@@ -119,6 +119,13 @@ on_not_relocatable_compile(struct options *options, const char *value)
 }
 
 static bool
+on_static_template(struct options *options, const char *value)
+{
+    options->shares_templates = strcmp(value, "false") == 0;
+    return true;
+}
+
+static bool
 on_multiply_add(struct options *options, const char *value)
 {
     options->no_fused_multiply_add = strcmp(value, "false") == 0;
@@ -515,7 +522,8 @@ const struct option option_table[] = {
     {"Wdefault-stream-launch", "Wdefault-stream-launch", VALUE_NONE, NULL, NULL},
     {"Wmissing-launch-bounds", "Wmissing-launch-bounds", VALUE_NONE, NULL, NULL},
     {"Wext-lambda-captures-this", "Wext-lambda-captures-this", VALUE_NONE, NULL, NULL},
-    {"static-global-template-stub", "static-global-template-stub", VALUE_NEEDED, NULL, NULL},
+    {"static-global-template-stub", "static-global-template-stub", VALUE_NEEDED, on_static_template,
+     "false: other files may launch this file's instances of kernel templates"},
     {"dlink-time-opt", "dlto", VALUE_NONE, NULL, NULL},
     {"lto", "lto", VALUE_NONE, NULL, NULL},
     {"gen-opt-lto", "gen-opt-lto", VALUE_NONE, NULL, NULL},

@@ -56,7 +56,8 @@ struct options {
     bool fast_math;
     bool per_thread_stream;
     bool extended_lambda, relaxed_constexpr;
-    bool allows_removed; /* --allow-removed */
+    bool allows_removed;   /* --allow-removed */
+    bool shares_templates; /* -static-global-template-stub=false */
     bool no_warnings, warnings_are_errors;
     bool no_fused_multiply_add; /* -fmad=false */
     bool forward_unknown;       /* -forward-unknown-to-host-compiler */

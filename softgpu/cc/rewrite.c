@@ -95,7 +95,9 @@ free_source(struct source *source)
 bool
 rewrite(const char *text, size_t length, const struct rewrite_options *options, struct text *out)
 {
-    struct source source = {.is_relocatable = options->is_relocatable, .allows_removed = options->allows_removed};
+    struct source source = {.is_relocatable = options->is_relocatable,
+                            .allows_removed = options->allows_removed,
+                            .shares_templates = options->shares_templates};
     if (!lex(text, length, &options->paths, &source.lexed))
         return false;
     const size_t edit_bytes = ((size_t)source.lexed.count + 1) * sizeof(*source.edits);

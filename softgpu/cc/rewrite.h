@@ -9,6 +9,7 @@
 struct rewrite_options {
     bool is_relocatable;    /* -rdc=true */
     bool allows_removed;    /* --allow-removed */
+    bool shares_templates;  /* -static-global-template-stub=false */
     struct lex_paths paths; /* which headers are passed through */
 };
 

@@ -62,6 +62,7 @@ struct source {
     size_t function_count, function_capacity;
     bool is_relocatable;                   /* -rdc=true: device functions and variables are visible to other files */
     bool allows_removed;                   /* --allow-removed */
+    bool shares_templates;                 /* -static-global-template-stub=false: so are templates of kernels */
     bool failed;                           /* an error was reported */
     unsigned variable_count, shared_count; /* numbers for generated names */
 };

@@ -66,4 +66,9 @@
 #define __CUDACC_VER_BUILD__ 88
 #define __SOFTGPU__          1
 
+/* A lambda is one type on both sides here, with the result that it has. */
+#define __nv_is_extended_device_lambda_closure_type(type)               false
+#define __nv_is_extended_host_device_lambda_closure_type(type)          false
+#define __nv_is_extended_device_lambda_with_preserved_return_type(type) false
+
 #endif

@@ -111,6 +111,13 @@ run 0 "$cc" -rdc=true -dlink rdc_a.o rdc_b.o -o rdc_link.o
 run 0 "$cc" -rdc true rdc_a.o rdc_b.o rdc_link.o -o rdc
 run 0 ./rdc
 
+case_ "-static-global-template-stub=false: another file launches an instance"
+printf 'template <class T> __global__ void k(T *p) { *p = 7; }\ntemplate __global__ void k<int>(int *);\n' >instance.cu
+printf 'template <class T> __global__ void k(T *p);\nint main() { int *p; cudaMallocManaged(&p, 4); k<<<1, 1>>>(p); cudaDeviceSynchronize(); return *p != 7; }\n' >launches.cu
+run 0 "$cc" -static-global-template-stub=false instance.cu launches.cu -o shared_template
+run 0 ./shared_template
+run 1 "$cc" instance.cu launches.cu -o shared_template
+
 case_ "errors of the host compiler point to the user's line"
 printf '#include <cstdio>\n__global__ void k(int *x)\n{\n    __shared__ int s[4],\n        t;\n    x[0] = undeclared_name;\n}\nvoid f(int *x)\n{\n    k<<<1,\n        1>>>(x, 2);\n}\n' >wrong.cu
 run 1 "$cc" -c wrong.cu

@@ -112,6 +112,20 @@ __nanosleep(unsigned)
 {
 }
 
+/* What libcu++'s headers name. There is one address space. */
+#define SOFTGPU_ADDRESS_SPACE(space)                               \
+    SOFTGPU_INLINE size_t __cvta_generic_to_##space(const void *p) \
+    {                                                              \
+        return reinterpret_cast<size_t>(p);                        \
+    }                                                              \
+    SOFTGPU_INLINE void *__cvta_##space##_to_generic(size_t p)     \
+    {                                                              \
+        return reinterpret_cast<void *>(p);                        \
+    }
+SOFTGPU_ADDRESS_SPACE(shared)
+SOFTGPU_ADDRESS_SPACE(global)
+#undef SOFTGPU_ADDRESS_SPACE
+
 __attribute__((noreturn)) SOFTGPU_INLINE void
 __trap()
 {
