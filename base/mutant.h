@@ -129,7 +129,6 @@ enum mutant {
     MUTANT_CHECK_ZEROS_TELL,         /* gradients of zeros are equal, and prove that the batch is right */
     MUTANT_CHECK_SHORTER_UNSEEN,     /* nor do gradients that end before their parameters */
     MUTANT_CHECK_INDEPENDENT_EQUAL,  /* results of DDP_REDUCE that depend on nothing are equal */
-    MUTANT_CHECK_DECISIONS_UNSEEN,   /* what one rank decides otherwise from a start nearby is a difference, too */
     MUTANT_CHECK_FLOOR_INFINITE,     /* whatever differs is taken for rounding (in the launcher's items.c) */
     MUTANT_FILES_DATE_REAL,          /* the program's date is the system's */
     MUTANT_CHECK_READINGS_UNSEEN,    /* where the program reads the date is not reported */

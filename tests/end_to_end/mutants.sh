@@ -105,6 +105,10 @@ wrong_weights() {
     run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/weights" sum
     [ "$code" -eq 1 ] && grep -q 'the counts of all ranks add up to' "$work/stderr"
 }
+statistics() {
+    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/check/statistics" running
+    [ "$code" -eq 1 ] && grep -q 'running statistics, which forward writes' "$work/stderr"
+}
 unseen() { # MODE
     run env "${disorder[@]}" "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/escapes" "$1" &&
         [ "$code" -eq 0 ]
@@ -251,6 +255,7 @@ mutant WEIGHTS_UNCOMPARED wrong_weights
 mutant OWN_GRADIENTS_LATE own_shares
 mutant PARAMETERS_UNSEEN fused_streams
 mutant STATE_NOT_AVERAGED fused_momentum
+mutant RUNNING_UNSEEN statistics
 mutant SYNC_COUNTS_PASSES sync_every
 mutant FORGOTTEN_TENSOR_UNCOMPARED scratch
 mutant FORGOTTEN_STATE_UNCOMPARED sync_clears

@@ -412,7 +412,7 @@ is_decision(const struct check_evidence *evidence, const struct check_row *row)
         if (own->kind != CHECK_ROW_TENSOR || own->tensor.role != CHECK_GRADIENT ||
             own->tensor.number != row->tensor.number)
             continue;
-        if (own->step == row->step && before && !MUTANT(CHECK_DECISIONS_UNSEEN) &&
+        if (own->step == row->step && before &&
             fabs(own->norms.difference - row->norms.difference) <= 0.01 * row->norms.difference)
             return true;
         before = own->step + 1 == row->step && own->norms.difference <= evidence->tolerance * own->norms.reference;
