@@ -37,7 +37,7 @@ options() {
         { inside = 0 }'
 }
 
-# The comment that stands right above a macro DDP_..., for each of them; several macros may share one.
+# The comment that stands right above a macro DDP_..., or above the #if of its first form; several macros may share one.
 macros() {
     awk '
         function flush() {
@@ -58,6 +58,7 @@ macros() {
             names = names (names != "" ? ", " : "") substr($0, RSTART, RLENGTH)
             next
         }
+        ready && /^#(if|el|endif)/ { next }
         { flush(); ready = 0 }
         END { flush() }' "$source"
 }

@@ -70,6 +70,8 @@ uint32_t __tsan_atomic32_fetch_add(volatile uint32_t *at, uint32_t value, int or
 uint64_t __tsan_atomic64_fetch_add(volatile uint64_t *at, uint64_t value, int order);
 int __tsan_atomic32_compare_exchange_strong(volatile uint32_t *at, uint32_t *expected, uint32_t desired, int order,
                                             int failing);
+int __tsan_atomic64_compare_exchange_strong(volatile uint64_t *at, uint64_t *expected, uint64_t desired, int order,
+                                            int failing);
 
 void
 __tsan_read_range(const void *address, unsigned long size)
@@ -137,6 +139,14 @@ __tsan_atomic64_fetch_add(volatile uint64_t *at, uint64_t value, int order)
 
 int
 __tsan_atomic32_compare_exchange_strong(volatile uint32_t *at, uint32_t *expected, uint32_t desired, int order,
+                                        int failing)
+{
+    (void)order, (void)failing;
+    return __atomic_compare_exchange_n(at, expected, desired, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+int
+__tsan_atomic64_compare_exchange_strong(volatile uint64_t *at, uint64_t *expected, uint64_t desired, int order,
                                         int failing)
 {
     (void)order, (void)failing;

@@ -74,7 +74,7 @@ while read -r command _ option _; do
         complain "ddprun(1): $command has no --$option"
 done <<<"$completed"
 for row in tagged rank0 rank0-all files=DIR none; do
-    grep -qxF -- "\\fB$row\\fR:" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1): --output $row has no line of its own"
+    grep -qxF -- "\\fB${row//-/\\-}\\fR:" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1): --output $row has no line of its own"
 done
 macros=$(sed -nE 's/^#define (DDP_[A-Z_]*[A-Z])\(.*/\1/p' "$prefix/include/ddprun.h")
 [ "$(wc -l <<<"$macros")" -gt 15 ] || complain "ddprun.h defines few macros: $macros"

@@ -1,7 +1,6 @@
 /*
  * clipping.cu - clipping by the global norm: after the boundary a kernel squares and sums every gradient, another turns
- * the sums into one factor, and a third scales each gradient in place, before the optimizer uses it; in two of three
- * steps, as if the norm were below the limit in the others. These steps overlap all the same.
+ * the sums into one factor, and a third scales each gradient in place, before the optimizer uses it.
  */
 #include "perceptron.h"
 
@@ -26,14 +25,14 @@ scale_by(float *values, const float *factor, int count)
 }
 
 static void
-clip(const struct perceptron *net, float *sums, float *factor, bool scales, cudaStream_t stream)
+clip(const struct perceptron *net, float *sums, float *factor, cudaStream_t stream)
 {
     for (int l = 0; l < LAYERS; ++l) {
         LAUNCH(square_sum, 1, stream)(&sums[2 * l], net->layers[l].weight_gradient, WIDTH * WIDTH, 0);
         LAUNCH(square_sum, 1, stream)(&sums[2 * l + 1], net->layers[l].bias_gradient, WIDTH, 0);
     }
     LAUNCH(clip_factor, 1, stream)(factor, sums, 2 * LAYERS, 0.05f);
-    for (int l = 0; l < LAYERS && scales; ++l) {
+    for (int l = 0; l < LAYERS; ++l) {
         LAUNCH(scale_by, WIDTH * WIDTH, stream)(net->layers[l].weight_gradient, factor, WIDTH * WIDTH);
         LAUNCH(scale_by, WIDTH, stream)(net->layers[l].bias_gradient, factor, WIDTH);
     }
@@ -58,7 +57,7 @@ main(int argc, char **argv)
         perceptron_forward(&net, first_item, (int)count, stream);
         perceptron_backward(&net, first_item, (int)count, 0.0f, 1.0f, stream);
         DDP_STEP(stream);
-        clip(&net, sums, factor, step % 3 > 0, stream);
+        clip(&net, sums, factor, stream);
         perceptron_update(&net, 0.2f, stream);
         record_step(step, stream);
     }

@@ -15,7 +15,6 @@ c(int x)
 {
     return x + 3;
 }
-extern __device__ int d;
 __device__ int d = 4;
 struct __align__(8) Pair
 {

@@ -17,8 +17,7 @@ next(T v)
     return v + 1;
 }
 template <typename T>
-__global__ void
-advance(T *p) requires(sizeof(T) == 4)
+requires(sizeof(T) == 4) __global__ void advance(T *p)
 {
     p[threadIdx.x] = next(p[threadIdx.x]);
 }

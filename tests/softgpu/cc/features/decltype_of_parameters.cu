@@ -1,8 +1,7 @@
 // Parameters whose types are those of others, trailing types, noexcept, using in kernels, typeof-like forms.
 #include <type_traits>
-template <class T>
 __global__ void
-k(T a, decltype(a) *out, typename std::remove_cv<decltype(a)>::type b)
+k(float a, decltype(a) *out, std::remove_cv<decltype(a)>::type b)
 {
     using R = decltype(a + b);
     *out = R(a) + b;
