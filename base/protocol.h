@@ -253,9 +253,10 @@ struct rank_status {
     _Atomic uint64_t plan_count;            /* plans adopted so far; written before bucket_count, as is: */
     _Atomic uint64_t plan_step;             /* boundaries passed when bucket_count was set */
     /* How long the trainer's stream waited at boundaries of that plan: */
-    _Atomic uint64_t exposed_count;    /* of them, that were looked at last */
-    _Atomic uint64_t exposed_ns;       /* their median */
-    _Atomic uint64_t exposed_bound_ns; /* the least that any buckets could reach; UINT64_MAX: not known */
+    _Atomic uint64_t exposed_count;      /* of them, that were looked at last */
+    _Atomic uint64_t exposed_ns;         /* their median */
+    _Atomic uint64_t exposed_bound_ns;   /* the least that any buckets could reach; UINT64_MAX: not known, as of: */
+    _Atomic uint64_t exposed_planned_ns; /* what the plan has promised */
     _Atomic uint64_t exposed_steps[RANK_EXPOSED_STEPS]; /* of the last ones, each (rank_exposed_pack()) */
     _Atomic uint64_t trial_count; /* trials of steps with and without overlap so far; the same on all ranks, as is: */
     _Atomic uint64_t slowed_ns;   /* by how much collectives slow a step's own work, as the last one found */

@@ -49,6 +49,7 @@ static const struct view_field {
     ROW(FIELD_LONG, exposed_count, false),
     ROW(FIELD_LONG, exposed_ns, false),
     ROW(FIELD_LONG, exposed_bound_ns, false),
+    ROW(FIELD_LONG, exposed_planned_ns, false),
     ROW(FIELD_LONG, exposed_steps, false),
     ROW(FIELD_LONG, trial_count, false),
     ROW(FIELD_LONG, slowed_ns, false),

@@ -44,8 +44,9 @@ struct rank_view {
     uint64_t changed_count;              /* how often a parameter was seen to change before the first step */
     uint64_t reduce_count, reduce_bytes; /* calls of DDP_REDUCE, and what they were given */
     bool unannotated;                    /* --unannotated: nothing of this is to be said */
-    uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
-    uint64_t exposed_steps[RANK_EXPOSED_STEPS];           /* of the last boundaries, each (rank_exposed_pack()) */
+    uint64_t exposed_count, exposed_ns;
+    uint64_t exposed_bound_ns, exposed_planned_ns;     /* UINT64_MAX: not known */
+    uint64_t exposed_steps[RANK_EXPOSED_STEPS];        /* of the last boundaries, each (rank_exposed_pack()) */
     uint64_t trial_count, slowed_ns, overlap_off_step; /* what overlap costs a step's own work (struct rank_status) */
     uint64_t frees_amid, loads_amid; /* calls in backward that may wait for other ranks (struct rank_status) */
     uint64_t training_us;            /* from the first boundary to the last */

@@ -270,6 +270,9 @@ say_waits(const struct closing *closing, void (*say)(const char *format, ...))
     }
     if (closing->rank_count > RANKS_SHOWN)
         append(line, ", and %d ranks more", closing->rank_count - RANKS_SHOWN);
+    if (closing->ranks[0].exposed_planned_ns != UINT64_MAX)
+        append(line, "; the plan of buckets has promised %s ms exposed",
+               pace_ms_text(closing->ranks[0].exposed_planned_ns, ms));
     say("%s", line);
 }
 

@@ -136,6 +136,8 @@ add_pace(struct json_object *object, const struct summary *summary)
     add_measured(object, "items_per_second", pace.items_per_s > 0.0 ? pace.items_per_s : NAN);
     add_measured(object, "exposed_ms", ms_of(pace.exposed_ns, known));
     add_measured(object, "exposed_bound_ms", ms_of(pace.bound_ns, known && pace.bound_ns != UINT64_MAX));
+    uint64_t planned_ns = summary->ranks[0].exposed_planned_ns;
+    add_measured(object, "exposed_planned_ms", ms_of(planned_ns, known && planned_ns != UINT64_MAX));
     add_measured(object, "slowed_ms", ms_of(summary->ranks[0].slowed_ns, summary->ranks[0].trial_count > 0));
     add_measured(object, "waiting_ms", ms_of(pace.waiting_ns, pace.waiting_ns != UINT64_MAX));
     json_object_object_add(object, "waited_for", pace.straggler >= 0 ? json_object_new_int(pace.straggler) : NULL);

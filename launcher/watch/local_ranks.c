@@ -157,6 +157,7 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->exposed_count = atomic_load(&status->exposed_count);
     view->exposed_ns = atomic_load(&status->exposed_ns);
     view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
+    view->exposed_planned_ns = atomic_load(&status->exposed_planned_ns);
     view->trial_count = atomic_load(&status->trial_count);
     view->slowed_ns = atomic_load(&status->slowed_ns);
     view->overlap_off_step = atomic_load(&status->overlap_off_step);

@@ -267,7 +267,7 @@ train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 7000
     report "closing lines: with what is measured" "$(expect 0 "$err" '^ddprun: exposed communication: 1 ms .*; waiting for rank 1: 8 ms')$(
         [ "$(wc -l <"$err")" -eq 4 ] || echo "not 4 lines")"
     run -v -n 2 "$fake" $train $waits stage 4
-    report "closing lines: with -v each rank's wait" "$(expect 0 "$err" '^ddprun: waited per step \(median\): rank 0 9 ms, rank 1 1 ms$')"
+    report "closing lines: with -v each rank's wait" "$(expect 0 "$err" '^ddprun: waited per step \(median\): rank 0 9 ms, rank 1 1 ms; the plan of buckets has promised 4.5 ms exposed$')"
     run -q -n 2 "$fake" $train $waits stage 4
     report "-q" "$(expect 0)$(cat "$err")"
     new_pids

@@ -85,12 +85,13 @@ do_check(char **words)
     atomic_store(&status->parameter_hash, number(words[2]));
 }
 
-/* exposed COUNT NS BOUND_NS */
+/* exposed COUNT NS BOUND_NS; promised by the plan: half of NS */
 static void
 do_exposed(char **words)
 {
     atomic_store(&status->exposed_ns, number(words[1]));
     atomic_store(&status->exposed_bound_ns, number(words[2]));
+    atomic_store(&status->exposed_planned_ns, number(words[1]) / 2);
     atomic_store(&status->exposed_count, number(words[0]));
 }
 

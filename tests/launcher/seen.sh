@@ -54,7 +54,7 @@ number, text, maybe = (int, float), str, type(None)
 top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "ranks": int,
        "seconds": float, "restarts": int, "attempts": list, "trainings": int, "steps": int, "overlapped_steps": int, "graph_steps": int, "batches": (int, maybe), "batches_per_step": (int, maybe), "batch_per_pass": (int, maybe), "gradients": int, "averaged_parameters": int, "averaged_states": int,
        "gradient_bytes": int, "gradient_elements": int, "parameter_elements": int, "buckets": int, "reduce_calls": int, "reduce_bytes": int, "frees_in_backward": int, "loads_in_backward": int, "steps_per_second": (float, maybe),
-       "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
+       "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe), "exposed_planned_ms": (float, maybe),
        "slowed_ms": (float, maybe), "overlap_off_step": (int, maybe), "waiting_ms": (float, maybe), "waited_for": (int, maybe),
        "measured_steps": int, "first_measured": (int, maybe), "last_measured": (int, maybe),
        "nonfinite": (dict, maybe), "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
@@ -97,7 +97,7 @@ if command -v python3 >/dev/null; then
         step 12 overlapped 9 gradients 6 70000 2 check 3 12 0xabc @0 exposed 8 3000000 500000 @1 exposed 8 2000000 500000 @all stage 4
     report "--summary-json of a good end" "$(expect 0)$(summary "$top/end.json" 'exit_code == 0 and reason is None and ranks == 2' \
         'restarts == 0 and [(a["exit_code"], a["reason"], a["steps"]) for a in attempts] == [(0, None, 12)]' \
-        'trainings == 1 and steps == 12 and overlapped_steps == 9 and batch_per_pass == 96 and exposed_ms == 2.0 and exposed_bound_ms == 0.5' \
+        'trainings == 1 and steps == 12 and overlapped_steps == 9 and batch_per_pass == 96 and exposed_ms == 2.0 and exposed_bound_ms == 0.5 and exposed_planned_ms == 1.5' \
         'waiting_ms is None and waited_for is None and steps_per_second is None and items_per_second is None' \
         'measured_steps == 8 and first_measured is None and last_measured is None' \
         'nccl_version == "2.27.3" and parameter_hash == "0000000000000abc"' \

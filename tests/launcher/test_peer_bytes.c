@@ -125,6 +125,7 @@ a_view(void)
     struct rank_view view = {.stage = RANK_STAGE_TRAINING,
                              .step = 1ull << 40,
                              .exposed_bound_ns = UINT64_MAX,
+                             .exposed_planned_ns = 5,
                              .sums = true,
                              .ended = true,
                              .signal = 11,
@@ -143,6 +144,7 @@ TEST(a_view_comes_out_as_it_went_in)
     ck_assert_uint_eq(after.stage, RANK_STAGE_TRAINING);
     ck_assert_uint_eq(after.step, 1ull << 40);
     ck_assert_uint_eq(after.exposed_bound_ns, UINT64_MAX);
+    ck_assert_uint_eq(after.exposed_planned_ns, 5);
     ck_assert(after.sums && after.ended && after.connected);
     ck_assert_int_eq(after.signal, 11);
     ck_assert_int_eq(after.left_pid, -3);

@@ -121,7 +121,7 @@ median(const int64_t *values, size_t count)
 static void
 report(void)
 {
-    int64_t exposed = 0, bound = 0;
+    int64_t exposed = 0, bound = 0, planned = 0;
     size_t count = 0;
     bool bound_known = true;
     for (size_t g = 0; g < GROUPS_AT_MOST; ++g) {
@@ -130,11 +130,13 @@ report(void)
             continue;
         exposed += median(groups[g].waits_ns, kept);
         bound += groups[g].promised_bound_ns;
+        planned += groups[g].promised_exposed_ns;
         bound_known = bound_known && groups[g].promised_bound_ns >= 0;
         count += kept;
     }
     atomic_store(&engine_state.status->exposed_ns, (uint64_t)exposed);
     atomic_store(&engine_state.status->exposed_bound_ns, bound_known ? (uint64_t)bound : UINT64_MAX);
+    atomic_store(&engine_state.status->exposed_planned_ns, bound_known ? (uint64_t)planned : UINT64_MAX);
     atomic_store(&engine_state.status->exposed_count, count);
 }
 

@@ -282,7 +282,7 @@ take_plan(struct facts *facts)
         plans[i] = counts ? rank->steps[i]->predicted_us : NAN;
     }
     facts->bound_us = said_or(facts, "exposed_bound_ms", 1e3, waiting_median(bounds, rank->step_count));
-    facts->predicted_us = waiting_median(plans, rank->step_count);
+    facts->predicted_us = said_or(facts, "exposed_planned_ms", 1e3, waiting_median(plans, rank->step_count));
     free(bounds);
     free(plans);
 }

@@ -167,11 +167,14 @@ said_ms(const struct facts *facts, const char *name, double shown_us)
 static void
 put_waits(FILE *out, const struct facts *facts)
 {
-    char text[FIGURE_BYTES], note[128], bound[FIGURE_BYTES] = "", window[96];
+    char text[FIGURE_BYTES], note[128], bound[FIGURE_BYTES] = "", planned[FIGURE_BYTES], window[96];
     double exposed_ms = said_ms(facts, "exposed_ms", facts->exposed_us);
     double waiting_ms = said_ms(facts, "waiting_ms", facts->waiting_us), bound_us = facts->bound_us;
     snprintf(note, sizeof(note), isnan(bound_us) ? "a step; lower bound not known" : "a step; at least %s",
              figure_time(bound_us, bound));
+    if (!isnan(facts->predicted_us))
+        snprintf(note, sizeof(note), "a step; planned %s, at least %s", figure_time(facts->predicted_us, planned),
+                 bound);
     put_tile(out, "Exposed communication", "exposed_ms", exposed_ms, figure_time(exposed_ms * 1e3, text), note);
     if (facts->straggler >= 0)
         snprintf(note, sizeof(note), "for rank %d, a step; %s", facts->ranks[facts->straggler].run->rank,
