@@ -35,17 +35,27 @@ static const char *const no_operands[] = {"threadIdx", "blockIdx", "blockDim", "
 static bool
 is_integer_name(const struct source *source, uint32_t i)
 {
-    static const char *const makers[] = {"typename", "class", NULL};
+    const struct token *token = &source->lexed.tokens[i];
     if (source_is_one_of(source, i, integer_names))
         return true;
-    for (uint32_t k = i; k-- > 2;) {
-        if (source->lexed.tokens[k].is_system || !source_same_word(source, k, i))
+    const struct name *name = names_find(&source->type_names, source->lexed.text + token->begin, token->length);
+    return name != NULL && name->first <= i;
+}
+
+/* source->type_names: template parameters and names behind `using`, with 1 + the token that declares each first. */
+static void
+find_type_names(struct source *source)
+{
+    static const char *const makers[] = {"typename", "class", NULL};
+    for (uint32_t i = 2; i < source->lexed.count; ++i) {
+        const struct token *token = &source->lexed.tokens[i];
+        if (token->is_system || token->kind != TOKEN_WORD ||
+            !(source_is(source, i - 1, "using") || (source_is_one_of(source, i - 1, makers) &&
+                                                    (source_is(source, i - 2, "<") || source_is(source, i - 2, ",")))))
             continue;
-        if (source_is(source, k - 1, "using") || (source_is_one_of(source, k - 1, makers) &&
-                                                  (source_is(source, k - 2, "<") || source_is(source, k - 2, ","))))
-            return true;
+        struct name *name = names_add(&source->type_names, source->lexed.text + token->begin, token->length);
+        name->first = name->first == 0 ? i + 1 : name->first;
     }
-    return false;
 }
 
 /* Whether from..to are an integer's words, `unsigned long`, or, with is_any_name, any name: `T`, `std::size_t`. */
@@ -188,8 +198,8 @@ rewrite_range(struct source *source, uint32_t begin, uint32_t end)
     }
 }
 
-void
-casts_rewrite(struct source *source, const struct function *function)
+static void
+rewrite_function(struct source *source, const struct function *function)
 {
     const uint32_t end = source->lexed.tokens[function->body].match;
     if ((function->flags & (FUNCTION_DEVICE | FUNCTION_KERNEL)) != 0) {
@@ -208,4 +218,13 @@ casts_rewrite(struct source *source, const struct function *function)
             }
         }
     }
+}
+
+void
+casts_rewrite_all(struct source *source)
+{
+    find_type_names(source);
+    for (size_t f = 0; f < source->function_count; ++f)
+        rewrite_function(source, &source->functions[f]);
+    names_free(&source->type_names);
 }

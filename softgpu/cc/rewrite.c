@@ -29,8 +29,7 @@ run_passes(struct source *source)
     blocking_find(source);
     for (size_t f = 0; f < source->function_count; ++f)
         body_rewrite(source, &source->functions[f]);
-    for (size_t f = 0; f < source->function_count; ++f)
-        casts_rewrite(source, &source->functions[f]);
+    casts_rewrite_all(source);
     for (size_t f = 0; f < source->function_count; ++f)
         lockstep_rewrite(source, &source->functions[f]);
     body_rewrite_outside(source);

@@ -20,6 +20,7 @@
 #define SOFTGPU_CC_SOURCE_H
 
 #include "lex.h"
+#include "names.h"
 
 enum function_flags {
     FUNCTION_DEVICE = 1u << 0,  /* __device__ */
@@ -65,6 +66,7 @@ struct source {
     bool shares_templates;                 /* -static-global-template-stub=false: so are templates of kernels */
     bool failed;                           /* an error was reported */
     unsigned variable_count, shared_count; /* numbers for generated names */
+    struct names type_names;               /* while casts.c runs */
 };
 
 /* ---- edits; text inserted twice at one place comes in the order of the calls ---- */
@@ -144,7 +146,7 @@ void indices_rewrite(struct source *source);
 void removed_rewrite(struct source *source);
 void blocking_find(struct source *source);
 void body_rewrite(struct source *source, const struct function *function);
-void casts_rewrite(struct source *source, const struct function *function);
+void casts_rewrite_all(struct source *source);
 void body_rewrite_outside(struct source *source); /* after all functions: what stands outside of them */
 void launch_rewrite_all(struct source *source);
 void lockstep_rewrite(struct source *source, const struct function *function);
