@@ -30,8 +30,25 @@ static const char *const before_expressions[] = {"return", "case",      "else", 
 static const char *const no_operands[] = {"threadIdx", "blockIdx", "blockDim", "gridDim", "sizeof",
                                           "and",       "or",       "xor",      "not_eq",  NULL};
 
-/* Whether the word at i is a type that may be an integer: of the table, or declared before it as a template's parameter
- * or by `using`. */
+/* Whether the word at i is declared there, as a template's parameter or by `using`. */
+static bool
+is_type_declaration(const struct source *source, uint32_t i)
+{
+    static const char *const makers[] = {"typename", "class", NULL};
+    return source_is(source, i - 1, "using") || (source_is_one_of(source, i - 1, makers) &&
+                                                 (source_is(source, i - 2, "<") || source_is(source, i - 2, ",")));
+}
+
+/* Whether the word at i is declared there as a value: `int N`, `float (*F)`. */
+static bool
+is_value_declaration(const struct source *source, uint32_t i)
+{
+    return source_is_one_of(source, i - 1, integer_words) || source_is_one_of(source, i - 1, integer_names) ||
+           source_is_one_of(source, i - 1, other_types) ||
+           (source_is(source, i - 1, "*") && source_is(source, i - 2, "("));
+}
+
+/* Whether the word at i is a type that may be an integer: of the table, or by its nearest declaration before it. */
 static bool
 is_integer_name(const struct source *source, uint32_t i)
 {
@@ -39,22 +56,29 @@ is_integer_name(const struct source *source, uint32_t i)
     if (source_is_one_of(source, i, integer_names))
         return true;
     const struct name *name = names_find(&source->type_names, source->lexed.text + token->begin, token->length);
-    return name != NULL && name->first <= i;
+    if (name == NULL)
+        return false;
+    for (uint32_t k = i; k-- > name->first;) {
+        if (!source_same_word(source, k, i) || source->lexed.tokens[k].is_system)
+            continue;
+        if (is_type_declaration(source, k))
+            return true;
+        if (is_value_declaration(source, k))
+            return false;
+    }
+    return false;
 }
 
-/* source->type_names: template parameters and names behind `using`, with 1 + the token that declares each first. */
+/* source->type_names: what is declared as a type, with the token that does so first. */
 static void
 find_type_names(struct source *source)
 {
-    static const char *const makers[] = {"typename", "class", NULL};
     for (uint32_t i = 2; i < source->lexed.count; ++i) {
         const struct token *token = &source->lexed.tokens[i];
-        if (token->is_system || token->kind != TOKEN_WORD ||
-            !(source_is(source, i - 1, "using") || (source_is_one_of(source, i - 1, makers) &&
-                                                    (source_is(source, i - 2, "<") || source_is(source, i - 2, ",")))))
+        if (token->is_system || token->kind != TOKEN_WORD || !is_type_declaration(source, i))
             continue;
         struct name *name = names_add(&source->type_names, source->lexed.text + token->begin, token->length);
-        name->first = name->first == 0 ? i + 1 : name->first;
+        name->first = name->first == 0 ? i : name->first;
     }
 }
 

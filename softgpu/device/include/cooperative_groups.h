@@ -186,11 +186,12 @@ template <unsigned Size, class Parent = void> class thread_block_tile : public w
 
   public:
     /* Lanes beyond the end of the block do not exist. */
-    thread_block_tile() : warp_group(lanes_here())
+    explicit thread_block_tile(unsigned parent_threads) : warp_group(lanes_here()), parent_threads_(parent_threads)
     {
     }
     template <class Other>
-    thread_block_tile(const thread_block_tile<Size, Other> &other) : warp_group(other.softgpu_mask())
+    thread_block_tile(const thread_block_tile<Size, Other> &other)
+        : warp_group(other.softgpu_mask()), parent_threads_(other.softgpu_parent_threads())
     {
     }
     static unsigned thread_rank()
@@ -205,16 +206,22 @@ template <unsigned Size, class Parent = void> class thread_block_tile : public w
     {
         return Size;
     }
-    static unsigned meta_group_rank()
+    unsigned meta_group_rank() const
     {
-        return details::rank_in_block() / Size;
+        return details::rank_in_block() % parent_threads_ / Size;
     }
-    static unsigned meta_group_size()
+    unsigned meta_group_size() const
     {
-        return (details::block_threads() + Size - 1) / Size;
+        return (parent_threads_ + Size - 1) / Size;
+    }
+    unsigned softgpu_parent_threads() const
+    {
+        return parent_threads_;
     }
 
   private:
+    unsigned parent_threads_; /* of the block or the tile that was partitioned */
+
     static unsigned lanes_here()
     {
         const unsigned all = Size == 32 ? 0xffffffffu : (1u << Size % 32) - 1;
@@ -224,9 +231,9 @@ template <unsigned Size, class Parent = void> class thread_block_tile : public w
 
 template <unsigned Size, class Parent>
 inline thread_block_tile<Size, Parent>
-tiled_partition(const Parent &)
+tiled_partition(const Parent &parent)
 {
-    return thread_block_tile<Size, Parent>();
+    return thread_block_tile<Size, Parent>(parent.num_threads());
 }
 
 /* ---- the threads that are here together ---- */

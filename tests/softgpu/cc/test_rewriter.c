@@ -310,6 +310,12 @@ static const struct example casts[] = {
     {"__global__ void k(float x) { const int i = x * 2, j = g(x); uint8_t b = 1 + x; }",
      "const int i =" WRAP("int") " x * 2), j =" WRAP("int") " g(x)); uint8_t b =" WRAP("uint8_t") " 1 + x);"},
     {"void h() { auto f = [=] __device__(float x) { return (int)x; }; }", "return (int)" CAST("int") "x;"},
+    {"template <class F> struct A; template <float (*F)(float)> __device__ float f(float x) { return F(x) + (F)(x); } "
+     "template <class F> __device__ F g(float x) { return (F)x; }",
+     "{ return F(x) + (F)(x); } template <class F> static __attribute__((unused))  F g(float x) { return (F)" CAST(
+         "F") "x"},
+    {"template <class N> void h(N n); template <int N> __device__ int f(float x) { return (N) + x; }",
+     "{ return (N) + x; }"},
 
     /* Nothing that can be out of range, no conversion, or the host's. */
     {"int h(float x) { int i = x * 2; return (int)x + int(x) + static_cast<int>(x); }", NULL},

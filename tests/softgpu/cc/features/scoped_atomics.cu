@@ -1,0 +1,43 @@
+// Atomics of a block and of the system, for each operation that has these forms.
+__global__ void
+scoped(int *a, unsigned *u, unsigned long long *l, float *f, double *d)
+{
+    atomicAdd_block(&a[0], 1);
+    atomicSub_system(&a[1], 2);
+    atomicMax_block(&a[2], static_cast<int>(threadIdx.x));
+    atomicMin_system(&a[3], -static_cast<int>(threadIdx.x));
+    atomicAnd_block(&u[0], ~(1u << (threadIdx.x & 31)));
+    atomicOr_system(&u[1], 1u << (threadIdx.x & 31));
+    atomicXor_block(&u[2], 3u);
+    atomicInc_block(&u[3], 9u);
+    atomicAdd_system(l, 5ull);
+    atomicAdd_block(f, 0.5f);
+    atomicAdd_system(d, 0.25);
+    if (threadIdx.x == 0) {
+        atomicExch_block(&a[4], 42);
+        atomicCAS_system(&a[4], 42, 43);
+    }
+}
+
+int
+main()
+{
+    int *a;
+    unsigned *u;
+    unsigned long long *l;
+    float *f;
+    double *d;
+    cudaMallocManaged(&a, 20);
+    cudaMallocManaged(&u, 16);
+    cudaMallocManaged(&l, 8);
+    cudaMallocManaged(&f, 4);
+    cudaMallocManaged(&d, 8);
+    for (int i = 0; i < 5; ++i)
+        a[i] = 0;
+    u[0] = ~0u, u[1] = u[2] = u[3] = 0, *l = 0, *f = 0, *d = 0;
+    scoped<<<1, 64>>>(a, u, l, f, d);
+    cudaDeviceSynchronize();
+    if (a[0] != 64 || a[1] != -128 || a[2] != 63 || a[3] != -63 || a[4] != 43)
+        return 1;
+    return u[0] == 0 && u[1] == ~0u && u[2] == 0 && u[3] == 4 && *l == 320 && *f == 32 && *d == 16 ? 0 : 2;
+}
