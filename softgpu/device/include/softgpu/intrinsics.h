@@ -117,6 +117,11 @@ SOFTGPU_FUNCTION(double, rhypot, (double x, double y), 1.0 / hypot(x, y))
 SOFTGPU_FUNCTION(float, norm3df, (float x, float y, float z), sqrtf(x *x + y * y + z * z))
 SOFTGPU_FUNCTION(float, rnorm3df, (float x, float y, float z), 1.0f / sqrtf(x * x + y * y + z * z))
 SOFTGPU_FUNCTION(float, norm4df, (float x, float y, float z, float w), sqrtf(x *x + y * y + z * z + w * w))
+SOFTGPU_FUNCTION(float, rnorm4df, (float x, float y, float z, float w), 1.0f / sqrtf(x * x + y * y + z * z + w * w))
+SOFTGPU_FUNCTION(double, norm3d, (double x, double y, double z), hypot(hypot(x, y), z))
+SOFTGPU_FUNCTION(double, rnorm3d, (double x, double y, double z), 1.0 / hypot(hypot(x, y), z))
+SOFTGPU_FUNCTION(double, norm4d, (double x, double y, double z, double w), hypot(hypot(x, y), hypot(z, w)))
+SOFTGPU_FUNCTION(double, rnorm4d, (double x, double y, double z, double w), 1.0 / hypot(hypot(x, y), hypot(z, w)))
 SOFTGPU_FUNCTION(float, fdividef, (float a, float b), a / b)
 SOFTGPU_FUNCTION(float, __fdividef, (float a, float b), a / b)
 SOFTGPU_FUNCTION(float, __saturatef, (float x), x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f)
@@ -129,6 +134,103 @@ SOFTGPU_FUNCTION(float, cospif, (float x),
                  static_cast<float>(cos(3.14159265358979323846 * fmod(static_cast<double>(x), 2.0))))
 SOFTGPU_FUNCTION(double, sinpi, (double x), sin(3.14159265358979323846 * fmod(x, 2.0)))
 SOFTGPU_FUNCTION(double, cospi, (double x), cos(3.14159265358979323846 * fmod(x, 2.0)))
+
+SOFTGPU_INLINE void
+sincospif(float x, float *sine, float *cosine)
+{
+    *sine = sinpif(x);
+    *cosine = cospif(x);
+}
+
+SOFTGPU_INLINE void
+sincospi(double x, double *sine, double *cosine)
+{
+    *sine = sinpi(x);
+    *cosine = cospi(x);
+}
+
+SOFTGPU_INLINE double
+norm(int n, const double *x)
+{
+    double result = 0;
+    for (int i = 0; i < n; ++i)
+        result = hypot(result, x[i]);
+    return result;
+}
+
+SOFTGPU_INLINE float
+normf(int n, const float *x)
+{
+    double sum = 0;
+    for (int i = 0; i < n; ++i)
+        sum += static_cast<double>(x[i]) * x[i];
+    return static_cast<float>(sqrt(sum));
+}
+
+SOFTGPU_FUNCTION(double, rnorm, (int n, const double *x), 1.0 / norm(n, x))
+SOFTGPU_FUNCTION(float, rnormf, (int n, const float *x), 1.0f / normf(n, x))
+
+/* exp(x * x) * erfc(x). Behind 10 by its continued fraction, where erfc has few digits or none. */
+SOFTGPU_INLINE double
+erfcx(double x)
+{
+    if (!(x > 10))
+        return exp(x * x) * erfc(x);
+    double fraction = x;
+    for (int i = 30; i > 0; --i)
+        fraction = x + 0.5 * i / fraction;
+    return 0.56418958354775628695 / fraction;
+}
+
+/* The x with erfc(x) == y: Newton's steps for log(erfc(x)), which is nearly a parabola, from the side where it is
+ * concave. */
+SOFTGPU_INLINE double
+erfcinv(double y)
+{
+    if (!(y > 0 && y < 2))
+        return y == 0 ? HUGE_VAL : y == 2 ? -HUGE_VAL : NAN;
+    const double smaller = y > 1 ? 2 - y : y;
+    double x = 0;
+    for (int i = 0; i < 60; ++i) {
+        const double step = (log(erfcx(x) / smaller) - x * x) * erfcx(x) * 0.88622692545275801365;
+        x += step;
+        if (fabs(step) <= 1e-16 * x)
+            break;
+    }
+    return y > 1 ? -x : x;
+}
+
+/* Small ones from its slope at 0, so that they keep their digits. */
+SOFTGPU_INLINE double
+erfinv(double y)
+{
+    if (fabs(y) > 0.5)
+        return y > 0 ? erfcinv(1 - y) : -erfcinv(1 + y);
+    double x = y * 0.88622692545275801365;
+    for (int i = 0; i < 8; ++i)
+        x -= (erf(x) - y) * exp(x * x) * 0.88622692545275801365;
+    return x;
+}
+
+/* The modified Bessel function of order n (0 or 1): its series, which has positive terms only. */
+SOFTGPU_INLINE double
+softgpu_bessel_i(int n, double x)
+{
+    double term = n == 0 ? 1 : 0.5 * x, sum = term;
+    for (int k = 1; fabs(term) > 1e-17 * fabs(sum) && k < 1000; ++k)
+        sum += term *= 0.25 * x * x / (static_cast<double>(k) * (k + n));
+    return sum;
+}
+
+SOFTGPU_FUNCTION(double, normcdfinv, (double p), -1.41421356237309504880 * erfcinv(2 * p))
+SOFTGPU_FUNCTION(double, cyl_bessel_i0, (double x), softgpu_bessel_i(0, x))
+SOFTGPU_FUNCTION(double, cyl_bessel_i1, (double x), softgpu_bessel_i(1, x))
+SOFTGPU_FUNCTION(float, erfcxf, (float x), static_cast<float>(erfcx(x)))
+SOFTGPU_FUNCTION(float, erfcinvf, (float y), static_cast<float>(erfcinv(y)))
+SOFTGPU_FUNCTION(float, erfinvf, (float y), static_cast<float>(erfinv(y)))
+SOFTGPU_FUNCTION(float, normcdfinvf, (float p), static_cast<float>(normcdfinv(p)))
+SOFTGPU_FUNCTION(float, cyl_bessel_i0f, (float x), static_cast<float>(cyl_bessel_i0(x)))
+SOFTGPU_FUNCTION(float, cyl_bessel_i1f, (float x), static_cast<float>(cyl_bessel_i1(x)))
 
 /* Arithmetic in a named rounding mode: to nearest only, which is what it nearly always is; the others do not exist
  * here. */
@@ -269,6 +371,25 @@ __dp4a(int a, int b, int c)
         c += static_cast<signed char>(a >> 8 * i) * static_cast<signed char>(b >> 8 * i);
     return c;
 }
+
+SOFTGPU_INLINE unsigned
+__dp4a(unsigned a, unsigned b, unsigned c)
+{
+    for (int i = 0; i < 4; ++i)
+        c += (a >> 8 * i & 0xff) * (b >> 8 * i & 0xff);
+    return c;
+}
+
+SOFTGPU_FUNCTION(unsigned, __urhadd, (unsigned a, unsigned b),
+                 static_cast<unsigned>((static_cast<unsigned long long>(a) + b + 1) >> 1))
+
+/* Two 16-bit numbers by the lower or the higher two bytes. */
+SOFTGPU_FUNCTION(int, __dp2a_lo, (int a, int b, int c),
+                 c + static_cast<short>(a) * static_cast<signed char>(b) + (a >> 16) * static_cast<signed char>(b >> 8))
+SOFTGPU_FUNCTION(int, __dp2a_hi, (int a, int b, int c), __dp2a_lo(a, b >> 16, c))
+SOFTGPU_FUNCTION(unsigned, __dp2a_lo, (unsigned a, unsigned b, unsigned c),
+                 c + (a & 0xffff) * (b & 0xff) + (a >> 16) * (b >> 8 & 0xff))
+SOFTGPU_FUNCTION(unsigned, __dp2a_hi, (unsigned a, unsigned b, unsigned c), __dp2a_lo(a, b >> 16, c))
 
 /* ---- min and max, which CUDA has in the global namespace ---- */
 

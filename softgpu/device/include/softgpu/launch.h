@@ -133,7 +133,7 @@ struct turn {
 template <class Body, class... A>
 inline __attribute__((always_inline)) void
 enter(std::true_type, Body &body, turn &turn, const ::uint3 &thread, const ::uint3 &block, const ::dim3 &block_dim,
-      const ::dim3 &grid_dim, const A &...parameters)
+      const ::dim3 &grid_dim, A &...parameters)
 {
     body(thread, block, block_dim, grid_dim, turn, parameters...);
 }
@@ -141,7 +141,7 @@ enter(std::true_type, Body &body, turn &turn, const ::uint3 &thread, const ::uin
 template <class Body, class... A>
 inline __attribute__((always_inline)) void
 enter(std::false_type, Body &body, turn &, const ::uint3 &thread, const ::uint3 &block, const ::dim3 &block_dim,
-      const ::dim3 &grid_dim, const A &...parameters)
+      const ::dim3 &grid_dim, A &...parameters)
 {
     body(thread, block, block_dim, grid_dim, parameters...);
 }
@@ -251,6 +251,30 @@ template <> struct frame_indices<true> {
         }                                                                                                         \
     }
 
+/* A kernel's parameter in its argument's place. A reference (to managed memory) stands there as an address. */
+template <class P> struct parameter {
+    typedef P stored;
+    static const P &of(const void *arg)
+    {
+        return *(const P *)arg;
+    }
+    template <class Where> static void *place(const Where &where)
+    {
+        return (void *)where;
+    }
+};
+template <class P> struct parameter<P &> {
+    typedef P *stored;
+    static P &of(const void *arg)
+    {
+        return **(P *const *)arg;
+    }
+    template <class Where> static void *place(const Where &where)
+    {
+        return (void *)&where;
+    }
+};
+
 template <int Mode, class Body, class... P> struct kernel {
     static const char *name;
 
@@ -299,13 +323,13 @@ template <int Mode, class Body, class... P> struct kernel {
             launch->grid[1] == 1 && launch->grid[2] == 1 && launch->block[1] == 1 && launch->block[2] == 1 &&
             static_cast<uint64_t>(launch->grid[0]) * launch->block[0] <= 0x7fffffffu && launch->block[0] <= 1024;
         if (!is_line)
-            run_any_shape(launch, *(const P *)launch->args[I]...);
+            run_any_shape(launch, parameter<P>::of(launch->args[I])...);
 #ifdef SOFTGPU_WIDE_VECTORS
         else if (__builtin_cpu_supports("avx2"))
-            run_line_wide(launch, *(const P *)launch->args[I]...);
+            run_line_wide(launch, parameter<P>::of(launch->args[I])...);
 #endif
         else
-            run_line(launch, *(const P *)launch->args[I]...);
+            run_line(launch, parameter<P>::of(launch->args[I])...);
     }
 
     template <unsigned... I>
@@ -316,7 +340,7 @@ template <int Mode, class Body, class... P> struct kernel {
         turn all = {false, false, false};
         enter(is_strided<Mode>(), hull.body, all, thread, block,
               ::dim3(launch->block[0], launch->block[1], launch->block[2]),
-              ::dim3(launch->grid[0], launch->grid[1], launch->grid[2]), *(const P *)launch->args[I]...);
+              ::dim3(launch->grid[0], launch->grid[1], launch->grid[2]), parameter<P>::of(launch->args[I])...);
     }
 
     static void run_thread(const softgpu_launch *launch, softgpu_index thread, softgpu_index block)
@@ -356,7 +380,8 @@ template <class... P> struct layout {
 
     layout()
     {
-        const size_t bytes[] = {sizeof(P)..., 0}, alignment[] = {alignof(P)..., 1};
+        const size_t bytes[] = {sizeof(typename parameter<P>::stored)..., 0},
+                     alignment[] = {alignof(typename parameter<P>::stored)..., 1};
         size_t offset = 0;
         for (size_t i = 0; i < sizeof...(P); ++i) {
             offset = (offset + alignment[i] - 1) & ~(alignment[i] - 1);
@@ -466,7 +491,7 @@ stub(const Body &, const char *pretty_function, unsigned max_threads, Where... w
     }
     if (loaded == nullptr)
         return;
-    void *args[] = {(void *)where..., nullptr};
+    void *args[] = {parameter<P>::place(where)..., nullptr};
     (void)cudaLaunchKernel(loaded, grid, block, args, shared_bytes, stream);
 }
 
