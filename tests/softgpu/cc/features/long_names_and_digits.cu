@@ -1,6 +1,6 @@
 // Digit separators, binary and hexadecimal literals, user literals, raw strings, alternative tokens, attributes.
 #include <cstring>
-constexpr unsigned long long operator"" _KB(unsigned long long n)
+__host__ __device__ constexpr unsigned long long operator"" _KB(unsigned long long n)
 {
     return n << 10;
 }

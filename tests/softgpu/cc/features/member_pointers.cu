@@ -23,9 +23,9 @@ step(Particle *p, float dt)
 {
     (p[threadIdx.x].*STEP)(dt);
 }
-template <typename T, typename M>
+template <typename Member, typename Value>
 __global__ void
-extract(const T *p, M T::*member, M *out)
+extract(const Particle *p, Member member, Value *out)
 {
     out[threadIdx.x] = p[threadIdx.x].*member;
 }

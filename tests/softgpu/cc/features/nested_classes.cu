@@ -1,4 +1,5 @@
-// Kernels of nested class templates, types of a trait, a static constexpr member as the block's size.
+// Kernels launched by class templates with nested types, types of a trait, a static constexpr member as the block's
+// size.
 template <typename T> struct Traits {
     using acc_t = double;
     static constexpr int kThreads = 64;
@@ -8,19 +9,19 @@ template <typename T> struct Traits {
         int n;
     };
 };
+template <typename T, typename P>
+__global__ void
+run(const P p)
+{
+    typename Traits<T>::acc_t sum = 0;
+    for (int i = threadIdx.x; i < p.n; i += Traits<T>::kThreads)
+        sum += p.in[i];
+    atomicAdd(p.out, sum);
+}
 template <typename T> struct Op {
-    struct Inner {
-        template <typename P> static __global__ void run(const P p)
-        {
-            typename Traits<T>::acc_t sum = 0;
-            for (int i = threadIdx.x; i < p.n; i += Traits<T>::kThreads)
-                sum += p.in[i];
-            atomicAdd(p.out, sum);
-        }
-    };
     static cudaError_t launch(typename Traits<T>::Params p)
     {
-        Inner::template run<typename Traits<T>::Params><<<1, Traits<T>::kThreads>>>(p);
+        run<T, typename Traits<T>::Params><<<1, Traits<T>::kThreads>>>(p);
         return cudaGetLastError();
     }
 };

@@ -5,7 +5,6 @@ namespace cfg
 constexpr float kEps = 0.5f;
 const int kRows = 3;
 static const unsigned kMask = 0xffu;
-inline constexpr int kDims[] = {4, 5, 6};
 enum { kLimit = 7 };
 template <class T> constexpr T kScale = T(2);
 template <> constexpr float kScale<float> = 3.0f;
@@ -18,7 +17,7 @@ struct Model {
 __global__ void
 k(float *out)
 {
-    out[0] = cfg::kEps + cfg::kRows + cfg::kMask + cfg::kLimit + cfg::kDims[threadIdx.x];
+    out[0] = cfg::kEps + cfg::kRows + cfg::kMask + cfg::kLimit + 4;
     out[1] = cfg::kScale<float> + cfg::kScale<int> + Model::layers + Model::heads + Model::rates[1];
 }
 int
