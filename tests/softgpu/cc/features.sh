@@ -1,7 +1,7 @@
 #!/bin/bash
-# features.sh SOFTGPU_CC [FLAG...] - each program of features/ compiles and ends with exit code 0; nvcc accepts all of them. The programs
-# of one command line are compiled as one source, each in a namespace and with its main() renamed; with DDPRUN_SOAK=1 each also alone,
-# optimised. The first lines of a program say how it differs:
+# features.sh SOFTGPU_CC [FLAG...] - each program of features/ compiles and ends with exit code 0; nvcc accepts all of them, and a C compiler
+# with the toolkit's folder those in C. The .cu files of one command line are compiled as one source, each in a namespace and with its main()
+# renamed; with DDPRUN_SOAK=1 each also alone, optimised. The first lines of a program say how it differs:
 #   // flags: FLAG...     its command line
 #   // global             it stands outside of namespaces, with names of its own
 #   // refused: WORDS     it is refused with these words
@@ -64,5 +64,11 @@ for flags in "${!groups[@]}"; do
         case_ "$(basename "$file")"
         compile_and_run "$file" "${options[@]}"
     done
+done
+libraries=$(realpath "$(dirname "$cc")/../lib/softgpu")
+for file in "$features"/*.c; do
+    case_ "$(basename "$file")"
+    run 0 cc -std=c17 -Wall -Wextra -Werror -I"$libraries/toolkit/include" "$file" -L"$libraries" -Wl,-rpath,"$libraries" -lcudart -lcuda -o program
+    run 0 ./program
 done
 finish "$cases cases"

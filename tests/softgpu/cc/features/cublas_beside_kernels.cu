@@ -1,4 +1,4 @@
-// flags: -lcublas
+// flags: -lcublas -lcurand
 // A handle in a class, a product in row-major order, a kernel on the library's stream.
 #include <cublas_v2.h>
 #include <stdexcept>

@@ -1,0 +1,54 @@
+// #pragma unroll with constants, template parameters, expressions and macros, before every kind of loop; other pragmas.
+#define FACTOR 4
+template <int N>
+__device__ int
+unrolled(const int *p)
+{
+    int sum = 0;
+#pragma unroll N
+    for (int i = 0; i < N; ++i)
+        sum += p[i];
+#pragma unroll(N * 2 + 1)
+    for (int i = 0; i < 2 * N; i += 2)
+        sum += p[i % N];
+    return sum;
+}
+__global__ void
+k(const int *p, int *out, int n)
+{
+    constexpr int kStep = 2;
+    int sum = unrolled<4>(p);
+#pragma unroll 1
+    for (int i = 0; i < n; ++i)
+        sum += p[i];
+#pragma unroll FACTOR
+    while (n > 0)
+        sum += --n;
+    int left = 3;
+#pragma unroll kStep + 1
+    do {
+        sum += 100;
+    } while (--left > 0);
+#pragma nv_diag_suppress 177
+    int never_used;
+#pragma nounroll
+    for (int i = 0; i < 3; ++i) {
+#pragma unroll
+        for (int j = 0; j < 3; ++j)
+            sum += i * j;
+    }
+    *out = sum;
+}
+
+int
+main()
+{
+    int *p, *out;
+    cudaMallocManaged(&p, 32);
+    cudaMallocManaged(&out, 4);
+    for (int i = 0; i < 8; ++i)
+        p[i] = i;
+    k<<<1, 1>>>(p, out, 8);
+    cudaDeviceSynchronize();
+    return *out == 6 + 4 + 28 + 28 + 300 + 9 ? 0 : 1;
+}
