@@ -1,4 +1,4 @@
-// flags: -std=c++20
+// flags: -std=c++20 --expt-relaxed-constexpr
 // Kernels and functions with auto parameters, lambdas in template arguments, a consteval function.
 consteval int
 square(int n)

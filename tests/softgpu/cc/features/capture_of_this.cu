@@ -1,4 +1,4 @@
-// flags: -std=c++20
+// flags: -std=c++20 --expt-relaxed-constexpr
 // Extended lambdas of member functions: *this by copy, structs and arrays by capture, initialised captures.
 struct Settings {
     float gain[2];

@@ -1,4 +1,4 @@
-// flags: -std=c++20
+// flags: -std=c++20 --expt-relaxed-constexpr
 // Concepts for kernels and device functions, requires clauses, designated initialisers, constinit, template lambdas.
 #include <concepts>
 #include <span>

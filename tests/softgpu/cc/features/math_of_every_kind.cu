@@ -1,4 +1,4 @@
-// flags: --expt-relaxed-constexpr
+// flags: -std=c++20 --expt-relaxed-constexpr
 // Mathematical functions as training code calls them, with and without std::, for float and double.
 #include <cmath>
 __global__ void

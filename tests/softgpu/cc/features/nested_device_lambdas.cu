@@ -11,12 +11,6 @@ apply_twice(const F &f, int x)
 {
     return f(f(x));
 }
-template <typename F, typename G>
-auto
-compose(F f, G g)
-{
-    return [=] __host__ __device__(int x) { return f(g(x)); };
-}
 
 int
 main()
@@ -38,8 +32,9 @@ main()
         out);
     cudaDeviceSynchronize();
     const bool ok = out[0] == 2054 && out[5] == 2059;
-    const auto twice_plus =
-        compose([] __host__ __device__(int x) { return x + 1; }, [] __host__ __device__(int x) { return 2 * x; });
+    const auto plus = [] __host__ __device__(int x) { return x + 1; };
+    const auto twice = [] __host__ __device__(int x) { return 2 * x; };
+    const auto twice_plus = [=] __host__ __device__(int x) { return plus(twice(x)); };
     launch<<<1, 16>>>(twice_plus, out);
     cudaDeviceSynchronize();
     return ok && out[6] == 13 && twice_plus(6) == 13 ? 0 : 1;

@@ -1,4 +1,4 @@
-// flags: -std=c++20
+// flags: -std=c++20 --expt-relaxed-constexpr
 // Host code of C++20 around launches: spans, ranges, structured bindings, a source location, views of a map.
 #include <array>
 #include <map>

@@ -1,4 +1,4 @@
-// flags: -std=c++20
+// flags: -std=c++20 --expt-relaxed-constexpr
 // operator<=> and defaulted comparisons in device code, designated initialisers, a three-way sort of keys.
 #include <compare>
 struct Version {

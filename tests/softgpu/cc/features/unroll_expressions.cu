@@ -1,5 +1,4 @@
-// #pragma unroll with constants, template parameters, expressions and macros, before every kind of loop; other pragmas.
-#define FACTOR 4
+// #pragma unroll with constants, template parameters and expressions, before every kind of loop; other pragmas.
 template <int N>
 __device__ int
 unrolled(const int *p)
@@ -21,7 +20,7 @@ k(const int *p, int *out, int n)
 #pragma unroll 1
     for (int i = 0; i < n; ++i)
         sum += p[i];
-#pragma unroll FACTOR
+#pragma unroll 4
     while (n > 0)
         sum += --n;
     int left = 3;
