@@ -58,6 +58,7 @@ install(FILES LICENSE DESTINATION share/doc/ddprun RENAME copyright)
 install(PROGRAMS ${CMAKE_BINARY_DIR}/bin/softgpu-cc DESTINATION bin COMPONENT softgpu)
 install(DIRECTORY ${SOFTGPU_LIBRARY_DIR}/ DESTINATION lib/softgpu USE_SOURCE_PERMISSIONS COMPONENT softgpu
         PATTERN toolkit/include EXCLUDE
+        PATTERN toolkit/removed EXCLUDE
         REGEX "libsoftgpu_[^/]*\\.a$" EXCLUDE) # of the build folder; those to install:
 install(DIRECTORY ${CMAKE_BINARY_DIR}/package/softgpu/ DESTINATION lib/softgpu COMPONENT softgpu)
 install(CODE [[

@@ -202,6 +202,19 @@ fill_abilities(struct cudaDeviceProp *properties, int device)
     GET(hostNumaId, HOST_NUMA_ID);
 }
 
+/* What CUDA 13 has removed, for programs with the headers that softgpu/cc/removed.cmake makes. */
+static void
+fill_removed(struct cudaDeviceProp *properties, int device)
+{
+    GET(reserved[0], CLOCK_RATE);
+    GET(reserved[1], GPU_OVERLAP);
+    GET(reserved[2], KERNEL_EXEC_TIMEOUT);
+    GET(reserved[3], COMPUTE_MODE);
+    GET(reserved[4], MAXIMUM_TEXTURE1D_LINEAR_WIDTH);
+    GET(reserved[5], MEMORY_CLOCK_RATE);
+    GET(reserved[6], SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO);
+}
+
 cudaError_t
 cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
@@ -231,6 +244,7 @@ cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
     memcpy(properties->uuid.bytes, uuid.bytes, sizeof properties->uuid.bytes);
     fill_limits(properties, device);
     fill_abilities(properties, device);
+    fill_removed(properties, device);
     return cudaSuccess;
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# features.sh SOFTGPU_CC [FLAG...] - each program of features/ compiles and ends with exit code 0; nvcc accepts all of them, and a C compiler
-# with the toolkit's folder those in C. The .cu files of one command line are compiled as one source, each in a namespace and with its main()
+# features.sh SOFTGPU_CC [FLAG...] - each program of features/ compiles and ends with exit code 0; nvcc accepts all of them, and the C or C++ compiler
+# with the toolkit's folder those in C and C++. The .cu files of one command line are compiled as one source, each in a namespace and with its main()
 # renamed; with DDPRUN_SOAK=1 each also alone, optimised. The first lines of a program say how it differs:
 #   // flags: FLAG...     its command line
 #   // global             it stands outside of namespaces, with names of its own
@@ -66,9 +66,21 @@ for flags in "${!groups[@]}"; do
     done
 done
 libraries=$(realpath "$(dirname "$cc")/../lib/softgpu")
-for file in "$features"/*.c; do
+for file in "$features"/*.c "$features"/*.cpp; do
     case_ "$(basename "$file")"
-    run 0 cc -std=c17 -Wall -Wextra -Werror -I"$libraries/toolkit/include" "$file" -L"$libraries" -Wl,-rpath,"$libraries" -lcudart -lcuda -o program
+    toolkit=$libraries/toolkit
+    [[ $file != */removed_* ]] || toolkit+=/removed # with what CUDA 13 has removed
+    compiler=(cc -std=c17)
+    [[ $file == *.c ]] || compiler=(c++ -std=c++17)
+    run 0 "${compiler[@]}" -Wall -Wextra -Werror -isystem "$toolkit/include" "$file" -L"$libraries" -Wl,-rpath,"$libraries" -lcudart -lcuda -o program
     run 0 ./program
 done
+
+case_ "a cudaDeviceProp without reserved numbers is said, and leaves no folder"
+mkdir headers
+echo 'struct cudaDeviceProp { int major; int reserved[7]; };' >headers/driver_types.h
+cp "$libraries/toolkit/removed.cmake" .
+run 0 cmake -DCUDA_INCLUDE_DIR="$work/headers" -P removed.cmake
+says "no reserved numbers in cudaDeviceProp"
+[ ! -e removed ] || fail "there is a folder"
 finish "$cases cases"
