@@ -60,11 +60,14 @@ static const char *const waiting_table[] = {
     "this_thread_block",
     "tiled_partition",
     "coalesced_threads",
+    "labeled_partition",
+    "binary_partition",
     "volatile", /* warps may be taken to run alike: lockstep.c */
     /* They do not wait; on fibers, it is known which thread it was. */
     "__trap",
     "__assert_fail",
     "thread_block",
+    "thread_group",
     "thread_block_tile",
     /* CUB; the names of methods too, for a type may have a name of the user's. */
     "cub",

@@ -241,21 +241,103 @@ tiled_partition(const Parent &parent)
 class coalesced_group : public warp_group
 {
   public:
-    explicit coalesced_group(unsigned lanes) : warp_group(lanes)
+    explicit coalesced_group(unsigned lanes, unsigned meta_rank = 0, unsigned meta_size = 1)
+        : warp_group(lanes), meta_rank_(meta_rank), meta_size_(meta_size)
     {
     }
     unsigned meta_group_rank() const
     {
-        return 0;
+        return meta_rank_;
     }
     unsigned meta_group_size() const
     {
-        return 1;
+        return meta_size_;
     }
+
+  private:
+    unsigned meta_rank_, meta_size_; /* among the groups of a partition */
 };
+
+/* The threads of a group that have the same label; groups have the order of their first lanes. */
+template <class Group, class Label>
+inline coalesced_group
+labeled_partition(const Group &group, Label label)
+{
+    const unsigned all = group.softgpu_mask(), lanes = __match_any_sync(all, label), first = lanes & -lanes;
+    const unsigned leaders = __ballot_sync(all, softgpu::lane() == static_cast<unsigned>(__builtin_ctz(lanes)));
+    return coalesced_group(lanes, static_cast<unsigned>(__popc(leaders & (first - 1))),
+                           static_cast<unsigned>(__popc(leaders)));
+}
+
+/* The same for a condition: the group of those where it does not hold comes first. */
+template <class Group>
+inline coalesced_group
+binary_partition(const Group &group, bool condition)
+{
+    const unsigned all = group.softgpu_mask(), holds = __ballot_sync(all, condition);
+    if (holds == 0 || holds == all)
+        return coalesced_group(all);
+    return coalesced_group(condition ? holds : all & ~holds, condition, 2);
+}
 
 /* A macro, so that each use is a place of its own, as for __activemask. */
 #define coalesced_threads() coalesced_group(__activemask())
+
+/* ---- any of these ---- */
+
+class thread_group
+{
+  public:
+    thread_group(const thread_block &) : mask_(0)
+    {
+    }
+    thread_group(const warp_group &group) : mask_(group.softgpu_mask())
+    {
+    }
+    void sync() const
+    {
+        if (mask_ == 0)
+            __syncthreads();
+        else
+            __syncwarp(mask_);
+    }
+    unsigned thread_rank() const
+    {
+        return mask_ == 0 ? details::rank_in_block()
+                          : static_cast<unsigned>(__popc(mask_ & ((1u << softgpu::lane()) - 1)));
+    }
+    unsigned num_threads() const
+    {
+        return mask_ == 0 ? details::block_threads() : static_cast<unsigned>(__popc(mask_));
+    }
+    unsigned size() const
+    {
+        return num_threads();
+    }
+    unsigned softgpu_mask() const
+    {
+        return mask_;
+    }
+
+  private:
+    unsigned mask_; /* 0: the block */
+};
+
+/* The threads of a group, `size` by `size`. */
+inline thread_group
+tiled_partition(const thread_group &parent, unsigned size)
+{
+    if (size == 0 || size > 32 || (size & (size - 1)) != 0)
+        __trap();
+    const unsigned all = parent.softgpu_mask() == 0 ? 0xffffffffu : parent.softgpu_mask();
+    const unsigned tile = static_cast<unsigned>(__popc(all & ((1u << softgpu::lane()) - 1))) / size;
+    unsigned lanes = 0, rank = 0;
+    for (unsigned rest = all; rest != 0; rest &= rest - 1, ++rank) {
+        if (rank / size == tile)
+            lanes |= rest & -rest;
+    }
+    return thread_group(coalesced_group(lanes));
+}
 
 /* ---- the grid: knows itself, cannot synchronise ---- */
 

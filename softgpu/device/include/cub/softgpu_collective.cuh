@@ -11,6 +11,8 @@
 
 #include "softgpu/warp.h"
 
+#include <cub/version.cuh>
+
 namespace cub
 {
 

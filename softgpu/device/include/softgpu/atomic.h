@@ -128,6 +128,22 @@ SOFTGPU_CAS(atomicCAS_block)
 SOFTGPU_CAS(atomicCAS_system)
 #undef SOFTGPU_CAS
 
+/* Each number of a vector by itself. */
+#define SOFTGPU_ADD_VECTOR(name)                                                                                  \
+    SOFTGPU_INLINE float2 name(float2 *address, float2 v)                                                         \
+    {                                                                                                             \
+        return make_float2(atomicAdd(&address->x, v.x), atomicAdd(&address->y, v.y));                             \
+    }                                                                                                             \
+    SOFTGPU_INLINE float4 name(float4 *address, float4 v)                                                         \
+    {                                                                                                             \
+        return make_float4(atomicAdd(&address->x, v.x), atomicAdd(&address->y, v.y), atomicAdd(&address->z, v.z), \
+                           atomicAdd(&address->w, v.w));                                                          \
+    }
+SOFTGPU_ADD_VECTOR(atomicAdd)
+SOFTGPU_ADD_VECTOR(atomicAdd_block)
+SOFTGPU_ADD_VECTOR(atomicAdd_system)
+#undef SOFTGPU_ADD_VECTOR
+
 /* ---- cache hints: there is one cache here ---- */
 
 #define SOFTGPU_LOAD(name)                                     \

@@ -99,6 +99,10 @@ saturate_to(From value)
 
 } // namespace softgpu
 
+/* What the compiler may take for granted. */
+#define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
+#define __assume(condition)         __builtin_assume(condition)
+
 /* ---- one-line functions: SOFTGPU_FUNCTION(type, name, (parameters), expression) ---- */
 
 #define SOFTGPU_FUNCTION(type, name, parameters, expression) \

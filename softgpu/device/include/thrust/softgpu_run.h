@@ -15,6 +15,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <thrust/version.h>
 #include <tuple>
 #include <type_traits>
 #include <utility>

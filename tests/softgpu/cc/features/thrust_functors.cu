@@ -8,6 +8,8 @@
 #include <thrust/sort.h>
 #include <thrust/transform.h>
 #include <thrust/transform_reduce.h>
+#include <thrust/version.h>
+static_assert(THRUST_MAJOR_VERSION >= 3 && THRUST_VERSION / 100000 == THRUST_MAJOR_VERSION, "of CUDA 13");
 struct SquareMinus {
     float by;
     __host__ __device__ float operator()(float x) const

@@ -1,4 +1,5 @@
-// #pragma unroll with constants, template parameters and expressions, before every kind of loop; other pragmas.
+// #pragma unroll with constants, template parameters and expressions, before every kind of loop; other pragmas and an
+// assumption.
 template <int N>
 __device__ int
 unrolled(const int *p)
@@ -16,6 +17,7 @@ __global__ void
 k(const int *p, int *out, int n)
 {
     constexpr int kStep = 2;
+    __builtin_assume(n > 0);
     int sum = unrolled<4>(p);
 #pragma unroll 1
     for (int i = 0; i < n; ++i)
