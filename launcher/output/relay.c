@@ -28,7 +28,7 @@ enum {
     MOST_DRAINED_BYTES = 2 << 20, /* more than any pipe holds: later writers are not waited for */
     LAST_BYTES = 200,
     HELD_BYTES = 8 * 1024,
-    LAST_WAITS = 20, /* for the end of what a rank wrote, */
+    LAST_WAITS = 20,  /* for the end of what a rank wrote, */
     LAST_WAIT_MS = 5, /* each so long */
 };
 

@@ -257,7 +257,8 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
 }
 
 /* What a rank without memory makes of it is its own affair (it may do without ddprun's kernels, and report that), as
- * long as it is the one that is named. */
+ * long as it is the one that is named: by itself, or by a rank that waits for it, where glibc ends a thread without
+ * memory before it can say anything. */
 bool
 judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
@@ -265,7 +266,7 @@ judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BY
         expect_done(job, why);
         return false;
     }
-    expect_line(run, job, job->exit_code, "ddprun: rank ", "^ddprun: rank %d", why);
+    expect_line(run, job, job->exit_code, "ddprun: rank ", "^ddprun: (rank [0-9]+ .*: )?rank %d", why);
     expect_no_rank_alone(run, job, why);
     return true;
 }
