@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # framework.sh BUILD - a framework with its own build, layers as templates, a loader thread, conditional clipping and switches for rank
-# and count trains as docs/frameworks.md says: built with nothing but the toolkit's folder, by make and by CMake, annotated in a loop over
-# its parameters, N ranks train what one process trains that sees the whole batch, `ddprun check` says so and reports a wrong switch,
-# and `ddprun scout` finds the same tensors.
+# and count trains as docs/frameworks.md says. make and CMake build it with the toolkit's folder alone. A loop over its parameters annotates
+# it. N ranks end with the parameters of one process that gets the whole batch. `ddprun check` says "equal", and reports a forgotten rank
+# switch. `ddprun scout` finds the annotated tensors.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)

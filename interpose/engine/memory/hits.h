@@ -16,7 +16,7 @@ struct hit {
     uint32_t argument;
     const char *operand_name; /* as in struct operand */
     bool uncounted;           /* it is between DDP_NO_SYNC_BEGIN and its end */
-    bool declared;            /* the program itself says when the gradient is ready */
+    bool declared;            /* TOUCH_UNCOUNTED: readiness does not count it */
     bool begun;               /* the group's readiness follows it, in the interval after: */
     uint64_t boundary;
     bool late;

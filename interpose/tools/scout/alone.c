@@ -78,7 +78,9 @@ capture_begun(CUstream stream, bool into_graph, bool done)
 static void
 capture_ended(void *ended, const CUgraph *graph, bool done)
 {
-    atomic_fetch_sub(&captures, done ? 1 : 0);
+    int open = atomic_load(&captures); /* 0: it began before this process was the rank */
+    while (done && open > 0 && !atomic_compare_exchange_weak(&captures, &open, open - 1)) {
+    }
     behind->capture_ended(ended, graph, done);
 }
 
