@@ -43,9 +43,8 @@ bool relay_start(int target, const struct relay_source *sources, int count, bool
 
 /*
  * The last line that a rank has written to its stderr, made printable, into text[bytes], which stays as it is where no
- * relay (NULL: there is none) reads that. For a rank that has ended: what is in the pipe is waited for, for a tenth of
- * a second at most. What is held back of the rank is shown once relay_finish() has been called; text NULL: only this.
- * Any thread.
+ * relay (NULL: there is none) reads that. For a rank that has ended: what is in the pipe is waited for, 0.1 s at most.
+ * What is held back of the rank is shown once relay_finish() has been called; text NULL: only this. Any thread.
  */
 void relays_ask_last(struct relay *const relays[2], int rank, char *text, size_t bytes);
 
