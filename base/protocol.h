@@ -127,6 +127,7 @@ struct job_options {
     bool has_outer;                 /* there is a step behind such an average */
     bool cost_cache;                /* what an all-reduce costs is kept from run to run */
     bool overlap;                   /* false: reduce everything at the boundary */
+    bool trials;                    /* steps may try other ways of averaging, and go the best one */
     bool verify;                    /* check everything in every step */
     bool unannotated;               /* the user knows that nothing is averaged: no warning, no exit code for it */
     char nccl[JOB_PATH_BYTES];      /* path or name to open as NCCL */

@@ -4,8 +4,11 @@
 #include "bucketing/plan.h"
 
 #include <endian.h>
-#include <stdbool.h>
 #include <stdlib.h>
+
+/* PyTorch's defaults. */
+#define FIRST_BUCKET_BYTES (UINT64_C(1) << 20)
+#define OTHER_BUCKET_BYTES (UINT64_C(25) << 20)
 
 /* ---- a plan of given pieces ---- */
 
@@ -188,6 +191,56 @@ plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t
     free(draft.pieces);
     free(draft.ends);
     return plan;
+}
+
+/* Where the joined buckets end, in ends[], which has room for all; returns how many. */
+static size_t
+join(const struct plan *plan, size_t neighbours, size_t *ends)
+{
+    size_t units = neighbours == 0 ? plan->piece_count : plan->bucket_count, count = 0, joined = 0;
+    uint64_t bytes = 0;
+    int type = 0;
+    for (size_t i = 0, k = 0; i < units; ++i) {
+        size_t end = neighbours == 0 ? i + 1 : plan->buckets[i].first + plan->buckets[i].count;
+        while (plan->buckets[k].first + plan->buckets[k].count < end)
+            ++k;
+        bool full =
+            neighbours == 0 ? bytes >= (count == 1 ? FIRST_BUCKET_BYTES : OTHER_BUCKET_BYTES) : joined >= neighbours;
+        bool begins = count == 0 || plan->buckets[k].type != type || full;
+        type = plan->buckets[k].type;
+        count += begins;
+        joined = begins ? 1 : joined + 1;
+        bytes = (begins ? 0 : bytes) + plan->pieces[end - 1].bytes;
+        ends[count - 1] = end;
+    }
+    return count;
+}
+
+struct plan *
+plan_join(const struct plan *plan, const struct plan_gradient *gradients, size_t neighbours)
+{
+    size_t *ends = malloc((plan->piece_count + 1) * sizeof(*ends));
+    struct plan *other = NULL;
+    if (ends == NULL)
+        return NULL;
+    size_t count = join(plan, neighbours, ends);
+    other = plan_of_pieces(plan->version + 1, gradients, plan->gradient_count, plan->pieces, plan->piece_count, ends,
+                           count);
+    free(ends);
+    if (other != NULL && plan_has_buckets_of(other, plan)) {
+        plan_free(other);
+        other = NULL;
+    }
+    return other;
+}
+
+bool
+plan_has_buckets_of(const struct plan *plan, const struct plan *other)
+{
+    bool same = plan->bucket_count == other->bucket_count;
+    for (size_t k = 0; same && k < plan->bucket_count; ++k)
+        same = plan->buckets[k].bytes == other->buckets[k].bytes;
+    return same;
 }
 
 void

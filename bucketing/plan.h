@@ -10,6 +10,7 @@
 #ifndef DDPRUN_BUCKETING_PLAN_H
 #define DDPRUN_BUCKETING_PLAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,6 +68,16 @@ struct plan *plan_build(uint32_t version, const struct plan_gradient *gradients,
 struct plan *plan_of_pieces(uint32_t version, const struct plan_gradient *gradients, size_t gradient_count,
                             const struct plan_piece *pieces, size_t piece_count, const size_t *bucket_ends,
                             size_t bucket_count);
+
+/*
+ * The same pieces in the same order, in other buckets: so many neighbours in one, or, with 0, as PyTorch's
+ * DistributedDataParallel has them (its defaults: closed once it has 25 MiB, the first one once it has 1 MiB).
+ * `gradients` are those that the plan was built for. NULL when memory runs out, or where the plan has these buckets.
+ */
+struct plan *plan_join(const struct plan *plan, const struct plan_gradient *gradients, size_t neighbours);
+
+/* Whether buckets of two plans of the same pieces end at the same places. */
+bool plan_has_buckets_of(const struct plan *plan, const struct plan *other);
 
 void plan_free(struct plan *plan);
 

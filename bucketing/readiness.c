@@ -213,6 +213,45 @@ readiness_hold(struct readiness *readiness, size_t gradient)
     }
 }
 
+/* Of each bucket, how many of its gradients are not ready. */
+static void
+count_pending(struct readiness *readiness)
+{
+    const struct plan *plan = readiness->plan;
+    for (size_t k = 0; k < plan->bucket_count; ++k) {
+        readiness->pending[k] = plan->buckets[k].count;
+        readiness->states[k] = BUCKET_FILLING;
+    }
+    for (size_t i = 0; i < plan->gradient_count; ++i) {
+        size_t until = touches_until_ready(readiness, i);
+        bool ready = until > 0 && readiness->enqueued[i] >= until && !readiness->held[i];
+        for (size_t k = plan->bucket_of[i]; ready && k <= plan->last_bucket_of[i]; ++k) {
+            if (--readiness->pending[k] == 0)
+                readiness->states[k] = BUCKET_READY;
+        }
+    }
+    readiness->next_bucket = 0;
+}
+
+bool
+readiness_switch(struct readiness *readiness, const struct plan *plan)
+{
+    size_t *pending = calloc(plan->bucket_count + 1, sizeof(*pending));
+    enum bucket_state *states = calloc(plan->bucket_count + 1, sizeof(*states));
+    if (pending == NULL || states == NULL) {
+        free(pending);
+        free(states);
+        return false;
+    }
+    free(readiness->pending);
+    free(readiness->states);
+    readiness->pending = pending;
+    readiness->states = states;
+    readiness->plan = plan;
+    count_pending(readiness);
+    return true;
+}
+
 void
 readiness_withhold(struct readiness *readiness)
 {

@@ -86,6 +86,10 @@ bool readiness_completes(const struct readiness *readiness, size_t gradient);
 /* A touch that has begun, and was not late, is enqueued. True if it was the one that makes the gradient ready. */
 bool readiness_enqueued(struct readiness *readiness, size_t gradient);
 
+/* While no bucket of the interval is launched: from now on it follows another plan of the same gradients. False when
+ * memory runs out: it follows the one that it did. */
+bool readiness_switch(struct readiness *readiness, const struct plan *plan) __attribute__((warn_unused_result));
+
 /* At the beginning of an interval: no bucket is launched before its boundary. */
 void readiness_withhold(struct readiness *readiness);
 

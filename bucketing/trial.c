@@ -5,14 +5,21 @@
 
 #include <stdlib.h>
 
-enum { PREFERRED_BY = 50, COST_SHARE = 200, PAUSE_LEAST = 1024, PAUSE_MOST = 1 << 20 };
+enum { PREFERRED_BY = 100, COST_SHARE = 200, PAUSE_MOST = 1 << 20 };
 
 static const int64_t most_ns = INT64_C(1800) * 1000 * 1000 * 1000; /* half an hour, as in cost.c */
 
-bool
-trial_overlaps(size_t step)
+size_t
+trial_way(const struct trial_shape *shape, size_t step)
 {
-    return step / 2 % 2 == step % 2;
+    size_t at = step % shape->ways;
+    return step / shape->ways % 2 == 0 ? at : shape->ways - 1 - at;
+}
+
+static size_t
+step_of(const struct trial_shape *shape, size_t round, size_t way)
+{
+    return round * shape->ways + (round % 2 == 0 ? way : shape->ways - 1 - way);
 }
 
 static int
@@ -46,59 +53,60 @@ common_step(const struct trial_step *const *ranks, size_t rank_count, size_t ste
 }
 
 bool
-trial_judge(const struct trial_step *const *ranks, size_t rank_count, struct trial_result *result)
+trial_compare(const struct trial_step *const *ranks, size_t rank_count, const struct trial_shape *shape, size_t way,
+              struct trial_result *result)
 {
-    int64_t slowed_ns[TRIAL_PAIRS], gained_ns[TRIAL_PAIRS], overlapped_ns[TRIAL_PAIRS], apart_ns[TRIAL_PAIRS];
+    enum { PRESENT, OTHER, PRESENT_WAIT, OTHER_WAIT, GAINED, WORK, VALUES };
+    int64_t values[VALUES][TRIAL_STEPS_AT_MOST];
     size_t count = 0;
     *result = (struct trial_result){0};
-    for (size_t pair = 0; pair < TRIAL_PAIRS; ++pair) {
-        size_t first = 2 * pair, with = trial_overlaps(first) ? first : first + 1;
-        struct trial_step overlapped, apart;
-        if (!common_step(ranks, rank_count, with, &overlapped) ||
-            !common_step(ranks, rank_count, first + first + 1 - with, &apart))
+    for (size_t round = 0; round < shape->rounds; ++round) {
+        struct trial_step present, other;
+        if (!common_step(ranks, rank_count, step_of(shape, round, 0), &present) ||
+            !common_step(ranks, rank_count, step_of(shape, round, way), &other))
             continue;
-        overlapped_ns[count] = overlapped.own_ns + overlapped.wait_ns;
-        apart_ns[count] = apart.own_ns + apart.wait_ns;
-        slowed_ns[count] = overlapped.own_ns - apart.own_ns;
-        gained_ns[count] = apart_ns[count] - overlapped_ns[count];
-        result->slower += slowed_ns[count] > 0;
-        result->gains += gained_ns[count] > 0;
-        result->losses += gained_ns[count] < 0;
+        values[PRESENT][count] = present.own_ns + present.wait_ns;
+        values[OTHER][count] = other.own_ns + other.wait_ns;
+        values[PRESENT_WAIT][count] = present.wait_ns;
+        values[OTHER_WAIT][count] = other.wait_ns;
+        values[GAINED][count] = values[PRESENT][count] - values[OTHER][count];
+        values[WORK][count] = other.own_ns - present.own_ns;
+        result->gains += values[GAINED][count] > 0;
+        result->more += values[WORK][count] > 0;
+        result->less += values[WORK][count] < 0;
         ++count;
     }
-    result->pairs = count;
-    if (count < TRIAL_PAIRS_AT_LEAST)
+    result->rounds = count;
+    if (count == 0 || 4 * count < 3 * shape->rounds)
         return false;
-    result->slowed_ns = median(slowed_ns, count);
-    result->gained_ns = median(gained_ns, count);
-    result->overlapped_ns = median(overlapped_ns, count);
-    result->apart_ns = median(apart_ns, count);
+    result->present_ns = median(values[PRESENT], count);
+    result->other_ns = median(values[OTHER], count);
+    result->present_wait_ns = median(values[PRESENT_WAIT], count);
+    result->other_wait_ns = median(values[OTHER_WAIT], count);
+    result->gained_ns = median(values[GAINED], count);
+    result->work_ns = median(values[WORK], count);
     return true;
 }
 
 int64_t
-trial_slowed(const struct trial_result *result)
+trial_slowed(const struct trial_result *result, bool present_overlaps)
 {
-    return result->slowed_ns > 0 && result->slower + 1 >= result->pairs ? result->slowed_ns : 0;
+    int64_t slowed_ns = present_overlaps ? -result->work_ns : result->work_ns;
+    size_t agree = present_overlaps ? result->less : result->more, exceptions = (result->rounds + 2) / TRIAL_ROUNDS;
+    return slowed_ns > 0 && agree + exceptions >= result->rounds ? slowed_ns : 0;
 }
 
 bool
-trial_prefers_overlap(const struct trial_result *result, bool overlaps)
+trial_prefers(const struct trial_result *result)
 {
-    int64_t lost_ns = overlaps ? -result->gained_ns : result->gained_ns;
-    int64_t step_ns = overlaps ? result->overlapped_ns : result->apart_ns;
-    size_t agree = overlaps ? result->losses : result->gains;
-    bool changes = lost_ns > step_ns / PREFERRED_BY && agree + 1 >= result->pairs;
-    return overlaps != changes;
+    return result->gained_ns > result->present_ns / PREFERRED_BY && 4 * result->gains >= 3 * result->rounds;
 }
 
 uint64_t
-trial_pause(const struct trial_result *result, bool overlaps)
+trial_pause(size_t others, int64_t extra_ns, int64_t step_ns)
 {
-    int64_t extra_ns = overlaps ? result->gained_ns : -result->gained_ns;
-    int64_t step_ns = overlaps ? result->overlapped_ns : result->apart_ns;
-    if (extra_ns <= 0 || step_ns <= 0)
-        return PAUSE_LEAST;
-    __int128 steps = (__int128)extra_ns * TRIAL_PAIRS * COST_SHARE / step_ns + 1;
-    return steps < PAUSE_LEAST ? PAUSE_LEAST : steps > PAUSE_MOST ? PAUSE_MOST : (uint64_t)steps;
+    uint64_t least = (uint64_t)others * COST_SHARE;
+    __int128 steps = step_ns > 0 && extra_ns > 0 ? (__int128)extra_ns * COST_SHARE / step_ns + 1 : 0;
+    uint64_t pause = steps > PAUSE_MOST ? PAUSE_MOST : (uint64_t)steps;
+    return pause < least ? least : pause;
 }

@@ -1,12 +1,13 @@
 /*
- * trial.h - does a step gain by overlap, and what does overlap cost the step's own work?
+ * trial.h - which way of averaging makes a step shortest, and what does overlap cost the step's own work?
  *
- * A trial is TRIAL_PAIRS pairs of steps, with the same buckets: of each pair one step launches them beside backward,
- * the other one, a control step, at its boundary. Pairs go one way and the other in turn, so that a machine that
- * becomes slower or faster during the trial favours neither. Of each step every rank has its own work, from the release
- * of the step before to its boundary, and what it waited there. The rank with the most work sets the step's pace, and
- * the one that waits least came last: the greatest work and the least wait of all ranks add up to the step. Differences
- * are taken within pairs; their median counts, which a step that something disturbed does not move.
+ * A trial is a number of rounds. In each round steps go each of some ways once: way 0 as steps go now, the others with
+ * other buckets, or without overlap (or with it, where there is none now). Rounds run through the ways forth and back
+ * in turn, so that a machine that becomes slower or faster during the trial favours none. Of each step every rank has
+ * its own work, from the release of the step before to its boundary, and what it waited there. The rank with the most
+ * work sets the step's pace, and the one that waits least came last: the greatest work and the least wait of all ranks
+ * add up to the step. Differences are taken within rounds; their median counts, which a step that something disturbed
+ * does not move.
  *
  * Pure: whole numbers only, the same times give the same result on every rank.
  */
@@ -17,39 +18,53 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TRIAL_PAIRS = 8, TRIAL_STEPS = 2 * TRIAL_PAIRS, TRIAL_PAIRS_AT_LEAST = 6 };
+enum {
+    TRIAL_WAYS_AT_MOST = 4,
+    TRIAL_ROUNDS = 8,             /* of a first trial, */
+    TRIAL_ROUNDS_CONFIRMING = 16, /* and of one that confirms its result, with two ways */
+    TRIAL_STEPS_AT_MOST = 32,
+};
+
+struct trial_shape {
+    size_t ways, rounds; /* the product is at most TRIAL_STEPS_AT_MOST */
+};
 
 /* Times of one step on one rank, in ns; own_ns 0: they are not known. */
 struct trial_step {
     int64_t own_ns, wait_ns;
 };
 
-/* Medians over the pairs that all ranks know, in ns. */
+/* One of the other ways beside way 0: medians over the rounds of which all ranks know both steps, in ns. */
 struct trial_result {
-    size_t pairs;
-    int64_t slowed_ns;               /* by which collectives beside it lengthen a step's own work, */
-    size_t slower;                   /* and in so many pairs they did; in few: noise, which may be negative */
-    int64_t overlapped_ns, apart_ns; /* a step with and without overlap */
-    int64_t gained_ns;               /* by overlap, of a step; a loss is negative */
-    size_t gains, losses;            /* pairs in which the step with overlap was the shorter, or the longer one */
+    size_t rounds;
+    int64_t present_ns, other_ns;           /* a step of either way */
+    int64_t present_wait_ns, other_wait_ns; /* what of it is exposed */
+    int64_t gained_ns;                      /* by which the other way's step is shorter; negative: longer */
+    size_t gains;                           /* rounds in which it was shorter */
+    int64_t work_ns;                        /* by which its own work is longer; negative: shorter */
+    size_t more, less;                      /* rounds in which its own work was longer, and shorter */
 };
 
-/* Whether step number `step` of a trial, below TRIAL_STEPS, launches buckets before its boundary. */
-bool trial_overlaps(size_t step);
+/* Which way step number `step` of a trial goes. */
+size_t trial_way(const struct trial_shape *shape, size_t step);
 
-/* ranks[r] has TRIAL_STEPS steps. False if ranks know fewer than TRIAL_PAIRS_AT_LEAST pairs in common. */
-bool trial_judge(const struct trial_step *const *ranks, size_t rank_count, struct trial_result *result);
-
-/* By how much collectives slow a step's own work, in ns; 0: by less than steps differ by, with or without them. */
-int64_t trial_slowed(const struct trial_result *result);
+/* ranks[r] has ways * rounds steps. False if ranks know fewer than three quarters of the rounds in common. */
+bool trial_compare(const struct trial_step *const *ranks, size_t rank_count, const struct trial_shape *shape,
+                   size_t way, struct trial_result *result);
 
 /*
- * Whether steps should overlap from here on: as they do, unless the other way was shorter by a fiftieth of the step,
- * and in all pairs but one.
+ * By how much collectives slow a step's own work, in ns, where one of the two ways overlaps and the other does not; 0:
+ * by less than steps differ by, with or without them.
  */
-bool trial_prefers_overlap(const struct trial_result *result, bool overlaps);
+int64_t trial_slowed(const struct trial_result *result, bool present_overlaps);
 
-/* After how many steps another trial costs at most 0.5 % of the time until then; at least 1024. */
-uint64_t trial_pause(const struct trial_result *result, bool overlaps);
+/* Whether the other way is the better one: by a hundredth of the step, and in three quarters of the rounds. */
+bool trial_prefers(const struct trial_result *result);
+
+/*
+ * After how many steps the next trial may come: `others` steps of the last one went another way than way 0, and all of
+ * them together took extra_ns longer. So that these are at most 0.5 % of the steps, and cost at most 0.5 % of the time.
+ */
+uint64_t trial_pause(size_t others, int64_t extra_ns, int64_t step_ns);
 
 #endif

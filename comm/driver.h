@@ -59,6 +59,7 @@
     OPTIONAL(cuFuncGetParamInfo, 12040)                \
     OPTIONAL(cuKernelGetParamInfo, 12040)              \
     OPTIONAL(cuLibraryGetKernelCount, 12040)           \
+    OPTIONAL(cuMemGetInfo, 3020)                       \
     OPTIONAL(cuMemHostRegister, 6050)                  \
     OPTIONAL(cuMemHostUnregister, 4000)                \
     OPTIONAL(cuTensorMapEncodeTiled, 12000)

@@ -60,6 +60,7 @@ default_options(void)
     return (struct options){
         .job = {.protocol = DDPRUN_PROTOCOL_VERSION,
                 .overlap = true,
+                .trials = true,
                 .cost_cache = true,
                 .communicator_count = 1,
                 .outer_rate = 1,

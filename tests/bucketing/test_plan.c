@@ -163,3 +163,65 @@ TEST(pieces_that_are_not_the_gradients_are_refused)
     ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, whole, 4, unfinished, 2));
     ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, whole, 3, unfinished, 2)); /* the last gradient is missing */
 }
+
+/* Buckets of a joined plan end where some of the plan's end, hold so many of them, and all bytes in their order. */
+static void
+check_joined(const struct plan *plan, const struct plan *joined, size_t neighbours)
+{
+    size_t own = 0;
+    for (size_t k = 0; k < joined->bucket_count; ++k) {
+        uint64_t bytes = 0;
+        size_t count = 0;
+        for (; bytes < joined->buckets[k].bytes; ++count) {
+            ck_assert_uint_lt(own, plan->bucket_count);
+            ck_assert_int_eq(plan->buckets[own].type, joined->buckets[k].type);
+            bytes += plan->buckets[own++].bytes;
+        }
+        ck_assert_uint_eq(bytes, joined->buckets[k].bytes);
+        ck_assert_uint_le(count, neighbours);
+        bool full = count == neighbours, last = own == plan->bucket_count;
+        ck_assert(full || last || plan->buckets[own].type != joined->buckets[k].type);
+    }
+    ck_assert_uint_eq(own, plan->bucket_count);
+}
+
+TEST(joined_plans_have_so_many_neighbours_in_a_bucket)
+{
+    for (unsigned seed = 0; seed < CASES; ++seed) {
+        struct plan_case made = random_case(seed);
+        struct plan *plan = build(&made);
+        for (size_t neighbours = 2; neighbours <= 4; ++neighbours) {
+            struct plan *joined = plan_join(plan, made.gradients, neighbours);
+            if (joined != NULL)
+                check_joined(plan, joined, neighbours);
+            else /* no two neighbours are of one type */
+                for (size_t k = 1; k < plan->bucket_count; ++k)
+                    ck_assert_int_ne(plan->buckets[k - 1].type, plan->buckets[k].type);
+            plan_free(joined);
+        }
+        plan_free(plan);
+    }
+}
+
+TEST(joined_by_size_the_first_bucket_has_a_mebibyte_and_the_others_25)
+{
+    enum { COUNT = 130, MIB = 1 << 20 };
+    struct plan_gradient gradients[COUNT];
+    size_t order[COUNT];
+    for (size_t i = 0; i < COUNT; ++i) {
+        gradients[i] = (struct plan_gradient){MIB / 2, 1};
+        order[i] = COUNT - 1 - i;
+    }
+    struct plan *plan = plan_build(1, gradients, order, COUNT, MIB / 2), *joined = plan_join(plan, gradients, 0);
+    ck_assert_ptr_nonnull(joined);
+    ck_assert_uint_eq(joined->bucket_count, 4);
+    ck_assert_uint_eq(joined->buckets[0].bytes, 1 * MIB);
+    ck_assert_uint_eq(joined->buckets[1].bytes, 25 * MIB);
+    ck_assert_uint_eq(joined->buckets[2].bytes, 25 * MIB);
+    ck_assert_uint_eq(joined->buckets[3].bytes, 14 * MIB);
+    ck_assert_uint_eq(joined->pieces[0].gradient, COUNT - 1);
+    ck_assert(!plan_has_buckets_of(plan, joined));
+    ck_assert_ptr_null(plan_join(joined, gradients, 0)); /* it has them */
+    plan_free(joined);
+    plan_free(plan);
+}

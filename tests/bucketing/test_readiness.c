@@ -345,6 +345,63 @@ TABLE_TEST(what_some_intervals_lack_may_come_in_front_of_the_update, optional_to
     history_free(&history);
 }
 
+/* Another plan of the scene's gradients, with buckets of another size. */
+static struct plan *
+other_plan(const struct scene *scene)
+{
+    struct plan_gradient gradients[GRADIENTS] = {{0}};
+    size_t order[GRADIENTS];
+    for (size_t i = 0; i < scene->plan->piece_count; ++i) {
+        const struct plan_piece *piece = &scene->plan->pieces[i];
+        gradients[piece->gradient].type = 1;
+        gradients[piece->gradient].bytes += piece->bytes;
+    }
+    history_order(&scene->history, order);
+    return plan_build(1, gradients, order, GRADIENTS, UNIT_BYTES * UINT64_C(90));
+}
+
+static void
+enqueue(struct readiness *readiness, const struct event *event)
+{
+    if (readiness_begin(readiness, event->gradient, event->touch) < TOUCH_LATE)
+        (void)readiness_enqueued(readiness, event->gradient);
+}
+
+/* Switched in the middle of an interval, with one gradient held, or not, it goes on as if it had always followed that
+ * plan. */
+TEST(a_plan_that_is_switched_to_is_followed_as_from_the_start)
+{
+    for (unsigned seed = 0; seed < CASES; ++seed) {
+        struct scene scene;
+        struct readiness always;
+        unsigned state = seed;
+        set_scene(&scene, &state);
+        struct plan *plan = other_plan(&scene);
+        ck_assert(plan != NULL && readiness_init(&always, plan, &scene.history));
+        size_t held = (size_t)(rand_r(&state) % (2 * GRADIENTS)), at = (size_t)rand_r(&state) % scene.count;
+        if (held < GRADIENTS) {
+            readiness_hold(&always, held);
+            readiness_hold(&scene.readiness, held);
+        }
+        for (size_t i = 0; i < scene.count; ++i) {
+            if (i == at)
+                ck_assert(readiness_switch(&scene.readiness, plan));
+            enqueue(&scene.readiness, &scene.events[i]);
+            enqueue(&always, &scene.events[i]);
+            size_t bucket, expected;
+            while (i >= at && readiness_launch(&always, &expected)) {
+                ck_assert(readiness_launch(&scene.readiness, &bucket));
+                ck_assert_uint_eq(bucket, expected);
+            }
+            ck_assert(i < at || !readiness_launch(&scene.readiness, &bucket));
+        }
+        ck_assert(!scene.readiness.deviates);
+        readiness_free(&always);
+        clear_scene(&scene);
+        plan_free(plan);
+    }
+}
+
 TEST(without_history_everything_waits_for_the_boundary)
 {
     struct plan_gradient gradient = {8, 1};

@@ -99,6 +99,12 @@ trial() { # buckets of a trial are the same in all its steps, and it has a resul
         grep -q '^ddprun: overlap is off from step' "$work/stderr"
 }
 
+layouts() { # steps with other buckets
+    run env SOFTGPU_LINK=latency_us=2000,gbytes_per_s=0.05 "$launcher" -n 2 --timeout "$seconds" --trace "$work/layouts" \
+        "$build/tests/trainers/paced" --layers 12 --kib 256 --layer-us 3000 --forward-us 1000 --steps 110 && [ "$code" -eq 0 ] &&
+        grep -q '^{"layout_trial"' "$work/layouts/rank-0.jsonl"
+}
+
 structs_memory() { trainer structs_memory; }
 weighted() { run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb 0.006 --timeout "$seconds" "$build/tests/trainers/weights" uneven && [ "$code" -eq 0 ]; }
 wrong_weights() {
@@ -214,6 +220,8 @@ mutant LEARNED_TOO_SOON branches
 mutant VOTE_ALONE one_rank_looks
 mutant PLANS_UNCOMPARED other_buckets
 mutant CONTROL_BUCKETS_DIFFER trial
+mutant LAYOUT_DIFFERS layouts
+mutant VERDICT_DIFFERS layouts
 mutant BUSY_FACTOR_DIFFERS measured_buckets
 mutant OPTIONAL_ANYWHERE clips_branch
 mutant OPTIONAL_UNSEEN clips_both

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # trials.sh BUILD - what overlap costs a step's own work is found, as the trainer's own events see it; where steps are shorter without
 # overlap it is switched off, at one step on all ranks, and on again where the step changes, and stays on elsewhere; buckets are the same
-# in all steps of a trial, and results the same bits either way; and runs that repeat bit for bit, are compared, captured or do not
-# overlap have no trial.
+# with and without overlap, and results the same bits either way; and runs that repeat call by call, are compared, captured or do not
+# overlap have no trial. Trials of other buckets: layouts.sh.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 paced=$build/tests/trainers/paced
@@ -18,11 +18,13 @@ field() { grep -m 1 "$2" "$1" | grep -o "\"$3\":[^,}]*" | head -n 1 | cut -d: -f
 backward() { sed -n 's/^backward \([0-9.]*\) ms.*/\1/p' "$work/stdout" | sort -n | tail -n 1; }
 # within SHARE VALUE WANTED
 within() { awk -v share="$1" -v value="${2:-0}" -v wanted="${3:-0}" 'BEGIN { exit !(value >= wanted * (1 - share) && value <= wanted * (1 + share)) }'; }
-# tries NAME COUNT [-ge]: each rank's trace has so many control steps, or more.
+# apart: the control steps without overlap among these lines of a trace; those of layouts.sh have it.
+apart() { grep '"control":true' | grep '"overlapped":false'; }
+# tries NAME COUNT [-ge]: each rank's trace has so many control steps without overlap, or more.
 tries() {
     local rank
     for rank in 0 1; do
-        check "$1: rank $rank has $2 control steps" [ "$(grep -c '"control":true' "$trace/rank-$rank.jsonl")" "${3:--eq}" "$2" ]
+        check "$1: rank $rank has $2 control steps" [ "$(apart <"$trace/rank-$rank.jsonl" | wc -l)" "${3:--eq}" "$2" ]
     done
 }
 
@@ -31,6 +33,7 @@ buckets() {
     local rank same=1
     for rank in 0 1; do
         sed -n 's/^{"step":\([0-9]*\),/\1 /p' "$trace/rank-$rank.jsonl" | awk '
+            /"overlapped":true.*"control":true/ { next }
             { control = /"control":true/; sent = ""
               while (match($0, /"(bytes|path|type|communicator)":[^,}]*/)) {
                   sent = sent substr($0, RSTART, RLENGTH); $0 = substr($0, RSTART + RLENGTH) } }
@@ -65,7 +68,7 @@ succeeded "slowed by a fifth: all means are right"
 check "slowed by a fifth: found within $share of it ($slowed ms, of $planted ms that the trainer saw)" within "$share" "$slowed" "$planted"
 tries "slowed by a fifth" 8
 buckets "slowed by a fifth"
-check "slowed by a fifth: control steps send nothing before their boundary" bash -c "! grep '\"control\":true' '$trace'/rank-*.jsonl | grep -q '\"early\":true'"
+check "slowed by a fifth: control steps send nothing before their boundary" bash -c "! grep -h '\"overlapped\":false.*\"control\":true' '$trace'/rank-*.jsonl | grep -q '\"early\":true'"
 check "slowed by a fifth: the closing line says what averaging costs" grep -Eq \
     "^ddprun: exposed communication: [0-9.]+ ms per step .*; collectives slow the step's own work by [0-9.]+ ms" "$work/stderr"
 check "slowed by a fifth: overlap stays on, for it gains" bash -c "! grep -q 'overlap is off' '$work/stderr'"
@@ -76,7 +79,7 @@ check "slowed by a fifth: all ranks have the same result" \
 rm -rf "$trace"
 SOFTGPU_LINK=$loses run "$ddprun" -n 2 --trace "$trace" --summary-json "$work/end.json" "$paced" "${quick[@]}" --steps 110
 succeeded "overlap does not pay: all means are right"
-tries "overlap does not pay" 16
+tries "overlap does not pay" 24
 buckets "overlap does not pay"
 check "overlap does not pay: it is switched off, with one line" [ "$(grep -c '^ddprun: overlap is off from step [0-9]* on: ' "$work/stderr")" -eq 1 ]
 step=$(field "$trace/rank-0.jsonl" '"overlap":false' after_step)
@@ -94,10 +97,10 @@ run "$ddprun" trace "$trace" -o "$work/timeline.json"
 ! command -v python3 >/dev/null ||
     check "overlap does not pay: the timeline is what the trace says" python3 "$(dirname "$0")/timeline.py" "$trace" "$work/timeline.json"
 check "overlap does not pay: ... with control steps, and where overlap went off" bash -c \
-    "[ \$(grep -c '\"name\":\"control step [0-9]*, without overlap\"' '$work/timeline.json') -eq 32 ] &&
+    "[ \$(grep -c '\"name\":\"control step [0-9]*, without overlap\"' '$work/timeline.json') -eq 48 ] &&
      [ \$(grep -c '\"name\":\"overlap is off\"' '$work/timeline.json') -eq 2 ]"
 run "$ddprun" report "$trace" -o "$work/page.html"
-check "overlap does not pay: the page marks 16 control steps" [ "$(grep -c "<circle class='control'" "$work/page.html")" -eq 16 ]
+check "overlap does not pay: the page marks 24 control steps" [ "$(grep -c "<circle class='control'" "$work/page.html")" -eq 24 ]
 check "overlap does not pay: ... where overlap went off" grep -q "<line class='off' .*<title>step $((step + 1))</title>" "$work/page.html"
 check "overlap does not pay: ... names both in the legend" bash -c \
     "grep -q '>control step of a trial' '$work/page.html' && grep -q '>overlap is off from here on<' '$work/page.html'"
@@ -105,11 +108,11 @@ check "overlap does not pay: ... and says it" bash -c \
     "grep -q '<p>Overlap is off from step $((step + 1)) on' '$work/page.html' && grep -q '<p>The last of 2 trials' '$work/page.html'"
 
 # Until layers take their time on the host: then nothing runs beside collectives, and overlap saves what they take. The trial that finds
-# that comes 1,024 steps after the last one. Again if the machine was busy with something else.
-changes=(--layers 12 --kib 64 --layer-us 1000 --forward-us 0 --steps 1400)
+# that comes 1,600 steps after the last one. Again if the machine was busy with something else.
+changes=(--layers 12 --kib 64 --layer-us 1000 --forward-us 0 --steps 2000)
 for ((try = 1; try <= 3; try++)); do
     rm -rf "$trace"
-    SOFTGPU_LINK=latency_us=300,gbytes_per_s=0.2,slows=4,busy_factor=3 run "$ddprun" -n 2 --trace "$trace" --trace-steps 1000-1400 \
+    SOFTGPU_LINK=latency_us=300,gbytes_per_s=0.2,slows=4,busy_factor=3 run "$ddprun" -n 2 --trace "$trace" --trace-steps 1600-2000 \
         --summary-json "$work/end.json" "$paced" "${changes[@]}" --host-from 150
     on=$(field "$trace/rank-0.jsonl" '"overlap":true,"group"' after_step)
     [ "$code" -eq 0 ] && [ -z "$on" ] || break
@@ -118,7 +121,7 @@ succeeded "overlap pays again: all means are right"
 off=$(field "$trace/rank-0.jsonl" '"overlap":false' after_step)
 check "overlap pays again: it is off (${off:-never}), and later on (${on:-never}), with one line each" bash -c \
     "[ $(grep -c '^ddprun: overlap is off from step [0-9]* on: ' "$work/stderr") = 1 ] &&
-     [ $(grep -c "^ddprun: overlap is on again from step $((on + 1)) on: " "$work/stderr") = 1 ] && [ ${off:-0} -lt 150 ] && [ ${on:-0} -gt 1024 ]"
+     [ $(grep -c "^ddprun: overlap is on again from step $((on + 1)) on: " "$work/stderr") = 1 ] && [ ${off:-0} -lt 150 ] && [ ${on:-0} -gt 1600 ]"
 check "overlap pays again: at the same steps on all ranks" bash -c \
     "[ ${off:-0} = '$(field "$trace/rank-1.jsonl" '"overlap":false' after_step)' ] &&
      [ ${on:-0} = '$(field "$trace/rank-1.jsonl" '"overlap":true,"group"' after_step)' ]"
@@ -148,7 +151,7 @@ check "with a trial: serial up to summation order" "$compare" --quiet "$work/tri
 # No trial, where there is one without these options.
 export SOFTGPU_LINK=latency_us=500,gbytes_per_s=0.1
 quick+=(--layer-us 1500 --steps 72)
-for option in '--bucket-mb 0.02' --verify --no-overlap '--sync-every 2' -q; do
+for option in --no-trials '--bucket-mb 0.02' --verify --no-overlap '--sync-every 2' -q; do
     rm -rf "$trace"
     # shellcheck disable=SC2086
     run "$ddprun" -n 2 $option --trace "$trace" "$paced" "${quick[@]}"

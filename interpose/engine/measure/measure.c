@@ -381,7 +381,7 @@ measure_next_interval(const struct group *group, CUstream stream)
     read_sample(of, group);
     require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     if (!of->wanted || of->pending || of->sample_count == INTERVALS_SAMPLED || !group->overlapping || group->withheld ||
-        group->overlapped_steps < SKIPPED_STEPS || all_reduce_cost()->count == 0 ||
+        group->tried || group->overlapped_steps < SKIPPED_STEPS || all_reduce_cost()->count == 0 ||
         group->overlapped_steps % 2 != 0) /* so that ranks that read a sample one boundary later take the same ones */
         return;
     make_room(of, group->gradient_count);
@@ -406,22 +406,32 @@ forget_waits(struct measured *of)
 }
 
 void
-measure_forget(const struct group *group)
+measure_pause(const struct group *group)
 {
     struct measured *of = measured_of(group);
     issuer_lock();
     of->recording = false;
     issuer_unlock();
     of->pending = false;
+}
+
+void
+measure_forget(const struct group *group)
+{
+    struct measured *of = measured_of(group);
+    measure_pause(group);
     of->sample_count = 0;
     of->wanted = true;
     forget_waits(of);
 }
 
 void
-measure_overlap_changed(const struct group *group)
+measure_way_changed(const struct group *group)
 {
-    forget_waits(measured_of(group));
+    struct measured *of = measured_of(group);
+    measure_pause(group);
+    of->sample_count = 0;
+    forget_waits(of);
     for (size_t i = 0; i < RANK_EXPOSED_STEPS; ++i)
         atomic_store(&engine_state.status->exposed_steps[i], 0);
 }

@@ -62,6 +62,8 @@ void measure_released(const struct group *group, CUstream stream) BY_ISSUER;
 /* The issuer: a new interval of the group begins. */
 void measure_next_interval(const struct group *group, CUstream stream) BY_ISSUER;
 
+/* The issuer: the next intervals are not sampled, as long as group->tried; nor counts the one that is. */
+void measure_pause(const struct group *group) BY_ISSUER;
 /* The issuer: a review comes; sample again. */
 void measure_wanted(const struct group *group) BY_ISSUER;
 
@@ -84,9 +86,9 @@ void measure_times_used(const struct group *group) BY_ISSUER;
 void measure_promise(const struct group *group, int64_t exposed_ns, int64_t bound_ns) BY_ISSUER;
 /* The same, to look at. */
 void measure_promised(const struct group *group, int64_t *exposed_ns_p, int64_t *bound_ns_p);
-/* The issuer: steps overlap from here on, or do not any more: what was promised and how long boundaries waited is no
- * more. */
-void measure_overlap_changed(const struct group *group) BY_ISSUER;
+/* The issuer: steps go another way from here on: what was promised, and what buckets and boundaries took, is no more.
+ */
+void measure_way_changed(const struct group *group) BY_ISSUER;
 
 /* ---- trial_times.c: steps of a trial, one at a time; times are read when all events are complete ---- */
 
@@ -95,7 +97,7 @@ void trial_times_begin(CUstream stream) BY_ISSUER;
 /* The issuer, at the boundary of step `step`: its own work is done; after that: its stream has been made to wait. */
 void trial_times_done(size_t step, CUstream stream) BY_ISSUER;
 void trial_times_released(size_t step, CUstream stream) BY_ISSUER;
-/* The issuer: steps[TRIAL_STEPS]. False if events of some are not complete yet. */
+/* The issuer: steps[TRIAL_STEPS_AT_MOST]. False if events of some are not complete yet. */
 bool trial_times_read(struct trial_step *steps) BY_ISSUER;
 
 #endif

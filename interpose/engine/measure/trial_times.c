@@ -1,5 +1,5 @@
 /*
- * trial_times.c - how long do steps take with overlap and without it?
+ * trial_times.c - how long do steps of a trial take?
  *
  * Timing events of the steps of one trial (bucketing/trial.h), on the trainer's stream: a step's own work lies between
  * the release of the step before and its boundary, its wait behind that. No more than one trial is under way; its
@@ -12,7 +12,7 @@ struct mark {
     bool recorded;
 };
 
-static struct mark done[TRIAL_STEPS], released[TRIAL_STEPS + 1]; /* released[n]: where step n begins */
+static struct mark done[TRIAL_STEPS_AT_MOST], released[TRIAL_STEPS_AT_MOST + 1]; /* released[n]: where step n begins */
 
 static void
 record(struct mark *mark, CUstream stream)
@@ -26,7 +26,7 @@ record(struct mark *mark, CUstream stream)
 void
 trial_times_begin(CUstream stream)
 {
-    for (size_t i = 0; i < TRIAL_STEPS; ++i)
+    for (size_t i = 0; i < TRIAL_STEPS_AT_MOST; ++i)
         done[i].recorded = released[i].recorded = released[i + 1].recorded = false;
     record(&released[0], stream);
 }
@@ -59,10 +59,10 @@ trial_times_read(struct trial_step *steps)
 {
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     bool complete = true;
-    for (size_t i = 0; i < TRIAL_STEPS && complete; ++i)
+    for (size_t i = 0; i < TRIAL_STEPS_AT_MOST && complete; ++i)
         complete =
             !released[i + 1].recorded || engine_state.driver.cuEventQuery_p(released[i + 1].event) == CUDA_SUCCESS;
-    for (size_t i = 0; i < TRIAL_STEPS; ++i)
+    for (size_t i = 0; i < TRIAL_STEPS_AT_MOST; ++i)
         steps[i] = complete
                        ? (struct trial_step){elapsed_ns(&released[i], &done[i]), elapsed_ns(&done[i], &released[i + 1])}
                        : (struct trial_step){0};

@@ -50,15 +50,18 @@ struct group {
     struct readiness readiness GUARDED_BY(engine_mutex);
     _Atomic bool overlapping; /* written under the lock: `plan` was learned; else everything waits for the boundary */
     bool measured GUARDED_BY(group_fields);             /* and it is what the measured times make best */
+    bool chosen GUARDED_BY(group_fields);               /* or what a trial has preferred to that */
     uint64_t overlapped_steps GUARDED_BY(group_fields); /* boundaries passed while overlapping */
     uint64_t early_buckets GUARDED_BY(engine_mutex);    /* of the current interval */
 
     /* ---- the issuer's role; of the current interval ---- */
     bool withheld GUARDED_BY(issuer_role); /* nothing is launched before its boundary */
-    bool control GUARDED_BY(issuer_role);  /* that, or the contrary, is part of a trial (plan/trials.c) */
+    bool tried GUARDED_BY(issuer_role);    /* it is a step of a trial (plan/trials.c), */
+    bool control GUARDED_BY(issuer_role);  /* in which it goes another way than steps do otherwise */
 
     /* ---- the issuer's role ---- */
     struct shipment shipment GUARDED_BY(issuer_role); /* of `plan` */
+    bool observed GUARDED_BY(issuer_role);            /* what `plan` promises is what a trial has measured of it */
     unsigned busy_factor GUARDED_BY(issuer_role);     /* thousandths, the same on all ranks: busy.h; 0: not known yet */
     CUevent *bucket_done GUARDED_BY(issuer_role); /* [done_capacity]: on the communication stream, after the bucket */
     size_t done_capacity GUARDED_BY(issuer_role);

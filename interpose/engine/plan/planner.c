@@ -65,11 +65,23 @@ report_buckets(void) BY_ISSUER
     planner_report_buckets(count);
 }
 
+/* What a forecast would have, where a trial has chosen another layout; else NULL. */
+static struct plan *forecast_plans[GROUPS_AT_MOST] GUARDED_BY(issuer_role);
+
+static void
+keep_forecast(const struct group *group, struct plan *plan) BY_ISSUER
+{
+    plan_free(forecast_plans[group->id]);
+    forecast_plans[group->id] = plan;
+}
+
 /* The issuer: `plan` is in force from now on, learned from `history` (or from nothing: NULL). */
 static void
 adopt(struct group *group, struct plan *plan, const struct history *history) BY_ISSUER
 {
     struct readiness readiness;
+    layouts_end(group);
+    keep_forecast(group, NULL);
     if (!readiness_init(&readiness, plan, history))
         stop_job("out of memory");
 
@@ -79,7 +91,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history) BY_
     group->plan = plan;
     group->readiness = readiness;
     group->overlapping = history != NULL;
-    group->measured = false;
+    group->measured = group->chosen = group->observed = false;
     group->overlapped_steps = 0; /* the checks of the first steps begin anew */
     for (size_t i = 0; i < group->gradient_count; ++i) {
         const struct tensor *tensor = tensor_gradient(group, i);
@@ -149,6 +161,12 @@ is_vote_due(const struct group *group) BY_ISSUER
     return interval <= 6 || interval == power || interval == power + power / 2;
 }
 
+bool
+planner_votes_within(const struct group *group, uint64_t intervals)
+{
+    return group->intervals % REVIEW_EVERY + intervals >= REVIEW_EVERY;
+}
+
 /*
  * A vote: a word of the bits below; the order in which the rank's gradients became ready; and, if it has them, when
  * they did, after them when backward was done, and then what the buckets took beside backward (busy.h).
@@ -199,9 +217,8 @@ adopt_order(struct group *group, const size_t *order) BY_ISSUER
 
 /* The same plan once more, for another owner. */
 static struct plan *
-copy_plan(const struct group *group) BY_ISSUER
+copy_plan(const struct group *group, const struct plan *plan) BY_ISSUER
 {
-    const struct plan *plan = group->plan;
     struct plan_gradient *gradients = gradients_of(group);
     size_t *ends = calloc(plan->bucket_count + 1, sizeof(*ends));
     if (ends == NULL)
@@ -236,7 +253,7 @@ cap_in_graph(const struct group *group)
 struct plan *
 planner_for_capture(const struct group *group, const size_t *order)
 {
-    struct plan *plan = group->overlapping ? copy_plan(group) : NULL;
+    struct plan *plan = group->overlapping ? copy_plan(group, group->plan) : NULL;
     if (plan == NULL) { /* none is in force, or it does not know what is deferred by now */
         uint64_t cap_bytes = engine_state.options.bucket_bytes;
         struct plan_gradient *gradients = gradients_of(group);
@@ -307,6 +324,13 @@ shift_forecast(struct plan_forecast *forecast, int64_t ns)
     forecast->bound_ns += ns;
 }
 
+/* How long after backward. */
+static int64_t
+behind(int64_t end_ns, int64_t done_ns)
+{
+    return end_ns > done_ns ? end_ns - done_ns : 0;
+}
+
 /*
  * All ranks have come with ready times of the plan in force. All of them compute the same from the same numbers: the
  * plan that these times, as work (busy.h), make best, and whether it is worth a change.
@@ -329,19 +353,73 @@ adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_
     }
     shift_forecast(&forecast, done_ns - latest_ns[count]);
     shift_forecast(&present, done_ns - latest_ns[count]);
-    if (is_worth_it(group, plan, &forecast, &present)) {
+    int64_t bound_ns, exposed_ns = behind(present.end_ns, done_ns), observed_ns = exposed_ns;
+    if (group->observed) /* by a trial: forecasts are off by so much */
+        measure_promised(group, &observed_ns, &bound_ns);
+    if (group->chosen) { /* by a trial: another one decides */
+        keep_forecast(group, plan);
+    } else if (is_worth_it(group, plan, &forecast, &present)) {
         plans_compare(group, plan);
         adopt(group, plan, &group->history);
+        observed_ns += behind(forecast.end_ns, done_ns) - exposed_ns;
     } else {
         plan_free(plan);
-        forecast = present;
     }
     issuer_lock();
     group->measured = true;
     issuer_unlock();
     measure_times_used(group);
-    measure_promise(group, forecast.end_ns > done_ns ? forecast.end_ns - done_ns : 0,
-                    forecast.bound_ns > done_ns ? forecast.bound_ns - done_ns : 0);
+    measure_promise(group, observed_ns > 0 ? observed_ns : 0, behind(forecast.bound_ns, done_ns));
+}
+
+struct plan *
+planner_layout(const struct group *group, enum layout layout)
+{
+    static const size_t neighbours[] = {[LAYOUT_HALF] = 2, [LAYOUT_QUARTER] = 4, [LAYOUT_BY_SIZE] = 0};
+    const struct plan *forecast = forecast_plans[group->id];
+    if (layout == LAYOUT_FORECAST)
+        return forecast == NULL || plan_has_buckets_of(forecast, group->plan) ? NULL : copy_plan(group, forecast);
+    struct plan_gradient *gradients = gradients_of(group);
+    size_t differs = MUTANT(LAYOUT_DIFFERS) ? (size_t)(engine_state.rendezvous.rank % 2) : 0;
+    struct plan *plan = plan_join(group->plan, gradients, neighbours[layout] + differs);
+    free(gradients);
+    return plan;
+}
+
+void
+planner_take_layout(struct group *group, enum layout layout, const struct trial_result *result)
+{
+    int64_t promised_ns, bound_ns;
+    struct plan *old = group->plan, *plan = planner_layout(group, layout);
+    if (plan == NULL)
+        return;
+    plans_compare(group, plan);
+    issuer_lock();
+    bool good = readiness_switch(&group->readiness, plan);
+    group->plan = plan;
+    group->chosen = true;
+    issuer_unlock();
+    if (!good)
+        stop_job("out of memory");
+    issue_prepare_plan(group);
+    keep_forecast(group, old); /* until a review has another */
+    report_buckets();
+    measure_promised(group, &promised_ns, &bound_ns);
+    measure_way_changed(group);
+    measure_promise(group, result->other_wait_ns, bound_ns);
+    group->observed = true;
+}
+
+void
+planner_observed(struct group *group, int64_t exposed_ns, bool layouts)
+{
+    int64_t promised_ns, bound_ns;
+    measure_promised(group, &promised_ns, &bound_ns);
+    group->observed = true;
+    issuer_lock();
+    group->chosen |= layouts;
+    issuer_unlock();
+    measure_promise(group, exposed_ns, bound_ns);
 }
 
 /* The decision of all ranks' votes: the same on all of them. */

@@ -1,16 +1,16 @@
 /*
- * trials.c - do steps overlap? What overlap costs and gains is measured now and then; where steps without it are
- * shorter, they send nothing before their boundary.
+ * trials.c - which way of averaging makes steps shortest? What overlap costs and gains, and what other layouts of
+ * buckets would, is measured now and then; where steps are shorter another way, they go that way.
  *
- * Called by the issuer at boundaries. In a trial (bucketing/trial.h) steps launch their buckets early or at the
- * boundary in turn: the same buckets in the same order, so that results are the same bits either way. Which step goes
- * which way follows from the group's boundaries, which all ranks count alike; a few boundaries later the ranks exchange
- * their times, and each computes the same result. The first trial comes when the plan has settled, others when they
- * cost at most 0.5 % of the time since. Steps change their way when two trials in a row want it. Of several groups one
- * at a time has a trial.
+ * Called by the issuer at boundaries. In a trial (bucketing/trial.h) steps go the present way and others in turn: the
+ * first one has steps with overlap and without it, the second one all layouts (layouts.c), those behind it one way
+ * each. Which step goes which way follows from the group's boundaries, which all ranks count alike; a few boundaries
+ * later the ranks exchange their times, and each computes the same result. The first trial comes when the plan has
+ * settled; behind step FREE_STEPS, others come when they are at most 0.5 % of the steps and of the time. Steps change
+ * their way when two trials in a row want it. Of several groups one at a time has a trial.
  *
- * None in runs that repeat bit for bit or are compared (--bucket-mb, --verify, `ddprun check`), nor where steps are
- * captured in CUDA graphs, leave ranks their own parameters (--sync-every) or do not overlap.
+ * None in runs that repeat call by call or are compared (--no-trials, --bucket-mb, --verify, `ddprun check`), nor where
+ * steps are captured in CUDA graphs, leave ranks their own parameters (--sync-every) or do not overlap.
  */
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/plan/planner.h"
@@ -28,28 +28,36 @@ enum {
     ASKED_AFTER = 4,         /* boundaries behind a trial; events of its steps may be incomplete there, */
     ASKED_AFTER_MOST = 256,  /* or there, and the trial is given up */
     UNTRIED_STEPS = 1 << 14, /* until the next one where none could be judged */
+    FREE_STEPS = 300,        /* of a run: what is tried in them costs little, and a better way gains for long */
 };
 
 enum phase { TRIAL_NONE, TRIAL_RUNS, TRIAL_ENDED };
 
+/* What another way changes: overlap is off where it is on, or on; or the layout is WAY_LAYOUT + enum layout. */
+enum { WAY_PRESENT = 0, WAY_OVERLAP, WAY_LAYOUT, WAYS = WAY_LAYOUT + LAYOUTS };
+
 struct trial {
     enum phase phase;
+    struct trial_shape shape;
+    int kinds[TRIAL_WAYS_AT_MOST];
+    struct plan *plans[TRIAL_WAYS_AT_MOST]; /* layouts.c's, while the trial runs; NULL: the plan in force */
+    size_t bucket_counts[TRIAL_WAYS_AT_MOST];
     uint64_t begun;       /* the group's overlapped steps when it began */
     uint64_t asked_after; /* boundaries behind it at which ranks exchange their times */
     uint64_t due;         /* the next one begins at this boundary of the group, or later */
     uint64_t early;       /* steps of it that launched buckets early on this rank */
     uint64_t judged;      /* trials with a result so far */
-    int64_t slowed_ns;    /* of the last one */
-    bool doubted;         /* the last one wants steps to go the other way: another one has to confirm that */
+    int64_t slowed_ns;    /* of the last one that had steps with and without overlap */
+    int doubted;          /* the last one wants steps to go this way: another one has to confirm that; or WAY_PRESENT */
     bool off;             /* steps do not overlap */
     uint64_t off_step;    /* boundaries of all groups passed when that began */
 };
 
 /* What ranks exchange: steps that launched buckets early, whether all events are complete, and the times that they
- * tell; 0: of a step that went neither way. */
+ * tell; 0: of a step that went none of the ways. */
 struct trial_vote {
     uint64_t early, complete;
-    struct trial_step steps[TRIAL_STEPS];
+    struct trial_step steps[TRIAL_STEPS_AT_MOST];
 };
 
 static struct trial trials[GROUPS_AT_MOST];
@@ -65,6 +73,12 @@ static uint64_t
 steps_passed(const struct trial *trial, const struct group *group) BY_ISSUER
 {
     return group->overlapped_steps - trial->begun;
+}
+
+static size_t
+steps_of(const struct trial *trial)
+{
+    return trial->shape.ways * trial->shape.rounds;
 }
 
 /* ---- times ---- */
@@ -125,43 +139,74 @@ say_change(const struct trial *trial, const struct trial_result *result)
     if (trial->off)
         message_line("overlap is off from step %llu on: a step takes %.3g ms without it and %.3g ms with it, because "
                      "collectives beside backward slow the step's own work by %.3g ms; measured again later",
-                     step, ms_of(result->apart_ns), ms_of(result->overlapped_ns), ms_of(result->slowed_ns));
+                     step, ms_of(result->other_ns), ms_of(result->present_ns), ms_of(-result->work_ns));
     else
         message_line("overlap is on again from step %llu on: a step takes %.3g ms with it and %.3g ms without it", step,
-                     ms_of(result->overlapped_ns), ms_of(result->apart_ns));
+                     ms_of(result->other_ns), ms_of(result->present_ns));
 }
 
-/* The same on all ranks. */
+/* Steps go another way from here on. */
 static void
-follow(struct trial *trial, const struct group *group, const struct trial_result *result) BY_ISSUER
+change(struct trial *trial, struct group *group, int kind, const struct trial_result *result) BY_ISSUER
 {
-    bool changes = trial_prefers_overlap(result, !trial->off) == trial->off, confirmed = changes && trial->doubted;
-    trial->slowed_ns = trial_slowed(result);
-    ++trial->judged;
-    trial->doubted = changes && !confirmed;
-    trial->due = group->boundary_count + (trial->doubted ? 1 : trial_pause(result, trial->off == confirmed));
-    trace_trial(group, result);
-    if (confirmed) {
-        trial->off = !trial->off;
-        trial->off_step = engine_state.boundary_count;
-        measure_overlap_changed(group);
-        trace_overlap(group, !trial->off);
-        say_change(trial, result);
+    if (kind >= WAY_LAYOUT) {
+        planner_take_layout(group, (enum layout)(kind - WAY_LAYOUT), result);
+        return;
     }
+    trial->off = !trial->off;
+    trial->off_step = engine_state.boundary_count;
+    measure_way_changed(group);
+    trace_overlap(group, !trial->off);
+    say_change(trial, result);
+}
+
+/* What the trial has found of each of its ways: the same on all ranks. */
+static void
+follow(struct trial *trial, struct group *group, const struct trial_result *results) BY_ISSUER
+{
+    size_t best = 0;
+    int64_t extra_ns = 0, step_ns = 0;
+    for (size_t w = 1; w < trial->shape.ways; ++w) {
+        const struct trial_result *of = &results[w];
+        if (of->rounds == 0)
+            continue;
+        step_ns = of->present_ns;
+        extra_ns += of->gained_ns < 0 ? -of->gained_ns * (int64_t)trial->shape.rounds : 0;
+        if (trial_prefers(of) && (best == 0 || of->gained_ns > results[best].gained_ns))
+            best = w;
+        if (trial->kinds[w] == WAY_OVERLAP)
+            trial->slowed_ns = trial_slowed(of, !trial->off);
+        trace_trial(group, of, trial->bucket_counts[w], !trial->off);
+        if (!trial->off)
+            planner_observed(group, of->present_wait_ns, trial->kinds[w] >= WAY_LAYOUT);
+    }
+    size_t others = engine_state.boundary_count > FREE_STEPS ? steps_of(trial) - trial->shape.rounds : TRIAL_ROUNDS;
+    int wanted = trial->kinds[best];
+    bool confirmed = best > 0 && wanted == trial->doubted;
+    if (MUTANT(VERDICT_DIFFERS) && trial->kinds[1] >= WAY_LAYOUT && engine_state.rendezvous.rank % 2 == 1) {
+        confirmed = true;
+        wanted = trial->kinds[best = 1];
+    }
+    ++trial->judged;
+    trial->doubted = confirmed ? WAY_PRESENT : wanted;
+    if (confirmed)
+        change(trial, group, wanted, &results[best]);
+    bool at_once = trial->doubted != WAY_PRESENT || (trial->judged == 1 && !trial->off);
+    trial->due = group->boundary_count + (at_once ? 1 : trial_pause(others, confirmed ? 0 : extra_ns, step_ns));
     report();
 }
 
 /* Exchanges times, and acts on them. False: a rank has incomplete events still. */
 static bool
-judge(struct trial *trial, const struct group *group) BY_ISSUER
+judge(struct trial *trial, struct group *group) BY_ISSUER
 {
     struct trial_vote mine = {.early = trial->early};
     struct control_messages all;
-    struct trial_result result;
+    struct trial_result results[TRIAL_WAYS_AT_MOST] = {{0}};
     uint64_t early = 0;
-    bool complete = true;
+    bool complete = true, known = false;
     mine.complete = trial_times_read(mine.steps);
-    exchange("the times of steps with and without overlap", &mine, sizeof(mine), &all);
+    exchange("the times of steps that go several ways", &mine, sizeof(mine), &all);
     const struct trial_step **steps = calloc((size_t)all.count, sizeof(*steps));
     if (steps == NULL)
         stop_job("out of memory");
@@ -173,8 +218,10 @@ judge(struct trial *trial, const struct group *group) BY_ISSUER
         early = theirs->early > early ? theirs->early : early;
         complete = complete && theirs->complete != 0;
     }
-    if (complete && early > 0 && trial_judge(steps, (size_t)all.count, &result))
-        follow(trial, group, &result);
+    for (size_t w = 1; complete && early > 0 && w < trial->shape.ways; ++w)
+        known |= trial_compare(steps, (size_t)all.count, &trial->shape, w, &results[w]);
+    if (known)
+        follow(trial, group, results);
     free(steps);
     control_free_messages(&all);
     return complete;
@@ -186,8 +233,9 @@ static bool
 may_try(const struct group *group) BY_ISSUER
 {
     const struct job_options *options = &engine_state.options;
-    return options->overlap && options->bucket_bytes == 0 && !options->verify && options->sync_every == 0 &&
-           !engine_state.is_check && group->overlapping && atomic_load(&engine_state.graph_count) == 0;
+    return options->overlap && options->trials && options->bucket_bytes == 0 && !options->verify &&
+           options->sync_every == 0 && !engine_state.is_check && group->overlapping &&
+           atomic_load(&engine_state.graph_count) == 0;
 }
 
 static bool
@@ -198,32 +246,102 @@ is_due(const struct trial *trial, const struct group *group) BY_ISSUER
             return false;
     }
     bool settled = group->measured || all_reduce_cost()->count == 0 || group->overlapped_steps >= UNMEASURED_STEPS;
-    return settled && group->overlapped_steps >= SETTLED_STEPS && group->boundary_count >= trial->due;
+    return settled && group->overlapped_steps >= SETTLED_STEPS && group->boundary_count >= trial->due &&
+           !planner_votes_within(group, TRIAL_STEPS_AT_MOST);
+}
+
+static void
+add_way(struct trial *trial, int kind, struct plan *plan)
+{
+    trial->kinds[trial->shape.ways] = kind;
+    trial->bucket_counts[trial->shape.ways] = plan != NULL ? plan->bucket_count : 0;
+    trial->plans[trial->shape.ways++] = plan;
+}
+
+/* Another layout than the plan's, and than those of the ways so far. */
+static void
+add_layout(struct trial *trial, const struct group *group, int kind) BY_ISSUER
+{
+    struct plan *plan = planner_layout(group, (enum layout)(kind - WAY_LAYOUT));
+    bool is_new = plan != NULL;
+    for (size_t w = 1; is_new && w < trial->shape.ways; ++w)
+        is_new = trial->plans[w] == NULL || !plan_has_buckets_of(plan, trial->plans[w]);
+    if (is_new)
+        add_way(trial, kind, plan);
+    else
+        plan_free(plan);
+}
+
+/* Whether the trial that begins has this way: the one in doubt; at first overlap, then all layouts; later one in turn.
+ */
+static bool
+is_tried(const struct trial *trial, int kind)
+{
+    if (trial->doubted != WAY_PRESENT)
+        return kind == trial->doubted;
+    if (trial->off || trial->judged == 0)
+        return kind == WAY_OVERLAP;
+    if (trial->judged == 1)
+        return kind >= WAY_LAYOUT;
+    return kind == WAY_OVERLAP + (int)(trial->judged % (WAYS - WAY_OVERLAP));
+}
+
+static void
+begin(struct trial *trial, struct group *group, CUstream stream) BY_ISSUER
+{
+    trial->shape = (struct trial_shape){1, trial->doubted != WAY_PRESENT ? TRIAL_ROUNDS_CONFIRMING : TRIAL_ROUNDS};
+    for (int kind = WAY_OVERLAP; kind < WAYS; ++kind) {
+        if (is_tried(trial, kind) && kind == WAY_OVERLAP)
+            add_way(trial, kind, NULL);
+        else if (is_tried(trial, kind))
+            add_layout(trial, group, kind);
+    }
+    if (trial->shape.ways > 1 && trial->kinds[1] >= WAY_LAYOUT &&
+        !layouts_begin(group, &trial->plans[1], trial->shape.ways - 1))
+        trial->shape.ways = 1;
+    if (trial->shape.ways == 1) { /* nothing to compare steps with, or no memory for it: the next way */
+        trial->due = group->boundary_count + (trial->judged > 1 ? 1 : trial_pause(TRIAL_ROUNDS, 0, 0));
+        trial->doubted = WAY_PRESENT;
+        ++trial->judged;
+        return;
+    }
+    trial->phase = TRIAL_RUNS;
+    trial->begun = group->overlapped_steps;
+    trial->asked_after = ASKED_AFTER;
+    trial->early = 0;
+    measure_pause(group);
+    trial_times_begin(stream);
+}
+
+static void
+end(struct trial *trial, const struct group *group) BY_ISSUER
+{
+    trial->phase = TRIAL_NONE;
+    layouts_end(group);
 }
 
 /* A step of the trial is passed, or a boundary behind it. */
 static void
-advance(struct trial *trial, const struct group *group) BY_ISSUER
+advance(struct trial *trial, struct group *group) BY_ISSUER
 {
     uint64_t passed = steps_passed(trial, group);
     if (group->overlapped_steps < trial->begun + 1) { /* another plan */
-        trial->phase = TRIAL_NONE;
+        end(trial, group);
         return;
     }
-    if (passed == TRIAL_STEPS)
+    if (trial->phase == TRIAL_RUNS && passed == steps_of(trial)) {
         trial->phase = TRIAL_ENDED;
-    if (trial->phase != TRIAL_ENDED || passed < TRIAL_STEPS + trial->asked_after)
-        return;
-    if (judge(trial, group)) {
-        trial->phase = TRIAL_NONE;
-        trial->due = trial->due > group->boundary_count ? trial->due : group->boundary_count + UNTRIED_STEPS;
-        return;
+        layouts_end(group);
     }
+    if (trial->phase != TRIAL_ENDED || passed < steps_of(trial) + trial->asked_after)
+        return;
+    bool judged = judge(trial, group);
     trial->asked_after *= 2;
-    if (trial->asked_after > ASKED_AFTER_MOST) {
-        trial->phase = TRIAL_NONE;
+    if (!judged && trial->asked_after <= ASKED_AFTER_MOST)
+        return;
+    trial->phase = TRIAL_NONE;
+    if (trial->due <= group->boundary_count)
         trial->due = group->boundary_count + UNTRIED_STEPS;
-    }
 }
 
 void
@@ -231,20 +349,17 @@ trials_next_interval(struct group *group, CUstream stream)
 {
     struct trial *trial = trial_of(group);
     if (!may_try(group))
-        trial->phase = TRIAL_NONE;
+        end(trial, group);
     else if (trial->phase != TRIAL_NONE)
         advance(trial, group);
-    else if (is_due(trial, group)) {
-        trial->phase = TRIAL_RUNS;
-        trial->begun = group->overlapped_steps;
-        trial->asked_after = ASKED_AFTER;
-        trial->early = 0;
-        trial_times_begin(stream);
-    }
-    bool runs = trial->phase == TRIAL_RUNS;
-    bool overlaps = runs ? trial_overlaps(steps_passed(trial, group)) : !trial->off;
+    else if (is_due(trial, group))
+        begin(trial, group, stream);
+    group->tried = trial->phase == TRIAL_RUNS;
+    size_t way = group->tried ? trial_way(&trial->shape, steps_passed(trial, group)) : 0;
+    bool overlaps = (way > 0 && trial->kinds[way] == WAY_OVERLAP) == trial->off;
     group->withheld = group->overlapping && !overlaps;
-    group->control = runs && overlaps == trial->off;
+    group->control = way > 0;
+    layouts_wear(way > 0 ? trial->plans[way] : NULL);
     if (MUTANT(CONTROL_BUCKETS_DIFFER) && group->control)
         planner_reset(group);
     if (!group->withheld)

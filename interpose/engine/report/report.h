@@ -19,11 +19,16 @@ void trace_open(void);
 /* What an all-reduce costs on an idle device; `cost` stays. */
 void trace_costs(const struct cost *cost) BY_ISSUER;
 void trace_plan(const struct group *group) BY_ISSUER;
+/* Steps of the group may have so many buckets, whatever its plan has. */
+void trace_make_room(const struct group *group, size_t bucket_count) BY_ISSUER;
 /* When each gradient was ready, and when backward was done (ready_ns[gradient_count]), on the last rank: ns since the
  * step began. */
 void trace_ready(const struct group *group, const int64_t *ready_ns) BY_ISSUER;
-/* What a trial has found; and that steps overlap from here on, or do not. */
-void trace_trial(const struct group *group, const struct trial_result *result) BY_ISSUER;
+/* What a trial has found of steps with other buckets, so many, beside the present ones; 0: of steps with the other way
+ * of overlap. */
+void trace_trial(const struct group *group, const struct trial_result *result, size_t bucket_count,
+                 bool overlaps) BY_ISSUER;
+/* Steps overlap from here on, or do not. */
 void trace_overlap(const struct group *group, bool overlaps) BY_ISSUER;
 void trace_bucket_begin(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 void trace_bucket_end(const struct group *group, size_t bucket) BY_ISSUER;

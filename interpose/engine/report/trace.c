@@ -300,19 +300,48 @@ free_events(struct step_trace *step)
     *step = (struct step_trace){0};
 }
 
+/* Events for buckets that the step has none for. */
+static void
+add_buckets(struct step_trace *step, size_t bucket_count)
+{
+    if (step->buckets != NULL && bucket_count <= step->bucket_count)
+        return;
+    step->buckets = realloc(step->buckets, (bucket_count + 1) * sizeof(step->buckets[0]));
+    if (step->buckets == NULL)
+        stop_job("out of memory");
+    for (; step->bucket_count < bucket_count; ++step->bucket_count)
+        step->buckets[step->bucket_count] = (struct bucket_trace){timing_event(), timing_event(), timing_event()};
+}
+
 static void
 make_events(struct step_trace *step, size_t bucket_count)
 {
-    step->bucket_count = bucket_count;
-    step->buckets = calloc(bucket_count + 1, sizeof(step->buckets[0]));
-    if (step->buckets == NULL)
-        stop_job("out of memory");
+    add_buckets(step, bucket_count);
     step->begin = timing_event();
     step->backward = timing_event();
     step->boundary = timing_event();
     step->released = timing_event();
-    for (size_t k = 0; k < bucket_count; ++k)
-        step->buckets[k] = (struct bucket_trace){timing_event(), timing_event(), timing_event()};
+}
+
+/* While there is none, no touch is followed. */
+static void
+set_trace(const struct group *group, struct group_trace *trace) BY_ISSUER
+{
+    issuer_lock();
+    groups[group->id] = trace;
+    issuer_unlock();
+}
+
+void
+trace_make_room(const struct group *group, size_t bucket_count)
+{
+    struct group_trace *trace = groups[group->id];
+    if (!trace_file_is_open() || trace == NULL)
+        return;
+    set_trace(group, NULL);
+    for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i)
+        add_buckets(&trace->steps[i], bucket_count);
+    set_trace(group, trace);
 }
 
 void
@@ -329,17 +358,13 @@ trace_plan(const struct group *group)
     renew_anchor();
     if (groups[group->id] != NULL)
         write_all(group->id); /* the step that ends with a new plan, too */
-    issuer_lock();
-    groups[group->id] = NULL; /* no touch is followed meanwhile */
-    issuer_unlock();
+    set_trace(group, NULL);
     for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i) {
         free_events(&trace->steps[i]);
         make_events(&trace->steps[i], group->plan->bucket_count);
     }
     trace_file_write_plan(group, ++trace->plans);
-    issuer_lock();
-    groups[group->id] = trace;
-    issuer_unlock();
+    set_trace(group, trace);
 }
 
 /* ---- a step ---- */

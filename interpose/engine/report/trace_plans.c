@@ -66,16 +66,23 @@ trace_file_write_plan(const struct group *group, uint64_t number)
 }
 
 void
-trace_trial(const struct group *group, const struct trial_result *result)
+trace_trial(const struct group *group, const struct trial_result *result, size_t bucket_count, bool overlaps)
 {
     if (!trace_file_is_open())
         return;
+    bool of_layout = bucket_count > 0;
     struct json *line = trace_file_begin();
-    json_add_u64(line, "trial", result->pairs);
+    json_add_u64(line, of_layout ? "layout_trial" : "trial", result->rounds);
     add_group(line, group);
-    json_add_us(line, "slowed_us", (double)result->slowed_ns / 1e3);
-    json_add_us(line, "overlapped_us", (double)result->overlapped_ns / 1e3);
-    json_add_us(line, "apart_us", (double)result->apart_ns / 1e3);
+    if (of_layout) {
+        json_add_u64(line, "buckets", bucket_count);
+        json_add_us(line, "present_us", (double)result->present_ns / 1e3);
+        json_add_us(line, "other_us", (double)result->other_ns / 1e3);
+    } else {
+        json_add_us(line, "slowed_us", (double)(overlaps ? -result->work_ns : result->work_ns) / 1e3);
+        json_add_us(line, "overlapped_us", (double)(overlaps ? result->present_ns : result->other_ns) / 1e3);
+        json_add_us(line, "apart_us", (double)(overlaps ? result->other_ns : result->present_ns) / 1e3);
+    }
     trace_file_write(line);
 }
 

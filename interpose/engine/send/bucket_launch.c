@@ -143,15 +143,57 @@ least_of_ranks(uint64_t *words, size_t count)
 
 /* Bytes of the bucket if it is packed on this rank as memory is now, in steps of what kernels like; else 0. */
 static uint64_t
-packed_bytes(const struct group *group, size_t bucket) BY_ISSUER
+packed_bytes(const struct shipment *shipment, const size_t *places, size_t bucket)
 {
-    const struct plan_bucket *of = &group->plan->buckets[bucket];
-    struct bucket_member *members = members_of(&group->shipment, group->places, bucket, true);
+    const struct plan_bucket *of = &shipment->plan->buckets[bucket];
+    struct bucket_member *members = members_of(shipment, places, bucket, true);
     size_t bytes = 0;
     bool packed = members != NULL && wire_is_packed(&engine_state.collectives.setting, members, of->count,
                                                     type_nccl(escape_bucket_type(of)), &bytes);
     free(members);
     return packed ? (bytes + STAGED_MULTIPLE - 1) / STAGED_MULTIPLE * STAGED_MULTIPLE : 0;
+}
+
+/* The same of all its buckets, as the least that a rank says; malloc'ed. Their sum in *total_p. */
+static uint64_t *
+packed_by_all(const struct shipment *shipment, const size_t *places, uint64_t *total_p)
+{
+    uint64_t *bytes = calloc(shipment->wire_count + 1, sizeof(*bytes));
+    if (bytes == NULL)
+        stop_job("out of memory");
+    for (size_t k = 0; k < shipment->wire_count; ++k)
+        bytes[k] = packed_bytes(shipment, places, k);
+    if (!MUTANT(STAGED_BY_SOME))
+        least_of_ranks(bytes, shipment->wire_count);
+    *total_p = 0;
+    for (size_t k = 0; k < shipment->wire_count; ++k)
+        *total_p += bytes[k];
+    return bytes;
+}
+
+/* Collective: so much memory for packed buckets, on all ranks or on none; `good`: this rank wants it. */
+static bool
+stage(struct staging *staging, uint64_t bytes, bool good)
+{
+    struct collectives *collectives = &engine_state.collectives;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    collectives_unstage(collectives, staging);
+    uint64_t staged = good && collectives_stage(collectives, bytes, staging);
+    if (!MUTANT(STAGED_BY_SOME))
+        least_of_ranks(&staged, 1);
+    if (!staged)
+        collectives_unstage(collectives, staging);
+    (void)context_exchange_capture_mode(mode);
+    return staged != 0;
+}
+
+static void
+lend(struct shipment *shipment, const uint64_t *bytes, CUdeviceptr at)
+{
+    for (size_t k = 0; k < shipment->wire_count; at += bytes[k++]) {
+        if (bytes[k] > 0)
+            wire_lend(&shipment->wires[k], at, bytes[k]);
+    }
 }
 
 /*
@@ -162,31 +204,9 @@ static void
 stage_buckets(struct group *group) BY_ISSUER
 {
     struct shipment *shipment = &group->shipment;
-    struct collectives *collectives = &engine_state.collectives;
-    uint64_t *bytes = calloc(shipment->wire_count + 1, sizeof(*bytes)), total = 0, good = 1;
-    if (bytes == NULL)
-        stop_job("out of memory");
-    for (size_t k = 0; k < shipment->wire_count; ++k)
-        bytes[k] = packed_bytes(group, k);
-    if (!MUTANT(STAGED_BY_SOME))
-        least_of_ranks(bytes, shipment->wire_count);
-    for (size_t k = 0; k < shipment->wire_count; ++k)
-        total += bytes[k];
-    if (total > shipment->staging.bytes) {
-        CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        collectives_unstage(collectives, &shipment->staging);
-        good = collectives_stage(collectives, total, &shipment->staging);
-        if (!MUTANT(STAGED_BY_SOME))
-            least_of_ranks(&good, 1);
-        if (!good)
-            collectives_unstage(collectives, &shipment->staging);
-        (void)context_exchange_capture_mode(mode);
-    }
-    CUdeviceptr at = shipment->staging.address;
-    for (size_t k = 0; good && k < shipment->wire_count; at += bytes[k++]) {
-        if (bytes[k] > 0)
-            wire_lend(&shipment->wires[k], at, bytes[k]);
-    }
+    uint64_t total, *bytes = packed_by_all(shipment, group->places, &total);
+    if (total <= shipment->staging.bytes || stage(&shipment->staging, total, true))
+        lend(shipment, bytes, shipment->staging.address);
     free(bytes);
 }
 
@@ -232,21 +252,73 @@ say_compression(void)
         compression == DDPRUN_COMPRESS_FP16 ? " and 3e-8 per rank" : "", (double)others / 1024);
 }
 
-void
-issue_prepare_plan(struct group *group)
+static void
+free_wires(struct shipment *shipment)
 {
-    size_t count = group->plan->bucket_count;
-    struct shipment *shipment = &group->shipment;
-    streams_wait_for_buckets();
     for (size_t k = 0; k < shipment->wire_count; ++k)
         wire_free(&shipment->wires[k], &engine_state.driver);
     free(shipment->wires);
+    shipment->wires = NULL;
+    shipment->wire_count = 0;
+}
+
+void
+issue_prepare_plan(struct group *group)
+{
+    struct shipment *shipment = &group->shipment;
+    streams_wait_for_buckets();
+    free_wires(shipment);
     shipment->plan = group->plan;
     make_wires(shipment); /* filled when they are first sent */
     stage_buckets(group);
-    make_events(group, count);
+    make_events(group, group->plan->bucket_count);
     trace_plan(group);
     say_compression();
+}
+
+/* Whether memory for a while would leave the program an eighth of the device's, for what it may allocate meanwhile. */
+static bool
+is_memory_spare(uint64_t bytes)
+{
+    size_t free_bytes = 0, all_bytes = 0;
+    return engine_state.driver.cuMemGetInfo_p != NULL &&
+           engine_state.driver.cuMemGetInfo_p(&free_bytes, &all_bytes) == CUDA_SUCCESS && free_bytes >= all_bytes / 8 &&
+           bytes <= free_bytes - all_bytes / 8;
+}
+
+bool
+issue_prepare_others(struct group *group, struct shipment *others, size_t count)
+{
+    uint64_t *bytes[OTHERS_AT_MOST] = {0}, total = 0, most = 0;
+    streams_wait_for_buckets();
+    for (size_t i = 0; i < count; ++i) {
+        make_wires(&others[i]);
+        make_events(group, others[i].wire_count);
+        trace_make_room(group, others[i].wire_count);
+        bytes[i] = packed_by_all(&others[i], group->places, &total);
+        most = total > most ? total : most;
+    }
+    bool good = most == 0 || stage(&others[0].staging, most, is_memory_spare(most));
+    for (size_t i = 0; i < count; ++i) {
+        if (good)
+            lend(&others[i], bytes[i], others[0].staging.address);
+        free(bytes[i]);
+    }
+    if (!good)
+        issue_free_others(others, count);
+    return good;
+}
+
+void
+issue_free_others(struct shipment *others, size_t count)
+{
+    streams_wait_for_buckets();
+    for (size_t i = 0; i < count; ++i) {
+        free_wires(&others[i]);
+        free(others[i].send_order);
+        others[i].send_order = NULL;
+    }
+    collectives_unstage(&engine_state.collectives, &others[0].staging);
 }
 
 void

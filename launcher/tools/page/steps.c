@@ -53,7 +53,7 @@ static void
 put_legend(FILE *out, const struct chart_mark *marks, size_t count)
 {
     static const char *const meanings[][2] = {
-        {"control", "control step of a trial: the other way of overlap, to compare"},
+        {"control", "control step of a trial: it averages another way, to compare"},
         {"off", "overlap is off from here on"},
         {"on", "overlap is on again from here on"}};
     fputs(count > 0 ? "<div class='legend'>\n" : "", out);

@@ -154,7 +154,7 @@ put_names(const struct writing *w)
         name_track(w, TRACK_GRAPHS, "steps in CUDA graphs (host)");
 }
 
-/* The tensors of a bucket, as the plan of that step has them. */
+/* The tensors of a bucket, as the plan of that step has them. A control step may have other buckets. */
 static void
 put_tensors(const struct writing *w, const struct trace_step *step, unsigned bucket)
 {
@@ -164,7 +164,7 @@ put_tensors(const struct writing *w, const struct trace_step *step, unsigned buc
         if (one->group == step->group && one->after_step < step->number)
             plan = one;
     }
-    if (plan == NULL || bucket >= plan->bucket_count)
+    if (plan == NULL || bucket >= plan->bucket_count || (step->control && step->overlapped))
         return;
     fputs(",\"tensors\":[", w->out);
     for (size_t i = 0; i < plan->member_counts[bucket] && i < MOST_NAMES; ++i) {

@@ -1,0 +1,74 @@
+/*
+ * layouts.c - other layouts of a group's gradients, which steps of a trial take in place of the plan's.
+ *
+ * All are there before the trial's first step, compared between ranks, with wires and memory of their own, so that a
+ * step changes its layout without waiting for anything. Of several groups one at a time has a trial.
+ */
+#include "interpose/engine/plan/planner.h"
+#include "interpose/engine/send/send.h"
+
+static struct {
+    struct group *group;          /* NULL: there are none */
+    struct plan *own;             /* the plan in force, */
+    struct shipment own_shipment; /* and its wires, while steps take another */
+    struct shipment others[LAYOUTS];
+    size_t count;
+} layouts GUARDED_BY(issuer_role);
+
+/* The step that begins takes this plan. */
+static void
+take(struct plan *plan, const struct shipment *shipment) BY_ISSUER
+{
+    struct group *group = layouts.group;
+    if (group->plan == plan)
+        return;
+    issuer_lock();
+    bool good = readiness_switch(&group->readiness, plan);
+    group->plan = plan;
+    issuer_unlock();
+    if (!good)
+        stop_job("out of memory");
+    group->shipment = *shipment;
+}
+
+void
+layouts_wear(const struct plan *plan)
+{
+    if (layouts.group != NULL && plan == NULL)
+        take(layouts.own, &layouts.own_shipment);
+    for (size_t i = 0; layouts.group != NULL && plan != NULL && i < layouts.count; ++i) {
+        if (layouts.others[i].plan == plan)
+            take(layouts.others[i].plan, &layouts.others[i]);
+    }
+}
+
+void
+layouts_end(const struct group *group)
+{
+    if (layouts.group == NULL || layouts.group != group)
+        return;
+    layouts_wear(NULL);
+    issue_free_others(layouts.others, layouts.count);
+    for (size_t i = 0; i < layouts.count; ++i)
+        plan_free(layouts.others[i].plan);
+    layouts.group = NULL;
+}
+
+bool
+layouts_begin(struct group *group, struct plan *const *plans, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        plans_compare(group, plans[i]);
+        layouts.others[i] = (struct shipment){.plan = plans[i]};
+    }
+    if (!issue_prepare_others(group, layouts.others, count)) {
+        for (size_t i = 0; i < count; ++i)
+            plan_free(plans[i]);
+        return false;
+    }
+    layouts.group = group;
+    layouts.count = count;
+    layouts.own = group->plan;
+    layouts.own_shipment = group->shipment;
+    return true;
+}

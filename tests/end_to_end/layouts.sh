@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# layouts.sh BUILD - where fewer buckets make steps shorter than the plan's, steps have fewer buckets: on all ranks from one step on, once
+# two trials have found it; results are the same bits; and with --no-trials steps keep the plan's.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+trace=$work/trace
+export XDG_CACHE_HOME=$work/cache
+export SOFTGPU_LINK=latency_us=3000,gbytes_per_s=10
+paced=("$build/tests/trainers/paced" --layers 12 --kib 64 --layer-us 1000 --forward-us 1000)
+
+# bucket_counts RANK: of the plans that the trace of a rank has, in their order.
+bucket_counts() { grep '^{"plan":' "$trace/rank-$1.jsonl" | sed 's/.*"buckets"://' | while read -r line; do grep -o '"bytes"' <<<"$line" | wc -l; done | tr '\n' ' '; }
+# parameters: their hash.
+parameters() { sed -n 's/^ddprun: .*bitwise identical on all ranks (hash \([0-9a-f]*\),.*/\1/p' "$work/stderr"; }
+
+# The file that keeps what an all-reduce costs says 10 ns for each byte. It is 3 ms for each all-reduce. So plans have too many buckets.
+run "$ddprun" -n 2 -q "${paced[@]}" --steps 5
+sed -i -E 's/^([0-9]+) [0-9]+$/\1 \10/' "$work"/cache/ddprun/*
+
+# Again if the machine was busy with something else.
+for ((try = 1; try <= 3; try++)); do
+    rm -rf "$trace"
+    run "$ddprun" -n 2 --trace "$trace" --trace-steps 1-260 "${paced[@]}" --steps 260
+    [ "$code" -eq 0 ] && [ "$(bucket_counts 0 | wc -w)" -lt 4 ] || break
+done
+succeeded "fewer buckets: all means are right"
+read -r -a counts <<<"$(bucket_counts 0)"
+check "fewer buckets: the plan has several (${counts[*]})" [ "${counts[2]:-0}" -gt 1 ]
+check "fewer buckets: later steps have fewer" [ "${counts[3]:-99}" -lt "${counts[2]:-0}" ]
+check "fewer buckets: on all ranks" [ "$(bucket_counts 0)" = "$(bucket_counts 1)" ]
+step=$(grep '^{"plan":4' "$trace/rank-0.jsonl" | grep -o '"after_step":[0-9]*' | cut -d: -f2)
+check "fewer buckets: from one step on (${step:-none})" grep -q "^{\"plan\":4,\"group\":0,\"after_step\":${step:-none}," "$trace/rank-1.jsonl"
+check "fewer buckets: two trials found them, by the same times on all ranks" bash -c \
+    "[ \$(grep -c '^{\"layout_trial\":16.*\"buckets\":${counts[3]},' '$trace/rank-0.jsonl') -eq 1 ] &&
+     cmp -s <(grep '^{\"layout_trial\"' '$trace/rank-0.jsonl' | sed 's/\"at_ns\":[0-9]*//') <(grep '^{\"layout_trial\"' '$trace/rank-1.jsonl' | sed 's/\"at_ns\":[0-9]*//')"
+for rank in 0 1; do
+    check "fewer buckets: rank $rank sends that many in each step from there on" \
+        [ "$(grep '^{"step":' "$trace/rank-$rank.jsonl" | grep -v '"control":true' |
+            awk -F'[:,]' -v after="${step:-0}" -v count="${counts[3]:-0}" '$2 > after && gsub(/"bucket":/, "") != count' | wc -l)" -eq 0 ]
+done
+tried=$(parameters)
+
+run "$ddprun" -n 2 --no-trials --trace "$trace-without" "${paced[@]}" --steps 160
+succeeded "--no-trials: all means are right"
+check "--no-trials: no step tries another way" bash -c "! grep -q '\"control\":true\|\"layout_trial\"' '$trace-without/rank-0.jsonl'"
+
+run "$ddprun" -n 2 --no-overlap "${paced[@]}" --layer-us 0 --steps 260
+check "fewer buckets: the same bits as without overlap (${tried:-none})" [ "${tried:-none}" = "$(parameters)" ]
+finish
