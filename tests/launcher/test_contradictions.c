@@ -31,6 +31,7 @@ static const struct sample {
     {"bucket-mb", "10"},
     {"no-cost-cache", NULL},
     {"no-overlap", NULL},
+    {"no-trials", NULL},
     {"reduce", "sum"},
     {"compress", "bf16"},
     {"communicators", "2"},
