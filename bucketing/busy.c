@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 enum { REFUSED_BELOW = 8, REFUSED_ABOVE = 64 }; /* an eighth of the cost, 64 times the cost */
+enum { FIXED_SHARE = 10 };                      /* less than a tenth of the work is noise */
 
 static const int64_t most_ns = INT64_C(1800) * 1000 * 1000 * 1000; /* half an hour, as in cost.c */
 
@@ -72,26 +73,70 @@ share_of_bucket(const int64_t *const *ranks, size_t rank_count, size_t interval_
     return true;
 }
 
-unsigned
-busy_factor(const int64_t *const *ranks, size_t rank_count, size_t interval_count, const uint64_t *bucket_bytes,
-            size_t bucket_count, const struct cost *cost, unsigned before)
+/* Sums over the buckets that count: of x, the work, and y, the time that it took, in ns. */
+struct sums {
+    __int128 count, x, y, xx, xy;
+    int64_t least_x, most_x;
+};
+
+static void
+add_share(struct sums *sums, const struct share *share)
 {
-    __int128 sum_ns = 0, sum_work_ns = 0;
+    int64_t x = share->work_ns, y = share->ns;
+    sums->least_x = sums->count == 0 || x < sums->least_x ? x : sums->least_x;
+    sums->most_x = x > sums->most_x ? x : sums->most_x;
+    ++sums->count;
+    sums->x += x;
+    sums->y += y;
+    sums->xx += (__int128)x * x;
+    sums->xy += (__int128)x * y;
+}
+
+static unsigned
+within_bounds(__int128 factor)
+{
+    return factor < BUSY_NONE ? BUSY_NONE : factor > BUSY_MOST ? BUSY_MOST : (unsigned)factor;
+}
+
+static struct busy
+line_through(const struct sums *s)
+{
+    struct busy line = {within_bounds(s->y * BUSY_NONE / s->x), 0};
+    if (s->count < 3 || s->most_x / 2 < s->least_x)
+        return line;
+    /* Both sides of the normal equations are below 2^127: x and y below 2^41 (half an hour), and few buckets. */
+    unsigned factor = within_bounds((s->count * s->xy - s->x * s->y) * BUSY_NONE / (s->count * s->xx - s->x * s->x));
+    __int128 fixed_ns = (s->y * BUSY_NONE - s->x * factor) / s->count / factor;
+    bool is_fixed = factor < BUSY_MOST && fixed_ns * s->count * FIXED_SHARE > s->x;
+    return is_fixed ? (struct busy){factor, (int64_t)fixed_ns} : line;
+}
+
+/* Whether this work takes the same by both, within a twentieth. */
+static bool
+are_near(struct busy a, struct busy b, int64_t work_ns)
+{
+    __int128 by_a = ((__int128)work_ns + a.fixed_ns) * a.factor, by_b = ((__int128)work_ns + b.fixed_ns) * b.factor;
+    return (by_a > by_b ? by_a - by_b : by_b - by_a) * 20 <= by_b;
+}
+
+struct busy
+busy_fit(const int64_t *const *ranks, size_t rank_count, size_t interval_count, const uint64_t *bucket_bytes,
+         size_t bucket_count, const struct cost *cost, struct busy before)
+{
+    struct sums sums = {0};
     for (size_t k = 0; k < bucket_count; ++k) {
         struct share share;
         int64_t idle_ns = cost_fs(cost, bucket_bytes[k]) / COST_FS_PER_NS;
         if (!share_of_bucket(ranks, rank_count, interval_count, BUSY_WORDS(bucket_count), k, idle_ns, &share) ||
             share.ns < share.work_ns / REFUSED_BELOW || share.ns / REFUSED_ABOVE > share.work_ns)
             continue;
-        sum_ns += share.ns;
-        sum_work_ns += share.work_ns;
+        add_share(&sums, &share);
     }
-    if (sum_work_ns == 0)
+    if (sums.count == 0)
         return before;
-    __int128 factor = sum_ns * BUSY_NONE / sum_work_ns;
-    factor = factor < BUSY_NONE ? BUSY_NONE : factor > BUSY_MOST ? BUSY_MOST : factor;
-    __int128 change = factor > before ? factor - before : before - factor;
-    return change * 20 <= before ? before : (unsigned)factor;
+    struct busy line = line_through(&sums);
+    bool same = are_near(line, before, sums.least_x) && are_near(line, before, sums.most_x);
+    return same ? before : line;
 }
 
 void

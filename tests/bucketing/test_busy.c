@@ -1,7 +1,8 @@
 /*
- * test_busy.c - the factor of an all-reduce beside backward is found through noise, late ranks and outliers, from one
- * size or several; samples are matched by interval; times that cannot be are refused; it stays within bounds and does
- * not follow noise. In work instead of time, plans and forecasts are those of an idle device.
+ * test_busy.c - what an all-reduce takes beside backward is found through noise, late ranks and outliers, from one size
+ * or several; a fixed cost is told from a factor; samples are matched by interval; times that cannot be are refused; it
+ * stays within bounds and does not follow noise. In work instead of time, plans and forecasts are those of an idle
+ * device.
  */
 #include "bucketing/busy.h"
 
@@ -38,8 +39,8 @@ set_scene(struct scene *scene, int64_t thousandths)
     }
 }
 
-static unsigned
-fit(const struct scene *scene, size_t buckets, unsigned before)
+static struct busy
+fit_line(const struct scene *scene, size_t buckets, struct busy before)
 {
     int64_t packed[RANKS][INTERVALS * WORDS];
     const int64_t *ranks[RANKS];
@@ -50,7 +51,16 @@ fit(const struct scene *scene, size_t buckets, unsigned before)
                 packed[r][s * BUSY_WORDS(buckets) + w] = scene->times[r][s][w];
         }
     }
-    return busy_factor(ranks, RANKS, INTERVALS, scene->bytes, buckets, &scene->cost, before);
+    return busy_fit(ranks, RANKS, INTERVALS, scene->bytes, buckets, &scene->cost, before);
+}
+
+/* Where a factor alone is found. */
+static unsigned
+fit(const struct scene *scene, size_t buckets, unsigned before)
+{
+    struct busy busy = fit_line(scene, buckets, (struct busy){before, 0});
+    ck_assert_int_eq(busy.fixed_ns, 0);
+    return busy.factor;
 }
 
 /* Within three hundredths. */
@@ -98,6 +108,38 @@ START_TEST(outliers_do_not_count)
         }
     }
     expect_near(fit(&scene, BUCKETS, BUSY_NONE), 2000);
+}
+END_TEST
+
+/* Of 20 us to 1 ms of work, by times that are up to 1 % longer. */
+START_TEST(a_fixed_cost_is_told_from_a_factor)
+{
+    static const int64_t fixed_ns[] = {0, 60000, 200000, 400000};
+    static const unsigned factors[] = {1000, 1400, 3000};
+    unsigned seed = (unsigned)_i, wanted = factors[_i % 3];
+    int64_t fixed = fixed_ns[_i / 3 % 4];
+    struct scene scene;
+    set_scene(&scene, wanted);
+    for (size_t k = 0; k < BUCKETS; ++k) {
+        scene.bytes[k] = UINT64_C(40000) << (4 * k);
+        int64_t work_ns = cost_fs(&scene.cost, scene.bytes[k]) / COST_FS_PER_NS;
+        for (size_t r = 0; r < RANKS; ++r) {
+            for (size_t s = 0; s < INTERVALS; ++s)
+                scene.times[r][s][1 + 2 * k] = (work_ns + fixed) * wanted / 1000 * (1000 + rand_r(&seed) % 10) / 1000;
+        }
+    }
+    struct busy busy = fit_line(&scene, BUCKETS, (struct busy){BUSY_NONE, 0});
+    for (size_t k = 0; k < BUCKETS; ++k) { /* each size takes what it took */
+        int64_t work_ns = cost_fs(&scene.cost, scene.bytes[k]) / COST_FS_PER_NS;
+        int64_t told = (work_ns + busy.fixed_ns) * busy.factor / 1000, took = (work_ns + fixed) * wanted / 1000;
+        ck_assert_int_le(llabs(told - took), took / 20 + 2000);
+    }
+    if (fixed > 0)
+        ck_assert_int_le(llabs(busy.fixed_ns - fixed), fixed / 10);
+    else
+        ck_assert_int_eq(busy.fixed_ns, 0);
+    struct busy again = fit_line(&scene, BUCKETS, busy);
+    ck_assert(again.factor == busy.factor && again.fixed_ns == busy.fixed_ns);
 }
 END_TEST
 
@@ -267,6 +309,7 @@ main(void)
     TCase *tcase = tcase_create("properties");
     tcase_add_loop_test(tcase, late_ranks_and_noise_do_not_count, 0, CASES);
     tcase_add_test(tcase, outliers_do_not_count);
+    tcase_add_loop_test(tcase, a_fixed_cost_is_told_from_a_factor, 0, CASES);
     tcase_add_test(tcase, samples_are_matched_by_interval);
     tcase_add_test(tcase, buckets_without_a_time_on_some_rank_do_not_count);
     tcase_add_test(tcase, what_is_behind_backward_is_at_full_speed);

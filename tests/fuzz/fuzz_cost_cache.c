@@ -24,8 +24,8 @@ cache_file(void)
     if (path[0] != '\0')
         return path;
     engine_state.options.cost_cache = true;
-    const struct cost_sample samples[] = {{1000, 1000}, {2000, 2000}};
-    cost_cache_write(key, samples, 2);
+    const struct cost_kept kept = {{{1000, 1000}, {2000, 2000}}, 2, {BUSY_NONE, 5}};
+    cost_cache_write(key, &kept);
     char folder[256];
     snprintf(folder, sizeof(folder), "%s/ddprun", fuzz_folder());
     DIR *entries = opendir(folder);
@@ -35,8 +35,9 @@ cache_file(void)
             snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
     }
     closedir(entries);
-    struct cost_sample read[COST_SAMPLES_AT_MOST];
-    fuzz_require(cost_cache_read(key, read) == 2 && read[1].ns == 2000, "what is written is read");
+    struct cost_kept read;
+    cost_cache_read(key, &read);
+    fuzz_require(read.count == 2 && read.samples[1].ns == 2000 && read.busy.fixed_ns == 5, "what is written is read");
     return path;
 }
 
@@ -47,13 +48,16 @@ fuzz_cost_cache(const uint8_t *bytes, size_t count)
     int fd = open(cache_file(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     fuzz_require(fd >= 0 && write(fd, bytes, count) == (ssize_t)count, "the file can be written");
     close(fd);
-    struct cost_sample samples[COST_SAMPLES_AT_MOST];
+    struct cost_kept read;
     struct cost cost;
-    size_t read = cost_cache_read(key, samples);
-    fuzz_require(read <= COST_SAMPLES_AT_MOST, "there is room for all samples");
-    if (read == 0)
+    cost_cache_read(key, &read);
+    fuzz_require(read.count <= COST_SAMPLES_AT_MOST, "there is room for all samples");
+    if (read.count == 0)
         return;
-    fuzz_require(cost_fit(samples, read, &cost), "samples fit a cost");
+    bool factor = read.busy.factor == 0 || (read.busy.factor >= BUSY_NONE && read.busy.factor <= BUSY_MOST);
+    fuzz_require(factor && read.busy.fixed_ns >= 0, "what is beside backward is within bounds");
+    fuzz_require(cost_fit(read.samples, read.count, &cost), "samples fit a cost");
+    cost = cost_raised(&cost, read.busy.fixed_ns, 0);
     int64_t before = 0;
     for (uint64_t size = 1; size < (uint64_t)1 << 50; size *= 4) {
         int64_t now = cost_fs(&cost, size);

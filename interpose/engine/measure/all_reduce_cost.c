@@ -28,6 +28,9 @@ static const int64_t budget_ns = INT64_C(1000) * 1000 * 1000; /* of all measurin
 
 static struct cost cost;
 static bool sought;
+static char key[700];
+static struct cost_kept kept; /* for the key; `busy` as an earlier run has found it */
+static struct busy found;     /* by this run; factor 0: it has found nothing */
 
 const struct cost *
 all_reduce_cost(void)
@@ -183,23 +186,22 @@ describe_machine(char *text, size_t bytes)
 /* ---- finding ---- */
 
 /* What rank 0 has kept, to all ranks. */
-static size_t
-samples_kept(const char *key, struct cost_sample *samples)
+static void
+share_kept(void)
 {
-    size_t count = engine_state.rendezvous.rank == 0 ? cost_cache_read(key, samples) : 0;
+    if (engine_state.rendezvous.rank == 0)
+        cost_cache_read(key, &kept);
     struct control_messages all;
-    exchange("the cost of an all-reduce, from rank 0", samples, count * sizeof(*samples), &all);
-    count = all.bytes[0] / sizeof(*samples);
-    if (count > COST_SAMPLES_AT_MOST)
-        stop_job("rank 0 sent %zu samples of the cost of an all-reduce", count);
-    memcpy(samples, all.messages[0], count * sizeof(*samples));
+    exchange("the cost of an all-reduce, from rank 0", &kept, sizeof(kept), &all);
+    if (all.bytes[0] != sizeof(kept))
+        stop_job("rank 0 sent %zu bytes as the cost of an all-reduce", all.bytes[0]);
+    memcpy(&kept, all.messages[0], sizeof(kept));
     control_free_messages(&all);
-    return count;
 }
 
 /* The key of rank 0, with what all other ranks say in it. A program that needs larger sizes has another. */
 static void
-make_key(char *key, size_t bytes, uint64_t most)
+make_key(uint64_t most)
 {
     char mine[600] = {0};
     struct control_messages all;
@@ -209,7 +211,7 @@ make_key(char *key, size_t bytes, uint64_t most)
     for (int r = 0; r < all.count; ++r)
         hash = XXH3_64bits_withSeed(all.messages[r], all.bytes[r], hash);
     control_free_messages(&all);
-    snprintf(key, bytes, "%s, ranks %016llx, up to %llu bytes", mine, (unsigned long long)hash,
+    snprintf(key, sizeof(key), "%s, ranks %016llx, up to %llu bytes", mine, (unsigned long long)hash,
              (unsigned long long)most);
 }
 
@@ -221,23 +223,43 @@ all_reduce_cost_find(uint64_t gradient_bytes)
         return;
     sought = true;
 
-    char key[700];
-    struct cost_sample samples[COST_SAMPLES_AT_MOST] = {{0}};
     uint64_t most = largest_size(gradient_bytes);
-    make_key(key, sizeof(key), most);
-    size_t count = samples_kept(key, samples);
-    if (count == 0) {
+    make_key(most);
+    share_kept();
+    if (kept.count == 0) {
         const struct driver *driver = &engine_state.driver;
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* or a capture in another thread would end */
         role_take();
         require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-        count = measure_samples(most, samples);
+        kept.count = measure_samples(most, kept.samples);
         require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
         role_give();
-        if (engine_state.rendezvous.rank == 0 && count > 0)
-            cost_cache_write(key, samples, count);
+        if (engine_state.rendezvous.rank == 0 && kept.count > 0)
+            cost_cache_write(key, &kept);
     }
     struct cost fitted;
-    if (count > 0 && cost_fit(samples, count, &fitted))
+    if (kept.count > 0 && cost_fit(kept.samples, kept.count, &fitted))
         cost = fitted;
+}
+
+struct busy
+all_reduce_busy(void)
+{
+    return kept.busy.factor > 0 ? kept.busy : (struct busy){BUSY_NONE, 0};
+}
+
+void
+all_reduce_busy_found(const struct busy *busy)
+{
+    found = *busy;
+}
+
+void
+all_reduce_cost_keep(void)
+{
+    bool is_news = found.factor != kept.busy.factor || found.fixed_ns != kept.busy.fixed_ns;
+    if (engine_state.rendezvous.rank != 0 || kept.count == 0 || found.factor == 0 || !is_news)
+        return;
+    kept.busy = found;
+    cost_cache_write(key, &kept);
 }

@@ -22,12 +22,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILE_BYTES_AT_MOST = 16384 };
+enum { FILE_BYTES_AT_MOST = 16384, MOST_FIXED_NS = 1000000000 };
 
-/* A file is HEAD and its key, a line with bytes and nanoseconds for each sample, and END, which shows that it is whole.
- */
-#define HEAD "ddprun all-reduce cost, version 2: "
-#define END  "end\n"
+/* A file is HEAD and its key, a line with bytes and nanoseconds for each sample, a line of BESIDE with a factor in
+ * thousandths and nanoseconds, if they are known, and END, which shows that it is whole. */
+#define HEAD   "ddprun all-reduce cost, version 3: "
+#define BESIDE "beside backward "
+#define END    "end\n"
 
 static bool
 cache_path(const char *key, char *path, size_t bytes)
@@ -54,56 +55,71 @@ read_file(const char *path)
     return text;
 }
 
-/* A number above zero and the character behind it, which *text_p is moved past. */
+/* A number of at least `least` and the character behind it, which *text_p is moved past. */
 static bool
-take_number(const char **text_p, char behind, int64_t *number_p)
+take_number(const char **text_p, int64_t least, char behind, int64_t *number_p)
 {
     char *end;
     errno = 0;
     *number_p = strtoll(*text_p, &end, 10);
-    if (errno != 0 || *number_p <= 0 || *end != behind)
+    if (errno != 0 || *number_p < least || *end != behind)
         return false;
     *text_p = end + 1;
     return true;
 }
 
-/* How many samples a text holds for the key; 0 if it is not sound. */
-static size_t
-parse(const char *text, const char *key, struct cost_sample *samples)
+static bool
+take_beside(const char **text_p, struct busy *busy)
 {
-    struct cost ignored;
-    size_t count = 0, head = strlen(HEAD), length = strlen(key);
-    if (strncmp(text, HEAD, head) != 0 || strncmp(text + head, key, length) != 0 || text[head + length] != '\n')
-        return 0;
-    for (text += head + length + 1; strcmp(text, END) != 0; ++count) {
-        int64_t bytes, ns;
-        if (count == COST_SAMPLES_AT_MOST || !take_number(&text, ' ', &bytes) || !take_number(&text, '\n', &ns))
-            return 0;
-        samples[count] = (struct cost_sample){(uint64_t)bytes, ns};
-    }
-    return count > 0 && cost_fit(samples, count, &ignored) ? count : 0;
+    int64_t factor;
+    *text_p += strlen(BESIDE);
+    if (!take_number(text_p, BUSY_NONE, ' ', &factor) || factor > BUSY_MOST ||
+        !take_number(text_p, 0, '\n', &busy->fixed_ns) || busy->fixed_ns > MOST_FIXED_NS)
+        return false;
+    busy->factor = (unsigned)factor;
+    return true;
 }
 
-size_t
-cost_cache_read(const char *key, struct cost_sample *samples)
+/* False if the text is not sound, or not for the key. */
+static bool
+parse(const char *text, const char *key, struct cost_kept *kept)
 {
-    char path[PATH_MAX];
-    struct cost_sample read[COST_SAMPLES_AT_MOST];
-    if (!cache_path(key, path, sizeof(path)))
-        return 0;
-    char *text = read_file(path);
-    if (text == NULL)
-        return 0;
-    size_t count = parse(text, key, read);
-    free(text);
-    if (count == 0)
-        message_line("%s is not a measurement of this machine and this version: ignored, and measured again", path);
-    memcpy(samples, read, count * sizeof(*samples));
-    return count;
+    struct cost ignored;
+    size_t head = strlen(HEAD), length = strlen(key);
+    if (strncmp(text, HEAD, head) != 0 || strncmp(text + head, key, length) != 0 || text[head + length] != '\n')
+        return false;
+    text += head + length + 1;
+    for (; strcmp(text, END) != 0 && strncmp(text, BESIDE, strlen(BESIDE)) != 0; ++kept->count) {
+        int64_t bytes, ns;
+        if (kept->count == COST_SAMPLES_AT_MOST || !take_number(&text, 1, ' ', &bytes) ||
+            !take_number(&text, 1, '\n', &ns))
+            return false;
+        kept->samples[kept->count] = (struct cost_sample){(uint64_t)bytes, ns};
+    }
+    if (strcmp(text, END) != 0 && (!take_beside(&text, &kept->busy) || strcmp(text, END) != 0))
+        return false;
+    return kept->count > 0 && cost_fit(kept->samples, kept->count, &ignored);
 }
 
 void
-cost_cache_write(const char *key, const struct cost_sample *samples, size_t count)
+cost_cache_read(const char *key, struct cost_kept *kept)
+{
+    char path[PATH_MAX];
+    *kept = (struct cost_kept){0};
+    if (!cache_path(key, path, sizeof(path)))
+        return;
+    char *text = read_file(path);
+    if (text == NULL)
+        return;
+    if (!parse(text, key, kept)) {
+        *kept = (struct cost_kept){0};
+        message_line("%s is not a measurement of this machine and this version: ignored, and measured again", path);
+    }
+    free(text);
+}
+
+void
+cost_cache_write(const char *key, const struct cost_kept *kept)
 {
     char path[PATH_MAX], beside[PATH_MAX + 32];
     if (!cache_path(key, path, sizeof(path)))
@@ -111,8 +127,10 @@ cost_cache_write(const char *key, const struct cost_sample *samples, size_t coun
     snprintf(beside, sizeof(beside), "%s.%d", path, (int)getpid());
     FILE *file = fopen(beside, "wxe");
     bool written = file != NULL && fprintf(file, HEAD "%s\n", key) > 0;
-    for (size_t i = 0; i < count && written; ++i)
-        written = fprintf(file, "%" PRIu64 " %" PRId64 "\n", samples[i].bytes, samples[i].ns) > 0;
+    for (size_t i = 0; i < kept->count && written; ++i)
+        written = fprintf(file, "%" PRIu64 " %" PRId64 "\n", kept->samples[i].bytes, kept->samples[i].ns) > 0;
+    if (kept->busy.factor > 0 && written)
+        written = fprintf(file, BESIDE "%u %" PRId64 "\n", kept->busy.factor, kept->busy.fixed_ns) > 0;
     written = written && fputs(END, file) >= 0;
     if (file != NULL)
         written = fclose(file) == 0 && written;

@@ -31,13 +31,26 @@ const struct cost *all_reduce_cost(void);
  */
 void all_reduce_cost_find(uint64_t gradient_bytes);
 
+/* What it takes longer beside backward, as an earlier run has found; the same on all ranks. */
+struct busy all_reduce_busy(void);
+/* What this run has found: kept for later ones at the end. */
+void all_reduce_busy_found(const struct busy *busy);
+/* At the end of the run: rank 0 keeps it. */
+void all_reduce_cost_keep(void);
+
 /* ---- cost_cache.c: rank 0 only; never fails, and reports once if it cannot read or write ---- */
 
 enum { COST_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
 
-/* Reads what was measured for `key`, if that is there and sound; returns how many samples, 0 for none. */
-size_t cost_cache_read(const char *key, struct cost_sample *samples);
-void cost_cache_write(const char *key, const struct cost_sample *samples, size_t count);
+/* What was measured for a key: of an idle device, and beside backward; factor 0: that is not known. */
+struct cost_kept {
+    struct cost_sample samples[COST_SAMPLES_AT_MOST];
+    size_t count;
+    struct busy busy;
+};
+/* Reads it, if it is there and sound; count 0: it is not. */
+void cost_cache_read(const char *key, struct cost_kept *kept);
+void cost_cache_write(const char *key, const struct cost_kept *kept);
 
 /* ---- measure.c ---- */
 

@@ -16,6 +16,7 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_MEMORY_GROUP_H
 #define DDPRUN_INTERPOSE_ENGINE_MEMORY_GROUP_H
 
+#include "bucketing/busy.h"
 #include "bucketing/history.h"
 #include "bucketing/readiness.h"
 #include "interpose/engine/core/shipment.h"
@@ -62,7 +63,8 @@ struct group {
     /* ---- the issuer's role ---- */
     struct shipment shipment GUARDED_BY(issuer_role); /* of `plan` */
     bool observed GUARDED_BY(issuer_role);            /* what `plan` promises is what a trial has measured of it */
-    unsigned busy_factor GUARDED_BY(issuer_role);     /* thousandths, the same on all ranks: busy.h; 0: not known yet */
+    struct busy busy GUARDED_BY(issuer_role);         /* the same on all ranks; factor 0: not known yet */
+    int64_t bucket_ns GUARDED_BY(issuer_role);        /* by which a bucket lengthens the trainer's work, by trials */
     CUevent *bucket_done GUARDED_BY(issuer_role); /* [done_capacity]: on the communication stream, after the bucket */
     size_t done_capacity GUARDED_BY(issuer_role);
 };

@@ -75,6 +75,19 @@ keep_forecast(const struct group *group, struct plan *plan) BY_ISSUER
     forecast_plans[group->id] = plan;
 }
 
+/* When gradients were ready and backward was done, in work, at the last review: [gradient_count + 1]; NULL: none. */
+static int64_t *last_ready_ns[GROUPS_AT_MOST] GUARDED_BY(issuer_role);
+
+static void
+keep_ready(const struct group *group, const int64_t *ready_ns) BY_ISSUER
+{
+    size_t bytes = (group->gradient_count + 1) * sizeof(*ready_ns);
+    free(last_ready_ns[group->id]);
+    last_ready_ns[group->id] = ready_ns != NULL ? malloc(bytes) : NULL;
+    if (last_ready_ns[group->id] != NULL)
+        memcpy(last_ready_ns[group->id], ready_ns, bytes);
+}
+
 /* The issuer: `plan` is in force from now on, learned from `history` (or from nothing: NULL). */
 static void
 adopt(struct group *group, struct plan *plan, const struct history *history) BY_ISSUER
@@ -136,6 +149,7 @@ planner_reset(struct group *group)
     group->intervals = 0;
     group->early_buckets = 0;
     issuer_unlock();
+    keep_ready(group, NULL);
     adopt(group, plan, NULL);
 }
 
@@ -283,9 +297,9 @@ latest_times(const struct control_messages *votes, size_t count)
     return latest_ns;
 }
 
-/* The group's busy_factor, from what the buckets took on all ranks. */
+/* What an all-reduce takes longer beside the group's backward, from what the buckets took on all ranks. */
 static void
-fit_busy_factor(struct group *group, const struct control_messages *votes) BY_ISSUER
+fit_busy(struct group *group, const struct control_messages *votes) BY_ISSUER
 {
     size_t bucket_count = group->plan->bucket_count, before = 1 + group->gradient_count + group->gradient_count + 1;
     const int64_t **ranks = calloc((size_t)votes->count, sizeof(*ranks));
@@ -296,11 +310,13 @@ fit_busy_factor(struct group *group, const struct control_messages *votes) BY_IS
         ranks[r] = (const int64_t *)votes->messages[r] + before;
     for (size_t k = 0; k < bucket_count; ++k)
         bytes[k] = group->plan->buckets[k].bytes;
-    unsigned factor = group->busy_factor != 0 ? group->busy_factor : BUSY_NONE;
-    group->busy_factor =
-        busy_factor(ranks, (size_t)votes->count, MEASURED_INTERVALS, bytes, bucket_count, all_reduce_cost(), factor);
+    if (group->busy.factor == 0)
+        group->busy = all_reduce_busy();
+    group->busy =
+        busy_fit(ranks, (size_t)votes->count, MEASURED_INTERVALS, bytes, bucket_count, all_reduce_cost(), group->busy);
     if (MUTANT(BUSY_FACTOR_DIFFERS) && engine_state.rendezvous.rank % 2 == 1)
-        group->busy_factor = BUSY_MOST;
+        group->busy.factor = BUSY_MOST;
+    all_reduce_busy_found(&group->busy);
     free(bytes);
     free(ranks);
 }
@@ -312,8 +328,9 @@ is_worth_it(const struct group *group, const struct plan *best, const struct pla
             const struct plan_forecast *of_present) BY_ISSUER
 {
     int64_t differ_ns = of_present->end_ns / (group->measured ? 100 : 1000);
-    return of_best->end_ns < of_present->end_ns - differ_ns ||
-           (!group->measured && best->bucket_count < group->plan->bucket_count);
+    int64_t best_ns = of_best->end_ns + group->bucket_ns * (int64_t)best->bucket_count;
+    int64_t present_ns = of_present->end_ns + group->bucket_ns * (int64_t)group->plan->bucket_count;
+    return best_ns < present_ns - differ_ns || (!group->measured && best->bucket_count < group->plan->bucket_count);
 }
 
 /* A forecast in work, as times on the clock: behind backward both go at one speed. */
@@ -341,18 +358,20 @@ adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_
     size_t count = group->gradient_count;
     int64_t done_ns = latest_ns[count];
     trace_ready(group, latest_ns);
-    busy_to_work(latest_ns, count + 1, group->busy_factor);
+    const struct cost cost = cost_raised(all_reduce_cost(), group->busy.fixed_ns, group->bucket_ns);
+    busy_to_work(latest_ns, count + 1, group->busy.factor);
     struct plan_forecast forecast, present;
     struct plan_gradient *gradients = gradients_of(group);
     struct plan *plan =
-        plan_build_measured(group->plan->version + 1, gradients, latest_ns, order, count, all_reduce_cost(), &forecast);
+        plan_build_measured(group->plan->version + 1, gradients, latest_ns, order, count, &cost, &forecast);
     free(gradients);
-    if (plan == NULL || !plan_forecast(group->plan, latest_ns, all_reduce_cost(), &present)) {
+    if (plan == NULL || !plan_forecast(group->plan, latest_ns, &cost, &present)) {
         plan_free(plan); /* out of all bounds: buckets stay as they are, on all ranks */
         return;
     }
     shift_forecast(&forecast, done_ns - latest_ns[count]);
     shift_forecast(&present, done_ns - latest_ns[count]);
+    keep_ready(group, latest_ns);
     int64_t bound_ns, exposed_ns = behind(present.end_ns, done_ns), observed_ns = exposed_ns;
     if (group->observed) /* by a trial: forecasts are off by so much */
         measure_promised(group, &observed_ns, &bound_ns);
@@ -386,6 +405,24 @@ planner_layout(const struct group *group, enum layout layout)
     return plan;
 }
 
+/*
+ * A trial prefers `other` to the plan in force. What forecasts of the two do not explain of that, a bucket costs the
+ * trainer: with T a step's time, E the end that is forecast and n the number of buckets, T = E + n * cost + the same.
+ */
+static int64_t
+cost_of_bucket(const struct group *group, const struct plan *other, int64_t gained_ns) BY_ISSUER
+{
+    struct plan_forecast of_present, of_other;
+    const struct cost cost = cost_raised(all_reduce_cost(), group->busy.fixed_ns, 0);
+    int64_t fewer = (int64_t)group->plan->bucket_count - (int64_t)other->bucket_count;
+    const int64_t *ready_ns = last_ready_ns[group->id];
+    if (fewer == 0 || ready_ns == NULL || cost.count == 0 ||
+        !plan_forecast(group->plan, ready_ns, &cost, &of_present) || !plan_forecast(other, ready_ns, &cost, &of_other))
+        return group->bucket_ns;
+    int64_t bucket_ns = (of_other.end_ns - of_present.end_ns + gained_ns) / fewer;
+    return bucket_ns > 0 ? bucket_ns : 0;
+}
+
 void
 planner_take_layout(struct group *group, enum layout layout, const struct trial_result *result)
 {
@@ -394,6 +431,7 @@ planner_take_layout(struct group *group, enum layout layout, const struct trial_
     if (plan == NULL)
         return;
     plans_compare(group, plan);
+    group->bucket_ns = cost_of_bucket(group, plan, result->gained_ns);
     issuer_lock();
     bool good = readiness_switch(&group->readiness, plan);
     group->plan = plan;
@@ -436,7 +474,7 @@ follow_votes(struct group *group, const struct control_messages *votes) BY_ISSUE
         adopt_order(group, order);
     } else if ((in_all & VOTE_HAS_TIMES) != 0) {
         int64_t *latest_ns = latest_times(votes, count);
-        fit_busy_factor(group, votes);
+        fit_busy(group, votes);
         adopt_measured(group, order, latest_ns);
         free(latest_ns);
     }

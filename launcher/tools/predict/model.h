@@ -4,6 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_TOOLS_PREDICT_MODEL_H
 #define DDPRUN_LAUNCHER_TOOLS_PREDICT_MODEL_H
 
+#include "bucketing/busy.h"
 #include "bucketing/cost.h"
 #include "bucketing/plan.h"
 #include "launcher/tools/predict/predict.h"
@@ -48,7 +49,7 @@ struct model {
     struct cost_sample samples[MODEL_SAMPLES_AT_MOST]; /* of an all-reduce of these ranks */
     size_t sample_count;                               /* 0: not known */
     bool cost_measured;                                /* by the engine; else fitted to the buckets' times */
-    unsigned busy;                                     /* thousandths: how much longer beside backward */
+    struct busy busy;                                  /* how much longer beside backward */
 };
 
 /* The cost of an all-reduce on `ranks` ranks: over `link`, or (NULL) as measured. False: not known. */

@@ -133,6 +133,7 @@ take_step(struct trace_run *run, json_object *line)
                               .predicted_us = number(line, "predicted_us"),
                               .bound_us = number(line, "bound_us"),
                               .busy_factor = number(line, "busy_factor"),
+                              .busy_fixed_us = number(line, "busy_fixed_us"),
                               .check_bytes = count_of(line, "check_bytes")};
     if (step.group < 0 || (!step.in_graph && (step.boundary_ns <= 0 || isnan(step.released_us))))
         return;
