@@ -1,8 +1,8 @@
 /*
  * test_busy.c - what an all-reduce takes beside backward is found through noise, late ranks and outliers, from one size
- * or several; a fixed cost is told from a factor; samples are matched by interval; times that cannot be are refused; it
- * stays within bounds and does not follow noise. In work instead of time, plans and forecasts are those of an idle
- * device.
+ * or several; a fixed cost is distinguished from a factor; samples are matched by interval; times that cannot be are
+ * refused; it stays within bounds and does not follow noise. In work instead of time, plans and forecasts are those of
+ * an idle device.
  */
 #include "bucketing/busy.h"
 
@@ -112,7 +112,7 @@ START_TEST(outliers_do_not_count)
 END_TEST
 
 /* Of 20 us to 1 ms of work, by times that are up to 1 % longer. */
-START_TEST(a_fixed_cost_is_told_from_a_factor)
+START_TEST(a_fixed_cost_is_no_factor)
 {
     static const int64_t fixed_ns[] = {0, 60000, 200000, 400000};
     static const unsigned factors[] = {1000, 1400, 3000};
@@ -309,7 +309,7 @@ main(void)
     TCase *tcase = tcase_create("properties");
     tcase_add_loop_test(tcase, late_ranks_and_noise_do_not_count, 0, CASES);
     tcase_add_test(tcase, outliers_do_not_count);
-    tcase_add_loop_test(tcase, a_fixed_cost_is_told_from_a_factor, 0, CASES);
+    tcase_add_loop_test(tcase, a_fixed_cost_is_no_factor, 0, CASES);
     tcase_add_test(tcase, samples_are_matched_by_interval);
     tcase_add_test(tcase, buckets_without_a_time_on_some_rank_do_not_count);
     tcase_add_test(tcase, what_is_behind_backward_is_at_full_speed);
