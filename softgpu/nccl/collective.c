@@ -78,8 +78,9 @@ wait_for(struct run *run, int peer, enum progress which, uint32_t target)
     return run->why == WAIT_REACHED;
 }
 
+/* `is_held`: a contribution follows. */
 static void
-publish_signature(struct run *run)
+publish_signature(struct run *run, bool is_held)
 {
     const struct collective *what = run->what;
     bool reduces = what->kind != OPERATION_BROADCAST && what->kind != OPERATION_ALL_GATHER;
@@ -93,35 +94,7 @@ publish_signature(struct run *run)
         .count = what->count,
         .registered = what->is_registered,
     };
-    segment_publish(run->segment, run->exchange->operation_number, &mine);
-}
-
-/*
- * Publishes this rank's signature and compares those of all ranks. That all have come here also means that all are done
- * with the operation before, so that the staging space is free, and that signatures of two operations ago can be
- * overwritten.
- */
-static bool
-agree(struct run *run)
-{
-    publish_signature(run);
-    if (!wait_for(run, -1, PROGRESS_OPERATION, run->exchange->operation_number + 1))
-        return false;
-    const struct operation_signature *first = signature_of(run, 0);
-    for (int r = 1; r < run->rank_count; ++r) {
-        const struct operation_signature *other = signature_of(run, r);
-        if (same_signature(first, other))
-            continue;
-        char first_text[160], other_text[160];
-        describe(first, first_text, sizeof(first_text));
-        describe(other, other_text, sizeof(other_text));
-        /* All ranks find the same difference at the same time; rank 0 says it. */
-        exchange_fail(run->exchange, run->rank == 0, ncclInvalidUsage,
-                      "ranks disagree on operation %u of their communicator: rank 0 calls %s, rank %d calls %s",
-                      run->exchange->operation_number, first_text, r, other_text);
-        return false;
-    }
-    return true;
+    segment_publish(run->segment, run->exchange->operation_number, &mine, is_held);
 }
 
 static unsigned char *
@@ -216,6 +189,38 @@ all_reduce_contribute(struct run *run, uint32_t chunk)
     return true;
 }
 
+/*
+ * Publishes this rank's signature and compares those of all ranks. That all have come here also means that all are done
+ * with the operation before, and that signatures of two operations ago can be overwritten. An all-reduce contributes
+ * its first chunk before the others have come, so that one arrival brings both: the waits of each chunk free its
+ * staging space, and where ranks disagree no rank reads it.
+ */
+static bool
+agree(struct run *run)
+{
+    bool contributes = run->what->kind == OPERATION_ALL_REDUCE && run->chunk_count > 0;
+    publish_signature(run, contributes);
+    if (contributes && !all_reduce_contribute(run, 0))
+        return false;
+    if (!wait_for(run, -1, PROGRESS_OPERATION, run->exchange->operation_number + 1))
+        return false;
+    const struct operation_signature *first = signature_of(run, 0);
+    for (int r = 1; r < run->rank_count; ++r) {
+        const struct operation_signature *other = signature_of(run, r);
+        if (same_signature(first, other))
+            continue;
+        char first_text[160], other_text[160];
+        describe(first, first_text, sizeof(first_text));
+        describe(other, other_text, sizeof(other_text));
+        /* All ranks find the same difference at the same time; rank 0 says it. */
+        exchange_fail(run->exchange, run->rank == 0, ncclInvalidUsage,
+                      "ranks disagree on operation %u of their communicator: rank 0 calls %s, rank %d calls %s",
+                      run->exchange->operation_number, first_text, r, other_text);
+        return false;
+    }
+    return true;
+}
+
 static bool
 all_reduce_reduce(struct run *run, uint32_t chunk)
 {
@@ -264,8 +269,6 @@ all_reduce_take(struct run *run, uint32_t chunk)
 static bool
 run_all_reduce(struct run *run)
 {
-    if (run->chunk_count > 0 && !all_reduce_contribute(run, 0))
-        return false;
     for (uint32_t chunk = 0; chunk < run->chunk_count; ++chunk) {
         if (chunk + 1 < run->chunk_count && !all_reduce_contribute(run, chunk + 1))
             return false;
@@ -422,6 +425,16 @@ run_alone(const struct run *run)
         memmove(run->what->receive, run->what->send, run->what->count * run->element_bytes);
 }
 
+/* With one rank there are no chunks. */
+static void
+set_chunks(struct run *run)
+{
+    size_t staged = run->element_bytes * (run->what->kind == OPERATION_REDUCE_SCATTER ? (size_t)run->rank_count : 1);
+    run->chunk_elements = SEGMENT_CHUNK_BYTES / staged;
+    if (run->rank_count > 1)
+        run->chunk_count = (uint32_t)((run->what->count + run->chunk_elements - 1) / run->chunk_elements);
+}
+
 static bool
 move_data(struct run *run)
 {
@@ -431,9 +444,6 @@ move_data(struct run *run)
         run_alone(run);
         return true;
     }
-    size_t staged = run->element_bytes * (run->what->kind == OPERATION_REDUCE_SCATTER ? (size_t)run->rank_count : 1);
-    run->chunk_elements = SEGMENT_CHUNK_BYTES / staged;
-    run->chunk_count = (uint32_t)((run->what->count + run->chunk_elements - 1) / run->chunk_elements);
     return runs[run->what->kind](run);
 }
 
@@ -490,6 +500,7 @@ collective_run(struct exchange *exchange, const struct collective *what)
     };
     pthread_mutex_lock(&exchange->running);
     run.first_chunk = exchange->chunk_number;
+    set_chunks(&run);
     bool done = exchange_may_run(exchange) && agree(&run);
     if (done) {
         int64_t start_ns = clock_now_ns();

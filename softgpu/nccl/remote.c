@@ -49,16 +49,18 @@ wait_writable(struct remote *remote, struct link *link, int64_t *deadline_ns)
     return true;
 }
 
-/* One frame, whole, or none any more. With the link's lock held. True if the data are not there to be read. */
+/* Frames, whole, or none any more. With the link's lock held. True if the data are not there to be read. */
 static bool
-send_locked(struct remote *remote, struct link *link, const struct frame *frame, const void *data, int64_t deadline_ns,
-            bool more)
+send_locked(struct remote *remote, struct link *link, const struct outgoing *frames, int count, int64_t deadline_ns)
 {
-    struct iovec parts[2] = {{.iov_base = (void *)frame, .iov_len = sizeof(*frame)},
-                             {.iov_base = (void *)data, .iov_len = frame->bytes}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    while (parts[0].iov_len + parts[1].iov_len > 0) {
-        ssize_t sent = sendmsg(link->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+    struct iovec parts[2 * LINK_HELD];
+    for (int i = 0; i < count; ++i) {
+        parts[2 * i] = (struct iovec){.iov_base = (void *)&frames[i].frame, .iov_len = sizeof(frames[i].frame)};
+        parts[2 * i + 1] = (struct iovec){.iov_base = (void *)frames[i].data, .iov_len = frames[i].frame.bytes};
+    }
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count * 2};
+    while (message.msg_iovlen > 0) {
+        ssize_t sent = sendmsg(link->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN && errno != EINTR) {
             bool is_fault = errno == EFAULT;
             stop_sending(link, is_fault ? 0 : errno);
@@ -68,11 +70,12 @@ send_locked(struct remote *remote, struct link *link, const struct frame *frame,
             stop_sending(link, 0);
             return false;
         }
-        for (int i = 0; i < 2 && sent > 0; ++i) {
-            size_t part = parts[i].iov_len < (size_t)sent ? parts[i].iov_len : (size_t)sent;
-            parts[i].iov_base = (unsigned char *)parts[i].iov_base + part;
-            parts[i].iov_len -= part;
-            sent -= (ssize_t)part;
+        size_t left = sent > 0 ? (size_t)sent : 0;
+        for (; message.msg_iovlen > 0 && left >= message.msg_iov->iov_len; --message.msg_iovlen)
+            left -= message.msg_iov++->iov_len;
+        if (left > 0) {
+            message.msg_iov->iov_base = (unsigned char *)message.msg_iov->iov_base + left;
+            message.msg_iov->iov_len -= left;
         }
     }
     return false;
@@ -93,15 +96,21 @@ read_as_a_kernel(const void *data, size_t bytes)
     (void)at[bytes - 1];
 }
 
+/* `is_held`: with the next frame to this rank, up to which the data stay as they are. */
 static void
-send_frame(struct remote *remote, int peer, const struct frame *frame, const void *data, bool more)
+send_frame(struct remote *remote, int peer, const struct frame *frame, const void *data, bool is_held)
 {
     struct link *link = &remote->links[peer];
+    link->held[link->held_count++] = (struct outgoing){.frame = *frame, .data = data};
+    if (is_held && link->held_count < LINK_HELD)
+        return;
+    int count = link->held_count;
+    link->held_count = 0;
     pthread_mutex_lock(&link->sending);
-    bool is_fault = link->can_send && send_locked(remote, link, frame, data, 0, more);
+    bool is_fault = link->can_send && send_locked(remote, link, link->held, count, 0);
     pthread_mutex_unlock(&link->sending);
-    if (is_fault) /* with no lock held: the thread may not come back */
-        read_as_a_kernel(data, frame->bytes);
+    for (int i = 0; is_fault && i < count; ++i) /* with no lock held: the thread may not come back */
+        read_as_a_kernel(link->held[i].data, link->held[i].frame.bytes);
 }
 
 static void
@@ -111,7 +120,7 @@ nap(void)
     nanosleep(&pause, NULL);
 }
 
-/* To one rank, within a time that does not depend on it. */
+/* To one rank, within a time that does not depend on it, and past frames that are held. */
 static void
 send_urgently(struct remote *remote, int peer, const struct frame *frame, const void *data, int64_t deadline_ns)
 {
@@ -123,8 +132,9 @@ send_urgently(struct remote *remote, int peer, const struct frame *frame, const 
         }
         nap();
     }
+    const struct outgoing outgoing = {.frame = *frame, .data = data};
     if (link->can_send)
-        (void)send_locked(remote, link, frame, data, deadline_ns, false);
+        (void)send_locked(remote, link, &outgoing, 1, deadline_ns);
     pthread_mutex_unlock(&link->sending);
 }
 
@@ -137,15 +147,15 @@ remote_progress(struct remote *remote, enum progress which, uint32_t value)
 {
     const struct frame frame = {.kind = FRAME_PROGRESS, .which = which, .value = value};
     FOR_EACH_LINK(remote, peer)
-    send_frame(remote, peer, &frame, NULL, false);
+    send_frame(remote, peer, &frame, NULL, which == PROGRESS_TAKEN);
 }
 
 void
-remote_signature(struct remote *remote, uint32_t number, const struct operation_signature *signature)
+remote_signature(struct remote *remote, uint32_t number, const struct operation_signature *signature, bool is_held)
 {
     const struct frame frame = {.kind = FRAME_SIGNATURE, .value = number, .bytes = sizeof(*signature)};
     FOR_EACH_LINK(remote, peer)
-    send_frame(remote, peer, &frame, signature, false);
+    send_frame(remote, peer, &frame, signature, is_held);
 }
 
 void

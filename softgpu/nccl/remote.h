@@ -27,10 +27,12 @@ void remote_stop(struct segment *segment);
 
 /*
  * What is sent to each rank of another host; from the thread that runs the rank's operations, one at a time. They
- * return when the data can be overwritten. A rank that cannot be reached is left out: its health shows it.
+ * return when the data can be overwritten, but that staged data and a signature that is held are sent with the progress
+ * that follows. A rank that cannot be reached is left out: its health shows it.
  */
 void remote_progress(struct remote *remote, enum progress which, uint32_t value);
-void remote_signature(struct remote *remote, uint32_t number, const struct operation_signature *signature);
+void remote_signature(struct remote *remote, uint32_t number, const struct operation_signature *signature,
+                      bool is_held);
 void remote_staged(struct remote *remote, int peer, enum staging which, uint32_t stage, size_t offset, const void *data,
                    size_t bytes);
 void remote_piece(struct remote *remote, int peer, uint32_t type, uint64_t message_bytes, const void *data,

@@ -9,13 +9,29 @@
 
 #include <pthread.h>
 
+/*
+ * Frames on their way to one rank. A frame is held, and sent in one call with the next one, if no rank waits for it
+ * before the next one: a signature and the data of a chunk until the progress behind them, and PROGRESS_TAKEN. A rank
+ * waits for PROGRESS_TAKEN of chunk c when it reduces chunk c + 2. Before, it waits for PROGRESS_CONTRIBUTED of chunk
+ * c + 2, which the same connection brings later than PROGRESS_TAKEN of chunk c. States and notes pass held frames: what
+ * a rank that leaves or fails has held, no rank needs any more.
+ */
+enum { LINK_HELD = 4 };
+
+struct outgoing {
+    struct frame frame;
+    const void *data; /* frame.bytes of them */
+};
+
 /* The connection with one rank of another host. */
 struct link {
     int socket;              /* non-blocking; -1: none, the rank is on this host */
     pthread_mutex_t sending; /* guards can_send, and keeps frames whole */
     bool can_send;
-    _Atomic int send_error;     /* errno of a send that failed, which the receiver cannot see any more; 0 */
-    _Atomic int health;         /* enum wait_result: WAIT_REACHED while more can come */
+    _Atomic int send_error;          /* errno of a send that failed, which the receiver cannot see any more; 0 */
+    _Atomic int health;              /* enum wait_result: WAIT_REACHED while more can come */
+    struct outgoing held[LINK_HELD]; /* the operation's thread's */
+    int held_count;
     struct frame_reader reader; /* the receiving thread's */
 };
 

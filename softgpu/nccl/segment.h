@@ -199,12 +199,17 @@ enum wait_result segment_wait_all(struct segment *segment, enum progress which, 
 /* Sets this rank's own counter, and wakes who waits for it. */
 void segment_advance(struct segment *segment, enum progress which, uint32_t value);
 
-/* Publishes what this rank does in operation `number`, and advances PROGRESS_OPERATION to behind it. */
-void segment_publish(struct segment *segment, uint32_t number, const struct operation_signature *signature);
+/*
+ * Publishes what this rank does in operation `number`, and advances PROGRESS_OPERATION to behind it. `is_held`: other
+ * hosts learn it with PROGRESS_CONTRIBUTED, which follows at once.
+ */
+void segment_publish(struct segment *segment, uint32_t number, const struct operation_signature *signature,
+                     bool is_held);
 
 /*
  * Gives `peer`, if it is on another host, `bytes` of this rank's staging buffer of `chunk` from `offset` on, which need
- * not lie there: they are read at `data`. Nothing to do for a rank of this host. Before segment_advance().
+ * not lie there: they are read at `data`, up to segment_advance(), which comes next. Nothing to do for a rank of this
+ * host.
  */
 void segment_give(struct segment *segment, int peer, enum staging which, uint32_t chunk, size_t offset,
                   const void *data, size_t bytes);

@@ -118,12 +118,12 @@ segment_advance(struct segment *segment, enum progress which, uint32_t value)
 }
 
 void
-segment_publish(struct segment *segment, uint32_t number, const struct operation_signature *signature)
+segment_publish(struct segment *segment, uint32_t number, const struct operation_signature *signature, bool is_held)
 {
     struct rank_slot *slot = segment->slots[segment->rank];
     slot->signatures[number % 2] = *signature;
     if (segment->remote)
-        remote_signature(segment->remote, number, signature);
+        remote_signature(segment->remote, number, &slot->signatures[number % 2], is_held);
     segment_counter_set(&slot->progress[PROGRESS_OPERATION], number + 1);
 }
 
