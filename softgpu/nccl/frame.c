@@ -16,6 +16,14 @@ frame_room(struct frame_reader *reader, size_t *room_p)
     return reader->target + reader->carried_got;
 }
 
+size_t
+frame_missing(const struct frame_reader *reader)
+{
+    if (reader->header_got < sizeof(reader->frame))
+        return sizeof(reader->frame) - reader->header_got;
+    return reader->frame.bytes - reader->carried_got + (reader->frame.kind == FRAME_STAGED ? sizeof(reader->frame) : 0);
+}
+
 /* ---- where what a frame carries goes; NULL: it cannot be ---- */
 
 static unsigned char *
@@ -112,7 +120,6 @@ apply(const struct frame *frame, struct mirror *mirror)
     case FRAME_STATE:
         slot->text[SEGMENT_TEXT_BYTES - 1] = '\0';
         atomic_store(&slot->state, frame->which);
-        segment_wake_sleepers(slot);
         return true;
     case FRAME_NOTE:
         atomic_store_explicit(&slot->note_tag, frame->value, memory_order_release);

@@ -13,7 +13,7 @@
 enum frame_kind {
     FRAME_PROGRESS = 1, /* `which`: enum progress; `value` */
     FRAME_SIGNATURE,    /* `value`: number of the operation; carries its signature */
-    FRAME_STAGED,       /* `which`: enum staging; `value`: stage; `offset`; carries the bytes */
+    FRAME_STAGED,       /* `which`: enum staging; `value`: stage; `offset`; carries the bytes; another frame follows */
     FRAME_PIECE,        /* of a message: `which`: its type; `value`: its bytes in all; carries the piece */
     FRAME_TAKEN,        /* `value`: pieces that the receiver of messages has taken */
     FRAME_STATE,        /* `which`: enum rank_state; carries the text */
@@ -38,6 +38,9 @@ struct frame_reader {
 
 /* Where the next bytes that arrive go, at most *room_p of them (never 0). */
 void *frame_room(struct frame_reader *reader, size_t *room_p);
+
+/* Fewer bytes than these complete nothing: of a header, or of what a frame carries, with the progress behind it. */
+size_t frame_missing(const struct frame_reader *reader);
 
 /*
  * `got` bytes have arrived there. A frame that is complete is applied to the mirror. `*arrived_p` is set if one was

@@ -1,5 +1,5 @@
 /*
- * remote.c - see remote.h: sending, and the life of the connections. remote_receive.c has the thread.
+ * remote.c - see remote.h: sending, and the life of the connections. remote_receive.c receives.
  */
 #include "nccl/remote_links.h"
 
@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -207,6 +206,17 @@ remote_health(const struct remote *remote, int peer)
 
 /* ---- life ---- */
 
+static void
+close_sets(struct remote *remote)
+{
+    for (int r = 0; r < RECEIVER_COUNT; ++r) {
+        if (remote->receivers[r].set >= 0)
+            close(remote->receivers[r].set);
+        if (remote->receivers[r].event >= 0)
+            close(remote->receivers[r].event);
+    }
+}
+
 bool
 remote_start(struct segment *segment, const int *sockets)
 {
@@ -219,17 +229,18 @@ remote_start(struct segment *segment, const int *sockets)
         link->socket = r < segment->rank_count && segment_is_remote(segment, r) ? sockets[r] : -1;
         link->can_send = link->socket >= 0;
         pthread_mutex_init(&link->sending, NULL);
+        pthread_mutex_init(&link->receiving, NULL);
+        link->low = 1;
         if (link->socket >= 0)
             net_watch(link->socket);
     }
-    remote->ending = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    errno = remote->ending < 0 ? errno : remote_receive_start(remote);
-    if (errno != 0) {
-        int reason = errno;
-        if (remote->ending >= 0)
-            close(remote->ending);
+    for (int r = 0; r < RECEIVER_COUNT; ++r)
+        remote->receivers[r] = (struct receiver_set){.set = -1, .event = -1};
+    int error = remote_receive_start(remote);
+    if (error != 0) {
+        close_sets(remote);
         free(remote);
-        errno = reason;
+        errno = error;
         return false;
     }
     segment->remote = remote;
@@ -272,16 +283,15 @@ remote_stop(struct segment *segment)
     if (!remote)
         return;
     linger(remote);
-    const uint64_t one = 1;
-    while (write(remote->ending, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
+    remote_signal(remote, RECEIVER_THREAD);
     pthread_join(remote->thread, NULL);
     for (int r = 0; r < SEGMENT_MAX_RANKS; ++r) {
         if (remote->links[r].socket >= 0)
             inherited_close(remote->links[r].socket);
         pthread_mutex_destroy(&remote->links[r].sending);
+        pthread_mutex_destroy(&remote->links[r].receiving);
     }
-    close(remote->ending);
+    close_sets(remote);
     segment->remote = NULL;
     free(remote);
 }

@@ -1,11 +1,12 @@
 /*
- * remote.h - one rank's connections to the ranks of other hosts: what it writes into its slot is sent to them, and a
- * thread of its own receives what they write, into the mirrors of the segment.
+ * remote.h - one rank's connections to the ranks of other hosts: what it writes into its slot is sent to them, and
+ * what they write is received into the mirrors of the segment, by an operation that waits for it or else by a thread
+ * of the remote's own.
  *
- * Who sends may wait until the receiver's thread, which never waits for anything but data, has taken what was sent
- * before; there is always room for it, because the rank that writes has waited for the progress that frees the place
- * (the same waits as in shared memory). A connection that breaks makes its rank one that cannot be waited for, and
- * nothing more: the operations find out.
+ * Who sends may wait until the receiver, which never waits for anything but data, has taken what was sent before; there
+ * is always room for it, because the rank that writes has waited for the progress that frees the place (the same waits
+ * as in shared memory). A connection that breaks makes its rank one that cannot be waited for, and nothing more: the
+ * operations find out.
  *
  * Called by segment_progress.c and point_to_point.c (data and state), spread.c (makes it), exchange.c (ends it).
  */
@@ -42,6 +43,16 @@ void remote_taken(struct remote *remote, int peer, uint32_t taken);
 /* The same, from any thread; gives up on a rank that takes nothing for a second. `text` is SEGMENT_TEXT_BYTES long. */
 void remote_state(struct remote *remote, enum rank_state state, const char *text);
 void remote_note(struct remote *remote, uint64_t tag, const void *note, size_t bytes);
+
+/*
+ * How the thread that runs the rank's operations waits for a rank of another host: it counts itself into
+ * remote_waiters(), looks at what it waits for, and calls remote_wait(), which receives in this thread, until it is
+ * there. remote_wait() returns when anything has come, was received by the other thread or is to be looked at because
+ * of remote_wake() (from any thread), or after `timeout_ms`.
+ */
+_Atomic uint32_t *remote_waiters(struct remote *remote);
+void remote_wait(struct remote *remote, int timeout_ms);
+void remote_wake(struct remote *remote);
 
 /* WAIT_REACHED, or why nothing more can come from `peer`. Any thread. */
 enum wait_result remote_health(const struct remote *remote, int peer);

@@ -32,17 +32,31 @@ struct link {
     _Atomic int health;              /* enum wait_result: WAIT_REACHED while more can come */
     struct outgoing held[LINK_HELD]; /* the operation's thread's */
     int held_count;
-    struct frame_reader reader; /* the receiving thread's */
+    pthread_mutex_t receiving; /* guards what follows */
+    struct frame_reader reader;
+    int low; /* SO_RCVLOWAT */
+    unsigned char ahead[2048];
+};
+
+/* Who receives: remote_receive.c. The operation's set is made first. */
+enum receiver { RECEIVER_OPERATION, RECEIVER_THREAD, RECEIVER_COUNT };
+
+struct receiver_set {
+    int set;   /* epoll: of all sockets and `event`; -1: none */
+    int event; /* eventfd. The operation looks again; the thread ends */
 };
 
 struct remote {
     struct segment *segment; /* outlives this */
-    int ending;              /* eventfd: the thread ends */
+    struct receiver_set receivers[RECEIVER_COUNT];
+    _Atomic uint32_t waiters; /* operations that wait for a rank of another host: at most one */
     pthread_t thread;
     struct link links[SEGMENT_MAX_RANKS];
 };
 
-/* Starts the thread; an errno, 0 for success. */
+/* Makes the sets and starts the thread; an errno, 0 for success. The sets are closed by the caller in any case. */
 int remote_receive_start(struct remote *remote);
+
+void remote_signal(struct remote *remote, enum receiver receiver);
 
 #endif

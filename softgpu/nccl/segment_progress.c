@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 /* How long a sleeper trusts that it will be woken before it looks whether its peer still lives. */
-#define LOOK_UP_NS 100000000L
+enum { LOOK_UP_MS = 100 };
+#define LOOK_UP_NS (LOOK_UP_MS * 1000000L)
 
 static void
 futex_wait(_Atomic uint32_t *word, uint32_t seen)
@@ -64,6 +65,7 @@ enum wait_result
 segment_wait(struct segment *segment, int peer, enum progress which, uint32_t target)
 {
     struct counter *counter = &segment->slots[peer]->progress[which];
+    struct remote *remote = segment_is_remote(segment, peer) ? segment->remote : NULL;
     for (int i = segment_is_remote(segment, peer) ? segment->spins - 1 : 0; i < segment->spins; ++i) {
         if (has_reached(counter, target))
             return WAIT_REACHED;
@@ -71,7 +73,8 @@ segment_wait(struct segment *segment, int peer, enum progress which, uint32_t ta
     }
 
     enum wait_result result = WAIT_REACHED;
-    atomic_fetch_add(&counter->waiters, 1);
+    _Atomic uint32_t *waiters = remote ? remote_waiters(remote) : &counter->waiters;
+    atomic_fetch_add(waiters, 1);
     for (;;) {
         uint32_t seen = atomic_load(&counter->value);
         if ((int32_t)(seen - target) >= 0)
@@ -87,9 +90,12 @@ segment_wait(struct segment *segment, int peer, enum progress which, uint32_t ta
                 result = WAIT_REACHED;
             break;
         }
-        futex_wait(&counter->value, seen);
+        if (remote)
+            remote_wait(remote, LOOK_UP_MS);
+        else
+            futex_wait(&counter->value, seen);
     }
-    atomic_fetch_sub(&counter->waiters, 1);
+    atomic_fetch_sub(waiters, 1);
     return result;
 }
 
@@ -211,6 +217,8 @@ segment_interrupt(struct segment *segment)
     atomic_store(&segment->interrupted, true);
     for (int r = 0; r < segment->rank_count; ++r)
         segment_wake_sleepers(segment->slots[r]);
+    if (segment->remote)
+        remote_wake(segment->remote);
 }
 
 /* Timers of this thread may be late by a microsecond, not by the usual fifty; 0 is the usual. */

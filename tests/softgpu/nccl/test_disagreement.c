@@ -5,6 +5,7 @@
 #include "exchange_ranks.h"
 #include "nccl/collective.h"
 #include "nccl/point_to_point.h"
+#include "nccl/remote.h"
 
 #include "tests/test.h"
 
@@ -213,8 +214,11 @@ static void *
 interrupt_soon(void *argument)
 {
     struct exchange *exchange = argument;
-    /* Not before the other thread sleeps in its wait, which the number of sleepers on rank 1's counter shows. */
-    while (atomic_load(&exchange->segment.slots[1]->progress[PROGRESS_OPERATION].waiters) == 0)
+    /* Not before the other thread sleeps in its wait for rank 1, which the number of sleepers shows. */
+    struct segment *segment = &exchange->segment;
+    _Atomic uint32_t *waiters =
+        segment->remote ? remote_waiters(segment->remote) : &segment->slots[1]->progress[PROGRESS_OPERATION].waiters;
+    while (atomic_load(waiters) == 0)
         usleep(1000);
     segment_set_state(&exchange->segment, RANK_ABORTED, NULL);
     segment_interrupt(&exchange->segment);

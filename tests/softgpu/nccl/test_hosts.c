@@ -6,6 +6,7 @@
 #include "nccl/bootstrap_wire.h"
 #include "nccl/collective.h"
 #include "nccl/frame.h"
+#include "nccl/remote.h"
 
 #include "tests/test.h"
 
@@ -129,6 +130,19 @@ hand_meet(struct hand *hand, const ncclUniqueId *id, int rank_count)
     return hand->ruling.addresses[0];
 }
 
+/* The rest: rank 0 has joined, and the connection with it is returned. */
+static int
+hand_join(struct hand *hand, const struct net_address *rank_0, const struct id_content *content, struct joiner *joiner)
+{
+    int link = -1;
+    ck_assert_msg(meeting_connect(&hand->meeting, rank_0, content->secret, AUTH_PEER, 1, &link) == ncclSuccess, "%s",
+                  hand->error.text);
+    ck_assert_int_eq(hand_report(hand, REPORT_DONE, 2), ncclSuccess);
+    ck_assert_int_eq(meeting_ruling(&hand->meeting, RULING_WELCOME, &hand->ruling), ncclSuccess);
+    ck_assert_msg(finish_join(joiner) == ncclSuccess, "%s", joiner->error.text);
+    return link;
+}
+
 static int
 connect_blocking(const struct net_address *address)
 {
@@ -194,12 +208,7 @@ TEST(strangers_disturb_neither_the_root_nor_a_rank)
     start_join(&joiner, &id, 0, 2);
     struct net_address rank_0 = hand_meet(&hand, &id, 2);
     crowd_in(&rank_0, AUTH_PEER, at_rank);
-    int link = -1;
-    ck_assert_msg(meeting_connect(&hand.meeting, &rank_0, content.secret, AUTH_PEER, 1, &link) == ncclSuccess, "%s",
-                  hand.error.text);
-    ck_assert_int_eq(hand_report(&hand, REPORT_DONE, 2), ncclSuccess);
-    ck_assert_int_eq(meeting_ruling(&hand.meeting, RULING_WELCOME, &hand.ruling), ncclSuccess);
-    ck_assert_msg(finish_join(&joiner) == ncclSuccess, "%s", joiner.error.text);
+    int link = hand_join(&hand, &rank_0, &content, &joiner);
     disperse(at_root);
     disperse(at_rank);
 
@@ -221,6 +230,134 @@ TEST(strangers_disturb_neither_the_root_nor_a_rank)
     segment_set_state(&joiner.exchange.segment, RANK_LEFT, NULL);
     exchange_release(&joiner.exchange);
     close(link);
+    close(hand.meeting.socket);
+}
+
+/* ---- what comes wakes the one that waits for it: no wait below has an end of its own ---- */
+
+enum { LARGE = 300 << 10, PROGRESS = PROGRESS_CONTRIBUTED, MANY = 200 };
+
+/* What rank 1 sends in one of the cases, once rank 0 waits or, in some, before. */
+struct sending {
+    pthread_t thread;
+    struct segment *segment;
+    int link;
+    int what; /* the case */
+};
+
+static void
+send_bytes(int link, const void *bytes, size_t count)
+{
+    for (size_t done = 0; done < count;) {
+        struct pollfd writable = {.fd = link, .events = POLLOUT};
+        poll(&writable, 1, 1000);
+        ssize_t sent = send(link, (const char *)bytes + done, count - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ck_assert(sent > 0 || errno == EAGAIN);
+        done += sent > 0 ? (size_t)sent : 0;
+    }
+}
+
+static void
+send_progress(int link, uint32_t value)
+{
+    const struct frame frame = {.kind = FRAME_PROGRESS, .which = PROGRESS, .value = value};
+    send_bytes(link, &frame, sizeof(frame));
+}
+
+enum { MANY_AT_ONCE, IN_THE_THREAD, LARGE_CHUNK, PIECE, INTERRUPT, END, CASES };
+
+static void *
+send_main(void *argument)
+{
+    struct sending *sending = argument;
+    static const unsigned char data[LARGE] = {[0] = 7, [LARGE - 1] = 9};
+    const struct frame staged = {.kind = FRAME_STAGED, .which = STAGING_CONTRIBUTION, .bytes = LARGE};
+    const struct frame piece = {.kind = FRAME_PIECE, .value = 60000, .bytes = 60000};
+    struct frame many[MANY];
+    while (atomic_load(remote_waiters(sending->segment->remote)) == 0)
+        usleep(1000);
+    switch (sending->what) {
+    case MANY_AT_ONCE: /* behind one that has been received; more than one call reads */
+        send_progress(sending->link, 1);
+        while (atomic_load(&sending->segment->slots[1]->progress[PROGRESS].value) == 0)
+            usleep(1000);
+        for (uint32_t i = 0; i < MANY; ++i)
+            many[i] = (struct frame){.kind = FRAME_PROGRESS, .which = PROGRESS, .value = i + 2};
+        send_bytes(sending->link, many, sizeof(many));
+        break;
+    case LARGE_CHUNK:
+        send_bytes(sending->link, &staged, sizeof(staged));
+        send_bytes(sending->link, data, LARGE);
+        send_progress(sending->link, 1);
+        break;
+    case PIECE: /* nothing comes behind it */
+        send_bytes(sending->link, &piece, sizeof(piece));
+        send_bytes(sending->link, data, 30000);
+        usleep(10000);
+        send_bytes(sending->link, data, 30000);
+        break;
+    case INTERRUPT:
+        segment_interrupt(sending->segment);
+        break;
+    case END: /* in the middle of a chunk */
+        send_bytes(sending->link, &staged, sizeof(staged));
+        send_bytes(sending->link, data, 1000);
+        shutdown(sending->link, SHUT_WR);
+        break;
+    default:
+        send_progress(sending->link, 1);
+    }
+    return NULL;
+}
+
+static bool
+is_there(const struct sending *sending)
+{
+    struct segment *segment = sending->segment;
+    switch (sending->what) {
+    case MANY_AT_ONCE:
+        return atomic_load(&segment->slots[1]->progress[PROGRESS].value) > 1;
+    case PIECE:
+        return atomic_load(&segment->mirrors[1]->from.written) == 1;
+    case INTERRUPT:
+        return atomic_load(&segment->interrupted);
+    case END:
+        return remote_health(segment->remote, 1) == WAIT_PEER_ENDED;
+    default:
+        return atomic_load(&segment->slots[1]->progress[PROGRESS].value) > 0;
+    }
+}
+
+LOOP_TEST(what_comes_wakes_the_operation_that_waits, 0, CASES)
+{
+    ncclUniqueId id = make_id();
+    struct id_content content = content_of(&id);
+    struct joiner joiner;
+    struct hand hand;
+    start_join(&joiner, &id, 0, 2);
+    struct net_address rank_0 = hand_meet(&hand, &id, 2);
+    struct segment *segment = &joiner.exchange.segment;
+    struct sending sending = {.segment = segment, .link = hand_join(&hand, &rank_0, &content, &joiner), .what = _i};
+    ck_assert_int_eq(pthread_create(&sending.thread, NULL, send_main, &sending), 0);
+    atomic_fetch_add(remote_waiters(segment->remote), 1);
+    while (_i == IN_THE_THREAD && !is_there(&sending)) /* it wants to wait, but the other thread is first */
+        usleep(1000);
+    if (_i == IN_THE_THREAD)
+        remote_wait(segment->remote, -1);
+    while (!is_there(&sending))
+        remote_wait(segment->remote, -1);
+    atomic_fetch_sub(remote_waiters(segment->remote), 1);
+    pthread_join(sending.thread, NULL);
+    while (_i == MANY_AT_ONCE && atomic_load(&segment->slots[1]->progress[PROGRESS].value) <= MANY)
+        /* it waits no more */
+        usleep(1000);
+    if (_i == LARGE_CHUNK) {
+        const unsigned char *data = segment->slots[1]->staging[STAGING_CONTRIBUTION][0];
+        ck_assert(data[0] == 7 && data[LARGE - 1] == 9);
+    }
+    segment_set_state(segment, RANK_LEFT, NULL);
+    exchange_release(&joiner.exchange);
+    close(sending.link);
     close(hand.meeting.socket);
 }
 
