@@ -44,6 +44,16 @@ run "$ddprun" -n 2 --no-trials --trace "$trace-without" "${paced[@]}" --steps 16
 succeeded "--no-trials: all means are right"
 check "--no-trials: no step tries another way" bash -c "! grep -q '\"control\":true\|\"layout_trial\"' '$trace-without/rank-0.jsonl'"
 
+# One group at a time: the boundary of the other, in each step, leaves its layouts alone.
+rm -rf "$trace"
+run "$ddprun" -n 2 --trace "$trace" --trace-steps 1-400 "${paced[@]}" --layers 24 --groups 2 --steps 200
+succeeded "two groups: all means are right"
+for group in 0 1; do
+    check "two groups: control steps of group $group have other buckets" [ "$(grep "^{\"step\":.*\"overlapped\":true,\"group\":$group," "$trace/rank-0.jsonl" |
+        awk '{ control = /"control":true/; count = gsub(/"bucket":/, "") } !control { own = count } control { differ += count != own; tried++ }
+             END { print (tried > 0 && differ == tried) }')" = 1 ]
+done
+
 run "$ddprun" -n 2 --no-overlap "${paced[@]}" --layer-us 0 --steps 260
 check "fewer buckets: the same bits as without overlap (${tried:-none})" [ "${tried:-none}" = "$(parameters)" ]
 finish

@@ -36,7 +36,7 @@ struct options {
     int batch = 0; /* items, that DDP_SHARD shares out once: a layer takes as long as this rank has of them */
     int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0, declares = 0;
     int late_us = 0, late_rank = 1, late_from = 0; /* rank -1: each in its turn; steps count from 0 */
-    int apart = 0, host_from = 0;
+    int apart = 0, host_from = 0, groups = 1;      /* of as many layers each */
 };
 
 struct layer {
@@ -93,6 +93,7 @@ make_layers(const options &options)
         CHECK(cudaMemset(made.weight, 0, bytes));
         CHECK(cudaMemset(made.gradient, 0, bytes));
         DDP_PARAMETER(made.weight, made.count, DDP_FLOAT32);
+        DDP_GRADIENT_GROUP(l * options.groups / options.layers);
         DDP_GRADIENT(made.gradient, made.count, DDP_FLOAT32);
         layers.push_back(made);
     }
@@ -161,6 +162,8 @@ train_step(const options &options, const std::vector<layer> &layers, cudaStream_
     }
     CHECK(cudaEventRecord(events[1], stream));
     const double begin_ms = now_ms();
+    for (int group = options.groups - 1; group > 0; --group)
+        DDP_STEP_GROUP(group, stream);
     DDP_STEP(stream);
     const double host_ms = now_ms() - begin_ms;
     CHECK(cudaEventRecord(events[2], stream));
@@ -215,13 +218,12 @@ parse(int argc, char **argv)
     const struct {
         const char *name;
         int *value;
-    } known[] = {{"--layers", &options.layers},       {"--kib", &options.kib},
-                 {"--layer-us", &options.layer_us},   {"--forward-us", &options.forward_us},
-                 {"--steps", &options.steps},         {"--slower-from", &options.slower_from},
-                 {"--declares", &options.declares},   {"--late-us", &options.late_us},
-                 {"--late-rank", &options.late_rank}, {"--late-from", &options.late_from},
-                 {"--apart", &options.apart},         {"--host-from", &options.host_from},
-                 {"--batch", &options.batch}};
+    } known[] = {
+        {"--layers", &options.layers},         {"--kib", &options.kib},         {"--layer-us", &options.layer_us},
+        {"--forward-us", &options.forward_us}, {"--steps", &options.steps},     {"--slower-from", &options.slower_from},
+        {"--declares", &options.declares},     {"--late-us", &options.late_us}, {"--late-rank", &options.late_rank},
+        {"--late-from", &options.late_from},   {"--apart", &options.apart},     {"--host-from", &options.host_from},
+        {"--batch", &options.batch},           {"--groups", &options.groups}};
     for (int i = 1; i < argc; i += 2) {
         int *value = nullptr;
         for (const auto &row : known)
@@ -229,7 +231,7 @@ parse(int argc, char **argv)
         if (value == nullptr || i + 1 == argc) {
             fprintf(stderr, "Usage: paced [--layers N] [--kib N] [--layer-us N] [--forward-us N] [--steps N]\n"
                             "             [--slower-from STEP] [--declares 0|1] [--late-us N] [--late-rank RANK|-1]\n"
-                            "             [--late-from STEP] [--apart N] [--host-from STEP]\n");
+                            "             [--late-from STEP] [--apart N] [--host-from STEP] [--groups N]\n");
             exit(2);
         }
         *value = atoi(argv[i + 1]);

@@ -32,11 +32,13 @@ take(struct plan *plan, const struct shipment *shipment) BY_ISSUER
 }
 
 void
-layouts_wear(const struct plan *plan)
+layouts_wear(const struct group *group, const struct plan *plan)
 {
-    if (layouts.group != NULL && plan == NULL)
+    if (layouts.group == NULL || layouts.group != group)
+        return;
+    if (plan == NULL)
         take(layouts.own, &layouts.own_shipment);
-    for (size_t i = 0; layouts.group != NULL && plan != NULL && i < layouts.count; ++i) {
+    for (size_t i = 0; plan != NULL && i < layouts.count; ++i) {
         if (layouts.others[i].plan == plan)
             take(layouts.others[i].plan, &layouts.others[i]);
     }
@@ -47,7 +49,7 @@ layouts_end(const struct group *group)
 {
     if (layouts.group == NULL || layouts.group != group)
         return;
-    layouts_wear(NULL);
+    layouts_wear(group, NULL);
     issue_free_others(layouts.others, layouts.count);
     for (size_t i = 0; i < layouts.count; ++i)
         plan_free(layouts.others[i].plan);

@@ -47,8 +47,12 @@ struct trial {
     uint64_t due;         /* the next one begins at this boundary of the group, or later */
     uint64_t early;       /* steps of it that launched buckets early on this rank */
     uint64_t judged;      /* trials with a result so far */
+    size_t owed;          /* control steps behind FREE_STEPS since the last pause, */
+    int64_t owed_ns;      /* and by what all control steps were longer */
     int64_t slowed_ns;    /* of the last one that had steps with and without overlap */
     int doubted;          /* the last one wants steps to go this way: another one has to confirm that; or WAY_PRESENT */
+    uint64_t seen;        /* the group's overlapped steps at the boundary before: fewer now mean another plan */
+    bool surveyed;        /* all layouts have had a trial since there is this plan, or there are no others */
     bool off;             /* steps do not overlap */
     uint64_t off_step;    /* boundaries of all groups passed when that began */
 };
@@ -165,13 +169,13 @@ static void
 follow(struct trial *trial, struct group *group, const struct trial_result *results) BY_ISSUER
 {
     size_t best = 0;
-    int64_t extra_ns = 0, step_ns = 0;
+    int64_t step_ns = 0;
     for (size_t w = 1; w < trial->shape.ways; ++w) {
         const struct trial_result *of = &results[w];
         if (of->rounds == 0)
             continue;
         step_ns = of->present_ns;
-        extra_ns += of->gained_ns < 0 ? -of->gained_ns * (int64_t)trial->shape.rounds : 0;
+        trial->owed_ns += of->gained_ns < 0 ? -of->gained_ns * (int64_t)trial->shape.rounds : 0;
         if (trial_prefers(of) && (best == 0 || of->gained_ns > results[best].gained_ns))
             best = w;
         if (trial->kinds[w] == WAY_OVERLAP)
@@ -180,7 +184,7 @@ follow(struct trial *trial, struct group *group, const struct trial_result *resu
         if (!trial->off)
             planner_observed(group, of->present_wait_ns, trial->kinds[w] >= WAY_LAYOUT);
     }
-    size_t others = engine_state.boundary_count > FREE_STEPS ? steps_of(trial) - trial->shape.rounds : TRIAL_ROUNDS;
+    trial->owed += engine_state.boundary_count > FREE_STEPS ? steps_of(trial) - trial->shape.rounds : 0;
     int wanted = trial->kinds[best];
     bool confirmed = best > 0 && wanted == trial->doubted;
     if (MUTANT(VERDICT_DIFFERS) && trial->kinds[1] >= WAY_LAYOUT && engine_state.rendezvous.rank % 2 == 1) {
@@ -191,8 +195,14 @@ follow(struct trial *trial, struct group *group, const struct trial_result *resu
     trial->doubted = confirmed ? WAY_PRESENT : wanted;
     if (confirmed)
         change(trial, group, wanted, &results[best]);
-    bool at_once = trial->doubted != WAY_PRESENT || (trial->judged == 1 && !trial->off);
-    trial->due = group->boundary_count + (at_once ? 1 : trial_pause(others, confirmed ? 0 : extra_ns, step_ns));
+    if (trial->doubted != WAY_PRESENT || (!trial->surveyed && !trial->off)) {
+        trial->due = group->boundary_count + 1;
+    } else {
+        trial->due = group->boundary_count +
+                     trial_pause(trial->owed > TRIAL_ROUNDS ? trial->owed : TRIAL_ROUNDS, trial->owed_ns, step_ns);
+        trial->owed = 0;
+        trial->owed_ns = 0;
+    }
     report();
 }
 
@@ -281,7 +291,7 @@ is_tried(const struct trial *trial, int kind)
         return kind == trial->doubted;
     if (trial->off || trial->judged == 0)
         return kind == WAY_OVERLAP;
-    if (trial->judged == 1)
+    if (!trial->surveyed)
         return kind >= WAY_LAYOUT;
     return kind == WAY_OVERLAP + (int)(trial->judged % (WAYS - WAY_OVERLAP));
 }
@@ -289,6 +299,7 @@ is_tried(const struct trial *trial, int kind)
 static void
 begin(struct trial *trial, struct group *group, CUstream stream) BY_ISSUER
 {
+    bool surveys = trial->judged > 0 && trial->doubted == WAY_PRESENT && !trial->off && !trial->surveyed;
     trial->shape = (struct trial_shape){1, trial->doubted != WAY_PRESENT ? TRIAL_ROUNDS_CONFIRMING : TRIAL_ROUNDS};
     for (int kind = WAY_OVERLAP; kind < WAYS; ++kind) {
         if (is_tried(trial, kind) && kind == WAY_OVERLAP)
@@ -299,8 +310,9 @@ begin(struct trial *trial, struct group *group, CUstream stream) BY_ISSUER
     if (trial->shape.ways > 1 && trial->kinds[1] >= WAY_LAYOUT &&
         !layouts_begin(group, &trial->plans[1], trial->shape.ways - 1))
         trial->shape.ways = 1;
+    trial->surveyed |= surveys;
     if (trial->shape.ways == 1) { /* nothing to compare steps with, or no memory for it: the next way */
-        trial->due = group->boundary_count + (trial->judged > 1 ? 1 : trial_pause(TRIAL_ROUNDS, 0, 0));
+        trial->due = group->boundary_count + (surveys ? trial_pause(TRIAL_ROUNDS, 0, 0) : 1);
         trial->doubted = WAY_PRESENT;
         ++trial->judged;
         return;
@@ -348,6 +360,8 @@ void
 trials_next_interval(struct group *group, CUstream stream)
 {
     struct trial *trial = trial_of(group);
+    trial->surveyed = trial->surveyed && group->overlapped_steps >= trial->seen;
+    trial->seen = group->overlapped_steps;
     if (!may_try(group))
         end(trial, group);
     else if (trial->phase != TRIAL_NONE)
@@ -359,7 +373,7 @@ trials_next_interval(struct group *group, CUstream stream)
     bool overlaps = (way > 0 && trial->kinds[way] == WAY_OVERLAP) == trial->off;
     group->withheld = group->overlapping && !overlaps;
     group->control = way > 0;
-    layouts_wear(way > 0 ? trial->plans[way] : NULL);
+    layouts_wear(group, way > 0 ? trial->plans[way] : NULL);
     if (MUTANT(CONTROL_BUCKETS_DIFFER) && group->control)
         planner_reset(group);
     if (!group->withheld)
