@@ -76,9 +76,11 @@ trial_compare(const struct trial_step *const *ranks, size_t rank_count, const st
         result->less += values[WORK][count] < 0;
         ++count;
     }
-    result->rounds = count;
-    if (count == 0 || 4 * count < 3 * shape->rounds)
+    if (count == 0 || 4 * count < 3 * shape->rounds) {
+        *result = (struct trial_result){0};
         return false;
+    }
+    result->rounds = count;
     result->present_ns = median(values[PRESENT], count);
     result->other_ns = median(values[OTHER], count);
     result->present_wait_ns = median(values[PRESENT_WAIT], count);

@@ -48,7 +48,8 @@ struct trial_result {
 /* Which way step number `step` of a trial goes. */
 size_t trial_way(const struct trial_shape *shape, size_t step);
 
-/* ranks[r] has ways * rounds steps. False if ranks know fewer than three quarters of the rounds in common. */
+/* ranks[r] has ways * rounds steps. False, and a result of zeros, if ranks know fewer than three quarters of the rounds
+ * in common. */
 bool trial_compare(const struct trial_step *const *ranks, size_t rank_count, const struct trial_shape *shape,
                    size_t way, struct trial_result *result);
 

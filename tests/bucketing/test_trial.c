@@ -154,6 +154,7 @@ TEST(rounds_that_a_rank_does_not_know_do_not_count)
     ck_assert_int_eq(result.work_ns, -8 * MS);
     scene.steps[1][14].own_ns = INT64_MAX; /* no time at all */
     ck_assert(!compare(&scene, &pairs, 1, &result));
+    ck_assert_uint_eq(result.rounds, 0);
     ck_assert(!trial_compare(NULL, 0, &pairs, 1, &result));
 }
 

@@ -7,6 +7,8 @@
 #include "interpose/engine/plan/planner.h"
 #include "interpose/engine/send/send.h"
 
+_Static_assert((int)LAYOUTS <= (int)OTHERS_AT_MOST, "there is room for all layouts");
+
 static struct {
     struct group *group;          /* NULL: there are none */
     struct plan *own;             /* the plan in force, */

@@ -444,7 +444,8 @@ planner_take_layout(struct group *group, enum layout layout, const struct trial_
     report_buckets();
     measure_promised(group, &promised_ns, &bound_ns);
     measure_way_changed(group);
-    measure_promise(group, result->other_wait_ns, bound_ns);
+    if (bound_ns >= 0) /* else no plan has promised anything */
+        measure_promise(group, result->other_wait_ns, bound_ns);
     group->observed = true;
 }
 
@@ -457,7 +458,8 @@ planner_observed(struct group *group, int64_t exposed_ns, bool layouts)
     issuer_lock();
     group->chosen |= layouts;
     issuer_unlock();
-    measure_promise(group, exposed_ns, bound_ns);
+    if (bound_ns >= 0) /* else no plan has promised anything */
+        measure_promise(group, exposed_ns, bound_ns);
 }
 
 /* The decision of all ranks' votes: the same on all of them. */

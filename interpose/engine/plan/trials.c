@@ -292,7 +292,7 @@ is_tried(const struct trial *trial, int kind)
     if (trial->off || trial->judged == 0)
         return kind == WAY_OVERLAP;
     if (!trial->surveyed)
-        return kind >= WAY_LAYOUT;
+        return kind >= WAY_LAYOUT && kind != WAY_LAYOUT + LAYOUT_FORECAST;
     return kind == WAY_OVERLAP + (int)(trial->judged % (WAYS - WAY_OVERLAP));
 }
 

@@ -154,31 +154,34 @@ packed_bytes(const struct shipment *shipment, const size_t *places, size_t bucke
     return packed ? (bytes + STAGED_MULTIPLE - 1) / STAGED_MULTIPLE * STAGED_MULTIPLE : 0;
 }
 
-/* The same of all its buckets, as the least that a rank says; malloc'ed. Their sum in *total_p. */
+/* The same of all its buckets, as the least that a rank says; malloc'ed. Their sum in *total_p; *alike_p becomes false
+ * where this rank packs more than that. */
 static uint64_t *
-packed_by_all(const struct shipment *shipment, const size_t *places, uint64_t *total_p)
+packed_by_all(const struct shipment *shipment, const size_t *places, uint64_t *total_p, bool *alike_p)
 {
     uint64_t *bytes = calloc(shipment->wire_count + 1, sizeof(*bytes));
     if (bytes == NULL)
         stop_job("out of memory");
+    uint64_t own = 0;
     for (size_t k = 0; k < shipment->wire_count; ++k)
-        bytes[k] = packed_bytes(shipment, places, k);
+        own += bytes[k] = packed_bytes(shipment, places, k);
     if (!MUTANT(STAGED_BY_SOME))
         least_of_ranks(bytes, shipment->wire_count);
     *total_p = 0;
     for (size_t k = 0; k < shipment->wire_count; ++k)
         *total_p += bytes[k];
+    *alike_p = *alike_p && own == *total_p;
     return bytes;
 }
 
-/* Collective: so much memory for packed buckets, on all ranks or on none; `good`: this rank wants it. */
+/* Collective: so much memory for packed buckets, on all ranks or on none. */
 static bool
-stage(struct staging *staging, uint64_t bytes, bool good)
+stage(struct staging *staging, uint64_t bytes)
 {
     struct collectives *collectives = &engine_state.collectives;
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     collectives_unstage(collectives, staging);
-    uint64_t staged = good && collectives_stage(collectives, bytes, staging);
+    uint64_t staged = collectives_stage(collectives, bytes, staging);
     if (!MUTANT(STAGED_BY_SOME))
         least_of_ranks(&staged, 1);
     if (!staged)
@@ -204,8 +207,9 @@ static void
 stage_buckets(struct group *group) BY_ISSUER
 {
     struct shipment *shipment = &group->shipment;
-    uint64_t total, *bytes = packed_by_all(shipment, group->places, &total);
-    if (total <= shipment->staging.bytes || stage(&shipment->staging, total, true))
+    bool alike = true;
+    uint64_t total, *bytes = packed_by_all(shipment, group->places, &total, &alike);
+    if (total <= shipment->staging.bytes || stage(&shipment->staging, total))
         lend(shipment, bytes, shipment->staging.address);
     free(bytes);
 }
@@ -290,15 +294,18 @@ bool
 issue_prepare_others(struct group *group, struct shipment *others, size_t count)
 {
     uint64_t *bytes[OTHERS_AT_MOST] = {0}, total = 0, most = 0;
+    bool alike = true;
     streams_wait_for_buckets();
     for (size_t i = 0; i < count; ++i) {
         make_wires(&others[i]);
         make_events(group, others[i].wire_count);
         trace_make_room(group, others[i].wire_count);
-        bytes[i] = packed_by_all(&others[i], group->places, &total);
+        bytes[i] = packed_by_all(&others[i], group->places, &total, &alike);
         most = total > most ? total : most;
     }
-    bool good = most == 0 || stage(&others[0].staging, most, is_memory_spare(most));
+    uint64_t good = alike && is_memory_spare(most); /* else buckets would need memory of their own */
+    least_of_ranks(&good, 1);
+    good = good && (most == 0 || stage(&others[0].staging, most));
     for (size_t i = 0; i < count; ++i) {
         if (good)
             lend(&others[i], bytes[i], others[0].staging.address);
@@ -306,7 +313,7 @@ issue_prepare_others(struct group *group, struct shipment *others, size_t count)
     }
     if (!good)
         issue_free_others(others, count);
-    return good;
+    return good != 0;
 }
 
 void
