@@ -96,11 +96,12 @@ pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclCon
         return nccl_error(ncclInvalidArgument, "ncclCommSplit: a color of %d: give 0 or more, or NCCL_SPLIT_NOCOLOR",
                           color);
     struct comm_origin origin = {.parent = comm, .meet = meet_for_split, .color = color, .key = key};
-    bool is_blocking = comm->is_blocking;
+    struct comm_settings settings = {comm->is_blocking, comm->exchange.most_blocks};
     struct ncclComm *started;
-    result = comm_config(config, &is_blocking);
+    result = comm_config(config, &settings);
+    settings.is_blocking |= color == NCCL_SPLIT_NOCOLOR;
     if (result == ncclSuccess)
-        result = comm_start_child(&started, &origin, is_blocking || color == NCCL_SPLIT_NOCOLOR);
+        result = comm_start_child(&started, &origin, settings);
     return result == ncclSuccess ? group_publish(newcomm, started) : result;
 }
 NCCL_EXPORT(ncclCommSplit);
@@ -205,11 +206,11 @@ pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
     if (!segment_is_mapped(&comm->exchange.segment))
         return nccl_error(ncclInvalidArgument, "%s: the communicator was never initialised", call);
     struct comm_origin origin = {.parent = comm, .meet = meet_for_shrink};
-    bool is_blocking = comm->is_blocking;
+    struct comm_settings settings = {comm->is_blocking, comm->exchange.most_blocks};
     struct ncclComm *started;
     result = check_shrink(comm, excludeRanksList, excludeRanksCount, &origin);
     if (result == ncclSuccess)
-        result = comm_config(config, &is_blocking);
+        result = comm_config(config, &settings);
     if (result != ncclSuccess)
         return result;
     if (aborts)
@@ -217,7 +218,7 @@ pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
     else
         comm_wait_for_operations(comm);
     origin.note_tag = note_tag(&origin, comm->rank_count, next_serial(comm, &origin));
-    result = comm_start_child(&started, &origin, is_blocking);
+    result = comm_start_child(&started, &origin, settings);
     return result == ncclSuccess ? group_publish(newcomm, started) : result;
 }
 NCCL_EXPORT(ncclCommShrink);

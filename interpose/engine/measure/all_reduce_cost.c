@@ -6,9 +6,13 @@
  * agree after each size whether there is time for the next, so that all make the same calls. The samples, and so the
  * function made of them, are the same on all ranks.
  *
+ * What an earlier run has kept is believed if one size still takes about as long.
+ *
  * Called at the first agreement on annotations only: this is the one place where the host waits for what it measures.
  */
 #include "interpose/engine/measure/measure.h"
+
+#include "base/message.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -20,11 +24,12 @@
 
 /* The device is busy with IN_FRONT all-reduces when a measured one comes, as it is in backward: the host's time to
  * launch it is hidden. */
-enum { REPEATS = 5, SIZE_FACTOR = 4, IN_FRONT = 2 };
+enum { REPEATS = 5, SIZE_FACTOR = 4, IN_FRONT = 2, CALLS = (1 + REPEATS) * (1 + IN_FRONT) };
 
 static const uint64_t smallest_bytes = 4096, largest_bytes = UINT64_C(64) << 20;
 static const uint64_t worth_bytes = UINT64_C(256) << 10;      /* below, one bucket is as good as any */
-static const int64_t budget_ns = INT64_C(1000) * 1000 * 1000; /* of all measuring, about */
+static const int64_t budget_ns = INT64_C(1000) * 1000 * 1000; /* of all measuring, about, */
+static const int64_t look_ns = INT64_C(50) * 1000 * 1000;     /* and of a look whether what was kept still holds */
 
 static struct cost cost;
 static bool sought;
@@ -118,9 +123,9 @@ largest_size(uint64_t gradient_bytes)
     return most;
 }
 
-/* Fills samples[COST_SAMPLES_AT_MOST], of sizes up to `most`; the same on all ranks. */
+/* Fills samples[COST_SAMPLES_AT_MOST], of sizes from `least` up to `most`; the same on all ranks. */
 static size_t
-measure_samples(uint64_t most, struct cost_sample *samples) BY_ISSUER
+measure_samples(uint64_t least, uint64_t most, struct cost_sample *samples) BY_ISSUER
 {
     const struct driver *driver = &engine_state.driver;
     uint64_t got;
@@ -132,11 +137,11 @@ measure_samples(uint64_t most, struct cost_sample *samples) BY_ISSUER
         require_cuda(driver->cuEventCreate_p(&events[i], CU_EVENT_DEFAULT), "cuEventCreate");
     size_t count = 0;
     int64_t spent_ns = 0, ns = 0;
-    for (uint64_t bytes = smallest_bytes; bytes <= most; bytes *= SIZE_FACTOR) {
-        if (spent_ns + SIZE_FACTOR * (1 + REPEATS) * (1 + IN_FRONT) * ns > budget_ns)
+    for (uint64_t bytes = least; bytes <= most; bytes *= SIZE_FACTOR) {
+        if (spent_ns + SIZE_FACTOR * CALLS * ns > budget_ns)
             break;
         ns = agreed("the time of an all-reduce", time_of_size(memory, bytes, events), true);
-        spent_ns += (1 + REPEATS) * (1 + IN_FRONT) * ns;
+        spent_ns += CALLS * ns;
         samples[count++] = (struct cost_sample){bytes, ns};
     }
     for (int i = 0; i < 2; ++i)
@@ -144,6 +149,26 @@ measure_samples(uint64_t most, struct cost_sample *samples) BY_ISSUER
     if (got > 0)
         (void)driver->cuMemFree_p(memory);
     return count;
+}
+
+/*
+ * Whether what was kept still holds, by one size, the largest that takes little time: it does unless that takes twice
+ * as long now, or half as long. A network that others used meanwhile, or use now, makes plans for another one.
+ */
+static bool
+still_holds(void) BY_ISSUER
+{
+    struct cost_sample now = {0}, then = kept.samples[0];
+    for (size_t i = 1; i < kept.count && kept.samples[i].ns * CALLS <= look_ns; ++i)
+        then = kept.samples[i];
+    if (measure_samples(then.bytes, then.bytes, &now) == 0)
+        return true;
+    bool holds = now.ns / 2 <= then.ns && then.ns / 2 <= now.ns;
+    if (!holds && engine_state.rendezvous.rank == 0)
+        message_line("an all-reduce of %llu KiB takes %.3g ms here, and took %.3g ms when that was last measured; "
+                     "measured again",
+                     (unsigned long long)then.bytes / 1024, (double)now.ns * 1e-6, (double)then.ns * 1e-6);
+    return holds;
 }
 
 /* ---- what it was measured for ---- */
@@ -226,17 +251,19 @@ all_reduce_cost_find(uint64_t gradient_bytes)
     uint64_t most = largest_size(gradient_bytes);
     make_key(most);
     share_kept();
-    if (kept.count == 0) {
-        const struct driver *driver = &engine_state.driver;
-        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* or a capture in another thread would end */
-        role_take();
-        require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-        kept.count = measure_samples(most, kept.samples);
-        require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-        role_give();
-        if (engine_state.rendezvous.rank == 0 && kept.count > 0)
-            cost_cache_write(key, &kept);
+    const struct driver *driver = &engine_state.driver;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* or a capture in another thread would end */
+    role_take();
+    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    bool is_new = kept.count == 0 || !still_holds();
+    if (is_new) {
+        kept = (struct cost_kept){0};
+        kept.count = measure_samples(smallest_bytes, most, kept.samples);
     }
+    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    role_give();
+    if (is_new && engine_state.rendezvous.rank == 0 && kept.count > 0)
+        cost_cache_write(key, &kept);
     struct cost fitted;
     if (kept.count > 0 && cost_fit(kept.samples, kept.count, &fitted))
         cost = fitted;
@@ -258,7 +285,9 @@ void
 all_reduce_cost_keep(void)
 {
     bool is_news = found.factor != kept.busy.factor || found.fixed_ns != kept.busy.fixed_ns;
-    if (engine_state.rendezvous.rank != 0 || kept.count == 0 || found.factor == 0 || !is_news)
+    bool is_other =
+        engine_state.collectives.most_ctas[0] > 0; /* of collectives that the next run does not begin with */
+    if (engine_state.rendezvous.rank != 0 || kept.count == 0 || found.factor == 0 || !is_news || is_other)
         return;
     kept.busy = found;
     cost_cache_write(key, &kept);

@@ -125,12 +125,11 @@ follow_memory(const struct shipment *shipment, const size_t *places, size_t buck
 
 /* ---- memory of NCCL's own ---- */
 
-/* Each of these becomes the least that a rank says. */
-static void
-least_of_ranks(uint64_t *words, size_t count)
+void
+least_of_ranks(const char *about, uint64_t *words, size_t count)
 {
     struct control_messages all;
-    exchange("memory for buckets", words, count * sizeof(*words), &all);
+    exchange(about, words, count * sizeof(*words), &all);
     for (int r = 0; r < all.count; ++r) {
         for (size_t i = 0; i < count; ++i) {
             uint64_t theirs;
@@ -166,7 +165,7 @@ packed_by_all(const struct shipment *shipment, const size_t *places, uint64_t *t
     for (size_t k = 0; k < shipment->wire_count; ++k)
         own += bytes[k] = packed_bytes(shipment, places, k);
     if (!MUTANT(STAGED_BY_SOME))
-        least_of_ranks(bytes, shipment->wire_count);
+        least_of_ranks("memory for buckets", bytes, shipment->wire_count);
     *total_p = 0;
     for (size_t k = 0; k < shipment->wire_count; ++k)
         *total_p += bytes[k];
@@ -183,7 +182,7 @@ stage(struct staging *staging, uint64_t bytes)
     collectives_unstage(collectives, staging);
     uint64_t staged = collectives_stage(collectives, bytes, staging);
     if (!MUTANT(STAGED_BY_SOME))
-        least_of_ranks(&staged, 1);
+        least_of_ranks("memory for buckets", &staged, 1);
     if (!staged)
         collectives_unstage(collectives, staging);
     (void)context_exchange_capture_mode(mode);
@@ -280,9 +279,8 @@ issue_prepare_plan(struct group *group)
     say_compression();
 }
 
-/* Whether memory for a while would leave the program an eighth of the device's, for what it may allocate meanwhile. */
-static bool
-is_memory_spare(uint64_t bytes)
+bool
+memory_is_spare(uint64_t bytes)
 {
     size_t free_bytes = 0, all_bytes = 0;
     return engine_state.driver.cuMemGetInfo_p != NULL &&
@@ -303,8 +301,8 @@ issue_prepare_others(struct group *group, struct shipment *others, size_t count)
         bytes[i] = packed_by_all(&others[i], group->places, &total, &alike);
         most = total > most ? total : most;
     }
-    uint64_t good = alike && is_memory_spare(most); /* else buckets would need memory of their own */
-    least_of_ranks(&good, 1);
+    uint64_t good = alike && memory_is_spare(most); /* else buckets would need memory of their own */
+    least_of_ranks("memory for buckets", &good, 1);
     good = good && (most == 0 || stage(&others[0].staging, most));
     for (size_t i = 0; i < count; ++i) {
         if (good)
@@ -326,6 +324,30 @@ issue_free_others(struct shipment *others, size_t count)
         others[i].send_order = NULL;
     }
     collectives_unstage(&engine_state.collectives, &others[0].staging);
+}
+
+void
+issue_unstage(void)
+{
+    streams_wait_for_buckets();
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        free_wires(&memory_state.groups[g].shipment);
+        collectives_unstage(&engine_state.collectives, &memory_state.groups[g].shipment.staging);
+    }
+    (void)context_exchange_capture_mode(mode);
+}
+
+void
+issue_stage(void)
+{
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        struct group *group = &memory_state.groups[g];
+        if (group->shipment.plan == NULL)
+            continue;
+        make_wires(&group->shipment);
+        stage_buckets(group);
+    }
 }
 
 void
