@@ -322,7 +322,7 @@ add_layout(struct trial *trial, const struct group *group, int kind) BY_ISSUER
 /* Whether the trial that begins has this way: the one in doubt; at first overlap, then all layouts; later one in turn.
  */
 static bool
-is_tried(const struct trial *trial, int kind)
+is_tried(const struct trial *trial, int kind) BY_ISSUER
 {
     if (trial->doubted != WAY_PRESENT)
         return kind == trial->doubted;
