@@ -2,12 +2,12 @@
  * trial.h - which way of averaging makes a step shortest, and what does overlap cost the step's own work?
  *
  * A trial is a number of rounds. In each round steps go each of some ways once: way 0 as steps go now, the others with
- * other buckets, or without overlap (or with it, where there is none now). Rounds run through the ways forth and back
- * in turn, so that a machine that becomes slower or faster during the trial favours none. Of each step every rank has
- * its own work, from the release of the step before to its boundary, and what it waited there. The rank with the most
- * work sets the step's pace, and the one that waits least came last: the greatest work and the least wait of all ranks
- * add up to the step. Differences are taken within rounds; their median counts, which a step that something disturbed
- * does not move.
+ * other buckets, or without overlap (or with it, where there is none now). The order of the ways differs from
+ * round to round, so that a machine that becomes slower or faster during the trial favours none, nor does a program
+ * that does more in each second or fourth step. Of each step every rank has its own work, from the release of the step
+ * before to its boundary, and what it waited there. The rank with the most work sets the step's pace, and the one that
+ * waits least came last: the greatest work and the least wait of all ranks add up to the step. Differences are taken
+ * within rounds; their median counts, which a step that something disturbed does not move.
  *
  * Pure: whole numbers only, the same times give the same result on every rank.
  */
@@ -26,7 +26,7 @@ enum {
 };
 
 struct trial_shape {
-    size_t ways, rounds; /* the product is at most TRIAL_STEPS_AT_MOST */
+    size_t ways, rounds; /* 2 to TRIAL_WAYS_AT_MOST; the product is at most TRIAL_STEPS_AT_MOST */
 };
 
 /* Times of one step on one rank, in ns; own_ns 0: they are not known. */

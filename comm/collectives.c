@@ -494,10 +494,12 @@ collectives_reduce_on(struct collectives *c, const struct bucket_wire *wire, siz
     if (!wire_pack(wire, &c->setting, weight, stream, error))
         return false;
 
+    /* A graph that is captured keeps its communicator for its life: the one that stays. */
     void *buffer = (void *)(uintptr_t)wire->address;
+    unsigned size = stream == collectives_stream_of(c, bucket) ? c->size : 0;
     struct communicator *of = enter_call(&c->communicators[collectives_communicator_of(c, bucket)]);
     ncclResult_t result = c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type,
-                                                   wire_operation(wire, &c->setting), of->comms[c->size], stream);
+                                                   wire_operation(wire, &c->setting), of->comms[size], stream);
     return leave_call(c, of, result, "ncclAllReduce", error) && wire_unpack(wire, &c->setting, stream, error);
 }
 

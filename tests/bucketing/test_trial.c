@@ -55,6 +55,37 @@ TEST(each_round_has_each_way_and_favours_none)
         ck_assert_int_eq(places[way], places[0]);
 }
 
+/* Ways are alike, but each so-manieth step, from any on, takes half as long again, or by a tenth: printing, a
+ * checkpoint, an evaluation. */
+TEST(work_of_each_second_to_tenth_step_favours_no_way)
+{
+    static const struct trial_shape shapes[] = {
+        {2, TRIAL_ROUNDS}, {2, TRIAL_ROUNDS_CONFIRMING}, {3, TRIAL_ROUNDS}, {TRIAL_WAYS_AT_MOST, TRIAL_ROUNDS}};
+    for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); ++s) {
+        const struct trial_shape *shape = &shapes[s];
+        for (size_t each = 2; each <= 10; ++each) {
+            for (size_t from = 0; from < each; ++from) {
+                for (int64_t more = 2; more <= 10; more += 8) {
+                    struct scene scene;
+                    set_scene(&scene, shape, 20, 1, 20, 1);
+                    for (size_t i = from; i < shape->ways * shape->rounds; i += each) {
+                        for (size_t r = 0; r < RANKS; ++r)
+                            scene.steps[r][i].own_ns += more * MS;
+                    }
+                    for (size_t way = 1; way < shape->ways; ++way) {
+                        struct trial_result result;
+                        ck_assert(compare(&scene, shape, way, &result));
+                        ck_assert_msg(!trial_prefers(&result) && trial_slowed(&result, true) == 0 &&
+                                          trial_slowed(&result, false) == 0,
+                                      "%zu ways, %zu rounds, each %zu from %zu, way %zu", shape->ways, shape->rounds,
+                                      each, from, way);
+                    }
+                }
+            }
+        }
+    }
+}
+
 TEST(what_a_way_gains_and_costs_are_differences_within_rounds)
 {
     struct scene scene;

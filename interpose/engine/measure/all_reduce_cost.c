@@ -24,7 +24,7 @@
 
 /* The device is busy with IN_FRONT all-reduces when a measured one comes, as it is in backward: the host's time to
  * launch it is hidden. */
-enum { REPEATS = 5, SIZE_FACTOR = 4, IN_FRONT = 2, CALLS = (1 + REPEATS) * (1 + IN_FRONT) };
+enum { REPEATS = 5, SIZE_FACTOR = 4, IN_FRONT = 2, ANOTHER = 3, CALLS = (1 + REPEATS) * (1 + IN_FRONT) };
 
 static const uint64_t smallest_bytes = 4096, largest_bytes = UINT64_C(64) << 20;
 static const uint64_t worth_bytes = UINT64_C(256) << 10;      /* below, one bucket is as good as any */
@@ -152,8 +152,9 @@ measure_samples(uint64_t least, uint64_t most, struct cost_sample *samples) BY_I
 }
 
 /*
- * Whether what was kept still holds, by one size, the largest that takes little time: it does unless that takes twice
- * as long now, or half as long. A network that others used meanwhile, or use now, makes plans for another one.
+ * Whether what was kept still holds, by one size, the largest that takes little time: it does unless that takes ANOTHER
+ * times as long now, or the other way round. A plan of a network that others used then, or use now, is one for another
+ * network.
  */
 static bool
 still_holds(void) BY_ISSUER
@@ -163,7 +164,7 @@ still_holds(void) BY_ISSUER
         then = kept.samples[i];
     if (measure_samples(then.bytes, then.bytes, &now) == 0)
         return true;
-    bool holds = now.ns / 2 <= then.ns && then.ns / 2 <= now.ns;
+    bool holds = now.ns / ANOTHER <= then.ns && then.ns / ANOTHER <= now.ns;
     if (!holds && engine_state.rendezvous.rank == 0)
         message_line("an all-reduce of %llu KiB takes %.3g ms here, and took %.3g ms when that was last measured; "
                      "measured again",
