@@ -29,7 +29,7 @@ enum { REPEATS = 5, SIZE_FACTOR = 4, IN_FRONT = 2, ANOTHER = 3, CALLS = (1 + REP
 static const uint64_t smallest_bytes = 4096, largest_bytes = UINT64_C(64) << 20;
 static const uint64_t worth_bytes = UINT64_C(256) << 10;      /* below, one bucket is as good as any */
 static const int64_t budget_ns = INT64_C(1000) * 1000 * 1000; /* of all measuring, about, */
-static const int64_t look_ns = INT64_C(50) * 1000 * 1000;     /* and of a look whether what was kept still holds */
+static const int64_t look_ns = INT64_C(250) * 1000 * 1000;    /* and of a look whether what was kept still holds */
 
 static struct cost cost;
 static bool sought;
