@@ -13,9 +13,10 @@ bucket_counts() { grep '^{"plan":' "$trace/rank-$1.jsonl" | sed 's/.*"buckets":/
 # parameters: their hash.
 parameters() { sed -n 's/^ddprun: .*bitwise identical on all ranks (hash \([0-9a-f]*\),.*/\1/p' "$work/stderr"; }
 
-# The file that keeps what an all-reduce costs says 10 ns for each byte. It is 3 ms for each all-reduce. So plans have too many buckets.
+# The file that keeps what an all-reduce costs says 10 ns for each byte, up to the largest size, which a run looks at. It is 3 ms for each
+# all-reduce. So plans have too many buckets.
 run "$ddprun" -n 2 -q "${paced[@]}" --steps 5
-sed -i -E 's/^([0-9]+) [0-9]+$/\1 \10/' "$work"/cache/ddprun/*
+sed -i -E '/^1048576 /!s/^([0-9]+) [0-9]+$/\1 \10/' "$work"/cache/ddprun/*
 
 # Again if the machine was busy with something else.
 for ((try = 1; try <= 3; try++)); do
