@@ -52,6 +52,7 @@ delayed() {
     read -r -t 60 -u "$fd" answer || answer="it does not answer"
     [ "$answer" = ready ] || skip "no slow link: $answer"
     exec {fd}<&-
+    hosts_on h1 timeout 60 bash -c ': >/dev/tcp/10.77.0.2/9' 2>/dev/null || true # refused, once packets pass both ways
     note_quiet
 }
 
