@@ -76,7 +76,11 @@ void range_end(void);
 /* ---- exchange.c ---- */
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have reached different places. */
 void exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
-/* The same for ranks that reach one kind of place in different ways: `place` is where this rank is reported to wait. */
+/* Each of these becomes the least that a rank has; the greatest that a rank has. */
+void least_of_ranks(const char *about, uint64_t *words, size_t count);
+uint64_t greatest_of_ranks(const char *about, uint64_t word);
+/* An exchange of ranks that reach one kind of place in different ways: `place` is where this rank is reported to wait.
+ */
 void exchange_at(const char *place, const char *about, const void *mine, size_t bytes, struct control_messages *all);
 /* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
 bool exchange_last(const void *mine, size_t bytes, struct control_messages *all);

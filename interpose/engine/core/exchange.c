@@ -63,6 +63,29 @@ exchange(const char *about, const void *mine, size_t bytes, struct control_messa
     exchange_at(about, about, mine, bytes, all);
 }
 
+void
+least_of_ranks(const char *about, uint64_t *words, size_t count)
+{
+    struct control_messages all;
+    exchange(about, words, count * sizeof(*words), &all);
+    for (int r = 0; r < all.count; ++r) {
+        for (size_t i = 0; i < count; ++i) {
+            uint64_t theirs;
+            memcpy(&theirs, (const char *)all.messages[r] + i * sizeof(theirs), sizeof(theirs));
+            words[i] = theirs < words[i] ? theirs : words[i];
+        }
+    }
+    control_free_messages(&all);
+}
+
+uint64_t
+greatest_of_ranks(const char *about, uint64_t word)
+{
+    word = ~word;
+    least_of_ranks(about, &word, 1);
+    return ~word;
+}
+
 static atomic_flag exchanging = ATOMIC_FLAG_INIT;
 
 void

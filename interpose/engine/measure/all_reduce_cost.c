@@ -86,22 +86,6 @@ time_of_size(CUdeviceptr memory, uint64_t bytes, const CUevent events[2]) BY_ISS
     return least_ns;
 }
 
-/* The greatest (or least) of what the ranks say. */
-static int64_t
-agreed(const char *about, int64_t mine, bool greatest)
-{
-    struct control_messages all;
-    exchange(about, &mine, sizeof(mine), &all);
-    for (int r = 0; r < all.count; ++r) {
-        int64_t theirs;
-        memcpy(&theirs, all.messages[r], sizeof(theirs));
-        if (greatest ? theirs > mine : theirs < mine)
-            mine = theirs;
-    }
-    control_free_messages(&all);
-    return mine;
-}
-
 /* Memory to reduce, of `most` bytes or as much less as there is; the size in *bytes_p, 0 for none. */
 static CUdeviceptr
 allocate(uint64_t most, uint64_t *bytes_p)
@@ -130,7 +114,8 @@ measure_samples(uint64_t least, uint64_t most, struct cost_sample *samples) BY_I
     const struct driver *driver = &engine_state.driver;
     uint64_t got;
     CUdeviceptr memory = allocate(most, &got);
-    most = (uint64_t)agreed("the memory to measure an all-reduce in", (int64_t)got, false);
+    most = got;
+    least_of_ranks("the memory to measure an all-reduce in", &most, 1);
 
     CUevent events[2];
     for (int i = 0; i < 2; ++i)
@@ -140,7 +125,7 @@ measure_samples(uint64_t least, uint64_t most, struct cost_sample *samples) BY_I
     for (uint64_t bytes = least; bytes <= most; bytes *= SIZE_FACTOR) {
         if (spent_ns + SIZE_FACTOR * CALLS * ns > budget_ns)
             break;
-        ns = agreed("the time of an all-reduce", time_of_size(memory, bytes, events), true);
+        ns = (int64_t)greatest_of_ranks("the time of an all-reduce", (uint64_t)time_of_size(memory, bytes, events));
         spent_ns += CALLS * ns;
         samples[count++] = (struct cost_sample){bytes, ns};
     }
@@ -153,8 +138,7 @@ measure_samples(uint64_t least, uint64_t most, struct cost_sample *samples) BY_I
 
 /*
  * Whether what was kept still holds, by one size, the largest that takes little time: it does unless that takes ANOTHER
- * times as long now, or the other way round. A plan of a network that others used then, or use now, is one for another
- * network.
+ * times as long now, or took so then. Jobs that share the network, then or now, change what an all-reduce costs.
  */
 static bool
 still_holds(void) BY_ISSUER

@@ -53,14 +53,14 @@ void layouts_end(const struct group *group) BY_ISSUER;
 uint32_t sizes_ctas(unsigned size);
 /* The issuer: whether the user wants a trial of them, and none has begun. */
 bool sizes_are_wanted(void) BY_ISSUER;
-/* Collective, the issuer, at a boundary, once: makes them, for a trial of this group. Rank 0 says what that took.
+/* Collective, the issuer, at a boundary, once: makes them, for a trial of this group. Rank 0 reports time and memory.
  * False, and there are none: not on all ranks. */
 bool sizes_begin(const struct group *group) BY_ISSUER;
 /* The issuer, at a boundary. If there are none for this group: false, or nothing. */
 bool sizes_are_open(const struct group *group) BY_ISSUER;
 /* Buckets go through this size from now on; 0: through NCCL's own. */
 void sizes_use(const struct group *group, unsigned size) BY_ISSUER;
-/* Collective: this size stays, and the others end. Rank 0 says so. */
+/* Collective: this size stays, and the others end. Rank 0 reports which one stays. */
 void sizes_keep(const struct group *group, unsigned size) BY_ISSUER;
 
 /* ---- plans.c ---- */

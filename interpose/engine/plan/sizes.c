@@ -12,8 +12,6 @@
 #include "base/message.h"
 #include "base/mutant.h"
 
-#include <stdio.h>
-
 static const struct group *owner GUARDED_BY(issuer_role); /* whose trial they are for; NULL: there are none */
 static bool were_made GUARDED_BY(issuer_role);
 
@@ -35,21 +33,11 @@ sizes_are_open(const struct group *group)
     return owner == group;
 }
 
-static uint64_t
-free_memory(void)
-{
-    size_t free_bytes = 0, all_bytes = 0;
-    return engine_state.driver.cuMemGetInfo_p != NULL &&
-                   engine_state.driver.cuMemGetInfo_p(&free_bytes, &all_bytes) == CUDA_SUCCESS
-               ? free_bytes
-               : 0;
-}
-
 /* Said by rank 0. */
 static void
 say_made(bool made, uint64_t before_bytes, int64_t us)
 {
-    uint64_t after_bytes = free_memory();
+    uint64_t all_bytes, after_bytes = memory_free(&all_bytes);
     if (engine_state.rendezvous.rank != 0)
         return;
     if (made)
@@ -58,9 +46,10 @@ say_made(bool made, uint64_t before_bytes, int64_t us)
                      engine_state.options.try_ctas, (double)us * 1e-3,
                      before_bytes > after_bytes ? (double)(before_bytes - after_bytes) / 1048576 : 0.0);
     else
-        message_line("--try-ctas %u: NCCL made no such communicators on all ranks, or the device's memory is nearly "
-                     "full; buckets go on as before",
-                     engine_state.options.try_ctas);
+        message_line(
+            "--try-ctas %u: not tried: NCCL has failed on a rank, or less than an eighth of a device's memory is "
+            "free; buckets go on as before",
+            engine_state.options.try_ctas);
 }
 
 static void
@@ -77,7 +66,7 @@ sizes_begin(const struct group *group)
     uint32_t most_ctas[COLLECTIVES_SIZES_AT_MOST];
     unsigned count = 0;
     struct comm_error error;
-    uint64_t before_bytes = free_memory(), good = memory_is_spare(0);
+    uint64_t all_bytes, before_bytes = memory_free(&all_bytes), good = memory_is_spare(0);
     int64_t begun_us = clock_now_us();
     for (; count < COLLECTIVES_SIZES_AT_MOST && sizes_ctas(count + 1) > 0; ++count)
         most_ctas[count] = sizes_ctas(count + 1);
@@ -88,6 +77,8 @@ sizes_begin(const struct group *group)
         good = collectives_open_sizes(&engine_state.collectives, most_ctas, count, &error);
         if (!good && error.cause == COMM_OTHERS)
             stop_job_by(error.cause, "%s", error.text);
+        if (!good)
+            message_line("--try-ctas %u: %s", engine_state.options.try_ctas, error.text);
         least_of_ranks("communicators with fewer blocks", &good, 1);
         if (!good)
             keep(0);
@@ -112,12 +103,12 @@ sizes_keep(const struct group *group, unsigned size)
         return;
     if (MUTANT(SIZE_DIFFERS) && engine_state.rendezvous.rank % 2 == 1)
         size = 1;
-    uint64_t least = size, most = ~(uint64_t)size; /* a communicator that ends on some ranks only would stop them all */
+    uint64_t least = size; /* a communicator that ends on some ranks only would stop them all */
     least_of_ranks("the communicators that stay", &least, 1);
-    least_of_ranks("the communicators that stay", &most, 1);
-    if (least != ~most)
+    uint64_t most = greatest_of_ranks("the communicators that stay", size);
+    if (least != most)
         stop_job("ranks have chosen different communicators, %u and %u; this is an error of ddprun", (unsigned)least,
-                 (unsigned)~most);
+                 (unsigned)most);
     issue_unstage();
     keep(size);
     issue_stage();
@@ -128,5 +119,5 @@ sizes_keep(const struct group *group, unsigned size)
         message_line("collectives have at most %u block%s from step %llu on", sizes_ctas(size),
                      sizes_ctas(size) > 1 ? "s" : "", (unsigned long long)engine_state.boundary_count + 1);
     else
-        message_line("collectives stay as NCCL chooses: fewer blocks make no step shorter");
+        message_line("collectives stay as NCCL chooses: no trial has found shorter steps with fewer blocks");
 }

@@ -3,12 +3,12 @@
  * buckets would, is measured now and then; where steps are shorter another way, they go that way.
  *
  * Called by the issuer at boundaries. In a trial (bucketing/trial.h) steps go the present way and others in turn: the
- * first one has steps with overlap and without it, the second one all layouts (layouts.c), the third one, if the user
- * wants it, communicators with fewer blocks (sizes.c), those behind it one way each, but for the sizes. Which step goes
- * which way follows from the group's boundaries, which all ranks count alike; a few boundaries later the ranks exchange
- * their times, and each computes the same result. The first trial comes when the plan has settled; behind step
- * FREE_STEPS, others come when they are at most 0.5 % of the steps and of the time. Steps change their way when two
- * trials in a row want it. Of several groups one at a time has a trial.
+ * first one has steps with overlap and without it, the second one all layouts (layouts.c), the third one, with
+ * --try-ctas, communicators with fewer blocks (sizes.c). Later trials have one way each, and no communicators. Which
+ * step goes which way follows from the group's boundaries, which all ranks count alike; a few boundaries later the
+ * ranks exchange their times, and each computes the same result. The first trial comes when the plan has settled;
+ * behind step FREE_STEPS, others come when they are at most 0.5 % of the steps and of the time. Steps change their way
+ * when two trials in a row want it. Of several groups one at a time has a trial.
  *
  * None in runs that repeat call by call or are compared (--no-trials, --bucket-mb, --verify, `ddprun check`), nor where
  * steps are captured in CUDA graphs, leave ranks their own parameters (--sync-every) or do not overlap.

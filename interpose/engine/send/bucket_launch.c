@@ -125,21 +125,6 @@ follow_memory(const struct shipment *shipment, const size_t *places, size_t buck
 
 /* ---- memory of NCCL's own ---- */
 
-void
-least_of_ranks(const char *about, uint64_t *words, size_t count)
-{
-    struct control_messages all;
-    exchange(about, words, count * sizeof(*words), &all);
-    for (int r = 0; r < all.count; ++r) {
-        for (size_t i = 0; i < count; ++i) {
-            uint64_t theirs;
-            memcpy(&theirs, (const char *)all.messages[r] + i * sizeof(theirs), sizeof(theirs));
-            words[i] = theirs < words[i] ? theirs : words[i];
-        }
-    }
-    control_free_messages(&all);
-}
-
 /* Bytes of the bucket if it is packed on this rank as memory is now, in steps of what kernels like; else 0. */
 static uint64_t
 packed_bytes(const struct shipment *shipment, const size_t *places, size_t bucket)
@@ -279,13 +264,21 @@ issue_prepare_plan(struct group *group)
     say_compression();
 }
 
+uint64_t
+memory_free(uint64_t *all_bytes_p)
+{
+    size_t free_bytes = 0, all_bytes = 0;
+    bool known = engine_state.driver.cuMemGetInfo_p != NULL &&
+                 engine_state.driver.cuMemGetInfo_p(&free_bytes, &all_bytes) == CUDA_SUCCESS;
+    *all_bytes_p = known ? all_bytes : 0;
+    return known ? free_bytes : 0;
+}
+
 bool
 memory_is_spare(uint64_t bytes)
 {
-    size_t free_bytes = 0, all_bytes = 0;
-    return engine_state.driver.cuMemGetInfo_p != NULL &&
-           engine_state.driver.cuMemGetInfo_p(&free_bytes, &all_bytes) == CUDA_SUCCESS && free_bytes >= all_bytes / 8 &&
-           bytes <= free_bytes - all_bytes / 8;
+    uint64_t all_bytes, free_bytes = memory_free(&all_bytes);
+    return all_bytes > 0 && free_bytes >= all_bytes / 8 && bytes <= free_bytes - all_bytes / 8;
 }
 
 bool

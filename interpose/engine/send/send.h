@@ -29,8 +29,8 @@ void issue_stage(void) BY_ISSUER;
  * captured stream. */
 void issue_prepare_captured(struct shipment *shipment, const size_t *places) BY_ISSUER;
 
-/* Collective: each of these becomes the least that a rank says. `about` is for messages. */
-void least_of_ranks(const char *about, uint64_t *words, size_t count);
+/* Free memory of the device, in bytes, and all of it; both 0: unknown. */
+uint64_t memory_free(uint64_t *all_bytes_p);
 /* Whether so many bytes of device memory for a while leave the program an eighth of the device's, for what it may
  * allocate meanwhile. */
 bool memory_is_spare(uint64_t bytes);
