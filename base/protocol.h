@@ -33,19 +33,19 @@
 /* What /proc/self/fd/1 leads to in a rank whose stdout ddprun made: written line by line; absent: left as it is. */
 #define DDPRUN_ENV_STDOUT "_DDPRUN_STDOUT"
 
-/* A run of `ddprun check`: absolute path of its settings (base/tools/check/run.h); absent: an ordinary run. */
+/* A run of `ddprun check`: absolute path of its settings (tools/check/format/run.h); absent: an ordinary run. */
 #define DDPRUN_ENV_CHECK_RUN "_DDPRUN_CHECK_RUN"
 /* Folder that what such ranks write is kept in, with --keep-files: one in it for each rank; absent: in the job folder.
  */
 #define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
 
-/* A run of `ddprun scout`: absolute path of its settings (base/tools/scout/run.h); absent: an ordinary run. */
+/* A run of `ddprun scout`: absolute path of its settings (tools/scout/format/run.h); absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
 
 /* Decimal, set by `ddprun predict`: one rank does all that one of several does, with itself, and DDP_SHARD gives each
  * rank the share that it had among so many. */
 #define DDPRUN_ENV_REHEARSAL "_DDPRUN_REHEARSAL"
-/* A run of `ddprun scout --prove`, or of `ddprun --plan`: absolute path of its plan (base/tools/scout/play.h), in the
+/* A run of `ddprun scout --prove`, or of `ddprun --plan`: absolute path of its plan (tools/plan/format/play.h), in the
  * job's folder with --plan (DDPRUN_PLAN_NAME), and of the engine that the player stands in front of; absent: an
  * ordinary run. */
 #define DDPRUN_ENV_SCOUT_PLAY   "_DDPRUN_SCOUT_PLAY"

@@ -13,10 +13,10 @@
 #include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/file_limit.h"
-#include "launcher/tools/commands.h"
-#include "launcher/tools/page/page.h"
-#include "launcher/tools/plan/plan_file.h"
-#include "launcher/tools/scout/auto.h"
+#include "tools/commands.h"
+#include "tools/page/page.h"
+#include "tools/plan/command/auto.h"
+#include "tools/plan/command/plan_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

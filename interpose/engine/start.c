@@ -5,12 +5,12 @@
  * of memory.
  */
 #include "base/status_page.h"
-#include "interpose/engine/check/check.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
+#include "tools/check/trainer/check.h"
 
 #include "base/message.h"
 

@@ -67,7 +67,7 @@ enum annotations_choice {
     ANNOTATIONS_OFF,
 };
 
-/* What `ddprun check` was asked for (launcher/tools/check/). */
+/* What `ddprun check` was asked for (tools/check/command/). */
 struct check_options {
     bool asked;
     const char *given;     /* name of the first of its options that was given; NULL: none was */

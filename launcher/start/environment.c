@@ -5,10 +5,10 @@
 
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
-#include "interpose/tools/files/files.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/substitute.h"
 #include "launcher/start/program.h"
+#include "tools/sandbox/files.h"
 
 #include <errno.h>
 #include <limits.h>

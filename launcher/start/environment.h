@@ -14,7 +14,7 @@ struct installation {
     char *shim;
     char *engine;
     char *scout;       /* the recorder of `ddprun scout` */
-    char *files;       /* for runs of `ddprun check` and `ddprun scout` (interpose/tools/files/) */
+    char *files;       /* for runs of `ddprun check` and `ddprun scout` (tools/sandbox/) */
     char *softgpu_lib; /* folder */
     char *kernels;     /* for the device of this job; NULL: not built */
 };
@@ -60,7 +60,7 @@ char **environment_arguments(const struct rank_settings *settings, int index);
 char **environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index);
 
 /*
- * Of `ddprun check` and `ddprun scout`: adds to the environment of rank `index` what loads interpose/tools/files/: with
+ * Of `ddprun check` and `ddprun scout`: adds to the environment of rank `index` what loads tools/sandbox/: with
  * a private folder, which is made, in a run of a check, or one that proves a plan of `ddprun scout`; to note files and
  * clocks in a scouted run. Else nothing. Error (DDPRUN_EXIT_FAILURE): the folder cannot be made.
  */

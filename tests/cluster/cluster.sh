@@ -187,7 +187,7 @@ cut_off() {
 # check_in_two NAME LAUNCHER...: `ddprun check` in two commands, one rank first on host h1 and then four ranks on both, tells a right
 # program from one whose learning rate depends on the rank. Rank 0 shows the verdict, and its exit code is the job's.
 check_in_two() {
-    local name=$1 reference=$work/in-two/reference conv=$build/tests/check/conv
+    local name=$1 reference=$work/in-two/reference conv=$build/tests/tools/check/conv
     shift
     mkdir -p "$work/in-two"
     run "$hosts_runner" h1 "$ddprun" check -q -n 1 --reference "$reference" "$conv"

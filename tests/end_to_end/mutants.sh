@@ -117,7 +117,7 @@ wrong_weights() {
     [ "$code" -eq 1 ] && grep -q 'the counts of all ranks add up to' "$work/stderr"
 }
 statistics() {
-    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/check/statistics" running
+    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/tools/check/statistics" running
     [ "$code" -eq 1 ] && grep -q 'running statistics, which forward writes' "$work/stderr"
 }
 unseen() { # MODE

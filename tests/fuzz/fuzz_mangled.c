@@ -4,8 +4,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "base/tools/scout/log.h"
-#include "base/tools/scout/mangled.h"
+#include "tools/scout/format/log.h"
+#include "tools/scout/format/mangled.h"
 
 #include <stdio.h>
 #include <stdlib.h>

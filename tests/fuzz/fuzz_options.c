@@ -12,8 +12,8 @@
 #include "launcher/options/host_list.h"
 #include "launcher/options/options.h"
 #include "launcher/options/substitute.h"
-#include "launcher/tools/predict/request.h"
-#include "launcher/tools/trace/picture.h"
+#include "tools/predict/request.h"
+#include "tools/trace/picture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

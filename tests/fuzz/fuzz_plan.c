@@ -7,8 +7,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "launcher/tools/plan/plan_file.h"
-#include "launcher/tools/plan/play_json.h"
+#include "tools/plan/command/plan_file.h"
+#include "tools/plan/format/play_json.h"
 
 #include <errno.h>
 #include <stdio.h>

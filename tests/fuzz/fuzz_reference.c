@@ -7,7 +7,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "base/tools/check/reference.h"
+#include "tools/check/format/reference.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -8,8 +8,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "base/tools/scout/log.h"
-#include "launcher/tools/scout/analysis/finding.h"
+#include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/format/log.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,9 +8,9 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "launcher/tools/page/page.h"
-#include "launcher/tools/predict/predict.h"
-#include "launcher/tools/trace/chrome.h"
+#include "tools/page/page.h"
+#include "tools/predict/predict.h"
+#include "tools/trace/chrome.h"
 
 #include <json-c/json.h>
 

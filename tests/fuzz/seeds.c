@@ -6,14 +6,14 @@
 
 #include "base/flight.h"
 #include "base/protocol.h"
-#include "base/tools/check/reference.h"
-#include "base/tools/scout/log.h"
 #include "launcher/cluster/auth.h"
 #include "launcher/cluster/handshake.h"
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/rank_view_wire.h"
 #include "launcher/options/options.h"
-#include "launcher/tools/plan/play_json.h"
+#include "tools/check/format/reference.h"
+#include "tools/plan/format/play_json.h"
+#include "tools/scout/format/log.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * what is said. An option without a sample here fails the test: its pairs are not settled.
  *
  * Pairs with an option of `ddprun check` are tried behind "check"; without it each of these options is refused,
- * whatever is beside it. What goes together only in training is refused by check itself (tests/check/input.sh).
+ * whatever is beside it. What goes together only in training is refused by check itself (tests/tools/check/input.sh).
  */
 #include "launcher/options/option_table.h"
 

@@ -29,7 +29,7 @@ lines=$(sed -n 's/^ *"directory": "\(.*\)",$/D \1/p; s/^ *"command": "\(.*\)",$/
          }')
 [ "${DDPRUN_SOAK:-0}" = 1 ] || lines=$(grep -v " -c $PWD/tests/" <<<"$lines" | awk '!seen[$NF]++' || true)
 if [ "${DDPRUN_SOAK:-0}" != 1 ] && command -v clang-tidy >/dev/null; then
-    lines=$(grep -vE " -c $PWD/(base|bucketing|comm|interpose|launcher)/[^ ]*\.c\$" <<<"$lines" || true)
+    lines=$(grep -vE " -c $PWD/(base|bucketing|comm|interpose|launcher|tools)/[^ ]*\.c\$" <<<"$lines" || true)
 fi
 [ -n "$lines" ] || {
     echo "no compilation found in $commands"

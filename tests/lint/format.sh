@@ -8,7 +8,7 @@ if [ -z "$tool" ] || ! "$tool" --version | grep -q "version $version\."; then
     echo "skipped: no clang-format $version"
     exit 77
 fi
-mapfile -t files < <(find base bucketing comm interpose launcher softgpu samples tests -type f \
+mapfile -t files < <(find base bucketing comm interpose launcher tools softgpu samples tests -type f \
     \( -name '*.c' -o -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort)
 if [ "${1:-}" = --write ]; then
     exec "$tool" -i "${files[@]}"

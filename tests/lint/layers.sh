@@ -6,6 +6,7 @@
 #             uses only what the row lists; and no folder hands the address of a function to another folder, which would call
 #             upwards with it, but those of its row `callbacks`
 #   FOLDER/   the folders in this one stand for themselves
+#   !FOLDER   what lies there is of another library, and left out
 #   off       nothing yet
 # What a file uses is what its object refers to (nm), functions and variables alike: a layer that reads a variable of a higher
 # one depends on it. Addresses are read from machine code, of x86-64 only: that of a function, or of a table that holds
@@ -25,15 +26,20 @@ for tool in nm objdump; do
     }
 done
 
-# objects PART: a line SOURCE OBJECT for each C file of the part that the build has compiled. An object without a source is left
+# objects PART WORDS: a line SOURCE OBJECT for each C file of the part that the build has compiled. An object without a source is left
 # from an earlier build.
 objects() {
-    local part=$1 object source
+    local part=$1 words=" $2 " object source folder
     find "$build/${part%%/*}" -path '*/CMakeFiles/*.dir/*.c.o' | LC_ALL=C sort | while read -r object; do
         source=${object#"$build"/}
         source=${source%%CMakeFiles/*}${source#*/CMakeFiles/*.dir/}
         source=${source%.o}
         [[ $source == "$part"/* && $source != */test_*.c && $source != */tests/* ]] || continue
+        folder=${source#"$part"/}
+        while [[ $folder == */* ]]; do
+            folder=${folder%/*}
+            [[ $words != *" !$folder "* ]] || continue 2
+        done
         if [ -e "$source" ] || [ -e "$build/$source" ]; then printf '%s %s\n' "$source" "$object"; fi
     done | LC_ALL=C sort -u -k 1,1
 }
@@ -379,7 +385,7 @@ files=0
 held=()
 while read -r part words; do
     [[ " $words " != *' off '* ]] || continue
-    list=$(objects "$part")
+    list=$(objects "$part" "$words")
     if [ -z "$list" ]; then
         printf '%s: the build has compiled no file of it\n' "$part"
         bad=1

@@ -4,10 +4,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build}
-tops='base|bucketing|cmake|comm|docs|interpose|launcher|samples|softgpu|tests|unit|end_to_end'
+tops='base|bucketing|cmake|comm|docs|interpose|launcher|samples|softgpu|tests|tools|unit|end_to_end'
 mapfile -t pages < <(find README.md CONTRIBUTING.md docs samples -name '*.md' | sort)
 folders=$(find . -path ./build -prune -o -type d -not -path '*/.*' -printf '%p/\n')
-sources=$(find base bucketing comm interpose launcher samples softgpu tests -name '*.[ch]')$'\n'
+sources=$(find base bucketing comm interpose launcher samples softgpu tests tools -name '*.[ch]')$'\n'
 bad=0
 count=0
 

@@ -10,7 +10,7 @@ slack=100 # lines that a folder may stay below its row
 
 # Code is what people write and read as such: no pages, no data.
 sources() {
-    find base bucketing comm interpose launcher samples softgpu tests -type f ! -path 'tests/fuzz/corpus/*' \
+    find base bucketing comm interpose launcher samples softgpu tests tools -type f ! -path 'tests/fuzz/corpus/*' \
         \( -name '*.[chS]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.def' -o -name '*.map' -o -name '*.in' \
         -o -name '*.sh' -o -name '*.awk' -o -name '*.bash' -o -name '*.py' -o -name '*.cmake' -o -name CMakeLists.txt \)
 }

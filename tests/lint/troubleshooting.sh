@@ -8,7 +8,7 @@ sources=$(mktemp)
 quotes=$(mktemp)
 trap 'rm -f "$sources" "$quotes"' EXIT
 # Sources with adjacent string literals joined, as the compiler does.
-mapfile -d '' -t files < <(find launcher interpose comm base softgpu \( -name '*.[ch]' -o -name '*.def' -o -name '*.in' -o -name '*.py' \) -print0 | sort -z)
+mapfile -d '' -t files < <(find launcher tools interpose comm base softgpu \( -name '*.[ch]' -o -name '*.def' -o -name '*.in' -o -name '*.py' \) -print0 | sort -z)
 cat "${files[@]}" | tr '\n' ' ' | sed -E 's/" +"//g; s/\\"/"/g' >"$sources"
 # shellcheck disable=SC2016 # backticks that are meant
 # Entries begin with "- **`...`**"; what others than ddprun say is marked "(the loader's own words)" and the like.

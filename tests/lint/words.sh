@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 bad=0
-mapfile -t files < <(find .ci base bucketing cmake comm docs interpose launcher samples softgpu tests -type f \
+mapfile -t files < <(find .ci base bucketing cmake comm docs interpose launcher samples softgpu tests tools -type f \
     ! -name '*.csv' ! -path samples/data/shakespeare.txt ! -path tests/lint/words.sh | sort)
 files+=(CMakeLists.txt CMakePresets.json README.md CONTRIBUTING.md)
 

@@ -5,10 +5,10 @@
  * Called by the shim in whichever thread annotates. What cannot be right ends the job, naming the macro and its place:
  * nothing that was annotated is ever left out.
  */
-#include "interpose/engine/check/check.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
+#include "tools/check/trainer/check.h"
 
 #include <stdio.h>
 

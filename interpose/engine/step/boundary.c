@@ -5,7 +5,6 @@
  * interval. Order on the communication stream: buckets, then what is checked, then the event that releases the
  * trainer's stream.
  */
-#include "interpose/engine/check/check.h"
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/plan/planner.h"
@@ -13,6 +12,7 @@
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
+#include "tools/check/trainer/check.h"
 
 #include "base/clock.h"
 #include "base/mutant.h"

@@ -2,10 +2,10 @@
  * intervals.c - what the program itself says of the open interval: that touches do not count (DDP_NO_SYNC), and
  * that a gradient is complete (DDP_GRADIENT_READY).
  */
-#include "interpose/engine/check/check.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
+#include "tools/check/trainer/check.h"
 
 #include <stdio.h>
 

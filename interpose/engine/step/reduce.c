@@ -13,12 +13,12 @@
  * and one back. Memory that the host may read or write at any moment goes through a buffer on the device, and the call
  * returns when the result is there.
  */
-#include "interpose/engine/check/check.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
+#include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
 

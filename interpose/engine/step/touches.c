@@ -5,13 +5,13 @@
  * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
-#include "interpose/engine/check/check.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/memory/hits.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
+#include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
 

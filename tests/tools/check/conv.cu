@@ -1,0 +1,503 @@
+/*
+ * conv.cu - a small image classifier as users write it: embedding, convolution, fully connected layer, SGD with
+ * momentum; annotated for ddprun. Run by the scripts of this folder.
+ *
+ * Without --mistake it is correct, with all its other options. `--mistake NAME` makes one mistake in the annotations,
+ * the shares or the order of a step; a comment at each place describes it. Most of them train without an error, but the
+ * model differs. A rank's gradients are means over its share. A process computes the same bits in every run.
+ */
+extern "C" {
+#include "common/parameter_file.h"
+}
+
+#include "conv_data.h"
+
+#include "tests/trainer.h"
+
+#include <cublas_v2.h>
+
+#define LAUNCH(kernel, count) kernel<<<((count) + THREADS - 1) / THREADS, THREADS, 0, stream>>>
+
+struct tensor {
+    const char *name;
+    int count;
+    float *value, *gradient, *momentum;
+};
+
+static struct tensor embedding = {"embedding", TOKENS *WIDTH, NULL, NULL, NULL},
+                     conv_weight = {"conv_weight", CHANNELS *WINDOW, NULL, NULL, NULL},
+                     conv_bias = {"conv_bias", CHANNELS, NULL, NULL, NULL},
+                     fc_weight = {"fc_weight", CLASSES *FEATURES, NULL, NULL, NULL},
+                     fc_bias = {"fc_bias", CLASSES, NULL, NULL, NULL};
+
+enum { TENSORS = 5 };
+static struct tensor *const tensors[TENSORS] = {&embedding, &conv_weight, &conv_bias, &fc_weight, &fc_bias};
+
+/* What a share needs while it goes through the network. */
+static struct {
+    int *host_tokens, *host_labels, *tokens, *labels, *from;
+    float *host_images, *host_losses, *images, *planes, *plane_deltas, *features, *feature_deltas, *logits, *deltas,
+        *losses;
+} items;
+
+static cudaStream_t stream;
+static cublasHandle_t blas;
+static float *fc_weight_copy;            /* --copy: what backward reads instead of the weight */
+static float *sums, *factor, *largest;   /* of clipping, and of the loss scale */
+static float *running, *normalise_scale; /* of --batchnorm */
+
+/* ---- memory ---- */
+
+static void *
+device_memory(size_t bytes)
+{
+    void *memory;
+    CHECK(cudaMalloc(&memory, bytes));
+    CHECK(cudaMemset(memory, 0, bytes));
+    return memory;
+}
+
+static float *
+device_floats(int count)
+{
+    return (float *)device_memory((size_t)count * sizeof(float));
+}
+
+static void *
+pinned_memory(size_t bytes)
+{
+    void *memory;
+    CHECK(cudaMallocHost(&memory, bytes));
+    return memory;
+}
+
+static void
+allocate(int count)
+{
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cublasCreate(&blas));
+    CHECK(cublasSetStream(blas, stream));
+    for (struct tensor *t : tensors) {
+        t->value = device_floats(t->count);
+        t->gradient = device_floats(t->count);
+        t->momentum = device_floats(t->count);
+    }
+    sums = device_floats(TENSORS);
+    factor = device_floats(1);
+    largest = device_floats(1);
+    running = device_floats(2 * CHANNELS);
+    normalise_scale = device_floats(CHANNELS);
+
+    size_t n = (size_t)count;
+    items.host_tokens = (int *)pinned_memory(n * sizeof(int));
+    items.host_labels = (int *)pinned_memory(n * sizeof(int));
+    items.host_images = (float *)pinned_memory(n * PIXELS * sizeof(float));
+    items.host_losses = (float *)pinned_memory(n * sizeof(float));
+    items.tokens = (int *)device_memory(n * sizeof(int));
+    items.labels = (int *)device_memory(n * sizeof(int));
+    items.from = (int *)device_memory(n * CHANNELS * POOLED * sizeof(int));
+    items.images = device_floats(count * PIXELS);
+    items.planes = device_floats(count * CHANNELS * PLANE);
+    items.plane_deltas = device_floats(count * CHANNELS * PLANE);
+    items.features = device_floats(count * FEATURES);
+    items.feature_deltas = device_floats(count * FEATURES);
+    items.logits = device_floats(count * CLASSES);
+    items.deltas = device_floats(count * CLASSES);
+    items.losses = device_floats(count);
+}
+
+static void
+initialise(void)
+{
+    /* --seed-by-rank is correct: all parameters are annotated afterwards. */
+    unsigned seed = options.seed + (options.seed_by_rank ? (unsigned)DDP_RANK() : 0);
+    if (options.clock_seed) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        seed = (unsigned)now.tv_nsec;
+    }
+    for (unsigned i = 0; i < TENSORS; ++i) {
+        struct tensor *t = tensors[i];
+        size_t bytes = (size_t)t->count * sizeof(float);
+        float *host = (float *)malloc(bytes), size = t == &embedding ? 0.5f : t == &conv_weight ? 0.3f : 0.1f;
+        for (int k = 0; k < t->count; ++k)
+            host[k] = size * noise(1000 + 10 * seed + i, (unsigned)k);
+        CHECK(cudaMemcpy(t->value, host, bytes, cudaMemcpyHostToDevice));
+        free(host);
+    }
+}
+
+static void
+copy_weight(void)
+{
+    if (!options.copy)
+        return;
+    size_t bytes = (size_t)fc_weight.count * sizeof(float);
+    fc_weight_copy = device_floats(fc_weight.count);
+    CHECK(cudaMemcpy(fc_weight_copy, fc_weight.value, bytes, cudaMemcpyDeviceToDevice));
+}
+
+/* ---- checkpoints: weights and momentum ---- */
+
+static void
+save(const char *path, bool with_momentum)
+{
+    struct parameter all[2 * TENSORS] = {};
+    size_t count = with_momentum ? 2 * TENSORS : TENSORS;
+    CHECK(cudaStreamSynchronize(stream));
+    for (size_t i = 0; i < count; ++i) {
+        const struct tensor *t = tensors[i % TENSORS];
+        size_t bytes = (size_t)t->count * sizeof(float);
+        snprintf(all[i].name, sizeof(all[i].name), "%s%s", t->name, i < TENSORS ? "" : ".momentum");
+        all[i].count = (size_t)t->count;
+        all[i].values = (float *)malloc(bytes);
+        CHECK(cudaMemcpy(all[i].values, i < TENSORS ? t->value : t->momentum, bytes, cudaMemcpyDeviceToHost));
+    }
+    CHECK(parameter_file_write(path, DDP_RANK(), all, count));
+    for (size_t i = 0; i < count; ++i)
+        free(all[i].values);
+}
+
+static void
+resume(void)
+{
+    struct parameter *all;
+    size_t count;
+    if (options.resume == NULL)
+        return;
+    /* Mistake: rank 0 alone reads the checkpoint. The other ranks get the weights by DDP_PARAMETER, but no momentum. */
+    if (mistake("momentum_rank0") && DDP_RANK() != 0)
+        return;
+    if (parameter_file_read(options.resume, &all, &count) != 0 || count != 2 * TENSORS)
+        exit(1);
+    for (size_t i = 0; i < count; ++i) {
+        const struct tensor *t = tensors[i % TENSORS];
+        CHECK(all[i].count != (size_t)t->count);
+        CHECK(cudaMemcpy(i < TENSORS ? t->value : t->momentum, all[i].values, all[i].count * sizeof(float),
+                         cudaMemcpyHostToDevice));
+    }
+    parameter_file_free(all, count);
+}
+
+/* ---- annotations ---- */
+
+/* How many elements of a tensor are annotated. */
+static int
+annotated(const struct tensor *t, bool is_gradient)
+{
+    /* Mistakes: one tensor's gradient, or gradient and parameter, with the number of an older, smaller layer. */
+    if (t == &fc_weight && (mistake("half_both") || (mistake("half_gradient") && is_gradient)))
+        return t->count / 2;
+    /* Mistake: the table has grown by two special tokens, the annotations have not. */
+    if (t == &embedding && mistake("embedding_rows"))
+        return t->count - 2 * WIDTH;
+    return t->count;
+}
+
+static void
+annotate_parameters(void)
+{
+    DDP_PARAMETER(embedding.value, annotated(&embedding, false), DDP_FLOAT32);
+    DDP_PARAMETER(conv_weight.value, annotated(&conv_weight, false), DDP_FLOAT32);
+    DDP_PARAMETER(conv_bias.value, annotated(&conv_bias, false), DDP_FLOAT32);
+    /* Mistake, with --seed-by-rank: each rank keeps its own initial weight. */
+    if (!mistake("forgotten_parameter"))
+        DDP_PARAMETER(fc_weight.value, annotated(&fc_weight, false), DDP_FLOAT32);
+    /* Mistake: one tensor is annotated neither here nor below. */
+    if (!mistake("forgotten_both"))
+        DDP_PARAMETER(fc_bias.value, annotated(&fc_bias, false), DDP_FLOAT32);
+}
+
+static void
+annotate_gradients(void)
+{
+    DDP_GRADIENT(embedding.gradient, annotated(&embedding, true), DDP_FLOAT32);
+    DDP_GRADIENT(conv_weight.gradient, annotated(&conv_weight, true), DDP_FLOAT32);
+    DDP_GRADIENT(conv_bias.gradient, annotated(&conv_bias, true), DDP_FLOAT32);
+    /* Mistake: one gradient is not averaged; its parameter is annotated. */
+    if (!mistake("forgotten_gradient"))
+        DDP_GRADIENT(fc_weight.gradient, annotated(&fc_weight, true), DDP_FLOAT32);
+    if (!mistake("forgotten_both"))
+        DDP_GRADIENT(fc_bias.gradient, annotated(&fc_bias, true), DDP_FLOAT32);
+    if (options.batchnorm)
+        DDP_BUFFER(running, 2 * CHANNELS, DDP_FLOAT32);
+}
+
+/* ---- the share of a batch ---- */
+
+static void
+share(size_t *first, size_t *count)
+{
+    size_t batch = (size_t)options.batch, rank = (size_t)DDP_RANK(), ranks = (size_t)DDP_WORLD_SIZE();
+    if (mistake("no_share")) {
+        /* Mistake: every rank computes the whole batch. */
+        *first = 0;
+        *count = batch;
+    } else if (mistake("unequal_shares")) {
+        /* Mistake: a faster GPU takes more items, and its mean counts as much as the others'. */
+        size_t parts = ranks * (ranks + 1) / 2;
+        *first = batch * (rank * (rank + 1) / 2) / parts;
+        *count = batch * ((rank + 1) * (rank + 2) / 2) / parts - *first;
+    } else if (mistake("overlapping_shares")) {
+        /* Mistake: each share begins where it should and ends where the batch ends. */
+        *first = batch / ranks * rank;
+        *count = batch - *first;
+    } else {
+        DDP_SHARD(options.batch, first, count);
+    }
+}
+
+/* Brings this process's items of a step to the device. */
+static void
+load(int step, size_t first, size_t count)
+{
+    static int order[ITEMS], shuffled = -1;
+    static unsigned drawn;
+    int begin = 0, available = ITEMS, batch = options.batch;
+    unsigned seed = options.seed;
+    if (options.split_data) { /* each rank goes through a part of the data set by itself */
+        available = ITEMS / DDP_WORLD_SIZE();
+        begin = DDP_RANK() * available;
+        batch = (int)count;
+        first = 0;
+    }
+    /* Mistake: the seed of dropout, which contains the rank, also seeds the shuffle. */
+    if (mistake("shuffle_seed_by_rank"))
+        seed += (unsigned)DDP_RANK();
+    int steps_in_epoch = available / batch;
+    /* Mistake: rank 1 leaves the last batch of an epoch out. */
+    if (mistake("drop_last_on_rank_1") && DDP_RANK() == 1)
+        --steps_in_epoch;
+    if (step / steps_in_epoch != shuffled)
+        shuffle(order, begin, available, seed + drawn, shuffled = step / steps_in_epoch);
+    const int *batch_order = order + step % steps_in_epoch * batch;
+    for (size_t i = 0; i < count; ++i) {
+        int item = batch_order[first + i];
+        items.host_tokens[i] = item_token(item);
+        /* Mistake: the labels of every rank are those of the first share. */
+        items.host_labels[i] = item_label(mistake("labels_not_moved") ? batch_order[i] : item);
+        item_image(item, items.host_images + i * PIXELS);
+        /* Mistake: each item draws from the generator that the shuffle of the next epoch draws from. */
+        if (mistake("augment_by_shuffle"))
+            items.host_images[i * PIXELS] += 0.1f * noise(5, ++drawn);
+    }
+    CHECK(cudaMemcpyAsync(items.tokens, items.host_tokens, count * sizeof(int), cudaMemcpyHostToDevice, stream));
+    CHECK(cudaMemcpyAsync(items.labels, items.host_labels, count * sizeof(int), cudaMemcpyHostToDevice, stream));
+    CHECK(cudaMemcpyAsync(items.images, items.host_images, count * PIXELS * sizeof(float), cudaMemcpyHostToDevice,
+                          stream));
+}
+
+/* ---- forward and backward ---- */
+
+/* Masks belong to the place in the share, and to the rank: other items, other masks. */
+static unsigned
+dropout_seed(void)
+{
+    return options.seed + (unsigned)DDP_RANK();
+}
+
+static void
+forward(int step, int count)
+{
+    const float one = 1.0f, zero = 0.0f;
+    LAUNCH(conv_forward, count * CHANNELS * PLANE)
+    (items.planes, items.images, conv_weight.value, conv_bias.value, count);
+    if (options.batchnorm)
+        LAUNCH(normalise_forward, CHANNELS)(items.planes, normalise_scale, running, count);
+    LAUNCH(pool_forward, count * CHANNELS * POOLED)(items.features, items.from, items.planes, count);
+    LAUNCH(embedding_forward, count * WIDTH)(items.features, embedding.value, items.tokens, count);
+    if (options.dropout)
+        LAUNCH(dropout, count * FEATURES)(items.features, dropout_seed(), step, count);
+    CHECK(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, CLASSES, count, FEATURES, &one, fc_weight.value, FEATURES,
+                      items.features, FEATURES, &zero, items.logits, CLASSES));
+}
+
+/* The loss, and backward through the last layer. */
+static void
+backward_fc(int count)
+{
+    const float one = 1.0f, zero = 0.0f;
+    float divisor = (float)count;
+    /* Mistake: divides by the whole batch, and DDP_STEP divides by the number of ranks again. */
+    if (mistake("divisor_whole_batch"))
+        divisor = (float)options.batch;
+    /* Mistake: the loss is a sum over the items, and rate_of() divides by the batch: correct with --reduce sum, too
+     * small with the mean. */
+    if (mistake("sum_with_mean"))
+        divisor = 1.0f;
+    LAUNCH(softmax_loss, count)
+    (items.losses, items.deltas, items.logits, fc_bias.value, items.labels, options.loss_scale / divisor, count);
+    CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, FEATURES, CLASSES, count, &one, items.features, FEATURES,
+                      items.deltas, CLASSES, &zero, fc_weight.gradient, FEATURES));
+    LAUNCH(fc_bias_backward, CLASSES)(fc_bias.gradient, items.deltas, count);
+}
+
+static void
+backward_rest(int step, int count)
+{
+    LAUNCH(fc_data_backward, count * FEATURES)
+    (items.feature_deltas, items.deltas, options.copy ? fc_weight_copy : fc_weight.value, count);
+    if (options.dropout)
+        LAUNCH(dropout, count * FEATURES)(items.feature_deltas, dropout_seed(), step, count);
+    LAUNCH(embedding_backward, TOKENS * WIDTH)(embedding.gradient, items.feature_deltas, items.tokens, count);
+    CHECK(cudaMemsetAsync(items.plane_deltas, 0, (size_t)(count * CHANNELS * PLANE) * sizeof(float), stream));
+    LAUNCH(pool_backward, count * CHANNELS * POOLED)(items.plane_deltas, items.feature_deltas, items.from, count);
+    if (options.batchnorm)
+        LAUNCH(normalise_backward, CHANNELS)(items.plane_deltas, items.planes, normalise_scale, count);
+    LAUNCH(conv_weight_backward, CHANNELS * WINDOW)(conv_weight.gradient, items.plane_deltas, items.images, count);
+    LAUNCH(conv_bias_backward, CHANNELS)(conv_bias.gradient, items.plane_deltas, count);
+}
+
+/* ---- what uses complete gradients ---- */
+
+/* The factor that brings the norm of all gradients down to `limit`. */
+static void
+find_factor(float limit)
+{
+    for (int i = 0; i < TENSORS; ++i)
+        LAUNCH(square_sum, 1)(&sums[i], tensors[i]->gradient, tensors[i]->count);
+    LAUNCH(norm_factor, 1)(factor, sums, TENSORS, limit);
+}
+
+static void
+clip(void)
+{
+    if (options.clip <= 0.0f)
+        return;
+    find_factor(options.clip);
+    for (const struct tensor *t : tensors)
+        LAUNCH(scale_by, t->count)(t->gradient, factor, t->count);
+}
+
+/* Whether a gradient would be infinite in fp16. */
+static bool
+overflows(void)
+{
+    float host;
+    if (!options.dynamic)
+        return false;
+    CHECK(cudaMemsetAsync(largest, 0, sizeof(float), stream));
+    for (const struct tensor *t : tensors)
+        LAUNCH(largest_magnitude, 1)(largest, t->gradient, t->count);
+    CHECK(cudaMemcpyAsync(&host, largest, sizeof(float), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    return !(host <= 65504.0f);
+}
+
+static float
+rate_of(void)
+{
+    /* Mistake: the learning rate is scaled by the rank, where the number of ranks was meant. */
+    if (mistake("rate_by_rank"))
+        return options.rate * (float)(1 + DDP_RANK());
+    return mistake("sum_with_mean") ? options.rate / (float)options.batch : options.rate;
+}
+
+static void
+update(void)
+{
+    const float rate = rate_of();
+    for (const struct tensor *t : tensors) {
+        if (options.loss_scale != 1.0f)
+            LAUNCH(unscale, t->count)(t->gradient, 1.0f / options.loss_scale, t->count);
+        if (options.norm > 0.0f)
+            LAUNCH(sgd_momentum_scaled, t->count)(t->value, t->gradient, t->momentum, t->count, rate, factor);
+        else
+            LAUNCH(sgd_momentum, t->count)(t->value, t->gradient, t->momentum, t->count, rate);
+    }
+    if (options.copy)
+        LAUNCH(follow, fc_weight.count)(fc_weight_copy, fc_weight.momentum, fc_weight.count, rate);
+}
+
+/* From complete gradients to new weights. */
+static void
+finish_step(int step)
+{
+    /* Mistake: each rank clips its own gradients, and the clipped ones are averaged. */
+    if (mistake("clip_before_step"))
+        clip();
+    /* Mistake: each rank takes the factor of its update from its own gradients. */
+    if (mistake("norm_before_step"))
+        find_factor(options.norm);
+    /* Mistake: each rank looks for overflow in its own gradients, and leaves out its own update. */
+    bool own_overflow = mistake("loss_scale_host") && overflows();
+
+    /* Mistakes: no DDP_STEP; none in every seventh step, in which a branch logs; DDP_STEP in another place. */
+    bool here = !mistake("step_missing") && !(mistake("step_skipped") && (step + 1) % 7 == 0) &&
+                !mistake("step_before_forward") && !mistake("step_mid_backward") && !mistake("step_behind_optimizer");
+    if (here)
+        DDP_STEP(stream);
+
+    if (!mistake("clip_before_step"))
+        clip();
+    if (options.norm > 0.0f && !mistake("norm_before_step"))
+        find_factor(options.norm);
+    if (mistake("loss_scale_host") ? own_overflow : overflows())
+        options.loss_scale *= 0.5f;
+    else
+        update();
+    /* Mistake: the optimizer has already used this rank's own gradients. */
+    if (mistake("step_behind_optimizer"))
+        DDP_STEP(stream);
+}
+
+static void
+report(int step, size_t count)
+{
+    float loss = 0.0f; /* the mean over this process's items, then over all ranks */
+    CHECK(cudaMemcpyAsync(items.host_losses, items.losses, count * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream)); /* the items' host memory is free again, too */
+    for (size_t i = 0; i < count; ++i)
+        loss += items.host_losses[i];
+    loss /= (float)count;
+    DDP_MEAN(&loss);
+    if (DDP_RANK() == 0 && !options.quiet)
+        printf("step %d loss %.5f\n", step + 1, (double)loss);
+}
+
+static void
+train(void)
+{
+    size_t first, count;
+    share(&first, &count);
+    for (int step = 0; step < options.steps; ++step) {
+        load(step, first, count);
+        /* Mistake: DDP_STEP at the beginning of a step averages gradients that the optimizer has already used. */
+        if (mistake("step_before_forward"))
+            DDP_STEP(stream);
+        forward(step, (int)count);
+        backward_fc((int)count);
+        /* Mistake: DDP_STEP stands where a part of the gradients is complete. */
+        if (mistake("step_mid_backward"))
+            DDP_STEP(stream);
+        backward_rest(step, (int)count);
+        finish_step(step);
+        report(step, count);
+        if (options.checkpoint != NULL && DDP_RANK() == 0 && step % 2 == 1)
+            save(options.checkpoint, true);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    options_parse(argc, argv);
+    allocate(options.batch);
+    /* Mistake, with --seed-by-rank: all ranks get rank 0's zeros, and initialise their weights afterwards. */
+    if (mistake("annotated_before_init"))
+        annotate_parameters();
+    initialise();
+    resume();
+    /* Mistake, with --seed-by-rank: the copy is made of this rank's own weights, before it gets rank 0's. */
+    if (mistake("copy_of_weight"))
+        copy_weight();
+    if (!mistake("annotated_before_init"))
+        annotate_parameters();
+    if (!mistake("copy_of_weight"))
+        copy_weight();
+    annotate_gradients();
+    train();
+    if (options.save != NULL)
+        save(options.save, false);
+    return 0;
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# grown.sh BUILD - `ddprun check --batch-grows` of programs that update after each record (grown.cu): what is right on N ranks is
+# equal to the mean of what one rank computes of each rank's record, and what is wrong is not. Without the option such programs are not
+# equal, and the verdict offers the option; where N ranks are to compute one rank's batch it does not.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+# shellcheck source=tests/tools/check/lib.sh
+source "$(dirname "$0")/lib.sh"
+grown=$build/tests/tools/check/grown
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+
+# judged NAME CODE CAUSES TENSOR RANKS OPTIONS PROGRAM...: checked() of lib.sh has this verdict.
+judged() {
+    checked "$5" "$6" "${@:7}"
+    report "$1" "$(why_not "$2" "$3" "$4")"
+}
+
+for habit in plain momentum adam seeded fused fused_seeded fused_sum; do
+    judged "$habit" 0 null - 2 --batch-grows "$grown" "$habit"
+done
+for habit in plain fused; do
+    judged "$habit, three ranks" 0 null - 3 "--batch-grows --steps 20" "$grown" "$habit"
+done
+
+while read -r habit ranks cause tensor; do
+    judged "$habit, $ranks ranks" 1 "$cause" "$tensor" "$ranks" --batch-grows "$grown" "$habit"
+done <<'END'
+sum 2 scale -
+divided 3 scale -
+forgotten 2 unannotated memory
+same 3 same_batch -
+rate 2 update parameter
+early 2 start parameter
+fused_rate 3 scale -
+fused_forgotten 2 unannotated memory
+END
+judged "--reduce sum" 1 scale gradient 2 "--reduce sum --batch-grows" "$grown" plain
+
+offer='check with --batch-grows'
+for habit in plain fused; do
+    checked 2 "" "$grown" "$habit"
+    check "$habit without the option: not equal" test "$code" -eq 1
+    check "$habit: the option is offered" grep -q "$offer" "$work/stdout"
+done
+checked 2 "" "$grown" same
+check "one record on all ranks: it is not offered" test "$(grep -c "$offer" "$work/stdout")" -eq 0
+for mistake in no_share clip_before_step shuffle_seed_by_rank; do
+    checked 2 "" "$conv" "${conv_options[@]}" --clip 0.3 --mistake "$mistake"
+    check "$mistake in shares of a batch: it is not offered" test "$code-$(grep -c "$offer" "$work/stdout")" = 1-0
+done
+
+while read -r option; do
+    run "$ddprun" -q check --batch-grows $option "$grown"
+    failed_with "$option" 2 "${option%% *} and --batch-grows contradict each other"
+done <<'END'
+--reference reference
+--alone x
+--sample 7
+--free
+--scout
+END
+check "leaves nothing" test -z "$(ls -A "$TMPDIR")"
+finish

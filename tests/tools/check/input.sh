@@ -1,0 +1,260 @@
+#!/usr/bin/env bash
+# input.sh BUILD - what `ddprun check` does with what is wrong: each bad option, program or file gets one line on stderr and the exit code
+# that the help names, no file of the user's is replaced or half-written, and nothing is left in TMPDIR. And what its options promise:
+# a reference in two commands, a sample, files that are kept, a verdict as JSON.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+# shellcheck source=tests/tools/check/lib.sh
+source "$(dirname "$0")/lib.sh"
+user=$work/user # where the user is
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR" "$user"
+cd "$user" || exit 1
+right=("$conv" --quiet)
+quick=2
+[ "$sanitized" -eq 0 ] || quick=15
+
+# is_clean NAME: no folder of ddprun's is left, and no file that is not whole.
+is_clean() {
+    local left
+    left=$(find "$TMPDIR" -mindepth 1 && find "$user" -name '*.new')
+    if [ -z "$left" ]; then return 0; fi
+    not_ok "$1" "left behind: $(head -n 3 <<<"$left" | tr '\n' ' ')"
+    rm -rf "${TMPDIR:?}"/* "$user"/*.new
+    return 1
+}
+
+# refused NAME CODE PATTERN WORDS...: `ddprun -q WORDS...` ends with CODE and one line that matches, prints no verdict, leaves nothing.
+refused() {
+    local name=$1 expected=$2 pattern=$3
+    shift 3
+    run "$ddprun" -q "$@"
+    is_clean "$name" || return
+    if [ -s "$work/stdout" ]; then
+        not_ok "$name" "it prints: $(head -n 1 "$work/stdout")"
+    else
+        failed_with "$name" "$expected" "$pattern"
+    fi
+}
+
+# judged NAME CODE CAUSES TENSOR RANKS OPTIONS PROGRAM...: checked() of lib.sh has this verdict, and leaves nothing.
+judged() {
+    local name=$1 why
+    checked "$5" "$6" "${@:7}"
+    is_clean "$name" || return
+    why=$(why_not "$2" "$3" "$4")
+    if [ -z "$why" ]; then ok "$name"; else not_ok "$name" "$why"; fi
+}
+
+# script NAME LINE...: a program of the user's.
+script() {
+    printf '#!/bin/sh\n' >"$1"
+    printf '%s\n' "${@:2}" >>"$1"
+    chmod +x "$1"
+}
+
+# ---- an installation without a part ----
+part=$work/part
+mkdir -p "$part/bin" "$part/lib"
+cp "$ddprun" "$part/bin/"
+ln -s "$build"/lib/{libddprun.so,libddprun-engine.so,softgpu} "$part/lib/"
+whole=$ddprun ddprun=$part/bin/ddprun
+refused "no library that keeps files apart" 127 "the library that keeps a check's files apart is missing: .*build or install ddprun again" check "${right[@]}"
+ddprun=$whole
+
+# ---- options ----
+refused "no program" 2 "no program given, after check" check
+refused "options and no program" 2 "no program given, after check" check -n 2 --steps 3
+refused "--steps 0" 2 "'0' is not a number of steps" check --steps 0 "${right[@]}"
+refused "--steps x" 2 "'x' is not a number of steps" check --steps x "${right[@]}"
+refused "--tolerance 2" 2 "'2' is not a relative difference from 0 to 1, in --tolerance" check --tolerance 2 "${right[@]}"
+refused "--floor-factor 0" 2 "'0' is not a number from 1 to 1000000, in --floor-factor" check --floor-factor 0 "${right[@]}"
+refused "--alone with a quote that is not closed" 2 "quote is not closed" check --alone "a 'b" "${right[@]}"
+refused "-n 1 without --reference" 2 "-n 1 compares one rank with itself" check -n 1 "${right[@]}"
+for option in --steps=3 --alone=x --reference=x --sample=1 --free --tolerance=0.1 --floor-factor=2 --json=x --keep-files=x; do
+    refused "$option without check" 2 "${option%%=*} is an option of ddprun check" "$option" "${right[@]}"
+done
+refused "--max-restarts" 2 "--max-restarts and check contradict each other" --max-restarts 1 check "${right[@]}"
+refused "--dry-run" 2 "--dry-run and check contradict each other" --dry-run check "${right[@]}"
+refused "--trace" 2 "--trace and check contradict each other" check --trace traces "${right[@]}"
+refused "a word of ddprun's as the program" 2 "check wants a program, and doctor is a word of ddprun" check doctor
+refused "no such program" 127 "cannot start ./nothing" check ./nothing
+printf 'mine\n' >mine
+refused "--keep-files that has files" 2 "is not empty; name a new folder" check --keep-files . "${right[@]}"
+refused "--keep-files that is a file" 2 "--keep-files" check --keep-files mine "${right[@]}"
+refused "--json where nothing can be written" 2 "cannot write to ./no/folder/x, in --json" check --json ./no/folder/x "${right[@]}"
+run "$ddprun" -q check --json /dev/full "${right[@]}"
+failed_with "--json without room" 2 "cannot write /dev/full, in --json: No space left"
+check "--json without room: the verdict is printed" grep -q '^equal: ' "$work/stdout"
+run "$ddprun" -q check "${right[@]}"
+check "no other file than mine is there" [ "$(ls)" = mine ]
+
+# ---- programs that cannot be checked ----
+refused "fewer steps than are asked for" 2 "made 2 steps in the run of one rank, and 5 are to be compared" \
+    check --steps 5 "$conv" --quiet --steps 2
+refused "one step is 1 step" 2 "made 1 step in the run of one rank, and 2" check --steps 2 "$conv" --quiet --steps 1
+refused "no DDP_STEP, and an end" 2 "ended without a DDP_STEP" check "$conv" --quiet --mistake step_missing
+refused "no DDP_STEP, and no end" 2 "has not reached a DDP_STEP in $quick s" check --timeout "$quick" \
+    "$conv" --quiet --steps 10000000 --mistake step_missing
+refused "wrong options of the program" 2 "failed by itself, with exit code 2" check "$conv" --no-such-option
+for code_of_program in 1 3 7; do
+    script fails "exit $code_of_program"
+    ends=$((code_of_program == 7 ? 7 : 4)) # check's own 1 and 3 mean something else
+    refused "a program that ends with $code_of_program" "$ends" "run of one rank failed by itself, with exit code $code_of_program" \
+        check --device softgpu ./fails
+done
+script fails 'kill -SEGV $$'
+refused "a program that SIGSEGV ends" 139 "failed by itself.*SIGSEGV" check --device softgpu ./fails
+# shellcheck disable=SC2016 # the program's shell expands it
+script fails '[ "$WORLD_SIZE" = 1 ] || { echo "too many of us" >&2; exit 5; }' "exec '$conv' --quiet"
+refused "a program that fails on two ranks alone" 5 "run of 2 ranks failed by itself, with exit code 5" check --device softgpu ./fails
+check "its last words are shown" grep -qx "too many of us" "$work/stderr"
+# shellcheck disable=SC2016
+script fails '[ "$WORLD_SIZE" = 1 ] || kill -SEGV $$' "exec '$conv' --quiet"
+refused "a program that SIGSEGV ends on two ranks alone" 139 "run of 2 ranks failed by itself.*SIGSEGV" check --device softgpu ./fails
+# shellcheck disable=SC2016
+script fails '[ "$WORLD_SIZE" = 1 ] || set -- --steps 2' "exec '$conv' --quiet \"\$@\""
+judged "fewer steps on two ranks alone" 1 stopped - 2 "--device softgpu" ./fails
+rm fails
+
+# ---- --reference ----
+before=$(sha256sum mine)
+refused "-n 1 --reference of a file of another kind" 2 "mine, in --reference, is there already and is not a reference" \
+    check -n 1 --reference mine "${right[@]}"
+refused "-n 2 --reference of a file of another kind" 2 "cannot use mine, in --reference: it is not a reference" \
+    check -n 2 --reference mine "${right[@]}"
+check "the file is as before" [ "$(sha256sum mine)" = "$before" ]
+refused "--reference of a folder" 2 "is there already and is not a reference" check -n 1 --reference . "${right[@]}"
+refused "--reference in no folder" 2 "cannot write .*No such file" check -n 1 --reference no/folder/x "${right[@]}"
+run "$ddprun" -q check -n 1 --steps 12 --reference whole "${right[@]}" # a slow machine would make fewer
+succeeded "-n 1 --reference"
+check "-n 1 --reference writes" [ -s whole ]
+refused "another number of steps" 2 "has 12 steps, and --steps asks for 4" check -n 2 --reference whole --steps 4 "${right[@]}"
+refused "--free with a reference of steps that begin from it" 2 "was written without --free" check -n 2 --reference whole --free "${right[@]}"
+refused "another program" 2 "is of another program" check -n 2 --reference whole "$digits" --data "$data" --batch 48 --steps 12 --quiet
+refused "more tensors than one rank had" 2 "buffer 1 is .* has fewer" check -n 2 --reference whole "$conv" --quiet --batchnorm
+refused "other tensors than one rank had" 2 "gradient 4 is .* and in the reference .fc_weight.gradient" \
+    check -n 2 --reference whole "$conv" --quiet --mistake forgotten_gradient
+for length in 0 7 40 5000 $(($(stat -c %s whole) - 1)); do
+    head -c "$length" whole >damaged
+    refused "a reference of which $length bytes are there" 2 "cannot use damaged, in --reference" check -n 2 --reference damaged "${right[@]}"
+done
+size=$(stat -c %s whole)
+# Of headers and contents, and of what other runs have found, which is the last third. (Values that have the same bits are not read.)
+for at in 9 20 45 300 $((size / 20)) $((size * 2 / 3)) $((size * 3 / 4)) $((size - 60)) $((size - 20)); do
+    cp whole damaged
+    # shellcheck disable=SC2059 # an octal escape is meant
+    printf "\\$(printf %o $((255 - $(od -An -tu1 -j "$at" -N 1 damaged))))" | dd of=damaged bs=1 seek="$at" conv=notrunc status=none
+    copied=$(sha256sum damaged)
+    refused "a reference whose byte $at is damaged" 2 "damaged|another version|not a reference" check -n 2 --reference damaged "${right[@]}"
+    [ "$(sha256sum damaged)" = "$copied" ] || not_ok "a damaged reference stays as it is" "byte $at"
+done
+run "$ddprun" -q check -n 2 --steps 12 "${right[@]}"
+grep '^equal: ' "$work/stdout" >"$work/at_once"
+judged "two commands: equal" 0 null - 2 "--reference whole" "${right[@]}"
+check "two commands: the verdict of one" grep -qxFf "$work/at_once" "$work/stdout"
+judged "two commands, four ranks" 0 null - 4 "--reference whole" "${right[@]}"
+ln -s whole link
+run "$ddprun" -q check -n 1 --reference link "${right[@]}"
+succeeded "-n 1 --reference of a link to a reference"
+check "a link to a reference stays one" [ -L link ]
+run "$ddprun" -q check -n 1 --reference wrong "$conv" --quiet --mistake forgotten_gradient
+judged "two commands: different" 1 tensor fc_weight 2 "--reference wrong" "$conv" --quiet --mistake forgotten_gradient
+run "$ddprun" -q check -n 1 --steps 12 --sample 100 --reference sampled "${right[@]}"
+check "a sample needs less room" [ "$(stat -c %s sampled)" -lt "$size" ]
+run "$ddprun" -q check -n 1 --steps 5 --sample 100 --reference sampled "${right[@]}"
+judged "two commands with a sample of five steps" 0 null - 2 "--reference sampled" "${right[@]}"
+check "its steps are compared" grep -q ': in 5 steps ' "$work/stdout"
+rm -f whole wrong sampled damaged link
+
+# ---- other options ----
+judged "--sample: equal" 0 null - 2 "--sample 100" "${right[@]}"
+check "--sample is named" grep -q 'a sample of elements was compared' "$work/stdout"
+judged "--sample: different" 1 tensor fc_weight 2 "--sample 100" "$conv" --quiet --mistake forgotten_gradient
+judged "--sample 1: different" 1 scale - 2 "--sample 1" "$conv" --quiet --mistake divisor_whole_batch
+judged "--alone" 0 null - 2 "--alone '--quiet --local-batch \"24\"'" "$conv" --quiet --local-batch 12
+judged "--alone: quotes" 2 - - 2 "--alone \"--quiet '--local-batch 24'\"" "$conv" --quiet --local-batch 12
+judged "--tolerance 1 takes no mistake for equal" 3 chaotic - 2 "--tolerance 1" "$updates" --mistake rate_nearly
+judged "--free: equal" 0 null - 2 "--free --steps 3" "${right[@]}"
+check "--free: it is reported" grep -q '^no step began from the reference' "$work/stdout"
+judged "a program that tests its gradients" 0 null - 2 "--steps 8" "$updates" --asserts
+check "a program that tests its gradients: once more, freely" grep -q 'once more, as with --free' "$work/stderr"
+check "a program that tests its gradients: it is reported" grep -q '^no step began from the reference' "$work/stdout"
+judged "a program that ends early is judged by its steps" 0 null - 2 "" "$updates" --steps 5
+check "a program that ends early: its steps are named" grep -q ': in 5 steps ' "$work/stdout"
+check "what was not exercised is named" grep -q '^not exercised: .*evaluation' "$work/stdout"
+judged "--steps 1" 0 null - 2 "--steps 1" "$conv" --quiet --steps 1
+check "--steps 1: memory is not looked for" grep -q 'unannotated memory was not looked for' "$work/stdout"
+judged "groups" 0 null - 2 "" "$build/tests/trainers/gan" --rhythm turns
+judged "a captured DDP_STEP" 1 "direction scale update" - 2 "" "$build/tests/trainers/graphs" whole
+check "a captured DDP_STEP is named" grep -q '^DDP_STEP is captured in a CUDA graph' "$work/stdout"
+judged "a buffer that depends on the share" 3 batch_dependent - 2 "" "$conv" --quiet --batchnorm
+check "a buffer is compared" grep -Eq '^buffer 1 .*DIFFERS$' "$work/stdout"
+
+# --keep-files: what each rank wrote in each run; the user's own files are as they were.
+run "$conv" --quiet --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
+before=$(sha256sum -- *)
+for kept in "$work/kept" kept; do # a folder of any place, and one that is named from where the user is
+    judged "--keep-files ${kept##*/}: equal" 0 null - 2 "--keep-files $kept" "$conv" --quiet --resume "$user/old" --checkpoint "$user/old"
+    check "--keep-files ${kept##*/}: every run is there" [ "$(find "$kept" -path '*rank-0*' -name old -size +1 | wc -l)" -eq 4 ]
+    check "--keep-files ${kept##*/}: and every rank" [ -d "$kept/ranks/rank-1" ]
+    rm -rf "$kept"
+    check "--keep-files ${kept##*/}: the user's files are as before" [ "$(sha256sum -- *)" = "$before" ]
+done
+
+# Files that several ranks write by one name are a warning; those of one rank, or with the rank in the name, are none.
+judged "one file of all ranks" 0 null - 3 "" "$conv" --quiet --steps 6 --save "$user/one"
+check "one file of all ranks: a warning" grep -Fqx "warning: all 3 ranks write $user/one" "$work/stdout"
+check "one file of all ranks: what to do" grep -q '^what to do: save on one rank only, if (DDP_RANK() == 0)' "$work/stdout"
+check "one file of all ranks: in --json" python3 -IS -c '
+import json, sys
+assert json.load(open(sys.argv[1]))["written_by_several"] == [{"path": sys.argv[2], "ranks": [0, 1, 2]}]' "$work/verdict.json" "$user/one"
+judged "files of one rank each" 0 null - 2 "" "$conv" --quiet --steps 6 --save "$user/model-%d" --checkpoint "$user/old"
+check "files of one rank each: no warning" bash -c "! grep -q '^warning:' '$work/stdout'"
+check "files of several ranks: the user's files are as before" [ "$(sha256sum -- *)" = "$before" ]
+
+# --json: all that docs/check.md names, and every tensor.
+checked 2 "" "$conv" --quiet --mistake forgotten_gradient
+check "--json has all members" python3 -IS -c '
+import json, sys
+found = json.load(open(sys.argv[1]))
+members = """ddprun_version verdict cause exit_code text advice ranks steps overlapped_steps tolerance floor_factor
+    largest_difference factor first_step tensor tensors""".split()
+of_tensors = """role number group text file line elements type differs scratch sampled first_step first_rank
+    ranks_that_differ difference floor""".split()
+assert set(members) <= set(found), set(members) - set(found)
+assert all(set(of_tensors) <= set(tensor) for tensor in found["tensors"])
+assert (found["verdict"], found["cause"], found["exit_code"], found["ranks"]) == ("different", "tensor", 1, 2)
+assert found["tensor"] in found["tensors"] and found["tensor"]["text"] == "fc_weight.value", found["tensor"]
+roles = [tensor["role"] for tensor in found["tensors"]]
+assert roles.count("parameter") == 5 and roles.count("gradient") == 4, roles' "$work/verdict.json"
+
+# ---- no room ----
+# small KIBIBYTES COMMAND...: with TMPDIR in a file system of that size, which only this command sees.
+small() {
+    # shellcheck disable=SC2016
+    run unshare -m sh -c 'mount -t tmpfs -o size="$1"k none "$2" && shift && TMPDIR=$1 && export TMPDIR && shift && exec "$@"' \
+        sh "$1" "$TMPDIR" "${@:2}"
+}
+if ! unshare -m mount -t tmpfs none "$TMPDIR" 2>/dev/null; then
+    printf '# left out: no room for the reference, which takes a file system of its own (root)\n'
+else
+    small 128 "$ddprun" -q check "${right[@]}"
+    failed_with "no room for the reference" 2 "cannot write the reference .*No space left|the reference needs"
+    check "no room for the reference: it prints no verdict" [ ! -s "$work/stdout" ]
+    for room in 300 320 340 360; do # enough for the reference, and not for all that is found
+        small "$room" "$ddprun" -q check "${right[@]}"
+        check "$room KiB: too little room is no difference" [ ! -s "$work/stdout" ]
+    done
+    small 2000 "$ddprun" -q check "$digits" --data "$data" --batch 48 --steps 100 --quiet
+    succeeded "room for fewer than 8 steps"
+    check "room for fewer than 8 steps: it is reported" \
+        grep -Eq '^only [3-7] steps were compared: 8 need more than half of the room' "$work/stdout"
+    mkdir "$user/small"
+    # shellcheck disable=SC2016
+    run unshare -m sh -c 'mount -t tmpfs -o size=128k none small && "$@"; code=$?; ls small >&2; exit $code' sh \
+        "$ddprun" -q check -n 1 --reference small/it "${right[@]}"
+    failed_with "no room for --reference" 2 "cannot write the reference .*No space left|the reference needs"
+    check "no room for --reference: no file is left there" [ "$(wc -l <"$work/stderr")" -eq 1 ]
+fi
+finish

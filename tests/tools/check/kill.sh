@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# kill.sh BUILD [ROUND...] - `ddprun check` that is ended at any moment leaves nothing behind: no process, no folder of its own, and the
+# user's files as they were, also those that the trainer writes. Kills come at random moments of its run: SIGINT to it or, as a
+# terminal does it, to its whole process group, SIGTERM, and in every third round SIGKILL; the folder of a command that was killed
+# may stay until the next ddprun.
+#
+# 20 rounds, with DDPRUN_SOAK=1 500. A ROUND is a number that the moment is drawn from.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+# shellcheck source=tests/tools/check/lib.sh
+source "$(dirname "$0")/lib.sh"
+mark=$work
+rounds=("${@:2}")
+if [ "${#rounds[@]}" -eq 0 ]; then
+    mapfile -t rounds < <(seq 1 $((${DDPRUN_SOAK:-0} == 1 ? 500 : 20)))
+fi
+patience=$((patience * 4))
+export TMPDIR=$work/tmp
+user=$work/user # what the user has
+mkdir "$TMPDIR" "$user"
+
+run "$conv" --quiet --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
+cp "$user/old" "$user/checkpoint"
+printf 'to be kept\n' >"$user/notes"
+before=$(cd "$user" && sha256sum -- *)
+command=("$ddprun" check -n 2 "$conv" --steps 40 --resume "$user/old" --checkpoint "$user/checkpoint" --save "$user/model-%d")
+
+folders() {
+    find "$TMPDIR" -mindepth 1
+}
+
+# until_empty COMMAND: waits until it prints nothing; prints what it printed last.
+until_empty() {
+    local printed
+    prints_nothing() { printed=$("$1") && [ -z "$printed" ]; }
+    within "$patience" prints_nothing "$1" || true
+    printf '%s' "$printed"
+}
+
+# kill_at MICROSECONDS SIGNAL TARGET: starts the command, waits, and sends the signal to it ("one") or to its process group.
+kill_at() {
+    local pid
+    set -m # a process group of its own, with SIGINT as it is by default
+    DDPRUN_TEST_MARK=$work "${runtime[@]}" "${command[@]}" </dev/null >"$work/stdout" 2>"$work/stderr" &
+    pid=$!
+    set +m
+    sleep "$(printf '%d.%06d' $(($1 / 1000000)) $(($1 % 1000000)))"
+    if [ "$3" = one ]; then kill -s "$2" "$pid" 2>/dev/null; else kill -s "$2" -- "-$pid" 2>/dev/null; fi
+    wait "$pid" 2>/dev/null
+    code=$?
+}
+
+# One round that nothing ends: how long it takes, and that it changes no file.
+begin=${EPOCHREALTIME/./}
+run "${command[@]}"
+length_us=$((${EPOCHREALTIME/./} - begin))
+succeeded "conv with files of its own is equal"
+check "the user's files are as before" [ "$(cd "$user" && sha256sum -- *)" = "$before" ]
+check "no folder is left" [ -z "$(until_empty folders)" ]
+
+for round in "${rounds[@]}"; do
+    RANDOM=$round
+    moment_us=$(((RANDOM * 32768 + RANDOM) % (length_us * 11 / 10)))
+    signals=(INT TERM KILL) targets=(one group)
+    signal=${signals[round % 3]} target=one number=$(kill -l "${signals[round % 3]}")
+    [ "$signal" != INT ] || target=${targets[RANDOM % 2]}
+    kill_at "$moment_us" "$signal" "$target"
+    left=$(until_empty marked)
+    # What a killed command has left, the next one removes.
+    [ "$signal" != KILL ] || "${runtime[@]}" "$ddprun" -q -n 1 "$conv" --quiet --steps 1 </dev/null >/dev/null 2>&1
+    stays=$(until_empty folders)
+    after=$(cd "$user" && sha256sum -- *)
+    name="round $round: SIG$signal to $target after $((moment_us / 1000)) ms, exit code $code"
+    if [ -n "$left" ]; then
+        not_ok "$name" "processes are left: $(tr '\n' ' ' <<<"$left")"
+    elif [ -n "$stays" ]; then
+        not_ok "$name" "a folder is left: $(head -n 3 <<<"$stays" | tr '\n' ' ')"
+        rm -rf "${TMPDIR:?}"/*
+    elif [ "$code" -ne 0 ] && [ "$code" -ne $((128 + number)) ]; then # 0: it was done
+        not_ok "$name" "neither 0 nor $((128 + number))"
+    elif [ "$after" != "$before" ]; then
+        not_ok "$name" "files of the user are not as before: $(diff <(echo "$before") <(echo "$after") | tail -n 1)"
+        before=$after
+    else
+        ok "$name"
+    fi
+done
+printf '# %d rounds in runs of %d ms, %d failures\n' "${#rounds[@]}" $((length_us / 1000)) "$failures"
+finish

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# mutants.sh BUILD - an engine, or a library of files and clocks, that is broken on purpose (base/mutant.h) has other verdicts than the
+# real one: each scene passes with the real one and fails with the defect.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+# shellcheck source=tests/tools/check/lib.sh
+source "$(dirname "$0")/lib.sh"
+copy=$work/copy # what a user has, but for the engine: the launcher finds its libraries beside itself
+mkdir -p "$copy/bin" "$copy/lib"
+cp "$ddprun" "$copy/bin/"
+ln -s "$build/lib/libddprun.so" "$build/lib/softgpu" "$copy/lib/"
+ln -s "$build/tests/tools/sandbox/libfiles_mutants.so" "$copy/lib/libddprun-files.so"
+ln -s "$build/tests/mutants/libddprun-engine.so" "$copy/lib/libddprun-engine.so"
+ddprun=$copy/bin/ddprun
+
+# ---- scenes ----
+conv_tensors=('parameter '{1..5} 'gradient '{1..5} 'mean '{1..3})
+every_tensor() { # equal, and whatever is annotated was compared
+    local tensor
+    checked 2 "--steps 3" "$conv" "${conv_options[@]}"
+    [ -z "$(why_not 0 null -)" ] || return 1
+    for tensor in "${conv_tensors[@]}"; do
+        grep -Eq "^$tensor +[0-9]+ .* equal$" "$work/stdout" || return 1
+    done
+}
+right() { # in two commands, which make no further runs
+    rm -f "$work/reference"
+    run "$ddprun" -q check -n 1 --reference "$work/reference" "$conv" "${conv_options[@]}"
+    checked 2 "--reference $work/reference" "$conv" "${conv_options[@]}"
+    [ -z "$(why_not 0 null -)" ]
+}
+small_update() { # a wrong rate that moves the weights by a millionth
+    checked 2 "--steps 8" "$updates" --rate 1e-6 --mistake rate_times_n
+    [ -z "$(why_not 1 update -)" ]
+}
+in_floats() { # shares that begin within an item of the batch
+    checked 2 "--steps 8" "$updates" --mistake first_in_floats
+    [ -z "$(why_not 1 data -)" ]
+}
+noise() { # a gradient of rounding noise, which Adam makes as large as any other
+    checked 2 "--steps 8" "$updates" --adam --noise
+    [ -z "$(why_not 0 null -)" ]
+}
+chaotic_sums() { # whose rounding errors double from round to round
+    checked 2 "" "$sums" chaos
+    [ -z "$(why_not 0 null -)" ]
+}
+seeded() { # by a clock, whose microseconds differ from run to run
+    checked 2 "" "$seeds" --seed system_clock --use shuffle
+    [ -z "$(why_not 1 seeded -)" ]
+}
+
+zeros() { # the own gradients of the first steps are zero on all ranks
+    checked 2 "--steps 8" "$causes" --waits
+    [ -z "$(why_not 0 null -)" ]
+}
+
+managed() { # a tensor that is annotated as nothing, in managed memory
+    checked 2 "--steps 8" "$causes" --mistake forgotten --kind managed
+    [ -z "$(why_not 1 unannotated -)" ]
+}
+
+host_memory() { # a weight of the host's that is annotated as nothing, of which only bits tell
+    checked 2 "" "$build/tests/tools/check/rows" --mistake bias_host --rate 1e-6
+    [ -z "$(why_not 3 host_memory -)" ]
+}
+
+grown() { # sums, where compared is with means
+    checked 2 "--reduce sum --batch-grows" "$build/tests/tools/check/grown"
+    [ -z "$(why_not 1 scale gradient)" ]
+}
+
+# mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
+mutant() {
+    check "scene $2: the real engine passes" "$2"
+    if DDPRUN_MUTANT=$1 "$2" >/dev/null 2>&1; then
+        not_ok "$1 is caught by $2" "it passes as the real engine does"
+    else
+        ok "$1 is caught by $2: exit code $code, verdict ${verdict:-none}, cause ${cause:-none}"
+    fi
+}
+mutant CHECK_LAST_LEFT_OUT every_tensor
+mutant CHECK_GRADIENTS_LATE right
+mutant CHECK_CHANGE_IGNORED small_update
+mutant CHECK_NOT_FORCED noise
+mutant CHECK_READINGS_UNSEEN seeded
+mutant FILES_DATE_REAL seeded
+mutant CHECK_COPIES_ALIGNED in_floats
+mutant CHECK_ZEROS_ONE_BATCH zeros
+mutant CHECK_REDUCED_NOT_FORCED chaotic_sums
+mutant CHECK_MANAGED_UNSEEN managed
+mutant CHECK_FAR_NEAR host_memory
+mutant CHECK_GROWN_TAKEN grown
+finish

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# plan.sh BUILD - `ddprun check --plan`: ranks that take turns have the bits of one process that plays all turns, in whole trainings:
+# also where the last round stays open, and on a number of ranks that is no power of two. Ranks that update in each batch, and plans
+# without a gradient or with a gradient of another size, are different, and the verdict names the first tensor. A plan that is damaged, or
+# does not fit the program, ends with one line and exit code 2. Nothing is written beside --json, and nothing is left.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+command -v python3 >/dev/null || skip "no python3, which reads JSON here"
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+mark=check-plan-$$
+export DDPRUN_TEST_MARK=$mark
+broken=$work/broken # as installed, but for the player
+mkdir -p "$broken/bin" "$broken/lib"
+cp "$ddprun" "$broken/bin/"
+ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
+[ ! -e "$build/tests/mutants/libddprun-scout.so" ] || ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+cd "$work" || exit 1
+head -n 1440 "$data" >digits.csv # 1152 of them to train with
+digits=("$build/samples/digits_plain" --data digits.csv --batch 24 --quiet)
+
+# checked NAME CODE VERDICT CAUSE OPTIONS... -- PROGRAM...: with $program in place of ddprun, if it is set. "-": no verdict.
+checked() {
+    local name=$1 wanted=$2 verdict=$3 cause=$4
+    shift 4
+    rm -f verdict.json
+    run "${program:-$ddprun}" check -q --device softgpu --share-gpu --timeout 60 --json verdict.json "$@"
+    check "$name: exit code $wanted, not $code" test "$code" -eq "$wanted"
+    check "$name: $verdict" python3 -IS -c '
+import json, sys
+found = json.load(open("verdict.json"))
+said = [str(found.get(key)).replace(" ", "_") for key in ("verdict", "cause")]
+sys.exit(said != sys.argv[1:3] and " ".join(said))' "$verdict" "$cause"
+    check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$name: leaves no process" none_left
+}
+
+run "$ddprun" -q --device softgpu scout --prove --json plan.json "${digits[@]}" --steps 40
+for n in 2 3; do
+    checked "$n ranks" 0 equal None -n $n --plan plan.json "${digits[@]}" --steps $((30 * n + 1)) --save saved.par
+    check "$n ranks: the same bits" grep -q 'compute what one process computes that plays all turns: the same bits in [0-9]* tensors, in 31 rounds' "$work/stdout"
+done
+check "what the program saves goes to private folders" test ! -e saved.par
+checked "fewer rounds than are asked for" 2 None None -n 2 --plan plan.json --steps 40 "${digits[@]}" --steps 60
+check "and how many there are" grep -q 'the program made 30 rounds in the run of one process that plays all turns' "$work/stderr"
+
+# edited FILE CODE: the plan, after these statements of Python.
+edited() {
+    python3 -IS -c 'import json, sys
+plan = json.load(open("plan.json"))
+memory = plan["turns"]["memory"]
+gradients = [tensor for tensor in memory if tensor["role"] == "gradient"]
+exec(sys.argv[2])
+json.dump(plan, open(sys.argv[1], "w"))' "$1" "$2"
+}
+edited missing.json 'memory.remove(gradients[2])'
+checked "a gradient that is missing" 1 different plan -n 2 --plan missing.json "${digits[@]}" --steps 40
+edited short.json 'gradients[0]["end"] -= 4'
+checked "a gradient without its last element" 1 different plan -n 2 --plan short.json "${digits[@]}" --steps 40
+edited late.json 'plan["turns"]["reduce_before"] += 1'
+checked "gradients that are averaged behind the first update" 1 different plan -n 2 --plan late.json "${digits[@]}" --steps 40
+if [ -e "$broken/lib/libddprun-scout.so" ]; then
+    export DDPRUN_MUTANT=PLAN_UPDATE_EACH
+    program=$broken/bin/ddprun checked "ranks that update in each batch" 1 different plan -n 2 --plan plan.json "${digits[@]}" --steps 40
+    export DDPRUN_MUTANT=SCOUT_PLAY_TENSOR_MISSING
+    program=$broken/bin/ddprun checked "one process that leaves a gradient out" 1 different plan -n 2 --plan plan.json "${digits[@]}" --steps 40
+    unset DDPRUN_MUTANT
+fi
+
+# refused NAME PATTERN OPTIONS...
+refused() {
+    local name=$1 words=$2
+    shift 2
+    checked "$name" 2 None None "$@"
+    check "$name: says why" grep -Eq -- "$words" "$work/stderr"
+    check "$name: one line" test "$(wc -l <"$work/stderr")" -eq 1
+}
+refused "auto" 'ddprun check makes no plan' -n 2 --plan auto "${digits[@]}"
+refused "no plan" 'cannot read the plan none.json' -n 2 --plan none.json "${digits[@]}"
+edited damaged.json 'gradients[0]["role"] = "grad"'
+refused "a damaged plan" 'is damaged: turns.role' -n 2 --plan damaged.json "${digits[@]}"
+edited failed.json 'plan["proof"]["turns"]["end"] = "failed"'
+refused "a plan whose proof failed" 'proof \(d\) of the plan failed.json: failed' -n 2 --plan failed.json "${digits[@]}"
+refused "another batch of the reference" '--alone and --plan contradict' -n 2 --plan plan.json --alone "--batch 48" "${digits[@]}"
+refused "sums" '--reduce sum and --plan contradict' -n 2 --plan plan.json --reduce sum "${digits[@]}"
+refused "another program" 'no step of the plan began' -n 2 --plan plan.json "$build/samples/kmeans_plain"
+finish

@@ -1,0 +1,226 @@
+/*
+ * rows_kernels.h - the kernels of rows.cu. Every sum is taken by one thread in the order of the records, so that one
+ * process gives the same bits in every run.
+ */
+#ifndef TESTS_TOOLS_CHECK_ROWS_KERNELS_H
+#define TESTS_TOOLS_CHECK_ROWS_KERNELS_H
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+enum { INPUTS = 12, HIDDEN = 16, CLASSES = 5, THREADS = 64 };
+
+static __device__ inline int
+thread_number(void)
+{
+    return blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ inline float
+random_float(unsigned seed, unsigned number)
+{
+    unsigned x = seed * 2654435761u + number * 40503u + 12345u;
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    x ^= x >> 16;
+    return (float)(x & 0xffffu) / 65536.0f;
+}
+
+/* ---- forward and backward ---- */
+
+static __global__ void
+hidden_forward(float *hidden, const float *images, const float *w, const float *b, int count)
+{
+    int i = thread_number(), unit = i % HIDDEN, item = i / HIDDEN;
+    if (item >= count)
+        return;
+    float sum = b[unit];
+    for (int k = 0; k < INPUTS; ++k)
+        sum += w[unit * INPUTS + k] * images[item * INPUTS + k];
+    hidden[i] = tanhf(sum);
+}
+
+static __global__ void
+dropout(float *values, unsigned seed, int step, int count)
+{
+    int i = thread_number();
+    if (i < count)
+        values[i] *= random_float(seed + 977u * (unsigned)step, (unsigned)i) < 0.5f ? 0.0f : 2.0f;
+}
+
+/* Cross entropy. A record with a negative label has no loss. */
+static __global__ void
+loss_backward(float *deltas, float *losses, const float *hidden, const float *w, const float *b, const int *labels,
+              float scale, int count)
+{
+    int item = thread_number();
+    if (item >= count)
+        return;
+    float logits[CLASSES], largest = -1e30f, total = 0;
+    for (int c = 0; c < CLASSES; ++c) {
+        logits[c] = b[c];
+        for (int k = 0; k < HIDDEN; ++k)
+            logits[c] += w[c * HIDDEN + k] * hidden[item * HIDDEN + k];
+        largest = fmaxf(largest, logits[c]);
+    }
+    for (int c = 0; c < CLASSES; ++c)
+        total += expf(logits[c] - largest);
+    for (int c = 0; c < CLASSES; ++c) {
+        float p = expf(logits[c] - largest) / total;
+        deltas[item * CLASSES + c] = labels[item] < 0 ? 0 : (p - (labels[item] == c ? 1.0f : 0.0f)) * scale;
+    }
+    losses[item] = labels[item] < 0 ? 0 : logf(total) + largest - logits[labels[item]];
+}
+
+/* beta: 0 overwrites the gradient, 1 adds to it. */
+static __global__ void
+weight_backward(float *g, const float *deltas, const float *inputs, int rows, int columns, int count, float beta)
+{
+    int i = thread_number();
+    if (i >= rows * columns)
+        return;
+    float sum = 0;
+    for (int item = 0; item < count; ++item)
+        sum += deltas[item * rows + i / columns] * inputs[item * columns + i % columns];
+    g[i] = beta != 0 ? beta * g[i] + sum : sum;
+}
+
+static __global__ void
+bias_backward(float *g, const float *deltas, int rows, int count, float beta)
+{
+    int i = thread_number();
+    if (i >= rows)
+        return;
+    float sum = 0;
+    for (int item = 0; item < count; ++item)
+        sum += deltas[item * rows + i];
+    g[i] = beta != 0 ? beta * g[i] + sum : sum;
+}
+
+static __global__ void
+hidden_backward(float *hidden_deltas, const float *deltas, const float *w, const float *hidden, int count)
+{
+    int i = thread_number(), unit = i % HIDDEN, item = i / HIDDEN;
+    if (item >= count)
+        return;
+    float sum = 0;
+    for (int c = 0; c < CLASSES; ++c)
+        sum += deltas[item * CLASSES + c] * w[c * HIDDEN + unit];
+    hidden_deltas[i] = sum * (1 - hidden[i] * hidden[i]);
+}
+
+/* Where the data set lies on the device: record `from[item]` of it. */
+static __global__ void
+gather(float *images, int *labels, const float *all_images, const int *all_labels, const int *from, int count)
+{
+    int i = thread_number(), item = i / INPUTS;
+    if (item >= count)
+        return;
+    images[i] = all_images[from[item] * INPUTS + i % INPUTS];
+    labels[item] = all_labels[from[item]];
+}
+
+static __global__ void
+add_noise(float *images, unsigned seed, int step, int count)
+{
+    int i = thread_number();
+    if (i < count * INPUTS)
+        images[i] += 0.2f * random_float(seed + 31u * (unsigned)step, (unsigned)i);
+}
+
+/* ---- gradients ---- */
+
+static __global__ void
+scale_by(float *g, int count, float factor)
+{
+    int i = thread_number();
+    if (i < count)
+        g[i] *= factor;
+}
+
+static __global__ void
+square_sum(float *sum, const float *g, int count)
+{
+    float total = 0;
+    for (int i = 0; i < count && thread_number() == 0; ++i)
+        total += g[i] * g[i];
+    if (thread_number() == 0)
+        *sum += total;
+}
+
+static __global__ void
+scale_to(float *g, int count, const float *sum, float bound)
+{
+    int i = thread_number();
+    if (i<count && * sum> bound * bound)
+        g[i] *= bound / sqrtf(*sum);
+}
+
+/* ---- updates ---- */
+
+static __global__ void
+sgd(float *w, const float *g, int count, float rate, float decay)
+{
+    int i = thread_number();
+    if (i < count)
+        w[i] -= rate * (g[i] + decay * w[i]);
+}
+
+static __global__ void
+sgd_momentum(float *w, const float *g, float *m, int count, float rate)
+{
+    int i = thread_number();
+    if (i >= count)
+        return;
+    m[i] = 0.9f * m[i] + g[i];
+    w[i] -= rate * m[i];
+}
+
+static __global__ void
+moving_average(float *average, const float *values, int count, float keep)
+{
+    int i = thread_number();
+    if (i < count)
+        average[i] = keep * average[i] + (1 - keep) * values[i];
+}
+
+static __global__ void
+second_moment(float *v, const float *g, int count)
+{
+    int i = thread_number();
+    if (i < count)
+        v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i];
+}
+
+static __global__ void
+adam(float *w, const float *g, float *m, const float *v, int count, float rate, int step)
+{
+    int i = thread_number();
+    if (i >= count)
+        return;
+    m[i] = 0.9f * m[i] + 0.1f * g[i];
+    float mean = m[i] / (1 - powf(0.9f, (float)step)), square = v[i] / (1 - powf(0.99f, (float)step));
+    w[i] -= rate * mean / (sqrtf(square) + 1e-8f);
+}
+
+/* ---- bfloat16 ---- */
+
+static __global__ void
+narrow(__nv_bfloat16 *to, const float *from, int count)
+{
+    int i = thread_number();
+    if (i < count)
+        to[i] = __float2bfloat16(from[i]);
+}
+
+static __global__ void
+widen(float *to, const __nv_bfloat16 *from, int count)
+{
+    int i = thread_number();
+    if (i < count)
+        to[i] = __bfloat162float(from[i]);
+}
+
+#endif

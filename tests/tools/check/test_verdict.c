@@ -1,0 +1,1002 @@
+/*
+ * test_verdict.c - what `ddprun check` says of evidence that is made here: each cause once, and beside it what
+ * nearly has it; and of any evidence: nothing that differs passes as equal.
+ *
+ * Compiled with mutants (base/mutant.h): with a floor that is taken as infinite, or with any rule broken, the table is
+ * not what it says.
+ */
+#include "world.h"
+
+#include "tools/check/command/items.h"
+#include "tools/check/command/seeded.h"
+#include "tools/check/command/verdict.h"
+
+#include "base/mutant.h"
+
+#include "tests/test.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_EDITS = 8 };
+
+/* ---- scenes ---- */
+
+static const struct scene {
+    const char *what;
+    int ranks; /* 0: 2 */
+    struct edit edits[MOST_EDITS];
+    enum check_result result;
+    enum check_cause cause;
+    const char *first;  /* text of the tensor that the sentence is about; NULL: none, or any */
+    const char *says;   /* a part of sentence and advice; NULL: any */
+    const char *wishes; /* "turns", "plain", "probe", "factor"; NULL: none of them */
+} scenes[] = {
+    /* ---- equal, or just not ---- */
+    {"a right program", .result = CHECK_EQUAL},
+    {"on four ranks", .ranks = 4, .result = CHECK_EQUAL},
+    {"ten times the floor, below the tolerance", .edits = {{DIFFERENCE, .value = 0.9e-5, .role = ANY}}},
+    {"just below the tolerance", .edits = {{DIFFERENCE, .value = 0.99e-5, ONE(GRADIENT, 2)}}},
+    {"just above the tolerance", .edits = {{DIFFERENCE, .value = 1.01e-5, ONE(GRADIENT, 2)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"just below 20 floors",
+     .edits = {{DIFFERENCE, PERTURBED, 1.5e-6, ONE(GRADIENT, 2)}, {DIFFERENCE, .value = 2.99e-5, ONE(GRADIENT, 2)}}},
+    {"just above 20 floors",
+     .edits = {{DIFFERENCE, PERTURBED, 1.5e-6, ONE(GRADIENT, 2)}, {DIFFERENCE, .value = 3.01e-5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"the floor of one tensor is not another's",
+     .edits = {{DIFFERENCE, PERTURBED, 1.5e-6, ONE(GRADIENT, 1)}, {DIFFERENCE, .value = 2.99e-5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"the floor of a later step is not an earlier one's",
+     .edits = {{DIFFERENCE, PERTURBED, 1.5e-6, ONE(GRADIENT, 2), .from = 2},
+               {DIFFERENCE, .value = 2.99e-5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"the floor is the larger one of two runs",
+     .edits = {{DIFFERENCE, AGAIN, 1.5e-6, ONE(GRADIENT, 2)}, {DIFFERENCE, .value = 2.99e-5, ONE(GRADIENT, 2)}}},
+    {"of a whole tensor the floor is no block's",
+     .edits = {{DIFFERENCE, PERTURBED, 1.5e-6, ONE(GRADIENT, 2)}, {BLOCK, .value = 0.5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2", .says = "elements 8 to 11"},
+    {"a block alone", .edits = {{BLOCK, .value = 1.01e-5, ONE(PARAMETER, 4), .from = 2}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "parameter_4", .says = "elements 8 to 11"},
+    {"a block of noise", .edits = {{BLOCK, .value = 0.99e-5, ONE(PARAMETER, 4), .from = 2}}},
+    {"a gradient that is zero in theory: only noise differs",
+     .edits = {{NORM, .value = 1e-8, ONE(GRADIENT, 3)}, {DIFFERENCE, .value = 0.9, ONE(GRADIENT, 3)}}},
+    {"the same, with more noise, as rounding alone has it, too",
+     .edits = {{NORM, .value = 1e-6, ONE(GRADIENT, 3)},
+               {DIFFERENCE, .value = 1.5, ONE(GRADIENT, 3)},
+               {NORM, PERTURBED, 1e-6, ONE(GRADIENT, 3)},
+               {DIFFERENCE, PERTURBED, 1.5, ONE(GRADIENT, 3)}}},
+    {"a small gradient that is not noise",
+     .edits = {{NORM, .value = 1e-2, ONE(GRADIENT, 3)}, {DIFFERENCE, .value = 1.5, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3"},
+    {"same bits are equal, whatever the norms are", .edits = {{MISSING, .role = CHECK_BUFFER, .last = 9}}},
+    {"the floor is not known", .edits = {{MISSING, AGAIN, .role = ANY}, {MISSING, PERTURBED, .role = ANY}}},
+
+    /* ---- copies from the host ---- */
+    {"memory of the host that differs from rank to rank",
+     .edits = {{ON_HOST, .value = 2, .from = 3, .rank = 1}, {ON_HOST, .value = 3, .from = 3, .rank = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CARRIED, .says = "in step 3 rank 1 copies 64 bytes",
+     .wishes = "far"},
+    {"memory of the host that each rank computes for itself",
+     .edits = {{ON_HOST, .value = 2, .from = 3, .rank = 1},
+               {ON_HOST, .value = 3, .from = 3, .rank = 2},
+               {ON_HOST, FAR, 4, .from = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CARRIED, .says = "trains its own", .wishes = ""},
+    {"data of the ranks' own, whose size does not depend on them",
+     .edits = {{ON_HOST, .value = 2, .from = 3, .rank = 1},
+               {ON_HOST, .value = 3, .from = 3, .rank = 2},
+               {SHARD, FAR, 24}}},
+    {"the same on all ranks, and other bits than one rank's",
+     .edits = {{ON_HOST, .value = 2, .from = 3}, {ON_HOST, FAR, 4, .from = 2}}},
+    {"annotated memory of the host, indices or addresses",
+     .edits = {{ON_HOST, .value = 2, .first = 1, .from = 3, .rank = 1},
+               {ON_HOST, .value = 3, .first = 1, .from = 3, .rank = 2},
+               {ON_HOST, FAR, 4, .from = 2}}},
+    {"what one rank does not repeat", .edits = {{ON_HOST, .value = 2, .from = 3, .rank = 1},
+                                                {ON_HOST, .value = 3, .from = 3, .rank = 2},
+                                                {ON_HOST, AGAIN, 4, .from = 2},
+                                                {ON_HOST, FAR, 4, .from = 2}}},
+
+    /* ---- clocks ---- */
+    {"a date that nothing depends on", .edits = {{READS}}},
+    {"data that depend on the date",
+     .edits = {{READS}, {DIFFERENCE, BEHIND, 0.5, EVERY(GRADIENT)}, {DIFFERENCE, AHEAD, 0.5, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SEEDED, .says = "read by `time` (train.cu:5)"},
+    {"a date of which all ranks take the lowest", .edits = {{READS}, {DIFFERENCE, BEHIND, 0.5, EVERY(GRADIENT)}}},
+    {"a date of which all ranks take the highest", .edits = {{READS}, {DIFFERENCE, AHEAD, 0.5, EVERY(GRADIENT)}}},
+    {"a mean and memory of the date", .edits = {{READS},
+                                                {DIFFERENCE, BEHIND, 0.5, ROLE(MEAN), .last = 9},
+                                                {DIFFERENCE, AHEAD, 0.5, ROLE(MEAN), .last = 9},
+                                                {DIFFERENCE, BEHIND, 0.5, EVERY(MEMORY)},
+                                                {DIFFERENCE, AHEAD, 0.5, EVERY(MEMORY)}}},
+    {"bits that depend on the date",
+     .edits = {{READS}, {HASH, BEHIND, 7, ONE(GRADIENT, 2), .rank = 2}, {HASH, AHEAD, 7, ONE(GRADIENT, 2), .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SEEDED, .says = "the ranks differ from each other"},
+    {"runs with other dates that are ended", .edits = {{READS}, {STOPPED, BEHIND}, {STOPPED, AHEAD}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED, .says = "rank 1 waited"},
+    {"one of them", .edits = {{READS}, {STOPPED, BEHIND}, {DIFFERENCE, AHEAD, 0.5, EVERY(GRADIENT)}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED},
+    {"a date, and gradients that differ all the same", .edits = {{READS}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"a date, and gradients of other data: does one rank depend on it?",
+     .edits = {{READS}, {DIFFERENCE, .value = 0.5, EVERY(GRADIENT)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_DIRECTION, .wishes = "turns later"},
+    {"a date on which one rank does not depend",
+     .edits = {{READS},
+               {DIFFERENCE, .value = 0.5, EVERY(GRADIENT)},
+               {ADDED, LATER, 0.9e-3, ONE(GRADIENT, 2), .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"a date on which one rank depends, too",
+     .edits = {{READS},
+               {DIFFERENCE, .value = 0.5, EVERY(GRADIENT)},
+               {ADDED, LATER, 1.1e-3, ONE(GRADIENT, 2), .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED},
+    {"a date on which one rank depends, and a factor of N",
+     .edits = {{READS},
+               {FACTOR, .value = 2, EVERY(GRADIENT)},
+               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2},
+               {ADDED, LATER, 0.5, ONE(GRADIENT, 2), .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE},
+    {"a date, and a program that does not repeat itself",
+     .edits = {{READS}, {DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}}, .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_NOT_REPEATABLE, .says = "read by `time` (train.cu:5)"},
+    /* ---- data ---- */
+    {"the same data on all ranks",
+     .edits = {{COPIES, .value = 12, .from = 1},
+               {COPIES, .value = 12, .from = 2},
+               {DIFFERENCE, .value = 1.4, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DATA, .first = "gradient_0",
+     .says = "all 2 ranks copy the same 768 bytes"},
+    {"the same, and no gradient differs",
+     .edits = {{COPIES, .value = 12, .from = 1}, {COPIES, .value = 12, .from = 2}}},
+    {"the same, and an update differs",
+     .edits = {{COPIES, .value = 12, .from = 1},
+               {COPIES, .value = 12, .from = 2},
+               {DIFFERENCE, .value = 1.4, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE},
+
+    /* ---- the program itself ---- */
+    {"does not repeat itself", .edits = {{DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_NOT_REPEATABLE, .says = "two runs differ by 0.0011"},
+    {"nearly repeats itself", .edits = {{DIFFERENCE, AGAIN, 0.9e-3, ONE(GRADIENT, 1), .from = 3}}},
+    {"does not repeat itself, and differs by far",
+     .edits = {{DIFFERENCE, AGAIN, 1, EVERY(PARAMETER)}, {DIFFERENCE, .value = 1, .role = ANY}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_NOT_REPEATABLE},
+    {"memory that does not repeat is not the program's result",
+     .edits = {{DIFFERENCE, AGAIN, 1, EVERY(MEMORY)}, {DIFFERENCE, AGAIN, 1, ROLE(MEAN), .last = 9}}},
+    {"chaos",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-2, EVERY(PARAMETER), .from = 3},
+               {DIFFERENCE, .value = 5e-2, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CHAOTIC},
+    {"nearly chaos", .edits = {{DIFFERENCE, PERTURBED, 1e-2, EVERY(PARAMETER), .from = 3},
+                               {DIFFERENCE, .value = 3.9e-5, EVERY(PARAMETER), .from = 3}}},
+    {"just chaos",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-2, EVERY(PARAMETER), .from = 3},
+               {DIFFERENCE, .value = 4.1e-5, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CHAOTIC, .says = "a tolerance above 4.0e-05 hides mistakes"},
+    {"chaos from run to run is no floor where every step begins from the reference",
+     .edits = {{FORCED, .value = 1, .from = 1},
+               {DIFFERENCE, PERTURBED, 1e-2, EVERY(PARAMETER), .from = 2},
+               {DIFFERENCE, PERTURBED, 1e-2, EVERY(GRADIENT), .from = 2},
+               {DIFFERENCE, .value = 4.1e-5, ONE(GRADIENT, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"what one unit makes in a step is", .edits = {{FORCED, .value = 1, .from = 1},
+                                                   {DIFFERENCE, PERTURBED, 3e-7, EVERY(PARAMETER)},
+                                                   {DIFFERENCE, PERTURBED, 1.9e-6, EVERY(GRADIENT), .from = 2},
+                                                   {DIFFERENCE, .value = 3.7e-5, ONE(GRADIENT, 2), .from = 3}}},
+    {"a change that is mostly rounding", .edits = {{TOO_SMALL, .value = 0.07, ONE(PARAMETER, 2), .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CHAOTIC, .first = "parameter_2", .says = "by little more than"},
+    {"a change that is hardly rounding", .edits = {{TOO_SMALL, .value = 0.06, ONE(PARAMETER, 2), .from = 3}}},
+    {"products in bfloat16", .edits = {{TYPES, .value = 2}, {DIFFERENCE, .value = 0.031, EVERY(GRADIENT)}}},
+    {"products in float16", .edits = {{TYPES, .value = 1}, {DIFFERENCE, .value = 0.031, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"products in bfloat16 are in no update",
+     .edits = {{TYPES, .value = 2}, {CHANGED, .value = 1.01e-5, ONE(PARAMETER, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "parameter_2"},
+    {"an update that differs by its rounding",
+     .edits = {{TYPES, .value = 0}, {CHANGED, .value = 0.99e-5, ONE(PARAMETER, 2), .from = 3}}},
+    {"an update that differs by as little as repeating the program, which hides mistakes",
+     .edits = {{TYPES, .value = 2},
+               {CHANGED, AGAIN, 1e-5, ONE(PARAMETER, 2), .from = 3},
+               {CHANGED, .value = 4.1e-5, ONE(PARAMETER, 2), .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CHAOTIC, .first = "parameter_2"},
+    {"the noise of a gradient that has vanished", .edits = {{NORM, .value = 1e-7, ONE(GRADIENT, 2), .from = 3},
+                                                            {DIFFERENCE, .value = 400, ONE(GRADIENT, 2), .from = 3}}},
+    {"more than the noise of a gradient that has vanished",
+     .edits = {{NORM, .value = 1e-7, ONE(GRADIENT, 2), .from = 3},
+               {DIFFERENCE, .value = 800, ONE(GRADIENT, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"the noise of a gradient that has vanished, as large as it, beside products in bfloat16",
+     .edits = {{TYPES, .value = 2},
+               {NORM, .value = 1, ONE(GRADIENT, 2), .from = 3},
+               {DIFFERENCE, .value = 0.17, ONE(GRADIENT, 2), .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CHAOTIC, .first = "gradient_2"},
+    {"last bits that a right update explains", .edits = {{FLIPPED, .value = 3e-5, ONE(PARAMETER, 2), .from = 3}}},
+    {"more of them", .edits = {{FLIPPED, .value = 6e-5, ONE(PARAMETER, 2), .from = 3}}, .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_CHAOTIC, .first = "parameter_2", .says = "not by the same bits"},
+    {"more of them, as where the program is repeated",
+     .edits = {{FLIPPED, AGAIN, 6e-5, ONE(PARAMETER, 2), .from = 3},
+               {FLIPPED, .value = 6e-5, ONE(PARAMETER, 2), .from = 3}}},
+    {"far more of them", .edits = {{FLIPPED, .value = 6.6e-5, ONE(PARAMETER, 2), .from = 3}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "parameter_2"},
+    {"no parameter moves", .edits = {{UNMOVED, .role = ANY}}, .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_UNMOVED},
+    {"one parameter moves", .edits = {{UNMOVED, .role = CHECK_PARAMETER, .first = 1, .last = TENSORS - 1}}},
+
+    /* ---- the ranks among themselves ---- */
+    {"other bits of a parameter on rank 1", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "after step 2 parameter 3 of 6"},
+    {"other bits on rank 1 before the first step", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "behind initialisation"},
+    {"other bits on rank 1 before the first step, and on rank 0 not one rank's",
+     .edits = {{DIFFERENCE, .value = 1e-7, ONE(PARAMETER, 2)}, {HASH, .value = 7, ONE(PARAMETER, 2), .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .first = "parameter_2", .says = "before the first DDP_STEP"},
+    {"other bits of a gradient on rank 2", .ranks = 4,
+     .edits = {{HASH, .value = 7, ONE(GRADIENT, 1), .from = 2, .rank = 3}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_RANKS, .first = "gradient_1", .says = "in step 2 gradient 2 of 6"},
+    {"other bits, and later a difference from one rank",
+     .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 2, .rank = 2},
+               {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2"},
+    {"other bits where one rank's differ, too",
+     .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 2, .rank = 2},
+               {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE},
+    {"a hash that is not known", .edits = {{HASH, .value = 0, ONE(PARAMETER, 2), .from = 2, .rank = 2}}},
+    {"more than chaos explains",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-2, EVERY(PARAMETER), .from = 3},
+               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE},
+
+    /* ---- the first gradients ---- */
+    {"one gradient of many, and what comes of it",
+     .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3)},
+               {DIFFERENCE, .value = 0.2, ONE(PARAMETER, 3), .from = 2},
+               {DIFFERENCE, .value = 0.7, EVERY(GRADIENT), .from = 2},
+               {DIFFERENCE, .value = 0.7, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3",
+     .says =
+         "in step 1 gradient 4 of 6, `gradient_3` (train.cu:10), 1024 elements, differs from one rank's by 0.5 on all "
+         "ranks; 5 of 6 gradients are equal"},
+    {"on rank 1 alone", .ranks = 3, .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3), .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3", .says = "by 0.5 on rank 1"},
+    {"on two ranks of three", .ranks = 3,
+     .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3), .rank = 2},
+               {DIFFERENCE, .value = 0.4, ONE(GRADIENT, 3), .rank = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3", .says = "on 2 of 3 ranks, rank 1 first"},
+    {"a gradient beside a mean that differs more",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(GRADIENT, 3)}, {DIFFERENCE, .value = 0.5, ONE(MEAN, 0)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3", .says = "5 of 6 gradients are equal"},
+    {"all gradients",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {DIFFERENCE, .value = 0.3, EVERY(PARAMETER), .from = 2},
+               {DIFFERENCE, .value = 0.3, EVERY(MEMORY)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .says = "shuffle", .wishes = "turns probe"},
+    {"all gradients, and each share's are those of the whole",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 1e-6, ONE(GRADIENT, 0), .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"the batch is not its shares",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 0.1, ONE(GRADIENT, 0), .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_BATCH_DEPENDENT, .wishes = "turns"},
+    {"shares that count as unequal parts",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {ADDED, TURNS, 0.3, ONE(GRADIENT, 0), .from = 1},
+               {PART, TURNS, 0.4},
+               {PART, TURNS, 0.6, .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .says = "0.4 times that of one share and 0.6 times",
+     .wishes = "turns"},
+    {"the same parts, and the ranks have another sum of them",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {FACTOR, .value = 1.2, ONE(GRADIENT, 0)},
+               {ADDED, TURNS, 0.3, ONE(GRADIENT, 0), .from = 1},
+               {PART, TURNS, 0.4},
+               {PART, TURNS, 0.6, .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_BATCH_DEPENDENT, .wishes = "turns"},
+    {"one gradient depends on the shares: the others are zero until it has changed",
+     .edits = {{DIFFERENCE, .value = 0.3, ONE(GRADIENT, 2)}, {ADDED, TURNS, 0.3, ONE(GRADIENT, 2), .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_BATCH_DEPENDENT, .first = "gradient_2", .wishes = "turns"},
+    {"nearly",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 0.9e-4, ONE(GRADIENT, 0), .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"of the shares only a gradient differs that is zero in theory",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {NORM, .value = 1e-8, ONE(GRADIENT, 5)},
+               {ADDED, TURNS, 1e-6, ONE(GRADIENT, 0), .from = 1},
+               {ADDED, TURNS, 1, ONE(GRADIENT, 5), .from = 1},
+               {NORM, TURNS, 1e-8, ONE(GRADIENT, 5)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"without DDP_SHARD shares are not known",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {SHARD, RANKS, -1}, {SHARD, ALONE, -1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION},
+    {"half of the gradients: backward read something else",
+     .edits = {{DIFFERENCE, .value = 0.3, .role = CHECK_GRADIENT, .first = 0, .last = 2}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UNANNOTATED, .says = "3 of 6 gradients are equal", .wishes = "turns"},
+    {"what is equal is noise",
+     .edits = {{DIFFERENCE, .value = 0.3, .role = CHECK_GRADIENT, .first = 0, .last = 4},
+               {NORM, .value = 1e-8, ONE(GRADIENT, 5)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"clipped before they are averaged",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {NORM, .value = 2, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "is never above 4.899"},
+    {"norms that are nearly the same",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {NORM, .value = 2, EVERY(GRADIENT)},
+               {NORM, .value = 2.001, EVERY(GRADIENT), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+
+    /* ---- a factor ---- */
+    {"a half",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE,
+     .says = "0.5 times one rank's, the reciprocal of the number of ranks"},
+    {"a quarter on four ranks", .ranks = 4,
+     .edits = {{FACTOR, .value = 0.25, EVERY(GRADIENT)}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .says = "the reciprocal of the number of ranks"},
+    {"three times on three ranks", .ranks = 3,
+     .edits = {{FACTOR, .value = 3, EVERY(GRADIENT)}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2}, {SUMS}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .says = "3 times one rank's, the number of ranks"},
+    {"another factor",
+     .edits = {{FACTOR, .value = 1.3, EVERY(GRADIENT)}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .says = "1.3 times one rank's"},
+    {"a factor, but for a gradient that is noise",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)},
+               {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2},
+               {NORM, .value = 1e-8, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .says = "0.5"},
+    {"two factors", .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)}, {FACTOR, .value = 0.6, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"a factor of one gradient", .edits = {{FACTOR, .value = 0.5, ONE(GRADIENT, 3)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "gradient_3"},
+    {"gradients that are zero on the ranks", .edits = {{FACTOR, .value = 0, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"a factor, and memory that the same function updates as parameters",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)},
+               {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2},
+               {IN_PLACE, .role = CHECK_MEMORY, .last = 5},
+               {DIFFERENCE, .value = 0.5, EVERY(MEMORY)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .wishes = "probe"},
+
+    {"a half, and equal parameters", .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)}}, .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_SCALE, .says = "the update compensates the factor"},
+    {"another factor, and equal parameters", .edits = {{FACTOR, .value = 1.3, EVERY(GRADIENT)}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SCALE, .says = "the update compensates the factor"},
+    {"a half that the update undoes: one rank's would be another with half of the gradients",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)},
+               {FORCED, .value = 0.5, .from = 1},
+               {DIFFERENCE, .value = 0.5, ONE(MEMORY, 0)},
+               {ADDED, SCALED, 0.5, ONE(PARAMETER, 0), .from = 2},
+               {ADDED, SCALED, 0.5, ONE(MEMORY, 0), .from = 3}}},
+    {"a half that the update undoes, and memory that it does not explain",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)},
+               {FORCED, .value = 0.5, .from = 1},
+               {DIFFERENCE, .value = 0.7, ONE(MEMORY, 0)},
+               {ADDED, SCALED, 0.5, ONE(PARAMETER, 0), .from = 2},
+               {ADDED, SCALED, 0.5, ONE(MEMORY, 0), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .first = "memory_0", .wishes = "probe"},
+    {"a half that the update does not know of",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)},
+               {FORCED, .value = 0.5, .from = 1},
+               {ADDED, SCALED, 0, ONE(PARAMETER, 0), .from = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SCALE, .says = "the update compensates the factor",
+     .wishes = "factor"},
+    {"a half that is not known to be undone",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)}, {FORCED, .value = 0.5, .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SCALE, .wishes = "factor"},
+    {"a half that the update undoes, and a gradient that is no half in step 3",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)},
+               {FORCED, .value = 0.5, .from = 1},
+               {FACTOR, .value = 0.6, ONE(GRADIENT, 3), .from = 3},
+               {ADDED, SCALED, 0.5, ONE(PARAMETER, 0), .from = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SCALE, .wishes = "factor"},
+    {"a half, and one parameter that differs",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)}, {DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .says = "the reciprocal of the number of ranks"},
+
+    /* ---- shares ---- */
+    {"the same batch on all ranks", .edits = {{OWN, RANKS, 7, .from = 1}, {OWN, RANKS, 8, .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SAME_BATCH, .says = "all 2 ranks"},
+    {"the same own gradients in one step", .edits = {{OWN, RANKS, 7, .from = 1}}},
+    {"the same own gradients on two ranks of three", .ranks = 3,
+     .edits = {{OWN, RANKS, 7, .from = 1}, {OWN, RANKS, 8, .from = 2}, {OWN, RANKS, 9, .from = 2, .rank = 3}}},
+    {"own gradients are not known", .edits = {{OWN, RANKS, -1}}},
+    {"one batch on all ranks, and not one rank's",
+     .edits = {{OWN, RANKS, 7, .from = 1}, {OWN, RANKS, 8, .from = 2}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .says = "all ranks compute the same batch",
+     .wishes = "turns"},
+    {"items that do not divide evenly", .edits = {{UNEVEN, RANKS, 25}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_INDIVISIBLE, .says = "25 items"},
+    {"items that do not divide evenly, and gradients that are right all the same", .edits = {{UNEVEN, RANKS, 25}}},
+    {"a batch of its own on each rank",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {SHARD, RANKS, -1},
+               {SHARD, ALONE, -1},
+               {COPIED, RANKS, 4700, .from = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_DATA_SET},
+    {"half a batch on each rank",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {SHARD, RANKS, -1},
+               {SHARD, ALONE, -1},
+               {COPIED, RANKS, 2400, .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION},
+    {"a whole batch on one rank alone",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {SHARD, RANKS, -1},
+               {SHARD, ALONE, -1},
+               {COPIED, RANKS, 4800, .from = 2, .rank = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION},
+    {"copies too small to tell",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {SHARD, RANKS, -1},
+               {SHARD, ALONE, -1},
+               {COPIED, RANKS, 900, .from = 2},
+               {COPIED, ALONE, 900, .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION},
+    {"twice as many items are shared out", .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {SHARD, RANKS, 48}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_DATA_SET, .wishes = "turns"},
+
+    /* ---- before the first step, and after it ---- */
+    {"another start on rank 1",
+     .edits = {{DIFFERENCE, .value = 1, EVERY(PARAMETER), .rank = 2}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_START, .says = "before step 1 parameter 1"},
+    {"another start of one parameter on rank 1", .edits = {{DIFFERENCE, .value = 1, ONE(PARAMETER, 2), .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_START, .first = "parameter_2", .says = "on rank 1"},
+    {"parameters have moved before the first boundary, on rank 0 too",
+     .edits = {{DIFFERENCE, .value = 0.1, EVERY(PARAMETER)}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "before the first DDP_STEP"},
+    {"one parameter has, as others have not moved by more than the tolerance",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2)}}, .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE,
+     .first = "parameter_2", .says = "before the first DDP_STEP"},
+    {"gradients are equal, parameters are not",
+     .edits = {{DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2},
+               {DIFFERENCE, .value = 0.9, EVERY(GRADIENT), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE,
+     .says =
+         "after step 1 parameter 1 of 6, `parameter_0` (train.cu:10), 1024 elements, differs from one rank's by 0.1"},
+    {"in a later step", .edits = {{DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UPDATE, .says = "left out in some steps"},
+    {"one parameter", .edits = {{DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2), .from = 2}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "parameter_2",
+     .says =
+         "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, differs from one rank's by 0.1 on "
+         "all ranks; the other 5 parameters are equal"},
+    {"one parameter, and more of its momentum",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2), .from = 3},
+               {DIFFERENCE, .value = 0.5, ONE(MEMORY, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "parameter_2",
+     .says = "the other 5 parameters are equal", .wishes = "probe"},
+    {"gradients of the second step", .edits = {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "in step 2"},
+    {"gradients of the second step, clipped before they are averaged",
+     .edits = {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}, {NORM, .value = 2, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "is never above 4.899"},
+    {"unequal shares of the second batch",
+     .edits = {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}, {UNEVEN, .value = 21, .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_INDIVISIBLE, .says = "the 21 items of this step"},
+    {"one gradient of the second step", .edits = {{DIFFERENCE, .value = 0.1, ONE(GRADIENT, 2), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"a buffer", .edits = {{DIFFERENCE, .value = 0.1, ONE(BUFFER, 0)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "buffer_0", .says = "rank 0's bytes"},
+    {"a mean", .edits = {{DIFFERENCE, .value = 0.1, ONE(MEAN, 1)}}, .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR,
+     .first = "mean_1", .says = "DDP_MEAN"},
+    {"a mean that does not repeat on one rank: a time",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(MEAN, 1)}, {DIFFERENCE, AGAIN, 0.2, ONE(MEAN, 1)}}},
+    {"a mean, where another does not repeat",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(MEAN, 1)}, {DIFFERENCE, AGAIN, 0.2, ONE(MEAN, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "mean_1"},
+
+    /* ---- the factor of the update ---- */
+    {"twice one rank's change, on all ranks", .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE,
+     .says = "the change of every parameter is 2 times one rank's, the number of ranks"},
+    {"a quarter on four ranks' updates", .ranks = 4, .edits = {{TIMES, .value = 0.25, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "gradients are divided by the number of ranks behind"},
+    {"twice one rank's change, on rank 1", .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2, .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "is not the same on all ranks: let it depend"},
+    {"another factor on each rank", .ranks = 3,
+     .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2, .rank = 2},
+               {TIMES, .value = 3, EVERY(PARAMETER), .from = 2, .rank = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "on other ranks another factor"},
+    {"two factors in one update",
+     .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2}, {TIMES, .value = 1.9, ONE(PARAMETER, 3), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "and the gradients of the step are equal"},
+    {"a factor of one parameter", .edits = {{TIMES, .value = 0.5, ONE(PARAMETER, 3), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "parameter_3",
+     .says = "the change of 1 of 6 parameters is 0.5 times"},
+    {"a half of the first moments and a quarter of the second",
+     .edits = {{FACTOR, .value = 0.5, .role = CHECK_MEMORY, .first = 0, .last = 2},
+               {FACTOR, .value = 0.25, .role = CHECK_MEMORY, .first = 3, .last = 5}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "gradients that are 0.5 times one rank's",
+     .wishes = "probe"},
+    {"a half of the first moments and a third of the second",
+     .edits = {{FACTOR, .value = 0.5, .role = CHECK_MEMORY, .first = 0, .last = 2},
+               {FACTOR, .value = 0.33, .role = CHECK_MEMORY, .first = 3, .last = 5}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .wishes = "probe"},
+
+    {"twice one rank's change, of one rank's gradients",
+     .edits = {{FORCED, .value = 1, .from = 2},
+               {USED, .value = 1, .first = 2, .from = 2},
+               {TIMES, .value = 2, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "another learning rate"},
+    {"an update that differs, of one rank's gradients",
+     .edits = {{FORCED, .value = 1, .from = 2},
+               {USED, .value = 1, .first = 2, .from = 2},
+               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "as the update gets them, too"},
+    {"an update that differs, of one rank's gradients, and its state",
+     .edits = {{FORCED, .value = 1, .from = 2},
+               {USED, .value = 1, .first = 2, .from = 2},
+               {DIFFERENCE, .value = 0.5, ONE(MEMORY, 3)},
+               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .says = "`memory_3` keeps is not the same",
+     .wishes = "probe"},
+    {"a half of a gradient, behind DDP_STEP",
+     .edits = {{FORCED, .value = 1, .from = 2},
+               {USED, .value = 0.5, .first = 2, .from = 2},
+               {TIMES, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE,
+     .says = "between DDP_STEP and ``, to 0.5 times one rank's, the reciprocal of the number of ranks"},
+    {"a half of a gradient that DDP_STEP has left twice as large",
+     .edits = {{FORCED, .value = 2, .from = 2},
+               {USED, .value = 1, .first = 2, .from = 2},
+               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "to 0.5 times one rank's"},
+    {"twice a gradient that DDP_STEP has left twice as large",
+     .edits = {{FORCED, .value = 2, .from = 2},
+               {USED, .value = 2, .first = 2, .from = 2},
+               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "and the gradients of the step are equal"},
+
+    /* ---- several updates ---- */
+    {"two updates in one step",
+     .edits = {{UPDATES, .value = 2, .from = 2}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "between DDP_STEP 2 and the next one"},
+    {"two updates in one step, and gradients that differ then",
+     .edits = {{UPDATES, .value = 2, .from = 2}, {DIFFERENCE, .value = 0.5, EVERY(GRADIENT), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "DDP_STEP is left out before one of these"},
+    {"two updates in each step",
+     .edits = {{UPDATES, .value = 2, .from = 1},
+               {UPDATES, .value = 2, .from = 2},
+               {UPDATES, .value = 2, .from = 3},
+               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "each update needs a DDP_STEP of its own"},
+    {"two updates in another step",
+     .edits = {{UPDATES, .value = 2, .from = 1}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "used something that is not the same"},
+    {"two updates in each step, and nothing comes of it", .edits = {{UPDATES, .value = 2, .from = 1}}},
+    {"an update that goes over to other memory, and a parameter at rest",
+     .edits = {{STRANGER, ALONE, .from = 2}, {UNMOVED, ONE(PARAMETER, 2), .from = 3}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UNANNOTATED, .first = "parameter_2", .says = "moves no more on all ranks"},
+    {"an update of other memory, too", .edits = {{STRANGER, ALONE, .from = 2}}},
+    {"a parameter at rest", .edits = {{UNMOVED, ONE(PARAMETER, 2), .from = 3}}},
+
+    /* ---- what is not averaged ---- */
+    {"a group that is never stepped",
+     .edits = {{UNSTEPPED, .first = 3}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .says = "group 1 is never stepped"},
+    {"a group that is never stepped, and has no gradient of the parameter's size",
+     .edits = {{UNSTEPPED, .first = 3, .value = 7}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "DDP_STEP stands in front of"},
+    {"a group that is never stepped, and a factor of the update",
+     .edits = {{UNSTEPPED, .first = 3}, {TIMES, .value = 2, EVERY(PARAMETER), .from = 2}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UPDATE, .says = "the number of ranks"},
+    {"a group that is never stepped, and nothing comes of it", .edits = {{UNSTEPPED, .first = 3}}},
+    {"half of a gradient",
+     .edits = {{CHANGED, .value = 0.5, ONE(PARAMETER, 2), .from = 2},
+               {SAME, .value = 512, ONE(PARAMETER, 2), .from = 2},
+               {COUNT, .value = 512, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "parameter_2",
+     .says = "from element 512 on, where gradient 3, `gradient_2` (train.cu:10), 512 elements, ends"},
+    {"half of a parameter, and no such gradient",
+     .edits = {{CHANGED, .value = 0.5, ONE(PARAMETER, 2), .from = 2},
+               {SAME, .value = 511, ONE(PARAMETER, 2), .from = 2},
+               {COUNT, .value = 512, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "parameter_2",
+     .says = "the other 5 parameters are equal"},
+
+    /* ---- zeros, and what is not finite ---- */
+    {"all gradients but one are zero, and that one differs",
+     .edits = {{NORM, .value = 0, EVERY(GRADIENT)},
+               {NORM, .value = 10, ONE(GRADIENT, 3)},
+               {NORM, .value = 20, ONE(GRADIENT, 3), .from = 2},
+               {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"a gradient that is not finite on one rank, either",
+     .edits = {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2)}, {ENDLESS, .value = 5, ONE(GRADIENT, 2)}}},
+    {"parameters that are NaN on one rank, too", .edits = {{NAN_ALONE, ALONE, .first = 2, .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_ENDLESS, .says = "--steps 1"},
+    {"parameters that are NaN from the start on one rank, too", .edits = {{NAN_ALONE, ALONE, .first = 2, .from = 1}}},
+    {"parameters that are NaN on one rank, and an earlier difference",
+     .edits = {{NAN_ALONE, ALONE, .first = 2, .from = 3}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3"},
+    {"parameters that are NaN on one rank, and finite on the others",
+     .edits = {{NAN_ALONE, ALONE, .first = 2, .from = 3}, {UNBOUNDED, .value = 3, ONE(PARAMETER, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_OVERFLOW, .first = "parameter_2"},
+
+    /* ---- unannotated memory ---- */
+    {"memory in a parameter's place",
+     .edits = {{IN_PLACE, ONE(MEMORY, 1)},
+               {DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)},
+               {DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .first = "memory_1",
+     .says = "annotate it with DDP_PARAMETER", .wishes = "probe"},
+    {"memory beside parameters", .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UNANNOTATED, .first = "memory_1", .says = "optimizer state", .wishes = "probe"},
+    {"scratch memory: of a change nothing is left",
+     .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}, {RETAINED, PROBE, 0.05, .first = 1}}},
+    {"memory of which a change is still there",
+     .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}, {RETAINED, PROBE, 0.9, .first = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .first = "memory_1"},
+    {"memory of zeros, of which the probe says nothing",
+     .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}, {RETAINED, PROBE, NAN, .first = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .first = "memory_1"},
+    {"the probe has found another one to be scratch",
+     .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}, {RETAINED, PROBE, 0.05, .first = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .first = "memory_1"},
+
+    /* ---- overflow ---- */
+    {"infinite on the ranks alone", .edits = {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_OVERFLOW, .first = "gradient_2"},
+    {"infinite with --compress", .edits = {{UNBOUNDED, .value = 3, EVERY(GRADIENT)}, {COMPRESSED}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_OVERFLOW, .says = "--compress bf16"},
+    {"infinite when one rank starts nearby, too",
+     .edits = {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2), .from = 3},
+               {UNBOUNDED, PERTURBED, 3, ONE(GRADIENT, 2), .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CHAOTIC},
+    {"infinite only after other differences",
+     .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}, {UNBOUNDED, .value = 3, ONE(GRADIENT, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+
+    /* ---- ranks that take turns ---- */
+    {"by plan a gradient differs", .edits = {{BY_PLAN}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_PLAN, .first = "gradient_2", .says = "in round 1"},
+    {"by plan an update differs", .edits = {{BY_PLAN}, {DIFFERENCE, .value = 0.5, ONE(PARAMETER, 1), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_PLAN, .first = "parameter_1", .says = "after round 2"},
+    {"by plan rounding is no difference", .edits = {{BY_PLAN}, {DIFFERENCE, .value = 1e-6, EVERY(GRADIENT)}}},
+
+    /* ---- overlap, and ends ---- */
+    {"differs with overlap",
+     .edits = {{OVERLAPPED, .value = 2}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .wishes = "plain"},
+    {"is right without",
+     .edits = {{OVERLAPPED, .value = 2},
+               {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3},
+               {NOTHING, PLAIN},
+               {DIFFERENCE, PLAIN, 1e-6, ONE(GRADIENT, 0)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_OVERLAP, .says = "--no-overlap"},
+    {"is wrong without, too",
+     .edits = {{OVERLAPPED, .value = 2},
+               {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3},
+               {DIFFERENCE, PLAIN, 0.1, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE},
+    {"ddprun ended the run", .edits = {{STOPPED}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_STOPPED, .says = "rank 1 waited"},
+    {"ddprun ended the run, in which nothing differs", .edits = {{STOPPED}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_STOPPED},
+    {"ddprun would have ended it", .edits = {{ALARM, .rank = 2}}, .result = CHECK_DIFFERENT, .cause = CAUSE_STOPPED,
+     .says = "what would have ended the job"},
+
+    /* ---- DDP_REDUCE ---- */
+    {"a result besides", .edits = {{ADDED, .value = 0.5, ONE(REDUCE, 0), .from = 2}}, .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_REDUCTION, .first = "reduction_0", .says = "parameters are equal"},
+    {"a result besides, behind a mistake",
+     .edits = {{ADDED, .value = 0.5, ONE(REDUCE, 0), .from = 1}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"a result besides that one rank does not repeat",
+     .edits = {{ADDED, .value = 0.5, ONE(REDUCE, 0), .from = 2}, {ADDED, AGAIN, 0.5, ONE(REDUCE, 0), .from = 2}},
+     .result = CHECK_EQUAL},
+    {"N times a result besides",
+     .edits = {{ADDED, .value = 0.5, ONE(REDUCE, 0), .from = 2}, {FACTOR, .value = 2, ONE(REDUCE, 0)}},
+     .result = CHECK_EQUAL},
+    {"rounds", .edits = {{ROUNDS}}, .result = CHECK_EQUAL},
+    {"rounds, of which none is shown to depend on another", .edits = {{ROUNDS, .value = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_INDEPENDENT, .wishes = "factor"},
+    {"rounds that do not depend on each other",
+     .edits = {{ROUNDS, .value = 1}, {ADDED, SCALED, 0, ONE(REDUCE, 0), .from = 2}}, .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_INDEPENDENT, .wishes = ""},
+    {"a sum of a round", .edits = {{ROUNDS}, {DIFFERENCE, .value = 1e-3, ONE(REDUCE, 0), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_REDUCTION, .first = "reduction_0", .says = "has no DDP_REDUCE"},
+    {"a whole number of a round", .edits = {{ROUNDS}, {DIFFERENCE, .value = 1e-9, ONE(REDUCE, 1), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_REDUCTION, .first = "reduction_1"},
+    {"the first of several results",
+     .edits = {{ROUNDS}, {DIFFERENCE, .value = 1e-3, ONE(REDUCE, 0)}, {DIFFERENCE, .value = 0.5, ONE(REDUCE, 1)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_REDUCTION, .first = "reduction_0", .says = "in front of it"},
+    {"a maximum alone", .edits = {{ROUNDS}, {DIFFERENCE, .value = 0.3, ONE(REDUCE, 2)}}, .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_REDUCTION, .first = "reduction_2"},
+    {"half a maximum", .edits = {{ROUNDS}, {FACTOR, .value = 0.5, ONE(REDUCE, 2)}}, .result = CHECK_EQUAL},
+    {"N times a sum", .edits = {{ROUNDS}, {FACTOR, .value = 2, ONE(REDUCE, 0)}}, .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_SCALE, .first = "reduction_0", .says = "2 times"},
+    {"N times a sum in one round only", .edits = {{ROUNDS}, {FACTOR, .value = 2, ONE(REDUCE, 0), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_REDUCTION, .first = "reduction_0"},
+    {"all ranks reduce the same", .edits = {{ROUNDS}, {OWN, .value = 7, .from = 1}, {OWN, .value = 7, .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SAME_BATCH},
+    {"rounds that no run repeats", .edits = {{ROUNDS}, {DIFFERENCE, AGAIN, 0.1, .role = ANY}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_NOT_REPEATABLE},
+    {"rounds of other calls", .edits = {{ROUNDS}, {MISSING, .role = ANY}}, .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_NOTHING},
+    {"only a tolerance makes a sum equal",
+     .edits = {{ROUNDS}, {DIFFERENCE, .value = 1e-4, ONE(REDUCE, 0)}, {DIFFERENCE, AGAIN, 1e-4, ONE(REDUCE, 0)}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CHAOTIC, .first = "reduction_0"},
+    {"a sum that is infinite on the ranks", .edits = {{ROUNDS}, {UNBOUNDED, .value = 3, ONE(REDUCE, 0)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_REDUCTION, .says = "infinite or NaN"},
+    {"a mean of unequal shares", .edits = {{ROUNDS}, {UNEVEN, .value = 25}, {DIFFERENCE, .value = 0.1, ONE(REDUCE, 3)}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_INDIVISIBLE, .first = "reduction_3", .says = "25 items"},
+    {"a mean of equal shares", .edits = {{ROUNDS}, {DIFFERENCE, .value = 0.1, ONE(REDUCE, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_REDUCTION, .first = "reduction_3"},
+
+    /* ---- evidence that is not all there ---- */
+    {"a rank that was compared with nothing", .edits = {{MISSING, .role = ANY, .rank = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_NOTHING},
+    {"norms that are beyond a double", .edits = {{INFINITE, ONE(GRADIENT, 2)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "gradient_2"},
+};
+
+enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
+
+/* What the verdict is that a scene should have, in a line; empty: as it should be. */
+static void
+judge_scene(const struct scene *scene, char why[2400])
+{
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, scene->ranks != 0 ? scene->ranks : 2, STEPS);
+    for (int i = 0; i < MOST_EDITS; ++i)
+        apply(&world, &scene->edits[i]);
+    seeded_judge(&world.evidence, &verdict, &wishes);
+    const char *cause = check_cause_name(verdict.cause),
+               *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
+    char all[40];
+    snprintf(all, sizeof(all), "%s%s%s%s%s%s", wishes.turns ? "turns " : "", wishes.plain ? "plain " : "",
+             wishes.probed_count > 0 ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.later ? "later " : "",
+             wishes.far ? "far " : "");
+    all[strlen(all) - (all[0] != '\0')] = '\0';
+    const char *wanted = scene->wishes != NULL ? scene->wishes : all;
+    why[0] = '\0';
+    if (verdict.result != scene->result || verdict.cause != scene->cause)
+        snprintf(why, 2400, "result %d, cause %s: %s", verdict.result, cause != NULL ? cause : "none", verdict.text);
+    else if (scene->first != NULL && strcmp(first, scene->first) != 0)
+        snprintf(why, 2400, "it is about %s: %s", first, verdict.text);
+    else if (scene->says != NULL && strstr(verdict.text, scene->says) == NULL &&
+             strstr(verdict.advice, scene->says) == NULL)
+        snprintf(why, 2400, "it says: %s; %s", verdict.text, verdict.advice);
+    else if (strcmp(all, wanted) != 0)
+        snprintf(why, 2400, "it wishes for: %s", all);
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+
+TEST_GROUP(scenes, .timeout_s = 60);
+
+LOOP_TEST(each_scene_has_its_verdict, 0, SCENES)
+{
+    char why[2400];
+    judge_scene(&scenes[_i], why);
+    ck_assert_msg(why[0] == '\0', "%s: %s", scenes[_i].what, why);
+}
+
+/* Which step, tensor, line, size and ranks. */
+static bool
+begins_as_it_should(const struct check_verdict *verdict)
+{
+    const char *text = verdict->text, *name = verdict->first->tensor.text, *differs = strstr(text, "differs from");
+    bool begins = strncmp(text, "in step ", 8) == 0 || strncmp(text, "in round ", 9) == 0 ||
+                  strncmp(text, "after round ", 12) == 0 || strncmp(text, "after step ", 11) == 0 ||
+                  strncmp(text, "before step 1 ", 14) == 0;
+    const char *place = strstr(text, name);
+    return begins && place != NULL && differs != NULL && place < differs &&
+           (strstr(differs, " on all ranks") != NULL || strstr(differs, " on rank ") != NULL ||
+            strstr(differs, " ranks, rank ") != NULL);
+}
+
+LOOP_TEST(each_difference_begins_with_its_place, 0, SCENES)
+{
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, scenes[_i].ranks != 0 ? scenes[_i].ranks : 2, STEPS);
+    for (int i = 0; i < MOST_EDITS; ++i)
+        apply(&world, &scenes[_i].edits[i]);
+    seeded_judge(&world.evidence, &verdict, &wishes);
+    bool has_place = verdict.first != NULL && verdict.first->differs && verdict.cause != CAUSE_STOPPED &&
+                     verdict.cause != CAUSE_DATA && verdict.cause != CAUSE_SEEDED && /* those name a call */
+                     verdict.cause != CAUSE_RANKS;                                   /* which differ from each other */
+    ck_assert_msg(!has_place || begins_as_it_should(&verdict), "%s: %s", scenes[_i].what, verdict.text);
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+
+TEST(each_cause_is_in_the_table)
+{
+    for (int cause = 0; cause < CAUSE_COUNT; ++cause) {
+        bool found = false;
+        for (size_t i = 0; i < SCENES; ++i)
+            found = found || scenes[i].cause == (enum check_cause)cause;
+        const char *name = check_cause_name((enum check_cause)cause);
+        ck_assert_int_eq(name == NULL, cause == CAUSE_NONE);
+        ck_assert_msg(found, "%s", name);
+        for (int other = cause + 1; other < CAUSE_COUNT && name != NULL; ++other)
+            ck_assert_str_ne(name, check_cause_name((enum check_cause)other));
+    }
+}
+
+LOOP_TEST(what_was_not_compared_is_not_equal, 0, 3)
+{
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, 3, STEPS);
+    change_tensors(&world.ranked[_i], &(struct edit){MISSING, .role = ANY}); /* of one rank, then of more */
+    change_tensors(&world.ranked[2], &(struct edit){MISSING, .role = ANY});
+    if (_i == 0)
+        change_tensors(&world.ranked[1], &(struct edit){MISSING, .role = ANY});
+    check_judge(&world.evidence, &verdict, &wishes);
+    ck_assert_int_ne(verdict.result, CHECK_EQUAL);
+    ck_assert(verdict.text[0] != '\0');
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+
+TEST(scratch_of_many_tensors_is_no_difference)
+{
+    enum { RANGES = 150 };
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, 2, STEPS);
+    for (uint32_t i = TENSORS; i < RANGES; ++i)
+        add_tensor(&world.ranked[1], CHECK_MEMORY, i, STEPS, 0.5);
+    bool equal = false;
+    for (int round = 0; round < 4 && !equal; ++round) { /* as check.c makes runs for what is wished */
+        check_judge(&world.evidence, &verdict, &wishes);
+        equal = verdict.result == CHECK_EQUAL;
+        for (uint32_t i = 0; i < wishes.probed_count; ++i)
+            set_note(&world.evidence.probe, &(struct edit){RETAINED, .first = (int)wishes.probed[i], .value = 0.01},
+                     CHECK_ROW_RETAINED);
+        check_verdict_free(&verdict);
+    }
+    ck_assert_msg(equal, "%d ranges of scratch memory pass as a difference", RANGES);
+    free_world(&world);
+}
+
+/* ---- any evidence ---- */
+
+static struct edit
+random_edit(unsigned *seed)
+{
+    static const enum what all[] = {DIFFERENCE, BLOCK,   FACTOR,     NORM,    UNBOUNDED, IN_PLACE,  MISSING,
+                                    ADDED,      SHARD,   UNEVEN,     COPIED,  OWN,       ALARM,     RETAINED,
+                                    OVERLAPPED, STOPPED, COMPRESSED, SUMS,    UNMOVED,   TOO_SMALL, HASH,
+                                    FORCED,     CHANGED, TYPES,      TIMES,   SAME,      ENDLESS,   UNSTEPPED,
+                                    NAN_ALONE,  COUNT,   USED,       UPDATES, STRANGER};
+    static const double values[] = {0, 1e-7, 0.9e-4, 1.1e-4, 1e-3, 0.05, 0.5, 1, 2, 1e3, 1e-300, 1e300, NAN, -1};
+    struct edit edit = {.what = all[(size_t)rand_r(seed) % (sizeof(all) / sizeof(all[0]))],
+                        .run = (enum run)(rand_r(seed) % 8),
+                        .role = rand_r(seed) % CHECK_ROLES,
+                        .first = rand_r(seed) % TENSORS,
+                        .from = (uint32_t)rand_r(seed) % (STEPS + 2),
+                        .rank = rand_r(seed) % 3};
+    bool tensors = edit.what < SHARD;
+    do
+        edit.value = values[(size_t)rand_r(seed) % (sizeof(values) / sizeof(values[0]))];
+    while (tensors && !(edit.value >= 0 && (edit.what != UNBOUNDED || edit.value < 1e10)));
+    if (!tensors && edit.what != RETAINED && !(edit.value < 1e10))
+        edit.value = 24;
+    edit.last = rand_r(seed) % 2 == 0 ? edit.first : TENSORS - 1;
+    edit.run = rand_r(seed) % 2 == 0 ? RANKS : edit.run;
+    edit.from = edit.what == ADDED && edit.from == 0 ? 1 : edit.from;
+    return edit;
+}
+
+LOOP_TEST(what_differs_is_never_equal, 0, 500)
+{
+    unsigned seed = (unsigned)_i;
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, 1 + rand_r(&seed) % MOST_RANKS, STEPS);
+    for (int i = rand_r(&seed) % 6; i >= 0; --i) {
+        struct edit edit = random_edit(&seed);
+        apply(&world, &edit);
+    }
+    check_judge(&world.evidence, &verdict, &wishes);
+    size_t differing = 0;
+    for (size_t i = 0; i < verdict.item_count; ++i) {
+        const struct check_item *item = &verdict.items[i];
+        differing += item->differs;
+        if (i > 0)
+            ck_assert(!item->differs || verdict.items[i - 1].differs);
+        if (item->differs)
+            ck_assert(item->first_step > 0 && item->rank_count > 0 && !item->is_scratch && !item->ignored);
+    }
+    ck_assert_int_eq(verdict.result == CHECK_EQUAL, verdict.cause == CAUSE_NONE);
+    ck_assert(verdict.result != CHECK_EQUAL || differing == 0);
+    ck_assert(verdict.result == CHECK_EQUAL || (verdict.text[0] != '\0' && strchr(verdict.text, '\n') == NULL));
+    ck_assert(strchr(verdict.advice, '\n') == NULL);
+    bool inside = verdict.first == NULL;
+    for (size_t i = 0; i < verdict.item_count; ++i)
+        inside = inside || verdict.first == &verdict.items[i];
+    ck_assert(inside);
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+
+TEST(many_steps_are_judged_at_once)
+{
+    enum { MANY = 2000 };
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, 2, MANY);
+    struct timespec begin, end;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    check_judge(&world.evidence, &verdict, &wishes);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    ck_assert_int_eq(verdict.result, CHECK_EQUAL);
+    ck_assert_msg(seconds < 5, "%g s for %d steps", seconds, MANY);
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+
+/* ---- the table would notice ---- */
+
+TEST(each_broken_rule_is_noticed)
+{
+    static const struct {
+        const char *mutant, *scene;
+    } broken[] = {
+        {"CHECK_RANKS_APART", "other bits of a parameter on rank 1"},
+        {"CHECK_FACTOR_TRUSTED", "a half that the update does not know of"},
+        {"CHECK_ANY_TOLERANCE", "just chaos"},
+        {"CHECK_DRIFT_COUNTS", "chaos from run to run is no floor where every step begins from the reference"},
+        {"CHECK_UNMOVED_EQUAL", "no parameter moves"},
+        {"CHECK_APART_EQUAL", "data that depend on the date"},
+        {"CHECK_CARRIED_UNSEEN", "memory of the host that each rank computes for itself"},
+        {"CHECK_CARRIED_DATA", "data of the ranks' own, whose size does not depend on them"},
+        {"CHECK_PARTS_UNSEEN", "shares that count as unequal parts"},
+        {"CHECK_FACTOR_UNSEEN", "twice one rank's change, on all ranks"},
+        {"CHECK_GROUPS_UNSEEN", "a group that is never stepped"},
+        {"CHECK_SHORTER_UNSEEN", "half of a gradient"},
+        {"CHECK_ZEROS_TELL", "all gradients but one are zero, and that one differs"},
+        {"CHECK_ENDLESS_COUNTS", "a gradient that is not finite on one rank, either"},
+        {"CHECK_NAN_EQUAL", "parameters that are NaN on one rank, too"},
+        {"CHECK_INDEPENDENT_EQUAL", "rounds that do not depend on each other"},
+        {"CHECK_USED_UNSEEN", "a half of a gradient, behind DDP_STEP"},
+        {"CHECK_UPDATES_UNSEEN", "two updates in one step"},
+        {"CHECK_STRANGER_UNSEEN", "an update that goes over to other memory, and a parameter at rest"}};
+    for (size_t k = 0; k < sizeof(broken) / sizeof(broken[0]); ++k) {
+        char why[2400] = "";
+        for (size_t i = 0; i < SCENES; ++i) {
+            setenv("DDPRUN_MUTANT", broken[k].mutant, 1);
+            if (strcmp(scenes[i].what, broken[k].scene) == 0)
+                judge_scene(&scenes[i], why);
+            unsetenv("DDPRUN_MUTANT");
+        }
+        ck_assert_msg(why[0] != '\0', "%s: \"%s\" has its verdict all the same", broken[k].mutant, broken[k].scene);
+    }
+}
+
+TEST(an_infinite_floor_is_noticed)
+{
+    char why[2400];
+    int expected = 0, missed = 0;
+    setenv("DDPRUN_MUTANT", "CHECK_FLOOR_INFINITE", 1);
+    for (size_t i = 0; i < SCENES; ++i) {
+        const struct scene *scene = &scenes[i];
+        bool has_hash = false; /* which no floor covers, nor what is not compared */
+        for (size_t k = 0; k < MOST_EDITS; ++k)
+            has_hash = has_hash || scene->edits[k].what == HASH || scene->edits[k].what == STRANGER;
+        if (scene->result != CHECK_DIFFERENT || scene->cause == CAUSE_STOPPED || scene->cause == CAUSE_SAME_BATCH ||
+            has_hash)
+            continue;
+        ++expected;
+        judge_scene(scene, why);
+        missed += why[0] != '\0';
+    }
+    unsetenv("DDPRUN_MUTANT");
+    ck_assert_int_gt(expected, 30);
+    ck_assert_int_eq(missed, expected);
+}

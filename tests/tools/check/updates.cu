@@ -1,0 +1,329 @@
+/*
+ * updates.cu - a small trainer whose updates may be as small as one likes, or chaotic: what a step changes is what is
+ * to be compared, not what the weights are. Run by the scripts of this folder.
+ *
+ * Without --mistake it is correct. Each rank's gradient is the mean over its share of w - x, or with --chaos what takes
+ * w to a value of the logistic map, in which an error of rounding doubles from step to step.
+ */
+#include "tests/trainer.h"
+
+#include <ddprun.h>
+
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 64, BATCH = 24, BLOCK = COUNT };
+
+static struct {
+    int steps, warmup;
+    float rate;
+    bool adam, chaos, sums, frozen, noise, bf16, whole, asserts, items, drawn;
+    const char *mistake;
+} options = {.steps = 80,
+             .warmup = 0,
+             .rate = 0.1f,
+             .adam = false,
+             .chaos = false,
+             .sums = false,
+             .frozen = false,
+             .noise = false,
+             .bf16 = false,
+             .whole = false,
+             .asserts = false,
+             .items = false,
+             .drawn = false,
+             .mistake = ""};
+
+static bool
+mistake(const char *name)
+{
+    return strcmp(options.mistake, name) == 0;
+}
+
+/* ---- kernels ---- */
+
+static __global__ void
+mean_gradient(float *g, const float *w, const float *x, int count, float divisor, float chaos)
+{
+    int i = threadIdx.x;
+    float sum = 0, u = fminf(fabsf(w[i]), 1);
+    for (int k = 0; k < count; ++k)
+        sum += chaos > 0 ? (w[i] - 3.9f * u * (1 - u)) * chaos + 0.01f * chaos * x[k * COUNT + i]
+                         : w[i] - x[k * COUNT + i];
+    g[i] = sum / divisor;
+}
+
+static __global__ void
+move_items(float *x, const float *by, int count)
+{
+    for (int k = 0; k < count; ++k)
+        x[k * COUNT + threadIdx.x] += (float)((7 * k + 3 * (int)threadIdx.x) % 5 - 2) * by[k];
+}
+
+/* What cuBLAS is to add up in bfloat16: the difference to each item, COUNT by count, and a column of ones. */
+static __global__ void
+narrow_differences(__nv_bfloat16 *narrow, const float *w, const float *x, int count)
+{
+    int i = threadIdx.x;
+    for (int k = 0; k < count; ++k) {
+        narrow[k * COUNT + i] = __float2bfloat16(w[i] - x[k * COUNT + i]);
+        if (i == 0)
+            narrow[BATCH * COUNT + k] = __float2bfloat16(1);
+    }
+}
+
+static __global__ void
+widen(float *g, const __nv_bfloat16 *narrow, float divisor)
+{
+    g[threadIdx.x] = __bfloat162float(narrow[threadIdx.x]) / divisor;
+}
+
+/* Zero in theory: what is left is rounding. */
+static __global__ void
+noise_gradient(float *g, const float *w, const float *x, int count)
+{
+    int i = threadIdx.x;
+    float up = 0, down = 0;
+    for (int k = 0; k < count; ++k) {
+        up += w[i] * x[k * COUNT + i];
+        down += w[i] * x[(count - 1 - k) * COUNT + i];
+    }
+    g[i] = (up - down) / (float)count;
+}
+
+static __global__ void
+second_moment(float *v, const float *g)
+{
+    int i = threadIdx.x;
+    v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i];
+}
+
+static __global__ void
+sgd(float *w, const float *g, float rate)
+{
+    w[threadIdx.x] -= rate * g[threadIdx.x];
+}
+
+static __global__ void
+adam(float *w, const float *g, float *m, const float *v, float rate, float correction)
+{
+    int i = threadIdx.x;
+    m[i] = 0.9f * m[i] + 0.1f * g[i];
+    w[i] -= rate * m[i] / (sqrtf(v[i] * correction) + 1e-12f);
+}
+
+/* ---- memory ---- */
+
+static float *
+device_floats(int count)
+{
+    float *memory;
+    CHECK(cudaMalloc((void **)&memory, (size_t)count * sizeof(float)));
+    CHECK(cudaMemset(memory, 0, (size_t)count * sizeof(float)));
+    return memory;
+}
+
+static void
+fill_batch(float *host, int step)
+{
+    if (options.whole) /* the data set is the batch: the training converges, and gradients vanish */
+        step = 0;
+    for (int k = 0; k < (BATCH + 1) * COUNT; ++k)
+        host[k] = (float)((k * 7919 + step * 104729) % 101) / 101.0f - (options.chaos ? 0.5f : 0);
+}
+
+/* Where in the batch this rank's items begin, in floats. */
+static size_t
+begin_of(int step, size_t first)
+{
+    /* Mistakes: all ranks read the first share, always or from step 40 on; the share begins so many floats later, not
+     * items; it begins an item too late. */
+    if (mistake("first_not_added") || (mistake("share_in_step_40") && step >= 39))
+        return 0;
+    if (mistake("first_in_floats"))
+        return first;
+    return (first + (mistake("moved_by_one") && DDP_WORLD_SIZE() > 1)) * COUNT;
+}
+
+/* Brings this rank's items to the device, all at once or one by one; then the call does not say from where. */
+static void
+load(float *x, const float *host, int step, size_t first, size_t count)
+{
+    const float *from = host + begin_of(step, first);
+    size_t at_once = options.items ? 1 : count;
+    for (size_t i = 0; i < count; i += at_once)
+        CHECK(cudaMemcpy(x + i * COUNT, from + i * COUNT, at_once * COUNT * sizeof(float),
+                         options.items ? cudaMemcpyDefault : cudaMemcpyHostToDevice));
+}
+
+/* Adds a random number to each item, which the host draws: as many on each rank as its share has items. */
+static void
+move_by_drawn(float *x, size_t count)
+{
+    static float *by;
+    float host[BATCH];
+    if (by == NULL)
+        by = device_floats(BATCH);
+    for (size_t k = 0; k < count; ++k)
+        host[k] = (float)rand() / (float)RAND_MAX;
+    CHECK(cudaMemcpy(by, host, count * sizeof(float), cudaMemcpyHostToDevice));
+    move_items<<<1, BLOCK>>>(x, by, (int)count);
+}
+
+/* ---- the training ---- */
+
+static float
+rate_of(int step)
+{
+    float rate = options.rate;
+    if (step < options.warmup)
+        rate *= (float)(step + 1) / (float)options.warmup;
+    /* Mistakes: the rate grows with the ranks; on rank 1 it is another; in one step it is. */
+    if (mistake("rate_times_n"))
+        rate *= (float)DDP_WORLD_SIZE();
+    if (mistake("rate_nearly"))
+        rate *= 1 + 0.01f * (float)(DDP_WORLD_SIZE() - 1);
+    if (mistake("rate_on_rank_1") && DDP_RANK() == 1)
+        rate *= 2;
+    if (mistake("rate_in_step_40") && step == 39)
+        rate *= (float)DDP_WORLD_SIZE();
+    return rate;
+}
+
+/* The same mean, which a product in bfloat16 rounds. */
+static void
+narrow_gradient(float *g, const float *w, const float *x, int count)
+{
+    static __nv_bfloat16 *narrow;
+    static cublasHandle_t blas;
+    const float one = 1, zero = 0;
+    if (narrow == NULL) {
+        CHECK(cudaMalloc((void **)&narrow, (BATCH * COUNT + BATCH + COUNT) * sizeof(*narrow)));
+        CHECK(cublasCreate(&blas));
+    }
+    __nv_bfloat16 *ones = narrow + BATCH * COUNT, *sums = ones + BATCH;
+    narrow_differences<<<1, BLOCK>>>(narrow, w, x, count);
+    CHECK(cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, COUNT, 1, count, &one, narrow, CUDA_R_16BF, COUNT, ones,
+                       CUDA_R_16BF, count, &zero, sums, CUDA_R_16BF, COUNT, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    widen<<<1, BLOCK>>>(g, sums, (float)count);
+}
+
+/* The gradients are the mean of what all ranks had, bit for bit: two have one sum. */
+static void
+require_mean(const float *own, const float *g)
+{
+    float all[2][COUNT];
+    CHECK(cudaMemcpy(all[0], own, sizeof(all[0]), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(all[1], g, sizeof(all[1]), cudaMemcpyDeviceToHost));
+    for (int i = 0; i < COUNT; ++i) {
+        DDP_MEAN(&all[0][i]);
+        REQUIRE(all[0][i] == all[1][i]);
+    }
+}
+
+static void
+train(float *w, float *g, float *x, float *m, float *v, float *still)
+{
+    static float host[(BATCH + 1) * COUNT];
+    size_t first, count;
+    DDP_SHARD(BATCH, &first, &count);
+    float correction = 1, *own = device_floats(COUNT);
+    for (int step = 0; step < options.steps; ++step) {
+        fill_batch(host, step);
+        load(x, host, step, first, count);
+        if (options.drawn)
+            move_by_drawn(x, count);
+        /* Mistake: the mean over the whole batch, and then over the ranks. */
+        float divisor = options.sums ? 1 : mistake("divisor_whole_batch") ? (float)BATCH : (float)count;
+        mean_gradient<<<1, BLOCK>>>(g, w, x, (int)count, divisor, options.chaos ? 1 / options.rate : 0);
+        if (options.bf16)
+            narrow_gradient(g, w, x, (int)count);
+        if (options.noise)
+            noise_gradient<<<1, BLOCK>>>(still + COUNT, still, x, (int)count);
+        /* Mistake: each rank's second moment is of its own gradients. */
+        if (mistake("moment_before_step"))
+            second_moment<<<1, BLOCK>>>(v, g);
+        if (options.asserts)
+            CHECK(cudaMemcpy(own, g, COUNT * sizeof(float), cudaMemcpyDeviceToDevice));
+        DDP_STEP(0);
+        if (options.asserts)
+            require_mean(own, g);
+        if (options.adam && !mistake("moment_before_step"))
+            second_moment<<<1, BLOCK>>>(v, g);
+        correction *= 0.99f;
+        /* Sums over the share, averaged over the ranks: the update divides by the share. */
+        float rate = rate_of(step) / (options.sums ? (float)count : 1);
+        if (options.adam)
+            adam<<<1, BLOCK>>>(w, g, m, v, rate, 1 / (1 - correction));
+        else
+            sgd<<<1, BLOCK>>>(w, g, rate);
+        if (options.noise) {
+            second_moment<<<1, BLOCK>>>(v + COUNT, still + COUNT);
+            adam<<<1, BLOCK>>>(still, still + COUNT, m + COUNT, v + COUNT, rate, 1 / (1 - correction));
+        } else {
+            sgd<<<1, BLOCK>>>(still, still + COUNT, rate); /* whose gradient is zero */
+        }
+    }
+}
+
+static void
+take_options(int argc, char **argv)
+{
+    for (int i = 1; i < argc; ++i) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--adam") == 0)
+            options.adam = true;
+        else if (strcmp(argv[i], "--chaos") == 0)
+            options.chaos = true;
+        else if (strcmp(argv[i], "--sums") == 0)
+            options.sums = true;
+        else if (strcmp(argv[i], "--frozen") == 0)
+            options.frozen = true;
+        else if (strcmp(argv[i], "--bf16") == 0)
+            options.bf16 = true;
+        else if (strcmp(argv[i], "--whole") == 0)
+            options.whole = true;
+        else if (strcmp(argv[i], "--asserts") == 0)
+            options.asserts = true;
+        else if (strcmp(argv[i], "--drawn") == 0)
+            options.drawn = true;
+        else if (strcmp(argv[i], "--items") == 0)
+            options.items = true;
+        else if (strcmp(argv[i], "--noise") == 0)
+            options.noise = true;
+        else if (strcmp(argv[i], "--rate") == 0 && ++i)
+            options.rate = (float)atof(value);
+        else if (strcmp(argv[i], "--steps") == 0 && ++i)
+            options.steps = atoi(value);
+        else if (strcmp(argv[i], "--warmup") == 0 && ++i)
+            options.warmup = atoi(value);
+        else if (strcmp(argv[i], "--mistake") == 0 && ++i)
+            options.mistake = value;
+        else
+            exit(2);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    take_options(argc, argv);
+    float host[COUNT], *w = device_floats(COUNT), *g = device_floats(COUNT), *x = device_floats(BATCH * COUNT),
+                       *m = device_floats(2 * COUNT), *v = device_floats(2 * COUNT), *still = device_floats(2 * COUNT);
+    for (int i = 0; i < COUNT; ++i)
+        host[i] = 0.3f + 0.5f * (float)(i * 37 % 64) / 64;
+    CHECK(cudaMemcpy(w, host, sizeof(host), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(still, host, sizeof(host), cudaMemcpyHostToDevice));
+    if (!options.frozen) /* the other is all that is annotated, and no step moves it */
+        DDP_PARAMETER(w, COUNT, DDP_FLOAT32);
+    DDP_PARAMETER(still, COUNT, DDP_FLOAT32);
+    DDP_GRADIENT(g, COUNT, DDP_FLOAT32);
+    if (options.noise)
+        DDP_GRADIENT(still + COUNT, COUNT, DDP_FLOAT32);
+    train(w, g, x, m, v, still);
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}

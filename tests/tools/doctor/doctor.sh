@@ -1,0 +1,333 @@
+#!/bin/bash
+# doctor.sh BUILD - `ddprun doctor` finds what was broken on purpose, says what to do about it, and runs nothing of the program.
+#
+# Each case prints `ok - name`, `not ok - name (why)` or `skip - name (why)`; exits 1 if one is not ok. Needs no GPU: a stub plays
+# NVML and the driver. Programs are linked here, as users would link them wrong. All files are in one temporary folder.
+sources=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cc=${CC:-cc}
+if ! command -v "$cc" >/dev/null || ! command -v python3 >/dev/null; then
+    echo "skipped: no C compiler, or no python3, which reads JSON here"
+    exit 77
+fi
+# shellcheck source=tests/launcher/lib.sh
+source "$sources/../../launcher/lib.sh"
+mkdir "$top/p"
+cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libcuda.so.1"
+
+# examine ARGS...: ddprun doctor --json ARGS, in the folder of the programs, with cluster launchers in $searched only, and
+# $preload preloaded into ddprun; the JSON becomes lines "section|state|subject|text|advice".
+examine() {
+    (cd "$top/p" && timeout -k 1 "$limit" env PATH="${searched:-$top/none}" LD_PRELOAD="${preload:-}" "$ddprun" doctor --json "$@") >"$top/json" 2>"$top/err" </dev/null
+    rc=$?
+    python3 -IS - "$top/json" >"$top/findings" 2>"$top/bad" <<'END' || echo "not JSON: $(tail -1 "$top/bad")" >"$top/findings"
+import json, sys
+whole = json.load(open(sys.argv[1], encoding="utf-8"))
+assert whole["version"] == 1 and sum(whole["counts"].values()) == len(whole["findings"])
+for f in whole["findings"]:
+    assert f["state"] in ("ok", "note", "warning", "problem"), f
+    assert (f["state"] == "ok") == ("advice" not in f), f
+    assert f["text"] and f.get("advice", "x") and f["subject"], f
+    print("|".join(f.get(key, "") for key in ("section", "state", "subject", "text", "advice")))
+END
+}
+# finds RC REGEX...: prints what does not hold of the findings.
+finds() {
+    [ "$rc" = "$1" ] || echo -n "exit code $rc, not $1: $(head -c 300 "$top/err") "
+    shift
+    local regex
+    for regex in "$@"; do
+        if [[ $regex == !* ]]; then
+            grep -qE -- "${regex#!}" "$top/findings" && echo -n "there is /${regex#!}/: $(grep -E -- "${regex#!}" "$top/findings" | head -2) "
+        else
+            grep -qE -- "$regex" "$top/findings" || echo -n "no /$regex/ in: $(grep -E "^program|problem" "$top/findings" | head -c 1500) "
+        fi
+    done
+}
+# last_words NAME PROGRAM REGEX: the last line for people.
+last_words() {
+    timeout -k 1 "$limit" "$ddprun" doctor "$2" >"$top/out" 2>&1 </dev/null
+    report "$1" "$(tail -1 "$top/out" | grep -qE -- "$3" || echo "the last line is: $(tail -1 "$top/out")")"
+}
+# with NAME=VALUE... -- ARGS...: examine with these variables.
+with() {
+    local variables=()
+    while [ "$1" != -- ]; do
+        variables+=("$1")
+        shift
+    done
+    shift
+    local -x "${variables[@]}"
+    examine "$@"
+}
+# The exit code without a program: a GPU of this machine's may lack something by itself.
+well() { if [ -e /dev/nvidia0 ]; then echo "$rc"; else echo 0; fi; }
+link() { "$cc" -O1 -w "$@" 2>"$top/cc" || echo "not ok - link $* ($(head -c 300 "$top/cc"))"; }
+
+# ---- its command line ----
+for words in '--frobnicate' '--json=1'; do
+    says='unknown option --frobnicate of doctor; see ddprun doctor --help'
+    [ "$words" = --frobnicate ] || says="option --json takes no value, in '--json=1'"
+    timeout -k 1 "$limit" "$ddprun" doctor $words >"$top/out" 2>"$top/err" </dev/null
+    rc=$? why=
+    [ $rc = 2 ] || why="exit code $rc "
+    [ "$(grep -c "^ddprun: $says" "$top/err")" = 1 ] && [ ! -s "$top/out" ] || why+="said $(cat "$top/err")"
+    report "doctor $words" "$why"
+done
+examine
+report "no program" "$(finds "$(well)" '^machine\|ok\|ddprun\|' '^machine\|ok\|engine' '^machine\|ok\|PMIx\|OpenPMIx [0-9].* for jobs of srun, mpirun' '^machine\|ok\|job folder\|can be made in' \
+    '^machine\|(ok|warning)\|/dev/shm' '^machine\|ok\|open files' '!^program')"
+report "nothing is left in TMPDIR" "$(ls -A "$TMPDIR")"
+mv "$top/lib/libddprun-pmix.so" "$top"
+examine
+report "no PMIx is no problem" "$(finds "$(well)" '^machine\|note\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx 4')"
+with PMIX_NAMESPACE=job PMIX_RANK=1 --
+report "but under a launcher" "$(finds 1 '^machine\|problem\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx 4' '^machine\|ok\|PMIx launcher\|.*rank 1 of job')"
+mv "$top/libddprun-pmix.so" "$top/lib"
+timeout -k 1 "$limit" "$ddprun" doctor >"$top/out" 2>&1 </dev/null
+report "for people, without colour in a pipe" "$(head -1 "$top/out" | grep -vx 'this machine')$(grep -c $'\033' "$top/out" | grep -vx 0)$(
+    tail -1 "$top/out" | grep -vE '^[0-9]+ ok, [0-9]+ notes?, [0-9]+ warnings?, [0-9]+ problems?$')"
+if command -v script >/dev/null; then
+    TERM=xterm timeout -k 1 "$limit" script -qec "'$ddprun' doctor" /dev/null >"$top/out" 2>&1 </dev/null
+    report "colour on a terminal" "$(grep -q $'\033\\[32mok' "$top/out" || head -c 200 "$top/out")"
+    NO_COLOR=1 TERM=xterm timeout -k 1 "$limit" script -qec "'$ddprun' doctor" /dev/null >"$top/out" 2>&1 </dev/null
+    report "NO_COLOR" "$(grep -q $'\033' "$top/out" && echo 'there is colour')"
+else
+    echo "skip - colour on a terminal (no script(1))"
+fi
+
+# ---- programs ----
+cat >"$top/main.c" <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+static void trace(void) { FILE *f = fopen(getenv("TRACE"), "a"); if (f) fclose(f); }
+__attribute__((constructor)) static void before(void) { trace(); }
+const char *const names[] = {"libcuda.so.1", "cuGetProcAddress_v2"};
+#ifdef ANNOTATED
+#include <ddprun.h>
+#endif
+int main(int argc, char **argv)
+{
+    (void)argv;
+    trace();
+#ifdef ANNOTATED
+    DDP_STEP(0);
+#endif
+    return names[argc & 1] == 0;
+}
+END
+printf '%s\n' '#include <stdio.h>' '#include <stdlib.h>' \
+    '__attribute__((constructor)) static void before(void) { FILE *f = fopen(getenv("TRACE"), "a"); if (f) fclose(f); }' \
+    'int cudaMalloc(void) { return 0; }' >"$top/library.c"
+printf 'extern int cudaMalloc(void);\nint main(void) { return cudaMalloc(); }\n' >"$top/calls.c"
+export TRACE=$top/trace
+include=$sources/../../../interpose/include
+mkdir -p "$top/p/lib" "$top/p/stubs" "$top/p/empty/stubs"
+link -shared -fPIC -Wl,-soname,libcudart.so.13 -o "$top/p/lib/libcudart.so.13" "$top/library.c"
+touch "$top/p/stubs/libcuda.so.1"
+fake=$helpers/launcher_fake_softgpu
+
+link -DANNOTATED -I"$include" -o "$top/p/plain" "$top/main.c"
+with STUB_GPUS=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+report "a program for GPUs, and two of them" "$(finds "$rc" '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
+    '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and gives a program 2 GPUs' \
+    '^program\|ok\|cudart\|probably static' '^program\|ok\|shim\|is put in front' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
+with STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+report "an old driver, GPUs in a mode that prohibits computing" "$(finds 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
+link -o "$top/p/needs_13" "$top/calls.c" "$top/p/lib/libcudart.so.13"
+with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./needs_13
+report "a program for a newer CUDA than the driver's" "$(finds 1 '^program\|problem\|cudart\|shared, of CUDA 13, but the driver serves CUDA 12.4')"
+with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+report "a driver that is not quite new" "$(finds "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
+with STUB_GPUS=1 STUB_CRASH=1 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+# Sanitizers make an exit code of the signal.
+report "a driver that crashes" "$(finds 1 '^machine\|problem\|driver\|asking NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"
+with STUB_GPUS=1 STUB_INIT=802 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+report "a driver that refuses" "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 802')"
+mkdir "$top/driver" && cp "$top/gpu/libcuda.so.1" "$top/driver/"
+if [ ! -e /dev/nvidia0 ]; then # and so no NVML
+    with STUB_INIT=34 "LD_LIBRARY_PATH=$top/driver" --
+    report "a toolkit's stub in the driver's place, and no NVML" \
+        "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 34: it is the stub .*\|.*before any stubs/ folder' '!GPUs\|none')"
+    with STUB_GPUS=2 "LD_LIBRARY_PATH=$top/driver" -- ./plain
+    report "a driver without NVML" "$(finds "$rc" '^machine\|ok\|libcuda.so.1\|opens, and gives a program 2 GPUs' '!GPUs\|none')"
+    for nothing in STUB_INIT=100 STUB_GPUS=0; do
+        with "$nothing" "LD_LIBRARY_PATH=$top/driver" -- ./plain
+        report "a driver without NVML and GPU, $nothing" "$(finds 1 '^machine\|problem\|GPUs\|none: ' '!problem\|libcuda')"
+    done
+fi
+if unshare -n true 2>/dev/null; then
+    whole=$ddprun
+    printf '#!/bin/sh\nexec unshare -n "%s" "$@"\n' "$whole" >"$top/unshared" && chmod 755 "$top/unshared"
+    searched=$PATH ddprun=$top/unshared examine ./plain
+    report "a loopback that is down" "$(finds 1 '^machine\|problem\|loopback\|the interface lo is down.*\|ip link set lo up, as root' '\|network\|no interface is up\|')"
+    printf '#!/bin/sh\nexec unshare -n sh -c "ip link set lo up && exec \\"\\$@\\"" sh "%s" "$@"\n' "$whole" >"$top/unshared"
+    searched=$PATH ddprun=$top/unshared examine ./plain
+    command -v ip >/dev/null && report "a loopback that is up" "$(finds "$rc" '!\|loopback\|' '\|network\|no interface is up but the loopback\|')"
+fi
+with STUB_GPUS=2 CUDA_VISIBLE_DEVICES=5 "LD_LIBRARY_PATH=$top/gpu" --
+report "a choice of GPUs that leaves none" "$(finds 1 "^machine\|problem\|GPUs for ranks\|CUDA_VISIBLE_DEVICES='5' leaves no GPU.*\|change or unset it")"
+with STUB_GPUS=0 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+report "a driver, but no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: the driver runs')"
+with STUB_GPUS=1 $'STUB_NAME=\033]0;x\a' "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+report "a GPU's name cannot speak to the terminal" "$(finds "$rc" '0 \?\]0;x\?')"
+if [ ! -e /dev/nvidia0 ]; then
+    examine ./plain
+    report "a program for GPUs, and none" "$(finds 1 '^machine\|problem\|GPUs\|none: .*the program needs one')"
+    printf '#!/bin/sh\nexec ./plain\n' >"$top/p/starts_it" && chmod 755 "$top/p/starts_it"
+    examine ./starts_it
+    report "a script, and no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: .*without --device softgpu ranks need one\|add --device softgpu')"
+    with DDPRUN_DEVICE=softgpu -- ./starts_it
+    report "a script for the stand-in, and no GPU" "$(finds "$rc" '^machine\|ok\|GPUs\|none, and' '!program\|problem')"
+fi
+link -o "$top/p/bare" "$top/main.c"
+examine ./bare
+report "no annotations" "$(finds "$rc" '^program\|warning\|annotations\|none found')"
+
+examine "$fake"
+report "a program for the stand-in" "$(finds 1 '^machine\|ok\|GPUs\|none, and|^machine\|ok\|GPUs\|[0-9]' '^program\|ok\|device\|built by softgpu-cc' \
+    '^machine\|problem\|NCCL\|not found: .*softgpu/libnccl.so.2' '^program\|ok\|shim')"
+link -c -o "$top/note.o" "$sources/../../launcher/softgpu_note.c"
+link -o "$top/p/wrong_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--disable-new-dtags -Wl,-rpath,"$top/p/lib"
+cp "$top/p/lib/libcudart.so.13" "$top/lib/softgpu/libcudart.so.13"
+examine ./wrong_library
+report "an RPATH that goes before the stand-in" "$(finds 1 '^program\|note\|RPATH\|.*before LD_LIBRARY_PATH' \
+    "^program\|problem\|CUDA library\|libcudart.so.13 is found at $top/p/lib/libcudart.so.13, not in the stand-in")"
+link -o "$top/p/right_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,"$top/p/lib"
+examine ./right_library
+report "a RUNPATH that does not" "$(finds 1 '^program\|ok\|RUNPATH' "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem')"
+link -o "$top/p/static_runtime" "$top/main.c" "$top/note.o"
+examine ./static_runtime
+report "NVIDIA's static cudart in a program for the stand-in" "$(finds 1 '^program\|problem\|cudart\|static and NVIDIA.*\|link it with softgpu-cc')"
+printf 'const char forwarders[] __attribute__((section(".rodata"), used)) = "libsoftgpu.so";\nconst struct { int owner, text, type; char name[8], folder[%d]; } note __attribute__((section(".note.softgpu"), used)) = {8, %d, 2, "softgpu", "%s"};\n' \
+    $(((${#top} + 28) / 4 * 4)) $((${#top} + 13)) "$top/lib/softgpu" >"$top/forwards.c"
+link -o "$top/p/forwards" "$top/main.c" "$top/forwards.c"
+examine ./forwards
+report "forwarders to the stand-in" "$(finds 1 "^program\|ok\|cudart\|the stand-in's, loaded when the program starts, without ddprun from $top/lib/softgpu" '!^program\|problem')"
+mv "$top/lib/softgpu/libcudart.so.13" "$top/moved.so"
+examine ./forwards
+report "forwarders to a stand-in that has gone" "$(finds 1 "^program\|note\|cudart\|the stand-in's, but not from $top/lib/softgpu any more")"
+mv "$top/moved.so" "$top/lib/softgpu/libcudart.so.13"
+with DDPRUN_DEVICE=gpu -- ./right_library
+report "--device gpu and a program for the stand-in" "$(finds 1 '^program\|problem\|device\|./right_library was built by softgpu-cc and cannot use a GPU.*\|build it with nvcc' \
+    '!program\|(problem|warning)\|CUDA library' '!problem\|GPUs')"
+link -o "$top/p/for_gpu" "$top/calls.c" "$top/p/lib/libcudart.so.13"
+with "LD_LIBRARY_PATH=$top/lib/softgpu" -- ./for_gpu
+report "the stand-in's folder in the way" "$(finds 1 '^program\|problem\|CUDA library\|.*found in the stand-in')"
+printf '%s\n' '__attribute__((section(".nv_fatbin"), used)) static const char kernels[8] = "x";' >"$top/kernels.c"
+link -o "$top/p/has_kernels" "$top/main.c" "$top/kernels.c"
+with DDPRUN_DEVICE=softgpu -- ./has_kernels
+report "--device softgpu and kernels for GPUs" "$(finds 1 '^program\|problem\|device\|built for GPUs, with kernels of its own, which the stand-in cannot run\|build it with softgpu-cc')"
+with DDPRUN_DEVICE=softgpu -- ./plain
+report "--device softgpu and no kernels" "$(finds "$rc" '^program\|ok\|device\|built for GPUs\|$')"
+with DDPRUN_COMPRESS=fp16 -- "$fake"
+report "--compress without kernels for it" "$(finds 1 '^machine\|problem\|kernels\|.*--compress does not work')"
+link -shared -fPIC -Wl,-soname,libcudnn.so.77 -o "$top/p/libcudnn.so.77" "$top/library.c"
+link -o "$top/p/lacks" "$top/calls.c" "$top/p/libcudnn.so.77"
+examine ./lacks
+report "a library that is not there" "$(finds 1 '^program\|problem\|CUDA library\|libcudnn.so.77 is not found')"
+link -o "$top/p/relative" "$top/calls.c" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,lib:"$top/p/stubs":"$top/p/empty/stubs"
+examine ./relative
+report "relative folders and stubs in a RUNPATH" "$(finds 1 "^program\|warning\|RUNPATH\|'lib' is relative" \
+    "^program\|problem\|RUNPATH\|$top/p/stubs holds" "^program\|note\|RUNPATH\|$top/p/empty/stubs is for linking")"
+link -DANNOTATED -I"$include" -shared -fPIC -o "$top/p/lib/libtrainer.so" "$top/main.c"
+link -o "$top/p/in_library" "$top/main.c" -Wl,--no-as-needed "$top/p/lib/libtrainer.so" -Wl,-rpath,"$top/p/lib"
+examine ./in_library
+report "annotations in a library" "$(finds "$rc" '^program\|ok\|annotations\|.*libtrainer.so uses')"
+printf 'void *dlsym(void *h, const char *n) { (void)h; (void)n; return 0; }\nint main(void) { return 0; }\n' >"$top/dlsym.c"
+link -rdynamic -o "$top/p/own_dlsym" "$top/dlsym.c"
+examine ./own_dlsym
+report "a dlsym of its own" "$(finds 1 '^program\|problem\|dlsym')"
+printf '#!/bin/sh\ntouch "%s"\n' "$TRACE" >"$top/p/loader" && chmod 755 "$top/p/loader"
+link -o "$top/p/own_loader" "$top/main.c" -Wl,--dynamic-linker="$top/p/loader"
+examine ./own_loader
+report "a loader of its own is not run" "$(finds "$rc" '^program\|warning\|shim\|the program has a loader of its own')"
+link -o "$top/p/hostile" "$top/main.c" -Wl,-rpath,$'/\033[31m/\001\200lib'
+examine ./hostile
+report "a RUNPATH cannot speak to the terminal" "$(finds "$rc" '^program\|ok\|RUNPATH\|/\?\[31m/\?\?lib')"
+head -c 3000 "$top/p/plain" >"$top/p/cut" && chmod 755 "$top/p/cut"
+examine ./cut
+report "a file that is cut" "$(finds 1 '^program\|problem\|file\|')$(grep -c '^program' "$top/findings" | grep -vx 1)"
+examine "$helpers/launcher_fake_static"
+report "a static program" "$(finds 1 '^program\|problem\|file\|.*static executable, .*\|link it without -static')"
+examine ./nowhere
+report "no program there" "$(finds 1 '^program\|problem\|file\|cannot start')"
+if [ "$(id -u)" = 0 ]; then
+    cp "$top/p/plain" "$top/p/setuid" && chown 65534 "$top/p/setuid" && chmod 4755 "$top/p/setuid"
+    examine ./setuid
+    report "a setuid program" "$(finds 1 '^program\|problem\|file\|.*other rights.*\|use a copy')"
+else
+    echo "skip - a setuid program (only root can make a file of another user)"
+fi
+printf '#!/bin/sh\n# srun is not meant\nexec sudo ./plain\n' >"$top/p/script" && chmod 755 "$top/p/script"
+examine ./script
+report "a script" "$(finds "$rc" '^program\|note\|file\|a script for /bin/sh' "^program\|warning\|script\|it says 'sudo'")"
+cp "$helpers/liblauncher_stub_library.so" "$top/other.so"
+with "preload=$asan:$top/other.so" -- ./plain
+report "something preloaded before" "$(finds "$rc" '^program\|note\|shim\|.*behind .*(other|libasan[.0-9]*).so')"
+report "no program's code has run" "$([ ! -e "$TRACE" ] || echo 'it has')"
+
+# ---- the machine ----
+with TMPDIR=/nonexistent --
+report "no place for the job's folder" "$(finds 1 '^machine\|problem\|job folder\|cannot use /nonexistent.*\|set TMPDIR to a folder')"
+(ulimit -n 256 && examine && cp "$top/findings" "$top/few")
+report "few open files" "$(grep -qE '^machine\|warning\|open files\|at most 256' "$top/few" || cat "$top/few")"
+with SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=4 SLURM_MPI_TYPE=none --
+report "srun without PMIx" "$(finds 1 '^machine\|ok\|Slurm\|inside allocation 7' '^machine\|problem\|srun\|.*4 tasks without PMIx \(none\).*\|add --mpi=pmix')"
+mkdir "$top/path"
+# shellcheck disable=SC2016 # for the script to expand
+printf '#!/bin/sh\ncase $1 in --version) echo slurm 22.05.8 ;; *) printf "MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n" ;; esac\n' >"$top/path/srun"
+printf '#!/bin/sh\nexit 3\n' >"$top/path/mpirun"
+chmod 755 "$top"/path/*
+with "searched=$top/path" --
+report "an srun that lacks PMIx, an mpirun that fails" "$(finds "$(well)" '^machine\|ok\|srun\|.*slurm 22.05.8' '^machine\|warning\|srun\|srun has no pmix' \
+    '^machine\|note\|mpirun\|.*it ended with exit code 3')"
+# shellcheck disable=SC2016 # for the script to expand
+printf '#!/bin/sh\ncase $1 in --version) echo slurm 22.05.8 ;; *) printf "\\tpmix\\n\\tpmix_v4\\n" ;; esac\n' >"$top/path/srun"
+with "searched=$top/path" --
+report "an srun that has it" "$(finds "$(well)" '^machine\|ok\|srun\|has PMIx')"
+printf '#!/bin/sh\nprintf -- "----\\nSorry, no help\\n----\\n"\n' >"$top/path/prterun"
+printf '#!/bin/sh\nprintf "\\nmpirun (Open MPI) 5.0.11\\n\\nReport bugs\\n"\n' >"$top/path/mpirun"
+chmod 755 "$top"/path/*
+with "searched=$top/path" --
+report "an mpirun, a prterun that was moved" "$(finds "$(well)" '^machine\|ok\|mpirun\|.*/mpirun \(mpirun \(Open MPI\) 5.0.11\)' \
+    '^machine\|note\|prterun\|.*does not say which: Sorry, no help\|.*PRTE_PREFIX')"
+mv "$top/lib/libddprun-engine.so" "$top/lib/gone"
+examine
+report "no engine" "$(finds 1 '^machine\|problem\|ddprun\|the engine of ddprun is missing')"
+link -shared -fPIC -Wl,-soname,libneeded.so.1 -o "$top/libneeded.so.1" "$top/calls.c"
+link -shared -fPIC -Wl,--no-as-needed -o "$top/lib/libddprun-engine.so" "$top/calls.c" "$top/libneeded.so.1"
+examine
+report "an engine that lacks a library" "$(finds 1 '^machine\|problem\|engine\|the loader does not find libneeded.so.1')"
+mv "$top/lib/gone" "$top/lib/libddprun-engine.so"
+cp "$helpers/liblauncher_stub_library.so" "$top/no_nccl.so"
+(cd "$top/p" && timeout -k 1 "$limit" "$ddprun" --nccl "$top/no_nccl.so" doctor --json) >"$top/json" 2>"$top/err" </dev/null
+rc=$?
+report "a library that is no NCCL" "$(grep -q "no_nccl.so is not NCCL 2" "$top/json" || cat "$top/err")$([ $rc = 1 ] || echo "exit code $rc")"
+
+# ---- what was really built ----
+if [ -e "$build/samples/gpu/digits_static" ]; then
+    examine "$build/samples/gpu/digits_static"
+    report "static cudart, as nvcc links it" "$(finds "$rc" '^program\|ok\|cudart\|static: its symbol table' '^program\|ok\|device\|built for GPUs, with kernels' \
+        '^program\|ok\|annotations' '^program\|ok\|shim')"
+    strip -s -o "$top/p/stripped" "$build/samples/gpu/digits_static"
+    examine ./stripped
+    report "static cudart, stripped" "$(finds "$rc" '^program\|ok\|cudart\|static, almost surely')"
+    examine "$build/samples/gpu/digits"
+    report "shared cudart, as nvcc links it" "$(finds "$rc" '^program\|ok\|cudart\|shared')"
+else
+    echo "skip - static cudart, as nvcc links it (no nvcc when this was built)"
+fi
+if [ -e "$build/lib/softgpu/libnccl.so.2" ] && [ -e "$build/lib/libddprun-engine.so" ]; then
+    ddprun=$build/bin/ddprun
+    examine "$fake"
+    report "the build, and a program for the stand-in" "$(finds 0 '^machine\|ok\|engine\|.*libunwind' '^machine\|ok\|NCCL\|2\.[0-9]+\.[0-9]+' '!problem')"
+    last_words "a program that is not annotated: no word of check" "$fake" '^[0-9]+ ok, .*0 problems$'
+    if [ -e "$build/samples/digits" ]; then
+        last_words "a program without a problem: check is next" "$build/samples/digits" '^next: ddprun check .*/samples/digits \.\.\., which compares'
+    else
+        echo "skip - a program without a problem: check is next (not built)"
+    fi
+else
+    echo "skip - the build, and a program for the stand-in (not built)"
+fi
+finish

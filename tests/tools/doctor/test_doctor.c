@@ -1,0 +1,477 @@
+/*
+ * test_doctor.c - what the doctor reads of files, of the loader and of scripts is what is in them; no bytes, however
+ * hostile, lead a parser astray or reach a terminal.
+ *
+ * A little shared object is made here byte by byte; damage is random. Under AddressSanitizer a read outside of a buffer
+ * ends the test.
+ */
+#include "launcher/start/child.h"
+#include "launcher/start/elf_needs.h"
+#include "launcher/start/program.h"
+#include "launcher/start/trial.h"
+#include "tools/doctor/examine_program.h"
+#include "tools/doctor/findings.h"
+
+#include "tests/test.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CASES = 2000, TEXT_CASES = 500 };
+
+/* ---- files ---- */
+
+static const char names[] =
+    "\0libcudart.so.13\0libc.so.6\0/opt/lib:lib\0GLIBC_2.34\0GLIBC_2.4\0cudaMalloc\0cuInit\0dlsym";
+static const char titles[] = "\0.nv_fatbin\0.dynsym\0.dynstr\0.symtab";
+
+static size_t
+place_in(const char *table, size_t bytes, const char *word)
+{
+    const char *found = memmem(table, bytes, word, strlen(word) + 1);
+    ck_assert_ptr_nonnull(found);
+    return (size_t)(found - table);
+}
+#define NAME(word)  place_in(names, sizeof(names), word)
+#define TITLE(word) place_in(titles, sizeof(titles), word)
+
+enum { SECTIONS = 6, SYMBOLS = 4 };
+
+struct image {
+    Elf64_Ehdr header;
+    Elf64_Phdr segments[2];
+    Elf64_Dyn entries[8];
+    struct {
+        Elf64_Verneed library;
+        Elf64_Vernaux versions[2];
+    } needed;
+    Elf64_Sym symbols[SYMBOLS];
+    Elf64_Shdr sections[SECTIONS];
+    char names[sizeof(names)], titles[sizeof(titles)];
+    char text[64];
+};
+
+static void
+add_symbol(struct image *image, int i, const char *name, bool is_defined)
+{
+    image->symbols[i] = (Elf64_Sym){.st_name = (Elf64_Word)NAME(name), .st_shndx = is_defined ? 1 : SHN_UNDEF};
+}
+
+static void
+make_image(struct image *image)
+{
+    memset(image, 0, sizeof(*image));
+    memcpy(image->header.e_ident, ELFMAG, SELFMAG);
+    image->header.e_ident[EI_CLASS] = ELFCLASS64;
+    image->header.e_ident[EI_DATA] = ELFDATA2LSB;
+    image->header.e_phoff = offsetof(struct image, segments);
+    image->header.e_phentsize = sizeof(Elf64_Phdr);
+    image->header.e_phnum = 2;
+    image->header.e_shoff = offsetof(struct image, sections);
+    image->header.e_shentsize = sizeof(Elf64_Shdr);
+    image->header.e_shnum = SECTIONS;
+    image->header.e_shstrndx = 1;
+    image->segments[0] =
+        (Elf64_Phdr){.p_type = PT_LOAD, .p_vaddr = 0x1000, .p_filesz = sizeof(*image), .p_flags = PF_R};
+    image->segments[1] = (Elf64_Phdr){
+        .p_type = PT_DYNAMIC, .p_offset = offsetof(struct image, entries), .p_filesz = sizeof(image->entries)};
+
+    memcpy(image->names, names, sizeof(names));
+    memcpy(image->titles, titles, sizeof(titles));
+    const Elf64_Dyn entries[] = {
+        {DT_NEEDED, {NAME("libcudart.so.13")}},
+        {DT_NEEDED, {NAME("libc.so.6")}},
+        {DT_RUNPATH, {NAME("/opt/lib:lib")}},
+        {DT_STRTAB, {0x1000 + offsetof(struct image, names)}},
+        {DT_STRSZ, {sizeof(names)}},
+        {DT_VERNEED, {0x1000 + offsetof(struct image, needed)}},
+    };
+    memcpy(image->entries, entries, sizeof(entries));
+    image->needed.library = (Elf64_Verneed){.vn_cnt = 2, .vn_aux = sizeof(Elf64_Verneed)};
+    image->needed.versions[0] =
+        (Elf64_Vernaux){.vna_name = (Elf64_Word)NAME("GLIBC_2.34"), .vna_next = sizeof(Elf64_Vernaux)};
+    image->needed.versions[1] = (Elf64_Vernaux){.vna_name = (Elf64_Word)NAME("GLIBC_2.4")};
+
+    const Elf64_Shdr sections[SECTIONS] = {
+        [1] = {.sh_offset = offsetof(struct image, titles), .sh_size = sizeof(titles)},
+        [2] = {.sh_name = (Elf64_Word)TITLE(".nv_fatbin")},
+        [3] = {.sh_name = (Elf64_Word)TITLE(".dynsym"),
+               .sh_type = SHT_DYNSYM,
+               .sh_link = 4,
+               .sh_entsize = sizeof(Elf64_Sym),
+               .sh_offset = offsetof(struct image, symbols),
+               .sh_size = sizeof(image->symbols)},
+        [4] = {.sh_offset = offsetof(struct image, names), .sh_size = sizeof(names)},
+    };
+    memcpy(image->sections, sections, sizeof(sections));
+    add_symbol(image, 1, "cudaMalloc", false);
+    add_symbol(image, 2, "cuInit", false);
+    memcpy(image->text, "libcuda.so.1\0xddprun_interface\0cuGetProcAddress_v2x", 52);
+}
+
+static int
+read_needs(const void *bytes, size_t count, struct elf_needs *needs)
+{
+    /* Exactly as long as it says, so that a sanitizer sees one byte too many. */
+    unsigned char *copy = malloc(count + (count == 0));
+    memcpy(copy, bytes, count);
+    struct elf_source source = elf_source_memory(copy, count);
+    int error = elf_needs_read(&source, needs);
+    free(copy);
+    return error;
+}
+
+TEST_GROUP(all, .timeout_s = 120);
+
+TEST(what_a_program_needs_is_read)
+{
+    struct image image;
+    struct elf_needs needs;
+    make_image(&image);
+    ck_assert_int_eq(read_needs(&image, sizeof(image), &needs), 0);
+    ck_assert_uint_eq(needs.needed_count, 2);
+    ck_assert_str_eq(needs.needed[0], "libcudart.so.13");
+    ck_assert_str_eq(needs.needed[1], "libc.so.6");
+    ck_assert_str_eq(needs.runpath, "/opt/lib:lib");
+    ck_assert_ptr_null(needs.rpath);
+    ck_assert_uint_eq(needs.glibc_minor, 34);
+    ck_assert(needs.has_sections && needs.has_kernels);
+    ck_assert(needs.imports_cudart && needs.imports_driver);
+    ck_assert(!needs.defines_dlsym && !needs.defines_cudart);
+    ck_assert(needs.names_driver);
+    ck_assert(needs.is_annotated); /* a linker may merge it into the end of a longer text */
+    ck_assert(!needs.names_driver_entry);
+    ck_assert(needs.searched_all);
+    elf_needs_free(&needs);
+    image.sections[2].sh_type = SHT_NOBITS; /* as in a file of debug information */
+    ck_assert_int_eq(read_needs(&image, sizeof(image), &needs), 0);
+    ck_assert(!needs.has_kernels);
+    elf_needs_free(&needs);
+}
+
+TEST(symbols_that_are_defined_tell_of_static_cudart_and_of_a_dlsym)
+{
+    struct image image;
+    struct elf_needs needs;
+    make_image(&image);
+    add_symbol(&image, 1, "cudaMalloc", true);
+    add_symbol(&image, 2, "dlsym", true);
+    ck_assert_int_eq(read_needs(&image, sizeof(image), &needs), 0);
+    ck_assert(needs.defines_dlsym && !needs.imports_cudart && !needs.imports_driver && !needs.defines_cudart);
+    elf_needs_free(&needs);
+    image.sections[3].sh_type = SHT_SYMTAB;
+    ck_assert_int_eq(read_needs(&image, sizeof(image), &needs), 0);
+    ck_assert(needs.defines_cudart && !needs.defines_dlsym);
+    elf_needs_free(&needs);
+}
+
+TEST(a_text_is_found_wherever_it_lies)
+{
+    enum { WINDOW = 1 << 20 };
+    struct elf_needs needs;
+    size_t bytes = sizeof(struct image) + 2 * WINDOW;
+    unsigned char *file = calloc(1, bytes);
+    struct image image;
+    make_image(&image);
+    memset(image.text, 0, sizeof(image.text));
+    image.segments[0].p_filesz = bytes;
+    memcpy(file, &image, sizeof(image));
+    for (int shift = -20; shift <= 2; ++shift) { /* across the end of the first window */
+        memset(file + WINDOW - 64, 0, 128);
+        memcpy(file + WINDOW + shift, "ddprun_interface", sizeof("ddprun_interface"));
+        ck_assert_int_eq(read_needs(file, bytes, &needs), 0);
+        ck_assert(needs.is_annotated && !needs.names_driver);
+        elf_needs_free(&needs);
+    }
+    free(file);
+}
+
+static void
+expect_damage(const struct image *image)
+{
+    struct elf_needs needs;
+    ck_assert_int_eq(read_needs(image, sizeof(*image), &needs), EBADMSG);
+}
+
+TEST(what_leads_outside_is_damage)
+{
+    struct image image;
+    make_image(&image);
+    image.entries[0].d_un.d_val = sizeof(names); /* a name behind the table */
+    expect_damage(&image);
+    make_image(&image);
+    image.entries[3].d_un.d_ptr = 0x1000 + sizeof(image);
+    expect_damage(&image);
+    make_image(&image);
+    image.entries[4].d_un.d_val = UINT64_MAX;
+    expect_damage(&image);
+    make_image(&image);
+    image.entries[5].d_un.d_ptr = 0x1000 + sizeof(image) - 4;
+    expect_damage(&image);
+    make_image(&image);
+    image.needed.versions[0].vna_next = UINT32_MAX;
+    expect_damage(&image);
+    make_image(&image);
+    image.segments[1].p_offset = UINT64_MAX - 16;
+    expect_damage(&image);
+    make_image(&image);
+    image.segments[1].p_type = PT_NULL;
+    expect_damage(&image);
+    make_image(&image);
+    image.header.e_phnum = UINT16_MAX;
+    expect_damage(&image);
+}
+
+/* A chain of versions that leads to itself. */
+TEST(a_circle_ends)
+{
+    struct image image;
+    make_image(&image);
+    image.segments[0].p_vaddr = 0;
+    image.entries[3].d_un.d_ptr -= 0x1000;
+    image.entries[5].d_un.d_ptr -= 0x1000;
+    image.needed.library.vn_cnt = UINT16_MAX;
+    image.needed.library.vn_next = 1;
+    image.needed.versions[1].vna_next = 0;
+    struct elf_needs needs;
+    if (read_needs(&image, sizeof(image), &needs) == 0)
+        elf_needs_free(&needs);
+}
+
+LOOP_TEST(random_damage_is_survived, 0, CASES)
+{
+    unsigned seed = (unsigned)_i;
+    struct image image;
+    make_image(&image);
+    unsigned char bytes[sizeof(image)];
+    memcpy(bytes, &image, sizeof(bytes));
+    for (int changes = 1 + rand_r(&seed) % 6; changes > 0; --changes)
+        bytes[16 + (size_t)rand_r(&seed) % (sizeof(bytes) - 16)] =
+            (unsigned char)(rand_r(&seed) % 3 == 0 ? 255 : rand_r(&seed));
+    size_t count = rand_r(&seed) % 2 == 0 ? sizeof(bytes) : (size_t)rand_r(&seed) % (sizeof(bytes) + 1);
+    struct elf_needs needs;
+    int error = read_needs(bytes, count, &needs);
+    ck_assert(error == 0 || error == EBADMSG);
+    if (error == 0)
+        elf_needs_free(&needs);
+}
+
+/* ---- the loader's list ---- */
+
+static const char list[] = "\tlinux-vdso.so.1 (0x00007f00)\n"
+                           "\tstatically linked\n"
+                           "\t/opt/ddp run/libddprun.so (0x00007f00)\n"
+                           "\tlibcudart.so.13 => /opt/a => b (0x1)/libcudart.so.13 (0x00007f00)\n"
+                           "\tlibcudnn.so.9 => not found\n"
+                           "./t: /lib/libc.so.6: version `GLIBC_2.99' not found (required by ./t)\n"
+                           "\t/lib64/ld-linux-x86-64.so.2 (0x00007f00)\n"
+                           "a second complaint";
+
+TEST(the_loaders_list_is_understood)
+{
+    struct trial trial;
+    trial_parse(list, strlen(list), &trial);
+    ck_assert_uint_eq(trial.count, 5);
+    ck_assert_str_eq(trial.libraries[1].path, "/opt/ddp run/libddprun.so");
+    ck_assert_str_eq(trial.libraries[2].name, "libcudart.so.13");
+    ck_assert_str_eq(trial.libraries[2].path, "/opt/a => b (0x1)/libcudart.so.13");
+    ck_assert_ptr_null(trial.libraries[3].path);
+    ck_assert_ptr_nonnull(strstr(trial.complaint, "GLIBC_2.99"));
+    ck_assert_ptr_eq(trial_find(&trial, "libcudnn"), &trial.libraries[3]);
+    ck_assert_ptr_eq(trial_find(&trial, "libddprun.so"), &trial.libraries[1]);
+    ck_assert_ptr_null(trial_find(&trial, "libcublas"));
+    trial_free(&trial);
+}
+
+LOOP_TEST(any_text_is_a_list, 0, TEXT_CASES)
+{
+    unsigned seed = (unsigned)_i;
+    size_t count = (size_t)rand_r(&seed) % sizeof(list);
+    char *text = malloc(count + 1);
+    memcpy(text, list, count);
+    for (int changes = rand_r(&seed) % 8; count > 0 && changes > 0; --changes)
+        text[(size_t)rand_r(&seed) % count] = "\t\n (=>0x)\0"[rand_r(&seed) % 10];
+    struct trial trial;
+    trial_parse(text, count, &trial);
+    for (size_t i = 0; i < trial.count; ++i)
+        ck_assert_ptr_nonnull(trial.libraries[i].name);
+    trial_free(&trial);
+    free(text);
+}
+
+/* ---- scripts ---- */
+
+TEST(interpreters_of_scripts)
+{
+    const struct {
+        const char *text, *interpreter; /* NULL: no script */
+    } cases[] = {
+        {"#!/bin/sh\necho", "/bin/sh"},
+        {"#! \t/usr/bin/env python3\n", "/usr/bin/env"},
+        {"#!/bin/sh", "/bin/sh"},
+        {"#!\n/bin/sh", ""},
+        {"#!", ""},
+        {"#", NULL},
+        {"", NULL},
+        {" #!/bin/sh", NULL},
+        {"#!/bin/sh\r\n", "/bin/sh\r"},
+    };
+    char interpreter[PROGRAM_INTERPRETER_BYTES];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        bool is_script = program_script_interpreter(cases[i].text, strlen(cases[i].text), interpreter);
+        ck_assert_int_eq(is_script, cases[i].interpreter != NULL);
+        if (is_script)
+            ck_assert_str_eq(interpreter, cases[i].interpreter);
+    }
+    char endless[1000];
+    memset(endless, 'x', sizeof(endless));
+    memcpy(endless, "#!/", 3);
+    ck_assert(program_script_interpreter(endless, sizeof(endless), interpreter));
+    ck_assert_uint_eq(strlen(interpreter), PROGRAM_INTERPRETER_BYTES - 1);
+}
+
+TEST(what_a_script_does_to_the_preload)
+{
+    const struct {
+        const char *text, *hazard;
+    } cases[] = {
+        {"exec ./train \"$@\"\n", NULL},
+        {"unset LD_PRELOAD\n./train", "LD_PRELOAD"},
+        {"exec env -i ./train", "env -i"},
+        {"/usr/bin/sudo ./train", "sudo"},
+        {"# sudo is not needed\n  # srun neither\n./train", NULL},
+        {"echo pseudosudo sudoers my-sudo", NULL},
+        {"x=1\nsrun ./train", "srun"},
+        {"", NULL},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        const char *hazard = script_find_hazard(cases[i].text, strlen(cases[i].text));
+        if (cases[i].hazard == NULL)
+            ck_assert_ptr_null(hazard);
+        else
+            ck_assert_str_eq(hazard, cases[i].hazard);
+    }
+}
+
+/* ---- what is printed ---- */
+
+static char *
+printed(const struct findings *findings, bool json)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (json)
+        findings_print_json(findings, "pro\033gram", out);
+    else
+        findings_print(findings, false, out);
+    fclose(out);
+    return text;
+}
+
+/* Whatever comes in: JSON that can be read, lines without a control character, one for each finding. */
+LOOP_TEST(no_bytes_reach_the_terminal_as_they_are, 0, TEXT_CASES)
+{
+    unsigned seed = (unsigned)_i;
+    char bytes[64], subject[] = "subject";
+    for (size_t i = 0; i < sizeof(bytes) - 1; ++i)
+        bytes[i] = (char)(1 + rand_r(&seed) % 255);
+    bytes[sizeof(bytes) - 1] = '\0';
+    struct findings *findings = findings_new();
+    findings_section(findings, "program", bytes);
+    findings_say(findings, FINDING_PROBLEM, subject, bytes, "%s", bytes);
+    findings_ok(findings, subject, "%s", bytes);
+
+    char *text = printed(findings, false), *json = printed(findings, true);
+    int lines = 0;
+    for (const char *p = text; *p != '\0'; ++p) {
+        ck_assert((unsigned char)*p >= 0x20 || *p == '\n');
+        ck_assert(*p != 0x7f);
+        lines += *p == '\n';
+    }
+    ck_assert_int_eq(lines, 5); /* title, finding, advice, finding, counts */
+    struct json_tokener *tokener = json_tokener_new();
+    json_tokener_set_flags(tokener, JSON_TOKENER_VALIDATE_UTF8);
+    struct json_object *whole = json_tokener_parse_ex(tokener, json, (int)strlen(json));
+    ck_assert_ptr_nonnull(whole);
+    struct json_object *found;
+    ck_assert(json_object_object_get_ex(whole, "findings", &found));
+    ck_assert_uint_eq(json_object_array_length(found), 2);
+    json_object_put(whole);
+    json_tokener_free(tokener);
+    free(text);
+    free(json);
+    findings_free(findings);
+}
+
+TEST(good_text_stays)
+{
+    struct findings *findings = findings_new();
+    findings_section(findings, "machine", "this machine");
+    findings_say(findings, FINDING_NOTE, "a", "tu was",
+                 "Gr\xc3\xbc\xc3\x9f"
+                 "e \xe2\x82\xac \xf0\x9f\x98\x80");
+    findings_ok(findings, "b", "%d", 7);
+    char *text = printed(findings, false);
+    ck_assert_str_eq(text, "this machine\n  note     a: Gr\xc3\xbc\xc3\x9f"
+                           "e \xe2\x82\xac \xf0\x9f\x98\x80\n"
+                           "           -> tu was\n  ok       b: 7\n1 ok, 1 note, 0 warnings, 0 problems\n");
+    ck_assert_int_eq(findings_count(findings, FINDING_NOTE), 1);
+    free(text);
+    findings_free(findings);
+}
+
+/* ---- children ---- */
+
+static int
+say_and_leave(void *context)
+{
+    printf("%s", (const char *)context);
+    return 7;
+}
+
+static int
+crash(void *context)
+{
+    (void)context;
+    signal(SIGABRT, SIG_DFL);
+    raise(SIGKILL);
+    return 0;
+}
+
+static int
+hang(void *context)
+{
+    (void)context;
+    close(STDOUT_FILENO); /* so that its reader sees an end, and must not take it for the child's */
+    close(STDERR_FILENO);
+    while (pause() != 0)
+        ;
+    return 0;
+}
+
+TEST(a_child_cannot_take_the_doctor_along)
+{
+    struct child_result *result = malloc(sizeof(*result));
+    char long_text[100000];
+    child_call(say_and_leave, "words", 60, result);
+    ck_assert(result->end == CHILD_EXITED && result->code == 7);
+    ck_assert_str_eq(result->text, "words");
+    memset(long_text, 'x', sizeof(long_text) - 1);
+    long_text[sizeof(long_text) - 1] = '\0';
+    child_call(say_and_leave, long_text, 60, result);
+    ck_assert(result->end == CHILD_EXITED && result->length == CHILD_TEXT_BYTES - 1);
+    child_call(crash, NULL, 60, result);
+    ck_assert(result->end == CHILD_KILLED && result->code == SIGKILL);
+    child_call(hang, NULL, 1, result);
+    ck_assert(result->end == CHILD_TOO_SLOW);
+    char *words[] = {"/nonexistent/program", NULL};
+    child_run(words, environ, 60, result);
+    ck_assert(result->end == CHILD_EXITED && result->code == 127);
+    free(result);
+}

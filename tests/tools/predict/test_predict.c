@@ -1,0 +1,525 @@
+/*
+ * test_predict.c - the model of a step, on traces made up so that the answer is known: times are chosen, and what
+ * follows from them is computed here by hand.
+ */
+#include "tools/predict/predict.h"
+#include "tools/predict/request.h"
+
+#include "tests/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS = 3, STEPS = 30, TENSORS = 4, MEGABYTE = 1000000 };
+
+/* A trainer of four tensors of 1 MB, each in a bucket of its own; all times in us. */
+struct made {
+    int ranks;
+    double own_us[RANKS];       /* of a step, until backward is done */
+    double layer_us;            /* tensors become ready so far apart, the last one at the boundary */
+    double latency_us, byte_us; /* of an all-reduce */
+    double check_us;            /* the stream waits so much longer in each step, for checks */
+    bool turns;                 /* which rank has own_us[0] changes from step to step */
+    bool measured;              /* the engine's own times are in the trace */
+    bool fixed;                 /* --bucket-mb */
+};
+
+static struct trace_run runs[RANKS];
+static struct trace_step steps[RANKS][STEPS];
+static struct trace_bucket buckets[RANKS][STEPS][TENSORS];
+static struct trace_tensor tensors[TENSORS];
+static struct trace_plan plan;
+static struct trace_ready ready;
+static struct trace_cost costs[3];
+static double ready_us[TENSORS];
+static size_t members[TENSORS] = {3, 2, 1, 0}, ones[TENSORS] = {1, 1, 1, 1};
+static size_t *member_lists[TENSORS] = {&members[0], &members[1], &members[2], &members[3]};
+
+static double
+own_of(const struct made *made, int rank, int step)
+{
+    return made->own_us[made->turns ? (rank + step) % made->ranks : rank];
+}
+
+/* One bucket after the other on the last rank; the others wait for it in each of them. */
+static void
+make_step(const struct made *made, int s)
+{
+    double last_us = 0.0, end_us = -INFINITY;
+    for (int r = 0; r < made->ranks; ++r)
+        last_us = fmax(last_us, own_of(made, r, s));
+    for (int r = 0; r < made->ranks; ++r)
+        steps[r][s] = (struct trace_step){.number = (uint64_t)s + 1,
+                                          .overlapped = true,
+                                          .boundary_ns = 1 + s,
+                                          .begin_us = -own_of(made, r, s),
+                                          .backward_us = -own_of(made, r, s) / 2,
+                                          .busy_factor = NAN,
+                                          .check_bytes = made->check_us > 0.0 ? 8 : 0,
+                                          .buckets = buckets[r][s],
+                                          .bucket_count = TENSORS};
+    for (unsigned k = 0; k < TENSORS; ++k) {
+        double all_ready_us = -made->layer_us * (TENSORS - 1 - k); /* to the last rank's boundary */
+        double begin_us = fmax(all_ready_us, end_us);
+        end_us = begin_us + made->latency_us + made->byte_us * MEGABYTE;
+        for (int r = 0; r < made->ranks; ++r) {
+            double later_us = last_us - own_of(made, r, s), own_us = -made->layer_us * (TENSORS - 1 - k);
+            buckets[r][s][k] = (struct trace_bucket){.number = k,
+                                                     .early = true,
+                                                     .ready_us = own_us,
+                                                     .begin_us = fmin(begin_us + later_us, own_us),
+                                                     .end_us = end_us + later_us,
+                                                     .bytes = MEGABYTE,
+                                                     .type = "float32"};
+            if (later_us == 0.0)
+                buckets[r][s][k].begin_us = begin_us;
+            steps[r][s].released_us = fmax(0.0, end_us + later_us) + made->check_us;
+        }
+    }
+}
+
+static struct trace
+make(const struct made *made)
+{
+    plan = (struct trace_plan){.members = member_lists, .member_counts = ones, .bucket_count = TENSORS};
+    for (int i = 0; i < TENSORS; ++i) {
+        tensors[i] = (struct trace_tensor){.bytes = MEGABYTE, .type = "float32"};
+        ready_us[i] = -made->layer_us * i;
+    }
+    ready = (struct trace_ready){.us = ready_us, .count = TENSORS};
+    for (int i = 0; i < 3; ++i) {
+        uint64_t bytes = (uint64_t)4096 << (6 * i);
+        costs[i] = (struct trace_cost){bytes, llround(1e3 * (made->latency_us + made->byte_us * (double)bytes))};
+    }
+    for (int s = 0; s < STEPS; ++s)
+        make_step(made, s);
+    for (int r = 0; r < made->ranks; ++r) {
+        runs[r] = (struct trace_run){.job = 1,
+                                     .rank = r,
+                                     .world = made->ranks,
+                                     .host = "here",
+                                     .bucket_bytes = made->fixed ? 1 << 20 : 0,
+                                     .check_every = made->check_us > 0.0 ? 1 : 100,
+                                     .overlap = true,
+                                     .steps = steps[r],
+                                     .step_count = STEPS,
+                                     .plans = &plan,
+                                     .plan_count = 1};
+        runs[r].tensors[0] = tensors;
+        runs[r].tensor_counts[0] = TENSORS;
+        if (made->measured) {
+            runs[r].readies = &ready;
+            runs[r].ready_count = 1;
+            runs[r].costs = costs;
+            runs[r].cost_count = 3;
+        }
+    }
+    return (struct trace){.runs = runs, .run_count = (size_t)made->ranks, .world = made->ranks};
+}
+
+static struct model *
+model_of(const struct made *made)
+{
+    struct trace trace = make(made);
+    char why[200] = "";
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    ck_assert_msg(model != NULL, "%s", why);
+    return model;
+}
+
+static struct prediction
+predicted(const struct made *made, unsigned ranks, const struct link *link)
+{
+    struct model *model = model_of(made);
+    struct prediction prediction;
+    ck_assert(model_predict(model, ranks, link, &prediction));
+    model_free(model);
+    return prediction;
+}
+
+/* Two ranks whose last bucket, of 1 MB, takes 1100 us behind backward; the others are done by then. */
+static const struct made plain = {
+    .ranks = 2, .own_us = {20000, 20000}, .layer_us = 3000, .latency_us = 100, .byte_us = 0.001, .measured = true};
+
+#define NEAR(value, wanted) ck_assert_double_eq_tol((value), (wanted), 0.002 * (wanted) + 1.0)
+
+/* ---- other numbers of ranks ---- */
+
+TEST(one_rank_exposes_nothing)
+{
+    struct prediction one = predicted(&plain, 1, NULL);
+    NEAR(one.step_us, 20000);
+    NEAR(one.exposed_us, 0);
+    ck_assert_double_eq_tol(one.efficiency, 1.0, 1e-9);
+}
+
+TEST(the_measured_ranks_take_what_they_took)
+{
+    struct prediction two = predicted(&plain, 2, NULL);
+    NEAR(two.exposed_us, 1100);
+    NEAR(two.step_us, 21100);
+    ck_assert_double_eq_tol(two.efficiency, 20000.0 / 21100, 1e-3);
+}
+
+/* 2 (n - 1) latencies of 50 us, 2 (n - 1) / n times the bytes: 8 ranks have 7 times the latency, 1.75 times the bytes.
+ */
+TEST(a_ring_of_more_ranks_has_more_hops)
+{
+    struct prediction eight = predicted(&plain, 8, NULL);
+    NEAR(eight.exposed_us, 700 + 1750);
+    struct made far = plain;
+    far.measured = false; /* a latency and a bandwidth from buckets of one size: all of it is bandwidth */
+    eight = predicted(&far, 8, NULL);
+    NEAR(eight.exposed_us, 1100 * 1.75);
+}
+
+TEST(a_link_stands_for_what_was_measured)
+{
+    struct link link = {.bytes_per_us = 1000, .latency_us = 50};
+    NEAR(predicted(&plain, 2, &link).exposed_us, 100 + 1000);
+    NEAR(predicted(&plain, 8, &link).exposed_us, 700 + 1750);
+    struct made alone = plain;
+    alone.ranks = 1;
+    NEAR(predicted(&alone, 4, &link).exposed_us, 300 + 1500);
+}
+
+TEST(one_rank_shows_no_link)
+{
+    struct made alone = plain;
+    alone.ranks = 1;
+    struct model *model = model_of(&alone);
+    struct prediction prediction;
+    ck_assert(!model_predict(model, 2, NULL, &prediction));
+    ck_assert(!model_predict(model, 0, NULL, &prediction));
+    ck_assert_uint_eq(model_ranks(model), 1);
+    model_free(model);
+}
+
+/* 4 MB at 1 us a byte pass all bounds of time on a million ranks of 1 s each. */
+TEST(what_takes_too_long_is_not_predicted)
+{
+    struct link link = {.bytes_per_us = 0.001, .latency_us = 1e7};
+    struct model *model = model_of(&plain);
+    struct prediction prediction;
+    ck_assert(!model_predict(model, 1000000, &link, &prediction));
+    model_free(model);
+}
+
+/* Where communication takes longer than backward, better buckets pay the latency less often. */
+TEST(buckets_are_planned_anew)
+{
+    struct link link = {.bytes_per_us = 1e6, .latency_us = 2000};
+    struct prediction two = predicted(&plain, 2, &link); /* 4 ms and 1 us for each bucket, ready 3 ms apart */
+    ck_assert_double_lt(two.exposed_us, 4 * 4001 - 9000);
+    ck_assert_double_ge(two.exposed_us, 4001);
+}
+
+/* ---- losses ---- */
+
+static size_t
+losses_of(const struct made *made, struct loss *losses)
+{
+    struct model *model = model_of(made);
+    size_t count = model_losses(model, losses, 8);
+    model_free(model);
+    return count;
+}
+
+static bool
+is_suggested(const struct made *made, const char *text)
+{
+    struct loss losses[8];
+    size_t count = losses_of(made, losses);
+    for (size_t i = 0; i < count; ++i) {
+        if (strstr(losses[i].advice, text) != NULL)
+            return true;
+    }
+    return false;
+}
+
+TEST(a_straggler_is_named_with_what_it_costs)
+{
+    struct made slow = plain;
+    struct loss losses[8];
+    slow.ranks = 3;
+    slow.own_us[2] = slow.own_us[0];
+    slow.own_us[1] = 25000;
+    ck_assert_uint_ge(losses_of(&slow, losses), 1);
+    ck_assert_ptr_nonnull(strstr(losses[0].what, "rank 1 (here)"));
+    ck_assert_ptr_nonnull(strstr(losses[0].advice, "look at rank 1"));
+    NEAR(losses[0].gain_us, 5000);
+    NEAR(predicted(&slow, 3, NULL).step_us, 26100);
+    ck_assert_double_lt(predicted(&slow, 4, NULL).step_us, 22500); /* of ranks that are equally fast */
+}
+
+/* The other rank's collectives contain the wait for it, and its own step is not what one takes. */
+TEST(a_straggler_does_not_change_what_is_predicted)
+{
+    for (int late = 0; late < 2; ++late) {
+        struct made slow = plain;
+        slow.measured = false;
+        slow.own_us[late] = 25000;
+        NEAR(predicted(&slow, 1, NULL).step_us, 20000);
+        NEAR(predicted(&slow, 2, NULL).exposed_us, 1100);
+    }
+}
+
+TEST(ranks_that_are_late_in_turns_are_no_stragglers)
+{
+    struct made turns = plain;
+    turns.own_us[1] = 25000;
+    turns.turns = true;
+    ck_assert(!is_suggested(&turns, "look at rank"));
+}
+
+TEST(a_tenth_of_a_step_is_no_straggler)
+{
+    struct made slow = plain;
+    slow.own_us[1] = 22000;
+    ck_assert(!is_suggested(&slow, "look at rank"));
+    slow.own_us[1] = 22500;
+    ck_assert(is_suggested(&slow, "look at rank 1"));
+}
+
+/* Each all-reduce takes 4 ms of latency, and gradients come every 2 ms: 10 ms are exposed, and 6 of them need not be.
+ */
+TEST(small_buckets_are_found)
+{
+    struct made small = {.ranks = 2,
+                         .own_us = {20000, 20000},
+                         .layer_us = 2000,
+                         .latency_us = 4000,
+                         .byte_us = 1e-6,
+                         .measured = true,
+                         .fixed = true};
+    struct link same = {.bytes_per_us = 1e6, .latency_us = 2000};
+    struct loss losses[8];
+    ck_assert_uint_ge(losses_of(&small, losses), 1);
+    ck_assert_ptr_nonnull(strstr(losses[0].advice, "--bucket-mb"));
+    NEAR(losses[0].lost_us, 4 * 4001 - 6000);
+    NEAR(losses[0].gain_us, losses[0].lost_us - predicted(&small, 2, &same).exposed_us);
+    ck_assert_double_ge(losses[0].gain_us, 4000);
+    small.fixed = false;
+    ck_assert(!is_suggested(&small, "--bucket-mb"));
+}
+
+TEST(checks_are_found)
+{
+    struct made checked = plain;
+    struct loss losses[8];
+    checked.check_us = 8000;
+    ck_assert_uint_ge(losses_of(&checked, losses), 1);
+    ck_assert_str_eq(losses[0].advice, "--check-every 100");
+    NEAR(losses[0].lost_us, 8000);
+    NEAR(losses[0].gain_us, 8000 * 0.99);
+}
+
+/* What the stream waits after its last bucket in all steps is none of the checks'. */
+TEST(what_every_step_waits_is_not_for_checks)
+{
+    struct trace trace = make(&plain);
+    char why[200];
+    struct loss losses[8];
+    for (int r = 0; r < 2; ++r) {
+        for (int s = 0; s < STEPS; ++s) {
+            steps[r][s].check_bytes = s % 4 == 0 ? 8 : 0;
+            steps[r][s].released_us += s % 3 == 0 ? 3000 : 2900;
+        }
+    }
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    ck_assert_ptr_nonnull(model);
+    for (size_t i = 0, count = model_losses(model, losses, 8); i < count; ++i)
+        ck_assert_ptr_null(strstr(losses[i].advice, "--check"));
+    model_free(model);
+}
+
+/* Half of the bytes: 500 of 1100 us, of a step of 21 ms. */
+TEST(compression_is_suggested_where_bytes_count)
+{
+    struct loss losses[8];
+    ck_assert_uint_eq(losses_of(&plain, losses), 1);
+    ck_assert_ptr_nonnull(strstr(losses[0].advice, "--compress"));
+    NEAR(losses[0].gain_us, 500);
+}
+
+TEST(nothing_is_suggested_for_a_hundredth)
+{
+    struct made fast = plain;
+    struct loss losses[8];
+    fast.byte_us = 0.0003;
+    fast.check_us = 150;
+    ck_assert_uint_eq(losses_of(&fast, losses), 0);
+}
+
+TEST(the_greatest_gain_comes_first)
+{
+    struct made both = plain;
+    struct loss losses[8];
+    both.own_us[1] = 26000;
+    both.check_us = 3000;
+    size_t count = losses_of(&both, losses);
+    ck_assert_uint_ge(count, 3);
+    for (size_t i = 1; i < count; ++i)
+        ck_assert_double_ge(losses[i - 1].gain_us, losses[i].gain_us);
+    ck_assert_ptr_nonnull(strstr(losses[0].advice, "rank 1"));
+    struct model *model = model_of(&both);
+    ck_assert_uint_eq(model_losses(model, losses, 2), 2);
+    model_free(model);
+}
+
+/* ---- which steps count ---- */
+
+TEST(first_steps_of_a_plan_and_control_steps_do_not_count)
+{
+    struct trace trace = make(&plain);
+    char why[200];
+    for (int r = 0; r < 2; ++r) {
+        for (int s = 0; s < STEPS; ++s) {
+            if (s >= 4 && s % 2 == 0)
+                continue;
+            steps[r][s].begin_us = -90000;
+            steps[r][s].control = s >= 4; /* its buckets leave early, as while overlap is off */
+        }
+    }
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    struct prediction one;
+    ck_assert_ptr_nonnull(model);
+    ck_assert(model_predict(model, 1, NULL, &one));
+    NEAR(one.step_us, 20000);
+    model_free(model);
+}
+
+/* The last trial says what collectives slow. Whether overlap pays is decided in the run, and no advice. */
+TEST(a_trial_says_what_overlap_costs)
+{
+    struct trace_trial trials[] = {{.slowed_us = 9000, .overlapped_us = 21100, .apart_us = 30000},
+                                   {.slowed_us = 6000, .overlapped_us = 21100, .apart_us = 18100}};
+    struct trace trace = make(&plain);
+    char why[200];
+    struct loss losses[8];
+    struct prediction one, two;
+    runs[0].trials = trials;
+    runs[0].trial_count = 2;
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    ck_assert_ptr_nonnull(model);
+    ck_assert(model_predict(model, 1, NULL, &one) && model_predict(model, 2, NULL, &two));
+    NEAR(one.step_us, 14000);
+    NEAR(two.step_us, 21100);
+    ck_assert_double_eq_tol(two.efficiency, 14000.0 / 21100, 1e-3);
+    for (size_t i = 0, count = model_losses(model, losses, 8); i < count; ++i)
+        ck_assert_ptr_null(strstr(losses[i].advice, "--no-overlap"));
+    model_free(model);
+}
+
+/* A step takes 2 ms longer than the model knows, and exposes 1.5 ms more: so will others. */
+TEST(others_are_scaled_to_what_was_measured)
+{
+    struct prediction two, eight;
+    struct model *model = model_of(&plain);
+    model_measured(model, 23100, 2600);
+    ck_assert(model_predict(model, 2, NULL, &two) && model_predict(model, 8, NULL, &eight));
+    NEAR(two.step_us, 23100);
+    NEAR(two.exposed_us, 2600);
+    ck_assert_double_eq_tol(two.efficiency, 20000.0 / 23100, 1e-3);
+    NEAR(eight.exposed_us, 700 + 1750 + 1500);
+    NEAR(eight.step_us, 20000 + 700 + 1750 + 2000);
+    model_free(model);
+}
+
+TEST(steps_of_one_kind_count)
+{
+    struct trace trace = make(&plain);
+    char why[200];
+    for (int r = 0; r < 2; ++r) {
+        for (int s = 0; s < 20; ++s)
+            steps[r][s].begin_us = -50000;
+        for (int s = 20; s < STEPS; ++s) {
+            steps[r][s].overlapped = false;
+            steps[r][s].released_us = 4100;
+        }
+    }
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    struct prediction two, eight;
+    ck_assert_ptr_nonnull(model);
+    ck_assert(model_predict(model, 2, NULL, &two) && model_predict(model, 8, NULL, &eight));
+    NEAR(two.step_us, 20000 + 4100); /* all of it behind backward */
+    NEAR(eight.step_us, 20000 + 700 + 7000);
+    model_free(model);
+}
+
+static void
+require_refused(const struct trace *trace, const char *text)
+{
+    char why[200] = "";
+    ck_assert_ptr_null(model_of_trace(trace, why, sizeof(why)));
+    ck_assert_msg(strstr(why, text) != NULL, "%s", why);
+}
+
+TEST(what_is_no_step_is_named)
+{
+    struct trace trace = make(&plain);
+    for (int s = 0; s < STEPS; ++s)
+        steps[0][s].in_graph = true;
+    require_refused(&trace, "CUDA graphs");
+    trace = make(&plain);
+    runs[0].step_count = 3;
+    require_refused(&trace, "too few steps");
+    runs[0].step_count = 0;
+    require_refused(&trace, "no steps");
+    trace = make(&plain);
+    runs[0].tensor_counts[0] = 0;
+    require_refused(&trace, "what the gradients are");
+    trace.run_count = 0;
+    require_refused(&trace, "no rank");
+}
+
+/* ---- --link ---- */
+
+static const struct {
+    const char *text;
+    double bytes_per_us, latency_us;
+} links[] = {{"100Gbit,5us", 12500, 5},
+             {"1000Mbit,0.5ms", 125, 500},
+             {"12.5GB,800ns", 12500, 0.8},
+             {"51.2MB,1000us", 51.2, 1000},
+             {"1GB,0us", 1000, 0}};
+
+TABLE_TEST(links_are_read, links)
+{
+    struct link link;
+    ck_assert(predict_parse_link(links[_i].text, &link));
+    ck_assert_double_eq_tol(link.bytes_per_us, links[_i].bytes_per_us, 1e-9);
+    ck_assert_double_eq_tol(link.latency_us, links[_i].latency_us, 1e-9);
+}
+
+static const char *const no_links[] = {"",
+                                       "100Gbit",
+                                       ",",
+                                       "100Gbit,",
+                                       ",5us",
+                                       "100,5us",
+                                       "100Gbit,5",
+                                       "100 Gbit,5us",
+                                       "100Gbit, 5us",
+                                       "-1Gbit,5us",
+                                       "1Gbit,-5us",
+                                       "1e3Gbit,5us",
+                                       "0x10Gbit,5us",
+                                       "0Gbit,5us",
+                                       "1.Gbit,5us",
+                                       ".5Gbit,5us",
+                                       "100Gbit,5us,",
+                                       "100gbit,5us",
+                                       "100Gbit,5Us",
+                                       "infGB,5us",
+                                       "1Gbit,11000ms",
+                                       "9999999999999GB,5us"};
+
+TABLE_TEST(other_links_are_not, no_links)
+{
+    struct link link = {1, 2};
+    ck_assert_msg(!predict_parse_link(no_links[_i], &link), "%s", no_links[_i]);
+    ck_assert_double_eq(link.bytes_per_us, 1);
+}

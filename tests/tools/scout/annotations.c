@@ -1,0 +1,129 @@
+/*
+ * annotations.c RECORDING - of an annotated program: whatever annotation is taken away, halved, or put where nothing is
+ * to be annotated, `ddprun scout` names it. One line for each annotation; exit code 1 if any change is not named, or
+ * the program itself has a fault.
+ */
+#include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/report/annotated.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct scout_log recording;
+static struct scout_finding finding;
+
+/* What is said of the annotations as they are now; malloc'ed. */
+static char *
+said(void)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        exit(2);
+    annotated_print(out, &recording, &finding);
+    fclose(out);
+    return text;
+}
+
+/* Whether a line that begins with `begin` has both `a` and `b`, and nothing else is said of tensors. */
+static bool
+names(const char *begin, const char *a, const char *b)
+{
+    char *text = said(), *rest = text, *line;
+    unsigned found = 0, others = 0;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        bool is_named = strncmp(line, begin, strlen(begin)) == 0 && strstr(line, a) != NULL && strstr(line, b) != NULL;
+        found += is_named;
+        others += !is_named && line[0] != '\0';
+    }
+    free(text);
+    return found == 1 && others == 0;
+}
+
+static bool
+is_of_tensor(const struct scout_annotation *annotation)
+{
+    return annotation->says == SCOUT_SAYS_PARAMETER || annotation->says == SCOUT_SAYS_GRADIENT;
+}
+
+/* Memory that is neither parameter nor gradient: the optimizer's state, or data. SCOUT_NONE: there is none. */
+static uint32_t
+other_memory(void)
+{
+    for (uint32_t i = 0; i < recording.alloc_count; ++i) {
+        bool used = false;
+        for (uint32_t t = 0; t < finding.tensor_count; ++t)
+            used = used || (finding.tensors[t].alloc == i && finding.tensors[t].role <= ROLE_GRADIENT);
+        if (!used)
+            return i;
+    }
+    return SCOUT_NONE;
+}
+
+static unsigned
+report(bool named, const char *what, const struct scout_annotation *annotation)
+{
+    printf("%s - %s, %s\n", named ? "ok" : "not ok", annotation->text, what);
+    return !named;
+}
+
+/* One more, with another's text and bytes, in memory that is neither. */
+static bool
+is_named_elsewhere(const struct scout_annotation *like)
+{
+    struct scout_annotation *old = recording.annotations;
+    struct scout_annotation *more = calloc(recording.annotation_count + 1, sizeof(*more));
+    if (more == NULL)
+        exit(2);
+    memcpy(more, old, recording.annotation_count * sizeof(*more));
+    more[recording.annotation_count] = *like;
+    more[recording.annotation_count].alloc = other_memory();
+    more[recording.annotation_count].offset = 0;
+    recording.annotations = more;
+    recording.annotation_count += 1;
+    bool named = names("superfluous: ", like->text, "is no ");
+    recording.annotation_count -= 1;
+    recording.annotations = old;
+    free(more);
+    return named;
+}
+
+/* Each change of one annotation. */
+static unsigned
+change(struct scout_annotation *annotation)
+{
+    struct scout_annotation kept = *annotation;
+    char memory[64];
+    unsigned failures = 0;
+    snprintf(memory, sizeof(memory), "a%u[", kept.alloc);
+    annotation->says = SCOUT_SAYS_STATE;
+    failures += report(names("missing: ", memory, "annotated"), "taken away", &kept);
+    *annotation = kept;
+    annotation->bytes -= kept.bytes / 2 / 4 * 4;
+    failures += report(names("missing: ", memory, " bytes of "), "halved", &kept);
+    *annotation = kept;
+    failures += report(is_named_elsewhere(&kept), "added elsewhere", &kept);
+    return failures;
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *why;
+    unsigned failures = 0, count = 0;
+    if (argc != 2 || !scout_log_open(argv[1], &recording, &why))
+        return 2;
+    scout_find(&recording, &finding);
+    failures += !finding.found || !names("annotations: ", "", "");
+    for (uint32_t i = 0; i < recording.annotation_count; ++i)
+        if (is_of_tensor(&recording.annotations[i])) {
+            failures += change(&recording.annotations[i]);
+            ++count;
+        }
+    printf("# %u annotations\n", count);
+    scout_finding_free(&finding);
+    scout_log_free(&recording);
+    return failures > 0 || count == 0;
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# check.sh BUILD - `ddprun check --scout` compares memory that stays from step to step and that neither annotations nor updates of
+# parameters lead to: a moving average of what only one rank has is found, a right one is equal, and without --scout nothing is seen.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+average=$build/tests/tools/scout/average
+steps=(--steps 4)
+
+# verdict NAME CODE WORDS...: `ddprun check WORDS...` ends with CODE and leaves nothing.
+verdict() {
+    local name=$1 expected=$2
+    shift 2
+    run "$ddprun" check "${steps[@]}" "$@"
+    check "$name: exit code $expected" test "$code" -eq "$expected"
+    check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+}
+
+verdict "an early average, without --scout" 0 --annotations off "$average" early
+check "nothing leads to it" test "$(grep -c moving_average "$work/stdout")" -eq 0
+verdict "an early average" 1 --scout "$average" early
+check "what to do is said" grep -q 'what to do: `moving_average` writes it, .*compute it behind DDP_STEP' "$work/stdout"
+check "it is named" grep -Eq 'moving_average .*DIFFERS$' "$work/stdout"
+verdict "an average after DDP_STEP" 0 --scout "$average"
+check "it is compared" grep -Eq 'moving_average.* equal' "$work/stdout"
+verdict "digits" 0 --scout "$digits" --data "$data" --steps 40 --quiet
+verdict "a program that trains nothing" 2 --unannotated --scout "$build/tests/tools/scout/wrong" same
+check "it is refused" grep -q '^ddprun: --scout finds no gradients: ' "$work/stderr"
+recurrent=$build/tests/tools/scout/habits
+verdict "a hidden state that is not named" 2 -n 1 --scout --reference "$work/hidden" "$recurrent" recurrent
+check "is asked about" grep -q -- 'name what is such state by --per-rank a1,' "$work/stderr"
+verdict "a hidden state that is named" 0 -n 1 --scout --per-rank a1 --reference "$work/hidden" "$recurrent" recurrent
+verdict "memory of which there is no question" 2 -n 1 --scout --per-rank a2 --reference "$work/other" "$recurrent" recurrent
+if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
+    # Where all is equal, annotations are held against what is found.
+    conv=("$build/tests/tools/check/conv" --steps 12 --quiet)
+    verdict "right annotations" 0 "${conv[@]}"
+    check "right annotations: nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
+    verdict "norms below the bound in these steps, clipped before DDP_STEP" 0 "${conv[@]}" --clip 1000 --mistake clip_before_step
+    check "the place is named" grep -Eq \
+        '^missing: a step of group 0, behind conv_bias_backward \(conv.cu:[0-9]+\) and before square_sum \(conv.cu:[0-9]+\); DDP_STEP stands at conv.cu:[0-9]+$' \
+        "$work/stdout"
+    check "what to do is said, and not to run it" test "$(grep '^what to do' "$work/stdout" | cut -c1-38)" = 'what to do: these steps do not show it'
+    verdict "a bound that is never reached, clipped after DDP_STEP" 0 "${conv[@]}" --clip 1000
+    check "nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
+    verdict "a parameter without an annotation, whose gradient has one" 0 "${conv[@]}" --mistake forgotten_parameter
+    check "it is named, with its allocation" grep -Eq '^missing: parameter a[0-9]+\[0:3520\] \(conv.cu:[0-9]+\) is not annotated$' "$work/stdout"
+    verdict "--annotations off" 0 --annotations off "${conv[@]}" --mistake forgotten_parameter
+    check "--annotations off: nothing is missing" test "$(grep -cE '^missing: ' "$work/stdout")" -eq 0
+    for program in accumulate managed; do # cannot be scouted; the host may update them
+        MATRIX_DIGITS=$data verdict "$program, of which it cannot be told" 0 "$build/tests/matrix/${program}_shared"
+        check "$program: nothing is missing or superfluous" test "$(grep -cE '^(missing|superfluous): ' "$work/stdout")" -eq 0
+        check "$program: no word of it" test "$(grep -c 'scouted run' "$work/stderr")" -eq 0
+    done
+    MATRIX_DIGITS=$data verdict "why it cannot be told" 0 --annotations on "$build/tests/matrix/accumulate_shared"
+    check "is said on demand" grep -q '^ddprun: check: the annotations are not held against a scouted run: the program ended after' "$work/stderr"
+fi
+verdict "--per-rank without --scout" 2 -n 1 --per-rank a1 --reference "$work/other" "$recurrent" recurrent
+verdict "a reference in two commands, the first" 0 -n 1 --scout --reference "$work/reference" "$average" early
+verdict "a reference in two commands, the second" 1 --reference "$work/reference" "$average" early
+finish

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# evidence.sh BUILD [FIRST LAST] - what `ddprun scout` finds where numbers show little of what kernels do (evidence.cu): sparse gradients
+# and tiny numbers are found as they are annotated; what may be a parameter that was missed is asked about, and accepted when the user
+# names it; of random nets none is found otherwise without a word, and eight of ten are right. A recorder that changes any words, or
+# takes words that it cannot change for left alone, is seen.
+#
+# Ordinarily seeds 1 to 10 of random nets; with DDPRUN_SOAK=1, 1 to 500.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+first=${2:-1}
+last=${3:-$((${DDPRUN_SOAK:-0} == 1 ? 500 : 10))}
+evidence=$build/tests/tools/scout/evidence
+broken=$work/broken # as installed, but for the recorder
+mkdir -p "$broken/bin" "$broken/lib"
+cp "$ddprun" "$broken/bin/"
+ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
+ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+export evidence work
+
+# verdict DDPRUN WORDS...: scouts the trainer; "right", "refused", or "wrong", if no word was said, in $work/verdict-WORDS.
+verdict() {
+    local program=$1 name=${*:2} code=0
+    name=${name// /-}
+    TMPDIR=$work timeout -k 2 300 "$program" -q --device softgpu scout --timeout 240 "$evidence" "${@:2}" \
+        >"$work/out-$name" 2>"$work/said-$name" </dev/null || code=$?
+    if [ "$code" -ne 0 ]; then
+        echo refused
+    elif grep -q '^annotations: ' "$work/out-$name"; then
+        echo right
+    elif grep -q '^note: ' "$work/out-$name"; then
+        echo noted
+    else
+        echo wrong
+    fi >"$work/verdict-$name"
+}
+export -f verdict
+
+# gives NAME VERDICT: the trainer with these words ended so.
+gives() {
+    shown=$work/said-$1
+    check "$1: $2" grep -q "^$2$" "$work/verdict-$1"
+    shown=
+}
+
+programs=("sparse 8 3" "sparse 20 4" "sparse 100 5" "sparse 1000 6" "tiny 1 3" "tiny 20 4" "tiny 60 5" "tiny 150 6" pointers)
+printf '%s\n' "${programs[@]}" row stale | xargs -P 2 -I{} bash -c "verdict '$ddprun' {}"
+for program in "${programs[@]}"; do
+    gives "${program// /-}" right
+done
+gives row refused
+check "it says what may be averaged" grep -q '^note: update_row makes .* from itself and from data in one launch: .* DDP_STEP_PARAMETERS' \
+    "$work/out-row"
+gives stale refused
+check "it says which memory, and what to do" grep -q '2 ranges of memory, a7\[.* --per-rank a7,a12' "$work/said-stale"
+check "a suspect stands in a table of its own" grep -q '^has no gradient' "$work/out-stale"
+check "no line to add is printed" test "$(grep -c '^lines to add' "$work/out-stale")" -eq 0
+run "$ddprun" -q --device softgpu scout --per-rank a7,a12 --json "$work/plan" "$evidence" stale
+check "what the user names is carried" grep -Eq '^  carried state .* a12\[' "$work/stdout"
+check "and accepted" test "$code" -eq 0
+check "the plan is found" grep -q '"found":true' "$work/plan"
+run "$ddprun" -q --device softgpu scout --per-rank a12 --json "$work/plan" "$evidence" stale
+check "one of two is not enough" test "$code" -eq 1
+check "the plan is not found, and has its suspect" test "$(grep -Ec '"found":false|"role":"suspect"' "$work/plan")" -eq 2
+run "$ddprun" -q --device softgpu scout --per-rank a1 "$evidence" stale
+check "memory of which there is no question" grep -q -- '--per-rank a1 names memory of which there is no question' "$work/stderr"
+check "is a wrong option" test "$code" -eq 2
+
+seq "$first" "$last" | xargs -P 2 -I{} bash -c "verdict '$ddprun' random {}"
+for ((seed = first; seed <= last; seed++)); do
+    shown=$work/out-random-$seed
+    check "random $seed: $(cat "$work/verdict-random-$seed")" grep -Eqv '^wrong$' "$work/verdict-random-$seed"
+done
+shown=
+right=$(cat "$work"/verdict-random-* | grep -c '^right$')
+printf '# %d of %d right\n' "$right" "$((last - first + 1))"
+check "eight of ten are right" test $((right * 10)) -ge $(((last - first + 1) * 8))
+
+for mutant in "SCOUT_ANY_WORDS sparse 20 4" "SCOUT_NOT_TRIED_ALONE tiny 60 5"; do
+    read -r name program <<<"$mutant"
+    # shellcheck disable=SC2086 # several words
+    DDPRUN_MUTANT=none verdict "$broken/bin/ddprun" $program
+    check "the recorder that can be broken, $program" grep -q '^right$' "$work/verdict-${program// /-}"
+    # shellcheck disable=SC2086
+    DDPRUN_MUTANT=$name verdict "$broken/bin/ddprun" $program
+    check "$name is seen" grep -qv '^right$' "$work/verdict-${program// /-}"
+done
+
+# Updates by nothing but the sign of the gradient: numbers that keep theirs do not show them.
+evidence=$build/tests/tools/scout/public_updates
+DDPRUN_MUTANT=none verdict "$broken/bin/ddprun" rprop
+check "the recorder that can be broken, rprop" grep -q '^right$' "$work/verdict-rprop"
+DDPRUN_MUTANT=SCOUT_SIGNS_STAY verdict "$broken/bin/ddprun" rprop
+check "SCOUT_SIGNS_STAY is seen" grep -qv '^right$' "$work/verdict-rprop"
+finish

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# input.sh BUILD - what `ddprun scout` does with what is wrong: one line on stderr, the exit code that its help names, nothing left in
+# TMPDIR, and no process.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+wrong=$build/tests/tools/scout/wrong
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+mark=scout-input-$$
+export DDPRUN_TEST_MARK=$mark
+
+# refused NAME CODE PATTERN WORDS...: `ddprun -q WORDS...` ends with CODE and one line that matches.
+refused() {
+    local name=$1 expected=$2 pattern=$3
+    shift 3
+    run "$ddprun" -q "$@"
+    failed_with "$name" "$expected" "$pattern"
+    check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$name: leaves no process" none_left
+}
+
+refused "no program" 2 "no program given, after scout" scout
+refused "an unknown option" 2 "unknown option --wrong of scout" scout --wrong "$wrong"
+refused "--steps x" 2 "'x' is not a number from 3 to 100, in --steps" scout --steps x "$wrong"
+refused "--timeout 0" 2 "'0' is not a number from 1 to" scout --timeout 0 "$wrong"
+refused "two ranks" 2 "-n 2 and scout contradict each other" -n 2 scout "$wrong"
+refused "--json in no folder" 2 "in --json" scout --json "$work/none/found.json" "$wrong"
+refused "no such program" 127 "not found|no such file|cannot" scout "$work/none"
+refused "a program without CUDA" 1 "without a use of CUDA" --device softgpu scout true
+refused "a program that does not repeat itself" 1 "repeated nothing three times" scout "$wrong" once
+refused "a program that trains nothing" 1 "this is not training" scout "$wrong" same
+for habit in traps hangs; do
+    pattern="a launch of wrong_step $([ $habit = traps ] && echo 'was made again' || echo 'did not end')"
+    refused "a kernel that $habit with other inputs" 1 "$pattern" scout --timeout 8 --json "$work/$habit.json" "$wrong" $habit
+    check "a kernel that $habit: the plan has the reason" grep -Eq "\"reason\":\".*$pattern" "$work/$habit.json"
+    check "a kernel that $habit: the plan says that nothing was found" grep -q '"found":false' "$work/$habit.json"
+done
+
+# Every macro may be called while the program is scouted.
+for words in "fused kernels" "fused descent --sync 1"; do
+    # shellcheck disable=SC2086 # several words
+    run "$ddprun" -q scout "$build/tests/trainers/"$words
+    succeeded "$words: found"
+    check "$words: annotations are confirmed" grep -q '^annotations: each parameter and each gradient has one' "$work/stdout"
+done
+refused "a program that reduces, and trains nothing" 1 "repeated nothing three times" scout "$build/tests/trainers/reduces" types
+finish

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# lines.sh BUILD [NAME...] - the lines that `ddprun scout` prints for programs without annotations are put into their sources by a script
+# that changes nothing (paste.py), the programs are compiled, and `ddprun check` finds them equal: both samples, programs of the matrix
+# whose annotations are taken out, updates inside backward, and a framework whose layers are templates (framework.cu). All have a line;
+# none is left "by hand".
+#
+# DDPRUN_SOAK=1 runs all.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+sources=$(cd "$(dirname "$0")/../../.." && pwd)
+text=$(dirname "$data")/shakespeare.txt
+wanted=("${@:2}")
+
+# is_wanted NAME [soak]: whether a program is tried in this run.
+is_wanted() {
+    if [ ${#wanted[@]} -gt 0 ]; then
+        [[ " ${wanted[*]} " == *" $1 "* ]]
+    else
+        [ "${2:-}" != soak ] || [ "${DDPRUN_SOAK:-0}" != 0 ]
+    fi
+}
+
+# compile FOLDER PROGRAM WORD...: a program from the sources in a folder, as a user's command line would.
+compile() {
+    (cd "$1" && run "$build/bin/softgpu-cc" -O2 -g -D_GNU_SOURCE -Isamples -I"$sources/interpose/include" "${@:3}" -lcublas -o "$2" &&
+        [ "$code" -eq 0 ]) || sed 's/^/# /' "$work/stderr"
+}
+
+# pasted NAME SOURCES PROGRAM FOLDER "COMPILED WORDS" ARGUMENT...: scouts a program that was compiled from the sources below SOURCES, puts the lines
+# into the copy in FOLDER, compiles this, and checks it.
+pasted() {
+    local name=$1 from=$2 program=$3 copy=$4 words
+    read -r -d '' -a words <<<"$5" || true # up to the end
+    shift 5
+    run "$ddprun" -q scout --json "$work/$name.json" "$program" "$@"
+    succeeded "$name: scouted"
+    cp "$work/stdout" "$work/$name.out"
+    check "$name: nothing is left to be done by hand" test "$(grep -c '^by hand' "$work/$name.out")" -eq 0
+    check "$name: the lines are put into the sources" python3 "$(dirname "$0")/paste.py" "$work/$name.json" "$from" "$copy"
+    compile "$copy" "$work/$name" "${words[@]}"
+    check "$name: the lines compile" test -x "$work/$name"
+    run "$ddprun" check "$work/$name" "$@"
+    check "$name: equal" grep -q '^equal: ' "$work/stdout"
+    [ "$code" -eq 0 ] || { sed 's/^/# /' "$work/stdout" "$work/stderr"; }
+}
+
+mkdir "$work/digits.d" "$work/chargpt.d"
+cp -r "$sources/samples" "$work/digits.d"
+cp -r "$sources/samples" "$work/chargpt.d"
+if is_wanted digits; then
+    pasted digits "$sources" "$digits_plain" "$work/digits.d" "samples/digits/main_plain.c samples/digits/options.c samples/digits/data.c
+        samples/digits/model.c samples/digits/kernels.cu samples/common/parameter_file.c" --data "$data" --steps 24 --quiet
+fi
+if is_wanted chargpt; then
+    pasted chargpt "$sources" "$build/samples/chargpt_plain" "$work/chargpt.d" "samples/chargpt/main_plain.c samples/chargpt/options.c
+        samples/chargpt/text.c samples/chargpt/layout.c samples/chargpt/model.c samples/chargpt/checkpoint.c samples/chargpt/sampling.c
+        samples/chargpt/kernels.cu samples/common/parameter_file.c" --data "$text" --layers 1 --width 16 --heads 2 --context 8 --warmup 0 \
+        --eval-every 1000 --eval-batches 1 --quiet --batch 4 --steps 24
+fi
+if is_wanted framework; then
+    mkdir -p "$work/framework.d/tests/tools/scout"
+    cp "$sources/tests/trainer.h" "$work/framework.d/tests"
+    cp "$sources/tests/tools/scout/framework.cu" "$work/framework.d/tests/tools/scout"
+    mkdir "$work/images"
+    for i in {1..5}; do echo "$i" >"$work/images/$i"; done
+    pasted framework "$sources" "$build/tests/tools/scout/framework" "$work/framework.d" "-I. tests/tools/scout/framework.cu" 24 "$work"/images/*
+    check "framework: one line for a folder of files" grep -Fxq "reads 5 files in $work/images, 10 bytes" "$work/framework.out"
+    check "framework: and no other" test "$(grep -c '^reads ' "$work/framework.out")" -eq 1
+fi
+
+# The annotations of a copy of the sources are taken out.
+matrix=$work/matrix.d
+mkdir -p "$matrix/tests"
+cp -r "$sources/samples" "$matrix"
+cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources/tests/trainer.h" "$matrix/tests"
+sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
+    -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers}/*
+for name in mlp flat clipping tied per_image; do
+    is_wanted "$name" soak || continue
+    compile "$matrix" "$work/$name.plain" tests/matrix/$name.cu samples/common/parameter_file.c
+    cp -r "$matrix" "$work/$name.d"
+    pasted $name "$matrix" "$work/$name.plain" "$work/$name.d" "tests/matrix/$name.cu samples/common/parameter_file.c" --steps 40
+done
+
+# Updates inside backward: all parameters, and the biases beside gradients of the weights. The first batch is copied before anything is
+# launched, once more than the steps copy it.
+for mode in gemm mixed; do
+    is_wanted $mode "$([ $mode = gemm ] || echo soak)" || continue
+    [ -x "$work/fused.plain" ] || compile "$matrix" "$work/fused.plain" -I. tests/trainers/fused.cu samples/common/parameter_file.c
+    cp -r "$matrix" "$work/$mode.d"
+    pasted $mode "$matrix" "$work/fused.plain" "$work/$mode.d" "-I. tests/trainers/fused.cu samples/common/parameter_file.c" $mode --steps 40
+done
+finish

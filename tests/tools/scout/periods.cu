@@ -1,0 +1,220 @@
+/*
+ * periods.cu HABIT [BUFFERS] - trainers whose steps are alike only at a second look, annotated as they have to be:
+ *
+ *   ring        a thread that launches nothing copies batches into BUFFERS buffers, ahead of the steps; with
+ *               PERIODS_BY_RANK in the environment others on each rank
+ *   tables      the same, and kernels get a buffer by a table of addresses
+ *   sizes       each batch has another number of records: grids, and bytes of copies, differ from step to step
+ *   last        each fifth batch has fewer records
+ *   index       the data lies on the device, and a kernel takes a batch by its number
+ *   copied      the same, and a copy takes it
+ *   lengths     a step has another number of layers each time, and a loop in front of it repeats
+ */
+#include "tests/tools/scout/public.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+/* ---- ring, tables ---- */
+
+enum { BUFFERS_AT_MOST = 8, EPOCH = 5 };
+
+/* Numbers that one thread hands to another. */
+struct channel {
+    std::mutex lock;
+    std::condition_variable news;
+    int numbers[BUFFERS_AT_MOST + 1], first = 0, count = 0;
+
+    void put(int number)
+    {
+        std::lock_guard<std::mutex> locked(lock);
+        numbers[(first + count++) % (BUFFERS_AT_MOST + 1)] = number;
+        news.notify_one();
+    }
+
+    int take()
+    {
+        std::unique_lock<std::mutex> locked(lock);
+        news.wait(locked, [this] { return count > 0; });
+        int number = numbers[first];
+        first = (first + 1) % (BUFFERS_AT_MOST + 1);
+        --count;
+        return number;
+    }
+};
+
+static channel empty_buffers, full_buffers;
+static float *ring_x[BUFFERS_AT_MOST], *ring_wanted[BUFFERS_AT_MOST];
+
+static void
+fill_buffer(int k, cudaStream_t stream)
+{
+    static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
+    draw_batch(host_x, host_wanted);
+    CHECK(cudaMemcpyAsync(ring_x[k], host_x, sizeof(host_x), cudaMemcpyHostToDevice, stream));
+    CHECK(cudaMemcpyAsync(ring_wanted[k], host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    full_buffers.put(k);
+}
+
+/* Fills one buffer, or several at once, until it takes -1. */
+static void
+load_ring(int buffers)
+{
+    const char *rank = getenv("RANK");
+    for (int i = getenv("PERIODS_BY_RANK") != NULL && rank != NULL ? 17 * atoi(rank) : 0; i > 0; --i)
+        (void)random_number();
+    cudaStream_t stream;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (unsigned state = 1;; state = state * 1664525u + 1013904223u) {
+        int taken[BUFFERS_AT_MOST], wanted_now = 1 + (int)((state >> 16) % (unsigned)buffers);
+        for (int i = 0; i < wanted_now; ++i)
+            if ((taken[i] = empty_buffers.take()) < 0)
+                return;
+        for (int i = 0; i < wanted_now; ++i)
+            fill_buffer(taken[i], stream);
+    }
+}
+
+__global__ void
+take_rows(float *to, const float *const *table, int number, int count)
+{
+    if (INDEX < count)
+        to[INDEX] = table[number][INDEX];
+}
+
+static void
+train_ring(int buffers, bool by_table)
+{
+    create_net();
+    float **table, *own_x = x, *own_wanted = wanted;
+    for (int k = 0; k < buffers; ++k) {
+        CHECK(cudaMalloc(&ring_x[k], BATCH * INPUTS * sizeof(float)));
+        CHECK(cudaMalloc(&ring_wanted[k], BATCH * OUTPUTS * sizeof(float)));
+        empty_buffers.put(k);
+    }
+    CHECK(cudaMalloc(&table, sizeof(ring_x)));
+    CHECK(cudaMemcpy(table, ring_x, sizeof(ring_x), cudaMemcpyHostToDevice));
+    std::thread loader(load_ring, buffers);
+    for (int step = 0; step < STEPS; ++step) {
+        int k = full_buffers.take();
+        x = by_table ? own_x : ring_x[k];
+        wanted = ring_wanted[k];
+        if (by_table)
+            RUN(take_rows, BATCH * INPUTS)(x, table, k, BATCH * INPUTS);
+        forward();
+        backward(false);
+        DDP_STEP(0);
+        descend_all();
+        float loss;
+        CHECK(cudaMemcpy(&loss, delta, sizeof(loss), cudaMemcpyDeviceToHost));
+        empty_buffers.put(k);
+    }
+    wanted = own_wanted;
+    empty_buffers.put(-1);
+    loader.join();
+}
+
+/* ---- sizes, last ---- */
+
+static void
+train_rows(int rows)
+{
+    static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
+    draw_batch(host_x, host_wanted);
+    CHECK(cudaMemcpy(x, host_x, (size_t)rows * INPUTS * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(wanted, host_wanted, (size_t)rows * OUTPUTS * sizeof(float), cudaMemcpyHostToDevice));
+    RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
+    RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
+    RUN(square_delta, rows * OUTPUTS)(delta, y, wanted, rows * OUTPUTS);
+    RUN(delta_below, rows * HIDDEN)(below, delta, w[2], h, rows, HIDDEN, OUTPUTS, OUTPUTS);
+    for (int t = 0; t < TENSORS; ++t) {
+        int in = t == 0 ? INPUTS : t == 2 ? HIDDEN : 1, out = t < 2 ? HIDDEN : OUTPUTS;
+        RUN(gradient_of, in * out)
+        (g[t], t == 0 ? x : t == 2 ? h : NULL, t < 2 ? below : delta, rows, in, out, out, false);
+    }
+    DDP_STEP(0);
+    descend_all();
+}
+
+static void
+train_sizes(bool in_epochs)
+{
+    create_net();
+    for (int step = 0; step < 2 * STEPS; ++step)
+        train_rows(!in_epochs ? 3 + (int)(random_number() * (BATCH - 3)) : step % EPOCH == EPOCH - 1 ? 5 : BATCH);
+}
+
+/* ---- index, copied ---- */
+
+__global__ void
+take_batch(float *to, const float *all, int number, int count)
+{
+    if (INDEX < count)
+        to[INDEX] = all[number * count + INDEX];
+}
+
+static void
+train_resident(bool by_copy)
+{
+    enum { BATCHES = 12 };
+    static float host_x[BATCHES][BATCH * INPUTS], host_wanted[BATCHES][BATCH * OUTPUTS];
+    create_net();
+    float *all_x = floats(BATCHES * BATCH * INPUTS, 0), *all_wanted = floats(BATCHES * BATCH * OUTPUTS, 0);
+    for (int i = 0; i < BATCHES; ++i)
+        draw_batch(host_x[i], host_wanted[i]);
+    CHECK(cudaMemcpy(all_x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(all_wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
+    for (int step = 0; step < STEPS; ++step) {
+        int number = step % BATCHES;
+        if (by_copy) {
+            CHECK(cudaMemcpy(x, all_x + number * BATCH * INPUTS, sizeof(host_x[0]), cudaMemcpyDeviceToDevice));
+            CHECK(cudaMemcpy(wanted, all_wanted + number * BATCH * OUTPUTS, sizeof(host_wanted[0]),
+                             cudaMemcpyDeviceToDevice));
+        } else {
+            RUN(take_batch, BATCH * INPUTS)(x, all_x, number, BATCH * INPUTS);
+            RUN(take_batch, BATCH * OUTPUTS)(wanted, all_wanted, number, BATCH * OUTPUTS);
+        }
+        forward();
+        backward(false);
+        DDP_STEP(0);
+        descend_all();
+    }
+}
+
+/* ---- lengths ---- */
+
+static void
+train_lengths(void)
+{
+    create_net();
+    for (int step = 0; step < STEPS; ++step) {
+        load();
+        for (int i = 8 + (int)(random_number() * 12); i > 0; --i)
+            RUN(square_delta, BATCH * OUTPUTS)(y, wanted, wanted, BATCH * OUTPUTS);
+        forward();
+        backward(false);
+        DDP_STEP(0);
+        descend_all();
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *habit = argc > 1 ? argv[1] : "";
+    int buffers = argc > 2 ? atoi(argv[2]) : 4;
+    if (buffers < 1 || buffers > BUFFERS_AT_MOST)
+        return 2;
+    if (strcmp(habit, "ring") == 0 || strcmp(habit, "tables") == 0)
+        train_ring(buffers, strcmp(habit, "tables") == 0);
+    else if (strcmp(habit, "sizes") == 0 || strcmp(habit, "last") == 0)
+        train_sizes(strcmp(habit, "last") == 0);
+    else if (strcmp(habit, "index") == 0 || strcmp(habit, "copied") == 0)
+        train_resident(strcmp(habit, "copied") == 0);
+    else if (strcmp(habit, "lengths") == 0)
+        train_lengths();
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# plan.sh BUILD - `ddprun --plan`: programs without annotations train by turns, and have, bit for bit, the parameters of the annotated
+# program with N times the batch. What no longer fits its plan ends the job, and says why: another build, model, batch, program; a
+# forward pass without an update; a gradient that is changed while it waits; ranks that see other batches. Damaged plans, and plans
+# that are not proved, are refused. Only rank 0 writes files. With DDPRUN_SOAK=1 on more ranks.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+mark=scout-plan-$$
+export DDPRUN_TEST_MARK=$mark
+broken=$work/broken # as installed, but for the player
+mkdir -p "$broken/bin" "$broken/lib"
+cp "$ddprun" "$broken/bin/"
+ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
+ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+head -n 1440 "$data" >"$work/digits.csv" # 1152 of them to train with: whole batches of 24 on 2, 3, 4 and 8 ranks
+digits=(--data "$work/digits.csv" --batch 24)
+chargpt=(--data "$(dirname "$data")/shakespeare.txt" --layers 2 --width 32 --heads 2 --context 16 --batch 4 --eval-every 60)
+cd "$work" || exit 1
+
+# planned NAME FILE PROGRAM...: the plan is made, and proved.
+planned() {
+    run "$ddprun" -q --device softgpu scout --prove --json "$2" "${@:3}"
+    check "$1: proof (d) passes" grep -q '^proof (d): passed' "$work/stdout"
+}
+
+# by_plan RANKS PLAN PROGRAM...
+by_plan() {
+    run "$ddprun" -n "$1" --device softgpu --share-gpu --timeout 60 --plan "$2" "${@:3}"
+}
+
+# ends NAME CODE PATTERN: how the last job ended.
+ends() {
+    check "$1: exit code $2, not $code" test "$code" -eq "$2"
+    check "$1: says why" grep -Eq "$3" "$work/stderr"
+    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$1: leaves no process" none_left
+}
+
+# overlapped NAME: the last job overlapped steps. How many depends on its trials, and these on time.
+overlapped() {
+    check "$1: steps overlapped" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+}
+
+# ---- the bits of the annotated program ----
+planned digits digits.json "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
+steps=$((${DDPRUN_SOAK:-0} == 1 ? 300 : 60))
+ranks=(2 3)
+[ "${DDPRUN_SOAK:-0}" -ne 1 ] || ranks=(2 3 4 8)
+for n in "${ranks[@]}"; do
+    rm -f turns.par annotated.par
+    by_plan "$n" digits.json "$build/samples/digits_plain" "${digits[@]}" --steps $((n * steps)) --quiet --save turns.par
+    ends "digits by turns on $n ranks" 0 'bitwise identical'
+    overlapped "digits on $n ranks"
+    run "$ddprun" -n "$n" --device softgpu --share-gpu "$build/samples/digits" --data digits.csv --batch $((24 * n)) --steps $steps --quiet --save annotated.par
+    check "on $n ranks: the annotated program's bits" cmp turns.par annotated.par
+    [ "$n" -gt 2 ] || cp turns.par two.par
+done
+planned chargpt chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 40
+by_plan 2 chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 301 --save "chargpt-%d.par"
+ends "chargpt, which validates between steps" 0 'the last 1 of 301 batches make no whole round'
+overlapped chargpt
+check "chargpt: rank 0 alone is heard" test -z "$(grep '^\[1\]' "$work/stdout")"
+check "chargpt: rank 0 alone writes" test "$(echo chargpt-*.par)" = chargpt-0.par
+
+planned statistics statistics.json "$build/tests/tools/scout/turns" statistics
+by_plan 3 statistics.json "$build/tests/tools/scout/turns" statistics
+ends "a program that frees nothing, and ends in the middle of a round" 0 'the last 1 of 40 batches make no whole round of 3'
+
+# ---- what shows it ----
+by_plan 2 statistics.json --trace trace --page page.html --summary-json end.json "$build/tests/tools/scout/turns" statistics
+check "the last lines count rounds and batches" grep -q '20 steps (each a round of 2 of the program.s 40 batches)' "$work/stderr"
+check "so does the summary" grep -q '"batches": *40, *"batches_per_step": *2' <(tr '\n' ' ' <end.json)
+check "so does the page" grep -q 'id=.turns.>.* round of 2 of the program.s 40 batches' page.html
+run "$ddprun" trace trace -o timeline.json
+check "so does the timeline, which has the batch of each rank" [ "$(sed -nE 's/.*"round 20 \(batches 39 to 40\)".*"own_batch":([0-9]+).*/\1/p' timeline.json | sort | tr '\n' ' ')" = '39 40 ' ]
+
+# ---- what does not fit ----
+by_plan 2 digits.json "$build/samples/digits_plain" --data "$data" --batch 36 --steps 40 --quiet
+ends "another batch is the same plan" 0 'bitwise identical'
+by_plan 2 chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --width 64 --steps 40
+ends "another width" 1 'of the plan, of [0-9]+ bytes, is not there .* the model has other sizes'
+by_plan 2 chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --accumulate 2 --steps 40
+ends "another accumulation" 1 'comes again, and the update that the plan has in between did not come'
+by_plan 2 digits.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 10
+ends "another program" 1 'no step of the plan began'
+cp "$build/samples/digits_plain" changed
+planned "a copy" changed.json ./changed "${digits[@]}" --steps 40 --quiet
+sed 's/"build_id":"[0-9a-f]*"/"build_id":"00"/' changed.json >other.json
+by_plan 2 other.json ./changed "${digits[@]}" --steps 40 --quiet
+ends "another build" 1 'was built anew since its plan was made'
+
+# ---- plans ----
+refused() { # NAME PLAN PATTERN
+    by_plan 2 "$2" "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
+    ends "$1" 2 "$3"
+    check "$1: one line" test "$(wc -l <"$work/stderr")" -eq 1
+}
+refused "no file" none.json 'cannot read the plan none.json'
+head -c 2000 digits.json >cut.json
+refused "a plan that is cut" cut.json 'it is not JSON, or cut'
+echo '{"a": 1}' >no.json
+refused "no plan" no.json 'is no plan of ddprun scout'
+sed 's/"version":1/"version":7/' digits.json >version.json
+refused "another version" version.json 'has version 7, and this ddprun reads version 1'
+sed 's/"role":"gradient"/"role":"grad"/' digits.json >role.json
+refused "a damaged plan" role.json 'is damaged: turns.role'
+refused "a folder" . 'is no plan of ddprun scout'
+install -m 000 digits.json locked.json
+[ "$(id -u)" -eq 0 ] || refused "a plan that another user may read" locked.json 'cannot read the plan locked.json'
+python3 -IS -c 'import json
+plan = json.load(open("digits.json"))
+plan["proof"]["turns"] = {"end": "failed", "text": "a\nb"}
+json.dump(plan, open("lines.json", "w"))'
+refused "a plan with a text of several lines" lines.json 'failed: a.b'
+run "$ddprun" -q --device softgpu scout --json bare.json "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
+refused "a plan that says nothing of turns" bare.json 'does not say how ranks take turns'
+python3 -IS -c 'import json
+plan = json.load(open("digits.json"))
+plan["proof"]["turns"]["end"] = "failed"
+json.dump(plan, open("failed.json", "w"))'
+refused "a plan whose proof failed" failed.json 'proof \(d\) of the plan failed.json: failed'
+by_plan 2 failed.json --unproved "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
+ends "the same, --unproved" 0 'bitwise identical'
+run "$ddprun" -q --device softgpu scout --prove --json gan.json "$build/tests/matrix/gan_shared"
+refused "a program that ranks cannot play" gan.json 'ranks cannot take turns by the plan gan.json: gradients are averaged in 2 places'
+
+# ---- ranks that see other batches, and guards that are broken on purpose ----
+cat >seeded <<END
+#!/bin/sh
+exec "$build/samples/digits_plain" "\$@" --seed "\$RANK"
+END
+chmod +x seeded
+guarded() { # NAME MUTANT PATTERN PLAN PROGRAM...
+    by_plan 2 "${@:4}"
+    ends "$1" 1 "$3"
+    run env DDPRUN_MUTANT="$2" "$broken/bin/ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan "${@:4}"
+    check "$1: without its guard it is not seen" test "$code" -eq 0 -o -z "$(grep -E "$3" "$work/stderr")"
+}
+guarded "ranks with other seeds" PLAN_DATA_UNHEARD 'the batches that the program copies to its device' digits.json ./seeded "${digits[@]}" --steps 400 --quiet
+guarded "a forward pass without an update" PLAN_UPDATE_UNASKED 'comes again, and the update' chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --accumulate 2 --steps 40
+planned accumulate accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
+by_plan 2 accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
+ends "a log that gets gradients while they wait" 0 'have read gradients before they were averaged'
+for habit in lazy looks halves; do
+    planned $habit $habit.json "$build/tests/tools/scout/turns" $habit
+done
+by_plan 2 lazy.json "$build/tests/tools/scout/turns" lazy
+ends "a gradient that is made in the first batch" 0 'bitwise identical'
+by_plan 3 lazy.json "$build/tests/tools/scout/turns" lazy
+ends "a program that ends in the middle of a round" 0 'the last 1 of 40 batches make no whole round of 3 ranks'
+by_plan 2 looks.json "$build/tests/tools/scout/turns" looks
+ends "a kernel that reads a gradient while it waits" 0 'have read gradients before they were averaged'
+guarded "a kernel that changes a gradient while it waits" PLAN_PENDING_TOUCHED 'halve[^ ]* changes a gradient that waits for the other ranks' halves.json "$build/tests/tools/scout/turns" halves
+run env DDPRUN_MUTANT=PLAN_ROUND_LEFT_OPEN "$broken/bin/ddprun" -n 2 --device softgpu --share-gpu --timeout 5 --plan chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 301
+check "a round that is left open: without its guard the job does not end well" test "$code" -ne 0
+finish

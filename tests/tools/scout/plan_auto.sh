@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# plan_auto.sh BUILD - `ddprun --plan auto`: the first start scouts, proves, and keeps the plan; the second does neither; other arguments
+# and another data file are proved again, another model and another build are scouted anew. Kept plans that are damaged, or of another
+# version, are made anew; a folder or a file that others could have written is an error. It asks at a terminal, and is refused where
+# there is none. What cannot take turns is refused by name. On whatever way, the bits are those of `--plan FILE`.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+mark=scout-plan-auto-$$
+export DDPRUN_TEST_MARK=$mark
+plans=$XDG_CACHE_HOME/ddprun/plans
+head -n 1440 "$data" >"$work/digits.csv"
+cd "$work" || exit 1
+cp "$build/samples/digits_plain" trainer
+
+# auto ARGS...: the options, the program and its arguments. What it says of scouting is $made.
+auto() {
+    run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto "$@"
+    made=$(sed -nE 's/^ddprun: plan: .* is scouted, .*/scouted/p; s/^ddprun: plan: .* proof .d. is made again .*/proved/p; s/^ddprun: plan: a rehearsal .*/rehearsed/p' "$work/stderr" | tr '\n' ' ')
+}
+
+# ends NAME CODE PATTERN MADE: how it ended, and what it did before.
+ends() {
+    check "$1: exit code $2, not $code" test "$code" -eq "$2"
+    check "$1: says so" grep -Eq -- "$3" "$work/stderr"
+    check "$1: did '$4' before, not '${made% }'" test "${made% }" = "$4"
+    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$1: leaves no process" none_left
+}
+kept() { find "$plans" -name '*.json' | wc -l; }
+digits=(./trainer --data digits.csv --batch 24 --quiet)
+
+# ---- the first start, the second, others ----
+run "$ddprun" -q --device softgpu scout --prove --json plan.json "${digits[@]}" --steps 120
+run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan plan.json "${digits[@]}" --steps 120 --save by_file.par
+check "by a file: trained" test "$code" -eq 0
+auto --yes "${digits[@]}" --steps 120 --save auto.par
+ends "first start" 0 'bitwise identical' 'scouted rehearsed'
+check "the bits of --plan FILE" cmp auto.par by_file.par
+check "one plan is kept" test "$(kept)" -eq 1
+check "mode 0700 and 0600" test "$(stat -c %a "$plans" "$plans"/*.json | tr '\n' ' ')" = '700 600 '
+for text in 'averaged over 2 ranks, in front of .* at .*:[0-9]+' 'gradient +a[0-9]+\[[0-9]+:[0-9]+\], .* allocated at .*:[0-9]+' \
+    'compared, and bitwise the same' 'parameter +a[0-9]+' 'proof .d.: passed' '2 batches of the program become one update' \
+    'a loss is that of the last batch that rank 0 computed' 'forecast: a round of 2 batches takes [0-9.]+ ms' \
+    'a round took [0-9.]+ ms, .* the forecast was [0-9.]+ ms'; do
+    check "it is said: $text" grep -Eq "$text" "$work/stderr"
+done
+rm auto.par
+auto --yes "${digits[@]}" --steps 120 --save auto.par
+ends "second start" 0 'bitwise identical' ''
+check "second start: the same bits" cmp auto.par by_file.par
+run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan "$(echo "$plans"/*.json)" "${digits[@]}" --steps 120 --save kept.par
+check "a kept plan is a plan of --plan FILE" cmp kept.par by_file.par
+auto --yes "${digits[@]}" --steps 60
+ends "other arguments" 0 'bitwise identical' 'proved rehearsed'
+check "they have a plan of their own" test "$(kept)" -eq 2
+auto --yes "${digits[@]}" --steps 60
+ends "the same again" 0 'bitwise identical' ''
+auto -q --yes --bucket-mb 1 "${digits[@]}" --steps 60
+ends "other options are rehearsed, and -q is short" 0 'plan: a round took' 'rehearsed'
+check "-q: no preview" test -z "$(grep averaged "$work/stderr")"
+touch -d '2001-01-01' digits.csv
+auto --yes "${digits[@]}" --steps 60
+ends "another data file, an argument" 0 'bitwise identical' 'proved rehearsed'
+mkdir -p samples/data # where chargpt looks for its data
+head -c 200000 "$(dirname "$data")/shakespeare.txt" >samples/data/shakespeare.txt
+chargpt=("$build/samples/chargpt_plain" --layers 1 --heads 2 --context 16 --batch 4 --steps 60)
+auto --yes "${chargpt[@]}" --width 16
+ends "chargpt" 0 'bitwise identical' 'scouted rehearsed'
+touch -d '2001-01-01' samples/data/shakespeare.txt
+auto --yes "${chargpt[@]}" --width 16
+ends "another data file, which no argument names" 0 'bitwise identical' 'proved rehearsed'
+auto --yes "${chargpt[@]}" --width 32
+ends "another model" 0 'is not there' 'proved scouted rehearsed'
+objcopy --remove-section .note.gnu.build-id trainer bare 2>/dev/null && cp bare trainer
+cmp -s bare trainer && auto --yes "${digits[@]}" --steps 60
+ends "another build" 0 'of another build or of another version' 'scouted rehearsed'
+
+# ---- what is kept ----
+for_each_plan() { for plan in "$plans"/*.json; do "$@" "$plan"; done; }
+cut_short() { truncate -s 2000 "$1"; }
+for_each_plan cut_short
+auto --yes "${digits[@]}" --steps 60
+ends "plans that are cut" 0 'the kept plan .* is damaged; it is removed' 'scouted rehearsed'
+for_each_plan sed -i 's/"role":"gradient"/"role":"grad"/g'
+auto --yes "${digits[@]}" --steps 60
+ends "a plan that is changed" 0 'the kept plan .* is damaged; it is removed' 'scouted rehearsed'
+for_each_plan sed -i 's/"cache":{"version":"[0-9]*/"cache":{"version":"0/'
+auto --yes "${digits[@]}" --steps 60
+ends "a plan of another version" 0 'of another build or of another version' 'scouted rehearsed'
+refused() { # NAME PATTERN
+    auto --yes "${digits[@]}" --steps 60
+    ends "$1" 2 "$2" ''
+    check "$1: one line" test "$(wc -l <"$work/stderr")" -eq 1
+}
+foreign='belongs to another user, is a link, or others may write to it'
+for_each_plan chmod 666
+refused "a plan that others may write to" "$foreign"
+for_each_plan chmod 600
+chmod 777 "$plans"
+refused "a folder that others may write to" "$foreign"
+chmod 700 "$plans"
+if [ "$(id -u)" -eq 0 ]; then
+    chown 1 "$plans"
+    refused "another user's folder" "$foreign"
+    chown 0 "$plans"
+    for_each_plan chown 1
+    refused "another user's plan" "$foreign"
+fi
+mv "$plans" elsewhere
+ln -s "$work/elsewhere" "$plans"
+refused "a link to a folder" "$foreign"
+rm "$plans"
+(
+    export XDG_CACHE_HOME=$work/digits.csv
+    refused "a folder that cannot be made" 'there is no folder to keep plans'
+    exit $((failures > 0))
+) || not_ok "a folder that cannot be made"
+
+# ---- a question ----
+auto "${digits[@]}" --steps 60
+ends "no terminal" 2 'there is no terminal to ask at; add --yes' ''
+check "no terminal: one line" test "$(wc -l <"$work/stderr")" -eq 1
+cat >terminal.py <<'END'
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+seen, answered = b"", False
+while True:
+    try:
+        got = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not got:
+        break
+    seen += got
+    if not answered and b"[y/N] " in seen:
+        answered = True
+        os.write(terminal, sys.argv[1].encode() + b"\n")
+sys.stderr.buffer.write(seen.replace(b"\r\n", b"\n"))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+on_terminal() { # ANSWER
+    run python3 -IS terminal.py "$1" "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --progress off --plan auto "${digits[@]}" --steps 60
+    made=
+}
+on_terminal y
+ends "yes" 0 'train like this' ''
+check "yes: trained" grep -q 'bitwise identical' "$work/stderr"
+for answer in n ''; do
+    on_terminal "$answer"
+    ends "answer '$answer'" 1 'nothing is started' ''
+done
+
+auto --yes "$build/tests/tools/scout/habits" batch-norm
+ends "batch-norm" 0 'bitwise identical' 'scouted rehearsed'
+check "batch-norm: names the kernel" grep -q 'in front of adam at habits.cu:[0-9]' "$work/stderr"
+check "batch-norm: cuts the longest list" grep -q 'and [0-9]* more, .* in all' "$work/stderr"
+check "batch-norm: names what each rank has alone" test -n "$(grep -A 1 'of each rank alone' "$work/stderr" | grep ' statistics  *a')"
+
+# ---- what cannot take turns ----
+for plan in auto plan.json; do
+    run "$ddprun" -n 1 --device softgpu --plan "$plan" --yes "${digits[@]}" --steps 60
+    made=
+    ends "one rank, --plan $plan" 2 '--plan is for two ranks or more, and this job has one' ''
+done
+before=$(kept)
+auto --yes "$build/tests/matrix/gan_shared"
+ends "several groups" 1 'gradients are averaged in 2 places' 'scouted'
+auto --yes "$build/tests/trainers/ladder" --steps 3
+check "a program that is too short: refused" test "$code" -eq 1
+check "no plan of those is kept" test "$(kept)" -eq "$before"
+finish

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# plan_guards.sh BUILD [PATTERN] - `ddprun --plan` with programs of habits (rounds.cu): their parameters are, bit for bit, those of one
+# process that plays all turns; or a guard ends the job, by name, and without the guard it is not seen. None is silently wrong.
+# Ordinarily a part of them, on two ranks; with DDPRUN_SOAK=1 all, on two and three. PATTERN: only habits that contain it.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+pattern=${2:-}
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+mark=scout-plan-guards-$$
+export DDPRUN_TEST_MARK=$mark
+broken=$work/broken # as installed, but for what a mutant breaks
+mkdir -p "$broken/bin" "$broken/lib"
+cp "$ddprun" "$broken/bin/"
+ln -s "$build"/lib/libddprun.so "$build/lib/softgpu" "$broken/lib/"
+ln -s "$build"/tests/mutants/libddprun-{engine,scout}.so "$broken/lib/"
+ln -s "$build/tests/tools/sandbox/libfiles_mutants.so" "$broken/lib/libddprun-files.so"
+rounds=$build/tests/tools/scout/rounds
+soak=${DDPRUN_SOAK:-0}
+steps=(--steps 120)
+cd "$work" || exit 1
+
+# wanted HABIT [soak]: whether it is run now.
+wanted() {
+    [[ $1 == *"$pattern"* ]] && { [ "${2:-}" != soak ] || [ "$soak" -eq 1 ] || [ -n "$pattern" ]; }
+}
+
+# planned HABIT: the plan is made, and proved, or not.
+planned() {
+    run "$ddprun" -q --device softgpu scout --prove --json "$1.json" "$rounds" "$1"
+    check "$1: proof (d) passes: ${proved:-yes}" test "$(grep -c '^proof (d): passed' "$work/stdout")" -eq "$([ "${proved:-yes}" = no ]; echo $?)"
+}
+
+# by_plan RANKS HABIT ARGUMENT...
+by_plan() {
+    run "${installed:-$ddprun}" -n "$1" --device softgpu --share-gpu --timeout 60 --plan "${plan:-$2.json}" ${proved:+--unproved} "$rounds" "${@:2}"
+}
+
+# ends NAME CODE PATTERN: how the last job ended.
+ends() {
+    check "$1: exit code $2, not $code" test "$code" -eq "$2"
+    check "$1: says why" grep -Eq "$3" "$work/stderr"
+    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$1: leaves no process" none_left
+}
+
+# right HABIT [soak]: ranks have the bits of one process that plays all turns.
+right() {
+    local n
+    wanted "$@" || return 0
+    planned "$1"
+    for n in 2 3; do
+        [ "$n" -eq 2 ] || [ "$soak" -eq 1 ] || continue
+        rm -f turns.par alone.par
+        by_plan "$n" "$1" --steps 120 --save turns.par
+        ends "$1 on $n ranks" 0 'bitwise identical'
+        run "$ddprun" -n 1 --device softgpu "$rounds" "$1" --steps 120 --turns "$n" --save alone.par \
+            --seed "$(sed -n 's/^seed //p' "$work/stdout")"
+        check "$1 on $n ranks: the bits of one process that plays all turns" cmp turns.par alone.par
+    done
+}
+
+# refused HABIT PATTERN [soak]: there is no plan, and the job does not start.
+refused() {
+    wanted "$1" "${3:-}" || return 0
+    run "$ddprun" -q --device softgpu scout --prove --json "$1.json" "$rounds" "$1"
+    by_plan 2 "$1"
+    ends "$1" 2 "$2"
+}
+
+# guarded HABIT MUTANT PATTERN [soak]: the guard ends the job by name; without it this is not said.
+guarded() {
+    local plan=${1%-rank}.json
+    wanted "$1" "${4:-}" || return 0
+    [ -e "$plan" ] || planned "${1%-rank}"
+    by_plan 2 "$1" "${steps[@]}"
+    ends "$1" 1 "$3"
+    [ -n "$2" ] || return 0
+    installed=$broken/bin/ddprun DDPRUN_MUTANT=$2 by_plan 2 "$1" "${steps[@]}"
+    check "$1: without its guard it is not seen" test -z "$(grep -E "$3" "$work/stderr")"
+}
+
+# ---- right ----
+for habit in counter dropout amax events last norm; do
+    right "$habit" "$([ "$habit" = counter ] || echo soak)"
+done
+right index
+right clock
+refused constants 'descend_by_constant reads memory that is not among its arguments' soak
+refused ahead 'no memory feeds back' soak
+
+# ---- guarded ----
+batches='the batches that the program copies to its device.* differs between ranks'
+numbers='the numbers and sizes of the program.s launches for a batch.* differs between ranks'
+guarded seed-rank PLAN_DATA_UNHEARD "$batches" soak
+guarded index-rank PLAN_NUMBERS_UNHEARD "$numbers"
+guarded grid-rank PLAN_NUMBERS_UNHEARD "$numbers"
+guarded amax-host PLAN_NUMBERS_UNHEARD "$numbers" soak
+guarded plateau PLAN_RATE_UNHEARD 'the numbers and sizes of the program.s update.* differs between ranks'
+proved=no guarded returns PLAN_DATA_UNHEARD "$batches" soak
+guarded passing PLAN_COMPARED_RARELY 'differs between ranks 0 and 1 after update [12][0-9] of --plan' soak
+guarded elsewhere PLAN_UPDATE_ELSEWHERE 'makes an update, and is called from a place that is not in the plan' soak
+guarded stop '' 'differs between ranks 0 and 1 after update|the end of the program' soak
+guarded validates PLAN_UPDATE_UNASKED 'comes again, and the update that the plan has in between did not come' soak
+if wanted clock; then
+    installed=$broken/bin/ddprun DDPRUN_MUTANT=FILES_DATE_REAL by_plan 2 clock --steps 40
+    check "clock: with the system's date ranks differ" grep -q 'differs between ranks' "$work/stderr"
+fi
+
+# ---- a thread of its own that copies batches ----
+rounds=$build/tests/tools/scout/periods
+if wanted ring; then
+    planned ring
+    by_plan 2 ring
+    ends ring 0 'bitwise identical'
+    check "ring: ranks are not taken to see the same batches" test -z "$(grep 'same .* batches' "$work/stderr")"
+    export PERIODS_BY_RANK=1
+    steps=()
+    guarded ring PLAN_LOADER_UNHEARD "$batches"
+fi
+finish

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# plan_table.sh BUILD [PATTERN] - each program in which scout finds gradients, by plan: `ddprun check --plan` finds the bits of one
+# process that plays all turns on 2 ranks, of some on 3 and 4, or the program is refused, by what plan_table.md says of it.
+# Ordinarily a few rows are run, two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it. PLAN_TABLE=write with
+# DDPRUN_SOAK=1 writes what is found into the table.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+table=$here/plan_table.md
+pattern=${2:-}
+command -v python3 >/dev/null || skip "no python3, which reads JSON here"
+export build ddprun work data
+export MATRIX_DIGITS=$data TEXT=${data%/*}/shakespeare.txt
+few=('tests/matrix/late_read_shared' 'tests/tools/scout/habits flat+zeroed+clip' 'tests/tools/scout/habits realloc' 'tests/tools/scout/periods last')
+
+# refusal FILE: the reason in the first line of a message, without numbers of memory and names of files.
+refusal() {
+    head -n 1 "$1" | sed -E 's/^ddprun: //; s/: the program does not do what it did.*//; s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g; s/ranks cannot take turns by the plan [^:]*: //
+        s/proof \(d\) of the plan [^:]*: failed: ([^:]*).*/proof (d) fails: \1/'
+}
+# checked NUMBER RANKS PROGRAM...: what is found of the row.
+checked() {
+    local plan=$work/plan-$1.json out=$work/row-$1-$2 words=$3 code=0
+    words=${words//DATA/$data}
+    words=${words//TEXT/$TEXT}
+    words=${words//--steps 24/--steps 40}
+    # shellcheck disable=SC2086 # several words
+    [ -e "$plan" ] || TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout --prove --timeout 240 --json "$plan" "$build/"$words >"$out.scout" 2>&1 </dev/null
+    # shellcheck disable=SC2086
+    TMPDIR=$work timeout -k 2 300 "$ddprun" check -q -n "$2" --timeout 240 --device softgpu --share-gpu --plan "$plan" --json "$out.json" "$build/"$words >"$out" 2>"$out.err" </dev/null || code=$?
+    case $code in
+    0) python3 -IS -c 'import json, sys
+print("the same bits" if json.load(open(sys.argv[1]))["same_bits"] else "equal but for rounding")' "$out.json" ;;
+    2) refusal "$out.err" ;;
+    *) echo "WRONG, exit code $code: $(head -n 1 "$out")" ;;
+    esac
+}
+export -f checked refusal
+
+# Programs, with the numbers of ranks.
+programs() {
+    awk -F ' *[|] *' '/^[+-] / && $2 !~ /^refused/ && !/SOFTGPU/ {
+        program = substr($1, 3); print program "|2"
+        if (program ~ /^tests\/matrix\/.*_shared/) print program "|3"
+        if (program ~ /^tests\/scout\/habits/ && NR % 4 == 0) print program "|4"
+    }' "$here/table.txt"
+    awk -F ' *[|] *' '/^[+-] tests\/matrix\/.*_shared/ && $2 !~ /^refused/ && !/SOFTGPU/ {
+        program = substr($1, 3); sub(/_shared/, "_static", program); print program "|2"
+        sub(/_static/, "_driver", program); print program "|2"
+    }' "$here/table.txt"
+}
+programs | sort -u | awk -F '|' '{ if ($1 != last) ++number; last = $1; print number "|" $2 "|" $1 }' >"$work/all"
+if [ -n "$pattern" ]; then
+    grep -F -- "$pattern" "$work/all" >"$work/rows"
+elif [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
+    cp "$work/all" "$work/rows"
+else
+    for program in "${few[@]}"; do
+        grep -F -- "|2|$program" "$work/all" | awk -F '|' -v program="$program" '$3 == program'
+    done >"$work/rows"
+fi
+# Rows of one program after each other: they share its plan.
+cut -d '|' -f 1 "$work/rows" | sort -un | xargs -P 2 -I{} bash -c 'while IFS="|" read -r number ranks program; do
+        checked "$number" "$ranks" "$program" >"$work/said-$number-$ranks"
+    done < <(grep "^$1|" "$work/rows")' _ {}
+while IFS='|' read -r number ranks program; do
+    said=$(cat "$work/said-$number-$ranks") shown=$work/row-$number-$ranks
+    name=${program//--layers 1 --width 16 --heads 2 --context 8 --warmup 0 --eval-every 1000 --eval-batches 1 --quiet/...}
+    line="| \`build/$name\` | $ranks | $said |"
+    echo "$line" >>"$work/lines"
+    report "$program, $ranks ranks" "$([[ ${PLAN_TABLE:-} == write ]] || grep -qxF -- "$line" "$table" || echo "$said; plan_table.md says otherwise")"
+    report "$program, $ranks ranks: not wrong" "$(grep WRONG <<<"$said")"
+done <"$work/rows"
+if [ "${PLAN_TABLE:-}" = write ] && [ "${DDPRUN_SOAK:-0}" -eq 1 ] && [ -z "$pattern" ]; then
+    sed -i '/^| `build/d' "$table"
+    cat "$work/lines" >>"$table"
+fi
+finish

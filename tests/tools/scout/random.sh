@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# random.sh BUILD [FIRST LAST] - what `ddprun scout` finds in random training programs (tests/matrix/random.cu), whose annotations play no
+# part in the recording: at least eight of ten are found as they are annotated, and none is found otherwise without a word: what is
+# not right is refused, or has a note.
+#
+# Habits by which hardly any step is like another one, or by which threads decide the order of operations, are left out. Ordinarily
+# seeds 1 to 10; with DDPRUN_SOAK=1, 1 to 200.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+first=${2:-1}
+last=${3:-$((${DDPRUN_SOAK:-0} == 1 ? 200 : 10))}
+export MATRIX_WITHOUT=${MATRIX_WITHOUT-threads,step-in-thread,shuffled,left-out,passes,log,look,moves}
+export ddprun work build
+
+# try SEED: scouts one program; leaves its output in $work.
+try() {
+    TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout --timeout 240 "$build/tests/matrix/random_shared" --seed "$1" --steps 48 \
+        >"$work/found-$1" 2>"$work/said-$1" </dev/null
+    echo $? >"$work/code-$1"
+}
+export -f try
+seq "$first" "$last" | xargs -P 2 -I{} bash -c 'try {}'
+
+right=0
+for ((seed = first; seed <= last; seed++)); do
+    shown=$work/found-$seed
+    if [ "$(cat "$work/code-$seed")" -ne 0 ]; then
+        check "seed $seed: refused" grep -q '^ddprun: ' "$work/said-$seed"
+    elif grep -q '^annotations: ' "$work/found-$seed"; then
+        right=$((right + 1))
+        ok "seed $seed: right"
+    else
+        check "seed $seed: found otherwise, with a note" grep -q '^note: ' "$work/found-$seed"
+    fi
+done
+shown=
+printf '# %d of %d right\n' "$right" "$((last - first + 1))"
+check "eight of ten are right" test $((right * 10)) -ge $(((last - first + 1) * 8))
+finish

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# recorder.sh BUILD - the recorder of `ddprun scout` says of kernels what they are known to do, and disturbs nothing: what programs
+# have computed at their end has the bits of a bare run, and a kernel that prints has printed once in each launch.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+scout=$build/tests/tools/scout
+text=$(dirname "$data")/shakespeare.txt
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+
+# undisturbed NAME PROGRAM...: ends with the same file @ in a bare run and after scouting.
+undisturbed() {
+    local name=$1
+    shift
+    run "$ddprun" -q -n 1 --unannotated "${@//@/$work/bare}"
+    [ "$code" -eq 0 ] || { not_ok "$name" "the bare run ends with $code"; return; }
+    run "$ddprun" -q scout --steps 0 --record "$work/recording" "${@//@/$work/scouted}"
+    check "$name: the same bits" cmp "$work/bare" "$work/scouted"
+    check "$name: recorded to the end" test -s "$work/recording"
+    check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+}
+
+undisturbed facts "$scout/facts" @
+check "a kernel prints once a launch" test "$(grep -c 'printed once' "$work/stdout")" -eq 14
+shown=$work/facts
+"$scout/facts_check" "$work/recording" >"$work/facts" || failures=$((failures + 1))
+cat "$work/facts"
+
+# What the program does on the host: files, and calls that differ from run to run; not what CUDA and ddprun do.
+host=$build/tests/tools/scout/clipped
+run "$ddprun" -q scout --json "$work/plan.json" "$host" host "$data" "$work/written"
+succeeded "a program that uses files and clocks"
+check "a file that is read" grep -Fxq "reads $data, $(stat -c %s "$data") bytes: $(wc -l <"$data") lines of $(head -n 1 "$data" | tr , '\n' | wc -l) fields (text)" "$work/stdout"
+check "a file that is written" grep -Fxq "writes $work/written" "$work/stdout"
+if [ "$sanitized" -eq 0 ]; then # a sanitizer's runtime asks in the program's place
+    for call in time gettimeofday std::chrono::system_clock::now std::random_device; do
+        check "$call is asked" grep -Eq "^calls $call at (clipped.cu|random.h):[0-9]+" "$work/stdout"
+    done
+    check "there is no other file, and no other clock" test "$(grep -Ec '^(reads|writes|calls) ' "$work/stdout")" -eq 6
+fi
+check "the plan has files and clocks" test "$(grep -Ec '"(path":"'"$work/written"'|call":"time)"' "$work/plan.json")" -eq 2
+check "and the lines of the one that is read" grep -Fq '"count":'"$(wc -l <"$data")," "$work/plan.json"
+check "device code whose size is not known" grep -Fq '"reason":"size unknown"' "$work/plan.json"
+check "and no other" test "$(grep -c '"hash":' "$work/plan.json")" -eq 1
+run "$ddprun" -q scout "$host"
+[ "$sanitized" -eq 1 ] || check "a program without files and clocks" test "$(grep -Ec '^(reads|writes|calls) ' "$work/stdout")" -eq 0
+
+undisturbed digits "$build/samples/digits" --data "$data" --steps 24 --quiet --save @
+undisturbed chargpt "$build/samples/chargpt" --data "$text" --layers 1 --width 16 --heads 2 --context 8 --batch 2 --steps 9 \
+    --warmup 0 --eval-every 1000 --eval-batches 1 --quiet --save @
+finish

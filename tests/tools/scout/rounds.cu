@@ -1,0 +1,460 @@
+/*
+ * rounds.cu HABIT [--steps S] [--turns N] [--seed X] [--save FILE] - trainers for tests/tools/scout/plan_guards.sh,
+ * which `ddprun --plan` trains by turns, or ends. With --turns N one process plays the turns of N ranks: it averages
+ * the gradients of N batches, and updates once. Nothing is annotated. Right by turns:
+ *
+ *   counter    Adam, by a number that the device counts
+ *   dropout    a generator's state on the device
+ *   constants  the rate is copied to a constant
+ *   ahead      batches are copied two steps ahead
+ *   amax       a place that cuBLAS finds, on the device, is an index
+ *   events     steps are timed by events, and polled
+ *   last       each fifth batch is smaller
+ *   norm       batch-norm, with running means on the device
+ *   index      the data lies on the device, and a kernel takes a batch by a number that the host draws
+ *   clock      the seed of weights and data is the time, and a random byte of the system
+ *
+ * and by guards, which end it:
+ *
+ *   amax-host  a place that cuBLAS gives the host is an index
+ *   stop       training ends when the loss is small
+ *   plateau    the rate falls when the loss does not
+ *   returns    what the host reads of a step goes back to the device
+ *   validates  a forward pass of its own comes from the same lines as training's
+ *   passing    memory that the update reads holds what one rank has computed, for a while
+ *   elsewhere  each fifth batch, a smaller one, has lines of its own
+ *   grid-rank  from MORE_FIRST on, ranks but the first launch one block more
+ *   index-rank, seed-rank: with another seed on each rank
+ */
+#include "tests/tools/scout/public.h"
+
+#include <ctime>
+#include <cublas_v2.h>
+#include <thread>
+
+enum {
+    AHEAD = 3,
+    RESIDENT = 12,
+    FEW_ROWS = 10,
+    PASSING_FIRST = 24,
+    PASSING_END = 90,
+    EPOCH = 5,
+    VALIDATES_EACH = 33,
+    MORE_FIRST = 40
+};
+
+static struct options {
+    const char *habit, *save;
+    int steps, turns;
+    unsigned seed;
+} options = {"", NULL, 48, 1, 0};
+
+static bool
+is(const char *habit)
+{
+    return strncmp(options.habit, habit, strlen(habit)) == 0 &&
+           (options.habit[strlen(habit)] == '\0' || strcmp(options.habit + strlen(habit), "-rank") == 0);
+}
+
+static bool differs; /* this rank, in a habit of the name -rank */
+
+/* ---- one process that plays all turns ---- */
+
+static float *sums[TENSORS];
+static int turn;
+
+static bool
+completes_round(void)
+{
+    if (options.turns == 1)
+        return true;
+    bool is_complete = turn == options.turns - 1;
+    for (int t = 0; t < TENSORS; ++t) {
+        size_t bytes = (size_t)tensor_count[t] * sizeof(float);
+        float *now = (float *)malloc(bytes);
+        if (sums[t] == NULL)
+            sums[t] = (float *)calloc(1, bytes);
+        CHECK(cudaMemcpy(now, g[t], bytes, cudaMemcpyDeviceToHost));
+        for (int i = 0; i < tensor_count[t]; ++i) {
+            sums[t][i] = turn == 0 ? now[i] : sums[t][i] + now[i];
+            now[i] = sums[t][i] / (float)options.turns;
+        }
+        if (is_complete)
+            CHECK(cudaMemcpy(g[t], now, bytes, cudaMemcpyHostToDevice));
+        free(now);
+    }
+    turn = (turn + 1) % options.turns;
+    return is_complete;
+}
+
+/* ---- kernels ---- */
+
+__constant__ float constant_rate;
+
+__global__ void
+descend_by_constant(float *weights, const float *gradient, int count)
+{
+    if (INDEX < count)
+        weights[INDEX] -= constant_rate * gradient[INDEX];
+}
+
+__global__ void
+count_step(float *counter)
+{
+    if (INDEX == 0)
+        *counter += 1;
+}
+
+__global__ void
+adam(float *weights, const float *gradient, float *m, float *v, const float *counter, int count)
+{
+    if (INDEX >= count)
+        return;
+    m[INDEX] = 0.9f * m[INDEX] + 0.1f * gradient[INDEX];
+    v[INDEX] = 0.99f * v[INDEX] + 0.01f * gradient[INDEX] * gradient[INDEX];
+    weights[INDEX] -=
+        0.02f * (m[INDEX] / (1 - powf(0.9f, *counter))) / (sqrtf(v[INDEX] / (1 - powf(0.99f, *counter))) + 1e-3f);
+}
+
+__global__ void
+draw_mask(unsigned *states, float *mask, int count)
+{
+    if (INDEX >= count)
+        return;
+    states[INDEX] = states[INDEX] * 1664525u + 1013904223u;
+    mask[INDEX] = (states[INDEX] >> 16 & 7) != 0 ? 8.0f / 7.0f : 0.0f;
+}
+
+__global__ void
+multiply(float *to, const float *from, int count)
+{
+    if (INDEX < count)
+        to[INDEX] *= from[INDEX];
+}
+
+/* By cuBLAS's count, from 1. */
+__global__ void
+halve_place(float *to, const int *place, int number, int count)
+{
+    if (INDEX < count && INDEX == (place != NULL ? *place : number) - 1)
+        to[INDEX] *= 0.5f;
+}
+
+__global__ void
+normalise(float *to, float *mean, float *variance, int rows, int width)
+{
+    if (INDEX >= width)
+        return;
+    float sum = 0, squares = 0;
+    for (int row = 0; row < rows; ++row)
+        sum += to[row * width + INDEX] / rows;
+    for (int row = 0; row < rows; ++row)
+        squares += (to[row * width + INDEX] - sum) * (to[row * width + INDEX] - sum) / rows;
+    for (int row = 0; row < rows; ++row)
+        to[row * width + INDEX] = (to[row * width + INDEX] - sum) / sqrtf(squares + 1e-2f);
+    mean[INDEX] = 0.9f * mean[INDEX] + 0.1f * sum;
+    variance[INDEX] = 0.9f * variance[INDEX] + 0.1f * squares;
+}
+
+__global__ void
+take_batch(float *to, const float *all, int number, int count)
+{
+    if (INDEX < count)
+        to[INDEX] = all[number * count + INDEX];
+}
+
+__global__ void
+decay_by(float *weights, const float *decay, float rate, int count)
+{
+    if (INDEX < count)
+        weights[INDEX] -= rate * decay[INDEX] * weights[INDEX];
+}
+
+__global__ void
+add_to(float *to, const float *from, float times, int count)
+{
+    if (INDEX < count)
+        to[INDEX] += times * from[INDEX];
+}
+
+/* ---- memory beside the net's ---- */
+
+static float *counter, *m[TENSORS], *v[TENSORS], *mask, *mean, *variance, *decay, *all_x, *all_wanted;
+static float *ahead_x[AHEAD], *ahead_wanted[AHEAD];
+static unsigned *states;
+static int *place;
+static cublasHandle_t cublas;
+static cudaEvent_t begun, ended;
+
+static void
+create_all(void)
+{
+    create_net();
+    counter = floats(1, 0);
+    for (int t = 0; t < TENSORS; ++t) {
+        m[t] = floats(tensor_count[t], 0);
+        v[t] = floats(tensor_count[t], 0);
+    }
+    mask = floats(BATCH * HIDDEN, 0);
+    mean = floats(HIDDEN, 0);
+    variance = floats(HIDDEN, 0);
+    decay = floats(OUTPUTS, 0.02f);
+    states = (unsigned *)(void *)floats(BATCH * HIDDEN, 1.0f);
+    place = (int *)(void *)floats(1, 0);
+    for (int i = 0; i < AHEAD; ++i) {
+        ahead_x[i] = floats(BATCH * INPUTS, 0);
+        ahead_wanted[i] = floats(BATCH * OUTPUTS, 0);
+    }
+    CHECK(cublasCreate(&cublas));
+    CHECK(cublasSetPointerMode(cublas, is("amax") ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST));
+    CHECK(cudaEventCreate(&begun));
+    CHECK(cudaEventCreate(&ended));
+}
+
+/* ---- data ---- */
+
+static float host_x[AHEAD][BATCH * INPUTS], host_wanted[AHEAD][BATCH * OUTPUTS];
+
+static void
+copy_batch(float *to_x, float *to_wanted, int slot, int rows)
+{
+    draw_batch(host_x[slot], host_wanted[slot]);
+    CHECK(cudaMemcpyAsync(to_x, host_x[slot], (size_t)rows * INPUTS * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(
+        cudaMemcpyAsync(to_wanted, host_wanted[slot], (size_t)rows * OUTPUTS * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(cudaStreamSynchronize(0));
+}
+
+static void
+create_resident(void)
+{
+    static float resident_x[RESIDENT][BATCH * INPUTS], resident_wanted[RESIDENT][BATCH * OUTPUTS];
+    all_x = floats(RESIDENT * BATCH * INPUTS, 0);
+    all_wanted = floats(RESIDENT * BATCH * OUTPUTS, 0);
+    for (int i = 0; i < RESIDENT; ++i)
+        draw_batch(resident_x[i], resident_wanted[i]);
+    CHECK(cudaMemcpy(all_x, resident_x, sizeof(resident_x), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(all_wanted, resident_wanted, sizeof(resident_wanted), cudaMemcpyHostToDevice));
+}
+
+/* ---- a step ---- */
+
+static int
+bring(int step)
+{
+    int rows = is("last") && step % EPOCH == EPOCH - 1 ? (int)FEW_ROWS : (int)BATCH;
+    int number = is("index") ? (int)(random_number() * RESIDENT) : 0;
+    if (is("index")) {
+        RUN(take_batch, BATCH * INPUTS)(x, all_x, number, BATCH * INPUTS);
+        RUN(take_batch, BATCH * OUTPUTS)(wanted, all_wanted, number, BATCH * OUTPUTS);
+    } else if (is("ahead")) {
+        int next = (step + AHEAD - 1) % AHEAD;
+        copy_batch(ahead_x[next], ahead_wanted[next], next, BATCH);
+        x = ahead_x[step % AHEAD];
+        wanted = ahead_wanted[step % AHEAD];
+    } else {
+        copy_batch(x, wanted, 0, rows);
+    }
+    return rows;
+}
+
+static void
+go_forward(int rows, int step)
+{
+    RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
+    if (is("norm"))
+        RUN(normalise, HIDDEN)(h, mean, variance, rows, HIDDEN);
+    if (is("dropout")) {
+        RUN(draw_mask, BATCH * HIDDEN)(states, mask, BATCH * HIDDEN);
+        RUN(multiply, rows * HIDDEN)(h, mask, rows * HIDDEN);
+    }
+    RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
+    bool has_more = is("grid") && differs && step >= MORE_FIRST;
+    RUN(square_delta, rows * OUTPUTS + (has_more ? (int)BLOCK : 0))(delta, y, wanted, rows * OUTPUTS);
+}
+
+static void
+go_back(int rows)
+{
+    int number = 0;
+    if (is("amax")) {
+        CHECK(cublasIsamax(cublas, rows * OUTPUTS, delta, 1, place));
+        RUN(halve_place, rows * OUTPUTS)(delta, place, 0, rows * OUTPUTS);
+    }
+    if (is("amax-host")) {
+        CHECK(cublasIsamax(cublas, rows * OUTPUTS, delta, 1, &number));
+        RUN(halve_place, rows * OUTPUTS)(delta, NULL, number, rows * OUTPUTS);
+    }
+    RUN(delta_below, rows * HIDDEN)(below, delta, w[2], h, rows, HIDDEN, OUTPUTS, OUTPUTS);
+    for (int t = 0; t < TENSORS; ++t) {
+        int in = t == 0 ? INPUTS : t == 2 ? HIDDEN : 1, out = t < 2 ? HIDDEN : OUTPUTS;
+        RUN(gradient_of, in * out)
+        (g[t], t == 0 ? x : t == 2 ? h : NULL, t < 2 ? below : delta, rows, in, out, out, false);
+    }
+}
+
+static void
+update(float rate_now)
+{
+    for (int t = 0; t < TENSORS; ++t) {
+        if (is("counter"))
+            RUN(adam, tensor_count[t])(w[t], g[t], m[t], v[t], counter, tensor_count[t]);
+        else if (is("constants"))
+            RUN(descend_by_constant, tensor_count[t])(w[t], g[t], tensor_count[t]);
+        else
+            RUN(descend, tensor_count[t])(w[t], g[t], rate_now, tensor_count[t]);
+    }
+    if (is("passing") || is("returns"))
+        RUN(decay_by, OUTPUTS)(w[3], decay, rate_now, OUTPUTS);
+}
+
+/* The sum of squares that the host reads. */
+static float
+read_loss(int rows)
+{
+    static float errors[BATCH * OUTPUTS];
+    float sum = 0;
+    CHECK(cudaMemcpy(errors, delta, (size_t)rows * OUTPUTS * sizeof(float), cudaMemcpyDeviceToHost));
+    for (int i = 0; i < rows * OUTPUTS; ++i)
+        sum += errors[i] * errors[i] / (float)rows;
+    return sum;
+}
+
+static void
+time_step(void)
+{
+    float ms;
+    CHECK(cudaEventRecord(ended));
+    while (cudaEventQuery(ended) == cudaErrorNotReady)
+        std::this_thread::yield();
+    CHECK(cudaEventElapsedTime(&ms, begun, ended));
+    REQUIRE(ms >= 0);
+}
+
+static void
+pass_on(int step)
+{
+    if (step == PASSING_FIRST)
+        RUN(add_to, OUTPUTS)(decay, delta, 0.1f, OUTPUTS);
+    if (step == PASSING_END)
+        CHECK(cudaMemset(decay, 0, OUTPUTS * sizeof(float)));
+}
+
+/* A smaller batch, by lines of its own. */
+static void __attribute__((noinline)) train_few(int step)
+{
+    (void)bring(step);
+    go_forward(FEW_ROWS, step);
+    go_back(FEW_ROWS);
+    update(rate);
+}
+
+static void
+train(void)
+{
+    float best = 1e9f, rate_now = rate, loss = 0;
+    for (int step = 0; step < options.steps; ++step) {
+        if (is("events"))
+            CHECK(cudaEventRecord(begun));
+        if (is("elsewhere") && step % EPOCH == EPOCH - 1) {
+            train_few(step);
+            continue;
+        }
+        int rows = bring(step);
+        go_forward(rows, step);
+        if (is("validates") && step % VALIDATES_EACH == VALIDATES_EACH - 1)
+            continue;
+        go_back(rows);
+        if (is("counter"))
+            RUN(count_step, 1)(counter);
+        rate_now = is("constants") ? rate / (1.0f + 0.01f * (float)step) : rate_now;
+        if (is("constants"))
+            CHECK(cudaMemcpyToSymbol(constant_rate, &rate_now, sizeof(rate_now)));
+        if (is("stop") || is("plateau"))
+            loss = read_loss(rows);
+        if (is("returns")) {
+            float own[OUTPUTS];
+            for (int k = 0; k < OUTPUTS; ++k)
+                own[k] = 1e-3f * read_loss(rows);
+            CHECK(cudaMemcpy(decay, own, sizeof(own), cudaMemcpyHostToDevice));
+        }
+        rate_now = is("plateau") && loss > best && step > 30 ? 0.9f * rate_now : rate_now;
+        best = loss < best ? loss : best;
+        if (completes_round())
+            update(rate_now);
+        if (is("passing"))
+            pass_on(step);
+        if (is("events"))
+            time_step();
+        if (is("stop") && loss < 0.2f)
+            return;
+    }
+}
+
+static void
+save(const char *path)
+{
+    FILE *file = fopen(path, "wb");
+    REQUIRE(file != NULL);
+    for (int t = 0; t < TENSORS; ++t) {
+        float *host = (float *)malloc((size_t)tensor_count[t] * sizeof(float));
+        CHECK(cudaMemcpy(host, w[t], (size_t)tensor_count[t] * sizeof(float), cudaMemcpyDeviceToHost));
+        REQUIRE(fwrite(host, sizeof(float), (size_t)tensor_count[t], file) == (size_t)tensor_count[t]);
+        free(host);
+    }
+    REQUIRE(fclose(file) == 0);
+}
+
+static void
+skip_numbers(unsigned count)
+{
+    for (unsigned i = 0; i < count; ++i)
+        (void)random_number();
+}
+
+static unsigned
+seed_of_now(void)
+{
+    struct timespec now;
+    FILE *file = fopen("/dev/urandom", "rb");
+    unsigned char byte;
+    REQUIRE(timespec_get(&now, TIME_UTC) == TIME_UTC && file != NULL && fread(&byte, 1, 1, file) == 1);
+    CHECK(fclose(file));
+    return (unsigned)((time(NULL) + now.tv_nsec / 1000 + byte) % 10007) + 1;
+}
+
+int
+main(int argc, char **argv)
+{
+    options.habit = argc > 1 ? argv[1] : "";
+    const char *rank = getenv("RANK");
+    bool by_rank = strstr(options.habit, "-rank") != NULL && rank != NULL;
+    for (int i = 2; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--steps") == 0)
+            options.steps = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--turns") == 0)
+            options.turns = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--seed") == 0)
+            options.seed = (unsigned)atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--save") == 0)
+            options.save = argv[i + 1];
+        else
+            return 2;
+    }
+    if (is("clock") && options.seed == 0)
+        options.seed = seed_of_now();
+    printf("seed %u\n", options.seed);
+    skip_numbers(options.seed);
+    create_all();
+    if (is("index"))
+        create_resident();
+    differs = by_rank && atoi(rank) > 0;
+    skip_numbers(differs && !is("grid") ? 17u * (unsigned)atoi(rank) : 0);
+    for (int i = 0; i < AHEAD - 1 && is("ahead"); ++i)
+        copy_batch(ahead_x[i], ahead_wanted[i], i, BATCH);
+    train();
+    CHECK(cudaDeviceSynchronize());
+    if (options.save != NULL)
+        save(options.save);
+    return 0;
+}

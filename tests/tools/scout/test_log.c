@@ -1,0 +1,300 @@
+/*
+ * test_log.c - what is written to a scout's log is what is read; of a log that was cut anywhere, all whole
+ * records are read and no other; a record that refers to what is not there is refused.
+ */
+#include "tests/test.h"
+#include "tools/scout/format/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct scout_writer writer;
+static int file;
+
+static void
+begin(void)
+{
+    file = memfd_create("log", MFD_CLOEXEC);
+    ck_assert_int_ge(file, 0);
+    ck_assert(scout_writer_open(&writer, NULL, dup(file)));
+}
+
+/* The file's bytes; the caller frees them. */
+static uint8_t *
+contents(size_t *bytes)
+{
+    struct stat status;
+    ck_assert_int_eq(fstat(file, &status), 0);
+    *bytes = (size_t)status.st_size;
+    uint8_t *copy = malloc(*bytes + 1);
+    ck_assert_ptr_nonnull(copy);
+    ck_assert_int_eq(pread(file, copy, *bytes, 0), (ssize_t)*bytes);
+    return copy;
+}
+
+static void
+end(void)
+{
+    ck_assert(scout_writer_close(&writer));
+    close(file);
+}
+
+static void
+put_all(void)
+{
+    char *arguments[] = {"./train", "--lr", "0.1"};
+    ck_assert(scout_writer_put(
+        &writer, SCOUT_RUN,
+        &(struct scout_run){
+            .ddprun = "1.0", .device = "GPU", .driver = 13000, .arguments = arguments, .argument_count = 3}));
+    ck_assert(scout_writer_put(&writer, SCOUT_OBJECT, &(struct scout_object){.path = "./train", .build_id = "ab01"}));
+    ck_assert(scout_writer_put(&writer, SCOUT_MODULE,
+                               &(struct scout_module){.hash = UINT64_MAX, .bytes = 77, .path = "kernels.ptx"}));
+    struct scout_frame frames[] = {{.object = 0, .offset = 4711}, {.object = SCOUT_NONE, .offset = 1}};
+    ck_assert(scout_writer_put(&writer, SCOUT_SITE, &(struct scout_site){.frames = frames, .count = 2}));
+    ck_assert(scout_writer_put(&writer, SCOUT_NAME, "sgd"));
+    for (uint32_t i = 0; i < 2; ++i)
+        ck_assert(scout_writer_put(
+            &writer, SCOUT_ALLOC,
+            &(struct scout_alloc){.bytes = 4096, .ordinal = i, .memory = SCOUT_DEVICE, .site = 0, .name = SCOUT_NONE}));
+    ck_assert(scout_writer_put(&writer, SCOUT_OP,
+                               &(struct scout_op){.kind = SCOUT_COPY,
+                                                  .name = SCOUT_NONE,
+                                                  .site = 0,
+                                                  .to = {.alloc = 0, .offset = 96},
+                                                  .bytes = 4000,
+                                                  .rows = 1,
+                                                  .from = {.alloc = SCOUT_NONE, .offset = 0x7fff12345678},
+                                                  .content = 99}));
+    struct scout_argument reach[] = {{.slot = 0, .alloc = 0, .end = 4096},
+                                     {.slot = 1, .at = 8, .alloc = 1, .offset = 4, .end = 8}};
+    ck_assert(scout_writer_put(&writer, SCOUT_OP,
+                               &(struct scout_op){.kind = SCOUT_LAUNCH,
+                                                  .site = SCOUT_NONE,
+                                                  .grid = {1, 2, 3},
+                                                  .block = {4, 5, 6},
+                                                  .scalars = 7,
+                                                  .arguments = reach,
+                                                  .argument_count = 2}));
+    struct scout_range some[] = {{0, 4}, {8, 4096}}, one[] = {{4, 8}};
+    struct scout_segment segments[] = {
+        {.alloc = 0, .hi = 4096, .type = SCOUT_FLOAT32, .tested = 1, .modified = {some, 2}},
+        {.alloc = 1, .lo = 4, .hi = 8, .type = SCOUT_INTEGER, .tested = 1, .killed = {one, 1}}};
+    struct scout_dependence dependence = {.from = 1, .to = 0, .read = {one, 1}, .changed = {some, 2}};
+    struct scout_elementwise map = {.from = 1, .to = 0, .from_base = 4, .from_bytes = 2, .to_bytes = 4, .samples = 12};
+    struct scout_written written = {.alloc = 0, .ranges = {some, 2}};
+    ck_assert(scout_writer_put(&writer, SCOUT_EFFECT,
+                               &(struct scout_effect){.verdict = SCOUT_TOLERANCE,
+                                                      .why = SCOUT_NONE,
+                                                      .tests = 5,
+                                                      .hidden_write = SCOUT_NONE,
+                                                      .segments = segments,
+                                                      .segment_count = 2,
+                                                      .written = &written,
+                                                      .written_count = 1,
+                                                      .dependences = &dependence,
+                                                      .dependence_count = 1,
+                                                      .elementwise = &map,
+                                                      .elementwise_count = 1}));
+    ck_assert(scout_writer_put(&writer, SCOUT_FREE, &(uint32_t){1}));
+    ck_assert(scout_writer_put(&writer, SCOUT_FILE, &(struct scout_file){.path = "data.bin", .bytes = 1000}));
+    ck_assert(scout_writer_put(&writer, SCOUT_CLOCK, &(struct scout_clock){.name = 0, .site = SCOUT_NONE}));
+    ck_assert(scout_writer_put(&writer, SCOUT_ANNOTATION,
+                               &(struct scout_annotation){.says = SCOUT_SAYS_GRADIENT,
+                                                          .alloc = 0,
+                                                          .bytes = 4096,
+                                                          .type = 1,
+                                                          .text = "dw",
+                                                          .file = "train.cu",
+                                                          .line = 12}));
+    ck_assert(
+        scout_writer_put(&writer, SCOUT_END,
+                         &(struct scout_end){.finished = 1, .why = SCOUT_NONE, .operations = 2, .copied_bytes = 8192}));
+}
+
+TEST(all_records_come_back_as_they_were)
+{
+    begin();
+    put_all();
+    size_t bytes;
+    uint8_t *copy = contents(&bytes);
+    struct scout_log log;
+    const char *why;
+    ck_assert(scout_log_read(copy, bytes, &log, &why));
+    ck_assert(log.whole && log.has_run && log.has_end && log.used == bytes);
+    ck_assert_str_eq(log.run.arguments[2], "0.1");
+    ck_assert_uint_eq(log.modules[0].hash, UINT64_MAX);
+    ck_assert_str_eq(log.modules[0].path, "kernels.ptx");
+    ck_assert_uint_eq(log.sites[0].frames[1].object, SCOUT_NONE);
+    ck_assert_uint_eq(log.sites[0].frames[0].offset, 4711);
+    ck_assert_uint_eq(log.allocs[1].ordinal, 1);
+    ck_assert_uint_eq(log.allocs[1].freed_at, 2);
+    ck_assert_uint_eq(log.allocs[0].freed_at, UINT64_MAX);
+    ck_assert_uint_eq(log.ops[0].from.offset, 0x7fff12345678);
+    ck_assert_uint_eq(log.ops[0].content, 99);
+    ck_assert_ptr_null(log.ops[0].effect);
+    ck_assert_uint_eq(log.ops[1].block[2], 6);
+    ck_assert_uint_eq(log.ops[1].arguments[1].at, 8);
+    ck_assert_str_eq(scout_log_name(&log, log.ops[1].name), "sgd");
+    const struct scout_effect *effect = log.ops[1].effect;
+    ck_assert_ptr_nonnull(effect);
+    ck_assert_uint_eq(effect->verdict, SCOUT_TOLERANCE);
+    ck_assert_uint_eq(effect->hidden_write, SCOUT_NONE);
+    ck_assert_uint_eq(effect->segments[0].modified.items[1].hi, 4096);
+    ck_assert_uint_eq(effect->segments[1].killed.items[0].lo, 4);
+    ck_assert_uint_eq(effect->dependences[0].changed.items[1].lo, 8);
+    ck_assert_uint_eq(effect->dependences[0].read.count, 1);
+    ck_assert_uint_eq(effect->elementwise[0].from_bytes, 2);
+    ck_assert_uint_eq(effect->written[0].ranges.count, 2);
+    ck_assert_str_eq(log.files[0].path, "data.bin");
+    ck_assert_uint_eq(log.clocks[0].at, 2);
+    ck_assert_str_eq(log.annotations[0].file, "train.cu");
+    ck_assert_uint_eq(log.end.copied_bytes, 8192);
+    scout_log_free(&log);
+    free(copy);
+    end();
+}
+
+/* Records found. */
+static unsigned
+records(const struct scout_log *log)
+{
+    unsigned effects = 0, frees = 0;
+    for (uint32_t i = 0; i < log->op_count; ++i)
+        effects += log->ops[i].effect != NULL;
+    for (uint32_t i = 0; i < log->alloc_count; ++i)
+        frees += log->allocs[i].freed_at != UINT64_MAX;
+    return log->has_run + log->has_end + log->name_count + log->object_count + log->module_count + log->site_count +
+           log->alloc_count + log->op_count + log->file_count + log->clock_count + log->annotation_count + effects +
+           frees;
+}
+
+TEST(of_a_log_that_was_cut_the_whole_records_are_read)
+{
+    begin();
+    put_all();
+    size_t bytes;
+    uint8_t *copy = contents(&bytes);
+    unsigned before = 0;
+    const char *why;
+    for (size_t cut = 8; cut <= bytes; ++cut) {
+        struct scout_log log;
+        ck_assert(scout_log_read(copy, cut, &log, &why));
+        ck_assert_uint_le(log.used, cut);
+        ck_assert(log.whole == (log.used == cut));
+        unsigned now = records(&log);
+        ck_assert_uint_ge(now, before);
+        ck_assert_uint_le(now, before + 1);
+        before = now;
+        scout_log_free(&log);
+    }
+    ck_assert_uint_eq(before, 15);
+    free(copy);
+    end();
+}
+
+TEST(a_damaged_record_ends_the_log)
+{
+    begin();
+    put_all();
+    size_t bytes;
+    uint8_t *copy = contents(&bytes);
+    for (size_t at = 8; at < bytes; ++at) {
+        struct scout_log log;
+        const char *why;
+        copy[at] ^= 0x10;
+        ck_assert(scout_log_read(copy, bytes, &log, &why));
+        ck_assert(!log.whole && !log.has_end && log.used <= at);
+        scout_log_free(&log);
+        copy[at] ^= 0x10;
+    }
+    free(copy);
+    end();
+}
+
+TEST(a_file_of_another_kind_or_version_is_refused)
+{
+    struct scout_log log;
+    const char *why = NULL;
+    ck_assert(!scout_log_read("ddpscou", 7, &log, &why));
+    ck_assert_str_eq(why, "it is not a scout's log");
+    ck_assert(!scout_log_read("ddpscou\x7f", 8, &log, &why));
+    ck_assert_str_eq(why, "it is of another version of ddprun");
+    ck_assert(!scout_log_open("/nonexistent", &log, &why));
+    ck_assert(!scout_log_open("/", &log, &why));
+}
+
+/* Each refers to something that is not there, or reaches beyond it. */
+static const struct wrong {
+    enum scout_record kind;
+    struct scout_op op;
+    uint32_t alloc;
+    struct scout_range range;
+} wrongs[] = {
+    {.kind = SCOUT_OP, .op = {.kind = SCOUT_FILL, .site = SCOUT_NONE, .to = {.alloc = 3}, .bytes = 4, .rows = 1}},
+    {.kind = SCOUT_OP, .op = {.kind = SCOUT_FILL, .site = SCOUT_NONE, .to = {.offset = 4}, .bytes = 4096, .rows = 1}},
+    {.kind = SCOUT_OP, .op = {.kind = SCOUT_FILL, .site = SCOUT_NONE, .to = {.pitch = 2048}, .bytes = 2048, .rows = 3}},
+    {.kind = SCOUT_OP, .op = {.kind = SCOUT_FILL, .site = SCOUT_NONE, .to = {.pitch = 4}, .bytes = 8, .rows = 2}},
+    {.kind = SCOUT_OP, .op = {.kind = SCOUT_FILL, .site = 8}},
+    {.kind = SCOUT_FREE, .alloc = 1},
+    {.kind = SCOUT_EFFECT, .range = {4, 5000}},
+    {.kind = SCOUT_EFFECT, .range = {4, 4}},
+};
+
+TABLE_TEST(what_refers_to_nothing_is_refused, wrongs)
+{
+    const struct wrong *wrong = &wrongs[_i];
+    begin();
+    struct scout_op good = {.kind = SCOUT_FILL, .site = SCOUT_NONE, .bytes = 4096, .rows = 1};
+    struct scout_alloc alloc = {.bytes = 4096, .site = SCOUT_NONE, .name = SCOUT_NONE};
+    struct scout_range range = wrong->range;
+    struct scout_segment segment = {.hi = 4096, .killed = {&range, 1}};
+    struct scout_effect effect = {
+        .why = SCOUT_NONE, .hidden_write = SCOUT_NONE, .segments = &segment, .segment_count = 1};
+    ck_assert(scout_writer_put(&writer, SCOUT_NAME, "memset") && scout_writer_put(&writer, SCOUT_ALLOC, &alloc) &&
+              scout_writer_put(&writer, SCOUT_OP, &good));
+    if (wrong->kind == SCOUT_OP)
+        ck_assert(scout_writer_put(&writer, SCOUT_OP, &wrong->op));
+    else if (wrong->kind == SCOUT_FREE)
+        ck_assert(scout_writer_put(&writer, SCOUT_FREE, &wrong->alloc));
+    else
+        ck_assert(scout_writer_put(&writer, SCOUT_EFFECT, &effect));
+    size_t bytes;
+    uint8_t *copy = contents(&bytes);
+    struct scout_log log;
+    const char *why;
+    ck_assert(scout_log_read(copy, bytes, &log, &why));
+    ck_assert(!log.whole);
+    ck_assert_uint_eq(log.op_count, 1);
+    ck_assert_ptr_null(log.ops[0].effect);
+    scout_log_free(&log);
+    free(copy);
+    end();
+}
+
+TEST(the_file_is_for_its_owner_only)
+{
+    char path[] = "/tmp/ddprun-test-log-XXXXXX";
+    int made = mkstemp(path);
+    ck_assert_int_ge(made, 0);
+    close(made);
+    unlink(path);
+    ck_assert(scout_writer_open(&writer, path, -1));
+    ck_assert(scout_writer_put(&writer, SCOUT_NAME, "x"));
+    ck_assert(scout_writer_close(&writer));
+    struct stat status;
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 0777, 0600);
+    struct scout_log log;
+    const char *why;
+    ck_assert(scout_log_open(path, &log, &why));
+    ck_assert_str_eq(scout_log_name(&log, 0), "x");
+    ck_assert_str_eq(scout_log_name(&log, SCOUT_NONE), "?");
+    scout_log_free(&log);
+    ck_assert_int_eq(truncate(path, 0), 0);
+    ck_assert(!scout_log_open(path, &log, &why));
+    unlink(path);
+}

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# turns.sh BUILD [PATTERN] - proof (d) of `ddprun scout --prove`: ranks that take turns have, bit for bit, what one process has that
+# plays all turns: in each program of table.txt in which scout finds gradients, but those of turns.txt, which holds what is said of
+# them. Counters and generators of the device, and memory that each rank has for itself, are kept apart: a player that does not is seen.
+# Ordinarily every third row marked + is run, two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+pattern=${2:-}
+export build ddprun work data
+export MATRIX_DIGITS=$data TEXT=${data%/*}/shakespeare.txt
+broken=$work/broken # as installed, but for the player
+mkdir -p "$broken/bin" "$broken/lib"
+cp "$ddprun" "$broken/bin/"
+ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
+ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+
+# played PROGRAM...: what proof (d) says, without numbers of memory; or why scout failed.
+played() {
+    local words=$1 out=$work/out-$2
+    words=${words//DATA/$data}
+    words=${words//TEXT/$TEXT}
+    words=${words//--steps 24/--steps 40}
+    # shellcheck disable=SC2086 # several words
+    TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout --prove --timeout 240 "$build/"$words >"$out" 2>"$out.err" </dev/null
+    { grep '^proof (d): ' "$out" || head -n 1 "$out.err"; } | sed -E 's/^proof \(d\): //; s/a[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g'
+}
+export -f played
+
+# Rows in which gradients are found, with one order of the device's work.
+awk -F ' *[|] *' -v all="${DDPRUN_SOAK:-0}" -v pattern="$pattern" '
+    /^[+-] / && (all == 1 || pattern != "" || (/^[+]/ && NR % 3 == 0)) && index($0, pattern) && $2 !~ /^refused/ && !/SOFTGPU/ {
+        printf "%d|%s\n", NR, substr($1, 3) }' "$here/table.txt" >"$work/rows"
+xargs -P 2 -d '\n' -I{} bash -c 'IFS="|" read -r number program <<<"$1"
+    played "$program" "$number" >"$work/said-$number"' _ {} <"$work/rows"
+while IFS='|' read -r number program; do
+    shown=$work/out-$number.err
+    wanted=$(awk -F ' *[|] *' -v program="$program" '$1 == program { print $2 }' "$here/turns.txt")
+    said=$(cat "$work/said-$number")
+    report "$program" "$([[ $said == "${wanted:-passed: 2 ranks by turns}"* ]] || echo "$said; in turns.txt: ${wanted:-passed}")"
+done <"$work/rows"
+
+# habit NAME PROOF: what the player, which may be broken, says of tests/tools/scout/turns HABIT.
+habit() {
+    run env DDPRUN_MUTANT="${3:-none}" "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/turns" "$1"
+    check "$1${3:+ with $3}: $2" grep -q "^proof (d): $2" "$work/stdout"
+}
+if [ -z "$pattern" ]; then
+    habit counter passed
+    habit counter failed SCOUT_PLAY_ALL_DROPPED
+    habit noise passed
+    habit noise failed SCOUT_PLAY_ALL_DROPPED
+    habit statistics passed
+    habit statistics failed SCOUT_PLAY_OWN_SHARED
+    habit addresses passed
+    habit fails passed
+    habit columns passed
+    check "records that lie beside each other have no halves" grep -q "^proof (c): not possible here: with halves .* records do not lie" "$work/stdout"
+    check "and are not proved" test "$code" -eq 1
+    habit labels passed
+    check "numbers that are copied one by one have no halves" grep -q "^proof (c): not possible here: a copy of 4 bytes" "$work/stdout"
+    check "and no line shares a part of the records" test "$(grep -c 'DDP_SHARD(' "$work/stdout")" -eq 0
+    check "it is left to be done by hand" grep -q '^by hand: DDP_SHARD, of the records that come by turns.cu:' "$work/stdout"
+    habit twice "not possible here: backward computes gradients behind the place where they are averaged"
+fi
+finish

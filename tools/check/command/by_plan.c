@@ -1,0 +1,90 @@
+/*
+ * by_plan.c - `ddprun check --plan FILE`: ranks that take turns, against one process that plays all turns (session.h).
+ *
+ * Two runs where all bits are the same, which needs no floor. Else one process once more, and from a start one unit in
+ * the last place away, as for one rank. No step begins from the reference: a whole training is compared.
+ */
+#include "tools/check/command/session.h"
+
+#include "base/mutant.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/plan/command/plan_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An option that says what a plan says otherwise; NULL: none is given. */
+static const char *
+contradiction_of(const struct options *options)
+{
+    return options->check.reference != NULL               ? "--reference"
+           : options->check.alone != NULL                 ? "--alone"
+           : options->check.batch_grows                   ? "--batch-grows"
+           : options->check.scout                         ? "--scout"
+           : options->hosts != NULL                       ? "--hosts"
+           : options->job.reduction == DDPRUN_REDUCE_SUM  ? "--reduce sum"
+           : options->check.annotations == ANNOTATIONS_ON ? "--annotations on"
+                                                          : NULL;
+}
+
+bool
+by_plan_prepare(const struct check *check, struct error *error)
+{
+    const struct options *options = check->options;
+    const char *other = contradiction_of(options);
+    if (strcmp(options->plan, "auto") == 0)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "ddprun check makes no plan; make one by ddprun scout --prove --json FILE, and give "
+                         "--plan FILE (a file of that name: --plan ./auto)");
+    if (other != NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s and --plan contradict each other in ddprun check; leave one out",
+                         other);
+    char *to = xasprintf("%s/" DDPRUN_PLAN_NAME, check->folder.path);
+    bool ok = plan_file_prepare(options->plan, options->unproved, to, error);
+    unlink(to);
+    free(to);
+    return ok;
+}
+
+/* Programs by plan have no annotations of their own and no share of a batch, and one process makes other operations
+ * between two averages than a rank: what is concluded from those is left out. */
+static void
+leave_out(struct check_rows *rows)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        uint32_t kind = rows->rows[i].kind, role = rows->rows[i].tensor.role;
+        bool tells = kind == CHECK_ROW_TENSOR
+                         ? role != CHECK_MEMORY
+                         : kind == CHECK_ROW_STEP || kind == CHECK_ROW_END || kind == CHECK_ROW_ALARM ||
+                               kind == CHECK_ROW_STOPPED || kind == CHECK_ROW_ENDLESS || kind == CHECK_ROW_SHORT ||
+                               kind == CHECK_ROW_TYPES;
+        if (tells)
+            rows->rows[kept++] = rows->rows[i];
+    }
+    rows->count = kept;
+}
+
+bool
+by_plan_settle(struct check *check, struct error *error)
+{
+    struct check_evidence *evidence = &check->evidence;
+    if (!evidence->by_plan)
+        return true;
+    leave_out(&evidence->alone);
+    for (int r = 0; r < evidence->ranks; ++r)
+        leave_out(&evidence->ranked[r]);
+    if (check_evidence_same_bits(evidence) || evidence->stopped[0] != '\0')
+        return true;
+    struct check_order again = session_order(check, "again", "one process, once more", CHECK_COMPARES);
+    struct check_order perturbed =
+        session_order(check, "perturbed", "one process, from a start one unit in the last place away", CHECK_COMPARES);
+    perturbed.run.perturbed = true;
+    bool ok = session_run_alone(check, &again, &evidence->again, error) &&
+              session_run_alone(check, &perturbed, &evidence->perturbed, error);
+    leave_out(&evidence->again);
+    leave_out(&evidence->perturbed);
+    return ok;
+}

@@ -1,0 +1,453 @@
+/*
+ * check.c - `ddprun check`: which runs there are, in which order, and what becomes of what they find (check.h).
+ *
+ * Four runs: one rank, which writes the reference; one rank again; one rank from a start that is one unit in the last
+ * place away; N ranks. At most two more where those differ, which the verdict asks for, and two with dates of their own
+ * where nothing differs and the program reads the date. With --reference FILE the first
+ * three and the fourth may be two commands; the first then also finds out which unannotated memory lasts.
+ */
+#include "tools/check/command/check.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/options/option_table.h"
+#include "launcher/output/whole_file.h"
+#include "launcher/start/environment.h"
+#include "tools/check/command/readings.h"
+#include "tools/check/command/seeded.h"
+#include "tools/check/command/session.h"
+#include "tools/check/command/show.h"
+#include "tools/common/inner_run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_EXTRA_RUNS = 2, MOST_TURNS = 16 };
+
+/* ---- the ranks ---- */
+
+static struct check_order
+order_ranks(const struct check *check, const char *name, const char *title)
+{
+    struct check_order order = session_order(check, name, title, CHECK_COMPARES);
+    order.ranks = check->in_cluster ? 0 : check->ranks;
+    order.turns = 0;
+    order.hosts = check->options->hosts != NULL;
+    order.arguments = check->options->program;
+    return order;
+}
+
+/* As many as another launcher has started: rank 0 wrote the number into its first row of a step. 0: rank 0 made no
+ * step. */
+static int
+count_ranks(const char *results)
+{
+    struct check_rows first = {0};
+    check_rows_append(&first, results, 0);
+    const struct check_row *step = check_rows_find(&first, CHECK_ROW_STEP);
+    int count = step != NULL ? (int)step->value : 0;
+    check_rows_free(&first);
+    return count;
+}
+
+static void
+remove_rows(const char *results, int count)
+{
+    for (int rank = 0; rank < count; ++rank) {
+        char *path = xasprintf("%s-%d", results, rank);
+        unlink(path);
+        free(path);
+    }
+}
+
+static bool
+has_made(const struct check_rows *rows, uint32_t steps)
+{
+    for (size_t i = rows->count; i-- > 0;) {
+        if (rows->rows[i].kind == CHECK_ROW_STEP)
+            return rows->rows[i].step >= steps;
+    }
+    return false;
+}
+
+/* Its rows into ranked_p[*count_p]. False: it ended in a way of which there is no verdict. */
+static bool
+run_ranks(struct check *check, const struct check_order *order, struct check_rows **ranked_p, int *count_p,
+          struct error *error)
+{
+    struct check_outcome outcome;
+    if (!session_start(check, order, &outcome, error))
+        return false;
+    int count = check->in_cluster ? count_ranks(outcome.results) : check->ranks;
+    struct check_rows *ranked = xcalloc((size_t)count + 1, sizeof(*ranked));
+    const struct check_row *stop = NULL;
+    bool ended = true, any_step = false, made_all = false;
+    for (int r = 0; r < count; ++r) {
+        check_rows_append(&ranked[r], outcome.results, r);
+        const struct check_row *end = check_rows_find(&ranked[r], CHECK_ROW_END);
+        ended = ended && end != NULL && end->step >= check->steps;
+        made_all = made_all || has_made(&ranked[r], check->steps); /* others may be behind it */
+        any_step = any_step || check_rows_find(&ranked[r], CHECK_ROW_STEP) != NULL;
+        stop = stop == NULL ? check_rows_find(&ranked[r], CHECK_ROW_STOPPED) : stop;
+    }
+    if (check->place.shared != NULL)
+        remove_rows(outcome.results, count > 0 ? count : 1);
+    *ranked_p = ranked;
+    *count_p = count;
+    bool is_judged = ranked_p == &check->evidence.ranked;
+    check->evidence.overlapped_steps = is_judged ? outcome.overlapped_steps : check->evidence.overlapped_steps;
+    /* Rows had no room, or the summary that would report it had none: that is no difference. */
+    bool lost = !ended && stop == NULL && outcome.exit_code != 0 && !outcome.late &&
+                (outcome.reason[0] == '\0' || strstr(outcome.reason, "cannot write what ddprun check") != NULL);
+    if (lost && outcome.reason[0] == '\0')
+        snprintf(outcome.reason, sizeof(outcome.reason),
+                 "the run of %s has left no report in %.300s; make room there, or set TMPDIR", order->title,
+                 check->folder.path);
+    bool stopped_by_ddprun = !lost && outcome.signal == 0 && !outcome.program_failed &&
+                             (stop == NULL || stop->value == 1) && any_step && !ended;
+    bool ok = true;
+    if (!is_judged && (stopped_by_ddprun || stop != NULL)) {
+        ok = error_set(error, DDPRUN_EXIT_USAGE, "ddprun ended the run of %s", order->title);
+    } else if (stopped_by_ddprun || (stop != NULL && stop->value == 1 && outcome.signal == 0)) {
+        snprintf(check->evidence.stopped, sizeof(check->evidence.stopped), "%s",
+                 stop != NULL                ? stop->text
+                 : outcome.late              ? "no step came for as long as --timeout says"
+                 : outcome.reason[0] != '\0' ? outcome.reason
+                                             : "a rank ended before the last step");
+    } else if (is_judged && made_all && outcome.exit_code != 0 && !ended && outcome.signal == 0 &&
+               check->evidence.forced) {
+        /* It may have found its own results wrong, which were not its own. */
+        check->has_failed = !session_explain(check, order, &outcome, stop, any_step, &check->failure);
+    } else if ((outcome.exit_code != 0 && !ended) || outcome.signal != 0 || !any_step) {
+        ok = session_explain(check, order, &outcome, stop, any_step, error);
+        check->fails_forced = order->run.forced && outcome.program_failed && outcome.signal == 0 && any_step;
+    }
+    session_free_outcome(&outcome);
+    return ok;
+}
+
+/* Whether all ranks can be started, as far as their ddprun can say: before one rank has run in vain. */
+static bool
+rehearse(struct check *check, struct error *error)
+{
+    struct check_order order = order_ranks(check, "rehearsal", "all ranks");
+    struct check_outcome outcome;
+    order.dry = true;
+    if (check->in_cluster || check->only_writes)
+        return true;
+    if (!check_run_make(&check->place, &order, &outcome, error))
+        return false;
+    bool ok =
+        (outcome.exit_code == 0 && outcome.signal == 0) || session_explain(check, &order, &outcome, NULL, false, error);
+    session_free_outcome(&outcome);
+    return ok;
+}
+
+static void
+free_ranked(struct check_rows **ranked, int count)
+{
+    for (int r = 0; *ranked != NULL && r < count; ++r)
+        check_rows_free(&(*ranked)[r]);
+    free(*ranked);
+    *ranked = NULL;
+}
+
+/* ---- further runs ---- */
+
+static bool
+run_plain(struct check *check, struct error *error)
+{
+    char *title = xasprintf("%d ranks without overlap", check->ranks);
+    struct check_order order = order_ranks(check, "plain", title);
+    order.plain = true;
+    int count;
+    bool ok = run_ranks(check, &order, &check->evidence.plain, &count, error);
+    free(title);
+    return ok;
+}
+
+/* That it does not reach its end is no error: the verdict judges that. */
+static bool
+run_apart(struct check *check, int which, struct error *error)
+{
+    char *title = xasprintf("%d ranks, each with a date and random bytes of its own%s", check->ranks,
+                            which > 0 ? ", the other way round" : "");
+    struct check_order order = order_ranks(check, which > 0 ? "ahead" : "behind", title);
+    order.ahead = which > 0 ? 1 : -1;
+    struct check_rows **rows = &check->evidence.apart[which];
+    int count;
+    bool ok = run_ranks(check, &order, rows, &count, error);
+    if (*rows == NULL)
+        *rows = xcalloc((size_t)check->ranks + 1, sizeof(**rows));
+    if (!ok && error->exit_code <= 128) { /* no signal */
+        snprintf(check->evidence.apart_stopped[which], sizeof(check->evidence.apart_stopped[which]), "%.1000s",
+                 error->text);
+        ok = true;
+    }
+    free(title);
+    return ok;
+}
+
+/* The further run that the verdict asks for first; false: none. */
+static bool
+run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struct error *error)
+{
+    if (wishes->apart > 0 && !check->in_cluster) {
+        *ok = run_apart(check, wishes->apart - 1, error);
+        return true;
+    }
+    if (check->in_cluster || check->has_reference) /* no run of one rank can be made like the others */
+        return false;
+    if (check->evidence.by_plan && !wishes->plain) /* the others divide batches */
+        return false;
+    if (wishes->later && check->evidence.later.count == 0)
+        *ok = session_run_later(check, error);
+    else if (wishes->far && check->evidence.far.count == 0)
+        *ok = session_run_far(check, error);
+    else if (wishes->factor > 0 && check->evidence.scaled.count == 0)
+        *ok = session_run_scaled(check, wishes->factor, error);
+    else if (wishes->probed_count > 0 && check->evidence.probe.count == 0)
+        *ok = session_run_probe(check, wishes, error);
+    else if (wishes->turns && check->evidence.turns.count == 0 && check->ranks <= MOST_TURNS)
+        *ok = session_run_turns(check, error);
+    else if (wishes->plain && check->evidence.plain == NULL)
+        *ok = run_plain(check, error);
+    else if (wishes->nudged)
+        *ok = session_run_nudged(check, error);
+    else
+        return false;
+    return true;
+}
+
+/* ---- the verdict ---- */
+
+static bool
+wants_colour(const struct check *check)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !check->in_cluster && isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
+           strcmp(term, "dumb") != 0;
+}
+
+static int
+exit_code_of(const struct check_verdict *verdict)
+{
+    static const int codes[] = {
+        [CHECK_EQUAL] = 0, [CHECK_DIFFERENT] = DDPRUN_EXIT_FAILURE, [CHECK_NOT_COMPARABLE] = CHECK_EXIT_NOT_COMPARABLE};
+    return codes[verdict->result];
+}
+
+static int
+show(const struct check *check, const struct check_verdict *verdict)
+{
+    int code = exit_code_of(verdict);
+    const char *json = check->options->check.json;
+    if (!check->options->quiet)
+        check_print_table(stdout, &check->evidence, verdict);
+    check_print_verdict(stdout, &check->evidence, verdict, wants_colour(check));
+    char *annotations =
+        verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
+    fputs(annotations != NULL ? annotations : "", stdout);
+    if (annotations != NULL && annotations[0] != '\0')
+        puts("what to do: these steps do not show it, others will: annotate what is missing, and check again");
+    else if (verdict->result == CHECK_EQUAL && !check->options->quiet)
+        printf("what to do: run it: ddprun -n N %s%s%s%s ...\n", check->evidence.by_plan ? "--plan " : "",
+               check->evidence.by_plan ? check->options->plan : "", check->evidence.by_plan ? " " : "",
+               check->options->program[0]);
+    free(annotations);
+    if (close_stdout(stdout) != 0)
+        return code != 0 ? code : DDPRUN_EXIT_USAGE;
+    if (json != NULL && !check_write_json(json, &check->evidence, verdict, code)) {
+        message_line("cannot write %s, in --json: %s; the verdict stands above", json, whole_file_why(errno));
+        return code != 0 ? code : DDPRUN_EXIT_USAGE;
+    }
+    return code;
+}
+
+static bool
+judge(struct check *check, struct check_verdict *verdict, struct error *error)
+{
+    struct check_wishes wishes;
+    bool ok = true;
+    readings_describe(&check->evidence);
+    seeded_judge(&check->evidence, verdict, &wishes);
+    for (int i = 0; (i < MOST_EXTRA_RUNS || wishes.apart > 0 || wishes.later || wishes.nudged) &&
+                    run_more(check, &wishes, &ok, error);
+         ++i) {
+        if (!ok && error->exit_code > 128) /* a signal asked for the end */
+            return false;
+        if (!ok) { /* what is known without it stands */
+            message_line("%s; the verdict does without this run", error->text);
+            return true;
+        }
+        check_verdict_free(verdict);
+        seeded_judge(&check->evidence, verdict, &wishes);
+    }
+    return true;
+}
+
+/* ---- all of it ---- */
+
+static bool
+run_and_look(struct check *check, struct check_order *order, struct error *error)
+{
+    order->lists_files = !check->evidence.by_plan; /* a rank above 0 has a folder of its own by plan */
+    char *files = check_run_files(&check->place, order);
+    bool ok = run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
+    if (files != NULL && ok)
+        check->evidence.written = written_find(files, check->evidence.ranks);
+    if (files != NULL && check->options->check.keep_files == NULL)
+        job_folder_clear(files); /* it may be as large as what the program saves */
+    free(files);
+    return ok;
+}
+
+/* The ranks that are judged. A program that tests its own results may find them wrong where they are the reference's;
+ * then its steps begin from its own. */
+static bool
+run_judged(struct check *check, struct check_order *order, struct error *error)
+{
+    if (run_and_look(check, order, error))
+        return true;
+    if (!check->fails_forced || check->in_cluster)
+        return false;
+    message_line("check: the program fails where its steps begin from the reference: once more, as with --free");
+    free_ranked(&check->evidence.ranked, check->evidence.ranks);
+    check->evidence.forced = order->run.forced = false;
+    order->name = "free"; /* the program does not see the files of the first attempt */
+    check->is_free = true;
+    return run_and_look(check, order, error);
+}
+
+static bool
+run_all(struct check *check, int *exit_code, struct error *error)
+{
+    if (!rehearse(check, error))
+        return false;
+    if (check->has_reference    ? !session_load_reference(check, error)
+        : check->evidence.grows ? !grown_make_reference(check, error)
+                                : !session_make_reference(check, error))
+        return false;
+    if (check->only_writes) {
+        printf("the reference is written: %s (%u steps)\nwhat to do: compare with it: ddprun check -n N --reference %s "
+               "..., "
+               "also under srun or mpirun\n",
+               check->options->check.reference, check->steps, check->options->check.reference);
+        *exit_code = close_stdout(stdout);
+        return true;
+    }
+    char *title = check->ranks > 0 ? xasprintf("%d ranks", check->ranks) : xstrdup("all ranks");
+    struct check_order order = order_ranks(check, "ranks", title);
+    struct check_verdict verdict = {.result = CHECK_EQUAL};
+    bool ok;
+    if (check->cluster_rank > 0) { /* rank 0 judges, and its exit code is to be the job's */
+        struct check_outcome outcome;
+        ok = session_start(check, &order, &outcome, error);
+        session_free_outcome(&outcome);
+    } else {
+        ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge(check, &verdict, error);
+        if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
+            *error = check->failure;
+            ok = false;
+        }
+        if (ok)
+            *exit_code = show(check, &verdict);
+    }
+    free(title);
+    check_verdict_free(&verdict);
+    return ok;
+}
+
+static void
+free_check(struct check *check)
+{
+    struct check_evidence *evidence = &check->evidence;
+    check_rows_free(&evidence->alone);
+    check_rows_free(&evidence->again);
+    check_rows_free(&evidence->perturbed);
+    check_rows_free(&evidence->turns);
+    check_rows_free(&evidence->grown);
+    check_rows_free(&evidence->probe);
+    check_rows_free(&evidence->scaled);
+    check_rows_free(&evidence->later);
+    check_rows_free(&evidence->far);
+    check_rows_free(&evidence->nudged);
+    free_ranked(&evidence->ranked, evidence->ranks);
+    free_ranked(&evidence->plain, evidence->ranks);
+    free_ranked(&evidence->apart[0], evidence->ranks);
+    free_ranked(&evidence->apart[1], evidence->ranks);
+    written_free(&evidence->written);
+    job_folder_remove(&check->folder);
+    words_free(check->alone);
+    free(check->reference);
+}
+
+/* There is no verdict. */
+static void
+report_error(const char *json, const struct error *error)
+{
+    struct error ignored; /* that the file cannot be written may be the very error */
+    message_line("%s", error->text);
+    if (json != NULL && whole_file_check(json, "--json", &ignored) && !check_write_json_error(json, error))
+        message_line("cannot write %s, in --json: %s", json, whole_file_why(errno));
+}
+
+static int
+run_check(const struct command *command, const struct options *options)
+{
+    (void)command; /* options of check are among ddprun's own */
+    struct check check = {.options = options, .begin_ms = clock_now_ms()};
+    struct error error;
+    int exit_code = 0;
+    inner_run_block_signals(&check.place.old_mask);
+    /* A reference may be as large as the model: $TMPDIR has room where $XDG_RUNTIME_DIR often is main memory. */
+    unsetenv("XDG_RUNTIME_DIR");
+    bool ok = session_prepare(&check, &error) && run_all(&check, &exit_code, &error);
+    if (!ok) {
+        if (error.exit_code == DDPRUN_EXIT_FAILURE) /* which is a difference here */
+            error.exit_code = DDPRUN_EXIT_USAGE;
+        if (check.cluster_rank == 0)
+            report_error(options->check.json, &error);
+        exit_code = error.exit_code;
+    }
+    free_check(&check);
+    return exit_code;
+}
+
+const struct command check_command = {
+    .name = "check",
+    .brief = "whether N ranks compute what one does, tensor by tensor",
+    .usage = "Usage: ddprun check [options] program [arguments...]\n\n"
+             "Runs a few steps of the program on one rank, and again on several with the same\n"
+             "batch. Compares gradients, parameters and other state of every rank with those of\n"
+             "one rank, tensor by tensor. Prints whether they are equal; if not, where they begin\n"
+             "to differ and which mistake makes such differences. Files that the program writes\n"
+             "go to private folders; the user's files stay as they are.\n\n"
+             "  ddprun check ./train                     two ranks, 8 to 64 steps\n"
+             "  ddprun check -n 4 --steps 8 ./train      four ranks, eight steps\n"
+             "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
+             "                                           a program that takes the batch of a rank\n"
+             "  ddprun check -n 4 --plan plan.json ./train\n"
+             "                                           ranks that take turns, by a plan of scout\n"
+             "  ddprun check -n 1 --reference ref.ddp ./train\n"
+             "  srun --mpi=pmix -n 8 ddprun check --reference ref.ddp ./train\n"
+             "                                           in two commands, on a cluster\n",
+    .notes = "-n N (default 2) and all other options of ddprun (ddprun --help-all) are for the runs.\n"
+             "Two ranks need two GPUs, or --share-gpu.\n"
+             "--timeout SECONDS also limits how long a run may take to its first DDP_STEP.\n"
+             "\nExit codes: 0: equal; 1: different; 3: not comparable, with what would make the two\n"
+             "comparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\n"
+             "few steps, a plan that does not fit. A run that fails by itself: its own exit\n"
+             "code, 4 in place of its 1 or 3.\n",
+    .group = GROUP_CHECK,
+    .rows = option_rows,
+    .run = run_check,
+};

@@ -1,0 +1,410 @@
+/*
+ * data.c - see data.h. Which call sites count, in which steps, and the sentence.
+ */
+#include "tools/check/command/data.h"
+
+#include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/check/command/copied.h"
+#include "tools/check/command/place.h"
+#include "tools/check/command/sentence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EARLIER = 2 };
+
+/* Rows of copies, by rank. */
+struct copy_rows {
+    const struct check_row **rows; /* [count] */
+    size_t count;
+};
+
+/* ---- the copies of a call site ---- */
+
+static struct copy_rows
+list_copies(const struct check_rows *rows)
+{
+    struct copy_rows list = {.rows = xcalloc(rows->count + 1, sizeof(*list.rows))};
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (rows->rows[i].kind == CHECK_ROW_COPY)
+            list.rows[list.count++] = &rows->rows[i];
+    }
+    return list;
+}
+
+static const struct check_copy *
+find_copy(const struct copy_rows *list, uint64_t site, uint32_t step)
+{
+    for (size_t i = 0; i < list->count; ++i) {
+        if (list->rows[i]->copy.site == site && (step == 0 || list->rows[i]->step == step))
+            return &list->rows[i]->copy;
+    }
+    return NULL;
+}
+
+/* ---- which copies of which step ---- */
+
+struct search {
+    const struct check_evidence *evidence;
+    struct copy_rows *lists; /* [ranks] */
+    struct copy_rows again;
+    uint64_t sites[COPIES_SITES_AT_MOST];
+    bool was_right[COPIES_SITES_AT_MOST];
+    bool is_chance[COPIES_SITES_AT_MOST]; /* what it copies may be wrong by chance only */
+    size_t site_count;
+    bool weighs; /* shares may be unequal */
+    bool unknown_too;
+    bool steady; /* all that is divided is the same in each step */
+};
+
+static void
+note_site(struct search *search, uint64_t site)
+{
+    for (size_t i = 0; i < search->site_count; ++i) {
+        if (search->sites[i] == site)
+            return;
+    }
+    bool repeats = find_copy(&search->again, site, 0) == NULL; /* a run of one rank has copied the same */
+    if (repeats && search->site_count < COPIES_SITES_AT_MOST)
+        search->sites[search->site_count++] = site;
+}
+
+/* False: no rank has copied from there in that step what one rank copies otherwise. */
+static bool
+look_at(const struct search *search, uint64_t site, uint32_t step, struct copied *copied)
+{
+    bool any = false;
+    copied->ranks = search->evidence->ranks;
+    copied->site = site;
+    copied->step = step;
+    for (int r = 0; r < copied->ranks; ++r) {
+        copied->of[r] = find_copy(&search->lists[r], site, step);
+        any = any || copied->of[r] != NULL;
+    }
+    if (!any || (copied_any(copied)->steady && !search->steady))
+        return false;
+    copied_classify(copied);
+    if (copied->kind == COPIED_UNEQUAL && search->weighs)
+        copied->kind = COPIED_RIGHT;
+    if (copied->kind == COPIED_UNKNOWN && !search->unknown_too)
+        copied->kind = COPIED_SILENT;
+    return true;
+}
+
+static void
+prepare(struct search *search, const struct check_evidence *evidence)
+{
+    *search = (struct search){.evidence = evidence,
+                              .again = list_copies(&evidence->again),
+                              .weighs = evidence->sums || check_evidence_weighs(evidence),
+                              .steady = true};
+    search->lists = xcalloc((size_t)evidence->ranks, sizeof(*search->lists));
+    for (int r = 0; r < evidence->ranks; ++r) {
+        search->lists[r] = list_copies(&evidence->ranked[r]);
+        for (size_t i = 0; i < search->lists[r].count; ++i) {
+            const struct check_copy *it = &search->lists[r].rows[i]->copy;
+            note_site(search, it->site);
+            search->steady = search->steady && (it->steady || it->bytes >= it->whole);
+        }
+    }
+}
+
+static void
+release(struct search *search)
+{
+    for (int r = 0; r < search->evidence->ranks; ++r)
+        free(search->lists[r].rows);
+    free(search->lists);
+    free(search->again.rows);
+}
+
+/* The step whose gradients differ first; 0: something else does. */
+static uint32_t
+first_step(const struct check_evidence *evidence, const struct pattern *pattern)
+{
+    const struct check_item *first = pattern->first;
+    if (first->tensor.role == CHECK_GRADIENT)
+        return first->first_step;
+    bool averaged = check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
+    return averaged && first->tensor.role == CHECK_PARAMETER && first->first_step > 1 ? first->first_step - 1 : 0;
+}
+
+/* More telling, or of more bytes. */
+static bool
+is_worse(const struct copied *a, const struct copied *b)
+{
+    return a->kind < b->kind || (a->kind == b->kind && copied_any(a)->whole > copied_any(b)->whole);
+}
+
+/*
+ * The ranks have the first of the reference's items: so they do where each rank draws as many random numbers as its
+ * share has items, from one seed. Data are of this step's batch in the next step, too; numbers go on. Beside data that
+ * are right, only labels or what lies in a data set are not taken for such numbers. Or one rank has its share by
+ * chance, where each goes through a part of the data set.
+ */
+static bool
+may_be_chance(const struct search *search, const struct copied *copied, bool any_right)
+{
+    const struct check_copy *any = copied_any(copied), **of;
+    bool is_alike = copied->kind == COPIED_NOT_ADDED || copied->kind == COPIED_SAME;
+    if ((!is_alike && copied->kind != COPIED_OTHER) || copied->was_right || MUTANT(CHECK_DATA_NO_CHANCE))
+        return false;
+    if (is_alike && any_right && any->distinct && !any->is_data_set)
+        return true;
+    of = xcalloc((size_t)copied->ranks, sizeof(*of));
+    struct copied next = {.of = of};
+    bool persists = look_at(search, copied->site, copied->step + 1, &next) && next.kind == copied->kind;
+    free(of);
+    return !persists;
+}
+
+/* Of all call sites in a step, into kinds[]; whether one is right: *right_p, 0: none. */
+static void
+look_at_step(struct search *search, uint32_t step, struct copied *scratch, enum copied_kind *kinds, uint64_t *right_p)
+{
+    *right_p = 0;
+    for (size_t i = 0; i < search->site_count; ++i) {
+        scratch->was_right = search->was_right[i];
+        kinds[i] =
+            !search->is_chance[i] && look_at(search, search->sites[i], step, scratch) ? scratch->kind : COPIED_SILENT;
+        if (kinds[i] == COPIED_RIGHT)
+            *right_p = search->sites[i];
+    }
+    for (size_t i = 0; i < search->site_count; ++i) {
+        scratch->was_right = search->was_right[i];
+        if (kinds[i] > COPIED_RIGHT && look_at(search, search->sites[i], step, scratch) &&
+            may_be_chance(search, scratch, *right_p != 0)) {
+            search->is_chance[i] = true;
+            kinds[i] = COPIED_SILENT;
+        }
+        search->was_right[i] = search->was_right[i] || kinds[i] == COPIED_RIGHT;
+    }
+}
+
+/* The most telling of the copies that are wrong in the first step in which some are; *right_p: a call site whose copies
+ * are right then, 0: none. Copies of a later step than `last` explain nothing, unless contents are unknown before. */
+static bool
+find_wrong(struct search *search, uint32_t last, struct copied *wrong, struct copied *scratch, uint64_t *right_p)
+{
+    enum copied_kind kinds[COPIES_SITES_AT_MOST];
+    bool unknown = false;
+    wrong->kind = COPIED_SILENT;
+    for (uint32_t step = 1; step <= search->evidence->steps && wrong->kind == COPIED_SILENT; ++step) {
+        if (step > last && !unknown && !MUTANT(CHECK_DATA_ANY_STEP))
+            return false;
+        bool was_right[COPIES_SITES_AT_MOST];
+        memcpy(was_right, search->was_right, sizeof(was_right));
+        look_at_step(search, step, scratch, kinds, right_p);
+        for (size_t i = 0; i < search->site_count; ++i) {
+            scratch->was_right = was_right[i];
+            if (!look_at(search, search->sites[i], step, scratch))
+                continue;
+            unknown = unknown || (kinds[i] == COPIED_SILENT && step + EARLIER >= last && copied_is_divided(scratch));
+            if (kinds[i] > COPIED_RIGHT && (wrong->kind == COPIED_SILENT || is_worse(scratch, wrong))) {
+                const struct check_copy **of = wrong->of;
+                *wrong = *scratch;
+                scratch->of = of;
+            }
+        }
+    }
+    return wrong->kind != COPIED_SILENT && (wrong->step + EARLIER >= last || MUTANT(CHECK_DATA_ANY_STEP));
+}
+
+/* ---- words ---- */
+
+/* "items 12 to 23 of 24", or bytes. */
+static const char *
+name_part(const struct check_copy *it, uint64_t from, uint64_t to, char text[96])
+{
+    bool in_items = it->record > 0 && from % it->record == 0 && to % it->record == 0;
+    uint64_t each = in_items ? it->record : 1;
+    snprintf(text, 96, "%s %llu to %llu of %llu", in_items ? "items" : "bytes", (unsigned long long)(from / each),
+             (unsigned long long)(to / each - 1), (unsigned long long)(it->whole / each));
+    return text;
+}
+
+const char *
+data_name_site(const struct check_evidence *evidence, uint64_t site, char text[DATA_PLACE_BYTES])
+{
+    snprintf(text, DATA_PLACE_BYTES, "?");
+    for (int r = 0; r < evidence->ranks; ++r) {
+        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
+            const struct check_row *row = &evidence->ranked[r].rows[i];
+            if (row->kind == CHECK_ROW_SITE && row->value == site)
+                return place_name(row->text, text, DATA_PLACE_BYTES);
+        }
+    }
+    return text;
+}
+
+static void
+say_shares(const struct copied *wrong, struct check_verdict *verdict, const char *place)
+{
+    const struct check_copy *it = wrong->of[wrong->rank];
+    char part[96], share[96];
+    uint64_t begins = (uint64_t)it->begins, share_begins = it->first * it->record;
+    name_part(it, begins, begins + it->bytes, part);
+    name_part(it, share_begins, share_begins + it->count * it->record, share);
+    if (wrong->kind == COPIED_NOT_ADDED) {
+        sentence_say(verdict->text,
+                     "in step %u every rank copies %s at %s: `first` of DDP_SHARD (%s:%d) is not added there",
+                     wrong->step, part, place, it->shard_file, it->shard_line);
+        sentence_say(verdict->advice,
+                     "what is copied at %s must begin with item `first` of the batch: add `first` items, of %llu bytes "
+                     "each, where it is copied from or filled",
+                     place, (unsigned long long)it->record);
+    } else if (wrong->kind == COPIED_UNIT) {
+        sentence_say(verdict->text,
+                     "in step %u rank %d copies from byte %llu of the batch on at %s, and its share, by DDP_SHARD "
+                     "(%s:%d), begins at byte %llu: `first` is added in units of %llu bytes, and an item has %llu",
+                     wrong->step, wrong->rank, (unsigned long long)begins, place, it->shard_file, it->shard_line,
+                     (unsigned long long)share_begins, (unsigned long long)wrong->unit, (unsigned long long)it->record);
+        sentence_say(verdict->advice,
+                     "multiply `first` by %llu, the elements of an item, where what is copied at %s is computed",
+                     (unsigned long long)(it->record / wrong->unit), place);
+    } else {
+        sentence_say(verdict->text, "in step %u rank %d copies %s at %s, and its share, by DDP_SHARD (%s:%d), is %s",
+                     wrong->step, wrong->rank, part, place, it->shard_file, it->shard_line, share);
+        sentence_say(
+            verdict->advice,
+            "what is copied at %s must begin with item `first` of the batch: add `first` items, and nothing else",
+            place);
+    }
+}
+
+static void
+say_other(const struct copied *wrong, struct check_verdict *verdict, const char *place)
+{
+    const struct check_copy *it = wrong->of[wrong->rank];
+    char what[160] = "";
+    if (!copied_is_telling(it))
+        snprintf(what, sizeof(what), "%llu of %llu items are those of its share, and all were in an earlier step",
+                 (unsigned long long)it->in_place, (unsigned long long)it->total);
+    else if (it->elsewhere > 0)
+        snprintf(what, sizeof(what), "of %llu pieces one rank has %llu in this step, and %llu in others, as in step %u",
+                 (unsigned long long)it->total, (unsigned long long)it->here, (unsigned long long)it->elsewhere,
+                 it->elsewhere_step);
+    else
+        snprintf(what, sizeof(what), "one rank has them in this step in another order");
+    sentence_say(verdict->text,
+                 "in step %u rank %d copies other data than its share of one rank's batch at %s (%s): the ranks go "
+                 "through the data in another order",
+                 wrong->step, wrong->rank, place, what);
+    sentence_say(verdict->advice,
+                 "shuffle alike on all ranks: the same seed, and from the shuffle's generator nothing that depends on "
+                 "the rank or its share; the same number of batches in each epoch");
+}
+
+static void
+say_unknown(const struct copied *wrong, struct check_verdict *verdict, const char *place)
+{
+    const struct check_copy *it = wrong->of[wrong->rank];
+    unsigned long long total = it->total, known = it->here + it->elsewhere;
+    sentence_say(verdict->text,
+                 "in step %u rank %d copies data at %s that one rank does not copy there: of %llu pieces one rank has "
+                 "%llu in any step",
+                 wrong->step, wrong->rank, place, total, known);
+    sentence_say(verdict->advice,
+                 "look for random numbers that are seeded by rank, or drawn for the share only: a shuffle and random "
+                 "positions must be the same on all ranks, and each rank takes its share of them");
+}
+
+static void
+say_unequal(const struct copied *wrong, struct check_verdict *verdict, const char *place)
+{
+    const struct check_copy *any = copied_any(wrong);
+    const char *unit = any->record > 0 ? "items" : "bytes";
+    int least = 0, most = 0;
+    uint64_t bytes[2] = {UINT64_MAX, 0};
+    for (int r = 0; r < wrong->ranks; ++r) {
+        uint64_t mine = wrong->of[r] != NULL ? wrong->of[r]->bytes : 0;
+        least = mine < bytes[0] ? r : least;
+        bytes[0] = mine < bytes[0] ? mine : bytes[0];
+        most = mine > bytes[1] ? r : most;
+        bytes[1] = mine > bytes[1] ? mine : bytes[1];
+    }
+    uint64_t each = any->record > 0 ? any->record : 1;
+    sentence_say(verdict->text,
+                 "in step %u rank %d copies %llu %s at %s, and rank %d %llu: the mean over ranks counts their means "
+                 "alike, and is not the mean over the batch",
+                 wrong->step, least, (unsigned long long)(bytes[0] / each), unit, place, most,
+                 (unsigned long long)(bytes[1] / each));
+    sentence_say(verdict->advice, "take equal shares (DDP_SHARD), or weigh them: DDP_WEIGHT(count, total)");
+}
+
+static void
+say(const struct copied *wrong, struct check_verdict *verdict, const char *place)
+{
+    const struct check_copy *it = wrong->of[0];
+    char part[96];
+    if (wrong->kind < COPIED_SAME) {
+        say_shares(wrong, verdict, place);
+    } else if (wrong->kind == COPIED_OTHER) {
+        say_other(wrong, verdict, place);
+    } else if (wrong->kind == COPIED_UNEQUAL) {
+        say_unequal(wrong, verdict, place);
+    } else if (wrong->kind == COPIED_UNKNOWN) {
+        say_unknown(wrong, verdict, place);
+    } else {
+        if (wrong->kind == COPIED_SAME)
+            sentence_say(verdict->text, "in step %u all %d ranks copy the same %llu bytes at %s, of %llu on one rank",
+                         wrong->step, wrong->ranks, (unsigned long long)it->bytes, place,
+                         (unsigned long long)it->whole);
+        else if (wrong->kind == COPIED_OVERLAP)
+            sentence_say(verdict->text, "in step %u ranks %d and %d both copy %s at %s", wrong->step, wrong->rank,
+                         wrong->other, name_part(it, wrong->from, wrong->to, part), place);
+        else
+            sentence_say(verdict->text, "in step %u no rank copies %s at %s", wrong->step,
+                         name_part(it, wrong->from, wrong->to, part), place);
+        sentence_say(verdict->advice,
+                     "the shares together must be the batch, each item once: DDP_SHARD gives each rank its `first` and "
+                     "`count`");
+    }
+}
+
+static bool
+judge(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
+      bool unknown_too)
+{
+    uint32_t last = first_step(evidence, pattern);
+    if (last == 0 || evidence->ranks < 2 || pattern_takes_whole_batches(evidence))
+        return false;
+    struct search search;
+    struct copied wrong = {.of = xcalloc((size_t)evidence->ranks, sizeof(*wrong.of))},
+                  scratch = {.of = xcalloc((size_t)evidence->ranks, sizeof(*scratch.of))};
+    uint64_t right = 0;
+    prepare(&search, evidence);
+    search.unknown_too = unknown_too;
+    double factor;
+    bool found = find_wrong(&search, last, &wrong, &scratch, &right) &&
+                 !(wrong.kind == COPIED_UNEQUAL && pattern_is_scaled(evidence, &factor));
+    if (found) {
+        char place[DATA_PLACE_BYTES], other[DATA_PLACE_BYTES], differs[600], said[1024];
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DATA, pattern->first);
+        say(&wrong, verdict, data_name_site(evidence, wrong.site, place));
+        memcpy(said, verdict->text, sizeof(said));
+        if (right != 0 && strcmp(data_name_site(evidence, right, other), place) == 0)
+            snprintf(other, sizeof(other), "the same line besides");
+        sentence_say(verdict->text, "%s: %s%s%s%s", sentence_place(evidence, verdict, pattern->first, differs), said,
+                     right != 0 ? "; what is copied at " : "", right != 0 ? other : "", right != 0 ? " is right" : "");
+    }
+    release(&search);
+    free(wrong.of);
+    free(scratch.of);
+    return found;
+}
+
+bool
+data_verdict(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    return judge(evidence, verdict, pattern, false);
+}
+
+bool
+data_verdict_unknown(const struct check_evidence *evidence, struct check_verdict *verdict,
+                     const struct pattern *pattern)
+{
+    return judge(evidence, verdict, pattern, true);
+}

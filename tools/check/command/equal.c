@@ -1,0 +1,226 @@
+/*
+ * equal.c - see equal.h. Whatever hides mistakes is not called equal.
+ */
+#include "tools/check/command/equal.h"
+
+#include "base/mutant.h"
+#include "tools/check/command/items.h"
+#include "tools/check/command/sentence.h"
+
+#include <math.h>
+
+/* The first that is equal only by a tolerance that hides mistakes; NULL: there is none. */
+static const struct check_item *
+find_unclear(const struct check_verdict *verdict)
+{
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        if (verdict->items[i].unclear)
+            return &verdict->items[i];
+    }
+    return NULL;
+}
+
+/* No step has changed any parameter. What DDP_STEP_PARAMETERS averages is known from the end of the first step on. */
+static bool
+is_unmoved(const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    size_t parameters = 0;
+    if (evidence->steps == 1 && check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL)
+        return false;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        bool counts = item->tensor.role == CHECK_PARAMETER;
+        parameters += counts;
+        if (counts && item->moved)
+            return false;
+    }
+    return parameters > 0;
+}
+
+/* A parameter that had moved until the step, and has not since then. */
+static const struct check_item *
+find_at_rest(const struct check_evidence *evidence, const struct check_verdict *verdict, uint32_t step)
+{
+    for (size_t k = 0; k < verdict->item_count; ++k) {
+        const struct check_item *item = &verdict->items[k];
+        bool before = false, since = false;
+        for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
+            const struct check_row *row = &evidence->ranked[0].rows[i];
+            bool moved = row->kind == CHECK_ROW_TENSOR && row->moved && row->tensor.role == CHECK_PARAMETER &&
+                         row->tensor.number == item->tensor.number;
+            before = before || (moved && row->step <= step);
+            since = since || (moved && row->step > step);
+        }
+        if (item->tensor.role == CHECK_PARAMETER && before && !since)
+            return item;
+    }
+    return NULL;
+}
+
+/* Updates have gone over to memory that is not annotated: it was allocated again. */
+static bool
+judge_stranger(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    char name[400];
+    const struct check_row *stranger = check_rows_find(&evidence->alone, CHECK_ROW_STRANGER);
+    const struct check_item *left =
+        stranger != NULL && !MUTANT(CHECK_STRANGER_UNSEEN) ? find_at_rest(evidence, verdict, stranger->step) : NULL;
+    if (left == NULL)
+        return false;
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, left);
+    sentence_say(verdict->text,
+                 "after step %u %s, moves no more on all ranks: `%s` (argument %u) updates memory that is not "
+                 "annotated, and was not compared",
+                 stranger->step, sentence_name_item(verdict, left, name), stranger->text,
+                 (stranger->tensor.argument & 0xffff) + 1);
+    sentence_say(verdict->advice, "annotate the parameter and its gradient after each allocation: DDP_PARAMETER, "
+                                  "DDP_GRADIENT; DDP_FORGET before the old memory is freed");
+    return true;
+}
+
+void
+equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    char name[400];
+    const struct check_item *unclear = find_unclear(verdict);
+    if (pattern_has_one_batch(evidence)) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
+        sentence_say(verdict->text,
+                     "the ranks computed the same batch: the own gradients of all %d ranks have the same bits, and "
+                     "nothing is gained",
+                     evidence->ranks);
+        sentence_say(verdict->advice, "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and "
+                                      "DDP_WORLD_SIZE()");
+    } else if (judge_stranger(evidence, verdict)) {
+        return;
+    } else if (unclear != NULL && unclear->hidden > 0) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
+        sentence_say(verdict->text, "%s, differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",
+                     sentence_name_item(verdict, unclear, name), unclear->hidden,
+                     evidence->tolerance > evidence->bearable ? "only --tolerance"
+                                                              : "rounding or repeating the program",
+                     evidence->bearable);
+        sentence_say(verdict->advice,
+                     check_evidence_is_forced(evidence)
+                         ? "check fewer steps (--steps), or after a warm-up"
+                         : "check fewer steps (--steps 1), a smaller learning rate, or after a warm-up");
+    } else if (unclear != NULL) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
+        sentence_say(verdict->text, "a step changes %s, by little more than rounding, and not by the same bits",
+                     sentence_name_item(verdict, unclear, name));
+        sentence_say(verdict->advice, "check with a larger learning rate, or after the warm-up");
+    } else if (is_unmoved(evidence, verdict) && !MUTANT(CHECK_UNMOVED_EQUAL)) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_UNMOVED, NULL);
+        sentence_say(verdict->text, "no parameter has moved in %u step%s on one rank, so that no update was compared",
+                     evidence->steps, evidence->steps == 1 ? "" : "s");
+        sentence_say(verdict->advice,
+                     "check with a larger learning rate, or more steps (--steps); annotate the memory that "
+                     "the optimizer writes");
+    } else {
+        sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
+    }
+}
+
+bool
+equal_judge_endless(const struct check_evidence *evidence, struct check_verdict *verdict, unsigned moment)
+{
+    const struct check_row *endless = NULL;
+    for (size_t i = 0; i < evidence->alone.count; ++i) {
+        const struct check_row *row = &evidence->alone.rows[i];
+        if (row->kind == CHECK_ROW_ENDLESS && row->step > 1 && (endless == NULL || row->step < endless->step))
+            endless = row;
+    }
+    if (endless == NULL || (moment != 0 && moment < items_moment(CHECK_PARAMETER, endless->step)) ||
+        MUTANT(CHECK_NAN_EQUAL))
+        return false;
+    const struct check_tensor *tensor = &endless->tensor;
+    uint32_t step = endless->step - 1;
+    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL);
+    sentence_say(
+        verdict->text,
+        "after step %u parameter %u, `%s` (%s:%d), %llu elements, is infinite or NaN on one rank, too: what is "
+        "NaN on all ranks proves nothing",
+        step, tensor->number + 1, tensor->text, tensor->file, tensor->line, (unsigned long long)tensor->count);
+    if (step > 1)
+        sentence_say(verdict->advice, "check the steps before it (--steps %u); one rank must train without NaN first",
+                     step - 1);
+    else
+        sentence_say(verdict->advice, "one rank must train without NaN first");
+    return true;
+}
+
+void
+equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *verdict,
+                  const struct agreement *agreement)
+{
+    char name[400];
+    struct check_item other = {.tensor = agreement->row->tensor};
+    const struct check_item *item = &other;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        if (verdict->items[i].tensor.role == other.tensor.role &&
+            verdict->items[i].tensor.number == other.tensor.number)
+            item = &verdict->items[i];
+    }
+    bool is_start = agreement->moment <= items_moment(CHECK_PARAMETER, 1);
+    const struct check_row *of_rank_0 = pattern_row(&evidence->ranked[0], &other.tensor, 1);
+    if (is_start && of_rank_0 != NULL && !of_rank_0->same_bits) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, item == &other ? NULL : item);
+        sentence_say(verdict->text,
+                     "before step 1 %s, has other bits than on one rank, and others on rank %d than on rank 0: the "
+                     "parameters have changed before the first DDP_STEP",
+                     sentence_name_item(verdict, item, name), agreement->rank);
+        sentence_say(verdict->advice, "DDP_STEP must stand between backward and the optimizer, and stands behind it");
+        return;
+    }
+    bool is_gradient = other.tensor.role == CHECK_GRADIENT;
+    uint32_t step = agreement->row->step - (is_gradient || other.tensor.role == CHECK_BUFFER ? 0 : 1);
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_RANKS, item == &other ? NULL : item);
+    sentence_say(verdict->text,
+                 "%s step %u %s, does not have the same bits on ranks 0 and %d, though neither differs from one rank's "
+                 "by more than %.1e and rounding",
+                 is_gradient ? "in" : "after", step, sentence_name_item(verdict, item, name), agreement->rank,
+                 evidence->tolerance);
+    sentence_say(
+        verdict->advice,
+        is_start ? "DDP_PARAMETER and DDP_STATE give all ranks rank 0's values at once: they must stand behind "
+                   "initialisation and loading, and nothing may change the values before the first DDP_STEP"
+        : is_gradient
+            ? "something writes it after it was averaged: look for a DDP_STEP that is called too early"
+            : "the update uses something that is not the same on all ranks: a learning rate, a decision on the "
+              "host, random numbers, a gradient or optimizer state that is not annotated");
+}
+
+/* One rank with such gradients makes the same difference. */
+static bool
+is_made_by_factor(const struct check_evidence *evidence, const struct check_item *item)
+{
+    const struct check_row *row = pattern_row(&evidence->ranked[item->worst_rank], &item->tensor, item->worst_step),
+                           *scaled = pattern_row(&evidence->scaled, &item->tensor, item->worst_step);
+    return row != NULL && scaled != NULL &&
+           fabs(row->norms.difference - scaled->norms.difference) <= 0.1 * row->norms.difference;
+}
+
+void
+equal_settle_factor(const struct check_evidence *evidence, struct check_verdict *verdict, struct pattern *pattern)
+{
+    double factor;
+    if (evidence->scaled.count == 0 || pattern->moment != items_moment(CHECK_GRADIENT, 1) ||
+        pattern->ever[CHECK_PARAMETER] > 0 || pattern->all[CHECK_PARAMETER] == 0 ||
+        !pattern_is_scaled(evidence, &factor))
+        return;
+    const struct check_row *forced = check_rows_find(&evidence->ranked[0], CHECK_ROW_FORCED);
+    if (forced == NULL || !pattern_factor_holds(evidence, forced->norms.product) ||
+        !(MUTANT(CHECK_FACTOR_TRUSTED) || pattern_sees_factor(evidence)))
+        return;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        struct check_item *item = &verdict->items[i];
+        uint32_t role = item->tensor.role;
+        bool is_memory = role == CHECK_MEMORY || role == CHECK_STATE;
+        if (!item->differs || (role != CHECK_GRADIENT && !(is_memory && is_made_by_factor(evidence, item))))
+            continue;
+        item->differs = item->unclear = false;
+        item->compensated = true;
+    }
+    items_sort(verdict->items, verdict->item_count);
+    *pattern = pattern_find(evidence, verdict);
+}

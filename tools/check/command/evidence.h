@@ -1,0 +1,78 @@
+/*
+ * evidence.h - what the runs of a check have left behind, for the verdict.
+ */
+#ifndef DDPRUN_TOOLS_CHECK_COMMAND_EVIDENCE_H
+#define DDPRUN_TOOLS_CHECK_COMMAND_EVIDENCE_H
+
+#include "tools/check/command/written.h"
+#include "tools/check/format/run.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum check_reading { CHECK_READS_DATE = 1, CHECK_READS_RANDOM = 2 };
+
+/* The rows of one rank in one run. */
+struct check_rows {
+    struct check_row *rows; /* [count] */
+    size_t count;
+};
+
+struct check_evidence {
+    unsigned steps;   /* that were compared */
+    int ranks;        /* N */
+    double tolerance; /* relative difference that counts as equal; below 0: as check_judge() finds best */
+    bool is_asked;    /* it was given; filled in by check_judge() */
+    double bearable;  /* above this nothing counts as equal; filled in by check_judge() */
+    bool forced;      /* every step began from the reference, but for CUDA graphs */
+    double floor_factor;
+    bool sums;     /* --reduce sum */
+    bool grows;    /* --batch-grows: runs of one rank are of all ranks, and compared is with `turns` by turns */
+    bool by_plan;  /* --plan: ranks take turns, and one process plays all turns; a step is a round */
+    int wire_type; /* of element.h, that --compress sends gradients as; 0: their own */
+    struct check_rows alone; /* of the run that wrote the reference: notes only */
+    struct check_rows again; /* one rank, compared with itself; count 0: not known */
+    struct check_rows perturbed;
+    struct check_rows *ranked; /* [ranks]: the run that is checked */
+    struct check_rows turns;   /* gradients of each rank's share in turn, on one rank, averaged; count 0: no such run */
+    struct check_rows grown;   /* grows: gradients of step 1 of rank 0's batch, as it has them among the ranks, compared
+                                  with those of one rank alone; count 0: not known */
+    struct check_rows probe;   /* what becomes of changes to unannotated memory; count 0: no such run */
+    struct check_rows scaled;  /* one rank, whose gradients are so many times the reference's as the ranks' are; in
+                                  rounds: whose first results of DDP_REDUCE are changed */
+    struct check_rows far;     /* copies of one rank from quite other parameters; count 0: no such run */
+    struct check_rows later;   /* one rank with another date and other random bytes; count 0: no such run */
+    struct check_rows nudged;  /* one rank, each of whose steps begins a unit in the last place from the reference, by
+                                  another pattern in each of so many runs: */
+    unsigned nudged_runs;
+    struct check_rows *plain;    /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
+    struct check_rows *apart[2]; /* [ranks]: the same as `ranked`, with a date and random bytes of their own on each
+                                    rank, below those of the one before, and above; NULL: no such run */
+    char apart_stopped[2][1024]; /* why it has no end; empty: it has one */
+    unsigned readings;           /* of enum check_reading: what the program has read */
+    char reading_places[400];    /* "`time` (train.cu:12)"; empty: it has read none */
+    uint64_t overlapped_steps;   /* of the run that is checked */
+    char stopped[1024];          /* why ddprun ended it; empty: it did not */
+    struct written written;      /* files that several ranks of it write; none where ranks run on other hosts */
+};
+
+/* Appends what rank `rank` has written; none is no error. */
+void check_rows_append(struct check_rows *rows, const char *results, int rank);
+void check_rows_free(struct check_rows *rows);
+/* The first row of a kind, or NULL. */
+const struct check_row *check_rows_find(const struct check_rows *rows, enum check_row_kind kind);
+
+/* All that was compared of all ranks has the reference's bits. */
+bool check_evidence_same_bits(const struct check_evidence *evidence);
+
+/* Every step began from the reference. */
+bool check_evidence_is_forced(const struct check_evidence *evidence);
+
+/* No DDP_STEP came: steps are rounds of DDP_REDUCE calls. */
+bool check_evidence_in_rounds(const struct check_evidence *evidence);
+
+/* Shares are unequal, and weighted by DDP_WEIGHT. */
+bool check_evidence_weighs(const struct check_evidence *evidence);
+
+#endif

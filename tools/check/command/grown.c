@@ -1,0 +1,260 @@
+/*
+ * grown.c - the reference of --batch-grows (session.h): what N ranks do, but for gradients, which are the mean of those
+ * that one rank computes of each rank's batch.
+ *
+ * The ranks write the reference, and repeat it. Then one process after the other is rank r of N to the program, alone:
+ * each of its steps begins from the reference, and it keeps its own gradients. What the ranks have averaged goes on as
+ * it was (REFERENCE_GOES_ON), so that their updates stay the same bit for bit.
+ */
+#include "tools/check/command/session.h"
+
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/environment.h"
+#include "tools/check/format/element.h"
+#include "tools/check/format/norms.h"
+#include "tools/check/format/reference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 1 << 12 };
+
+/* ---- the mean of the turns ---- */
+
+/* Of its elements; 0: not known. */
+static int
+type_of(struct reference_reader *reader, const struct reference_key *key)
+{
+    struct reference_key described = {.kind = REFERENCE_TENSOR, .role = key->role, .number = key->number};
+    struct check_tensor tensor = {.type = 0};
+    const struct reference_entry *entry = reference_find(reader, &described);
+    bool ok = entry != NULL && reference_get(reader, entry, &tensor, sizeof(tensor));
+    return ok && element_bytes((int)tensor.type) > 0 ? (int)tensor.type : 0;
+}
+
+/* False: the files cannot be read, or have no such tensor at that step. */
+static bool
+put_mean(struct reference_writer *writer, const struct reference_entry *entry, struct reference_reader *turns,
+         int count, int type)
+{
+    char bytes[PIECE_BYTES];
+    double mean[PIECE_BYTES];
+    size_t each = element_size(type);
+    bool ok = type > 0 && reference_begin(writer, &entry->record.key);
+    for (int r = 0; r < count && ok; ++r) {
+        const struct reference_entry *own = reference_find(&turns[r], &entry->record.key);
+        ok = own != NULL && own->record.bytes == entry->record.bytes && reference_start(&turns[r], own);
+    }
+    for (uint64_t at = 0; at < entry->record.bytes && ok;) {
+        size_t here = entry->record.bytes - at < PIECE_BYTES ? (size_t)(entry->record.bytes - at) : PIECE_BYTES;
+        memset(mean, 0, here / each * sizeof(*mean));
+        for (int r = 0; r < count && ok; ++r) {
+            ok = reference_next(&turns[r], bytes, here);
+            for (size_t i = 0; i < here / each && ok; ++i)
+                mean[i] += element_get(type, bytes, i) / count;
+        }
+        for (size_t i = 0; i < here / each; ++i)
+            element_put(type, bytes, i, mean[i]);
+        ok = ok && reference_append(writer, bytes, here);
+        at += here;
+    }
+    return ok && reference_end(writer, 0);
+}
+
+static bool
+put_copy(struct reference_writer *writer, struct reference_reader *reader, const struct reference_entry *entry,
+         const struct reference_key *key)
+{
+    char bytes[PIECE_BYTES];
+    bool ok = reference_begin(writer, key) && reference_start(reader, entry);
+    for (uint64_t at = 0; at < entry->record.bytes && ok;) {
+        size_t here = entry->record.bytes - at < PIECE_BYTES ? (size_t)(entry->record.bytes - at) : PIECE_BYTES;
+        ok = reference_next(reader, bytes, here) && reference_append(writer, bytes, here);
+        at += here;
+    }
+    return ok && reference_end(writer, entry->record.whole);
+}
+
+/* What is averaged: gradients, and what the turns have kept besides. */
+static bool
+is_averaged(const struct reference_key *key, const struct reference_reader *turn)
+{
+    return key->kind == REFERENCE_VALUES && (key->role == CHECK_GRADIENT || reference_find(turn, key) != NULL);
+}
+
+static bool
+write_mean(const char *path, struct reference_reader *ranks, struct reference_reader *turns, int count)
+{
+    struct reference_writer writer;
+    bool ok = reference_create(path, &ranks->header, &writer);
+    for (size_t i = 0; i < ranks->count && ok; ++i) {
+        const struct reference_entry *entry = &ranks->entries[i];
+        struct reference_key key = entry->record.key;
+        bool averaged = is_averaged(&key, &turns[0]);
+        ok = averaged ? put_mean(&writer, entry, turns, count, type_of(ranks, &key))
+                      : put_copy(&writer, ranks, entry, &key);
+        key.step |= REFERENCE_GOES_ON;
+        ok = ok && (!averaged || key.role != CHECK_GRADIENT || put_copy(&writer, ranks, entry, &key));
+    }
+    return reference_close(&writer) && ok;
+}
+
+/* The first step of rank 0 beside that of one rank alone, which has the same batch: a gradient, or what an update makes
+ * of a parameter that is averaged. */
+static bool
+compare_first(struct reference_reader *ranks, struct reference_reader *turn, struct reference_reader *alone,
+              const struct reference_key *key, struct check_row *row)
+{
+    struct reference_key before = *key;
+    int type = type_of(ranks, key);
+    size_t each = element_size(type);
+    char bytes[PIECE_BYTES], old[PIECE_BYTES];
+    double mine[PIECE_BYTES], theirs[PIECE_BYTES];
+    struct norms *norms = xcalloc(1, sizeof(*norms));
+    before.step = 0;
+    const struct reference_entry *own = reference_find(turn, key), *other = reference_find(alone, key),
+                                 *old_entry = key->role == CHECK_GRADIENT ? NULL : reference_find(ranks, &before);
+    bool ok = type > 0 && own != NULL && other != NULL && own->record.bytes == other->record.bytes &&
+              (key->role == CHECK_GRADIENT || (old_entry != NULL && old_entry->record.bytes == own->record.bytes)) &&
+              reference_start(turn, own) && reference_start(alone, other) &&
+              (old_entry == NULL || reference_start(ranks, old_entry));
+    norms_begin(norms, ok ? own->record.bytes / each : 0);
+    for (uint64_t at = 0; ok && at < own->record.bytes; at += PIECE_BYTES) {
+        size_t here = own->record.bytes - at < PIECE_BYTES ? (size_t)(own->record.bytes - at) : PIECE_BYTES;
+        ok = old_entry == NULL || reference_next(ranks, old, here);
+        ok = ok && reference_next(turn, bytes, here);
+        for (size_t i = 0; i < here / each && ok; ++i)
+            mine[i] = element_get(type, bytes, i) - (old_entry != NULL ? element_get(type, old, i) : 0);
+        ok = ok && reference_next(alone, bytes, here);
+        for (size_t i = 0; i < here / each && ok; ++i)
+            theirs[i] = element_get(type, bytes, i) - (old_entry != NULL ? element_get(type, old, i) : 0);
+        norms_add(norms, ELEMENT_FLOAT64, mine, theirs, ok ? here / each : 0);
+    }
+    struct norm_result result = norms_end(norms);
+    *row = (struct check_row){.kind = CHECK_ROW_TENSOR,
+                              .step = 1,
+                              .averaged = key->role != CHECK_GRADIENT,
+                              .tensor = {.role = CHECK_GRADIENT, .number = key->number},
+                              .norms = {.difference = result.difference,
+                                        .reference = result.reference,
+                                        .own = result.own,
+                                        .product = result.product}};
+    free(norms);
+    return ok;
+}
+
+/* What the file of one rank alone has, which made one step. */
+static bool
+compare_all_first(struct reference_reader *ranks, struct reference_reader *turn, struct reference_reader *alone,
+                  struct check_rows *rows)
+{
+    bool ok = true;
+    rows->rows = xcalloc(alone->count + 1, sizeof(*rows->rows));
+    for (size_t i = 0; i < alone->count && ok; ++i) {
+        const struct reference_key *key = &alone->entries[i].record.key;
+        if (key->kind == REFERENCE_VALUES && (key->role == CHECK_GRADIENT || key->role == CHECK_PARAMETER))
+            ok = compare_first(ranks, turn, alone, key, &rows->rows[rows->count++]);
+    }
+    return ok;
+}
+
+static bool
+average(struct check *check, char *const *files, const char *path)
+{
+    const char *why;
+    int count = check->ranks;
+    struct reference_reader ranks, *turns = xcalloc((size_t)count + 1, sizeof(*turns));
+    bool ok = reference_open(check->reference, &ranks, &why);
+    int open = 0;
+    for (; ok && open <= count; ++open)
+        ok = reference_open(files[open], &turns[open], &why);
+    ok = ok && write_mean(path, &ranks, turns, count) &&
+         compare_all_first(&ranks, &turns[0], &turns[count], &check->evidence.grown);
+    for (int r = 0; r < open; ++r)
+        reference_free(&turns[r]);
+    if (open > 0)
+        reference_free(&ranks);
+    free(turns);
+    return ok;
+}
+
+/* ---- the runs ---- */
+
+/* A process that is `rank` of `count`, for so many steps. */
+static bool
+run_turn(struct check *check, const struct check_run *run, const char *own, struct error *error)
+{
+    struct check_rows rows = {0};
+    bool is_alone = run->grown_count == 1;
+    char *name = xasprintf(is_alone ? "first" : "turn-%u", run->grown);
+    struct check_order order = session_order(
+        check, name, is_alone ? "one rank" : "one rank, with the batch of each rank in turn", CHECK_COMPARES);
+    order.ranks = 1;
+    order.untold = run->grown > 0;
+    order.run.steps = run->steps;
+    order.run.grown = run->grown;
+    order.run.grown_count = run->grown_count;
+    snprintf(order.run.own, sizeof(order.run.own), "%s", own);
+    bool ok = session_run_alone(check, &order, &rows, error);
+    check_rows_free(&rows);
+    free(name);
+    return ok;
+}
+
+/* The ranks by themselves; each has written a reference, and rank 0's is the one. */
+static bool
+run_ranks(struct check *check, struct error *error)
+{
+    struct check_order first = session_order(check, "one", "the ranks", CHECK_WRITES);
+    struct check_order again = session_order(check, "again", "the ranks, once more", CHECK_COMPARES);
+    struct check_order perturbed =
+        session_order(check, "perturbed", "the ranks, from a start one unit in the last place away", CHECK_COMPARES);
+    struct check_evidence *evidence = &check->evidence;
+    first.run.keeps_start = true;
+    perturbed.run.perturbed = true;
+    perturbed.run.forced = false;
+    bool ok = session_run_alone(check, &first, &evidence->alone, error);
+    for (int r = 1; r < check->ranks; ++r) {
+        char *other = xasprintf("%s-%d", check->reference, r);
+        unlink(other);
+        free(other);
+    }
+    if (ok && (check_evidence_in_rounds(evidence) || check_rows_find(&evidence->alone, CHECK_ROW_GRAPHS) != NULL))
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--batch-grows compares gradients at DDP_STEP, and here %s; leave it out",
+                         check_evidence_in_rounds(evidence) ? "there is none" : "DDP_STEP is captured");
+    return ok && session_run_alone(check, &again, &evidence->again, error) &&
+           session_run_alone(check, &perturbed, &evidence->perturbed, error);
+}
+
+bool
+grown_make_reference(struct check *check, struct error *error)
+{
+    char **files = xcalloc((size_t)check->ranks + 2, sizeof(*files)); /* of the turns, and of one rank alone */
+    char *mean = xasprintf("%s/mean", check->folder.path);
+    bool ok = run_ranks(check, error);
+    for (int r = 0; r <= check->ranks && ok; ++r) {
+        bool is_alone = r == check->ranks;
+        files[r] = xasprintf("%s/own-%d", check->folder.path, r);
+        const struct check_run run = {.grown = is_alone ? 0 : (uint32_t)r,
+                                      .grown_count = is_alone ? 1 : (uint32_t)check->ranks,
+                                      .steps = is_alone ? 1 : check->steps};
+        ok = run_turn(check, &run, files[r], error);
+    }
+    if (ok && !average(check, files, mean))
+        ok = error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "what one rank computed of each rank's batch cannot be put together: it made other steps than the "
+            "ranks, or there is no room; make room, or set TMPDIR");
+    words_free(files);
+    if (!ok) {
+        free(mean);
+        return false;
+    }
+    free(check->reference);
+    check->reference = mean;
+    return true;
+}

@@ -1,0 +1,569 @@
+/*
+ * items.c - see items.h.
+ */
+#include "tools/check/command/items.h"
+
+#include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/check/command/pattern.h"
+#include "tools/check/format/element.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the norm of all tensors of a role, what counts as noise in one of them. */
+static const double role_noise = 1e-4;
+
+/* Compared when a step begins, as the one before has left it. */
+static bool
+is_at_beginning(uint32_t role)
+{
+    return role == CHECK_PARAMETER || role == CHECK_MEMORY || role == CHECK_STATE;
+}
+
+unsigned
+items_moment(uint32_t role, uint32_t step)
+{
+    return step == 0 ? 0 : 2 * step + (is_at_beginning(role) ? 0 : 1);
+}
+
+unsigned
+items_moment_of(const struct check_row *row)
+{
+    return items_moment(row->tensor.role, row->during > 0 ? row->during : row->step);
+}
+
+uint32_t
+items_step(const struct check_item *item)
+{
+    return item->first_step - (is_at_beginning(item->tensor.role) && item->first_step > 0 ? 1 : 0);
+}
+
+/* ---- one row ---- */
+
+struct role_norm {
+    double square; /* of the reference */
+    double count;
+};
+
+/* What a damaged file says of others is not looked at. */
+static bool
+is_of_tensor(const struct check_row *row)
+{
+    enum { STEPS_AT_MOST = 20000 }; /* --steps, and more */
+    return row->kind == CHECK_ROW_TENSOR && row->tensor.role < CHECK_ROLES && row->step <= STEPS_AT_MOST;
+}
+
+/* For each role and step, [role * (last_step + 1) + step]; malloc'ed. */
+static struct role_norm *
+role_norms(const struct check_rows *rows, uint32_t *last_step_p)
+{
+    uint32_t last = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (is_of_tensor(&rows->rows[i]) && rows->rows[i].step > last)
+            last = rows->rows[i].step;
+    }
+    struct role_norm *norms = xcalloc((size_t)CHECK_ROLES * (last + 1), sizeof(*norms));
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (!is_of_tensor(row))
+            continue;
+        struct role_norm *all = &norms[(size_t)row->tensor.role * (last + 1) + row->step];
+        all->square += row->norms.reference * row->norms.reference;
+        all->count += (double)row->tensor.count;
+    }
+    *last_step_p = last;
+    return norms;
+}
+
+/* Infinite where it cannot be told: of norms that a double does not hold, too. */
+static double
+ratio(double difference, double scale)
+{
+    double relative = difference <= 0 ? 0 : scale > 0 ? difference / scale : INFINITY;
+    return isnan(relative) ? INFINITY : relative;
+}
+
+struct distance {
+    double whole, block;
+    double absolute; /* not relative */
+    double spread;   /* of a change, with what is rounding */
+    double typical;  /* the larger, of what tensors of the role typically have: noise is little of that */
+};
+
+/*
+ * Whether it is infinite or NaN where the reference is not, or the other way round. A gradient that is not finite on
+ * one rank, either, says nothing: what the update makes of it does.
+ */
+static bool
+is_unbounded(const struct check_row *row)
+{
+    bool overflows = row->tensor.role == CHECK_GRADIENT && row->norms.endless > 0;
+    return row->norms.unbounded > row->norms.unlike && !(overflows && !MUTANT(CHECK_ENDLESS_COUNTS));
+}
+
+static struct distance
+distance_of(const struct check_row *row, const struct role_norm *all)
+{
+    const struct check_norms *norms = &row->norms;
+    bool has_role = (row->tensor.role == CHECK_PARAMETER || row->tensor.role == CHECK_GRADIENT) &&
+                    (!row->of_change || row->averaged);
+    double each = has_role && all->count > 0 ? role_noise * sqrt(all->square / all->count) : 0; /* of an element */
+    double full = each / role_noise;
+    struct distance distance = {
+        .absolute = norms->difference,
+        .spread = row->of_change ? ratio(norms->spread, norms->reference) : 0,
+        .typical =
+            fmax(ratio(norms->difference, fmax(norms->reference, full * sqrt((double)row->tensor.count))),
+                 ratio(norms->block_difference, fmax(norms->block_scale, full * sqrt((double)norms->block_count)))),
+        .whole = ratio(norms->difference, fmax(norms->reference, each * sqrt((double)row->tensor.count))),
+        .block = ratio(norms->block_difference, fmax(norms->block_scale, each * sqrt((double)norms->block_count)))};
+    if (is_unbounded(row))
+        distance.whole = distance.typical = INFINITY;
+    return distance;
+}
+
+/* ---- all rows of a run, in order of tensor and step ---- */
+
+static int
+compare_rows(const void *a, const void *b)
+{
+    const struct check_row *left = *(const struct check_row *const *)a, *right = *(const struct check_row *const *)b;
+    const uint32_t l[] = {left->tensor.role, left->tensor.number, left->step};
+    const uint32_t r[] = {right->tensor.role, right->tensor.number, right->step};
+    for (size_t i = 0; i < sizeof(l) / sizeof(l[0]); ++i) {
+        if (l[i] != r[i])
+            return l[i] < r[i] ? -1 : 1;
+    }
+    return 0;
+}
+
+struct sorted {
+    const struct check_row **rows; /* of tensors */
+    struct distance *distances;    /* [count] */
+    size_t count;
+};
+
+static struct sorted
+sort_rows(const struct check_rows *rows)
+{
+    struct sorted sorted = {.rows = xcalloc(rows->count + 1, sizeof(*sorted.rows)),
+                            .distances = xcalloc(rows->count + 1, sizeof(*sorted.distances))};
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (is_of_tensor(&rows->rows[i]))
+            sorted.rows[sorted.count++] = &rows->rows[i];
+    }
+    qsort(sorted.rows, sorted.count, sizeof(*sorted.rows), compare_rows);
+    uint32_t last;
+    struct role_norm *norms = role_norms(rows, &last);
+    for (size_t i = 0; i < sorted.count; ++i)
+        sorted.distances[i] = distance_of(
+            sorted.rows[i], &norms[(size_t)sorted.rows[i]->tensor.role * (last + 1) + sorted.rows[i]->step]);
+    free(norms);
+    return sorted;
+}
+
+static void
+free_sorted(struct sorted *sorted)
+{
+    free(sorted->rows);
+    free(sorted->distances);
+}
+
+/* Of a run that began a unit in the last place away: how far its parameters were from the reference, step by step, at
+ * [step]; malloc'ed. */
+static double *
+find_drift(const struct check_rows *rows, uint32_t *last_step_p)
+{
+    struct role_norm *norms = role_norms(rows, last_step_p);
+    free(norms);
+    double *drift = xcalloc((size_t)*last_step_p + 1, 2 * sizeof(*drift)), *reference = drift + *last_step_p + 1;
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (!is_of_tensor(row) || row->tensor.role != CHECK_PARAMETER)
+            continue;
+        drift[row->step] += row->norms.difference * row->norms.difference;
+        reference[row->step] += row->norms.reference * row->norms.reference;
+    }
+    for (uint32_t step = 0; step <= *last_step_p; ++step)
+        drift[step] = reference[step] > 0 ? sqrt(drift[step] / reference[step]) : 0;
+    return drift;
+}
+
+/*
+ * Where every step begins from the reference, what a distance of one unit makes in one step is the floor; the run that
+ * began so far away is farther away in later steps, and its differences are brought back to that distance. `in_rounds`
+ * of DDP_REDUCE calls it is moved in each, and the second shows what one unit makes.
+ */
+static void
+take_drift_out(struct sorted *sorted, const struct check_rows *rows, bool in_rounds)
+{
+    static const double unit = 0x1p-24; /* of a run that begins with zeros, which stay */
+    uint32_t last;
+    double *drift = find_drift(rows, &last);
+    double first = last > 0 ? fmax(drift[1], unit) : unit;
+    for (size_t i = 0; i < sorted->count; ++i) {
+        uint32_t step = sorted->rows[i]->during > 0 ? sorted->rows[i]->during : sorted->rows[i]->step;
+        double scale = step <= last && drift[step] > first ? first / drift[step] : 1;
+        if (in_rounds && step > 2) /* what no DDP_REDUCE finds drifts, unseen */
+            scale = 0;
+        sorted->distances[i].whole *= scale;
+        sorted->distances[i].block *= scale;
+        sorted->distances[i].absolute *= scale;
+    }
+    free(drift);
+}
+
+/* Makes each distance the largest of its tensor so far. */
+static void
+accumulate(struct sorted *sorted)
+{
+    for (size_t i = 1; i < sorted->count; ++i) {
+        const struct check_tensor *tensor = &sorted->rows[i]->tensor, *before = &sorted->rows[i - 1]->tensor;
+        struct distance *distance = &sorted->distances[i];
+        if (tensor->role != before->role || tensor->number != before->number)
+            continue;
+        distance->whole = fmax(distance->whole, distance[-1].whole);
+        distance->block = fmax(distance->block, distance[-1].block);
+        distance->spread = fmax(distance->spread, distance[-1].spread);
+        distance->absolute = fmax(distance->absolute, distance[-1].absolute);
+    }
+}
+
+/* Where the row of this tensor and step is, or would be. */
+static size_t
+find_place(const struct sorted *sorted, const struct check_row *like)
+{
+    size_t low = 0, high = sorted->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_rows(&sorted->rows[middle], &like) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The place of the row of the same tensor and step, or count. */
+static size_t
+find_row(const struct sorted *sorted, const struct check_row *like)
+{
+    size_t place = find_place(sorted, like);
+    return place < sorted->count && compare_rows(&sorted->rows[place], &like) == 0 ? place : sorted->count;
+}
+
+/* ---- items ---- */
+
+/* What repeating and rounding make of this tensor up to this step: the largest so far, for it grows. `runs`: with
+ * accumulate(). */
+static struct distance
+floor_of(const struct sorted *runs, size_t run_count, const struct check_row *like)
+{
+    struct distance floor = {0};
+    if (MUTANT(CHECK_FLOOR_INFINITE))
+        floor.whole = floor.block = floor.spread = INFINITY;
+    for (size_t r = 0; r < run_count; ++r) {
+        size_t place = find_row(&runs[r], like);
+        if (place == runs[r].count) { /* the last one before it */
+            place = find_place(&runs[r], like);
+            const struct check_tensor *before = place > 0 ? &runs[r].rows[place - 1]->tensor : NULL;
+            if (before == NULL || before->role != like->tensor.role || before->number != like->tensor.number)
+                continue;
+            --place;
+        }
+        if (runs[r].rows[place]->of_change != like->of_change && like->of_change)
+            continue;
+        floor.whole = fmax(floor.whole, runs[r].distances[place].whole);
+        floor.block = fmax(floor.block, runs[r].distances[place].block);
+        floor.spread = fmax(floor.spread, runs[r].distances[place].spread);
+        floor.absolute = fmax(floor.absolute, runs[r].distances[place].absolute);
+    }
+    return floor;
+}
+
+static void
+note_difference(struct check_item *item, const struct check_row *row, int rank, bool whole, double relative)
+{
+    unsigned moment = items_moment_of(row), first = item->moment;
+    item->differs = true;
+    if (first == moment) {
+        ++item->rank_count;
+        item->unbounded = item->unbounded || is_unbounded(row);
+        item->at_first = fmax(item->at_first, relative);
+    }
+    if (first != 0 && first <= moment)
+        return;
+    item->rank_count = 1;
+    item->at_first = relative;
+    item->unbounded = is_unbounded(row);
+    item->endless = row->norms.endless > 0;
+    item->moment = moment;
+    item->first_step = row->step;
+    item->first_rank = rank;
+    /* A part is named where the rest is as it should be. */
+    bool part = row->norms.block_count > 0 && row->norms.block_count < row->tensor.count &&
+                (!whole || row->norms.block_difference > 0.7 * row->norms.difference);
+    item->block_first = part ? row->norms.block_first : 0;
+    item->block_count = part ? row->norms.block_count : 0;
+}
+
+double
+items_tolerance(int type)
+{
+    return type == ELEMENT_BFLOAT16 ? 0x1p-5 : type == ELEMENT_FLOAT16 ? 0x1p-8 : 1e-5;
+}
+
+/* An update computes from the reference's gradients, in the tensor's own type: no product of a narrower one is in it.
+ */
+static bool
+has_own_tolerance(const struct check_evidence *evidence, const struct check_row *row)
+{
+    return row->of_change && !row->averaged && !evidence->is_asked;
+}
+
+/* What DDP_REDUCE finds in whole numbers is exact where it begins from the reference. */
+static bool
+is_exact(const struct check_evidence *evidence, const struct check_row *row)
+{
+    return row->tensor.role == CHECK_REDUCE && row->tensor.type > ELEMENT_BFLOAT16 &&
+           check_evidence_is_forced(evidence);
+}
+
+static double
+tolerance_of(const struct check_evidence *evidence, const struct check_row *row)
+{
+    if (is_exact(evidence, row))
+        return 0;
+    if (row->tensor.role == CHECK_REDUCE && !evidence->is_asked)
+        return fmax(evidence->tolerance, items_tolerance((int)row->tensor.type));
+    return has_own_tolerance(evidence, row) ? items_tolerance((int)row->tensor.type) : evidence->tolerance;
+}
+
+static double
+bearable_of(const struct check_evidence *evidence, const struct check_row *row)
+{
+    bool own = has_own_tolerance(evidence, row);
+    if (row->tensor.role == CHECK_REDUCE && !MUTANT(CHECK_ANY_TOLERANCE))
+        return fmax(evidence->bearable, ITEMS_BEARABLE * items_tolerance((int)row->tensor.type));
+    return own ? ITEMS_BEARABLE * items_tolerance((int)row->tensor.type) : evidence->bearable;
+}
+
+/*
+ * Whether a difference of the update by the tolerance explains in how many elements, of little change, the last bit is
+ * another: not more than `times` as many, and two; or repeating the program does.
+ */
+static bool
+is_rounding(const struct check_evidence *evidence, const struct check_row *row, const struct distance *distance,
+            const struct distance *floor, double times)
+{
+    const struct check_norms *norms = &row->norms;
+    double tolerance = tolerance_of(evidence, row);
+    double explained = tolerance * norms->rounding + 2 * norms->unit * norms->unit;
+    bool counts = row->of_change && !row->averaged && row->tensor.role != CHECK_MEMORY;
+    return !counts || norms->spread <= tolerance * norms->reference ||
+           norms->spread * norms->spread <= times * explained ||
+           distance->spread <= evidence->floor_factor * floor->spread;
+}
+
+/* Units in the last place explain the difference, and are much of what the update has changed at all. */
+static bool
+is_too_small(const struct check_row *row)
+{
+    bool is_trained = row->tensor.role != CHECK_MEMORY || row->tensor.group != 0;
+    return row->of_change && is_trained && row->norms.spread > row->norms.reference / 16;
+}
+
+/*
+ * A gradient vanishes where the training converges, and the rounding of its sum does not: it is held against what it
+ * was. So does what DDP_REDUCE finds. `most`: the largest that the reference has had so far.
+ */
+static bool
+is_vanishing(const struct check_evidence *evidence, const struct check_row *row, const struct distance *floor,
+             double most)
+{
+    double noise = fmax(evidence->floor_factor * floor->absolute, evidence->tolerance * most / 2);
+    bool may = row->tensor.role == CHECK_GRADIENT || (row->tensor.role == CHECK_REDUCE && !is_exact(evidence, row));
+    return may && row->norms.unbounded == 0 && row->norms.reference < most / 10 &&
+           row->norms.difference <= fmin(noise, evidence->bearable * most);
+}
+
+/* Beside products of a narrow type such noise may be as large as the gradient itself: then it proves nothing. */
+static bool
+is_lost_in_noise(const struct check_evidence *evidence, const struct check_row *row, double most)
+{
+    double float32 = items_tolerance(ELEMENT_FLOAT32);
+    return evidence->tolerance > float32 && row->norms.difference > evidence->bearable * row->norms.reference &&
+           row->norms.difference > float32 * most / 2;
+}
+
+/*
+ * One rank makes a difference of the same size in this step, from a start a unit in the last place away, and none in
+ * the step before: a discrete decision, such as that of a ReLU, hangs on rounding.
+ */
+static bool
+is_decision(const struct check_evidence *evidence, const struct check_row *row)
+{
+    const struct check_rows *nudged = &evidence->nudged;
+    bool before = false; /* the row of the step before, of the same run, makes none */
+    for (size_t i = 0; i < nudged->count && row->tensor.role == CHECK_GRADIENT && row->norms.unbounded == 0; ++i) {
+        const struct check_row *own = &nudged->rows[i];
+        if (own->kind != CHECK_ROW_TENSOR || own->tensor.role != CHECK_GRADIENT ||
+            own->tensor.number != row->tensor.number)
+            continue;
+        if (own->step == row->step && before &&
+            fabs(own->norms.difference - row->norms.difference) <= 0.01 * row->norms.difference)
+            return true;
+        before = own->step + 1 == row->step && own->norms.difference <= evidence->tolerance * own->norms.reference;
+    }
+    return false;
+}
+
+/* Adds what a rank says of the item. */
+static void
+add_row(struct check_item *item, const struct check_evidence *evidence, const struct check_row *row,
+        const struct distance *distance, const struct distance *floor, double most, int rank)
+{
+    const struct check_item before = *item;
+    double tolerance = tolerance_of(evidence, row);
+    double whole_limit = fmax(evidence->floor_factor * floor->whole, tolerance);
+    double block_limit = fmax(evidence->floor_factor * floor->block, tolerance);
+    double relative = fmax(distance->whole, distance->block);
+    bool beyond = !row->same_bits && !is_rounding(evidence, row, distance, floor, 4);
+    if (is_exact(evidence, row) && !row->same_bits && floor->whole <= 0) /* of numbers that doubles do not hold, too */
+        beyond = true;
+    bool vanishes = is_vanishing(evidence, row, floor, most);
+    relative = vanishes ? row->norms.difference / most : beyond ? fmax(relative, distance->spread) : relative;
+    if (item->worst_step == 0 || relative > item->difference) {
+        item->difference = relative;
+        item->floor = fmax(floor->whole, floor->block);
+        item->worst_step = row->step;
+        item->worst_rank = rank;
+    }
+    item->typical = fmax(item->typical, vanishes ? relative : distance->typical);
+    item->sampled = item->sampled || row->sampled;
+    item->moved = item->moved || row->moved;
+    bool whole = distance->whole > whole_limit || beyond, block = distance->block > block_limit;
+    if (vanishes && !row->same_bits && is_lost_in_noise(evidence, row, most)) {
+        item->hidden = fmax(item->hidden, row->norms.difference / row->norms.reference);
+        item->unclear = true;
+    }
+    if (row->same_bits || vanishes)
+        return;
+    if (!(whole || block)) {
+        bool hides = distance->typical > bearable_of(evidence, row);
+        item->hidden = hides ? fmax(item->hidden, relative) : item->hidden;
+        item->unclear = item->unclear || hides || is_too_small(row) || !is_rounding(evidence, row, distance, floor, 1);
+        return;
+    }
+    if (is_decision(evidence, row)) {
+        *item = before;
+        item->decided_step = item->decided_step == 0 ? row->step : item->decided_step;
+        item->decided = fmax(item->decided, relative);
+        return;
+    }
+    note_difference(item, row, rank, whole, relative);
+}
+
+/* A mean that is not the same when one rank runs again is a time or a random number; what DDP_REDUCE finds may be
+ * rounded otherwise. */
+static bool
+does_not_repeat(const struct sorted *again, const struct check_row *like)
+{
+    static const double repeated = 1e-3; /* relative */
+    size_t place = find_row(again, like);
+    if (place == again->count)
+        return false;
+    const struct check_row *row = again->rows[place];
+    return (like->tensor.role == CHECK_MEAN && !row->same_bits) ||
+           (like->tensor.role == CHECK_REDUCE && again->distances[place].whole > repeated);
+}
+
+/* Of the probe: nothing of a change was left. */
+static bool
+is_scratch(const struct check_rows *probe, const struct check_tensor *tensor)
+{
+    for (size_t i = 0; i < probe->count; ++i) {
+        const struct check_row *row = &probe->rows[i];
+        if (row->kind == CHECK_ROW_RETAINED && row->tensor.number == tensor->number)
+            return row->norms.product == row->norms.product && row->norms.product < 0.1 && row->norms.product > -0.1;
+    }
+    return false;
+}
+
+static size_t
+add_rank(struct check_item *items, size_t count, const struct check_evidence *evidence, const struct sorted floors[2],
+         const struct sorted *mine, int rank)
+{
+    size_t item = 0;
+    double most = 0;
+    for (size_t i = 0; i < mine->count; ++i) {
+        const struct check_row *row = mine->rows[i];
+        bool new = i == 0 || row->tensor.role != mine->rows[i - 1]->tensor.role ||
+                   row->tensor.number != mine->rows[i - 1]->tensor.number;
+        if (new) {
+            for (item = 0; item < count && (items[item].tensor.role != row->tensor.role ||
+                                            items[item].tensor.number != row->tensor.number);)
+                ++item;
+            if (item == count)
+                items[count++] = (struct check_item){.tensor = row->tensor};
+        }
+        most = new ? row->norms.reference : fmax(most, row->norms.reference);
+        struct distance floor = floor_of(floors, 2, row);
+        items[item].ignored = items[item].ignored || does_not_repeat(&floors[0], row);
+        add_row(&items[item], evidence, row, &mine->distances[i], &floor, most, rank);
+    }
+    return count;
+}
+
+struct check_item *
+items_make(const struct check_evidence *evidence, const struct check_rows *ranked, size_t *count_p)
+{
+    size_t most = 0, count = 0;
+    for (int r = 0; r < evidence->ranks; ++r)
+        most += ranked[r].count;
+    struct check_item *items = xcalloc(most + 1, sizeof(*items));
+    struct sorted floors[2] = {sort_rows(&evidence->again), sort_rows(&evidence->perturbed)};
+    if (check_evidence_is_forced(evidence) && !MUTANT(CHECK_DRIFT_COUNTS))
+        take_drift_out(&floors[1], &evidence->perturbed, check_evidence_in_rounds(evidence));
+    accumulate(&floors[0]);
+    accumulate(&floors[1]);
+    for (int r = 0; r < evidence->ranks; ++r) {
+        struct sorted mine = sort_rows(&ranked[r]);
+        count = add_rank(items, count, evidence, floors, &mine, r);
+        free_sorted(&mine);
+    }
+    free_sorted(&floors[0]);
+    free_sorted(&floors[1]);
+    bool weighs = check_evidence_weighs(evidence);
+    for (size_t i = 0; i < count; ++i) {
+        items[i].is_scratch = items[i].tensor.role == CHECK_MEMORY && is_scratch(&evidence->probe, &items[i].tensor);
+        items[i].unweighted = items[i].tensor.role == CHECK_MEAN && weighs;
+        if (items[i].is_scratch || items[i].ignored || items[i].unweighted)
+            items[i].differs = items[i].unclear = false;
+    }
+    *count_p = count;
+    return items;
+}
+
+static int
+compare_items(const void *a, const void *b)
+{
+    const struct check_item *left = a, *right = b;
+    if (left->differs != right->differs)
+        return left->differs ? -1 : 1;
+    bool mean = left->tensor.role == CHECK_MEAN;
+    if (mean != (right->tensor.role == CHECK_MEAN)) /* one for each call: many */
+        return mean ? 1 : -1;
+    if (left->difference != right->difference)
+        return left->difference > right->difference ? -1 : 1;
+    const uint32_t l[] = {left->tensor.role, left->tensor.number}, r[] = {right->tensor.role, right->tensor.number};
+    return l[0] != r[0] ? (l[0] < r[0] ? -1 : 1) : l[1] < r[1] ? -1 : 1;
+}
+
+void
+items_sort(struct check_item *items, size_t count)
+{
+    qsort(items, count, sizeof(*items), compare_items);
+}

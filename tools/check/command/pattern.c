@@ -1,0 +1,304 @@
+/*
+ * pattern.c - see pattern.h.
+ */
+#include "tools/check/command/pattern.h"
+
+#include "base/mutant.h"
+#include "tools/check/command/items.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double same_direction = 0.999; /* cosine */
+
+const struct check_row *
+pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step)
+{
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_TENSOR && row->step == step && row->tensor.role == tensor->role &&
+            row->tensor.number == tensor->number)
+            return row;
+    }
+    return NULL;
+}
+
+bool
+pattern_has_one_batch(const struct check_evidence *evidence)
+{
+    bool any = false;
+    const struct check_rows *first = &evidence->ranked[0];
+    for (size_t i = 0; i < first->count; ++i) {
+        if (first->rows[i].kind != CHECK_ROW_OWN)
+            continue;
+        for (int r = 1; r < evidence->ranks; ++r) {
+            bool same = false;
+            for (size_t k = 0; k < evidence->ranked[r].count; ++k) {
+                const struct check_row *row = &evidence->ranked[r].rows[k];
+                same = same || (row->kind == CHECK_ROW_OWN && row->step == first->rows[i].step &&
+                                row->value == first->rows[i].value);
+            }
+            if (!same)
+                return false;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* The norm of all of one rank's gradients in a step, squared. */
+static double
+gradient_square(const struct check_rows *rows, uint32_t step)
+{
+    double square = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT && row->step == step)
+            square += row->norms.reference * row->norms.reference;
+    }
+    return square;
+}
+
+/* Whether a gradient of the step is neither zero nor noise beside the others. */
+static bool
+tells(const struct check_evidence *evidence, const struct check_item *item, uint32_t step)
+{
+    const struct check_row *row = pattern_row(&evidence->ranked[0], &item->tensor, step);
+    double square = row != NULL ? row->norms.reference * row->norms.reference : 0;
+    double all = gradient_square(&evidence->ranked[0], step);
+    return (square > 0 && (square > 1e-6 * all || !isfinite(all))) || MUTANT(CHECK_ZEROS_TELL);
+}
+
+static bool
+is_trained(const struct check_item *item)
+{
+    return item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT;
+}
+
+struct pattern
+pattern_find(const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    struct pattern pattern = {0};
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        unsigned moment = item->moment;
+        uint32_t role = item->tensor.role;
+        if (role != CHECK_GRADIENT) /* of which zeros prove nothing: below */
+            pattern.all[role] += item->differs || item->moved || role != CHECK_PARAMETER;
+        if (!item->differs || role == CHECK_REDUCE) /* may have to depend on the number of ranks */
+            continue;
+        ++pattern.ever[item->tensor.role];
+        bool in_place = item->tensor.role == CHECK_MEMORY && item->tensor.group == 1;
+        if (in_place && pattern.memory == NULL)
+            pattern.memory = item;
+        bool sooner = pattern.moment == 0 || moment < pattern.moment;
+        /* What is trained explains what then differs in means, buffers and other memory. */
+        if (sooner || (moment == pattern.moment && is_trained(item) && !is_trained(pattern.first))) {
+            pattern.moment = moment;
+            pattern.first = item;
+        }
+    }
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        bool then = item->differs && item->moment == pattern.moment;
+        uint32_t step = pattern.first != NULL ? pattern.first->first_step : 1;
+        pattern.differing[item->tensor.role] += then;
+        pattern.all[CHECK_GRADIENT] += item->tensor.role == CHECK_GRADIENT && (then || tells(evidence, item, step));
+    }
+    return pattern;
+}
+
+bool
+pattern_is_few(size_t differing, size_t all)
+{
+    return differing > 0 && all > 1 && (differing == 1 || 4 * differing <= all) && differing < all;
+}
+
+bool
+pattern_is_scaled(const struct check_evidence *evidence, double *factor_p)
+{
+    const struct check_rows *rows = &evidence->ranked[0];
+    double product = 0, square = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT || row->step != 1)
+            continue;
+        product += row->norms.product;
+        square += row->norms.reference * row->norms.reference;
+    }
+    if (!(square > 0))
+        return false;
+    double factor = product / square;
+    size_t count = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        const struct check_norms *norms = &row->norms;
+        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT || row->step != 1 ||
+            norms->reference * norms->reference < 1e-8 * square)
+            continue;
+        double own = norms->product / (norms->reference * norms->reference);
+        if (!(norms->product > same_direction * norms->own * norms->reference) ||
+            fabs(own - factor) > 0.01 * fabs(factor))
+            return false;
+        ++count;
+    }
+    *factor_p = factor;
+    return count > 0 && fabs(factor - 1) > 0.01;
+}
+
+/* Of the reference, the largest norm of the tensor of rows[at] up to there. */
+static double
+largest_so_far(const struct check_rows *rows, size_t at)
+{
+    double largest = 0;
+    for (size_t i = 0; i <= at; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == rows->rows[at].tensor.role &&
+            row->tensor.number == rows->rows[at].tensor.number)
+            largest = fmax(largest, row->norms.reference);
+    }
+    return largest;
+}
+
+bool
+pattern_factor_holds(const struct check_evidence *evidence, double factor)
+{
+    for (int r = 0; r < evidence->ranks; ++r) {
+        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
+            const struct check_row *row = &evidence->ranked[r].rows[i];
+            const struct check_norms *norms = &row->norms;
+            if (row->kind == CHECK_ROW_FORCED && row->norms.product != factor && row->norms.product != 1)
+                return false;
+            if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT)
+                continue;
+            double times = factor * norms->reference; /* |own - factor * reference|, by the law of cosines */
+            double square = norms->own * norms->own - 2 * factor * norms->product + times * times;
+            if (sqrt(fmax(square, 0)) <= evidence->bearable * times)
+                continue;
+            bool is_noise = times * times < 1e-8 * factor * factor * gradient_square(&evidence->ranked[r], row->step);
+            if (!is_noise &&
+                !(sqrt(fmax(square, 0)) <= evidence->bearable * factor * largest_so_far(&evidence->ranked[r], i)))
+                return false;
+        }
+    }
+    return true;
+}
+
+bool
+pattern_sees_factor(const struct check_evidence *evidence)
+{
+    struct check_evidence one = *evidence;
+    struct check_rows scaled = evidence->scaled;
+    size_t count;
+    bool sees = false;
+    one.ranks = 1;
+    one.ranked = &scaled;
+    struct check_item *items = items_make(&one, &scaled, &count);
+    for (size_t i = 0; i < count; ++i)
+        sees = sees || (items[i].tensor.role == CHECK_PARAMETER && items[i].differs);
+    free(items);
+    return sees;
+}
+
+bool
+pattern_is_clipped(const struct check_evidence *evidence, double *norm_p)
+{
+    double most = 0;
+    unsigned same = 0;
+    for (uint32_t step = 1; step <= evidence->steps; ++step)
+        most = fmax(most, gradient_square(&evidence->ranked[0], step));
+    for (uint32_t step = 1; step <= evidence->steps; ++step)
+        same += gradient_square(&evidence->ranked[0], step) >= (1 - 1e-4) * most;
+    *norm_p = sqrt(most);
+    return same > 1 && same >= (evidence->steps < CHECK_STEPS_LEAST ? evidence->steps : CHECK_STEPS_LEAST) && most > 0;
+}
+
+bool
+pattern_parts(const struct check_evidence *evidence, double *least_p, double *most_p)
+{
+    double even = evidence->sums ? 1 : 1.0 / evidence->ranks;
+    const struct check_rows *turns = &evidence->turns;
+    *least_p = *most_p = even;
+    for (size_t i = 0; i < turns->count; ++i) {
+        const struct check_row *row = &turns->rows[i];
+        if (row->kind == CHECK_ROW_PART) {
+            *least_p = fmin(*least_p, row->norms.product);
+            *most_p = fmax(*most_p, row->norms.product);
+            continue;
+        }
+        /* The ranks have averaged what the shares give alone: there is no other mistake. */
+        const struct check_row *ranks = pattern_row(&evidence->ranked[0], &row->tensor, 1);
+        double most = 1e-3 * row->norms.reference * row->norms.reference;
+        if (ranks == NULL || !(fabs(ranks->norms.product - row->norms.product) <= most))
+            return false;
+    }
+    return *most_p - *least_p > 1e-3 * even && !MUTANT(CHECK_PARTS_UNSEEN);
+}
+
+bool
+pattern_some_are_equal(const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->tensor.role != CHECK_GRADIENT || (item->differs && item->first_step == 1))
+            continue;
+        if (tells(evidence, item, 1))
+            return true;
+    }
+    return false;
+}
+
+bool
+pattern_depends_on_batch(const struct check_evidence *evidence)
+{
+    return evidence->turns.count > 0 && pattern_worst(evidence, &evidence->turns) > 10 * evidence->tolerance;
+}
+
+bool
+pattern_takes_whole_batches(const struct check_evidence *evidence)
+{
+    const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_COPIED);
+    const struct check_row *shared = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
+    const struct check_row *whole = check_rows_find(&evidence->alone, CHECK_ROW_SHARD);
+    if (shared != NULL && whole != NULL && evidence->ranks > 1)
+        return shared->value == whole->value * (uint64_t)evidence->ranks;
+    if (alone == NULL || alone->value < 1024 || shared != NULL || evidence->ranks < 2)
+        return false;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        const struct check_row *row = check_rows_find(&evidence->ranked[r], CHECK_ROW_COPIED);
+        if (row == NULL || (double)row->value < 0.95 * (double)alone->value)
+            return false;
+    }
+    return true;
+}
+
+bool
+pattern_has_uneven_shares(const struct check_evidence *evidence, uint64_t *total_p)
+{
+    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
+        const struct check_row *row = &evidence->ranked[0].rows[i];
+        if (row->kind == CHECK_ROW_SHARD && row->uneven && row->step == 0) { /* for the first gradients */
+            *total_p = row->value;
+            return true;
+        }
+    }
+    return false;
+}
+
+double
+pattern_worst(const struct check_evidence *evidence, const struct check_rows *run)
+{
+    struct check_evidence one = *evidence;
+    struct check_rows none = {0}, copy = *run;
+    one.ranks = 1;
+    one.again = one.perturbed = one.probe = one.nudged = none;
+    size_t count;
+    double worst = 0;
+    struct check_item *items = items_make(&one, &copy, &count);
+    for (size_t i = 0; i < count; ++i) {
+        bool counts = items[i].tensor.role == CHECK_PARAMETER || items[i].tensor.role == CHECK_GRADIENT;
+        worst = counts ? fmax(worst, items[i].difference) : worst;
+    }
+    free(items);
+    return worst;
+}

@@ -1,0 +1,254 @@
+/*
+ * reductions.c - see reductions.h. A result may depend on the number of ranks and be right: what each rank puts into
+ * its place of a table, the largest of the ranks' shares, a sum that the program divides by the number of ranks. So a
+ * result alone accuses no program that has a DDP_STEP. In rounds a wrong result is what others are computed from, and a
+ * sum that has no DDP_REDUCE shows in the next result: if there is one that depends on those before.
+ */
+#include "tools/check/command/reductions.h"
+
+#include "base/mutant.h"
+#include "tools/check/command/items.h"
+#include "tools/check/command/pattern.h"
+#include "tools/check/command/sentence.h"
+#include "tools/check/format/element.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double exact = 1e-7; /* of whole numbers, whose squares doubles round */
+
+static bool
+is_result(const struct check_item *item)
+{
+    return item->tensor.role == CHECK_REDUCE;
+}
+
+/* Whether every result of the call is so many times one rank's, or of the largest so far the difference is rounding. */
+static bool
+factor_holds(const struct check_evidence *evidence, const struct check_tensor *tensor, double factor)
+{
+    bool is_exact = tensor->type > ELEMENT_BFLOAT16;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        double most = 0;
+        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
+            const struct check_row *row = &evidence->ranked[r].rows[i];
+            if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_REDUCE ||
+                row->tensor.number != tensor->number)
+                continue;
+            const struct check_norms *norms = &row->norms;
+            double times = factor * norms->reference; /* |own - times the reference|, by the law of cosines */
+            double square = norms->own * norms->own - 2 * factor * norms->product + times * times;
+            most = fmax(most, times);
+            if (norms->unbounded > 0 || sqrt(fmax(square, 0)) > (is_exact ? exact * times : evidence->bearable * most))
+                return false;
+        }
+    }
+    return true;
+}
+
+void
+reductions_settle(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    const double factors[] = {evidence->ranks, 1.0 / evidence->ranks};
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        struct check_item *item = &verdict->items[i];
+        for (size_t k = 0; k < sizeof(factors) / sizeof(factors[0]) && is_result(item) && item->differs; ++k) {
+            if (!factor_holds(evidence, &item->tensor, factors[k]))
+                continue;
+            item->factor = factors[k];
+            item->differs = item->unclear = false;
+        }
+    }
+    items_sort(verdict->items, verdict->item_count);
+}
+
+/* ---- rounds ---- */
+
+/* What differs first: of a round the first call. */
+static const struct check_item *
+find_first(const struct check_verdict *verdict)
+{
+    const struct check_item *first = NULL;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->differs && (first == NULL || item->moment < first->moment ||
+                              (item->moment == first->moment && item->tensor.number < first->tensor.number)))
+            first = item;
+    }
+    return first;
+}
+
+/* The first result that counts and that `is_so`; NULL: none. */
+static const struct check_item *
+find_result(const struct check_verdict *verdict, bool (*is_so)(const struct check_item *item))
+{
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (is_result(item) && is_so(item))
+            return item;
+    }
+    return NULL;
+}
+
+static bool
+repeats(const struct check_item *item)
+{
+    return !item->ignored;
+}
+
+static bool
+is_extreme(const struct check_item *item)
+{
+    return is_result(item) && (item->tensor.group == CHECK_OP_MIN || item->tensor.group == CHECK_OP_MAX);
+}
+
+/* The smallest or largest of the shares is the Nth part of all. */
+static bool
+is_multiple(const struct check_item *item)
+{
+    return item->factor > 0 && !is_extreme(item);
+}
+
+static bool
+is_unclear(const struct check_item *item)
+{
+    return item->unclear;
+}
+
+static bool
+is_any(const struct check_item *item)
+{
+    (void)item;
+    return true;
+}
+
+/* Whether one rank finds others where those of the first round are changed. */
+static bool
+depend_on_each_other(const struct check_evidence *evidence)
+{
+    struct check_evidence one = *evidence;
+    struct check_rows changed = evidence->scaled;
+    size_t count;
+    bool depend = false;
+    one.ranks = 1;
+    one.ranked = &changed;
+    struct check_item *items = items_make(&one, &changed, &count);
+    for (size_t i = 0; i < count; ++i)
+        depend = depend || (is_result(&items[i]) && items[i].differs);
+    free(items);
+    return depend;
+}
+
+static void
+judge_first(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char place[600];
+    size_t differing = 0;
+    uint64_t total;
+    for (size_t i = 0; i < verdict->item_count; ++i)
+        differing += verdict->items[i].differs;
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_REDUCTION, first);
+    sentence_say(verdict->text, "%s; %s", sentence_place(evidence, verdict, first, place),
+                 first->unbounded ? "it is infinite or NaN there, and finite on one rank"
+                                  : "what came before is equal");
+    if (is_extreme(first) && differing == 1) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
+        sentence_say(verdict->advice, "no other result differs: the program is right if this one is to depend on the "
+                                      "number of ranks, as the smallest of the shares does");
+    } else if (first->tensor.group == CHECK_OP_MEAN && is_result(first) &&
+               pattern_has_uneven_shares(evidence, &total)) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
+        sentence_say(verdict->advice,
+                     "%llu items do not divide evenly among %d ranks, and the mean of unequal shares "
+                     "is not the mean of all items: check with another -n, or add up sums and counts",
+                     (unsigned long long)total, evidence->ranks);
+    } else if (first->first_step > 1) {
+        sentence_say(verdict->advice, "what it is computed from is not the same as on one rank: look for a sum or a "
+                                      "count of the round before that has no DDP_REDUCE, or is used before it");
+    } else {
+        sentence_say(verdict->advice, "the ranks' parts together are not what one rank has: look for shares that "
+                                      "overlap or leave something out, for a shuffle that is seeded by rank, for a sum "
+                                      "in front of it that has no DDP_REDUCE");
+    }
+}
+
+static void
+judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
+{
+    char name[400];
+    const struct check_item *multiple = find_result(verdict, is_multiple), *unclear = find_result(verdict, is_unclear);
+    if (pattern_has_one_batch(evidence)) {
+        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
+        sentence_say(verdict->text,
+                     "all %d ranks compute the same: what they hand to DDP_REDUCE has the same bits, and nothing is "
+                     "gained",
+                     evidence->ranks);
+        sentence_say(verdict->advice, "share the data out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and "
+                                      "DDP_WORLD_SIZE()");
+    } else if (unclear != NULL) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
+        sentence_say(verdict->text,
+                     "%s differs by %.2g, which only rounding, repeating the program or --tolerance "
+                     "explains; a tolerance above %.1e hides mistakes",
+                     sentence_name_item(verdict, unclear, name), unclear->difference, evidence->bearable);
+        sentence_say(verdict->advice, "check fewer steps (--steps)");
+    } else if (multiple != NULL) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_SCALE, multiple);
+        verdict->factor = multiple->factor;
+        sentence_say(verdict->text, "%s is %.4g times one rank's in every round",
+                     sentence_name_item(verdict, multiple, name), multiple->factor);
+        sentence_say(verdict->advice, "the program is right if it takes the number of ranks out again; for a mean of "
+                                      "the ranks' means use DDP_OP_MEAN");
+    } else if (depend_on_each_other(evidence) || MUTANT(CHECK_INDEPENDENT_EQUAL)) {
+        sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
+    } else {
+        wishes->factor = evidence->scaled.count == 0 ? 2 : 0;
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDEPENDENT, NULL);
+        sentence_say(verdict->text,
+                     "what DDP_REDUCE finds is equal, and no result depends on an earlier one: a sum or a count that "
+                     "has no DDP_REDUCE would not be seen");
+        sentence_say(verdict->advice, "compare what the program writes with what one rank writes, or hand all sums to "
+                                      "DDP_REDUCE");
+    }
+}
+
+bool
+reductions_judge_rounds(const struct check_evidence *evidence, struct check_verdict *verdict,
+                        struct check_wishes *wishes)
+{
+    const struct check_item *first = find_first(verdict);
+    if (!check_evidence_in_rounds(evidence))
+        return false;
+    if (find_result(verdict, is_any) == NULL) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
+        sentence_say(verdict->text, "no call of DDP_REDUCE on the ranks is one that one rank makes, too");
+        sentence_say(verdict->advice,
+                     "make the calls on one rank, too, with as many elements: they cost nothing there");
+    } else if (find_result(verdict, repeats) == NULL) {
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
+        sentence_say(verdict->text, "the program does not repeat itself on one rank: DDP_REDUCE finds something else");
+        sentence_say(verdict->advice, "give it a fixed seed (not the clock, not std::random_device), for the check at "
+                                      "least");
+    } else if (first != NULL) {
+        judge_first(evidence, verdict, first);
+    } else {
+        judge_equal(evidence, verdict, wishes);
+    }
+    return true;
+}
+
+/* ---- beside DDP_STEP ---- */
+
+void
+reductions_judge_besides(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    char place[600];
+    const struct check_item *first = find_first(verdict);
+    if (verdict->result != CHECK_EQUAL || first == NULL || !is_result(first))
+        return;
+    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
+    sentence_say(verdict->text, "%s; gradients and parameters are equal",
+                 sentence_place(evidence, verdict, first, place));
+    sentence_say(verdict->advice, "the program is right if this result is to depend on the number of ranks, as the "
+                                  "largest of the shares does; a sum or a mean over all items is not");
+}

@@ -1,0 +1,210 @@
+/*
+ * request.c - what was asked of a check, and whether it can be done (session.h). Everything that can be refused is
+ * refused before the first run.
+ */
+#include "tools/check/command/session.h"
+
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/options/host_list.h"
+#include "launcher/output/output.h"
+#include "launcher/output/whole_file.h"
+#include "launcher/start/environment.h"
+#include "tools/check/command/words.h"
+#include "tools/check/format/element.h"
+#include "tools/check/format/reference.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DEFAULT_RANKS = 2 };
+
+static bool
+find_ranks(struct check *check, struct error *error)
+{
+    const struct options *options = check->options;
+    const char *rank = getenv("PMIX_RANK");
+    check->in_cluster = rank != NULL && getenv("PMIX_NAMESPACE") != NULL && getenv(DDPRUN_ENV_JOB_DIR) == NULL;
+    check->cluster_rank = check->in_cluster ? atoi(rank) : 0;
+    check->ranks = options->rank_count;
+    if (check->in_cluster && options->check.reference == NULL)
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "another launcher has started the ranks, and ddprun check cannot start them again; first write what "
+            "one rank computes: ddprun check -n 1 --reference FILE PROGRAM, then start ddprun check --reference "
+            "FILE PROGRAM by srun or mpirun");
+    if (check->in_cluster && check->ranks != 0 && check->ranks != 1)
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "-n was given to ddprun check, which another launcher has started; the number of ranks is that "
+            "launcher's: leave -n out");
+    if (check->in_cluster && check->ranks == 0)
+        return true;
+    check->in_cluster = false;
+    struct host_list list = {0};
+    if (options->hosts != NULL && !host_list_take(options->hosts, &list, error))
+        return false;
+    if (check->ranks == 0)
+        check->ranks = options->hosts != NULL ? list.ranks : DEFAULT_RANKS;
+    host_list_free(&list);
+    check->only_writes = check->ranks == 1 && options->check.reference != NULL;
+    if (check->ranks == 1 && !check->only_writes)
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "-n 1 compares one rank with itself; give -n 2 or more, or --reference FILE to write what one rank "
+            "computes");
+    return true;
+}
+
+/* Of options on the command line; what is a setting for all jobs is left out of the runs, but for --sync-every: without
+ * it they would be another training. */
+static bool
+refuse_others(const struct check *check, struct error *error)
+{
+    const struct options *options = check->options;
+    if (!options_refuse(options_given(options, NO_CHECK), "check", error) ||
+        (options->job.sync_every > 0 && !options_refuse(xstrdup("--sync-every"), "check", error)))
+        return false;
+    if (options->check.per_rank != NULL && !options->check.scout)
+        return error_set(error, DDPRUN_EXIT_USAGE, "--per-rank names what --scout asks about; add --scout");
+    const char *other = options->check.reference != NULL ? "--reference"
+                        : options->check.alone != NULL   ? "--alone"
+                        : options->check.sample > 0      ? "--sample"
+                        : options->check.is_free         ? "--free"
+                        : options->check.scout           ? "--scout"
+                        : options->hosts != NULL         ? "--hosts"
+                                                         : NULL;
+    if (options->check.batch_grows && other != NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s and --batch-grows contradict each other; leave one out", other);
+    if (options->check.json != NULL && !whole_file_check(options->check.json, "--json", error))
+        return false;
+    if (strcmp(options->program[0], "check") == 0 || strcmp(options->program[0], "doctor") == 0)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "check wants a program, and %s is a word of ddprun; a program of that "
+                         "name is ./%s",
+                         options->program[0], options->program[0]);
+    return true;
+}
+
+/* An absolute path for a file that need not exist; where a link is, that of what it names. */
+static char *
+absolute(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (real != NULL)
+        return real;
+    char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
+    char *whole = here != NULL ? xasprintf("%s/%s", here, path) : xstrdup(path);
+    free(here);
+    return whole;
+}
+
+/* The file of --reference, if there is one already, must be a reference; nothing else is ever replaced. */
+static bool
+look_at_reference(struct check *check, struct error *error)
+{
+    const char *file = check->options->check.reference;
+    struct reference_reader reader;
+    const char *why;
+    if (file == NULL)
+        return true;
+    check->reference = absolute(file);
+    bool there = access(check->reference, F_OK) == 0;
+    if (!there && !check->in_cluster)
+        return whole_file_check(check->reference, "--reference", error);
+    if (check->only_writes)
+        return reference_is_one(check->reference) ||
+               error_set(
+                   error, DDPRUN_EXIT_USAGE,
+                   "%s, in --reference, is there already and is not a reference that ddprun check has written; name "
+                   "another file",
+                   file);
+    if (!reference_open(check->reference, &reader, &why))
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "cannot use %s, in --reference: %s; write it with ddprun check -n 1 "
+                         "--reference",
+                         file, why);
+    unsigned steps = reader.steps_made;
+    bool is_free = reader.header.is_free != 0;
+    reference_free(&reader);
+    if (check->is_free && !is_free)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "%s, in --reference, was written without --free; write it again with it", file);
+    check->is_free = is_free;
+    check->has_reference = true;
+    if (check->options->check.steps != 0 && check->options->check.steps != steps)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "%s, in --reference, has %u steps, and --steps asks for %u; leave "
+                         "--steps out, or write it again",
+                         file, steps, check->options->check.steps);
+    check->steps = steps;
+    return true;
+}
+
+static bool
+prepare_kept_files(const struct check *check, struct error *error)
+{
+    const char *dir = check->options->check.keep_files;
+    if (dir == NULL)
+        return true;
+    if (!output_prepare_folder(dir, "--keep-files", false, error))
+        return false;
+    DIR *folder = opendir(dir);
+    struct dirent *entry = NULL;
+    while (folder != NULL && (entry = readdir(folder)) != NULL &&
+           (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)) {
+    }
+    bool empty = folder != NULL && entry == NULL;
+    if (folder != NULL)
+        closedir(folder);
+    return empty || error_set(error, DDPRUN_EXIT_USAGE, "%s, in --keep-files, is not empty; name a new folder", dir);
+}
+
+bool
+session_prepare(struct check *check, struct error *error)
+{
+    const struct options *options = check->options;
+    check->is_free = options->check.is_free || options->check.sample > 0 ||
+                     options->plan != NULL;  /* a sample is no step to begin from */
+    bool grows = options->check.batch_grows; /* all ranks make as many steps, whatever time they take */
+    check->chooses_steps = options->check.steps == 0 && !grows;
+    check->steps = options->check.steps != 0 ? options->check.steps : grows ? CHECK_STEPS : CHECK_STEPS_MOST;
+    check->evidence.grows = grows;
+    check->evidence.by_plan = options->plan != NULL;
+    if (!find_ranks(check, error) || !refuse_others(check, error) || !look_at_reference(check, error) ||
+        !prepare_kept_files(check, error) || !job_folder_make(&check->folder, error) ||
+        (options->plan != NULL && !by_plan_prepare(check, error)))
+        return false;
+    check->alone = options->check.alone != NULL ? words_split(options->program[0], options->check.alone, error)
+                                                : environment_copy(options->program);
+    if (check->alone == NULL)
+        return false;
+    if (check->reference == NULL)
+        check->reference = xasprintf("%s/reference", check->folder.path);
+    check->place.options = options;
+    check->place.folder = check->folder.path;
+    bool apart = check->in_cluster || (options->hosts != NULL && options->check.reference != NULL);
+    check->place.shared = apart ? check->reference : NULL;
+    check->place.is_leaf = check->in_cluster;
+    check->place.date_us = (int64_t)time(NULL) * 1000000;
+    check->place.step_limit_s = options->timeout_s;
+    bool kept = options->check.reference != NULL;
+    check->runs_planned = check->evidence.by_plan ? 2
+                          : grows                 ? check->ranks + 5
+                          : check->has_reference  ? 1
+                                                  : 3 + (kept ? 2 : 0) + (check->only_writes ? 0 : 1);
+    check->evidence.steps = check->steps;
+    check->evidence.tolerance = options->check.tolerance;
+    check->evidence.forced = !check->is_free;
+    check->evidence.floor_factor = options->check.floor_factor;
+    check->evidence.sums = options->job.reduction == DDPRUN_REDUCE_SUM;
+    static const int wire_types[] = {[DDPRUN_COMPRESS_NONE] = 0,
+                                     [DDPRUN_COMPRESS_FP16] = ELEMENT_FLOAT16,
+                                     [DDPRUN_COMPRESS_BF16] = ELEMENT_BFLOAT16};
+    check->evidence.wire_type = wire_types[options->job.compression];
+    return true;
+}

@@ -1,0 +1,263 @@
+/*
+ * run.c - see run.h.
+ */
+#include "tools/check/command/run.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/environment.h"
+#include "tools/common/inner_log.h"
+#include "tools/common/inner_run.h"
+#include "tools/sandbox/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATIENCE_S = 20 }; /* with a ddprun that was asked to end */
+
+/* ---- its command ---- */
+
+/* --hosts: this process starts ranks on hosts that do not have its folder. */
+static bool
+has_other_hosts(const struct check_place *place)
+{
+    return place->shared != NULL && !place->is_leaf;
+}
+
+/* Files that the run's ddprun, or its ranks, write or read. */
+struct run_files {
+    char *settings, *summary, *log;
+};
+
+static struct run_files
+name_files(const struct check_place *place, const char *name)
+{
+    bool apart = has_other_hosts(place);
+    const char *begin = apart ? place->shared : place->folder, *dot = apart ? "." : "/";
+    return (struct run_files){.settings = xasprintf("%s%s%s.run", begin, dot, name),
+                              .summary = xasprintf("%s%s%s.json", begin, dot, name),
+                              .log = xasprintf("%s/%s.log", place->folder, name)};
+}
+
+static void
+free_files(struct run_files *files)
+{
+    unlink(files->settings);
+    unlink(files->summary);
+    free(files->settings);
+    free(files->summary);
+    free(files->log);
+}
+
+static struct word_list
+command_of(const struct check_place *place, const struct check_order *order, const struct run_files *files)
+{
+    struct word_list words = {0};
+    word_list_add(&words, xstrdup("ddprun"));
+    options_hand_on(place->options, NO_CHECK | SET_BY_CHECK, order->ranks == 1, &words);
+    if (order->ranks > 0)
+        word_list_add(&words, xasprintf("--ranks=%d", order->ranks));
+    if (order->hosts)
+        word_list_add(&words, xasprintf("--hosts=%s", place->options->hosts));
+    if (order->plain)
+        word_list_add(&words, xstrdup("--no-overlap"));
+    if (order->dry)
+        word_list_add(&words, xstrdup("--dry-run"));
+    word_list_add(&words, xstrdup("--progress=off"));
+    word_list_add(&words, xstrdup("--quiet"));
+    word_list_add(&words, xstrdup("--max-restarts=0"));
+    word_list_add(&words, xstrdup("--no-cost-cache"));
+    if (!place->options->verbose && has_other_hosts(place))
+        word_list_add(&words, xstrdup("--output=none"));
+    else if (!place->options->verbose)
+        word_list_add(&words, xasprintf("--output=files=%s/%s.output", place->folder, order->name));
+    word_list_add(&words, xasprintf("--summary-json=%s", files->summary));
+    word_list_add(&words, xstrdup("--"));
+    for (char *const *argument = order->arguments; *argument != NULL; ++argument)
+        word_list_add(&words, xstrdup(*argument));
+    return words;
+}
+
+/* ---- its process ---- */
+
+char *
+check_run_files(const struct check_place *place, const struct check_order *order)
+{
+    const char *kept = place->options->check.keep_files;
+    if (kept == NULL)
+        return place->shared != NULL || order->hosts || !order->lists_files
+                   ? NULL
+                   : xasprintf("%s/%s.files", place->folder, order->name);
+    char *folder = realpath(kept, NULL); /* ranks may be elsewhere */
+    char *files = xasprintf("%s/%s", folder != NULL ? folder : kept, order->name);
+    free(folder);
+    return files;
+}
+
+static void __attribute__((noreturn)) become(const struct check_place *place, const struct check_order *order,
+                                             char **command, const struct run_files *files, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(DDPRUN_EXIT_FAILURE);
+    long long date_us = place->date_us + (order->later ? FILES_AHEAD_US : 0);
+    char *date = xasprintf("%lld %d", date_us, order->ahead);
+    setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
+    setenv(FILES_ENV_DATE, date, 1);
+    char *turns = xasprintf("%d", order->turns);
+    if (order->turns > 0)
+        setenv(DDPRUN_ENV_PLAN_TURNS, turns, 1);
+    char *written = check_run_files(place, order);
+    if (written != NULL)
+        setenv(DDPRUN_ENV_CHECK_FILES, written, 1);
+    options_unset_settings(NO_CHECK | SET_BY_CHECK);
+    setenv("DDPRUN_REPORT", "-", 1); /* into the log */
+    int null = open("/dev/null", O_RDWR);
+    int out = place->options->verbose && !order->dry ? -1 : open(files->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    if (out >= 0) {
+        dup2(out, STDOUT_FILENO);
+        dup2(out, STDERR_FILENO);
+    }
+    sigprocmask(SIG_SETMASK, &place->old_mask, NULL);
+    execv("/proc/self/exe", command);
+    _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+/* Rows so far of the first rank that is here; they grow with each step. */
+static off_t
+rows_bytes(const char *results)
+{
+    char path[PATH_MAX];
+    struct stat file;
+    snprintf(path, sizeof(path), "%s-0", results);
+    return stat(path, &file) == 0 ? file.st_size : 0;
+}
+
+/* Stays with the run until it has ended: asks it to end when a signal asks us, or when no step comes. */
+static int
+attend(const struct check_place *place, pid_t pid, struct check_outcome *outcome)
+{
+    int status;
+    int64_t since_ms = clock_now_ms(), asked_ms = 0;
+    off_t seen = 0;
+    while (!inner_run_has_ended(pid, &status)) {
+        int number = inner_run_next_signal();
+        int64_t now_ms = clock_now_ms();
+        off_t bytes = rows_bytes(outcome->results);
+        if (bytes != seen) {
+            seen = bytes;
+            since_ms = now_ms;
+        }
+        if (number != 0 && number != SIGCHLD) {
+            outcome->signal = number;
+            kill(pid, number);
+            asked_ms = asked_ms != 0 ? asked_ms : now_ms;
+        } else if (asked_ms == 0 && now_ms - since_ms > (int64_t)place->step_limit_s * 1000) {
+            outcome->late = true;
+            kill(pid, SIGTERM);
+            asked_ms = now_ms;
+        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
+            kill(pid, SIGKILL);
+        }
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---- what it says of itself ---- */
+
+/* Whether a rank ended by itself, and not well. ddprun ends ranks by SIGTERM and SIGKILL. */
+static bool
+has_failed_rank(struct json_object *ranks)
+{
+    for (size_t i = 0; i < json_object_array_length(ranks); ++i) {
+        struct json_object *rank = json_object_array_get_idx(ranks, i), *code, *signal;
+        json_object_object_get_ex(rank, "exit_code", &code);
+        json_object_object_get_ex(rank, "signal", &signal);
+        const char *name = signal != NULL ? json_object_get_string(signal) : NULL;
+        if ((code != NULL && json_object_get_int(code) != 0) ||
+            (name != NULL && strcmp(name, "KILL") != 0 && strcmp(name, "TERM") != 0))
+            return true;
+    }
+    return false;
+}
+
+static void
+read_summary(const char *path, struct check_outcome *outcome)
+{
+    struct json_object *summary = json_object_from_file(path), *member;
+    if (summary == NULL)
+        return;
+    if (json_object_object_get_ex(summary, "reason", &member) && json_object_get_string(member) != NULL)
+        snprintf(outcome->reason, sizeof(outcome->reason), "%s", json_object_get_string(member));
+    if (json_object_object_get_ex(summary, "each_rank", &member))
+        outcome->program_failed = has_failed_rank(member);
+    if (json_object_object_get_ex(summary, "overlapped_steps", &member))
+        outcome->overlapped_steps = (uint64_t)json_object_get_int64(member);
+    json_object_put(summary);
+}
+
+bool
+check_run_make(const struct check_place *place, const struct check_order *order, struct check_outcome *outcome,
+               struct error *error)
+{
+    *outcome = (struct check_outcome){.exit_code = 0};
+    outcome->results = place->shared != NULL ? xasprintf("%s.%s", place->shared, order->name)
+                                             : xasprintf("%s/%s.rows", place->folder, order->name);
+    struct run_files files = name_files(place, order->name);
+    struct word_list command = command_of(place, order, &files);
+    struct check_run run = order->run;
+    snprintf(run.results, sizeof(run.results), "%s", outcome->results);
+    int64_t begin_us = clock_now_us();
+    pid_t parent = getpid(), pid = -1;
+    bool ok = check_run_save(files.settings, &run);
+    if (ok)
+        pid = fork();
+    if (pid == 0)
+        become(place, order, command.list, &files, parent);
+    if (ok && pid > 0) {
+        outcome->exit_code = attend(place, pid, outcome);
+        outcome->seconds = (double)(clock_now_us() - begin_us) * 1e-6;
+        read_summary(files.summary, outcome);
+        if (outcome->exit_code != 0)
+            inner_log_read(files.log, outcome->reason, sizeof(outcome->reason));
+    } else {
+        ok = error_set(error, DDPRUN_EXIT_FAILURE,
+                       "cannot start a run of the check, in %s: %s; make room there, or set TMPDIR", place->folder,
+                       strerror(errno));
+    }
+    words_free(command.list);
+    free_files(&files);
+    return ok;
+}
+
+/* ---- after a failure ---- */
+
+void
+check_run_show(const struct check_place *place, const struct check_order *order)
+{
+    if (place->options->verbose)
+        return;
+    for (int rank = 0; rank < (order->ranks > 0 ? order->ranks : 1); ++rank) {
+        char *errors = xasprintf("%s/%s.output/rank-%d.err", place->folder, order->name, rank);
+        bool shown = inner_log_show_end(errors);
+        free(errors);
+        if (shown)
+            return;
+    }
+}

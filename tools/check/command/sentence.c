@@ -1,0 +1,99 @@
+/*
+ * sentence.c - see sentence.h.
+ */
+#include "tools/check/command/sentence.h"
+
+#include "tools/check/command/items.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *
+check_role_name(uint32_t role)
+{
+    static const char *const names[CHECK_ROLES] = {
+        [CHECK_PARAMETER] = "parameter", [CHECK_GRADIENT] = "gradient", [CHECK_BUFFER] = "buffer",
+        [CHECK_MEAN] = "mean",           [CHECK_MEMORY] = "memory",     [CHECK_STATE] = "state",
+        [CHECK_REDUCE] = "reduction"};
+    return role < CHECK_ROLES ? names[role] : "?";
+}
+
+void
+sentence_say(char text[1024], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, 1024, format, args);
+    va_end(args);
+}
+
+void
+sentence_decide(struct check_verdict *verdict, enum check_result result, enum check_cause cause,
+                const struct check_item *first)
+{
+    verdict->result = result;
+    verdict->cause = cause;
+    verdict->first = first;
+}
+
+const char *
+sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400])
+{
+    const struct check_tensor *tensor = &item->tensor;
+    unsigned long long count = tensor->count, first = item->block_first, last = first + item->block_count - 1;
+    unsigned of = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i)
+        of += verdict->items[i].tensor.role == tensor->role;
+    if (tensor->role == CHECK_MEMORY)
+        snprintf(text, 400, "unannotated memory %u, which `%s` writes (argument %u)", tensor->number + 1, tensor->text,
+                 tensor->argument + 1);
+    else if (tensor->role == CHECK_MEAN || tensor->role == CHECK_REDUCE)
+        snprintf(text, 400, "%s `%s` (%s:%d)", tensor->role == CHECK_MEAN ? "DDP_MEAN" : "DDP_REDUCE", tensor->text,
+                 tensor->file, tensor->line);
+    else
+        snprintf(text, 400, "%s %u of %u, `%s` (%s:%d)", check_role_name(tensor->role), tensor->number + 1, of,
+                 tensor->text, tensor->file, tensor->line);
+    size_t length = strlen(text);
+    if (tensor->role == CHECK_MEAN)
+        return text;
+    if (item->block_count > 1)
+        snprintf(text + length, 400 - length, ", elements %llu to %llu of %llu", first, last, count);
+    else if (item->block_count == 1)
+        snprintf(text + length, 400 - length, ", element %llu of %llu", first, count);
+    else
+        snprintf(text + length, 400 - length, ", %llu element%s", count, count == 1 ? "" : "s");
+    return text;
+}
+
+const char *
+sentence_name_ranks(const struct check_evidence *evidence, const struct check_item *item, char text[48])
+{
+    if (item->rank_count == evidence->ranks)
+        snprintf(text, 48, "on all ranks");
+    else if (item->rank_count == 1)
+        snprintf(text, 48, "on rank %d", item->first_rank);
+    else
+        snprintf(text, 48, "on %d of %d ranks, rank %d first", item->rank_count, evidence->ranks, item->first_rank);
+    return text;
+}
+
+const char *
+sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
+               const struct check_item *item, char text[600])
+{
+    char name[400], ranks[48], when[32], by[32] = "";
+    const char *step = evidence->by_plan ? "round" : "step";
+    bool is_during = item->first_step == items_step(item);
+    if (item->first_step == 1 && !is_during)
+        snprintf(when, sizeof(when), "before %s 1", step);
+    else
+        snprintf(when, sizeof(when), "%s %s %u", is_during ? "in" : "after", step, items_step(item));
+    if (isfinite(item->at_first))
+        snprintf(by, sizeof(by), " by %.2g", item->at_first);
+    snprintf(text, 600, "%s %s, differs from one %s%s %s", when, sentence_name_item(verdict, item, name),
+             evidence->by_plan ? "process's that plays all turns" : "rank's", by,
+             sentence_name_ranks(evidence, item, ranks));
+    return text;
+}

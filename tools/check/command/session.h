@@ -1,0 +1,110 @@
+/*
+ * session.h - one `ddprun check` from what was asked for to its verdict: request.c prepares it, single.c makes the runs
+ * of one rank and the reference, check.c the runs of all ranks and the verdict.
+ *
+ * Functions that return a bool fill in the error, and its exit code, when they return false. Main thread.
+ */
+#ifndef DDPRUN_TOOLS_CHECK_COMMAND_SESSION_H
+#define DDPRUN_TOOLS_CHECK_COMMAND_SESSION_H
+
+#include "launcher/options/options.h"
+#include "launcher/start/job_folder.h"
+#include "tools/check/command/evidence.h"
+#include "tools/check/command/run.h"
+#include "tools/check/command/verdict.h"
+
+struct check {
+    const struct options *options;
+    struct check_place place;
+    struct job_folder folder;
+    char **alone;       /* the program and its arguments in runs of one rank */
+    char *reference;    /* absolute */
+    bool has_reference; /* it was written before */
+    bool only_writes;   /* -n 1 --reference */
+    bool in_cluster;    /* another launcher has started this process, and others like it */
+    int cluster_rank;
+    int ranks;          /* 0: as the other launcher says */
+    unsigned steps;     /* to compare; once the reference is written, as many as it has */
+    bool chooses_steps; /* --steps was not given: the first run finds how many */
+    bool is_free;       /* steps do not begin from the reference */
+    int runs_made, runs_planned;
+    int64_t begin_ms;
+    struct check_evidence evidence;
+    bool fails_forced; /* the program has, on N ranks, before the last step, where steps begin from the reference */
+    bool has_failed;   /* the program has, on N ranks, once all steps were made: that is the result if they are equal */
+    struct error failure;
+};
+
+/* ---- request.c ---- */
+bool session_prepare(struct check *check, struct error *error) __attribute__((warn_unused_result));
+
+/* ---- single.c ---- */
+struct check_order session_order(const struct check *check, const char *name, const char *title, enum check_mode mode);
+bool session_start(struct check *check, const struct check_order *order, struct check_outcome *outcome,
+                   struct error *error) __attribute__((warn_unused_result));
+void session_free_outcome(struct check_outcome *outcome);
+
+/* Why there is no verdict, from a run that did not reach its end; shows what its ranks wrote last. `stop`: what an
+ * engine has refused, or NULL; `any_step`: some step was made. Always false. */
+bool session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
+                     const struct check_row *stop, bool any_step, struct error *error);
+
+/* A run of one rank, of its rank 0 if it has several, to its end, whose rows are appended. */
+bool session_run_alone(struct check *check, const struct check_order *order, struct check_rows *rows,
+                       struct error *error) __attribute__((warn_unused_result));
+/* The runs of one rank that come first, by plan only that of one process that plays all turns; with --reference FILE
+ * what they find goes into the file. */
+bool session_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* What an earlier check has found on one rank. */
+bool session_load_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* What becomes of changes to unannotated memory: that which is wished for, or all of it. */
+bool session_run_probe(struct check *check, const struct check_wishes *wishes, struct error *error)
+    __attribute__((warn_unused_result));
+/* Whether the update of one rank sees that its gradients are so many times as large. */
+bool session_run_scaled(struct check *check, double factor, struct error *error) __attribute__((warn_unused_result));
+/* Whether one rank with another date and other random bytes computes what it has computed. */
+bool session_run_later(struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* Which differences rounding makes where a decision hangs on it: each step begins nearby, each time elsewhere. */
+bool session_run_nudged(struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* Which of its copies to the device depend on the parameters. */
+bool session_run_far(struct check *check, struct error *error) __attribute__((warn_unused_result));
+bool session_run_turns(struct check *check, struct error *error) __attribute__((warn_unused_result));
+
+/* ---- grown.c: for --batch-grows ---- */
+/*
+ * The runs of the ranks that write the reference, and of one rank with the batch of each rank in turn. Then the
+ * reference's gradients, and parameters that DDP_STEP_PARAMETERS averages, are the mean of the turns'.
+ */
+bool grown_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
+
+/* ---- by_plan.c: for --plan ---- */
+/* Refuses what does not go with it, and a plan that ranks cannot follow. */
+bool by_plan_prepare(const struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* Behind the run of all ranks: where bits differ, the runs that show what rounding and repeating make. Leaves out what
+ * does not hold for turns. True without --plan. */
+bool by_plan_settle(struct check *check, struct error *error) __attribute__((warn_unused_result));
+
+/* ---- scouted.c: for --scout: which memory stays from step to step, besides what is annotated ---- */
+/*
+ * Scouts the program of the check, in one process, and writes a list of struct check_scouted: parameters, optimizer
+ * state and averages that no annotation has, by the calls that write them. Returns its path, malloc'ed; NULL: error, if
+ * the program cannot be scouted.
+ */
+char *scouted_write(const struct check *check, struct error *error) __attribute__((warn_unused_result));
+
+/*
+ * Scouts it once more, where all is equal and there is time (--annotations), and holds its annotations against what is
+ * found: the lines to print, malloc'ed; NULL, or none: nothing is missing, or nothing can be said.
+ */
+char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
+
+/* ---- turns.c: does the program's gradient of a batch depend on how the batch is divided? ---- */
+/*
+ * Compares the mean (`sums`: the sum) of the gradients of step 1, which one rank computed from each share in turn, in
+ * files[count], with those of `reference`, of the whole batch: one row a gradient. False: a file cannot be read, and
+ * there are no rows.
+ */
+bool turns_compare(const char *reference, char *const *files, int count, bool sums, struct check_rows *rows)
+    __attribute__((warn_unused_result));
+
+#endif

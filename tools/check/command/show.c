@@ -1,0 +1,419 @@
+/*
+ * show.c - see show.h.
+ */
+#include "tools/check/command/show.h"
+
+#include "launcher/common/xcalloc.h"
+#include "launcher/output/whole_file.h"
+#include "tools/check/command/items.h"
+#include "tools/check/command/sentence.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TABLE_ROWS = 20, FILES_SHOWN = 5 };
+
+static const char *
+type_name(uint32_t type)
+{
+    static const char *const names[] = {"?",     "float32", "float64", "float16", "bfloat16",
+                                        "int32", "int64",   "uint8",   "uint32",  "uint64"};
+    return type < sizeof(names) / sizeof(names[0]) ? names[type] : "?";
+}
+
+static const char *
+result_name(enum check_result result)
+{
+    static const char *const names[] = {
+        [CHECK_EQUAL] = "equal", [CHECK_DIFFERENT] = "different", [CHECK_NOT_COMPARABLE] = "not comparable"};
+    return names[result];
+}
+
+/* ---- the table ---- */
+
+/* "parameter 3", "argument 1 of sgd" */
+static void
+name_tensor(const struct check_tensor *tensor, char text[40])
+{
+    if (tensor->role == CHECK_MEMORY)
+        snprintf(text, 40, "memory %u", tensor->number + 1);
+    else
+        snprintf(text, 40, "%s %u", check_role_name(tensor->role), tensor->number + 1);
+}
+
+static void
+place_tensor(const struct check_tensor *tensor, char text[80])
+{
+    if (tensor->role == CHECK_MEMORY)
+        snprintf(text, 80, "none; argument %u of %.26s", tensor->argument + 1, tensor->text);
+    else
+        snprintf(text, 80, "%.16s:%d %.26s", tensor->file, tensor->line, tensor->text);
+}
+
+static void
+print_number(FILE *out, double value)
+{
+    if (isfinite(value))
+        fprintf(out, " %9.1e", value);
+    else
+        fprintf(out, " %9s", "infinite");
+}
+
+static bool
+is_unmoved(const struct check_item *item)
+{
+    return item->tensor.role == CHECK_PARAMETER && !item->moved;
+}
+
+/* "a, b" of "a"; frees `text`. */
+static char *
+add_words(char *text, const char *words)
+{
+    char *both = xasprintf("%s%s%s", text, text[0] != '\0' ? ", " : "", words);
+    free(text);
+    return both;
+}
+
+static const char *
+state_of(const struct check_item *item, double tolerance)
+{
+    return item->is_scratch               ? "scratch"
+           : item->ignored                ? "not repeated"
+           : item->unweighted             ? "unweighted"
+           : item->compensated            ? "compensated"
+           : item->factor > 0             ? "multiple"
+           : item->differs                ? "DIFFERS"
+           : item->unclear                ? "unclear"
+           : is_unmoved(item)             ? "not moved"
+           : item->difference > tolerance ? "as its floor"
+                                          : "equal";
+}
+
+static void
+print_item(FILE *out, const struct check_item *item, double tolerance)
+{
+    char name[40], place[80], step[16] = "-";
+    name_tensor(&item->tensor, name);
+    place_tensor(&item->tensor, place);
+    if (item->differs)
+        snprintf(step, sizeof(step), "%u", items_step(item));
+    fprintf(out, "%-13s %9llu%s %-8s %-45s %5s", name, (unsigned long long)item->tensor.count,
+            item->sampled ? "*" : " ", type_name(item->tensor.type), place, step);
+    print_number(out, item->difference);
+    print_number(out, item->floor);
+    fprintf(out, "  %s\n", state_of(item, tolerance));
+}
+
+static void
+print_notes(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    bool sampled = false, memory = false, compensated = false;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        compensated = compensated || verdict->items[i].compensated;
+        sampled = sampled || verdict->items[i].sampled;
+        memory = memory || verdict->items[i].tensor.role == CHECK_MEMORY;
+    }
+    if (sampled)
+        fputs("* of these a sample of elements was compared (unannotated memory: sums of elements)\n", out);
+    if (evidence->by_plan)
+        return;
+    if (evidence->ranks > 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL)
+        fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not; no "
+              "step began from the reference, so differences add up\n",
+              out);
+    else if (!check_evidence_is_forced(evidence))
+        fputs("no step began from the reference (--free, --sample, or a program that tests its results): differences "
+              "add up from step to step, and those below the tolerance are not seen\n",
+              out);
+    if (compensated)
+        fputs(
+            "every gradient is one factor times one rank's, and the update undoes it: one rank with such gradients has "
+            "other parameters\n",
+            out);
+    if (check_evidence_in_rounds(evidence))
+        fputs("no DDP_STEP came: a step is a round of DDP_REDUCE calls, and only what these find is compared\n", out);
+    else if (evidence->steps < 2)
+        fputs("unannotated memory was not looked for, which takes two steps at least\n", out);
+    if (evidence->again.count == 0)
+        fputs("the floor is not known: the reference has none\n", out);
+}
+
+/* What no step has shown that was compared, for mistakes may be there. */
+static void
+print_unseen(FILE *out, const struct check_evidence *evidence)
+{
+    const struct check_row *seen = check_rows_find(&evidence->alone, CHECK_ROW_SEEN),
+                           *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT);
+    uint64_t habits = seen != NULL ? seen->value : 0;
+    if (check_evidence_in_rounds(evidence) || evidence->by_plan)
+        return;
+    char *text = xstrdup("");
+    uint32_t last = UINT32_MAX; /* rows of a group follow each other */
+    if (evidence->overlapped_steps == 0)
+        text = add_words(text, "overlap with backward");
+    else if (evidence->overlapped_steps < 3)
+        text = add_words(text, "overlap with backward in three steps");
+    if ((habits & CHECK_SEEN_NO_SYNC) == 0)
+        text = add_words(text, "accumulation by DDP_NO_SYNC_BEGIN");
+    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
+        const struct check_row *row = &evidence->ranked[0].rows[i];
+        if (row->kind == CHECK_ROW_UNSTEPPED && row->tensor.group != last) {
+            char group[64];
+            last = row->tensor.group;
+            snprintf(group, sizeof(group), "a step of group %u", last);
+            text = add_words(text, group);
+        }
+    }
+    if ((habits & CHECK_SEEN_WORK) == 0)
+        text = add_words(text, "evaluation between steps");
+    if ((habits & CHECK_SEEN_MOVED) == 0)
+        text = add_words(text, "gradients that move");
+    if (evidence->readings != 0 && evidence->apart[0] == NULL)
+        text = add_words(text, "dates and random bytes that differ from rank to rank");
+    if (limit != NULL)
+        fprintf(out, "only %u steps were compared: %d %s\n", evidence->steps, CHECK_STEPS,
+                limit->value == CHECK_SHORT_OF_TIME ? "take one rank more than two minutes"
+                                                    : "need more than half of the room for the reference");
+    if (text[0] != '\0')
+        fprintf(out, "not exercised: %s\n", text);
+    free(text);
+}
+
+/* In a training each of these ranks would replace what the others have written. */
+static void
+print_written(FILE *out, const struct check_evidence *evidence)
+{
+    const struct written *written = &evidence->written;
+    for (size_t i = 0; i < written->count && i < FILES_SHOWN; ++i) {
+        const struct written_file *file = &written->files[i];
+        char *ranks = xstrdup("");
+        for (int k = 0; k < file->rank_count; ++k) {
+            char rank[16];
+            snprintf(rank, sizeof(rank), "%d", file->ranks[k]);
+            ranks = add_words(ranks, rank);
+        }
+        if (file->rank_count == evidence->ranks)
+            fprintf(out, "warning: all %d ranks write %s\n", evidence->ranks, file->path);
+        else
+            fprintf(out, "warning: ranks %s write %s\n", ranks, file->path);
+        free(ranks);
+    }
+    if (written->count > FILES_SHOWN)
+        fprintf(out, "warning: several ranks write %zu more files (--json FILE has all)\n",
+                written->count - FILES_SHOWN);
+    if (written->count > 0)
+        fputs("what to do: save on one rank only, if (DDP_RANK() == 0), or put DDP_RANK() into the file's name: each "
+              "rank "
+              "replaces what the others have written\n",
+              out);
+}
+
+static void
+print_turns(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    size_t differing = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i)
+        differing += verdict->items[i].difference > 0;
+    fprintf(out, "%d ranks by turns compute what one process computes that plays all turns: ", evidence->ranks);
+    if (check_evidence_same_bits(evidence))
+        fprintf(out, "the same bits in %zu tensors, in %u rounds\n", verdict->item_count, evidence->steps);
+    else
+        fprintf(out, "in %u rounds %zu of %zu tensors differ, by at most %.1e, which rounding explains\n",
+                evidence->steps, differing, verdict->item_count, verdict->largest);
+    fprintf(out, "%llu of %u rounds were overlapped\n", (unsigned long long)evidence->overlapped_steps,
+            evidence->steps);
+}
+
+static void
+print_decisions(FILE *out, const struct check_verdict *verdict)
+{
+    char name[400];
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->decided_step > 0)
+            fprintf(out,
+                    "a discrete decision near zero: in step %u %s, differs by %.2g, and on one rank by as much from a "
+                    "start one unit in the last place away; this does not count\n",
+                    item->decided_step, sentence_name_item(verdict, item, name), item->decided);
+    }
+}
+
+void
+check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool colour)
+{
+    static const char *const colours[] = {
+        [CHECK_EQUAL] = "\033[32m", [CHECK_DIFFERENT] = "\033[31m", [CHECK_NOT_COMPARABLE] = "\033[33m"};
+    bool in_rounds = check_evidence_in_rounds(evidence);
+    fprintf(out, "%s%s%s: ", colour ? colours[verdict->result] : "", result_name(verdict->result),
+            colour ? "\033[0m" : "");
+    if (verdict->result == CHECK_EQUAL && evidence->by_plan)
+        print_turns(out, evidence, verdict);
+    else if (verdict->result == CHECK_EQUAL)
+        fprintf(out, "%d ranks compute %s: in %u %s%s %s differ by at most %.1e (up to %.1e counts as equal)\n",
+                evidence->ranks,
+                evidence->grows ? "the mean of what one rank computes of each rank's batch" : "what one rank computes",
+                evidence->steps, in_rounds ? "round" : "step", evidence->steps == 1 ? "" : "s",
+                in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->largest,
+                fmin(fmax(verdict->tolerance, evidence->floor_factor * verdict->largest_floor),
+                     fmax(verdict->tolerance, verdict->bearable)));
+    else
+        fprintf(out, "%s\n", verdict->text);
+    if (verdict->advice[0] != '\0')
+        fprintf(out, "what to do: %s\n", verdict->advice);
+    if (verdict->result == CHECK_EQUAL)
+        print_unseen(out, evidence);
+    print_decisions(out, verdict);
+    print_written(out, evidence);
+}
+
+void
+check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    if (verdict->item_count > 0)
+        fprintf(out, "%-13s %9s  %-8s %-45s %5s %9s %9s\n", "tensor", "elements", "type", "annotation", "step",
+                "difference", "floor");
+    for (size_t i = 0; i < verdict->item_count && i < TABLE_ROWS; ++i)
+        print_item(out, &verdict->items[i], verdict->tolerance);
+    if (verdict->item_count > TABLE_ROWS) {
+        size_t differing = 0;
+        for (size_t i = TABLE_ROWS; i < verdict->item_count; ++i)
+            differing += verdict->items[i].differs;
+        fprintf(out, "... and %zu more, of which %zu differ (--json FILE has all)\n", verdict->item_count - TABLE_ROWS,
+                differing);
+    }
+    print_notes(out, evidence, verdict);
+}
+
+/* ---- JSON ---- */
+
+static void
+add_text(struct json_object *object, const char *name, const char *text)
+{
+    json_object_object_add(object, name, text != NULL && text[0] != '\0' ? json_object_new_string(text) : NULL);
+}
+
+static void
+add_number(struct json_object *object, const char *name, uint64_t value)
+{
+    json_object_object_add(object, name, json_object_new_uint64(value));
+}
+
+/* JSON has no infinities: null. */
+static void
+add_real(struct json_object *object, const char *name, double value)
+{
+    json_object_object_add(object, name, isfinite(value) ? json_object_new_double(value) : NULL);
+}
+
+static struct json_object *
+describe_item(const struct check_item *item)
+{
+    struct json_object *object = json_object_new_object();
+    const struct check_tensor *tensor = &item->tensor;
+    add_text(object, "role", check_role_name(tensor->role));
+    add_number(object, "number", tensor->number + 1);
+    add_number(object, "group", tensor->role == CHECK_GRADIENT ? tensor->group : 0);
+    if (item->factor > 0)
+        add_real(object, "factor", item->factor);
+    add_text(object, "text", tensor->text);
+    add_text(object, "file", tensor->file);
+    json_object_object_add(object, "line", json_object_new_int(tensor->line));
+    add_number(object, "elements", tensor->count);
+    add_text(object, "type", type_name(tensor->type));
+    json_object_object_add(object, "differs", json_object_new_boolean(item->differs));
+    json_object_object_add(object, "scratch", json_object_new_boolean(item->is_scratch));
+    json_object_object_add(object, "repeats", json_object_new_boolean(!item->ignored));
+    json_object_object_add(object, "sampled", json_object_new_boolean(item->sampled));
+    json_object_object_add(object, "moved", json_object_new_boolean(item->moved));
+    json_object_object_add(object, "unclear", json_object_new_boolean(item->unclear));
+    json_object_object_add(object, "first_step", item->differs ? json_object_new_int((int)items_step(item)) : NULL);
+    json_object_object_add(object, "first_rank", item->differs ? json_object_new_int(item->first_rank) : NULL);
+    add_number(object, "ranks_that_differ", (uint64_t)item->rank_count);
+    add_real(object, "difference", item->difference);
+    add_real(object, "floor", item->floor);
+    if (item->block_count > 0) {
+        add_number(object, "elements_from", item->block_first);
+        add_number(object, "elements_count", item->block_count);
+    }
+    return object;
+}
+
+static struct json_object *
+describe_written(const struct written *written)
+{
+    struct json_object *all = json_object_new_array();
+    for (size_t i = 0; i < written->count; ++i) {
+        struct json_object *object = json_object_new_object(), *ranks = json_object_new_array();
+        add_text(object, "path", written->files[i].path);
+        for (int k = 0; k < written->files[i].rank_count; ++k)
+            json_object_array_add(ranks, json_object_new_int(written->files[i].ranks[k]));
+        json_object_object_add(object, "ranks", ranks);
+        json_object_array_add(all, object);
+    }
+    return all;
+}
+
+static struct json_object *
+describe(const struct check_evidence *evidence, const struct check_verdict *verdict, int exit_code)
+{
+    struct json_object *object = json_object_new_object(), *all = json_object_new_array();
+    add_text(object, "ddprun_version", DDPRUN_VERSION);
+    add_text(object, "verdict", result_name(verdict->result));
+    add_text(object, "cause", check_cause_name(verdict->cause));
+    json_object_object_add(object, "exit_code", json_object_new_int(exit_code));
+    add_text(object, "text", verdict->text);
+    add_text(object, "advice", verdict->advice);
+    json_object_object_add(object, "ranks", json_object_new_int(evidence->ranks));
+    add_number(object, "steps", evidence->steps);
+    json_object_object_add(object, "same_bits", json_object_new_boolean(check_evidence_same_bits(evidence)));
+    add_number(object, "overlapped_steps", evidence->overlapped_steps);
+    add_real(object, "tolerance", verdict->tolerance);
+    add_real(object, "floor_factor", evidence->floor_factor);
+    add_real(object, "largest_difference", verdict->largest);
+    add_real(object, "largest_floor", verdict->largest_floor);
+    json_object_object_add(object, "factor", verdict->factor != 0 ? json_object_new_double(verdict->factor) : NULL);
+    json_object_object_add(object, "first_step",
+                           verdict->first != NULL ? json_object_new_int((int)items_step(verdict->first)) : NULL);
+    json_object_object_add(object, "tensor", verdict->first != NULL ? describe_item(verdict->first) : NULL);
+    for (size_t i = 0; i < verdict->item_count; ++i)
+        json_object_array_add(all, describe_item(&verdict->items[i]));
+    json_object_object_add(object, "tensors", all);
+    json_object_object_add(object, "written_by_several", describe_written(&evidence->written));
+    return object;
+}
+
+static bool
+write_object(const char *path, struct json_object *object)
+{
+    char *text =
+        xasprintf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                                                                     JSON_C_TO_STRING_NOSLASHESCAPE));
+    bool ok = whole_file_write(path, text);
+    int cause = errno;
+    free(text);
+    json_object_put(object);
+    errno = cause;
+    return ok;
+}
+
+bool
+check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
+                 int exit_code)
+{
+    return write_object(path, describe(evidence, verdict, exit_code));
+}
+
+bool
+check_write_json_error(const char *path, const struct error *error)
+{
+    struct json_object *object = json_object_new_object();
+    add_text(object, "ddprun_version", DDPRUN_VERSION);
+    add_text(object, "verdict", NULL);
+    add_text(object, "cause", NULL);
+    json_object_object_add(object, "exit_code", json_object_new_int(error->exit_code));
+    add_text(object, "text", error->text);
+    return write_object(path, object);
+}

@@ -1,0 +1,212 @@
+/*
+ * turns.c - see session.h.
+ */
+#include "tools/check/command/session.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/check/format/element.h"
+#include "tools/check/format/norms.h"
+#include "tools/check/format/reference.h"
+
+#include <stdlib.h>
+
+enum { PIECE_ELEMENTS = 1 << 16 };
+
+/*
+ * Products of the gradients of the shares, and of the whole batch. Of them follows by which weights the shares' sum
+ * comes closest to the whole, over all gradients together.
+ */
+struct products {
+    int count;            /* shares */
+    double *shares;       /* [count][count + 1]: with each other, and in the last column with the whole */
+    double whole;         /* with itself */
+    double *values[2];    /* [PIECE_ELEMENTS]: mean of the shares, the whole */
+    double *share_values; /* [count][PIECE_ELEMENTS] */
+};
+
+/* A piece of the current record as doubles, each `factor` times, added to values[count]. */
+static bool
+add_piece(struct reference_reader *reader, int type, size_t count, double factor, double *values)
+{
+    char bytes[8 * 1024];
+    size_t each = element_bytes(type), at_once = sizeof(bytes) / each;
+    for (size_t at = 0; at < count; at += at_once) {
+        size_t here = count - at < at_once ? count - at : at_once;
+        if (!reference_next(reader, bytes, here * each))
+            return false;
+        for (size_t i = 0; i < here; ++i)
+            values[at + i] += factor * element_get(type, bytes, i);
+    }
+    return true;
+}
+
+static bool
+start(struct reference_reader *reader, const struct reference_key *key, uint64_t bytes)
+{
+    const struct reference_entry *entry = reference_find(reader, key);
+    return entry != NULL && entry->record.bytes == bytes && reference_start(reader, entry);
+}
+
+static double
+product(const double *a, const double *b, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; ++i)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+static void
+add_products(struct products *products, size_t count)
+{
+    int shares = products->count;
+    for (int r = 0; r < shares; ++r) {
+        const double *own = products->share_values + (size_t)r * PIECE_ELEMENTS;
+        for (int k = 0; k < shares; ++k)
+            products->shares[r * (shares + 1) + k] +=
+                product(own, products->share_values + (size_t)k * PIECE_ELEMENTS, count);
+        products->shares[r * (shares + 1) + shares] += product(own, products->values[1], count);
+    }
+    products->whole += product(products->values[1], products->values[1], count);
+}
+
+/* Into weights[count]; false: shares are multiples of each other. Gauss and Jordan, the matrix is positive. */
+static bool
+solve(const struct products *products, double *weights)
+{
+    int count = products->count, columns = count + 1;
+    double *rows = xcalloc((size_t)count * (size_t)columns, sizeof(*rows));
+    bool ok = true;
+    for (int i = 0; i < count * columns; ++i)
+        rows[i] = products->shares[i];
+    for (int pivot = 0; pivot < count && ok; ++pivot) {
+        double *own = rows + pivot * columns;
+        ok = own[pivot] > 1e-9 * products->shares[pivot * columns + pivot];
+        for (int r = 0; r < count && ok; ++r) {
+            double factor = rows[r * columns + pivot] / own[pivot];
+            for (int c = pivot; c < columns && r != pivot; ++c)
+                rows[r * columns + c] -= factor * own[c];
+        }
+    }
+    for (int r = 0; r < count && ok; ++r)
+        weights[r] = rows[r * columns + count] / rows[r * columns + r];
+    free(rows);
+    return ok;
+}
+
+/* A row for each share, if the whole is their weighted sum but for rounding. */
+static void
+note_weights(const struct products *products, struct check_rows *rows)
+{
+    int count = products->count;
+    double *weights = xcalloc((size_t)count, sizeof(*weights)), rest = products->whole;
+    bool ok = solve(products, weights);
+    for (int r = 0; r < count && ok; ++r) {
+        const double *own = products->shares + r * (count + 1);
+        rest -= 2 * weights[r] * own[count];
+        for (int k = 0; k < count; ++k)
+            rest += weights[r] * weights[k] * own[k];
+        ok = weights[r] > 0;
+    }
+    if (ok && rest <= 1e-8 * products->whole) {
+        rows->rows = xrealloc(rows->rows, (rows->count + (size_t)count) * sizeof(*rows->rows));
+        for (int r = 0; r < count; ++r)
+            rows->rows[rows->count++] = (struct check_row){.kind = CHECK_ROW_PART, .norms = {.product = weights[r]}};
+    }
+    free(weights);
+}
+
+static bool
+compare_gradient(struct reference_reader *reference, struct reference_reader *turns, struct products *products,
+                 double factor, const struct check_tensor *tensor, struct check_row *row)
+{
+    struct reference_key key = {.kind = REFERENCE_VALUES, .role = CHECK_GRADIENT, .step = 1, .number = tensor->number};
+    const struct reference_entry *entry = reference_find(reference, &key);
+    size_t each = element_bytes((int)tensor->type);
+    if (entry == NULL || each == 0 || !reference_start(reference, entry))
+        return false;
+    size_t elements = entry->record.bytes / each;
+    int count = products->count;
+    double *mean = products->values[0], *whole = products->values[1];
+    struct norms *norms = xcalloc(1, sizeof(*norms));
+    norms_begin(norms, elements);
+    bool ok = true;
+    for (int r = 0; r < count && ok; ++r)
+        ok = start(&turns[r], &key, entry->record.bytes);
+    for (size_t at = 0; at < elements && ok; at += PIECE_ELEMENTS) {
+        size_t here = elements - at < PIECE_ELEMENTS ? elements - at : PIECE_ELEMENTS;
+        for (size_t i = 0; i < here; ++i)
+            mean[i] = whole[i] = 0;
+        ok = add_piece(reference, (int)tensor->type, here, 1, whole);
+        for (int r = 0; r < count && ok; ++r) {
+            double *own = products->share_values + (size_t)r * PIECE_ELEMENTS;
+            for (size_t i = 0; i < here; ++i)
+                own[i] = 0;
+            ok = add_piece(&turns[r], (int)tensor->type, here, 1, own);
+            for (size_t i = 0; i < here; ++i)
+                mean[i] += factor * own[i];
+        }
+        add_products(products, here);
+        norms_add(norms, ELEMENT_FLOAT64, mean, whole, here);
+    }
+    struct norm_result result = norms_end(norms);
+    *row = (struct check_row){.kind = CHECK_ROW_TENSOR,
+                              .step = 1,
+                              .tensor = *tensor,
+                              .norms = {.difference = result.difference,
+                                        .reference = result.reference,
+                                        .own = result.own,
+                                        .product = result.product}};
+    free(norms);
+    return ok;
+}
+
+static bool
+compare_all(struct reference_reader *reference, struct reference_reader *turns, struct products *products,
+            double factor, struct check_rows *rows)
+{
+    struct reference_key key = {.kind = REFERENCE_TENSOR, .role = CHECK_GRADIENT};
+    const struct reference_entry *entry;
+    for (; (entry = reference_find(reference, &key)) != NULL; ++key.number) {
+        struct check_tensor tensor;
+        struct check_row row;
+        if (!reference_get(reference, entry, &tensor, sizeof(tensor)))
+            return false;
+        if (tensor.group != 0) /* its boundary may be another one's first */
+            continue;
+        if (!compare_gradient(reference, turns, products, factor, &tensor, &row))
+            return false;
+        rows->rows = xrealloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
+        rows->rows[rows->count++] = row;
+    }
+    return true;
+}
+
+bool
+turns_compare(const char *reference, char *const *files, int count, bool sums, struct check_rows *rows)
+{
+    const char *why;
+    struct reference_reader whole, *turns = xcalloc((size_t)count, sizeof(*turns));
+    bool ok = reference_open(reference, &whole, &why);
+    int open = 0;
+    for (; ok && open < count; ++open)
+        ok = reference_open(files[open], &turns[open], &why);
+    size_t shares = (size_t)count;
+    double *values = xcalloc((shares + 2) * PIECE_ELEMENTS, sizeof(*values));
+    struct products products = {.count = count,
+                                .shares = xcalloc(shares * (shares + 1), sizeof(*products.shares)),
+                                .values = {values, values + PIECE_ELEMENTS},
+                                .share_values = values + 2 * (size_t)PIECE_ELEMENTS};
+    ok = ok && compare_all(&whole, turns, &products, sums ? 1.0 : 1.0 / count, rows);
+    if (ok)
+        note_weights(&products, rows);
+    free(products.shares);
+    free(values);
+    for (int r = 0; r < open; ++r)
+        reference_free(&turns[r]);
+    reference_free(&whole);
+    free(turns);
+    if (!ok)
+        check_rows_free(rows);
+    return ok;
+}

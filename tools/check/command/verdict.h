@@ -1,0 +1,117 @@
+/*
+ * verdict.h - are N ranks equal to one, and if not, why? Pure: rows in, a verdict out.
+ *
+ * Equal is a tensor whose difference from the reference, relative to the larger of the tensor's norm and 1e-4 of the
+ * norm of all tensors of its role, scaled to its count (a gradient that is zero in theory is rounding noise), is at
+ * most max(floor_factor x floor, tolerance), as a whole and in each block of its elements. The floor of a tensor is
+ * what repeating the program on one rank, or starting it one unit in the last place away, makes of it. What began a
+ * step with the reference's values is held against what the step has changed (tools/check/format/change.h). A tolerance
+ * that hides mistakes makes nothing equal.
+ */
+#ifndef DDPRUN_TOOLS_CHECK_COMMAND_VERDICT_H
+#define DDPRUN_TOOLS_CHECK_COMMAND_VERDICT_H
+
+#include "tools/check/command/evidence.h"
+
+enum check_result { CHECK_EQUAL, CHECK_DIFFERENT, CHECK_NOT_COMPARABLE };
+
+enum check_cause {
+    CAUSE_NONE,
+    /* different */
+    CAUSE_DATA,        /* what ranks copy from the host is not the batch, in shares */
+    CAUSE_SCALE,       /* every gradient is off by one factor */
+    CAUSE_DIRECTION,   /* already the first gradients are other ones */
+    CAUSE_UPDATE,      /* gradients are equal, parameters are not */
+    CAUSE_TENSOR,      /* one tensor or a few */
+    CAUSE_START,       /* parameters differ before the first step */
+    CAUSE_UNANNOTATED, /* memory that is annotated as nothing */
+    CAUSE_SAME_BATCH,  /* equal, and so are all ranks' own gradients */
+    CAUSE_OVERFLOW,    /* infinite or NaN on the ranks alone */
+    CAUSE_OVERLAP,     /* right without overlap */
+    CAUSE_RANKS,       /* ranks differ from each other */
+    CAUSE_SEEDED,      /* by the clock or by random bytes; also not comparable */
+    CAUSE_REDUCTION,   /* what DDP_REDUCE finds; beside equal parameters: not comparable */
+    CAUSE_PLAN,        /* ranks that take turns by a plan compute something else */
+    CAUSE_STOPPED,     /* ddprun ended the run */
+    /* not comparable */
+    CAUSE_NOT_REPEATABLE,
+    CAUSE_CHAOTIC,
+    CAUSE_BATCH_DEPENDENT, /* the mean over shares is not the gradient of the whole batch */
+    CAUSE_INDIVISIBLE,
+    CAUSE_DATA_SET,    /* each rank takes a whole batch */
+    CAUSE_NOTHING,     /* nothing was compared */
+    CAUSE_UNMOVED,     /* no step has changed a parameter */
+    CAUSE_ENDLESS,     /* infinite or NaN on one rank, too */
+    CAUSE_INDEPENDENT, /* no result of DDP_REDUCE depends on another */
+    CAUSE_CARRIED,     /* what each rank computes for itself on the host, and copies to the device */
+    CAUSE_COUNT,
+};
+
+/* One tensor over all steps and ranks. Differences are relative, as above; the larger of the whole's and the block's.
+ */
+struct check_item {
+    struct check_tensor tensor;
+    double difference;   /* of the worst step and rank */
+    double typical;      /* the largest, beside what tensors of the role typically have: little of noise */
+    double floor;        /* of that step */
+    uint32_t worst_step; /* 0: never compared */
+    int worst_rank;
+    bool differs;
+    uint32_t first_step; /* in which it differs, by `first_rank`; 0: none */
+    double at_first;     /* the difference then, of the worst rank */
+    int first_rank;
+    unsigned moment;                   /* of this first difference: items_moment() */
+    int rank_count;                    /* ranks on which it differs then */
+    uint64_t block_first, block_count; /* elements, if a part of it is meant; block_count 0: all of it */
+    bool unbounded;  /* it has infinities or NaNs that one rank does not have, or the other way round */
+    bool endless;    /* and one rank has others */
+    bool is_scratch; /* unannotated memory that holds nothing from step to step: it does not count */
+    bool sampled;
+    bool ignored;    /* a mean that does not repeat on one rank: it does not count */
+    bool unweighted; /* a mean over ranks whose shares are unequal: it does not count either */
+    bool unclear;    /* it is equal only by a tolerance that hides mistakes, or its change is no more than rounding */
+    double hidden;   /* the largest difference that is equal only by such a tolerance; 0: none */
+    bool moved;      /* some step has changed it, on one rank */
+    uint32_t decided_step; /* in which one rank makes the same difference from a start nearby: a decision near zero,
+                              which does not count; 0: none, */
+    double decided;        /* so large */
+    bool compensated;      /* all of it is one factor, which the update undoes: it does not count */
+    double factor; /* what DDP_REDUCE finds is always so many times one rank's: it does not count; 0: it is not */
+};
+
+struct check_verdict {
+    enum check_result result;
+    enum check_cause cause;
+    struct check_item *items; /* [item_count]: worst first, those that differ before the others */
+    size_t item_count;
+    const struct check_item *first; /* that the sentence is about; NULL: none */
+    double factor;                  /* of CAUSE_SCALE and CAUSE_UPDATE: of gradients or of a step's change, relative to
+                                       one rank's; 0: none */
+    bool is_vague;                  /* of CAUSE_DATA: nothing is known but that one rank never has these data */
+    double tolerance;               /* that was used */
+    double bearable;                /* nothing above it counts as equal */
+    double largest, largest_floor;  /* over all items that count */
+    char text[1024], advice[1024];  /* the verdict in a sentence, and what to do next; advice may be empty */
+};
+
+/* Which further runs would tell causes apart. */
+struct check_wishes {
+    bool turns, plain;
+    double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
+    bool later;    /* one rank with another date and other random bytes */
+    bool nudged;   /* one rank whose steps begin a unit in the last place away, once more */
+    bool far;      /* one rank with quite other parameters */
+    int apart;     /* N ranks with dates of their own, 1: check_evidence.apart[0], 2: [1]; 0: not */
+    uint32_t probed[CHECK_PROBED_AT_MOST];
+    uint32_t probed_count;
+};
+
+void check_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);
+void check_verdict_free(struct check_verdict *verdict);
+
+/* "scale", "direction", ...; NULL for CAUSE_NONE. */
+const char *check_cause_name(enum check_cause cause);
+/* "parameter", "gradient", ... (sentence.c) */
+const char *check_role_name(uint32_t role);
+
+#endif

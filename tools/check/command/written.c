@@ -1,0 +1,91 @@
+/*
+ * written.c - see written.h. What a rank has written lies in its private folder below `written`, by its absolute path.
+ */
+#include "tools/check/command/written.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <fts.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file of one rank. */
+struct copy {
+    char *path;
+    int rank;
+};
+
+struct copies {
+    struct copy *list;
+    size_t count, capacity;
+};
+
+static void
+add_copy(struct copies *copies, const char *path, int rank)
+{
+    if (copies->count == copies->capacity) {
+        copies->capacity = copies->capacity > 0 ? 2 * copies->capacity : 64;
+        copies->list = xrealloc(copies->list, copies->capacity * sizeof(*copies->list));
+    }
+    copies->list[copies->count++] = (struct copy){xstrdup(path), rank};
+}
+
+static void
+add_rank(struct copies *copies, const char *folder, int rank)
+{
+    char *root = xasprintf("%s/rank-%d/written", folder, rank), *roots[] = {root, NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    for (FTSENT *entry; tree != NULL && (entry = fts_read(tree)) != NULL;) {
+        if (entry->fts_info == FTS_D && strcmp(entry->fts_name, "__pycache__") == 0)
+            (void)fts_set(tree, entry, FTS_SKIP);
+        if (entry->fts_info == FTS_F || entry->fts_info == FTS_SL || entry->fts_info == FTS_SLNONE)
+            add_copy(copies, entry->fts_path + strlen(root), rank);
+    }
+    if (tree != NULL)
+        fts_close(tree);
+    free(root);
+}
+
+static int
+compare_copies(const void *a, const void *b)
+{
+    const struct copy *left = a, *right = b;
+    int order = strcmp(left->path, right->path);
+    return order != 0 ? order : left->rank - right->rank;
+}
+
+struct written
+written_find(const char *folder, int ranks)
+{
+    struct copies copies = {0};
+    for (int rank = 0; rank < ranks; ++rank)
+        add_rank(&copies, folder, rank);
+    if (copies.count > 0)
+        qsort(copies.list, copies.count, sizeof(*copies.list), compare_copies);
+    struct written written = {.files = xcalloc(copies.count / 2 + 1, sizeof(*written.files))};
+    for (size_t i = 0, next; i < copies.count; i = next) {
+        for (next = i + 1; next < copies.count && strcmp(copies.list[next].path, copies.list[i].path) == 0;)
+            ++next;
+        if (next - i < 2)
+            continue;
+        struct written_file *file = &written.files[written.count++];
+        *file = (struct written_file){.path = xstrdup(copies.list[i].path), .ranks = xcalloc(next - i, sizeof(int))};
+        for (size_t k = i; k < next; ++k)
+            file->ranks[file->rank_count++] = copies.list[k].rank;
+    }
+    for (size_t i = 0; i < copies.count; ++i)
+        free(copies.list[i].path);
+    free(copies.list);
+    return written;
+}
+
+void
+written_free(struct written *written)
+{
+    for (size_t i = 0; i < written->count; ++i) {
+        free(written->files[i].path);
+        free(written->files[i].ranks);
+    }
+    free(written->files);
+    *written = (struct written){0};
+}

@@ -1,0 +1,130 @@
+/*
+ * element.h - one element of a tensor as a double, whatever its type; and the smallest step away from it.
+ *
+ * The numbers of the types are those of enum ddp_type (interpose/include/ddprun.h), which the engine asserts.
+ */
+#ifndef DDPRUN_TOOLS_CHECK_FORMAT_ELEMENT_H
+#define DDPRUN_TOOLS_CHECK_FORMAT_ELEMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum element_type {
+    ELEMENT_FLOAT32 = 1,
+    ELEMENT_FLOAT64 = 2,
+    ELEMENT_FLOAT16 = 3,
+    ELEMENT_BFLOAT16 = 4,
+    ELEMENT_INT32 = 5,
+    ELEMENT_INT64 = 6,
+    ELEMENT_UINT8 = 7,
+    ELEMENT_UINT32 = 8,
+    ELEMENT_UINT64 = 9,
+};
+
+/* 0: unknown type. */
+static inline size_t
+element_bytes(int type)
+{
+    static const unsigned char bytes[] = {[ELEMENT_FLOAT32] = 4,  [ELEMENT_FLOAT64] = 8, [ELEMENT_FLOAT16] = 2,
+                                          [ELEMENT_BFLOAT16] = 2, [ELEMENT_INT32] = 4,   [ELEMENT_INT64] = 8,
+                                          [ELEMENT_UINT8] = 1,    [ELEMENT_UINT32] = 4,  [ELEMENT_UINT64] = 8};
+    return type > 0 && (size_t)type < sizeof(bytes) ? bytes[type] : 0;
+}
+
+/* Of a type that is known to be one of them. */
+static inline size_t
+element_size(int type)
+{
+    size_t bytes = element_bytes(type);
+    return bytes > 0 ? bytes : 1;
+}
+
+static inline float
+element_from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* IEEE 754 binary16. */
+static inline double
+element_from_half(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
+    if (exponent == 0) { /* zero and subnormal numbers: multiples of 2^-24 */
+        double magnitude = fraction * 0x1p-24;
+        return sign != 0 ? -magnitude : magnitude;
+    }
+    uint32_t wide = exponent == 0x1f ? 0xff : exponent + 112;
+    return (double)element_from_bits(sign | wide << 23 | fraction << 13);
+}
+
+/* Element number `index` of data[], which may have any alignment. */
+static inline double
+element_get(int type, const void *data, size_t index)
+{
+    const char *at = (const char *)data + index * element_bytes(type);
+    float single;
+    double wide;
+    uint16_t narrow;
+    int32_t integer;
+    int64_t long_integer;
+    uint32_t natural;
+    uint64_t long_natural;
+    switch (type) {
+    case ELEMENT_FLOAT32:
+        memcpy(&single, at, sizeof(single));
+        return (double)single;
+    case ELEMENT_FLOAT64:
+        memcpy(&wide, at, sizeof(wide));
+        return wide;
+    case ELEMENT_BFLOAT16:
+        memcpy(&narrow, at, sizeof(narrow));
+        return (double)element_from_bits((uint32_t)narrow << 16);
+    case ELEMENT_INT32:
+        memcpy(&integer, at, sizeof(integer));
+        return integer;
+    case ELEMENT_INT64:
+        memcpy(&long_integer, at, sizeof(long_integer));
+        return (double)long_integer;
+    case ELEMENT_UINT32:
+        memcpy(&natural, at, sizeof(natural));
+        return natural;
+    case ELEMENT_UINT64:
+        memcpy(&long_natural, at, sizeof(long_natural));
+        return (double)long_natural;
+    case ELEMENT_UINT8:
+        return *(const unsigned char *)at;
+    default:
+        memcpy(&narrow, at, sizeof(narrow));
+        return element_from_half(narrow);
+    }
+}
+
+/* 64 bits that look random (splitmix64; Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
+static inline uint64_t
+element_scramble(uint64_t number)
+{
+    number += UINT64_C(0x9e3779b97f4a7c15);
+    number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
+    return number ^ number >> 31;
+}
+
+/* The distance from a finite value to the next larger magnitude of the type; 0 of integers. */
+double element_unit(int type, double value);
+
+/* Element number `index` of data[] becomes the value, rounded to nearest, ties to even. Of the integers only those of
+ * 32 and 64 bits; the value must be in their range. */
+void element_put(int type, void *data, size_t index, double value);
+
+/*
+ * Moves data[0..count) by `units` units in the last place, up or down as the scrambled number of each element says;
+ * `first` is the number of data[0]. Zeros, infinities, NaNs and integers stay. Magnitudes of IEEE numbers are ordered
+ * as their bits are, so a unit is 1 in the bits.
+ */
+void element_perturb(int type, void *data, size_t count, size_t first, unsigned units);
+
+#endif

@@ -1,0 +1,275 @@
+/*
+ * reference.c - see reference.h.
+ */
+#include "tools/check/format/reference.h"
+
+#include "tools/common/direct.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char magic[8] = "ddpcheck";
+
+static uint64_t
+header_hash(const struct reference_header *header)
+{
+    return XXH3_64bits(header, offsetof(struct reference_header, hash));
+}
+
+static uint64_t
+record_hash(const struct reference_record *record)
+{
+    return XXH3_64bits(record, offsetof(struct reference_record, hash));
+}
+
+/* ---- writing ---- */
+
+static bool
+write_at(int fd, const void *data, size_t bytes, uint64_t at)
+{
+    for (const char *from = data; bytes > 0;) {
+        ssize_t written = pwrite(fd, from, bytes, (off_t)at);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        from += written;
+        at += (uint64_t)written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
+bool
+reference_create(const char *path, const struct reference_header *header, struct reference_writer *writer)
+{
+    struct reference_header whole = *header;
+    memcpy(whole.magic, magic, sizeof(magic));
+    whole.version = REFERENCE_VERSION;
+    whole.hash = header_hash(&whole);
+    *writer =
+        (struct reference_writer){.fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    writer->state = XXH3_createState();
+    writer->at = sizeof(whole);
+    return writer->fd >= 0 && writer->state != NULL && write_at(writer->fd, &whole, sizeof(whole), 0);
+}
+
+/* The header is written when its hashes are known. */
+bool
+reference_begin(struct reference_writer *writer, const struct reference_key *key)
+{
+    writer->record = (struct reference_record){.key = *key};
+    writer->record_at = writer->at;
+    writer->at += sizeof(writer->record);
+    return XXH3_64bits_reset(writer->state) == XXH_OK;
+}
+
+bool
+reference_append(struct reference_writer *writer, const void *data, size_t bytes)
+{
+    (void)XXH3_64bits_update(writer->state, data, bytes);
+    bool ok = write_at(writer->fd, data, bytes, writer->at);
+    writer->at += bytes;
+    writer->record.bytes += bytes;
+    return ok;
+}
+
+bool
+reference_end(struct reference_writer *writer, uint64_t whole)
+{
+    writer->record.whole = whole;
+    writer->record.contents = XXH3_64bits_digest(writer->state);
+    writer->record.hash = record_hash(&writer->record);
+    return write_at(writer->fd, &writer->record, sizeof(writer->record), writer->record_at);
+}
+
+bool
+reference_put(struct reference_writer *writer, const struct reference_key *key, const void *data, size_t bytes)
+{
+    return reference_begin(writer, key) && reference_append(writer, data, bytes) && reference_end(writer, 0);
+}
+
+bool
+reference_extend(const char *path, struct reference_writer *writer)
+{
+    struct stat file;
+    *writer = (struct reference_writer){.fd = open_direct(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0)};
+    writer->state = XXH3_createState();
+    if (writer->fd < 0 || writer->state == NULL || fstat(writer->fd, &file) != 0)
+        return false;
+    writer->at = (uint64_t)file.st_size - sizeof(struct reference_record);
+    return true;
+}
+
+bool
+reference_close(struct reference_writer *writer)
+{
+    bool ok = writer->fd >= 0 && close(writer->fd) == 0;
+    XXH3_freeState(writer->state);
+    *writer = (struct reference_writer){.fd = -1};
+    return ok;
+}
+
+/* ---- reading ---- */
+
+static bool
+read_at(int fd, void *data, size_t bytes, uint64_t at)
+{
+    for (char *to = data; bytes > 0;) {
+        ssize_t got = pread(fd, to, bytes, (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        to += got;
+        at += (uint64_t)got;
+        bytes -= (size_t)got;
+    }
+    return true;
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+    const struct reference_entry *left = a, *right = b;
+    const uint32_t *l = &left->record.key.kind, *r = &right->record.key.kind;
+    for (size_t i = 0; i < sizeof(struct reference_key) / sizeof(*l); ++i) {
+        if (l[i] != r[i])
+            return l[i] < r[i] ? -1 : 1;
+    }
+    return 0;
+}
+
+/* Reads the headers of all records; the file must end with REFERENCE_END. */
+static const char *
+read_records(struct reference_reader *reader, uint64_t file_bytes)
+{
+    size_t capacity = 0;
+    uint64_t at = sizeof(reader->header);
+    bool ended = false;
+    while (at < file_bytes && !ended) {
+        struct reference_entry entry = {.at = at + sizeof(entry.record)};
+        if (!read_at(reader->fd, &entry.record, sizeof(entry.record), at) ||
+            entry.record.hash != record_hash(&entry.record) || entry.record.bytes > file_bytes - entry.at)
+            return "it is damaged";
+        if (reader->count == capacity) {
+            capacity = capacity == 0 ? 64 : 2 * capacity;
+            struct reference_entry *grown = realloc(reader->entries, capacity * sizeof(*grown));
+            if (grown == NULL)
+                return "there is no memory to read it";
+            reader->entries = grown;
+        }
+        reader->entries[reader->count++] = entry;
+        at = entry.at + entry.record.bytes;
+        ended = entry.record.key.kind == REFERENCE_END;
+        reader->steps_made = entry.record.key.step;
+        reader->in_rounds = entry.record.key.number == 1;
+    }
+    return !ended ? "it is not complete: the run that wrote it did not end" : at != file_bytes ? "it is damaged" : NULL;
+}
+
+static const char *
+open_file(const char *path, struct reference_reader *reader)
+{
+    struct stat file;
+    reader->fd = open_direct(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* a FIFO would wait for its writer */
+    if (reader->fd < 0 || fstat(reader->fd, &file) != 0)
+        return strerror(errno);
+    if (!S_ISREG(file.st_mode) || !read_at(reader->fd, &reader->header, sizeof(reader->header), 0) ||
+        memcmp(reader->header.magic, magic, sizeof(magic)) != 0)
+        return "it is not a reference that ddprun check has written";
+    if (reader->header.version != REFERENCE_VERSION)
+        return "another version of ddprun has written it";
+    if (reader->header.hash != header_hash(&reader->header))
+        return "it is damaged";
+    reader->state = XXH3_createState();
+    if (reader->state == NULL)
+        return "there is no memory to read it";
+    return read_records(reader, (uint64_t)file.st_size);
+}
+
+bool
+reference_open(const char *path, struct reference_reader *reader, const char **why)
+{
+    *reader = (struct reference_reader){.fd = -1};
+    *why = open_file(path, reader);
+    if (*why != NULL) {
+        reference_free(reader);
+        return false;
+    }
+    qsort(reader->entries, reader->count, sizeof(*reader->entries), compare_keys);
+    return true;
+}
+
+struct reference_reader
+reference_share(const struct reference_reader *reader)
+{
+    struct reference_reader second = *reader;
+    second.open = NULL;
+    second.state = XXH3_createState();
+    return second;
+}
+
+bool
+reference_is_one(const char *path)
+{
+    char begin[sizeof(magic)];
+    struct stat file;
+    int fd = open_direct(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+    bool is_one = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && read_at(fd, begin, sizeof(begin), 0) &&
+                  memcmp(begin, magic, sizeof(magic)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_one;
+}
+
+const struct reference_entry *
+reference_find(const struct reference_reader *reader, const struct reference_key *key)
+{
+    struct reference_entry wanted = {.record.key = *key};
+    return reader->count == 0
+               ? NULL
+               : bsearch(&wanted, reader->entries, reader->count, sizeof(*reader->entries), compare_keys);
+}
+
+bool
+reference_start(struct reference_reader *reader, const struct reference_entry *entry)
+{
+    reader->open = entry;
+    reader->offset = 0;
+    return XXH3_64bits_reset(reader->state) == XXH_OK;
+}
+
+bool
+reference_next(struct reference_reader *reader, void *data, size_t bytes)
+{
+    const struct reference_entry *entry = reader->open;
+    if (bytes > entry->record.bytes - reader->offset || !read_at(reader->fd, data, bytes, entry->at + reader->offset))
+        return false;
+    (void)XXH3_64bits_update(reader->state, data, bytes);
+    reader->offset += bytes;
+    return reader->offset < entry->record.bytes || XXH3_64bits_digest(reader->state) == entry->record.contents;
+}
+
+bool
+reference_get(struct reference_reader *reader, const struct reference_entry *entry, void *data, size_t bytes)
+{
+    return entry->record.bytes == bytes && reference_start(reader, entry) && reference_next(reader, data, bytes);
+}
+
+void
+reference_free(struct reference_reader *reader)
+{
+    if (reader->fd >= 0)
+        close(reader->fd);
+    free(reader->entries);
+    XXH3_freeState(reader->state);
+    *reader = (struct reference_reader){.fd = -1};
+}

@@ -1,0 +1,109 @@
+/*
+ * run.c - see run.h.
+ */
+#include "tools/check/format/run.h"
+
+#include "tools/common/direct.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool
+write_all(int fd, const void *data, size_t bytes)
+{
+    for (const char *from = data; bytes > 0;) {
+        ssize_t written = write(fd, from, bytes);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        from += written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
+static bool
+read_all(int fd, void *data, size_t bytes)
+{
+    for (char *to = data; bytes > 0;) {
+        ssize_t got = read(fd, to, bytes);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            errno = got == 0 ? EINVAL : errno;
+            return false;
+        }
+        to += got;
+        bytes -= (size_t)got;
+    }
+    return true;
+}
+
+bool
+check_run_save(const char *path, const struct check_run *run)
+{
+    int fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return false;
+    bool ok = write_all(fd, run, sizeof(*run));
+    return close(fd) == 0 && ok;
+}
+
+bool
+check_run_load(const char *path, struct check_run *run)
+{
+    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    bool ok = read_all(fd, run, sizeof(*run));
+    close(fd);
+    run->reference[sizeof(run->reference) - 1] = run->results[sizeof(run->results) - 1] = '\0';
+    return ok;
+}
+
+static void
+name_rows(const char *results, int rank, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s-%d", results, rank);
+}
+
+int
+check_rows_open(const char *results, int rank)
+{
+    char path[PATH_MAX];
+    name_rows(results, rank, path);
+    return open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+bool
+check_rows_add(int fd, const struct check_row *row)
+{
+    return write_all(fd, row, sizeof(*row));
+}
+
+struct check_row *
+check_rows_load(const char *results, int rank, size_t *count_p)
+{
+    char path[PATH_MAX];
+    struct stat file;
+    name_rows(results, rank, path);
+    *count_p = 0;
+    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return NULL;
+    size_t count = fstat(fd, &file) == 0 ? (size_t)file.st_size / sizeof(struct check_row) : 0;
+    struct check_row *rows = count > 0 ? malloc(count * sizeof(*rows)) : NULL;
+    if (rows != NULL && read_all(fd, rows, count * sizeof(*rows))) {
+        *count_p = count;
+    } else {
+        free(rows);
+        rows = NULL;
+    }
+    close(fd);
+    return rows;
+}

@@ -1,0 +1,193 @@
+/*
+ * run.h - one run of `ddprun check`: what the launcher asks of the engine, and what the engine answers.
+ *
+ * Down: DDPRUN_ENV_CHECK_RUN (base/protocol.h) names a file of settings, struct check_run. Up: each rank appends struct
+ * check_row to a file of its own, "<results>-<rank>", as it goes; what was written before the rank ended is there,
+ * whatever became of it.
+ */
+#ifndef DDPRUN_TOOLS_CHECK_FORMAT_RUN_H
+#define DDPRUN_TOOLS_CHECK_FORMAT_RUN_H
+
+#include "tools/check/format/copies.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CHECK_PROBED_AT_MOST = 4096 }; /* as many as there may be ranges (tools/check/trainer/memory.c) */
+
+enum check_mode {
+    CHECK_WRITES,   /* the reference */
+    CHECK_COMPARES, /* with it */
+};
+
+/*
+ * Steps of a reference where --steps does not say how many: CHECK_STEPS, and up to CHECK_STEPS_MOST while the run takes
+ * no longer than twice its start and CHECK_STEPS_LEAST steps, by the shortest of them, and at most CHECK_RUN_S. Fewer
+ * than CHECK_STEPS, but CHECK_STEPS_LEAST, where they take longer than CHECK_RUN_MOST_S, or half of the room for the
+ * reference.
+ */
+enum { CHECK_STEPS_LEAST = 3, CHECK_STEPS = 8, CHECK_STEPS_MOST = 64, CHECK_RUN_S = 20, CHECK_RUN_MOST_S = 120 };
+
+struct check_run {
+    uint32_t mode;      /* enum check_mode */
+    uint32_t steps;     /* after the update of this one the program is ended */
+    bool chooses_steps; /* CHECK_WRITES: `steps` is the most that may be made */
+    uint32_t sample;    /* elements that are kept of a tensor at most; 0: all */
+    bool perturbed;     /* every parameter begins one unit in the last place away, */
+    bool is_far;        /* or far away: only copies are compared then */
+    uint32_t nudge;     /* forced: and each a unit in the last place away, by a pattern of this number; 0: not */
+    bool forced;        /* each step begins from the reference (tools/check/trainer/force.c) */
+    double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
+                           are rounds, not 0: what DDP_REDUCE finds in the first is changed */
+    uint32_t turn, turn_count;   /* turn_count > 0: this process gets the share of rank `turn` of so many, and only its
+                                    gradients are written */
+    bool keeps_start;            /* CHECK_WRITES: parameters as they are annotated are kept, too, as of step 0 */
+    uint32_t grown, grown_count; /* grown_count > 0: one process is rank `grown` of so many to the program; its own
+                                    gradients, and what its updates make of averaged parameters, go into `own`; each
+                                    step begins from what the ranks have, which the reference is */
+    bool by_plan;                /* ranks take turns: a rank may have sent gradients of a round that stays open */
+    bool probes;                 /* in the last step what `probed` names is changed, to see the effect */
+    char reference[PATH_MAX];
+    char results[PATH_MAX];
+    char own[PATH_MAX];
+    char scouted[PATH_MAX]; /* CHECK_WRITES: file of struct check_scouted, memory to compare besides; "": none */
+    uint32_t probed_count;  /* numbers of unannotated memory; 0: all of it */
+    uint32_t probed[CHECK_PROBED_AT_MOST];
+};
+
+/* False with errno. */
+bool check_run_save(const char *path, const struct check_run *run) __attribute__((warn_unused_result));
+bool check_run_load(const char *path, struct check_run *run) __attribute__((warn_unused_result));
+
+enum check_role {
+    CHECK_PARAMETER,
+    CHECK_GRADIENT,
+    CHECK_BUFFER,
+    CHECK_MEAN,   /* a value of DDP_MEAN */
+    CHECK_MEMORY, /* annotated as nothing, and written by what updates parameters */
+    CHECK_STATE,  /* DDP_STATE */
+    CHECK_REDUCE, /* what a call of DDP_REDUCE finds */
+    CHECK_ROLES,
+};
+
+/* As enum ddp_operation. */
+enum check_op { CHECK_OP_MEAN = 2, CHECK_OP_MIN = 3, CHECK_OP_MAX = 4 };
+
+/* What a tensor is: an annotation as the program made it, or for CHECK_MEMORY the call that writes it. */
+struct check_tensor {
+    uint32_t role, number; /* among those of its role, from 0 */
+    uint32_t group; /* of gradients; of CHECK_MEMORY 1: where the same call gets annotated parameters; 2: state that
+                       a scouted run has found; of CHECK_REDUCE: enum check_op; else 0 */
+    uint32_t type;  /* as in element.h */
+    uint64_t count; /* elements */
+    char text[96];  /* the annotated expression; the kernel or library function */
+    char file[128];
+    int32_t line;
+    uint32_t argument; /* of CHECK_MEMORY: place among the call's arguments, from 0; of CHECK_REDUCE: number of the call
+                          among those of its line in the step, from 0 */
+};
+
+/* Unannotated memory, found again in other runs: the n-th call of a function after a step, and one of its arguments. */
+struct check_memory {
+    struct check_tensor tensor;
+    uint64_t call;     /* hash of its name */
+    uint32_t ordinal;  /* of the call, from 0 */
+    uint32_t argument; /* with the word of a struct, as the engine numbers them */
+    int64_t offset;    /* bytes from where the argument points */
+    uint64_t bytes;
+};
+
+enum { CHECK_PLACES_AT_MOST = 4 };
+
+/* A function that updates parameters. */
+struct check_updater {
+    uint64_t call;        /* as in struct check_memory */
+    int32_t type;         /* of the parameters, as in element.h; 0: it was not seen to update any */
+    uint32_t place_count; /* arguments in which it gets them, numbered as in struct check_memory: */
+    uint32_t places[CHECK_PLACES_AT_MOST];
+};
+
+/* The same from a scouted run. */
+struct check_scouted {
+    struct check_memory memory; /* but for `call` */
+    char name[1024];            /* of the function */
+};
+
+enum check_row_kind {
+    CHECK_ROW_TENSOR,    /* `norms` of a tensor at a step */
+    CHECK_ROW_OWN,       /* `value`: hash of this rank's own gradients before they were averaged; in rounds: of floats
+                            before DDP_REDUCE */
+    CHECK_ROW_SHARD,     /* `value`: items of a DDP_SHARD; `uneven`: not the same for each rank */
+    CHECK_ROW_COPIED,    /* `value`: bytes that the host copied to the device in the second step */
+    CHECK_ROW_STEP,      /* a boundary was reached; `value`: the number of ranks */
+    CHECK_ROW_GRAPHS,    /* DDP_STEP is captured: only launches are compared */
+    CHECK_ROW_ALARM,     /* text: what would have ended the job */
+    CHECK_ROW_STOPPED,   /* text: why ddprun ended the job; exit code in `value` */
+    CHECK_ROW_RETAINED,  /* `norms.product`: how much of a change is left */
+    CHECK_ROW_END,       /* `step` steps were made; `value` 1: the program was ended, 0: it ended by itself */
+    CHECK_ROW_WEIGHT,    /* DDP_WEIGHT gave this rank a share that is not the mean share */
+    CHECK_ROW_AVERAGED,  /* `tensor` is a parameter or state that DDP_STEP_PARAMETERS averages */
+    CHECK_ROW_SHORT,     /* why fewer steps than CHECK_STEPS were made: `value` is an enum check_short */
+    CHECK_ROW_SEEN,      /* at the end: `value` has a bit of enum check_seen for each habit that the run has shown */
+    CHECK_ROW_UNSTEPPED, /* `tensor` is a gradient of a group that made no step */
+    CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
+    CHECK_ROW_UPDATES,   /* after `step` the function `text` got the same parameter `value` times, and more than once */
+    CHECK_ROW_USED,      /* `norms` of a gradient as the function `text` gets it, which updates parameters */
+    CHECK_ROW_STRANGER,  /* the function `text` updates, in a parameter's place, memory that is not annotated: it did
+                            not after the second step */
+    CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */
+    CHECK_ROW_FORCED,    /* the gradients of tensor.group were set to norms.product times the reference's */
+    CHECK_ROW_DATE,      /* `value`: the date with which compared runs begin, microseconds since 1970 */
+    CHECK_ROW_READING,   /* at the end: text: "CALL OBJECT", which has read the date or random bytes; `value`: where in
+                            the object */
+    CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
+    CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
+    CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
+    CHECK_ROW_PART,      /* of turns: the whole batch's gradient is the sum of norms.product times the share's, of one
+                            share after the other */
+};
+
+enum check_seen {
+    CHECK_SEEN_NO_SYNC = 1, /* DDP_NO_SYNC_BEGIN */
+    CHECK_SEEN_MOVED = 2,   /* gradients or buffers came, went or moved after the first step */
+    CHECK_SEEN_WORK = 4,    /* steps with other work than the least of them: evaluation, for instance */
+};
+
+enum { CHECK_TYPES_FLOAT16 = 1, CHECK_TYPES_BFLOAT16 = 2 }; /* or narrower */
+
+enum check_short { CHECK_SHORT_OF_TIME = 1, CHECK_SHORT_OF_ROOM };
+
+/* Where a tensor's row is `of_change`: of changes (tools/check/format/change.h), with `spread` the norm of all that
+ * differs, and `rounding`, `unit`, `own`, `product` and `same` as there. */
+struct check_norms {
+    double difference, reference, own, product, spread, rounding, unit;
+    double block_difference, block_scale;
+    uint64_t block_first, block_count, unbounded, unlike, endless, same;
+};
+
+struct check_row {
+    uint32_t kind;   /* enum check_row_kind */
+    uint32_t step;   /* of gradients: of their group */
+    uint32_t during; /* step of the first group, where that is another; 0: the same */
+    struct check_tensor tensor;
+    struct check_norms norms;
+    uint64_t value; /* of a tensor: hash of what this rank has; 0: not known */
+    bool uneven, sampled, same_bits, of_change;
+    bool moved;    /* the step before has changed what the reference has */
+    bool averaged; /* by DDP_STEP_PARAMETERS */
+    union {
+        char text[512];
+        struct check_copy copy;
+    };
+};
+
+/* Opens "<results>-<rank>" for appending; -1 with errno. */
+int check_rows_open(const char *results, int rank) __attribute__((warn_unused_result));
+bool check_rows_add(int fd, const struct check_row *row) __attribute__((warn_unused_result));
+
+/* All whole rows of a rank so far, malloc'ed, NULL with *count_p 0 if there are none. */
+struct check_row *check_rows_load(const char *results, int rank, size_t *count_p);
+
+#endif

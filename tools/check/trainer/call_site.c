@@ -1,0 +1,97 @@
+/*
+ * call_site.c - which call of the program's is this? The innermost frames of the stack that are neither ddprun's nor
+ * CUDA's: several, for a program may have one function through which it copies everything (check.h).
+ */
+#include "tools/check/trainer/check.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FRAMES_SEEN = 24, FRAMES_KEPT = 4, FRAMES_REMEMBERED = 256 };
+
+/* An address behind a call, and the object that it lies in. dladdr() goes through symbols, so answers are kept. */
+static struct frame {
+    const void *address;
+    const char *object; /* path; NULL: ddprun's, CUDA's or libc's */
+    uint64_t offset;
+} remembered[FRAMES_REMEMBERED]; /* guarded by frames_lock */
+
+static pthread_mutex_t frames_lock = PTHREAD_MUTEX_INITIALIZER;
+static char own_path[4096]; /* the same; the program's */
+
+static bool
+is_left_out(const char *path)
+{
+    static const char *const begins[] = {"libddprun", "libcuda.so", "libcudart", "libsoftgpu",
+                                         "ld-linux",  "libstdc++",  "libc.so",   "libpthread"};
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); ++i) {
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static struct frame
+look_up(const void *address)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    struct frame frame = {.address = address};
+    if (dladdr1((const char *)address - 1, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return frame;
+    frame.offset = (uintptr_t)address - map->l_addr;
+    if (map->l_name[0] != '\0') {
+        frame.object = is_left_out(map->l_name) ? NULL : map->l_name;
+        return frame;
+    }
+    ssize_t length = own_path[0] == '\0' ? readlink("/proc/self/exe", own_path, sizeof(own_path) - 1) : 0;
+    if (length > 0)
+        own_path[length] = '\0';
+    frame.object = own_path;
+    return frame;
+}
+
+static struct frame
+find_frame(const void *address)
+{
+    struct frame *kept = &remembered[((uintptr_t)address >> 2) % FRAMES_REMEMBERED];
+    pthread_mutex_lock(&frames_lock);
+    if (kept->address != address)
+        *kept = look_up(address);
+    struct frame frame = *kept;
+    pthread_mutex_unlock(&frames_lock);
+    return frame;
+}
+
+uint64_t
+call_site_find(char *text, size_t bytes)
+{
+    void *stack[FRAMES_SEEN];
+    int depth = backtrace(stack, FRAMES_SEEN), kept = 0;
+    uint64_t site = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < depth && kept < FRAMES_KEPT; ++i) {
+        struct frame frame = find_frame(stack[i]);
+        if (frame.object == NULL)
+            continue;
+        const char *slash = strrchr(frame.object, '/'), *name = slash != NULL ? slash + 1 : frame.object;
+        site = XXH3_64bits_withSeed(name, strlen(name), site);
+        site = XXH3_64bits_withSeed(&frame.offset, sizeof(frame.offset), site);
+        int wanted = snprintf(text + used, bytes - used, "%s %llx\n", frame.object, (unsigned long long)frame.offset);
+        if (wanted < 0 || (size_t)wanted >= bytes - used)
+            text[used] = '\0'; /* whole lines only */
+        else
+            used += (size_t)wanted;
+        ++kept;
+    }
+    return site;
+}

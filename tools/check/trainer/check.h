@@ -1,0 +1,196 @@
+/*
+ * check.h - a run of `ddprun check` (tools/check/format/run.h): what the engine shows of itself in it, and when.
+ *
+ * Data flow: boundaries, annotations, operations and the end of the program are reported to course.c, which knows the
+ * step; values.c reads tensors, compare.c writes them to the reference or compares them with it, force.c sets gradients
+ * to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c compares what comes from the host, by the call
+ * that brings it (call_site.c); updaters.c finds the unannotated memory that updates write, memory.c compares it,
+ * used.c the gradients that updates read; alone.c makes a world of one report its operations. Outside of a check each
+ * of these functions does nothing but look at one flag.
+ *
+ * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
+ * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Parameters and states that
+ * DDP_STEP_PARAMETERS averages are read when boundary k is over, and count as what step k has left. Boundaries of the
+ * group that came first count as steps; another group's gradients are compared at its own. Where DDP_STEP is captured,
+ * the launch of a graph is the boundary, and only parameters are compared.
+ *
+ * Where no DDP_STEP comes and no gradient is annotated, a step is a round of DDP_REDUCE calls: the next one begins with
+ * a call at a line that this one has called. A first run that has made enough of them waits for a DDP_STEP for as long
+ * again; if one comes the reference is written anew, by its steps. What DDP_REDUCE finds is compared by line and by
+ * number of the call there in the step, from the first step on.
+ *
+ * In a run that is forced every step begins from the reference: gradients that DDP_STEP has averaged are compared, and
+ * then are the reference's, and so are parameters and states as the update has left them. So differences do not add up
+ * from step to step, and an update is held against what it has changed, however little that is.
+ *
+ * The host waits for the device at each boundary. Nothing else here changes what the trainer computes, but for a
+ * perturbed start and for probes, which the launcher asks for in runs of their own.
+ */
+#ifndef DDPRUN_TOOLS_CHECK_TRAINER_CHECK_H
+#define DDPRUN_TOOLS_CHECK_TRAINER_CHECK_H
+
+#include "interpose/engine/memory/memory.h"
+#include "tools/check/format/run.h"
+
+/* ---- course.c ---- */
+/* Whether the process is a run of `ddprun check`: constant once the engine has started. */
+static inline bool
+check_is_on(void)
+{
+    return engine_state.is_check;
+}
+/* At the engine's start, when rank and world are known: reads DDPRUN_ENV_CHECK_RUN. `leave` ends the process with code
+ * 0, when all ranks have come there, without what exit() calls. */
+void check_open(void (*leave)(void));
+/* Which rank of how many the program is to be, if not the one that the process is. */
+void check_show_rank(int *rank, int *world_size);
+/* A parameter was annotated, for the first time, and holds what all ranks begin with. */
+void check_annotated(const struct tensor *parameter);
+/* DDP_STEP, before anything of it is done; `captured`: into a graph. May not return: the program is ended. */
+void check_boundary_begins(int group, bool captured, const struct ddp_site *site);
+/* Gradients and buffers are averaged, or will be on the device. */
+void check_boundary_ends(int group);
+/* DDP_NO_SYNC_BEGIN. */
+void check_no_sync(void);
+void check_mean(double value, const struct ddp_site *site);
+/* A DDP_REDUCE, and what it reduces. */
+struct check_reduced {
+    CUdeviceptr address;
+    enum memory_kind kind; /* MEMORY_DEVICE, MEMORY_MANAGED or MEMORY_HOST */
+    size_t bytes;
+    const struct reduce_call *call;
+};
+/* Around it, in the order of a stream; the context is current. The first may not return: the program is ended. */
+void check_reduce_begins(const struct check_reduced *reduced, CUstream stream);
+void check_reduce_ends(const struct check_reduced *reduced, CUstream stream);
+/* DDP_SHARD: may change which share this process gets. */
+void check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
+/* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to `to` on the device; 0: that is
+ * not known. Any thread. */
+void check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows);
+/* Around each operation of the trainer. */
+void check_operation_begins(const struct operation *operation);
+void check_operation_ends(const struct operation *operation, bool enqueued);
+/* The program ends with code 0, or the device of what is annotated is reset: there will be no further step. */
+void check_program_ends(void);
+/* What would end the job: true if it was written down instead, and the run continues. Any thread. */
+bool check_takes_alarm(const char *text);
+/* The job is ended for this reason. */
+void check_notes_stop(const char *text);
+
+/* ---- values.c ---- */
+struct check_values;
+extern struct check_run check_run;
+
+enum { VALUES_PIECE_BYTES = 4 << 20 };
+
+void values_open(void);
+uint64_t values_hash(const struct tensor *tensor);
+/* Hash of the gradients of a group as this rank has them; 0: they are zeros, which prove nothing. */
+uint64_t values_hash_gradients(int group);
+/* Moves all elements by a unit in the last place, or far (struct check_run). */
+void values_perturb(const struct tensor *tensor);
+/* Asks for room for the whole reference before the first byte of it. */
+void values_ask_for_room(void);
+/* Half of the room that there was for the reference does not hold a step more than the `done` that it has. */
+bool values_room_ends(uint32_t done);
+/* The reference, which is being written, becomes empty. */
+void values_restart(void);
+/* The run has made so many steps, `in_rounds` of DDP_REDUCE calls. `by_us`: and the program is ended now. */
+void values_close(uint32_t steps, bool by_us, bool in_rounds);
+/* The tensor as it is, an enum check_role, goes into the reference that is written, or into check_run.own. */
+void values_keep(const struct tensor *tensor, uint32_t role, uint32_t step);
+void values_row(const struct check_row *row);
+/* A row that is no more than a kind, a step and a value. */
+void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);
+
+/* Reads device memory in pieces, in order, and hands each to `take`; the context is current. */
+void values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const void *piece, size_t bytes),
+                 void *arg);
+void values_copy_out(void *host, CUdeviceptr address, size_t bytes);
+void values_copy_in(CUdeviceptr address, const void *host, size_t bytes);
+
+/* The same of memory that may be the host's, too, which the driver knows. */
+void values_memory_out(void *to, CUdeviceptr address, size_t bytes);
+void values_memory_in(CUdeviceptr address, const void *from, size_t bytes);
+
+/* A part of a tensor, in the device's memory or the host's. */
+void values_tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes);
+void values_tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes);
+/* All of it, as values_read(). */
+void values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const void *piece, size_t bytes),
+                        void *arg);
+
+/* The reference, being written or read; NULL where it is the other. Two pieces: of this process and of the reference.
+ */
+struct reference_writer *values_writer(void);
+struct reference_reader *values_reader(void);
+char *values_piece(void);
+char *values_theirs(void);
+void __attribute__((noreturn)) values_stop_writing(void);
+void __attribute__((noreturn)) values_stop_damaged(void);
+/* What the user can put right: ends the run, and the launcher with DDPRUN_EXIT_USAGE. */
+void __attribute__((noreturn, format(printf, 1, 2))) values_refuse(const char *format, ...);
+
+/* ---- compare.c ---- */
+struct compare_at {
+    uint32_t step;    /* as in struct check_row */
+    uint32_t during;  /* the same */
+    bool is_update;   /* the step before began from the reference: what it has changed is compared, and what differs is
+                         set to the reference's bytes */
+    double units;     /* is_update: so many units in the last place of an element are rounding */
+    bool is_averaged; /* by DDP_STEP_PARAMETERS */
+};
+
+/* Writes the tensor's elements, or compares them, of which *row remains. Device memory that nothing works on. */
+void compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct check_row *row);
+/* The same of what row->tensor describes, a call of DDP_REDUCE for instance; whether it was compared. */
+bool compare_described(const struct tensor *tensor, const struct compare_at *at, struct check_row *row);
+/* The tensor becomes `factor` times what the reference has of that step; as it is if it has nothing. */
+void compare_set(const struct tensor *tensor, const struct check_tensor *described, uint32_t step, double factor);
+/* The reference is empty again. */
+void compare_restart(void);
+void compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site);
+/* A row that is no more than a kind, a step and the tensor; and the same, written. */
+void compare_describe(const struct tensor *tensor, enum check_row_kind kind, uint32_t step, struct check_row *row);
+void compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor);
+
+/* ---- force.c ---- */
+/* Compares gradients that DDP_STEP has averaged; then, where steps begin from the reference, sets them to it. */
+void force_gradients(const struct tensor *list, size_t count, int group, const struct compare_at *at);
+
+/* ---- call_site.c ---- */
+/* Identity of the call of the program's that has led here, the same in each process; its frames into text[bytes], one a
+ * line: path of the object, offset in it. 0: it is not known. */
+uint64_t call_site_find(char *text, size_t bytes);
+
+/* ---- copies.c ---- */
+/* Bytes that the call site brings to the device, to or from memory that is annotated or not. Any thread. */
+void copies_seen(uint64_t site, const char *place, const void *source, size_t bytes, bool is_annotated);
+/* What DDP_SHARD said last. */
+void copies_shard(size_t total, size_t first, size_t count, const struct ddp_site *site);
+/* The step is over: what was copied in it goes into the reference, or is compared with that, and forgotten. */
+void copies_boundary(uint32_t step);
+
+/* ---- reduced.c ---- */
+/* Whether one rank makes the call, too, and this step has made it already. */
+bool reduced_repeats(const struct ddp_site *site, uint32_t step);
+/* Compares what a call has found; then, where steps begin from the reference, sets it to that. `in_rounds`: no DDP_STEP
+ * does. */
+void reduced_look(const struct tensor *memory, int op, uint32_t step, bool in_rounds);
+/* The reference is empty again. */
+void reduced_restart(void);
+
+/* ---- updaters.c ---- */
+/* What the reference says. */
+void updaters_open(void);
+/* A boundary of the first group; `step` as in values_tensor(). */
+void updaters_boundary(uint32_t step);
+void updaters_operation_begins(const struct operation *operation);
+void updaters_operation_ends(const struct operation *operation, bool enqueued);
+
+/* ---- alone.c ---- */
+/* The functions by which a world of one reports what it does. */
+void alone_install(struct engine *engine);
+
+#endif

@@ -1,0 +1,411 @@
+/*
+ * compare.c - tensors of a run of `ddprun check`: written to the reference or compared with it, in pieces (check.h).
+ *
+ * A tensor whose step begins from the reference (force.c) is compared by what the step has changed, and gets the
+ * reference's bytes. Where its hash is the reference's it is not read a second time. Called by course.c, at boundaries.
+ */
+#include "tools/check/trainer/check.h"
+
+#include "base/mutant.h"
+#include "comm/hash.h"
+#include "tools/check/format/change.h"
+#include "tools/check/format/element.h"
+#include "tools/check/format/norms.h"
+#include "tools/check/format/reference.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)ELEMENT_FLOAT32 == (int)DDP_FLOAT32 && (int)ELEMENT_FLOAT64 == (int)DDP_FLOAT64 &&
+                   (int)ELEMENT_FLOAT16 == (int)DDP_FLOAT16 && (int)ELEMENT_BFLOAT16 == (int)DDP_BFLOAT16 &&
+                   (int)ELEMENT_INT32 == (int)DDP_INT32 && (int)ELEMENT_INT64 == (int)DDP_INT64 &&
+                   (int)ELEMENT_UINT8 == (int)DDP_UINT8 && (int)ELEMENT_UINT32 == (int)DDP_UINT32 &&
+                   (int)ELEMENT_UINT64 == (int)DDP_UINT64,
+               "element.h");
+_Static_assert((int)CHECK_PARAMETER == (int)TENSOR_PARAMETER && (int)CHECK_GRADIENT == (int)TENSOR_GRADIENT &&
+                   (int)CHECK_BUFFER == (int)TENSOR_BUFFER,
+               "run.h");
+
+static size_t defined[CHECK_ROLES]; /* tensors below this number are described: written to the reference or read */
+
+void
+compare_restart(void)
+{
+    memset(defined, 0, sizeof(defined));
+}
+
+static void
+describe(const struct tensor *tensor, struct check_tensor *described)
+{
+    *described = (struct check_tensor){.role = tensor->role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor->role,
+                                       .number = (uint32_t)tensor->index,
+                                       .group = tensor->averaged ? (uint32_t)tensor->group : 0,
+                                       .type = (uint32_t)tensor->type,
+                                       .count = tensor->count,
+                                       .line = tensor->site.line};
+    const char *slash = strrchr(tensor->site.file, '/');
+    snprintf(described->text, sizeof(described->text), "%s", tensor->site.text);
+    snprintf(described->file, sizeof(described->file), "%s", slash != NULL ? slash + 1 : tensor->site.file);
+}
+
+void
+compare_describe(const struct tensor *tensor, enum check_row_kind kind, uint32_t step, struct check_row *row)
+{
+    *row = (struct check_row){.kind = kind, .step = step};
+    describe(tensor, &row->tensor);
+}
+
+void
+compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor)
+{
+    struct check_row row;
+    compare_describe(tensor, kind, step, &row);
+    values_row(&row);
+}
+
+/* The reference has the tensor that this run has. */
+static void
+define(const struct check_tensor *mine)
+{
+    struct reference_key key = {.kind = REFERENCE_TENSOR, .role = mine->role, .number = mine->number};
+    if (mine->number < defined[mine->role])
+        return;
+    defined[mine->role] = mine->number + 1;
+    if (values_writer() != NULL) {
+        if (!reference_put(values_writer(), &key, mine, sizeof(*mine)))
+            values_stop_writing();
+        return;
+    }
+    static const char *const names[CHECK_ROLES] = {[CHECK_PARAMETER] = "parameter",
+                                                   [CHECK_GRADIENT] = "gradient",
+                                                   [CHECK_BUFFER] = "buffer",
+                                                   [CHECK_STATE] = "state"};
+    struct check_tensor theirs;
+    const struct reference_entry *entry = reference_find(values_reader(), &key);
+    if (entry == NULL)
+        values_refuse(
+            "%s %u is `%s` (%s:%d) here, and the one rank of the reference has fewer; all runs must annotate the same "
+            "tensors",
+            names[mine->role], mine->number + 1, mine->text, mine->file, mine->line);
+    if (!reference_get(values_reader(), entry, &theirs, sizeof(theirs)))
+        values_stop_damaged();
+    if (theirs.count != mine->count || theirs.type != mine->type || theirs.group != mine->group ||
+        theirs.line != mine->line || strcmp(theirs.text, mine->text) != 0)
+        values_refuse(
+            "%s %u is `%s` (%s:%d), %llu %s, and in the reference `%s` (%s:%d), %llu %s; all runs must annotate the "
+            "same tensors in the same order",
+            names[mine->role], mine->number + 1, mine->text, mine->file, mine->line, (unsigned long long)mine->count,
+            type_name((int)mine->type), theirs.text, theirs.file, theirs.line, (unsigned long long)theirs.count,
+            type_name((int)theirs.type));
+}
+
+/* A tensor on its way from the device to the reference, or past it. */
+struct passing {
+    int type;
+    size_t stride;       /* every so manieth element is kept */
+    size_t at;           /* elements that have passed */
+    uint64_t whole;      /* sum of their hash, if it is a sample that is kept */
+    struct norms *norms; /* NULL: it is written */
+    XXH3_state_t *hash;  /* of all of it, where it is compared */
+    bool same_bits;
+    uint64_t endless; /* where it is written: elements that are infinite or NaN */
+};
+
+static uint64_t
+count_endless(int type, const char *values, size_t count)
+{
+    uint64_t endless = 0;
+    for (size_t i = 0; i < count; ++i)
+        endless += !isfinite(element_get(type, values, i));
+    return endless;
+}
+
+/* Keeps what is sampled of piece[count], in its place; returns how many. */
+static size_t
+keep_sample(const struct passing *passing, char *piece, size_t count)
+{
+    size_t bytes = element_size(passing->type), kept = 0;
+    size_t first = (passing->stride - passing->at % passing->stride) % passing->stride;
+    for (size_t i = first; i < count; i += passing->stride)
+        memmove(piece + bytes * kept++, piece + bytes * i, bytes);
+    return kept;
+}
+
+static void
+pass_piece(void *arg, const void *piece, size_t bytes)
+{
+    struct passing *passing = arg;
+    size_t each = element_size(passing->type), count = bytes / each, kept = count;
+    if (passing->norms != NULL)
+        (void)XXH3_64bits_update(passing->hash, piece, bytes);
+    if (passing->stride > 1) {
+        passing->whole = hash_part(passing->whole, passing->at * each, piece, bytes);
+        kept = keep_sample(passing, values_piece(), count);
+    }
+    passing->at += count;
+    if (passing->norms == NULL) {
+        passing->endless += count_endless(passing->type, values_piece(), kept);
+        if (!reference_append(values_writer(), values_piece(), kept * each))
+            values_stop_writing();
+        return;
+    }
+    if (kept > 0 && !reference_next(values_reader(), values_theirs(), kept * each))
+        values_stop_damaged();
+    passing->same_bits = passing->same_bits && memcmp(values_piece(), values_theirs(), kept * each) == 0;
+    norms_add(passing->norms, passing->type, values_piece(), values_theirs(), kept);
+}
+
+static struct check_norms
+norms_of(const struct norms *norms, size_t stride)
+{
+    struct norm_result result = norms_end(norms);
+    return (struct check_norms){.difference = result.difference,
+                                .reference = result.reference,
+                                .own = result.own,
+                                .product = result.product,
+                                .block_difference = result.block_difference,
+                                .block_scale = result.block_scale,
+                                .block_first = result.block_first * stride,
+                                .block_count = result.block_count * stride,
+                                .unbounded = result.unbounded,
+                                .unlike = result.unlike,
+                                .endless = result.endless};
+}
+
+static void
+write_tensor(const struct tensor *tensor, struct passing *passing, const struct reference_key *key)
+{
+    if (!reference_begin(values_writer(), key))
+        values_stop_writing();
+    values_read_tensor(tensor, pass_piece, passing);
+    if (!reference_end(values_writer(), passing->stride > 1 ? hash_end(passing->whole, tensor->bytes) : 0))
+        values_stop_writing();
+}
+
+static XXH3_state_t *
+begin_hash(void)
+{
+    static XXH3_state_t *state;
+    if (state == NULL)
+        state = XXH3_createState();
+    if (state == NULL || XXH3_64bits_reset(state) != XXH_OK)
+        stop_job("out of memory");
+    return state;
+}
+
+/* Element by element. */
+static void
+compare_values(const struct tensor *tensor, struct passing *passing, const struct reference_entry *entry,
+               struct check_row *row)
+{
+    size_t kept = (tensor->count + passing->stride - 1) / passing->stride;
+    if (entry->record.bytes != kept * type_bytes(tensor->type) || !reference_start(values_reader(), entry))
+        values_stop_damaged();
+    passing->hash = begin_hash();
+    passing->norms = malloc(sizeof(*passing->norms));
+    if (passing->norms == NULL)
+        stop_job("out of memory");
+    norms_begin(passing->norms, kept);
+    values_read_tensor(tensor, pass_piece, passing);
+    row->norms = norms_of(passing->norms, passing->stride);
+    row->sampled = passing->stride > 1;
+    row->same_bits = row->sampled ? hash_end(passing->whole, tensor->bytes) == entry->record.whole : passing->same_bits;
+    row->value = XXH3_64bits_digest(passing->hash);
+    free(passing->norms);
+}
+
+/* ---- an update that began with the reference's values ---- */
+
+static void
+hash_piece(void *arg, const void *piece, size_t bytes)
+{
+    (void)XXH3_64bits_update(arg, piece, bytes);
+}
+
+static uint64_t
+hash_of(const struct tensor *tensor)
+{
+    XXH3_state_t *hash = begin_hash();
+    values_read_tensor(tensor, hash_piece, hash);
+    return XXH3_64bits_digest(hash);
+}
+
+/* The tensor gets the reference's bytes; `before`, of the step before, is NULL where there is none. */
+static void
+compare_change(const struct tensor *tensor, double units, const struct reference_entry *before,
+               const struct reference_entry *after, struct check_norms *norms)
+{
+    static struct reference_reader second;
+    static char *old;
+    struct change *change = malloc(sizeof(*change));
+    if (second.state == NULL)
+        second = reference_share(values_reader());
+    old = old == NULL ? malloc(VALUES_PIECE_BYTES) : old;
+    if (change == NULL || old == NULL || second.state == NULL)
+        stop_job("out of memory");
+    if (before == NULL)
+        memset(old, 0, VALUES_PIECE_BYTES); /* the step before is not known */
+    change_begin(change, tensor->count);
+    bool ok = reference_start(values_reader(), after) && (before == NULL || reference_start(&second, before));
+    for (size_t at = 0, here; at < tensor->bytes && ok; at += here) {
+        here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
+        values_tensor_out(values_piece(), tensor, at, here);
+        ok = reference_next(values_reader(), values_theirs(), here) &&
+             (before == NULL || reference_next(&second, old, here));
+        change_add(change, tensor->type, units, values_piece(), old, values_theirs(), here / type_bytes(tensor->type));
+        values_tensor_in(tensor, at, values_theirs(), here);
+    }
+    if (!ok)
+        values_stop_damaged();
+    *norms = norms_of(&change->norms, 1);
+    norms->spread = sqrt(change->square);
+    norms->rounding = change->rounding;
+    norms->unit = change->unit;
+    norms->own = sqrt(change->own);
+    norms->product = change->product;
+    norms->same = change->same;
+    free(change);
+}
+
+/* The step before, as long as the tensor is what it is. */
+static const struct reference_entry *
+find_before(const struct reference_key *key, const struct reference_entry *after)
+{
+    struct reference_key before = *key;
+    before.step -= before.step > 0;
+    const struct reference_entry *entry = reference_find(values_reader(), &before);
+    return entry != NULL && entry->record.bytes == after->record.bytes ? entry : NULL;
+}
+
+static void
+compare_update(const struct tensor *tensor, const struct compare_at *at, const struct reference_entry *before,
+               const struct reference_entry *entry, struct check_row *row)
+{
+    if (entry->record.bytes != tensor->bytes)
+        values_stop_damaged();
+    row->value = hash_of(tensor);
+    row->same_bits = row->value == entry->record.contents;
+    row->of_change = before != NULL;
+    if (MUTANT(CHECK_CHANGE_IGNORED))
+        row->of_change = false;
+    if (!row->same_bits)
+        compare_change(tensor, at->units, row->of_change ? before : NULL, entry, &row->norms);
+}
+
+/* ---- all of them ---- */
+
+bool
+compare_described(const struct tensor *tensor, const struct compare_at *at, struct check_row *row)
+{
+    struct reference_key key = {
+        .kind = REFERENCE_VALUES, .step = at->step, .role = row->tensor.role, .number = row->tensor.number};
+    bool sampled = check_run.sample > 0 && tensor->count > check_run.sample;
+    struct passing passing = {.type = tensor->type,
+                              .stride = sampled ? (tensor->count + check_run.sample - 1) / check_run.sample : 1,
+                              .same_bits = true};
+    row->kind = CHECK_ROW_TENSOR;
+    row->step = at->step;
+    row->during = at->during;
+    row->averaged = at->is_averaged;
+    if (values_writer() != NULL) {
+        write_tensor(tensor, &passing, &key);
+        if (row->tensor.role == CHECK_PARAMETER && passing.endless > 0)
+            compare_note(CHECK_ROW_ENDLESS, at->step, tensor);
+        return false;
+    }
+    const struct reference_entry *entry = reference_find(values_reader(), &key);
+    if (entry == NULL) /* the one rank had ended before, or had freed it */
+        return false;
+    const struct reference_entry *before = find_before(&key, entry);
+    row->moved = before != NULL && (sampled ? before->record.whole != entry->record.whole
+                                            : before->record.contents != entry->record.contents);
+    if (at->is_update)
+        compare_update(tensor, at, before, entry, row);
+    else
+        compare_values(tensor, &passing, entry, row);
+    values_row(row);
+    return true;
+}
+
+void
+compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct check_row *row)
+{
+    *row = (struct check_row){.kind = CHECK_ROW_TENSOR};
+    describe(tensor, &row->tensor);
+    define(&row->tensor);
+    (void)compare_described(tensor, at, row);
+}
+
+/* So many elements, `factor` times. */
+static void
+scale_elements(int type, char *values, size_t count, double factor)
+{
+    for (size_t i = 0; i < count && factor != 1; ++i)
+        element_put(type, values, i, factor * element_get(type, values, i));
+}
+
+void
+compare_set(const struct tensor *tensor, const struct check_tensor *described, uint32_t step, double factor)
+{
+    struct reference_key key = {
+        .kind = REFERENCE_VALUES, .role = described->role, .step = step, .number = described->number};
+    const struct reference_entry *entry = reference_find(values_reader(), &key);
+    key.step |= REFERENCE_GOES_ON;
+    const struct reference_entry *other = reference_find(values_reader(), &key);
+    if (other != NULL) {
+        entry = other;
+        factor = 1;
+    }
+    if (entry == NULL)
+        return;
+    bool ok = entry->record.bytes == tensor->bytes && reference_start(values_reader(), entry);
+    for (size_t at = 0, here; at < tensor->bytes && ok; at += here) {
+        here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
+        ok = reference_next(values_reader(), values_theirs(), here);
+        scale_elements(tensor->type, values_theirs(), here / type_bytes(tensor->type), factor);
+        values_tensor_in(tensor, at, values_theirs(), here);
+    }
+    if (!ok)
+        values_stop_damaged();
+}
+
+void
+compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site)
+{
+    struct {
+        struct check_tensor tensor;
+        double value;
+    } mine = {.tensor = {.role = CHECK_MEAN, .number = call, .type = DDP_FLOAT32, .count = 1, .line = site->line},
+              .value = value},
+      theirs;
+    const char *slash = strrchr(site->file, '/');
+    snprintf(mine.tensor.text, sizeof(mine.tensor.text), "%s", site->text);
+    snprintf(mine.tensor.file, sizeof(mine.tensor.file), "%s", slash != NULL ? slash + 1 : site->file);
+    struct reference_key key = {.kind = REFERENCE_MEAN, .number = call};
+    if (values_writer() != NULL) {
+        if (!reference_put(values_writer(), &key, &mine, sizeof(mine)))
+            values_stop_writing();
+        return;
+    }
+    const struct reference_entry *entry = reference_find(values_reader(), &key);
+    if (entry == NULL)
+        return;
+    if (!reference_get(values_reader(), entry, &theirs, sizeof(theirs)))
+        values_stop_damaged();
+    if (theirs.tensor.line != mine.tensor.line || strcmp(theirs.tensor.text, mine.tensor.text) != 0)
+        return; /* ranks call it in another order than one rank: they are not the same values */
+    struct norms norms;
+    norms_begin(&norms, 1);
+    norms_add(&norms, ELEMENT_FLOAT64, &mine.value, &theirs.value, 1);
+    struct check_row row = {.kind = CHECK_ROW_TENSOR,
+                            .step = step > 0 ? step : 1,
+                            .tensor = mine.tensor,
+                            .norms = norms_of(&norms, 1),
+                            .same_bits = mine.value == theirs.value || (isnan(mine.value) && isnan(theirs.value))};
+    values_row(&row);
+}

@@ -1,0 +1,693 @@
+/*
+ * course.c - the course of a run of `ddprun check`: which step it is, what is looked at there, and when it ends
+ * (check.h).
+ */
+#include "tools/check/trainer/check.h"
+
+#include "base/clock.h"
+#include "base/mutant.h"
+#include "tools/check/format/reference.h"
+#include "tools/common/direct.h"
+#include "tools/sandbox/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP_WAIT_MS = 2000 }; /* at least, for a DDP_STEP behind enough rounds */
+
+static struct {
+    void (*leave)(void);
+    int64_t begin_ms;      /* of the run */
+    int64_t least_ms;      /* that its start and CHECK_STEPS_LEAST steps took */
+    int64_t last_ms;       /* when the step before began */
+    int64_t shortest_ms;   /* of the steps since CHECK_STEPS_LEAST: others may have waited for a processor */
+    bool over;             /* all that was asked for has been written */
+    bool leaves;           /* at the end of this boundary */
+    bool any_boundary;     /* a boundary was reached, or a round has begun: */
+    bool in_rounds;        /* steps are rounds of DDP_REDUCE calls */
+    int64_t wait_until_ms; /* for a DDP_STEP, once `rounds` of them are enough; 0: they are not yet */
+    uint32_t rounds;
+    int first_group; /* of this group, whose boundaries count the steps */
+    bool graphs;     /* DDP_STEP was captured: launches of graphs count too */
+    bool weighs;     /* shares are unequal, and weighted */
+    uint32_t steps;  /* boundaries of the first group that were reached, or launches */
+    uint32_t group_steps[GROUPS_AT_MOST];
+    uint32_t means;
+    uint32_t shards;
+    _Atomic uint64_t seen;         /* of enum check_seen */
+    uint64_t placements;           /* engine_state.placements at the first boundary */
+    uint64_t work, least_work;     /* operations so far, and in the shortest step; 0: none is known */
+    _Atomic uint64_t copied_bytes; /* in the second step */
+} course;
+
+void
+check_open(void (*leave)(void))
+{
+    course.leave = leave;
+    course.begin_ms = clock_now_ms();
+    const char *path = getenv(DDPRUN_ENV_CHECK_RUN);
+    if (path == NULL || path[0] == '\0')
+        return;
+    if (!check_run_load(path, &check_run))
+        stop_job("cannot read %s, the request of ddprun check to this rank: %m; on several hosts use --reference "
+                 "with a file in a folder that all of them have",
+                 path);
+    /* A script that trains several times: the first training is compared, and the others need not run. */
+    if (engine_state.rendezvous.generation > 0)
+        course.leave();
+    engine_state.is_check = true;
+    engine_state.takes_turn = check_run.turn_count + check_run.grown_count > 0;
+    /* The launcher compares the ranks, by the hashes that all of them leave of every tensor at every step. */
+    engine_state.options.check_every = 0;
+    values_open();
+    updaters_open();
+}
+
+void
+check_show_rank(int *rank, int *world_size)
+{
+    if (check_run.grown_count == 0)
+        return;
+    *rank = (int)check_run.grown;
+    *world_size = (int)check_run.grown_count;
+}
+
+/* ---- what the program says ---- */
+
+void
+check_annotated(const struct tensor *parameter)
+{
+    bool is_grown = check_run.keeps_start || check_run.grown_count > 0;
+    if (check_is_on() && (check_run.perturbed || is_grown) && !course.any_boundary) {
+        CUcontext before = context_enter();
+        context_synchronize("at a DDP_PARAMETER");
+        if (check_run.perturbed)
+            values_perturb(parameter);
+        else if (check_run.keeps_start)
+            values_keep(parameter, CHECK_PARAMETER, 0);
+        else /* rank 0's, as all ranks have them */
+            compare_set(parameter, &(struct check_tensor){.number = (uint32_t)parameter->index}, 0, 1);
+        context_leave(before);
+    }
+}
+
+void
+check_no_sync(void)
+{
+    course.seen |= CHECK_SEEN_NO_SYNC;
+}
+
+void
+check_mean(double value, const struct ddp_site *site)
+{
+    if (check_is_on() && !course.over && course.wait_until_ms == 0 && check_run.turn_count == 0)
+        compare_mean(value, course.means++, course.steps, site);
+}
+
+void
+check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
+{
+    if (!check_is_on())
+        return;
+    size_t world = (size_t)engine_state.rendezvous.world_size;
+    if (check_run.turn_count + check_run.grown_count > 0) {
+        size_t turns = check_run.turn_count + check_run.grown_count, turn = check_run.turn + check_run.grown;
+        size_t base = total / turns, more = total % turns;
+        *first = turn * base + (turn < more ? turn : more);
+        *count = base + (turn < more);
+    }
+    copies_shard(total, *first, *count, site);
+    struct check_row row = {
+        .kind = CHECK_ROW_SHARD, .step = course.steps, .value = total, .uneven = total % world != 0};
+    if (course.shards++ == 0 || row.uneven)
+        values_row(&row);
+}
+
+/* Memory of a tensor that is annotated. */
+static bool
+is_annotated(uint64_t address)
+{
+    size_t count;
+    engine_lock();
+    bool found = address != 0 && ranges_find(&memory_state.ranges, address, 1, &count) != NULL;
+    engine_unlock();
+    return found;
+}
+
+void
+check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    bool is_compared = (!check_run.perturbed || check_run.is_far) && check_run.turn_count == 0 && !check_run.probes &&
+                       check_run.factor == 0;
+    is_compared = is_compared && (!course.in_rounds || values_writer() != NULL); /* a DDP_STEP may come */
+    if (!check_is_on() || course.over || !is_compared || source == NULL || bytes == 0 || pitch == 0 || course.graphs ||
+        atomic_load(&engine_state.captures_open) > 0)
+        return;
+    if (pitch == bytes) {
+        bytes *= rows;
+        rows = 1;
+    }
+    char place[sizeof((struct check_row){0}.text)];
+    uint64_t site = call_site_find(place, sizeof(place));
+    bool annotated = is_annotated(to) || is_annotated((uintptr_t)source);
+    for (size_t row = 0; row < rows && site != 0; ++row)
+        copies_seen(site, place, (const char *)source + row * pitch, bytes, annotated);
+}
+
+/* ---- the steps ---- */
+
+/* Copies of the tensors of a role, in the order of annotation: those that boundaries of the group average; with -1
+ * those that none averages. The caller frees them. */
+static struct tensor *
+list_tensors(enum tensor_role role, int group, size_t *count_p)
+{
+    size_t count = 0;
+    engine_lock();
+    struct tensor *list = malloc((engine_state.tensor_count + 1) * sizeof(*list));
+    for (size_t i = 0; list != NULL && i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &memory_state.tensors[i];
+        bool of_group = group < 0 ? !tensor->averaged && !tensor_waits_for_group(tensor)
+                                  : tensor->averaged && tensor->group == group;
+        if (tensor->role == role && tensor->placed && of_group)
+            list[count++] = *tensor;
+    }
+    engine_unlock();
+    if (list == NULL)
+        stop_job("out of memory");
+    if (MUTANT(CHECK_LAST_LEFT_OUT) && count > 0)
+        --count;
+    *count_p = count;
+    return list;
+}
+
+/* Where the first group is, for what is compared at another group's step. */
+static uint32_t
+during(uint32_t step)
+{
+    return course.steps != step ? course.steps : 0;
+}
+
+/* As the step before has left it. `is_last`: but for memory of the host, which the program may have freed, unseen. */
+static void
+look_at(enum tensor_role role, uint32_t step, bool is_last)
+{
+    size_t count;
+    struct check_row row;
+    struct tensor *list = list_tensors(role, -1, &count);
+    const struct compare_at at = {
+        .step = step, .is_update = check_run.forced && step > 1 && !course.graphs && role != TENSOR_BUFFER, .units = 1};
+    for (size_t i = 0; i < count; ++i) {
+        if (!is_last || list[i].kind != MEMORY_HOST)
+            compare_tensor(&list[i], &at, &row);
+        if (!is_last && role == TENSOR_PARAMETER && check_run.nudge > 0)
+            values_perturb(&list[i]);
+    }
+    free(list);
+}
+
+static void
+look_at_gradients(int group, uint32_t step)
+{
+    size_t count;
+    struct tensor *list = list_tensors(TENSOR_GRADIENT, group, &count);
+    force_gradients(list, count, group, &(struct compare_at){.step = step, .during = during(step)});
+    free(list);
+}
+
+/* What DDP_STEP_PARAMETERS has averaged at this boundary of the group is as the step leaves it. Each rank's update was
+ * rounded, and so is their sum: about so many units in the last place. */
+static void
+look_at_averaged(int group, uint32_t step)
+{
+    static const enum tensor_role roles[] = {TENSOR_PARAMETER, TENSOR_STATE};
+    const struct compare_at at = {.step = step + 1,
+                                  .during = during(step) > 0 ? during(step) + 1 : 0,
+                                  .is_update = check_run.forced && !course.graphs,
+                                  .units = 2 + engine_state.rendezvous.world_size / 4.0,
+                                  .is_averaged = true};
+    for (size_t k = 0; k < sizeof(roles) / sizeof(roles[0]); ++k) {
+        size_t count;
+        struct check_row row;
+        struct tensor *list = list_tensors(roles[k], group, &count);
+        for (size_t i = 0; i < count; ++i) {
+            if (step == 1)
+                compare_note(CHECK_ROW_AVERAGED, 1, &list[i]);
+            if (check_run.grown_count > 0)
+                values_keep(&list[i], roles[k] == TENSOR_STATE ? CHECK_STATE : CHECK_PARAMETER, step + 1);
+            compare_tensor(&list[i], &at, &row);
+        }
+        free(list);
+    }
+}
+
+/* What the steps have shown, at the beginning of each but the first two, which learn. */
+static void
+note_habits(uint32_t step)
+{
+    const struct shim_launches *launches = engine_state.services->launches;
+    uint64_t work = atomic_load(&engine_state.operation_count) + (launches != NULL ? launches->count : 0),
+             here = work - course.work;
+    engine_lock();
+    uint64_t placements = engine_state.placements;
+    engine_unlock();
+    if (step == 1)
+        course.placements = placements;
+    course.seen |= placements != course.placements ? CHECK_SEEN_MOVED : 0;
+    if (step > 2 && course.least_work > 0 && (here > course.least_work * 5 / 4 || course.least_work > here * 5 / 4))
+        course.seen |= CHECK_SEEN_WORK;
+    if (step > 2)
+        course.least_work = course.least_work == 0 || here < course.least_work ? here : course.least_work;
+    course.work = work;
+}
+
+_Static_assert((int)CHECK_TYPES_FLOAT16 == (int)LIBRARY_FLOAT16 && (int)CHECK_TYPES_BFLOAT16 == (int)LIBRARY_BFLOAT16,
+               "run.h");
+
+/* Where the program has read the date or random bytes (tools/sandbox/files.h). */
+static void
+note_readings(void)
+{
+    enum { READINGS_AT_MOST = 64 };
+    char path[PATH_MAX], *line = NULL;
+    const char *folder = getenv(FILES_ENV_DIR);
+    size_t room = 0;
+    snprintf(path, sizeof(path), "%s/" FILES_READINGS, folder != NULL ? folder : "");
+    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    for (int i = 0;
+         file != NULL && !MUTANT(CHECK_READINGS_UNSEEN) && i < READINGS_AT_MOST && getline(&line, &room, file) > 0;
+         ++i) {
+        char *text = NULL;
+        struct check_row row = {.kind = CHECK_ROW_READING, .step = course.steps, .value = strtoull(line, &text, 16)};
+        snprintf(row.text, sizeof(row.text), "%s", text + strspn(text, " "));
+        row.text[strcspn(row.text, "\n")] = '\0';
+        values_row(&row);
+    }
+    free(line);
+    if (file != NULL)
+        fclose(file);
+}
+
+static void
+note_at_end(void)
+{
+    note_readings();
+    values_note(CHECK_ROW_SEEN, course.steps, course.seen);
+    if (course.in_rounds)
+        values_note(CHECK_ROW_ROUNDS, course.steps, 0);
+    if (engine_state.services->library_types != NULL)
+        values_note(CHECK_ROW_TYPES, course.steps,
+                    __atomic_load_n(engine_state.services->library_types, __ATOMIC_RELAXED));
+    for (int g = 0; g < GROUPS_AT_MOST && !course.graphs; ++g) {
+        size_t count = 0;
+        struct tensor *list = course.group_steps[g] == 0 ? list_tensors(TENSOR_GRADIENT, g, &count) : NULL;
+        for (size_t i = 0; i < count; ++i)
+            compare_note(CHECK_ROW_UNSTEPPED, course.steps, &list[i]);
+        free(list);
+    }
+}
+
+static void
+end_run(uint32_t steps, bool by_us)
+{
+    course.over = true;
+    note_at_end();
+    values_close(steps, by_us, course.in_rounds);
+    course.leaves = by_us && check_run.by_plan; /* what other ranks have sent waits for this one */
+    if (by_us && !course.leaves)
+        course.leave();
+}
+
+/* In a first run enough rounds may be what prepares a training. */
+static void
+end_steps(uint32_t steps)
+{
+    if (!course.in_rounds || values_writer() == NULL)
+        end_run(steps, true);
+    int64_t now_ms = clock_now_ms(), passed_ms = now_ms - course.begin_ms;
+    course.rounds = steps;
+    course.wait_until_ms = now_ms + (passed_ms > STEP_WAIT_MS ? passed_ms : STEP_WAIT_MS);
+}
+
+/* Where no number was asked for: whether so many steps are enough (tools/check/format/run.h). */
+static bool
+is_enough(uint32_t done)
+{
+    int64_t now_ms = clock_now_ms(), passed_ms = now_ms - course.begin_ms,
+            next_ms = passed_ms / (done + 1) * (done + 2), step_ms = now_ms - course.last_ms;
+    course.last_ms = now_ms;
+    if (done <= CHECK_STEPS_LEAST || step_ms < course.shortest_ms)
+        course.shortest_ms = step_ms;
+    if (done == CHECK_STEPS_LEAST)
+        course.least_ms = passed_ms;
+    if (!check_run.chooses_steps || done < CHECK_STEPS_LEAST)
+        return false;
+    bool room_ends = values_room_ends(done);
+    if (done >= CHECK_STEPS)
+        return room_ends || next_ms > 1000 * CHECK_RUN_S ||
+               (!check_run.by_plan && (done + 1 - CHECK_STEPS_LEAST) * course.shortest_ms > course.least_ms);
+    if (!room_ends && next_ms <= 1000 * CHECK_RUN_MOST_S)
+        return false;
+    values_note(CHECK_ROW_SHORT, done, room_ends ? CHECK_SHORT_OF_ROOM : CHECK_SHORT_OF_TIME);
+    return true;
+}
+
+/* The first group's boundary or the launch of a graph: parameters as the last step has left them. */
+static void
+count_step(void)
+{
+    uint32_t step = ++course.steps;
+    values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
+    note_habits(step);
+    if (step <= check_run.steps && !course.in_rounds)
+        copies_boundary(step);
+    if (step == 3)
+        values_note(CHECK_ROW_COPIED, 2, atomic_load(&course.copied_bytes));
+    if (check_run.turn_count == 0) {
+        look_at(TENSOR_PARAMETER, step, false);
+        look_at(TENSOR_STATE, step, false);
+        if (!course.in_rounds)
+            updaters_boundary(step);
+    }
+    if (step > check_run.steps || (step > 1 && is_enough(step - 1)))
+        end_steps(step - 1);
+}
+
+static void
+begin_steps(void)
+{
+    course.any_boundary = true;
+    values_ask_for_room();
+    if (ddprun_files_steps_begin != NULL)
+        ddprun_files_steps_begin();
+    ending_before_driver(); /* the parameters are looked at once more if the program ends by itself */
+}
+
+/* ---- rounds: steps of a program that has no DDP_STEP ---- */
+
+static bool
+may_be_round(void)
+{
+    bool any_gradient = false;
+    if (values_reader() != NULL)
+        return values_reader()->in_rounds;
+    engine_lock();
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        any_gradient = any_gradient || group_has(g, false);
+    engine_unlock();
+    return !any_gradient;
+}
+
+/* DDP_STEP comes after all: what was before it is forgotten. */
+static void
+forget_rounds(void)
+{
+    values_restart();
+    compare_restart();
+    reduced_restart();
+    course.in_rounds = course.any_boundary = false;
+    course.wait_until_ms = 0;
+    course.steps = 0;
+    course.work = course.least_work = 0;
+    course.seen = 0;
+}
+
+/* Waits for what the memory is to hold. */
+static void
+settle(const struct tensor *memory, CUstream stream)
+{
+    CUcontext current = NULL;
+    if (memory->kind == MEMORY_DEVICE)
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(stream), "waiting for DDP_REDUCE");
+    else if (engine_state.driver.cuCtxGetCurrent_p(&current) == CUDA_SUCCESS && current != NULL)
+        context_synchronize("at DDP_REDUCE");
+}
+
+/* Floats of which some are not zero: whole numbers, such as what says that nothing is left to do, may be the same. */
+static void
+note_own_part(const struct tensor *memory)
+{
+    static const char zeros[256];
+    char begin[sizeof(zeros)];
+    size_t bytes = memory->bytes < sizeof(zeros) ? memory->bytes : sizeof(zeros);
+    if (engine_state.rendezvous.world_size == 1 || course.steps > 2 || !type_is_of_gradients(memory->type))
+        return;
+    values_tensor_out(begin, memory, 0, bytes);
+    if (memcmp(begin, zeros, bytes) != 0)
+        values_note(CHECK_ROW_OWN, course.steps, values_hash(memory));
+}
+
+/* A program may reduce in another thread than it steps in. */
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+reduce_begins(const struct tensor *memory, CUstream stream)
+{
+    if (course.over || check_run.turn_count > 0 || atomic_load(&engine_state.captures_open) > 0 ||
+        (course.any_boundary && !course.in_rounds))
+        return;
+    if (course.wait_until_ms > 0) {
+        if (clock_now_ms() > course.wait_until_ms)
+            end_run(course.rounds, true);
+        return;
+    }
+    bool begins = course.in_rounds ? reduced_repeats(&memory->site, course.steps) : may_be_round();
+    if (!begins && !course.in_rounds)
+        return;
+    settle(memory, stream);
+    if (!course.in_rounds) {
+        course.in_rounds = true;
+        begin_steps();
+    }
+    if (begins)
+        count_step();
+    if (course.wait_until_ms == 0)
+        note_own_part(memory);
+}
+
+static struct tensor
+memory_of(const struct check_reduced *reduced)
+{
+    return (struct tensor){.address = reduced->address,
+                           .kind = reduced->kind,
+                           .bytes = reduced->bytes,
+                           .count = reduced->call->count,
+                           .type = reduced->call->type,
+                           .site = *reduced->call->site};
+}
+
+void
+check_reduce_begins(const struct check_reduced *reduced, CUstream stream)
+{
+    if (!check_is_on())
+        return;
+    struct tensor memory = memory_of(reduced);
+    pthread_mutex_lock(&looking);
+    reduce_begins(&memory, stream);
+    pthread_mutex_unlock(&looking);
+}
+
+void
+check_reduce_ends(const struct check_reduced *reduced, CUstream stream)
+{
+    if (!check_is_on() || reduced->call->count == 0 || check_run.turn_count > 0)
+        return;
+    struct tensor memory = memory_of(reduced);
+    pthread_mutex_lock(&looking);
+    if (!course.over && course.wait_until_ms == 0 && course.steps > 0 && course.steps <= check_run.steps &&
+        atomic_load(&engine_state.captures_open) == 0) {
+        settle(&memory, stream);
+        reduced_look(&memory, reduced->call->op, course.steps, course.in_rounds);
+    }
+    pthread_mutex_unlock(&looking);
+}
+
+/* ---- DDP_STEP ---- */
+
+/* Own gradients, if none of them was averaged already. */
+static void
+note_own_gradients(int group, uint32_t step)
+{
+    engine_lock();
+    bool averaged = memory_state.groups[group].early_buckets > 0;
+    engine_unlock();
+    if (engine_state.rendezvous.world_size == 1 || step > 2 || averaged)
+        return;
+    uint64_t hash = values_hash_gradients(group);
+    if (hash != 0)
+        values_note(CHECK_ROW_OWN, step, hash);
+}
+
+static void
+boundary_begins(int group, bool captured, const struct ddp_site *site)
+{
+    if (course.over || (course.in_rounds && values_writer() == NULL))
+        return;
+    if (course.in_rounds)
+        forget_rounds();
+    if (captured && !course.graphs) {
+        if (check_run.turn_count > 0)
+            stop_job("DDP_STEP (%s:%d) is captured: its gradients are not seen outside of the graph", site->file,
+                     site->line);
+        course.graphs = true;
+        values_note(CHECK_ROW_GRAPHS, course.steps, 0);
+    }
+    struct weight weight = weight_of(&memory_state.groups[group]);
+    if (weight_factor(&weight) != 1 && !course.weighs) {
+        course.weighs = true;
+        values_note(CHECK_ROW_WEIGHT, course.steps, 0);
+    }
+    if (captured || atomic_load(&engine_state.captures_open) > 0) /* nothing may be waited for */
+        return;
+    CUcontext before = context_enter();
+    context_synchronize("at DDP_STEP");
+    if (!course.any_boundary) {
+        course.first_group = group;
+        begin_steps();
+    }
+    if (MUTANT(CHECK_GRADIENTS_LATE) && course.group_steps[group] > 0)
+        look_at_gradients(group, course.group_steps[group]);
+    uint32_t step = ++course.group_steps[group];
+    if (step <= check_run.steps)
+        note_own_gradients(group, step);
+    if (group == course.first_group)
+        count_step();
+    context_leave(before);
+}
+
+void
+check_boundary_begins(int group, bool captured, const struct ddp_site *site)
+{
+    if (!check_is_on())
+        return;
+    pthread_mutex_lock(&looking);
+    boundary_begins(group, captured, site);
+    pthread_mutex_unlock(&looking);
+}
+
+static void
+boundary_ends(int group)
+{
+    if (course.leaves)
+        course.leave();
+    uint32_t step = course.group_steps[group];
+    bool is_counted = group == course.first_group || check_run.turn_count > 0;
+    if (course.over || course.graphs || step == 0 || (is_counted && step > check_run.steps) ||
+        atomic_load(&engine_state.captures_open) > 0)
+        return;
+    CUcontext before = context_enter();
+    context_synchronize("after DDP_STEP");
+    if (!MUTANT(CHECK_GRADIENTS_LATE))
+        look_at_gradients(group, step);
+    if (check_run.turn_count == 0)
+        look_at_averaged(group, step);
+    if (group == course.first_group && check_run.turn_count == 0)
+        look_at(TENSOR_BUFFER, step, false);
+    if (check_run.turn_count > 0 && step == check_run.steps)
+        end_run(step, true);
+    context_leave(before);
+}
+
+/* The memory of the host that the operation copies to the device, or NULL. With cudaMemcpyDefault the call does not say
+ * whose memory it is. */
+static const void *
+host_source_of(const struct operation *operation, size_t *bytes_p)
+{
+    *bytes_p = operation->host_bytes;
+    bool is_known =
+        operation->host_source != NULL || operation->operand_count != 2 || operation->operands[1].argument != 1;
+    bool is_plain = strncmp(operation->name, "cuMemcpy", 8) == 0 &&
+                    (operation->name[8] == '\0' || operation->name[8] == '_' || operation->name[8] == 'A');
+    if (is_known || !is_plain || device_ask_about(operation->operands[0].address).type != CU_MEMORYTYPE_DEVICE ||
+        device_ask_about(operation->operands[1].address).type == CU_MEMORYTYPE_DEVICE)
+        return operation->host_source;
+    *bytes_p = operation->operands[1].bytes;
+    return (const void *)(uintptr_t)operation->operands[1].address;
+}
+
+void
+check_boundary_ends(int group)
+{
+    if (!check_is_on())
+        return;
+    pthread_mutex_lock(&looking);
+    boundary_ends(group);
+    pthread_mutex_unlock(&looking);
+}
+
+void
+check_operation_begins(const struct operation *operation)
+{
+    if (!check_is_on() || course.over)
+        return;
+    if (course.steps == 2 && operation->host_source != NULL)
+        atomic_fetch_add(&course.copied_bytes, operation->host_bytes);
+    size_t bytes;
+    const void *source = host_source_of(operation, &bytes);
+    if (source != NULL)
+        check_copied(operation->operand_count > 0 ? operation->operands[0].address : 0, source, bytes, bytes, 1);
+    if (operation->graph != NULL && course.graphs && atomic_load(&engine_state.captures_open) == 0) {
+        CUcontext before = context_enter();
+        context_synchronize("at the launch of a graph");
+        if (!course.any_boundary)
+            begin_steps();
+        count_step();
+        context_leave(before);
+    }
+    if (course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
+        updaters_operation_begins(operation);
+}
+
+void
+check_operation_ends(const struct operation *operation, bool enqueued)
+{
+    if (check_is_on() && !course.over && course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
+        updaters_operation_ends(operation, enqueued);
+}
+
+void
+check_program_ends(void)
+{
+    if (!check_is_on() || course.over)
+        return;
+    if (course.wait_until_ms > 0) {
+        end_run(course.rounds, false);
+        return;
+    }
+    if (course.any_boundary && !atomic_load(&engine_state.context_ended)) {
+        CUcontext before = context_enter();
+        if (engine_state.context != NULL) /* there is none where DDP_REDUCE has seen only memory of the host */
+            context_synchronize("at the end");
+        ++course.steps;
+        look_at(TENSOR_PARAMETER, course.steps, true);
+        look_at(TENSOR_STATE, course.steps, true);
+        if (!course.in_rounds)
+            updaters_boundary(course.steps);
+        context_leave(before);
+    }
+    end_run(course.steps > 0 ? course.steps - 1 : 0, false);
+}
+
+/* ---- alarms ---- */
+
+bool
+check_takes_alarm(const char *text)
+{
+    if (!check_is_on())
+        return false;
+    struct check_row row = {.kind = CHECK_ROW_ALARM, .step = course.steps};
+    snprintf(row.text, sizeof(row.text), "%s", text);
+    values_row(&row);
+    return true;
+}
+
+void
+check_notes_stop(const char *text)
+{
+    if (!check_is_on())
+        return;
+    struct check_row row = {.kind = CHECK_ROW_STOPPED, .step = course.steps, .value = DDPRUN_EXIT_FAILURE};
+    snprintf(row.text, sizeof(row.text), "%s", text);
+    values_row(&row);
+}

@@ -1,0 +1,85 @@
+/*
+ * force.c - every step begins from the reference (check.h).
+ *
+ * Gradients of N ranks are the reference's up to rounding, or all of them so many times as large: sums where one rank
+ * has means, or means of the whole batch. They are then set to that multiple of the reference's bytes, and the update
+ * has to undo the factor. Where they are something else they are set to the reference's bytes, too: that they differ is
+ * known, and the next step is to be compared like the first. Called by course.c.
+ */
+#include "tools/check/trainer/check.h"
+
+#include "base/mutant.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double same_direction = 0.999; /* cosine */
+static const double same_factor = 0.01;     /* relative */
+
+static double
+square(double value)
+{
+    return value * value;
+}
+
+/* What the ranks' gradients are times the reference's; `before` where they are no multiple: they may be noise. */
+static double
+find_factor(const struct check_row *rows, size_t count, double before)
+{
+    double product = 0, reference = 0;
+    for (size_t i = 0; i < count; ++i) {
+        product += rows[i].norms.product;
+        reference += square(rows[i].norms.reference);
+    }
+    double factor = reference > 0 ? product / reference : before;
+    for (size_t i = 0; i < count; ++i) {
+        const struct check_norms *norms = &rows[i].norms;
+        if (square(norms->reference) < 1e-8 * reference) /* rounding noise */
+            continue;
+        double own = norms->product / square(norms->reference);
+        if (!(norms->product > same_direction * norms->own * norms->reference) ||
+            !(fabs(own - factor) <= same_factor * factor))
+            return before;
+    }
+    double ranks = (double)engine_state.rendezvous.world_size;
+    const double whole[] = {1, ranks, 1 / ranks};
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); ++i) {
+        if (fabs(factor - whole[i]) <= same_factor * whole[i])
+            return whole[i];
+    }
+    return factor;
+}
+
+void
+force_gradients(const struct tensor *list, size_t count, int group, const struct compare_at *at)
+{
+    for (size_t i = 0; i < count && check_run.grown_count > 0; ++i) {
+        const struct check_tensor described = {.role = CHECK_GRADIENT, .number = (uint32_t)list[i].index};
+        if (MUTANT(CHECK_GROWN_TAKEN))
+            compare_set(&list[i], &described, at->step, 1);
+        values_keep(&list[i], CHECK_GRADIENT, at->step);
+        compare_set(&list[i], &described, at->step, 1);
+    }
+    if (check_run.grown_count > 0)
+        return;
+    struct check_row *rows = calloc(count + 1, sizeof(*rows));
+    if (rows == NULL)
+        stop_job("out of memory");
+    for (size_t i = 0; i < count; ++i)
+        compare_tensor(&list[i], at, &rows[i]);
+    static double before[GROUPS_AT_MOST]; /* 0: none */
+    double last = before[group] > 0 ? before[group] : 1;
+    double factor = check_run.factor > 0 ? check_run.factor : find_factor(rows, count, last);
+    before[group] = factor;
+    for (size_t i = 0; i < count && check_run.forced && values_reader() != NULL && !MUTANT(CHECK_NOT_FORCED); ++i) {
+        if (!rows[i].same_bits || factor != 1)
+            compare_set(&list[i], &rows[i].tensor, at->step, factor);
+    }
+    if (check_run.forced && values_reader() != NULL)
+        values_row(&(struct check_row){.kind = CHECK_ROW_FORCED,
+                                       .step = at->step,
+                                       .during = at->during,
+                                       .tensor.group = (uint32_t)group,
+                                       .norms.product = factor});
+    free(rows);
+}

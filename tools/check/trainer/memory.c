@@ -1,0 +1,310 @@
+/*
+ * memory.c - memory that is annotated as nothing and that updates write: momentum, and tensors that were forgotten
+ * (check.h). What updaters.c has found, in its place, from step to step and from run to run.
+ *
+ * A range is known in all runs by the function that writes it, how often the function was called before in the step,
+ * the argument, and the distance from where the argument points. From the third boundary on its sketches
+ * (tools/check/format/sketch.h) are kept, and compared.
+ *
+ * A range that each step overwrites without reading holds nothing of the step before, and differs between one rank and
+ * many where it depends on the batch. The launcher finds out which ranges these are, where any differ, by a run that
+ * changes them one step before the last boundary: of a change to something that lasts, most is still there. Behind the
+ * last boundary a program that ends overwrites nothing.
+ */
+#include "tools/check/trainer/memory.h"
+
+#include "tools/check/format/element.h"
+#include "tools/check/format/reference.h"
+#include "tools/check/format/sketch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RANGES_AT_MOST = 4096,
+    FIRST_STEP = 3, /* whose beginning finds the ranges known */
+};
+
+struct range_found {
+    struct check_memory memory;
+    CUdeviceptr address;   /* in this step; 0: its operation has not come */
+    struct sketch *change; /* what was added to it; NULL: nothing was */
+    struct sketch *before; /* of `before_step`; NULL: none yet */
+    uint32_t before_step;
+};
+
+pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by memory_lock. */
+static struct {
+    struct range_found *ranges;
+    size_t range_count;
+} memory;
+
+/* ---- for updaters.c ---- */
+
+static struct range_found *
+new_range(const struct check_memory *found, CUdeviceptr address)
+{
+    struct range_found *grown = realloc(memory.ranges, (memory.range_count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        stop_job("out of memory");
+    memory.ranges = grown;
+    grown[memory.range_count] = (struct range_found){.memory = *found, .address = address};
+    return &grown[memory.range_count++];
+}
+
+void
+memory_found(const struct check_memory *found, CUdeviceptr address)
+{
+    for (size_t i = 0; i < memory.range_count; ++i) {
+        const struct range_found *range = &memory.ranges[i];
+        if (address != 0 && address < range->address + range->memory.bytes && range->address < address + found->bytes)
+            return; /* another operation writes it, too */
+    }
+    if (memory.range_count == RANGES_AT_MOST)
+        return;
+    struct check_memory numbered = *found;
+    numbered.tensor.number = (uint32_t)memory.range_count;
+    const struct range_found *range = new_range(&numbered, address);
+    struct reference_key key = {.kind = REFERENCE_MEMORY, .number = numbered.tensor.number};
+    if (!reference_put(values_writer(), &key, &range->memory, sizeof(range->memory)))
+        values_stop_writing();
+}
+
+bool
+memory_has(CUdeviceptr address)
+{
+    for (size_t i = 0; i < memory.range_count; ++i) {
+        const struct range_found *range = &memory.ranges[i];
+        if (address >= range->address && address < range->address + range->memory.bytes)
+            return true;
+    }
+    return false;
+}
+
+void
+memory_resolve(uint64_t call, uint32_t ordinal, uint32_t argument, CUdeviceptr pointer)
+{
+    for (size_t i = 0; i < memory.range_count; ++i) {
+        struct range_found *range = &memory.ranges[i];
+        if (range->memory.call == call && range->memory.ordinal == ordinal && range->memory.argument == argument)
+            range->address = pointer + (CUdeviceptr)range->memory.offset;
+    }
+}
+
+/* ---- at boundaries ---- */
+
+static void
+take_sketch(void *arg, const void *piece, size_t bytes)
+{
+    struct {
+        struct sketch *sketch;
+        int type;
+    } *take = arg;
+    sketch_add(take->sketch, take->type, piece, bytes / element_size(take->type));
+}
+
+/* False: it is not where it was, or nothing of the kind. */
+static bool
+sketch_range(const struct range_found *range, struct sketch *sketch)
+{
+    struct memory_facts facts = range->address != 0 ? device_ask_about(range->address) : (struct memory_facts){0};
+    if (facts.begin == 0 || facts.begin + facts.bytes < range->address + range->memory.bytes)
+        return false;
+    struct {
+        struct sketch *sketch;
+        int type;
+    } take = {sketch, (int)range->memory.tensor.type};
+    sketch_begin(sketch, range->memory.tensor.count);
+    values_read(range->address, range->memory.bytes, take_sketch, &take);
+    return true;
+}
+
+/* The boundary at which ranges are changed; at the next one a sketch is kept. */
+static uint32_t
+probed_step(void)
+{
+    return check_run.steps >= FIRST_STEP ? check_run.steps - 1 : check_run.steps;
+}
+
+/* Whether a range is to be changed; all are if none is named. */
+static bool
+is_probed(const struct range_found *range)
+{
+    bool named = check_run.probed_count == 0;
+    for (uint32_t i = 0; i < check_run.probed_count; ++i)
+        named = named || check_run.probed[i] == range->memory.tensor.number;
+    return check_run.probes && named;
+}
+
+/* Adds a hundredth of each element, up or down, to it; keeps a sketch of that. */
+static void
+change_range(struct range_found *range)
+{
+    int type = (int)range->memory.tensor.type;
+    size_t count = range->memory.tensor.count;
+    unsigned fraction_bits = type == ELEMENT_FLOAT64 ? 52 : type == ELEMENT_FLOAT32 ? 23 : 10;
+    char *old = malloc(range->memory.bytes), *new = malloc(range->memory.bytes);
+    double *moved = malloc(count * sizeof(*moved));
+    range->change = malloc(sizeof(*range->change));
+    if (old == NULL || new == NULL || moved == NULL || range->change == NULL)
+        stop_job("out of memory");
+    values_memory_out(old, range->address, range->memory.bytes);
+    memcpy(new, old, range->memory.bytes);
+    unsigned units = fraction_bits > 31 ? 1u << 30 : 1u << (fraction_bits - (fraction_bits > 7 ? 7 : 3));
+    element_perturb(type, new, count, 0, type == ELEMENT_BFLOAT16 ? 2 : units);
+    for (size_t i = 0; i < count; ++i)
+        moved[i] = element_get(type, new, i) - element_get(type, old, i);
+    sketch_begin(range->change, count);
+    sketch_add(range->change, ELEMENT_FLOAT64, moved, count);
+    values_memory_in(range->address, new, range->memory.bytes);
+    free(old);
+    free(new);
+    free(moved);
+}
+
+/* False: the reference has none. */
+static bool
+get_sketch(const struct range_found *range, uint32_t step, struct sketch *sketch)
+{
+    struct reference_key key = {
+        .kind = REFERENCE_SKETCH, .role = CHECK_MEMORY, .step = step, .number = range->memory.tensor.number};
+    const struct reference_entry *entry = reference_find(values_reader(), &key);
+    if (entry != NULL && !reference_get(values_reader(), entry, sketch, sizeof(*sketch)))
+        values_stop_damaged();
+    return entry != NULL;
+}
+
+/*
+ * Where every step begins from the reference, what this step has changed is compared, as it is of parameters: false
+ * where the step before is not known. Units in the last place of all elements are rounding.
+ */
+static bool
+compare_change(const struct range_found *range, uint32_t step, const struct sketch *own, const struct sketch *theirs,
+               struct check_norms *norms)
+{
+    struct sketch *before = malloc(sizeof(*before)), *mine = range->before;
+    bool known = check_run.forced && mine != NULL && range->before_step + 1 == step;
+    if (before == NULL)
+        stop_job("out of memory");
+    known = known && get_sketch(range, step - 1, before);
+    if (known) {
+        double size = sketch_compare(theirs, &(struct sketch){.count = own->count}).difference;
+        double unit = size > 0 ? element_unit((int)range->memory.tensor.type, size) : 0;
+        struct sketch_distance distance = sketch_compare_changes(mine, own, before, theirs);
+        norms->spread = distance.difference;
+        norms->difference = distance.difference > unit ? distance.difference - unit : 0;
+        norms->reference = distance.reference;
+        norms->own = distance.own;
+        norms->product = distance.product;
+    }
+    free(before);
+    return known;
+}
+
+static void
+compare_range(struct range_found *range, uint32_t step)
+{
+    struct sketch *own = malloc(2 * sizeof(*own)), *theirs = own + 1;
+    if (own == NULL)
+        stop_job("out of memory");
+    if (sketch_range(range, own) && get_sketch(range, step, theirs)) {
+        struct sketch_distance distance = sketch_compare(own, theirs);
+        struct check_row row = {.kind = CHECK_ROW_TENSOR,
+                                .step = step,
+                                .tensor = range->memory.tensor,
+                                .norms = {.difference = distance.difference,
+                                          .reference = distance.reference,
+                                          .own = distance.own,
+                                          .product = distance.product,
+                                          .unbounded = own->unbounded != theirs->unbounded},
+                                .sampled = own->count > SKETCH_COUNTERS,
+                                .same_bits = distance.difference == 0 && own->unbounded == theirs->unbounded};
+        row.of_change = compare_change(range, step, own, theirs, &row.norms);
+        values_row(&row);
+        range->before = range->before == NULL ? malloc(sizeof(*own)) : range->before;
+        if (range->before == NULL)
+            stop_job("out of memory");
+        *range->before = *own;
+        range->before_step = step;
+        if (range->change != NULL && step == probed_step() + 1) {
+            row.kind = CHECK_ROW_RETAINED;
+            row.norms.product = sketch_retained(own, theirs, range->change);
+            values_row(&row);
+        }
+    }
+    free(own);
+}
+
+static void
+write_range(const struct range_found *range, uint32_t step)
+{
+    struct sketch *own = malloc(sizeof(*own));
+    struct reference_key key = {
+        .kind = REFERENCE_SKETCH, .role = CHECK_MEMORY, .step = step, .number = range->memory.tensor.number};
+    if (own == NULL)
+        stop_job("out of memory");
+    if (sketch_range(range, own) && !reference_put(values_writer(), &key, own, sizeof(*own)))
+        values_stop_writing();
+    free(own);
+}
+
+void
+memory_boundary(uint32_t step)
+{
+    for (size_t i = 0; i < memory.range_count; ++i) {
+        struct range_found *range = &memory.ranges[i];
+        if (step >= FIRST_STEP && values_writer() != NULL)
+            write_range(range, step);
+        else if (step >= FIRST_STEP && values_reader() != NULL)
+            compare_range(range, step);
+        if (step == probed_step() && range->address != 0 && is_probed(range))
+            change_range(range);
+    }
+    for (size_t i = 0; i < memory.range_count && values_writer() == NULL; ++i)
+        memory.ranges[i].address = 0; /* until its operation comes again */
+}
+
+/* What the reference says: where ranges are. */
+static void
+load_ranges(struct reference_reader *reader, void (*found_call)(uint64_t call))
+{
+    struct reference_key key = {.kind = REFERENCE_MEMORY};
+    const struct reference_entry *entry;
+    for (; (entry = reference_find(reader, &key)) != NULL && key.number < RANGES_AT_MOST; ++key.number) {
+        struct check_memory found;
+        if (!reference_get(reader, entry, &found, sizeof(found)) || element_bytes((int)found.tensor.type) == 0 ||
+            found.bytes != found.tensor.count * element_size((int)found.tensor.type))
+            values_stop_damaged();
+        new_range(&found, 0);
+        found_call(found.call);
+    }
+}
+
+/* What scouting has found that stays from step to step: where ranges are, in the run that writes the reference. */
+static void
+load_scouted(void (*found_call)(uint64_t call))
+{
+    struct check_scouted scouted;
+    FILE *file = fopen(check_run.scouted, "re");
+    if (file == NULL)
+        stop_job("cannot read %s, what ddprun check has scouted: %m", check_run.scouted);
+    while (fread(&scouted, sizeof(scouted), 1, file) == 1) {
+        scouted.name[sizeof(scouted.name) - 1] = '\0';
+        scouted.memory.call = call_identity(scouted.name);
+        memory_found(&scouted.memory, 0);
+        found_call(scouted.memory.call);
+    }
+    fclose(file);
+}
+
+void
+memory_open(void (*found_call)(uint64_t call))
+{
+    if (values_reader() != NULL)
+        load_ranges(values_reader(), found_call);
+    else if (check_run.scouted[0] != '\0')
+        load_scouted(found_call);
+}

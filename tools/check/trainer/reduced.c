@@ -1,0 +1,192 @@
+/*
+ * reduced.c - what DDP_REDUCE finds, in a run of `ddprun check`: compared with one rank's, call by call (check.h).
+ *
+ * A call is known by its line and by its number among the calls there in the step, so that calls which only several
+ * ranks make do not shift the others: they are not compared, nor are those of another count, which may be the number of
+ * ranks. Where steps begin from the reference a result that is the reference's, or N times or the Nth part of it, is
+ * set to that multiple of the reference's bytes; any other stays, for it may be a number that has to depend on the
+ * ranks. Called by course.c.
+ */
+#include "tools/check/trainer/check.h"
+
+#include "base/mutant.h"
+#include "tools/check/format/element.h"
+#include "tools/check/format/reference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)CHECK_OP_MEAN == (int)DDP_OP_MEAN && (int)CHECK_OP_MIN == (int)DDP_OP_MIN &&
+                   (int)CHECK_OP_MAX == (int)DDP_OP_MAX,
+               "run.h");
+
+/* A call: its number in the reference is its place in the list. */
+struct call {
+    struct check_tensor tensor;
+    uint32_t step; /* in which it was made last; 0: in none */
+};
+
+static struct {
+    struct call *list;
+    size_t count, capacity;
+    bool is_read; /* from the reference */
+} calls;
+
+static struct call *
+add_call(const struct check_tensor *tensor)
+{
+    if (calls.count == calls.capacity) {
+        calls.capacity = calls.capacity > 0 ? 2 * calls.capacity : 16;
+        calls.list = realloc(calls.list, calls.capacity * sizeof(*calls.list));
+        if (calls.list == NULL)
+            stop_job("out of memory");
+    }
+    calls.list[calls.count] = (struct call){.tensor = *tensor};
+    return &calls.list[calls.count++];
+}
+
+static struct reference_key
+key_of(size_t number)
+{
+    return (struct reference_key){.kind = REFERENCE_TENSOR, .role = CHECK_REDUCE, .number = (uint32_t)number};
+}
+
+static void
+read_calls(void)
+{
+    struct check_tensor tensor;
+    if (values_reader() == NULL || calls.is_read)
+        return;
+    calls.is_read = true;
+    for (;;) {
+        struct reference_key key = key_of(calls.count);
+        const struct reference_entry *entry = reference_find(values_reader(), &key);
+        if (entry == NULL)
+            return;
+        if (!reference_get(values_reader(), entry, &tensor, sizeof(tensor)))
+            values_stop_damaged();
+        (void)add_call(&tensor);
+    }
+}
+
+static struct check_tensor
+describe(const struct tensor *memory, int op)
+{
+    struct check_tensor described = {.role = CHECK_REDUCE,
+                                     .group = (uint32_t)op,
+                                     .type = (uint32_t)memory->type,
+                                     .count = memory->count,
+                                     .line = memory->site.line};
+    const char *slash = strrchr(memory->site.file, '/');
+    snprintf(described.text, sizeof(described.text), "%s", memory->site.text);
+    snprintf(described.file, sizeof(described.file), "%s", slash != NULL ? slash + 1 : memory->site.file);
+    return described;
+}
+
+static bool
+is_at(const struct call *call, const struct check_tensor *described)
+{
+    return call->tensor.line == described->line && strcmp(call->tensor.text, described->text) == 0 &&
+           strcmp(call->tensor.file, described->file) == 0;
+}
+
+/* The call that is made now, in this step; NULL: one rank does not make it. */
+static struct call *
+find_call(const struct check_tensor *described, uint32_t step)
+{
+    uint32_t before = 0;
+    read_calls();
+    for (size_t i = 0; i < calls.count; ++i)
+        before += is_at(&calls.list[i], described) && calls.list[i].step == step;
+    for (size_t i = 0; i < calls.count; ++i) {
+        if (is_at(&calls.list[i], described) && calls.list[i].tensor.argument == before)
+            return &calls.list[i];
+    }
+    if (values_writer() == NULL)
+        return NULL;
+    struct check_tensor tensor = *described;
+    tensor.number = (uint32_t)calls.count;
+    tensor.argument = before;
+    struct reference_key key = key_of(calls.count);
+    if (!reference_put(values_writer(), &key, &tensor, sizeof(tensor)))
+        values_stop_writing();
+    return add_call(&tensor);
+}
+
+bool
+reduced_repeats(const struct ddp_site *site, uint32_t step)
+{
+    struct check_tensor described = describe(&(struct tensor){.site = *site}, 0);
+    read_calls();
+    for (size_t i = 0; i < calls.count; ++i) {
+        if (calls.list[i].step == step && is_at(&calls.list[i], &described))
+            return true;
+    }
+    return false;
+}
+
+void
+reduced_restart(void)
+{
+    calls.count = 0;
+}
+
+/* How many times the reference's the result is: 1, N or 1 / N; 0: it is something else. */
+static double
+find_factor(const struct check_norms *norms)
+{
+    static const double same = 0.01; /* relative */
+    double ranks = (double)engine_state.rendezvous.world_size;
+    const double factors[] = {1, ranks, 1 / ranks};
+    for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]) && norms->unbounded == 0; ++i) {
+        double times = factors[i] * norms->reference; /* |own - times the reference|, by the law of cosines */
+        double square = norms->own * norms->own - 2 * factors[i] * norms->product + times * times;
+        if (square <= same * same * times * times)
+            return factors[i];
+    }
+    return 0;
+}
+
+/* Every element becomes another one: no common factor may undo it. */
+static void
+change_elements(const struct tensor *memory, uint32_t number)
+{
+    size_t each = type_bytes(memory->type);
+    bool is_integer = memory->type > DDP_BFLOAT16;
+    for (size_t at = 0; at < memory->bytes; at += VALUES_PIECE_BYTES) {
+        size_t here = memory->bytes - at < VALUES_PIECE_BYTES ? memory->bytes - at : VALUES_PIECE_BYTES;
+        values_tensor_out(values_piece(), memory, at, here);
+        for (size_t i = 0; i < here / each; ++i) {
+            uint64_t random = element_scramble((at / each + i) ^ (uint64_t)number << 40) % 1024;
+            double more = 1 + (double)random / 1024, value = element_get(memory->type, values_piece(), i);
+            element_put(memory->type, values_piece(), i, is_integer ? rint(value * (1 + more / 2)) + 1 : value * more);
+        }
+        values_tensor_in(memory, at, values_piece(), here);
+    }
+}
+
+void
+reduced_look(const struct tensor *memory, int op, uint32_t step, bool in_rounds)
+{
+    struct check_tensor described = describe(memory, op);
+    struct call *call = find_call(&described, step);
+    if (call == NULL)
+        return;
+    call->step = step;
+    struct check_row row = {.kind = CHECK_ROW_TENSOR, .tensor = call->tensor};
+    if (described.count != call->tensor.count || described.type != call->tensor.type ||
+        !compare_described(memory, &(struct compare_at){.step = step}, &row))
+        return;
+    double factor = row.same_bits ? 1 : find_factor(&row.norms);
+    bool starts_nearby = check_run.perturbed && in_rounds, is_free = values_reader()->header.is_free;
+    if (factor > 0 && (check_run.forced || (starts_nearby && !is_free)) && !MUTANT(CHECK_REDUCED_NOT_FORCED) &&
+        !(row.same_bits && factor == 1))
+        compare_set(memory, &call->tensor, step, factor);
+    if (starts_nearby) /* as far as other ranks' sums are rounded otherwise, in each round */
+        values_perturb(memory);
+    bool is_agreed = op == DDP_OP_MIN || op == DDP_OP_MAX; /* on a number of items, for instance: not beyond it */
+    if (in_rounds && check_run.factor > 0 && step == 1 && !is_agreed)
+        change_elements(memory, call->tensor.number);
+}

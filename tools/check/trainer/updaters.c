@@ -1,0 +1,449 @@
+/*
+ * updaters.c - which functions update parameters, and what else do they write? (memory.h)
+ *
+ * The run that writes the reference looks. In the second step every operation that gets a pointer into a parameter is
+ * looked at: does it change the parameter? Functions that do are updaters. In the third step, each operation of an
+ * updater is looked at: which bytes of unannotated memory, behind its pointers, does it change? In other runs, and in
+ * later steps, the operations of updaters only say where that memory is; so do those of functions of which a scouted
+ * run says that they write what stays.
+ *
+ * What is captured is not looked at. Operations of several threads are looked at one after the other.
+ */
+#include "interpose/engine/memory/pointers.h"
+#include "tools/check/trainer/memory.h"
+
+#include "base/mutant.h"
+#include "tools/check/format/element.h"
+#include "tools/check/format/reference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    UPDATERS_AT_MOST = 64,
+    WATCHED_AT_MOST = 8, /* segments of one operation */
+    PROBE_BYTES = 4096,  /* of a parameter, at most PROBES times, to see whether it changes */
+    PROBES = 16,
+};
+
+/* Memory that is looked at around an operation. */
+struct watched {
+    uint32_t argument;
+    CUdeviceptr pointer, begin;
+    size_t bytes;
+    char *before;
+    int type;
+};
+
+/* A pointer that a function was given in the second step. */
+struct given {
+    uint64_t call;
+    CUdeviceptr address;
+};
+
+/* Guarded by memory_lock. */
+static struct {
+    uint32_t step; /* boundaries so far */
+    struct {
+        struct check_updater found; /* type 0: it writes memory that is compared */
+        uint32_t ordinal;           /* calls in this step */
+        CUdeviceptr first;          /* the first parameter that it got in this step, ... */
+        uint32_t times;             /* ... so many times */
+        char name[96];
+    } list[UPDATERS_AT_MOST];
+    size_t count;
+    struct given *pointers; /* [pointer_count]: those of updaters say where memory behind others ends */
+    size_t pointer_count, pointer_capacity;
+} updaters;
+
+/* What the current operation of this thread was given, from before it to after it. */
+static __thread struct {
+    bool active;
+    struct watched watched[WATCHED_AT_MOST];
+    size_t count;
+    uint64_t call;
+    const char *name;
+    uint32_t ordinal;
+} around;
+
+static bool
+finds(void)
+{
+    return values_writer() != NULL;
+}
+
+static size_t
+updater_of(uint64_t call)
+{
+    size_t i = 0;
+    while (i < updaters.count && updaters.list[i].found.call != call)
+        ++i;
+    return i;
+}
+
+/* ---- the second step: which functions change parameters? ---- */
+
+/* Reads some of the parameter into bytes[PROBES * PROBE_BYTES]; returns how much. */
+static size_t
+probe(const struct watched *watched, char *bytes)
+{
+    if (watched->bytes <= (size_t)PROBES * PROBE_BYTES) {
+        values_memory_out(bytes, watched->begin, watched->bytes);
+        return watched->bytes;
+    }
+    for (size_t i = 0; i < PROBES; ++i)
+        values_memory_out(bytes + i * PROBE_BYTES, watched->begin + watched->bytes / PROBES * i, PROBE_BYTES);
+    return (size_t)PROBES * PROBE_BYTES;
+}
+
+static void
+add_pointer(CUdeviceptr address)
+{
+    if (updaters.pointer_count == updaters.pointer_capacity) {
+        size_t capacity = updaters.pointer_capacity == 0 ? 1024 : 2 * updaters.pointer_capacity;
+        struct given *grown = realloc(updaters.pointers, capacity * sizeof(*grown));
+        if (grown == NULL)
+            stop_job("out of memory");
+        updaters.pointers = grown;
+        updaters.pointer_capacity = capacity;
+    }
+    updaters.pointers[updaters.pointer_count++] = (struct given){around.call, address};
+}
+
+static void
+watch_parameter(void *arg, const struct pointed *pointed)
+{
+    struct tensor tensor;
+    CUdeviceptr next;
+    (void)arg;
+    if (device_ask_about(pointed->address).begin == 0)
+        return;
+    add_pointer(pointed->address);
+    if (around.count == WATCHED_AT_MOST || !pointers_annotated(pointed->address, &tensor, &next) ||
+        tensor.role != TENSOR_PARAMETER)
+        return;
+    struct watched *watched = &around.watched[around.count];
+    *watched = (struct watched){.argument = pointed->argument,
+                                .begin = tensor.address,
+                                .bytes = tensor.bytes,
+                                .type = tensor.type,
+                                .before = malloc((size_t)PROBES * PROBE_BYTES)};
+    if (watched->before == NULL)
+        stop_job("out of memory");
+    (void)probe(watched, watched->before);
+    ++around.count;
+}
+
+static bool
+parameter_changed(const struct watched *watched)
+{
+    char *after = malloc((size_t)PROBES * PROBE_BYTES);
+    if (after == NULL)
+        stop_job("out of memory");
+    size_t bytes = probe(watched, after);
+    bool changed = memcmp(watched->before, after, bytes) != 0;
+    free(after);
+    return changed;
+}
+
+/* Whether the updater was seen to change a parameter that it got in this place. */
+static bool
+is_parameters_place(size_t updater, uint32_t argument)
+{
+    const struct check_updater *found = &updaters.list[updater].found;
+    for (size_t i = 0; i < found->place_count; ++i) {
+        if (found->places[i] == argument)
+            return true;
+    }
+    return false;
+}
+
+static void
+note_updater(const struct watched *watched)
+{
+    size_t updater = updater_of(around.call);
+    if (updater == UPDATERS_AT_MOST)
+        return;
+    if (updater == updaters.count)
+        updaters.list[updaters.count++].found.call = around.call;
+    struct check_updater *found = &updaters.list[updater].found;
+    if (found->type == 0)
+        found->type = watched->type;
+    if (found->place_count < CHECK_PLACES_AT_MOST && !is_parameters_place(updater, watched->argument))
+        found->places[found->place_count++] = watched->argument;
+}
+
+/* ---- the third step: what else do they change? ---- */
+
+/* How far behind `begin` an updater may write that was given this pointer; `known` 0: not known. */
+static size_t
+bytes_behind(CUdeviceptr begin, size_t known)
+{
+    struct memory_facts facts = device_ask_about(begin);
+    if (facts.begin == 0 || (MUTANT(CHECK_MANAGED_UNSEEN) && (facts.is_managed || facts.type == CU_MEMORYTYPE_HOST)))
+        return 0;
+    CUdeviceptr end = facts.begin + facts.bytes;
+    for (size_t i = 0; known == 0 && i < updaters.pointer_count; ++i) {
+        const struct given *given = &updaters.pointers[i];
+        if (given->address > begin && given->address < end && updater_of(given->call) < updaters.count)
+            end = given->address;
+    }
+    if (known > 0 && begin + known < end)
+        end = begin + known;
+    size_t all = 4096; /* no more than twice what is annotated: a pool may hold anything behind it */
+    engine_lock();
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        all += memory_state.tensors[i].role == TENSOR_PARAMETER ? 2 * memory_state.tensors[i].bytes : 0;
+    engine_unlock();
+    return end - begin < all ? end - begin : all;
+}
+
+static void
+watch_unannotated(void *arg, const struct pointed *pointed)
+{
+    const int *type = arg;
+    struct tensor tensor;
+    CUdeviceptr begin = pointed->address, next;
+    if (around.count == WATCHED_AT_MOST)
+        return;
+    bool annotated = pointers_annotated(begin, &tensor, &next);
+    size_t bytes = bytes_behind(begin, pointed->bytes);
+    if (annotated && begin + bytes <= tensor.address + tensor.bytes) /* else it may say too little */
+        return;
+    int of_type = annotated && tensor.role == TENSOR_PARAMETER ? tensor.type : *type;
+    if (bytes < element_size(of_type) || begin % element_size(of_type) != 0)
+        return;
+    struct watched *watched = &around.watched[around.count];
+    *watched = (struct watched){.argument = pointed->argument,
+                                .pointer = pointed->address,
+                                .begin = begin,
+                                .bytes = bytes,
+                                .type = of_type,
+                                .before = malloc(bytes)};
+    if (watched->before == NULL)
+        stop_job("out of memory");
+    values_memory_out(watched->before, begin, bytes);
+    ++around.count;
+}
+
+/* Bytes [first, end) of what is watched were changed. */
+static void
+note_change(const struct watched *watched, size_t first, size_t end)
+{
+    size_t each = element_size(watched->type);
+    first -= first % each;
+    end += (each - end % each) % each;
+    end = end > watched->bytes ? watched->bytes - watched->bytes % each : end;
+    if (end <= first)
+        return;
+    CUdeviceptr begin = watched->begin + first;
+    struct check_memory found = {.tensor = {.role = CHECK_MEMORY,
+                                            .group = is_parameters_place(updater_of(around.call), watched->argument),
+                                            .type = (uint32_t)watched->type,
+                                            .count = (end - first) / each,
+                                            .argument = watched->argument & ((1u << POINTER_WORD_SHIFT) - 1)},
+                                 .call = around.call,
+                                 .ordinal = around.ordinal,
+                                 .argument = watched->argument,
+                                 .offset = (int64_t)(begin - watched->pointer),
+                                 .bytes = end - first};
+    snprintf(found.tensor.text, sizeof(found.tensor.text), "%s", around.name);
+    memory_found(&found, begin);
+}
+
+/* Bytes [first, end) of what is watched are not annotated. */
+static void
+compare_gap(const struct watched *watched, const char *after, size_t first, size_t end)
+{
+    while (first < end && after[first] == watched->before[first])
+        ++first;
+    while (end > first && after[end - 1] == watched->before[end - 1])
+        --end;
+    if (first < end)
+        note_change(watched, first, end);
+}
+
+static void
+compare_around(const struct watched *watched)
+{
+    char *after = malloc(watched->bytes);
+    if (after == NULL)
+        stop_job("out of memory");
+    values_memory_out(after, watched->begin, watched->bytes);
+    for (size_t at = 0; at < watched->bytes;) {
+        struct tensor tensor;
+        CUdeviceptr next;
+        if (pointers_annotated(watched->begin + at, &tensor, &next)) {
+            at = tensor.address + tensor.bytes - watched->begin;
+            continue;
+        }
+        size_t gap = next - watched->begin < watched->bytes ? next - watched->begin : watched->bytes;
+        compare_gap(watched, after, at, gap);
+        at = gap;
+    }
+    free(after);
+}
+
+/* ---- around an operation ---- */
+
+/* In a parameter's place. */
+static void
+count_update(size_t updater, CUdeviceptr address)
+{
+    if (updaters.list[updater].times == 0) {
+        updaters.list[updater].first = address;
+        snprintf(updaters.list[updater].name, sizeof(updaters.list[updater].name), "%s", around.name);
+    }
+    updaters.list[updater].times += updaters.list[updater].first == address;
+}
+
+/* In other runs, and in later steps: where is it now, and what does the update get? */
+static void
+resolve(void *arg, const struct pointed *pointed)
+{
+    size_t updater = *(const size_t *)arg;
+    struct tensor tensor;
+    CUdeviceptr next;
+    bool annotated = pointers_annotated(pointed->address, &tensor, &next);
+    memory_resolve(around.call, around.ordinal, pointed->argument, pointed->address);
+    if (updaters.list[updater].found.type == 0)
+        return;
+    if (annotated && tensor.role == TENSOR_GRADIENT && tensor.address == pointed->address)
+        used_gradient(&tensor, updaters.step, around.name);
+    if (!is_parameters_place(updater, pointed->argument))
+        return;
+    count_update(updater, pointed->address);
+    if (finds() && updaters.step > 2 && !annotated && !memory_has(pointed->address)) {
+        struct check_row row = {
+            .kind = CHECK_ROW_STRANGER, .step = updaters.step, .tensor.argument = pointed->argument};
+        snprintf(row.text, sizeof(row.text), "%s", around.name);
+        values_row(&row);
+    }
+}
+
+static void
+begin_operation(const struct operation *operation, const struct function_layout *layout)
+{
+    around.name = layout != NULL ? layout->name : operation->name;
+    around.call = layout != NULL ? layout->call : call_identity(operation->name);
+    around.count = 0;
+    if (finds() && updaters.step == 1) {
+        context_synchronize("before an operation that may update parameters");
+        pointers_visit(operation, layout, watch_parameter, NULL);
+        around.active = around.count > 0;
+        return;
+    }
+    size_t updater = updater_of(around.call);
+    if (updater == updaters.count)
+        return;
+    around.ordinal = updaters.list[updater].ordinal++;
+    pointers_visit(operation, layout, resolve, &updater);
+    if (finds() && updaters.step == 2 && updaters.list[updater].found.type != 0) {
+        int type = updaters.list[updater].found.type;
+        context_synchronize("before an operation that updates parameters");
+        pointers_visit(operation, layout, watch_unannotated, &type);
+        around.active = around.count > 0;
+    }
+}
+
+void
+updaters_operation_begins(const struct operation *operation)
+{
+    const struct function_layout *layout;
+    around.active = false;
+    if (!pointers_may_update(operation, &layout))
+        return;
+    pthread_mutex_lock(&memory_lock);
+    CUcontext before = context_enter();
+    begin_operation(operation, layout);
+    context_leave(before);
+    pthread_mutex_unlock(&memory_lock);
+}
+
+void
+updaters_operation_ends(const struct operation *operation, bool enqueued)
+{
+    (void)operation;
+    if (!around.active)
+        return;
+    around.active = false;
+    pthread_mutex_lock(&memory_lock);
+    CUcontext before = context_enter();
+    if (enqueued)
+        context_synchronize("after an operation that may update parameters");
+    for (size_t i = 0; i < around.count; ++i) {
+        const struct watched *watched = &around.watched[i];
+        if (enqueued && updaters.step == 1 && parameter_changed(watched))
+            note_updater(watched);
+        else if (enqueued && updaters.step == 2)
+            compare_around(watched);
+        free(watched->before);
+    }
+    context_leave(before);
+    pthread_mutex_unlock(&memory_lock);
+}
+
+/* ---- the run ---- */
+
+static void
+add_updater(uint64_t call)
+{
+    if (updaters.count < UPDATERS_AT_MOST && updater_of(call) == updaters.count)
+        updaters.list[updaters.count++].found.call = call;
+}
+
+void
+updaters_open(void)
+{
+    struct reference_key key = {.kind = REFERENCE_UPDATER};
+    const struct reference_entry *entry;
+    memory_open(add_updater);
+    for (; values_reader() != NULL && (entry = reference_find(values_reader(), &key)) != NULL; ++key.number) {
+        struct check_updater found;
+        if (!reference_get(values_reader(), entry, &found, sizeof(found)) || found.place_count > CHECK_PLACES_AT_MOST)
+            values_stop_damaged();
+        add_updater(found.call);
+        if (updater_of(found.call) < updaters.count)
+            updaters.list[updater_of(found.call)].found = found;
+    }
+}
+
+/* For the runs that are compared with this one. */
+static void
+write_updaters(void)
+{
+    for (size_t i = 0; i < updaters.count; ++i) {
+        struct reference_key key = {.kind = REFERENCE_UPDATER, .number = (uint32_t)i};
+        if (!reference_put(values_writer(), &key, &updaters.list[i].found, sizeof(updaters.list[i].found)))
+            values_stop_writing();
+    }
+}
+
+/* Of the step that is over: whether parameters were updated more than once. */
+static void
+note_updates(void)
+{
+    size_t most = 0;
+    for (size_t i = 1; i < updaters.count; ++i)
+        most = updaters.list[i].times > updaters.list[most].times ? i : most;
+    if (updaters.count == 0 || updaters.list[most].times < 2)
+        return;
+    struct check_row row = {.kind = CHECK_ROW_UPDATES, .step = updaters.step, .value = updaters.list[most].times};
+    snprintf(row.text, sizeof(row.text), "%s", updaters.list[most].name);
+    values_row(&row);
+}
+
+void
+updaters_boundary(uint32_t step)
+{
+    pthread_mutex_lock(&memory_lock);
+    memory_boundary(step);
+    note_updates();
+    updaters.step = step;
+    for (size_t i = 0; i < updaters.count; ++i)
+        updaters.list[i].ordinal = updaters.list[i].times = 0;
+    if (finds() && step == 2)
+        write_updaters();
+    pthread_mutex_unlock(&memory_lock);
+}

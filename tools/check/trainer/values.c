@@ -1,0 +1,447 @@
+/*
+ * values.c - what a run of `ddprun check` reads and writes: the reference, rows, and tensors on the device or the host,
+ * in pieces, so that no second copy of the model is ever in memory (check.h).
+ *
+ * All functions but values_row() are called by one thread at a time: boundaries, annotations and the program's end are.
+ */
+#include "tools/check/trainer/check.h"
+
+#include "base/mutant.h"
+#include "comm/hash.h"
+#include "tools/check/format/element.h"
+#include "tools/check/format/reference.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+_Static_assert(VALUES_PIECE_BYTES % HASH_BLOCK == 0, "hash_part()");
+
+struct check_run check_run;
+
+static struct {
+    struct reference_writer writer;
+    struct reference_reader reader;
+    struct reference_writer own; /* check_run.own */
+    bool writes, reads;
+    uint64_t room; /* for the reference, at its beginning; bytes */
+    int rows_fd;
+    CUstream stream; /* NULL: not made yet */
+    char *piece;     /* VALUES_PIECE_BYTES, of the device */
+    char *theirs;    /* the same, of the reference */
+} values = {.rows_fd = -1};
+
+static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards values.rows_fd */
+
+struct reference_writer *
+values_writer(void)
+{
+    return values.writes ? &values.writer : NULL;
+}
+
+struct reference_reader *
+values_reader(void)
+{
+    return values.reads ? &values.reader : NULL;
+}
+
+char *
+values_piece(void)
+{
+    return values.piece;
+}
+
+char *
+values_theirs(void)
+{
+    return values.theirs;
+}
+
+/* ---- rows ---- */
+
+void
+values_row(const struct check_row *row)
+{
+    pthread_mutex_lock(&rows_lock);
+    bool lost = values.rows_fd >= 0 && !check_rows_add(values.rows_fd, row);
+    if (lost)
+        values.rows_fd = -1;
+    pthread_mutex_unlock(&rows_lock);
+    if (lost)
+        stop_job("cannot write the results of ddprun check to %s-%d: %m; make room there, or set TMPDIR",
+                 check_run.results, engine_state.rendezvous.rank);
+}
+
+void
+values_note(enum check_row_kind kind, uint32_t step, uint64_t value)
+{
+    values_row(&(struct check_row){.kind = kind, .step = step, .value = value});
+}
+
+/* What the user can put right: ends the run, and the launcher with DDPRUN_EXIT_USAGE. */
+void
+values_refuse(const char *format, ...)
+{
+    struct check_row row = {.kind = CHECK_ROW_STOPPED, .value = DDPRUN_EXIT_USAGE};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(row.text, sizeof(row.text), format, args);
+    va_end(args);
+    values_row(&row);
+    stop_job("%s", row.text);
+}
+
+void
+values_stop_writing(void)
+{
+    values_refuse("cannot write the reference %.300s: %s; make room there, set TMPDIR, or use --sample",
+                  check_run.reference, strerror(errno));
+}
+
+void
+values_stop_damaged(void)
+{
+    values_refuse("the reference %.300s is damaged; write it again", check_run.reference);
+}
+
+/* ---- opening ---- */
+
+/* Of the executable, so that a reference of another program is noticed; 0 if it cannot be read. */
+static uint64_t
+program_identity(void)
+{
+    uint64_t identity = 0;
+    XXH3_state_t *state = XXH3_createState();
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && state != NULL && XXH3_64bits_reset(state) == XXH_OK) {
+        char bytes[1 << 14];
+        for (ssize_t got; (got = read(fd, bytes, sizeof(bytes))) > 0;)
+            (void)XXH3_64bits_update(state, bytes, (size_t)got);
+        identity = XXH3_64bits_digest(state);
+    }
+    if (fd >= 0)
+        close(fd);
+    XXH3_freeState(state);
+    return identity;
+}
+
+static void
+open_reference(void)
+{
+    struct reference_header header = {.steps = check_run.steps,
+                                      .sample = check_run.sample,
+                                      .gradients_only = check_run.turn_count > 0,
+                                      .is_free = !check_run.forced,
+                                      .program = program_identity()};
+    size_t length = strlen(check_run.reference);
+    if (check_run.mode == CHECK_WRITES && engine_state.rendezvous.rank > 0) /* the reference is rank 0's */
+        snprintf(check_run.reference + length, sizeof(check_run.reference) - length, "-%d",
+                 engine_state.rendezvous.rank);
+    if (check_run.grown_count > 0 && !reference_create(check_run.own, &header, &values.own))
+        values_stop_writing();
+    if (check_run.mode == CHECK_WRITES) {
+        if (!reference_create(check_run.reference, &header, &values.writer))
+            values_stop_writing();
+        values.writes = true;
+        return;
+    }
+    const char *why;
+    if (!reference_open(check_run.reference, &values.reader, &why))
+        values_refuse("cannot use the reference %.300s: %s", check_run.reference, why);
+    values.reads = true;
+    if (values.reader.header.program != header.program)
+        values_refuse("the reference %.300s is of another program; write it again with this one", check_run.reference);
+    check_run.sample = values.reader.header.sample;
+}
+
+void
+values_open(void)
+{
+    values.rows_fd = check_rows_open(check_run.results, engine_state.rendezvous.rank);
+    if (values.rows_fd < 0)
+        stop_job(
+            "cannot write the results of ddprun check to %s-%d: %m; on several hosts use --reference with a file in a "
+            "folder that all of them have",
+            check_run.results, engine_state.rendezvous.rank);
+    values.piece = malloc(VALUES_PIECE_BYTES);
+    values.theirs = malloc(VALUES_PIECE_BYTES);
+    if (values.piece == NULL || values.theirs == NULL)
+        stop_job("out of memory");
+    open_reference();
+}
+
+void
+values_restart(void)
+{
+    values.writes = false;
+    if (!reference_close(&values.writer))
+        values_stop_writing();
+    open_reference();
+}
+
+void
+values_close(uint32_t steps, bool by_us, bool in_rounds)
+{
+    if (values.writes) {
+        struct reference_key end = {.kind = REFERENCE_END, .step = steps, .number = in_rounds};
+        if (!reference_put(&values.writer, &end, "", 0) || !reference_close(&values.writer))
+            values_stop_writing();
+        values.writes = false;
+    }
+    if (check_run.grown_count > 0 &&
+        (!reference_put(&values.own, &(struct reference_key){.kind = REFERENCE_END, .step = steps}, "", 0) ||
+         !reference_close(&values.own)))
+        values_stop_writing();
+    values_note(CHECK_ROW_END, steps, by_us);
+}
+
+static void
+keep_piece(void *arg, const void *piece, size_t bytes)
+{
+    if (!reference_append(arg, piece, bytes))
+        values_stop_writing();
+}
+
+void
+values_keep(const struct tensor *tensor, uint32_t role, uint32_t step)
+{
+    struct reference_writer *writer = values.writes ? &values.writer : &values.own;
+    const struct reference_key key = {
+        .kind = REFERENCE_VALUES, .role = role, .step = step, .number = (uint32_t)tensor->index};
+    if (!reference_begin(writer, &key))
+        values_stop_writing();
+    values_read_tensor(tensor, keep_piece, writer);
+    if (!reference_end(writer, 0))
+        values_stop_writing();
+}
+
+/* Of main memory, what programs may still take; bytes. */
+static uint64_t
+available_memory(void)
+{
+    unsigned long long kib = UINT64_MAX >> 10;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL && sscanf(line, "MemAvailable: %llu", &kib) != 1) {
+    }
+    if (file != NULL)
+        fclose(file);
+    return (uint64_t)kib << 10;
+}
+
+bool
+values_room_ends(uint32_t done)
+{
+    struct statfs place;
+    uint64_t room = values.room;
+    if (!values.writes || room == 0)
+        return false;
+    bool in_memory =
+        fstatfs(values.writer.fd, &place) == 0 && (place.f_type == TMPFS_MAGIC || place.f_type == RAMFS_MAGIC);
+    uint64_t memory = in_memory ? available_memory() + values.writer.at : room; /* as it was at the beginning */
+    room = memory < room ? memory : room;
+    return values.writer.at / done * (done + 1) > room / 2;
+}
+
+void
+values_ask_for_room(void)
+{
+    if (!values.writes)
+        return;
+    uint64_t bytes[TENSOR_ROLES] = {0};
+    engine_lock();
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &memory_state.tensors[i];
+        size_t kept = check_run.sample > 0 && tensor->count > check_run.sample ? check_run.sample : tensor->count;
+        bytes[tensor->role] += kept * type_bytes(tensor->type);
+    }
+    engine_unlock();
+    uint32_t steps = check_run.chooses_steps ? CHECK_STEPS_LEAST : check_run.steps;
+    uint64_t needed = (steps + 1) * (bytes[TENSOR_PARAMETER] + bytes[TENSOR_STATE]) +
+                      steps * (bytes[TENSOR_GRADIENT] + bytes[TENSOR_BUFFER]);
+    struct statvfs place;
+    if (fstatvfs(values.writer.fd, &place) != 0)
+        return;
+    values.room = (uint64_t)place.f_bavail * place.f_frsize;
+    if (needed > values.room)
+        values_refuse(
+            "the reference needs %.1f MiB for %u steps, and where %.300s is there are %.1f MiB; set TMPDIR, or use "
+            "--reference, --steps or --sample",
+            (double)needed / 1048576, steps, check_run.reference, (double)values.room / 1048576);
+}
+
+/* ---- the device ---- */
+
+static CUstream
+own_stream(void)
+{
+    if (values.stream == NULL)
+        require_cuda(engine_state.driver.cuStreamCreateWithPriority_p(&values.stream, CU_STREAM_NON_BLOCKING, 0),
+                     "cuStreamCreateWithPriority");
+    return values.stream;
+}
+
+void
+values_copy_out(void *host, CUdeviceptr address, size_t bytes)
+{
+    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(host, address, bytes, own_stream()),
+                 "copying memory that is compared");
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(own_stream()), "copying memory that is compared");
+}
+
+void
+values_copy_in(CUdeviceptr address, const void *host, size_t bytes)
+{
+    require_cuda(engine_state.driver.cuMemcpyHtoDAsync_p(address, host, bytes, own_stream()),
+                 "changing memory that is tested");
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(own_stream()), "changing memory that is tested");
+}
+
+/* No copy engine is asked where the host can read. */
+static bool
+is_of_host(CUdeviceptr address)
+{
+    return device_ask_about(address).type == CU_MEMORYTYPE_HOST;
+}
+
+void
+values_memory_out(void *to, CUdeviceptr address, size_t bytes)
+{
+    if (!is_of_host(address))
+        values_copy_out(to, address, bytes);
+    else if (peek(address, to, bytes) < bytes)
+        stop_job("memory of the host that an update writes has gone");
+}
+
+void
+values_memory_in(CUdeviceptr address, const void *from, size_t bytes)
+{
+    if (!is_of_host(address))
+        values_copy_in(address, from, bytes);
+    else if (poke(address, from, bytes) < bytes)
+        stop_job("memory of the host that an update writes has gone");
+}
+
+void
+values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const void *piece, size_t bytes), void *arg)
+{
+    for (size_t at = 0; at < bytes; at += VALUES_PIECE_BYTES) {
+        size_t here = bytes - at < VALUES_PIECE_BYTES ? bytes - at : VALUES_PIECE_BYTES;
+        values_memory_out(values.piece, address + at, here);
+        take(arg, values.piece, here);
+    }
+}
+
+/* ---- tensors ---- */
+
+void
+values_tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes)
+{
+    if (tensor->kind != MEMORY_HOST)
+        values_copy_out(to, tensor->address + at, bytes);
+    else if (peek(tensor->address + at, to, bytes) < bytes)
+        tensor_refuse_missing(tensor, "read");
+}
+
+void
+values_tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes)
+{
+    if (tensor->kind != MEMORY_HOST)
+        values_copy_in(tensor->address + at, from, bytes);
+    else if (poke(tensor->address + at, from, bytes) < bytes)
+        tensor_refuse_missing(tensor, "written");
+}
+
+/* As values_read(). */
+void
+values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const void *piece, size_t bytes), void *arg)
+{
+    for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
+        size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
+        values_tensor_out(values.piece, tensor, at, here);
+        take(arg, values.piece, here);
+    }
+}
+
+/* ---- own gradients, and a perturbed start ---- */
+
+/* Bytes that pass, from the first on. */
+struct hashing {
+    uint64_t sum, bytes;
+    bool any; /* not all of them are zero */
+};
+
+static void
+hash_piece(void *arg, const void *piece, size_t bytes)
+{
+    struct hashing *hashing = arg;
+    hashing->sum = hash_part(hashing->sum, hashing->bytes, piece, bytes);
+    hashing->bytes += bytes;
+    hashing->any = hashing->any || *(const char *)piece != 0 || memcmp(piece, (const char *)piece + 1, bytes - 1) != 0;
+}
+
+uint64_t
+values_hash(const struct tensor *tensor)
+{
+    struct hashing hashing = {0, 0};
+    values_read_tensor(tensor, hash_piece, &hashing);
+    return hash_end(hashing.sum, hashing.bytes);
+}
+
+uint64_t
+values_hash_gradients(int group)
+{
+    uint64_t hash = 0;
+    bool tells = MUTANT(CHECK_ZEROS_ONE_BATCH);
+    for (size_t i = 0;; ++i) {
+        engine_lock();
+        bool any = i < engine_state.tensor_count;
+        struct tensor tensor = any ? memory_state.tensors[i] : (struct tensor){.placed = false};
+        engine_unlock();
+        if (!any)
+            break;
+        struct hashing hashing = {.sum = 0};
+        if (!tensor.placed || !tensor.averaged || tensor.group != group)
+            continue;
+        values_read_tensor(&tensor, hash_piece, &hashing);
+        hash = hash_chain(hash, hash_end(hashing.sum, hashing.bytes));
+        tells = tells || hashing.any;
+    }
+    return tells ? hash : 0;
+}
+
+/* Half of each element is added to it or taken off it, and zeros become numbers. */
+static void
+move_far(int type, void *data, size_t count, size_t first)
+{
+    for (size_t i = 0; i < count && type <= ELEMENT_BFLOAT16; ++i) {
+        double value = element_get(type, data, i), sign = (element_scramble(first + i) & 1) != 0 ? 1 : -1;
+        element_put(type, data, i, value != 0 ? value * (1 + sign / 2) : sign / 64);
+    }
+}
+
+void
+values_perturb(const struct tensor *tensor)
+{
+    size_t apart = (size_t)check_run.nudge << 40; /* another pattern of ups and downs */
+    size_t each = type_bytes(tensor->type);
+    for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
+        size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
+        values_tensor_out(values.piece, tensor, at, here);
+        if (check_run.is_far && !MUTANT(CHECK_FAR_NEAR))
+            move_far(tensor->type, values.piece, here / each, at / each);
+        else
+            element_perturb(tensor->type, values.piece, here / each, apart + at / each, 1);
+        values_tensor_in(tensor, at, values.piece, here);
+    }
+}

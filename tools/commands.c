@@ -1,0 +1,14 @@
+/*
+ * commands.c - see commands.h. In the order in which a user needs them.
+ */
+#include "tools/commands.h"
+
+#include "tools/check/command/check.h"
+#include "tools/doctor/doctor.h"
+#include "tools/page/page.h"
+#include "tools/predict/command.h"
+#include "tools/scout/command/scout.h"
+#include "tools/trace/trace.h"
+
+const struct command *const commands[] = {
+    &doctor_command, &scout_command, &check_command, &trace_command, &report_command, &predict_command, NULL};

@@ -1,0 +1,49 @@
+/*
+ * inner_log.c - see inner_log.h.
+ */
+#include "tools/common/inner_log.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void
+inner_log_read(const char *path, char *message, size_t size)
+{
+    static const char begin[] = "ddprun: ";
+    FILE *log = fopen(path, "re");
+    char line[1024];
+    while (log != NULL && message[0] == '\0' && fgets(line, sizeof(line), log) != NULL) {
+        if (strncmp(line, begin, strlen(begin)) != 0)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(message, size, "%s", line + strlen(begin));
+    }
+    if (log != NULL)
+        fclose(log);
+}
+
+enum { LAST_LINES = 10, LAST_BYTES = 8192 };
+
+bool
+inner_log_show_end(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    char text[LAST_BYTES + 1];
+    off_t bytes = lseek(fd, 0, SEEK_END);
+    ssize_t got = pread(fd, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
+    close(fd);
+    if (got <= 0)
+        return false;
+    text[got] = '\0';
+    const char *from = text + got;
+    for (int lines = 0; from > text; --from) {
+        if (from[-1] == '\n' && from < text + got && ++lines == LAST_LINES)
+            break;
+    }
+    fprintf(stderr, "%s%s", from, text[got - 1] == '\n' ? "" : "\n");
+    return true;
+}

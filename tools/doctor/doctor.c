@@ -1,0 +1,150 @@
+/*
+ * doctor.c - see doctor.h: the order of the examinations, and what is printed.
+ */
+#include "tools/doctor/doctor.h"
+
+#include "base/message.h"
+#include "base/printable.h"
+#include "base/protocol.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/options/option_rows.h"
+#include "tools/doctor/examine_program.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What was asked of the doctor; words point into argv. */
+struct request {
+    bool json;
+    const char *name; /* of the program; NULL: none */
+};
+
+/* The program and what its file tells; filled in from top to bottom. */
+struct target {
+    struct program program;
+    struct elf_facts facts;
+    struct elf_needs needs;
+    bool is_known, has_facts, has_needs;
+    struct error error; /* if it is not known */
+};
+
+#define OPTION_TARGET struct request
+static const struct option_row rows[] = {
+    {.name = "json", SWITCH(json), .help = "print what is found as JSON"}, HELP_ROW, {0}};
+
+static void
+open_target(const char *name, struct target *target)
+{
+    target->is_known = program_find(name, getenv("PATH"), &target->program, &target->error);
+    if (!target->is_known || target->program.is_script)
+        return;
+    struct elf_source source;
+    int fd = open(target->program.path, O_RDONLY | O_CLOEXEC);
+    target->has_facts = fd >= 0 && elf_file_inspect(fd, &target->facts) == 0;
+    target->has_needs =
+        target->has_facts && elf_source_open(fd, &source) == 0 && elf_needs_read(&source, &target->needs) == 0;
+    if (fd >= 0)
+        close(fd);
+}
+
+static void
+examine_machine(struct examination *examination)
+{
+    findings_section(examination->findings, "machine", "this machine");
+    examine_installation(examination);
+    examine_gpus(examination);
+    examine_binding(examination);
+    examine_libraries(examination);
+    examine_launchers(examination);
+    examine_limits(examination);
+}
+
+static void
+examine_target(struct examination *examination, const char *name, const struct target *target)
+{
+    char *title = xasprintf("the program %s", target->is_known ? target->program.path : name);
+    findings_section(examination->findings, "program", title);
+    free(title);
+    if (target->is_known)
+        examine_program(examination);
+    else
+        findings_say_error(examination->findings, FINDING_PROBLEM, "file", target->error.text);
+}
+
+static bool
+wants_colour(void)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
+           strcmp(term, "dumb") != 0;
+}
+
+/* What comes after the doctor, for a program of which nothing is known that would stop it. */
+static void
+print_next(const struct findings *findings, const char *name)
+{
+    if (name == NULL || findings_count(findings, FINDING_PROBLEM) > 0 || findings_warn_of(findings, "annotations"))
+        return;
+    char *printable = xstrdup(name);
+    printable_make(printable, "");
+    printf("next: ddprun check %s ..., which compares a few steps on two ranks with the same steps on one\n",
+           printable);
+    free(printable);
+}
+
+static int
+run_doctor(const struct command *command, const struct options *options)
+{
+    struct request request = {0};
+    struct target target = {0};
+    char **rest;
+    int exit_code;
+    if (!command_begin(command, options->program, &request, &rest, &exit_code))
+        return exit_code;
+    request.name = rest[0];
+    if (request.name != NULL)
+        open_target(request.name, &target);
+
+    struct examination examination = {
+        .findings = findings_new(),
+        .options = options,
+        .version = DDPRUN_VERSION,
+        .softgpu = options->device == DEVICE_SOFTGPU || target.program.built_for_softgpu,
+        .needs_gpu = options->device == DEVICE_GPU || target.is_known,
+        .program = target.is_known ? &target.program : NULL,
+        .facts = target.has_facts ? &target.facts : NULL,
+        .needs = target.has_needs ? &target.needs : NULL,
+    };
+    examination.needs_gpu = examination.needs_gpu && !examination.softgpu;
+    examine_machine(&examination);
+    if (request.name != NULL)
+        examine_target(&examination, request.name, &target);
+
+    if (request.json) {
+        findings_print_json(examination.findings, request.name, stdout);
+    } else {
+        findings_print(examination.findings, wants_colour(), stdout);
+        print_next(examination.findings, request.name);
+    }
+    bool is_well = findings_count(examination.findings, FINDING_PROBLEM) == 0;
+    findings_free(examination.findings);
+    installation_free(&examination.found);
+    elf_needs_free(&target.needs);
+    program_free(&target.program);
+    int printed = close_stdout(stdout);
+    return is_well ? printed : DDPRUN_EXIT_FAILURE;
+}
+
+const struct command doctor_command = {
+    .name = "doctor",
+    .brief = "what this machine and a program lack",
+    .usage = "Usage: ddprun [options] doctor [--json] [program]\n\n"
+             "Starts nothing: it says what this machine and the program have and lack for a job,\n"
+             "and what to do.\n",
+    .notes = "Exit codes: 0: no problem; 1: something is a problem; 2: wrong options.\n",
+    .rows = rows,
+    .run = run_doctor,
+};

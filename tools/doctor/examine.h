@@ -1,0 +1,38 @@
+/*
+ * examine.h - the doctor's examinations: each looks at one subject and adds what it found.
+ *
+ * Called by doctor.c, in the order of this file. Main thread.
+ */
+#ifndef DDPRUN_TOOLS_DOCTOR_EXAMINE_H
+#define DDPRUN_TOOLS_DOCTOR_EXAMINE_H
+
+#include "launcher/options/options.h"
+#include "launcher/start/elf_file.h"
+#include "launcher/start/elf_needs.h"
+#include "launcher/start/environment.h"
+#include "launcher/start/program.h"
+#include "tools/doctor/findings.h"
+
+struct examination {
+    struct findings *findings;
+    const struct options *options;
+    const char *version;        /* ddprun's own */
+    bool softgpu;               /* jobs of interest run on the stand-in: by --device, or by the program's note */
+    bool needs_gpu;             /* else: of this program, or with --device gpu, no rank is started without a GPU */
+    int gpu_count, driver_cuda; /* once examine_gpus() has looked: GPUs, and the driver's CUDA, 13000; 0: not known */
+    bool is_installed;          /* then the next is filled in */
+    struct installation found;  /* what lies next to the launcher */
+    const struct program *program; /* NULL: none was named, or it cannot be started at all */
+    const struct elf_facts *facts; /* of the program, or of a script's interpreter; NULL: not known */
+    const struct elf_needs *needs; /* the same */
+};
+
+void examine_installation(struct examination *examination); /* installed.c: ddprun's own parts */
+void examine_gpus(struct examination *examination);         /* gpus.c: driver and GPUs */
+void examine_binding(struct examination *examination);      /* binding.c: which processors ranks would get */
+void examine_libraries(struct examination *examination);    /* libraries.c: CUDA, NCCL */
+void examine_launchers(struct examination *examination);    /* launchers.c: mpirun, srun, prterun, allocations */
+void examine_limits(struct examination *examination);       /* limits.c: what the system allows */
+void examine_program(struct examination *examination);      /* trainer.c: the program, which must be known */
+
+#endif

@@ -1,0 +1,127 @@
+/*
+ * installed.c - the doctor's look at ddprun itself: its parts, and the libraries that they need.
+ */
+#include "launcher/cluster/cluster.h"
+#include "launcher/cluster/pmix/member.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/elf_file.h"
+#include "launcher/start/trial.h"
+#include "tools/doctor/examine.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* The library that the engine opens for the stack of a message (core/stack.c); NULL: there is none. */
+static const char *
+path_of_unwinder(void)
+{
+    void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    struct link_map *found;
+    return library != NULL && dlinfo(library, RTLD_DI_LINKMAP, &found) == 0 ? found->l_name : NULL;
+}
+
+static void
+say_missing(struct findings *findings, const struct trial *trial)
+{
+    char *missing = NULL;
+    for (size_t i = 0; i < trial->count; ++i) {
+        if (trial->libraries[i].path != NULL)
+            continue;
+        char *before = missing;
+        missing =
+            xasprintf("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", trial->libraries[i].name);
+        free(before);
+    }
+    if (missing != NULL)
+        findings_say(findings, FINDING_PROBLEM, "engine", "install the packages that hold them",
+                     "the loader does not find %s, which the engine needs in every rank", missing);
+    else if (trial->complaint != NULL)
+        findings_say(findings, FINDING_PROBLEM, "engine", "build ddprun on this system, or install its packages for it",
+                     "the loader says of the engine: %s", trial->complaint);
+    else {
+        const char *unwinder = path_of_unwinder();
+        findings_ok(findings, "engine", "the loader finds all %zu libraries that it needs; libunwind, for stacks: %s",
+                    trial->count, unwinder != NULL ? unwinder : "not found");
+    }
+    free(missing);
+}
+
+/* The engine is opened when a rank begins; what it lacks would be found out only then. */
+static void
+examine_engine(struct examination *examination)
+{
+    struct findings *findings = examination->findings;
+    struct elf_facts own;
+    struct trial trial;
+    char why[96];
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    bool known = fd >= 0 && elf_file_inspect(fd, &own) == 0 && own.kind == ELF_KIND_DYNAMIC;
+    if (fd >= 0)
+        close(fd);
+    if (!known) {
+        findings_say(findings, FINDING_WARNING, "engine", "mount /proc", "cannot tell what it needs: %s",
+                     strerror(errno));
+    } else if (!trial_run(own.interpreter, examination->found.engine, environ, &trial, why)) {
+        findings_say(findings, FINDING_WARNING, "engine", "install ddprun again",
+                     "the loader does not list what it needs: %s", why);
+    } else {
+        say_missing(findings, &trial);
+        trial_free(&trial);
+    }
+}
+
+static void
+examine_kernels(struct examination *examination)
+{
+    const char *kernels = examination->found.kernels;
+    if (kernels != NULL)
+        findings_ok(examination->findings, "kernels", "%s", kernels);
+    else
+        findings_say(examination->findings,
+                     examination->options->job.compression != DDPRUN_COMPRESS_NONE ? FINDING_PROBLEM : FINDING_NOTE,
+                     "kernels", "build ddprun where nvcc of CUDA 13 is, if --compress is wanted",
+                     "ddprun's own kernels are not installed for %s: buckets are packed by copies, memory is "
+                     "hashed on the host, and --compress does not work",
+                     examination->softgpu ? "the stand-in" : "GPUs");
+}
+
+/* Where no cluster's launcher is, none is needed. Of "OpenPMIx 4.2.2rc2 (PMIx Standard: ...) ..." the first two words
+ * are enough. */
+static void
+examine_pmix(struct examination *examination)
+{
+    struct error error;
+    const struct pmix_member *member = pmix_library_open(&error);
+    if (member == NULL) {
+        findings_say_error(examination->findings, getenv("PMIX_NAMESPACE") != NULL ? FINDING_PROBLEM : FINDING_NOTE,
+                           "PMIx", error.text);
+        return;
+    }
+    const char *version = member->version();
+    const char *blank = strchr(version, ' ');
+    size_t length = blank != NULL ? (size_t)(blank - version) + 1 + strcspn(blank + 1, " ,(") : strlen(version);
+    findings_ok(examination->findings, "PMIx", "%.*s, for jobs of srun, mpirun and prterun; others do not use it",
+                (int)length, version);
+}
+
+void
+examine_installation(struct examination *examination)
+{
+    struct error error;
+    examination->is_installed = installation_find(examination->softgpu, &examination->found, &error);
+    if (!examination->is_installed) {
+        findings_say_error(examination->findings, FINDING_PROBLEM, "ddprun", error.text);
+        return;
+    }
+    findings_ok(examination->findings, "ddprun", "%s, with %s", examination->version, examination->found.shim);
+    examine_engine(examination);
+    examine_kernels(examination);
+    examine_pmix(examination);
+}

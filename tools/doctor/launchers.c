@@ -1,0 +1,133 @@
+/*
+ * launchers.c - the doctor's look at cluster launchers: which are installed, and whether one of them started us.
+ */
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/child.h"
+#include "tools/doctor/examine.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LIMIT_S = 20 };
+
+/* Leaves the first line with a letter in it: launchers put what they have to say between lines of dashes. */
+static void
+keep_first_words(char *text)
+{
+    char *line = text;
+    for (char *at = line; *at != '\0' && !isalpha((unsigned char)*at); ++at) {
+        if (*at == '\n')
+            line = at + 1;
+    }
+    memmove(text, line, strlen(line) + 1);
+    text[strcspn(text, "\n")] = '\0';
+}
+
+/* Runs `path argument`; the first words of what it says are left in result->text unless `whole`. */
+static bool
+ask(const char *path, char *argument, bool whole, struct child_result *result)
+{
+    char *words[] = {xstrdup(path), argument, NULL};
+    child_run(words, environ, LIMIT_S, result);
+    free(words[0]);
+    if (!whole)
+        keep_first_words(result->text);
+    return result->end == CHILD_EXITED && result->code == 0;
+}
+
+/* A word of its own in a list such as "MPI plugin types are...\n\tpmix\n\tnone". */
+static bool
+has_word(const char *text, const char *word)
+{
+    static const char parting[] = " \t\n,:()";
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at += strlen(word)) {
+        char after = at[strlen(word)];
+        if ((at == text || strchr(parting, at[-1]) != NULL) && (after == '\0' || strchr(parting, after) != NULL))
+            return true;
+    }
+    return false;
+}
+
+static void
+examine_srun_pmix(struct examination *examination, const char *srun, struct child_result *result)
+{
+    char end[64];
+    if (!ask(srun, "--mpi=list", true, result))
+        findings_say(examination->findings, FINDING_WARNING, "srun", "run srun --mpi=list, and fix what it reports",
+                     "srun --mpi=list fails: %.*s", (int)strcspn(result->text, "\n"),
+                     result->length > 0 ? result->text : child_end_text(result, end));
+    else if (has_word(result->text, "pmix"))
+        findings_ok(examination->findings, "srun", "has PMIx: srun --mpi=pmix -n 64 ddprun ./train");
+    else
+        findings_say(examination->findings, FINDING_WARNING, "srun",
+                     "ask for Slurm's PMIx plugin (Debian: slurm-wlm-basic-plugins), or start by mpirun",
+                     "srun has no pmix among its MPI plugins, so that ddprun cannot run under it");
+}
+
+static bool
+examine_launcher(struct examination *examination, const char *name)
+{
+    struct program found;
+    struct error error;
+    if (!program_find(name, getenv("PATH"), &found, &error))
+        return false;
+    struct child_result *result = xcalloc(1, sizeof(*result));
+    char end[64];
+    bool works = ask(found.path, "--version", false, result);
+    if (works && strpbrk(result->text, "0123456789") != NULL)
+        findings_ok(examination->findings, name, "%s (%s)", found.path, result->text);
+    else if (works)
+        findings_say(examination->findings, FINDING_NOTE, name,
+                     "ignore this unless you use this launcher; Open MPI 5 and PRRTE, moved to another folder than "
+                     "they were built for, want PRTE_PREFIX and PMIX_PREFIX to name it",
+                     "%s --version does not say which: %s", found.path, result->text);
+    else
+        findings_say(examination->findings, FINDING_NOTE, name,
+                     "ignore this unless you use this launcher; otherwise run it by hand and fix what it reports",
+                     "%s --version fails: %s", found.path,
+                     result->text[0] != '\0' ? result->text : child_end_text(result, end));
+    if (works && strcmp(name, "srun") == 0)
+        examine_srun_pmix(examination, found.path, result);
+    free(result);
+    program_free(&found);
+    return true;
+}
+
+static const char *
+or_unknown(const char *value)
+{
+    return value != NULL && value[0] != '\0' ? value : "?";
+}
+
+/* Where we are ourselves: started by a launcher, in an allocation of a scheduler. */
+static void
+examine_surroundings(struct examination *examination)
+{
+    struct findings *findings = examination->findings;
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS"), *space = getenv("PMIX_NAMESPACE");
+    if (getenv("SLURM_JOB_ID") != NULL)
+        findings_ok(findings, "Slurm", "inside allocation %s: %s nodes (%s), %s tasks", getenv("SLURM_JOB_ID"),
+                    or_unknown(getenv("SLURM_JOB_NUM_NODES")), or_unknown(getenv("SLURM_JOB_NODELIST")),
+                    or_unknown(getenv("SLURM_NTASKS")));
+    if (space != NULL)
+        findings_ok(findings, "PMIx launcher", "this process is rank %s of %s", or_unknown(getenv("PMIX_RANK")), space);
+    else if (tasks != NULL && strtol(tasks, NULL, 10) > 1)
+        findings_say(findings, FINDING_PROBLEM, "srun", "add --mpi=pmix to srun",
+                     "started as one of %s tasks without PMIx (%s): they could not find each other", tasks,
+                     getenv("SLURM_MPI_TYPE") != NULL ? getenv("SLURM_MPI_TYPE") : "no MPI type");
+}
+
+void
+examine_launchers(struct examination *examination)
+{
+    static const char *const names[] = {"mpirun", "prterun", "srun"};
+    int count = 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i)
+        count += examine_launcher(examination, names[i]);
+    if (count == 0)
+        findings_ok(examination->findings, "launchers",
+                    "no mpirun, prterun or srun in PATH; jobs on this machine need none");
+    examine_surroundings(examination);
+}

@@ -1,0 +1,270 @@
+/*
+ * limits.c - the doctor's look at what the system allows: memory, files, processes, shared memory, tracing, network,
+ * and the place of the job's folder.
+ */
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/job_folder.h"
+#include "tools/doctor/examine.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define MIB_BYTES (1024.0 * 1024)
+
+/* Two pipes and a socket for each rank, and some: what 32 ranks want. Threads of NCCL and the trainer count as
+ * processes. */
+enum { LEAST_FILES = 1024, LEAST_PROCESSES = 4096, LEAST_SHM_MIB = 256, LEAST_LOCKED_MIB = 1024 };
+
+/* The first line of a small file, without its newline; false: it cannot be read. */
+static bool
+read_line(const char *path, char *line, size_t bytes)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    bool ok = fgets(line, (int)bytes, file) != NULL;
+    fclose(file);
+    if (ok)
+        line[strcspn(line, "\n")] = '\0';
+    return ok;
+}
+
+static bool
+has_entries(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    bool some = false;
+    for (struct dirent *entry; entries != NULL && !some && (entry = readdir(entries)) != NULL;)
+        some = entry->d_name[0] != '.';
+    if (entries != NULL)
+        closedir(entries);
+    return some;
+}
+
+/* An unlimited limit is RLIM_INFINITY, the greatest number. */
+static rlim_t
+limit_of(int resource)
+{
+    struct rlimit limit;
+    return getrlimit((__rlimit_resource_t)resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+static void
+examine_files(struct findings *findings)
+{
+    rlim_t files = limit_of(RLIMIT_NOFILE);
+    if (files < LEAST_FILES)
+        findings_say(findings, FINDING_WARNING, "open files", "ulimit -n 4096",
+                     "at most %llu in a process; many ranks want more", (unsigned long long)files);
+    else
+        findings_ok(findings, "open files", files == RLIM_INFINITY ? "unlimited" : "at most %llu in a process",
+                    (unsigned long long)files);
+}
+
+static void
+examine_processes(struct findings *findings)
+{
+    rlim_t processes = limit_of(RLIMIT_NPROC);
+    if (processes < LEAST_PROCESSES)
+        findings_say(findings, FINDING_WARNING, "processes", "ulimit -u 16384, or ask who runs this machine",
+                     "at most %llu processes and threads of yours; each rank has dozens",
+                     (unsigned long long)processes);
+    else
+        findings_ok(findings, "processes", processes == RLIM_INFINITY ? "unlimited" : "at most %llu of yours",
+                    (unsigned long long)processes);
+}
+
+/* InfiniBand's drivers lock the memory that they send from; without InfiniBand the limit hardly matters. */
+static void
+examine_locked_memory(struct findings *findings)
+{
+    rlim_t locked = limit_of(RLIMIT_MEMLOCK);
+    bool infiniband = has_entries("/sys/class/infiniband");
+    if (infiniband && locked < (rlim_t)LEAST_LOCKED_MIB << 20)
+        findings_say(
+            findings, FINDING_WARNING, "locked memory",
+            "ulimit -l unlimited (under Slurm: LimitMEMLOCK=infinity for slurmd; docker run --ulimit memlock=-1)",
+            "at most %.0f MiB; NCCL over the InfiniBand of this machine needs more", (double)locked / MIB_BYTES);
+    else if (locked == RLIM_INFINITY)
+        findings_ok(findings, "locked memory", "unlimited");
+    else
+        findings_ok(findings, "locked memory", "at most %.0f MiB%s", (double)locked / MIB_BYTES,
+                    infiniband ? "" : ", and no InfiniBand that needs more");
+}
+
+static void
+examine_core(struct findings *findings)
+{
+    if (limit_of(RLIMIT_CORE) == 0)
+        findings_say(findings, FINDING_NOTE, "core files", "ulimit -c unlimited, before looking into a crash",
+                     "a rank that crashes leaves none");
+    else
+        findings_ok(findings, "core files", "a rank that crashes leaves one");
+}
+
+/* NCCL's ranks of one machine exchange through /dev/shm; so do those of the stand-in. */
+static void
+examine_shared_memory(struct findings *findings)
+{
+    struct statvfs shm;
+    if (statvfs("/dev/shm", &shm) != 0 || access("/dev/shm", W_OK | X_OK) != 0) {
+        findings_say(findings, FINDING_PROBLEM, "/dev/shm", "mount a tmpfs there, writable by every user",
+                     "cannot be written: %s; ranks of one machine exchange through it", strerror(errno));
+        return;
+    }
+    double size = (double)shm.f_blocks * (double)shm.f_frsize / MIB_BYTES;
+    double space = (double)shm.f_bavail * (double)shm.f_frsize / MIB_BYTES;
+    if (space < LEAST_SHM_MIB)
+        findings_say(findings, FINDING_WARNING, "/dev/shm",
+                     "make it larger (docker run --shm-size=1g), or remove what is left there",
+                     "%.0f MiB free of %.0f MiB; NCCL may want more for many ranks", space, size);
+    else
+        findings_ok(findings, "/dev/shm", "%.0f MiB free of %.0f MiB", space, size);
+}
+
+/* The folder of this process's cgroup 2, below /sys/fs/cgroup: the line "0::/path" of /proc/self/cgroup. */
+static bool
+own_cgroup(char path[PATH_MAX])
+{
+    char line[PATH_MAX];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    bool found = false;
+    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
+        found = strncmp(line, "0::/", 4) == 0;
+        line[strcspn(line, "\n")] = '\0';
+    }
+    if (file != NULL)
+        fclose(file);
+    if (found)
+        snprintf(path, PATH_MAX, "%s", strcmp(line + 3, "/") == 0 ? "" : line + 3);
+    return found;
+}
+
+/* The least value of a limit in this cgroup and those around it; UINT64_MAX: no limit. "max" is no number. */
+static uint64_t
+least_limit(const char *cgroup, const char *name)
+{
+    char folder[PATH_MAX], value[64];
+    uint64_t least = UINT64_MAX;
+    snprintf(folder, sizeof(folder), "%s", cgroup);
+    for (;;) {
+        char *path = xasprintf("/sys/fs/cgroup%s/%s", folder, name);
+        if (read_line(path, value, sizeof(value)) && value[0] >= '0' && value[0] <= '9') {
+            uint64_t limit = strtoull(value, NULL, 10);
+            least = limit < least ? limit : least;
+        }
+        free(path);
+        char *slash = strrchr(folder, '/');
+        if (slash == NULL)
+            return least;
+        *slash = '\0';
+    }
+}
+
+/* Limits of this container or job, which all its ranks share. Processors are in `binding`. */
+static void
+examine_cgroup(struct findings *findings)
+{
+    char cgroup[PATH_MAX];
+    if (!own_cgroup(cgroup))
+        return;
+    uint64_t bytes = least_limit(cgroup, "memory.max"), processes = least_limit(cgroup, "pids.max");
+    char *memory = bytes != UINT64_MAX ? xasprintf("%.0f MiB of memory", (double)bytes / MIB_BYTES) : xstrdup("");
+    char *pids = processes < LEAST_PROCESSES ? xasprintf("%llu processes", (unsigned long long)processes) : xstrdup("");
+    if (memory[0] == '\0' && pids[0] == '\0')
+        findings_ok(findings, "cgroup", "sets no narrow limit to memory or processes");
+    else
+        findings_say(findings, pids[0] != '\0' ? FINDING_WARNING : FINDING_NOTE, "cgroup",
+                     "give the container or the job more, if ranks are killed or cannot start threads",
+                     "%s%s%s, for all ranks of this machine together", memory,
+                     memory[0] != '\0' && pids[0] != '\0' ? " and " : "", pids);
+    free(memory);
+    free(pids);
+}
+
+/* The report of a hang reads the stacks of ranks, which are children of ddprun (yama: 0 and 1 allow that). */
+static void
+examine_tracing(struct findings *findings)
+{
+    char value[32];
+    int scope = read_line("/proc/sys/kernel/yama/ptrace_scope", value, sizeof(value)) ? atoi(value) : 0;
+    if (scope >= 3 || (scope == 2 && geteuid() != 0))
+        findings_say(findings, FINDING_WARNING, "stacks of ranks", "set kernel.yama.ptrace_scope to 1, as root",
+                     "kernel.yama.ptrace_scope is %d: a report of ranks that hang cannot show where", scope);
+    else
+        findings_ok(findings, "stacks of ranks", "can be read for a report (ptrace_scope %d)", scope);
+}
+
+static void
+examine_network(struct findings *findings)
+{
+    struct ifaddrs *all = NULL;
+    char *names = NULL;
+    bool loopback = getifaddrs(&all) != 0;
+    if (loopback)
+        all = NULL;
+    for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next) {
+        loopback = loopback || (one->ifa_flags & (IFF_LOOPBACK | IFF_UP)) == (IFF_LOOPBACK | IFF_UP);
+        bool is_address =
+            one->ifa_addr != NULL && (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6);
+        if (!is_address || (one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0 ||
+            (names != NULL && strstr(names, one->ifa_name) != NULL))
+            continue;
+        char *before = names;
+        names = xasprintf("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", one->ifa_name);
+        free(before);
+    }
+    if (names != NULL)
+        findings_ok(findings, "network", "%s", names);
+    else
+        findings_say(findings, FINDING_NOTE, "network",
+                     "nothing, on one machine; if NCCL finds no interface, set "
+                     "NCCL_SOCKET_IFNAME=lo",
+                     loopback ? "no interface is up but the loopback" : "no interface is up");
+    if (!loopback)
+        findings_say(findings, FINDING_PROBLEM, "loopback", "ip link set lo up, as root",
+                     "the interface lo is down; NCCL's ranks of one machine, and PMIx, meet on it");
+    free(names);
+    if (all != NULL)
+        freeifaddrs(all);
+}
+
+/* Made and removed for real: this finds a full disk too. */
+static void
+examine_job_folder(struct findings *findings)
+{
+    struct job_folder folder;
+    struct error error;
+    if (!job_folder_make(&folder, &error)) {
+        findings_say_error(findings, FINDING_PROBLEM, "job folder", error.text);
+        return;
+    }
+    const char *slash = strrchr(folder.path, '/');
+    findings_ok(findings, "job folder", "can be made in %.*s", slash == folder.path ? 1 : (int)(slash - folder.path),
+                folder.path);
+    job_folder_remove(&folder);
+}
+
+void
+examine_limits(struct examination *examination)
+{
+    struct findings *findings = examination->findings;
+    examine_job_folder(findings);
+    examine_shared_memory(findings);
+    examine_locked_memory(findings);
+    examine_files(findings);
+    examine_processes(findings);
+    examine_cgroup(findings);
+    examine_core(findings);
+    examine_tracing(findings);
+    examine_network(findings);
+}

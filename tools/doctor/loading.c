@@ -1,0 +1,167 @@
+/*
+ * loading.c - what the dynamic loader says of the program with the shim preloaded, as a rank would be started.
+ */
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/annotated.h"
+#include "launcher/start/trial.h"
+#include "tools/doctor/examine_program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool
+lies_in(const char *path, const char *folder)
+{
+    char *whole = realpath(path, NULL), *place = realpath(folder, NULL);
+    size_t length = place != NULL ? strlen(place) : 0;
+    bool inside = whole != NULL && length > 0 && strncmp(whole, place, length) == 0 && whole[length] == '/';
+    free(whole);
+    free(place);
+    return inside;
+}
+
+/* ---- CUDA's libraries ---- */
+
+/* Versions stand in the names of the files: libcublas.so.13 -> libcublas.so.13.1.0.3. */
+static void
+judge_cuda_library(struct examination *examination, const struct trial_library *library)
+{
+    struct findings *findings = examination->findings;
+    char *real = realpath(library->path, NULL);
+    bool is_stand_in = lies_in(library->path, examination->found.softgpu_lib);
+    if (strstr(library->path, "/stubs/") != NULL)
+        findings_say(findings, FINDING_PROBLEM, "CUDA library",
+                     "take the stubs folder out of LD_LIBRARY_PATH and of the program's RPATH",
+                     "%s is found at %s, a stub for linking that cannot run", library->name, library->path);
+    else if (examination->softgpu && !is_stand_in)
+        findings_say(
+            findings, FINDING_PROBLEM, "CUDA library",
+            "link with softgpu-cc and without an RPATH to CUDA's libraries; what the stand-in lacks it cannot run",
+            "%s is found at %s, not in the stand-in", library->name, library->path);
+    else if (!examination->softgpu && is_stand_in)
+        findings_say(findings, FINDING_PROBLEM, "CUDA library", "take the stand-in's folder out of LD_LIBRARY_PATH",
+                     "%s is found in the stand-in (%s), but the program was built for GPUs", library->name,
+                     library->path);
+    else
+        findings_ok(findings, "CUDA library", "%s is %s", library->name, real != NULL ? real : library->path);
+    free(real);
+}
+
+static void
+judge_libraries(struct examination *examination, const struct trial *trial)
+{
+    for (size_t i = 0; i < trial->count; ++i) {
+        const struct trial_library *library = &trial->libraries[i];
+        if (library->path == NULL)
+            findings_say(examination->findings, FINDING_PROBLEM,
+                         trial_is_of_cuda(library->name) ? "CUDA library" : "library",
+                         "install it, or name its folder in LD_LIBRARY_PATH", "%s is not found", library->name);
+        else if (trial_is_of_cuda(library->name))
+            judge_cuda_library(examination, library);
+    }
+}
+
+/* ---- the shim ---- */
+
+static bool
+is_shown(const char *name)
+{
+    return strncmp(name, "linux-vdso", 10) != 0 && strncmp(name, "linux-gate", 10) != 0;
+}
+
+static void
+judge_preload(struct examination *examination, const struct trial *trial)
+{
+    struct findings *findings = examination->findings;
+    int place = trial_place_of(trial, examination->found.shim);
+    const char *before = NULL;
+    for (int i = 0; i < place && before == NULL; ++i) {
+        if (is_shown(trial->libraries[i].name))
+            before = trial->libraries[i].name;
+    }
+    if (place < 0)
+        findings_say(
+            findings, FINDING_PROBLEM, "shim",
+            "see that the program is no wrapper with its own loader, and that ddprun is installed for this system",
+            "the loader does not put it in front of the program%s%s", trial->complaint != NULL ? ": " : "",
+            trial->complaint != NULL ? trial->complaint : "");
+    else if (before != NULL)
+        findings_say(findings, FINDING_NOTE, "shim",
+                     "nothing, if that is a sanitizer's or a profiler's; otherwise unset LD_PRELOAD",
+                     "is put in front of the program, behind %s", before);
+    else
+        findings_ok(findings, "shim", "is put in front of the program, before %zu other libraries", trial->count - 1);
+    if (place >= 0 && trial->complaint != NULL)
+        findings_say(findings, FINDING_PROBLEM, "loader", "install what it lacks, or build the program on this system",
+                     "the loader says: %s", trial->complaint);
+}
+
+/* ---- annotations ---- */
+
+static void
+examine_annotations(struct examination *examination, const struct trial *trial)
+{
+    struct findings *findings = examination->findings;
+    const char *where;
+    switch (annotated_judge(examination->program->path, trial, examination->found.shim, &where)) {
+    case ANNOTATED_YES:
+        findings_ok(findings, "annotations", "%s uses ddprun.h",
+                    where == examination->program->path ? "the program" : where);
+        break;
+    case ANNOTATED_NO:
+        findings_say(findings, FINDING_PROBLEM, "annotations",
+                     "annotate it (man ddprun.h), or run copies of it with --unannotated",
+                     "none in the program and the libraries that it needs, and there are kernels: ddprun -n 2 refuses "
+                     "it");
+        break;
+    default:
+        findings_say(findings, FINDING_WARNING, "annotations",
+                     "annotate it (man ddprun.h), or examine the program that it starts",
+                     "none found: nothing says which memory holds gradients");
+        break;
+    }
+}
+
+/* ---- all ---- */
+
+/* As the rank's will be, but for the places of the job. */
+static char **
+environment_of_rank(const struct examination *examination)
+{
+    char *visible[] = {NULL};
+    struct device_plan devices = {.softgpu = examination->softgpu, .rank_count = 1, .visible = visible};
+    struct rank_settings settings = {.options = examination->options,
+                                     .devices = &devices,
+                                     .installation = &examination->found,
+                                     .job_dir = "/nonexistent"};
+    return environment_for_rank(environ, &settings, 0);
+}
+
+void
+examine_loading(struct examination *examination)
+{
+    struct findings *findings = examination->findings;
+    struct trial trial;
+    char why[96];
+    if (!examination->is_installed)
+        return; /* said already */
+    if (!trial_is_own_loader(examination->facts->interpreter)) {
+        findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM",
+                     "the program has a loader of its own, %s, which was not asked", examination->facts->interpreter);
+        return;
+    }
+    char **environment = environment_of_rank(examination);
+    bool ok = trial_run(examination->facts->interpreter, examination->program->path, environment, &trial, why);
+    words_free(environment);
+    if (!ok) {
+        findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM", "the loader gave no list: %s",
+                     why);
+        return;
+    }
+    judge_preload(examination, &trial);
+    judge_libraries(examination, &trial);
+    examine_annotations(examination, &trial);
+    trial_free(&trial);
+}

@@ -1,0 +1,224 @@
+/*
+ * trainer.c - the doctor's look at the program: what it was built with, from its file, and what the dynamic loader
+ * would make of it with the shim in front. None of the program's own code runs.
+ *
+ * Scripts are in script.c, the loader's answer in loading.c.
+ */
+#include "launcher/common/xcalloc.h"
+#include "tools/doctor/examine.h"
+#include "tools/doctor/examine_program.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool
+needs_library(const struct elf_needs *needs, const char *prefix)
+{
+    for (size_t i = 0; i < needs->needed_count; ++i) {
+        if (strncmp(needs->needed[i], prefix, strlen(prefix)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool
+opens_driver_itself(const struct elf_needs *needs)
+{
+    return needs->names_driver && needs->names_driver_entry;
+}
+
+bool
+trainer_shows_cuda(const struct elf_needs *needs)
+{
+    return needs->has_kernels || needs->defines_cudart || needs->imports_cudart || needs->imports_driver ||
+           opens_driver_itself(needs) || needs_library(needs, "libcudart.so") || needs_library(needs, "libcuda.so") ||
+           needs_library(needs, "libcublas");
+}
+
+static void
+examine_device(struct examination *examination)
+{
+    struct findings *findings = examination->findings;
+    const struct elf_needs *needs = examination->needs;
+    struct error error;
+    if (!devices_check_program(examination->options, examination->program, &error))
+        findings_say_error(findings, FINDING_PROBLEM, "device", error.text);
+    else if (examination->facts->built_for_softgpu)
+        findings_ok(findings, "device", "built by softgpu-cc, for the stand-in");
+    else if (examination->softgpu && (needs->has_kernels || needs->defines_cudart))
+        findings_say(findings, FINDING_PROBLEM, "device", "build it with softgpu-cc, or leave --device softgpu out",
+                     "built for GPUs, with %s, which the stand-in cannot run",
+                     needs->has_kernels ? "kernels of its own" : "NVIDIA's cudart inside");
+    else if (trainer_shows_cuda(needs))
+        findings_ok(findings, "device", "built for GPUs%s", needs->has_kernels ? ", with kernels of its own" : "");
+    else
+        findings_say(
+            findings, FINDING_NOTE, "device",
+            "if it starts the trainer, examine that: ddprun doctor PROGRAM; if it loads CUDA as a plugin, all is "
+            "well",
+            "no sign of CUDA in its file");
+}
+
+/* A driver serves the programs of its own CUDA release and of those before it. */
+static void
+examine_shared_cudart(struct examination *examination)
+{
+    const struct elf_needs *needs = examination->needs;
+    int major = 0;
+    for (size_t i = 0; i < needs->needed_count; ++i)
+        (void)sscanf(needs->needed[i], "libcudart.so.%4d", &major);
+    if (!examination->softgpu && examination->driver_cuda > 0 && major > examination->driver_cuda / 1000)
+        findings_say(examination->findings, FINDING_PROBLEM, "cudart",
+                     "update the driver (release 580 or newer for CUDA 13), or build with an older toolkit",
+                     "shared, of CUDA %d, but the driver serves CUDA %d.%d", major, examination->driver_cuda / 1000,
+                     examination->driver_cuda % 1000 / 10);
+    else
+        findings_ok(examination->findings, "cudart", "shared");
+}
+
+/* Forwarders to the stand-in's runtime (softgpu/forward), or NVIDIA's, which they were meant to replace. */
+static void
+examine_softgpu_cudart(struct examination *examination)
+{
+    struct findings *findings = examination->findings;
+    const char *folder = examination->facts->softgpu_folder;
+    char *library = xasprintf("%s/libcudart.so.13", folder);
+    if (!examination->needs->names_softgpu && opens_driver_itself(examination->needs))
+        findings_say(findings, FINDING_PROBLEM, "cudart",
+                     "link it with softgpu-cc, or with -L and the stand-in's folder before that of the toolkit",
+                     "static and NVIDIA's (libcudart_static.a), which cannot run kernels that softgpu-cc compiled");
+    else if (folder[0] == '\0')
+        findings_ok(findings, "cudart", "the stand-in's, loaded when the program first calls it");
+    else if (access(library, R_OK) == 0)
+        findings_ok(findings, "cudart", "the stand-in's, loaded when the program starts, without ddprun from %s",
+                    folder);
+    else
+        findings_say(findings, FINDING_NOTE, "cudart",
+                     "nothing, under ddprun; compile the program again to run it alone",
+                     "the stand-in's, but not from %s any more, where it was when the program was compiled", folder);
+    free(library);
+}
+
+/* Which runtime library calls the driver for it. Static cudart leaves no name in NEEDED; the rest is evidence. */
+static void
+examine_cudart(struct examination *examination)
+{
+    struct findings *findings = examination->findings;
+    const struct elf_needs *needs = examination->needs;
+    if (needs_library(needs, "libcudart.so"))
+        examine_shared_cudart(examination);
+    else if (examination->facts->built_for_softgpu && (needs->names_softgpu || opens_driver_itself(needs)))
+        examine_softgpu_cudart(examination);
+    else if (needs->defines_cudart)
+        findings_ok(findings, "cudart", "static: its symbol table has cudart's functions");
+    else if (needs->has_kernels && opens_driver_itself(needs))
+        findings_ok(
+            findings, "cudart",
+            "static, almost surely: kernels of nvcc's, the driver opened by name, and no libcudart among what it "
+            "needs");
+    else if (opens_driver_itself(needs))
+        findings_ok(findings, "cudart", "probably static: it opens the driver by name");
+    else if (needs_library(needs, "libcuda.so") || needs->imports_driver)
+        findings_ok(findings, "cudart", "none: it calls the driver");
+    else if (!needs->has_sections && !trainer_shows_cuda(needs))
+        findings_say(findings, FINDING_NOTE, "cudart", "nothing; the loader's answer below decides",
+                     "cannot be told: the file was stripped of its section headers");
+}
+
+static void
+examine_glibc(struct examination *examination)
+{
+    struct elf_needs shim = {0};
+    struct elf_source source;
+    char here[64] = "an unknown one";
+    confstr(_CS_GNU_LIBC_VERSION, here, sizeof(here));
+    int fd = examination->is_installed ? open(examination->found.shim, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0 && (elf_source_open(fd, &source) != 0 || elf_needs_read(&source, &shim) != 0))
+        shim.glibc_minor = 0;
+    if (fd >= 0)
+        close(fd);
+    if (examination->needs->glibc_minor > 0)
+        findings_ok(examination->findings, "glibc", "needs 2.%u, the shim 2.%u; this machine has %s",
+                    examination->needs->glibc_minor, shim.glibc_minor, here);
+    elf_needs_free(&shim);
+}
+
+/* ---- folders that the program itself tells the loader to search ---- */
+
+static void
+examine_entry(struct findings *findings, const char *kind, const char *entry)
+{
+    char *driver = xasprintf("%s/libcuda.so.1", entry);
+    bool is_stubs = strstr(entry, "/stubs") != NULL;
+    if (is_stubs && access(driver, F_OK) == 0)
+        findings_say(
+            findings, FINDING_PROBLEM, kind, "link without -rpath to the toolkit's stubs folder",
+            "%s holds a libcuda.so.1 that is a stub for linking: the program would find it instead of the driver",
+            entry);
+    else if (is_stubs)
+        findings_say(findings, FINDING_NOTE, kind, "link without -rpath to the toolkit's stubs folder",
+                     "%s is for linking only, not for running", entry);
+    else if (entry[0] != '/' && strncmp(entry, "$ORIGIN", 7) != 0 && strncmp(entry, "${ORIGIN}", 9) != 0)
+        findings_say(findings, FINDING_WARNING, kind, "link with -rpath '$ORIGIN/...', or with an absolute path",
+                     "'%s' is relative: which libraries are found depends on the folder that ranks start in", entry);
+    free(driver);
+}
+
+static void
+examine_entries(struct findings *findings, const char *kind, const char *list)
+{
+    enum { MOST_ENTRIES = 64 };
+    char *copy = xstrdup(list), *rest = copy;
+    int count = 0;
+    for (char *entry; (entry = strsep(&rest, ":")) != NULL && count < MOST_ENTRIES; ++count)
+        examine_entry(findings, kind, entry);
+    free(copy);
+}
+
+static void
+examine_search_path(struct examination *examination)
+{
+    const struct elf_needs *needs = examination->needs;
+    struct findings *findings = examination->findings;
+    if (needs->runpath != NULL) {
+        findings_ok(findings, "RUNPATH", "%s (searched after LD_LIBRARY_PATH)", needs->runpath);
+        examine_entries(findings, "RUNPATH", needs->runpath);
+    } else if (needs->rpath != NULL) {
+        findings_say(findings, FINDING_NOTE, "RPATH",
+                     "link with -Wl,--enable-new-dtags, which makes it a RUNPATH, if LD_LIBRARY_PATH is to decide",
+                     "%s is searched before LD_LIBRARY_PATH", needs->rpath);
+        examine_entries(findings, "RPATH", needs->rpath);
+    }
+}
+
+static void
+examine_own_dlsym(struct examination *examination)
+{
+    if (examination->needs->defines_dlsym)
+        findings_say(examination->findings, FINDING_PROBLEM, "dlsym", "link without it, or without -rdynamic",
+                     "the program exports a dlsym of its own, which goes before the shim's: CUDA calls would pass by");
+}
+
+void
+examine_program(struct examination *examination)
+{
+    if (examination->program->is_script) {
+        examine_script(examination);
+        return;
+    }
+    if (examination->needs == NULL) {
+        findings_say(examination->findings, FINDING_PROBLEM, "file", "build it again",
+                     "its headers for the dynamic loader make no sense");
+        return;
+    }
+    findings_ok(examination->findings, "file", "dynamically linked ELF, by %s", examination->facts->interpreter);
+    examine_device(examination);
+    examine_cudart(examination);
+    examine_own_dlsym(examination);
+    examine_search_path(examination);
+    examine_glibc(examination);
+    examine_loading(examination);
+}

@@ -1,0 +1,317 @@
+/*
+ * facts.c - see facts.h.
+ */
+#include "tools/page/facts.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <json-c/json.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITING_LEAST_US 1e3
+
+double
+facts_duration(const struct trace_step *step)
+{
+    double us = step->released_us - step->begin_us;
+    return us > 0 ? us : NAN;
+}
+
+/* ---- ranks and their steps ---- */
+
+static bool
+is_shown(const struct trace_step *step, int group)
+{
+    return step->group == group && !step->in_graph;
+}
+
+static void
+count_groups(struct facts *facts)
+{
+    for (size_t i = 0; i < facts->first->step_count; ++i) {
+        const struct trace_step *step = &facts->first->steps[i];
+        facts->graph_steps += step->in_graph;
+        facts->group_steps[step->group] += !step->in_graph;
+    }
+    for (int g = 0; g < TRACE_GROUPS; ++g)
+        facts->group_count += facts->group_steps[g] > 0;
+    facts->group = trace_main_group(facts->first);
+}
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+    const struct trace_step *left = *(const struct trace_step *const *)a, *right = *(const struct trace_step *const *)b;
+    return left->number < right->number ? -1 : left->number > right->number;
+}
+
+static void
+take_steps(struct rank_facts *rank, int group)
+{
+    rank->steps = xcalloc(rank->run->step_count + 1, sizeof(rank->steps[0]));
+    for (size_t i = 0; i < rank->run->step_count; ++i) {
+        if (is_shown(&rank->run->steps[i], group))
+            rank->steps[rank->step_count++] = &rank->run->steps[i];
+    }
+    if (rank->step_count > 1)
+        qsort(rank->steps, rank->step_count, sizeof(rank->steps[0]), compare_numbers);
+}
+
+const struct trace_step *
+facts_step_of(const struct rank_facts *rank, uint64_t number)
+{
+    struct trace_step wanted = {.number = number};
+    const struct trace_step *key = &wanted;
+    const struct trace_step **found =
+        rank->step_count > 0 ? bsearch(&key, rank->steps, rank->step_count, sizeof(rank->steps[0]), compare_numbers)
+                             : NULL;
+    return found != NULL ? *found : NULL;
+}
+
+static void
+take_ranks(struct facts *facts, const struct run_clock *clocks)
+{
+    const struct trace *trace = facts->trace;
+    const struct trace_run **runs = xcalloc(trace->run_count, sizeof(*runs));
+    facts->rank_count = trace_last_job(trace, runs);
+    facts->ranks = xcalloc(facts->rank_count, sizeof(facts->ranks[0]));
+    for (size_t r = 0; r < facts->rank_count; ++r)
+        facts->ranks[r] = (struct rank_facts){.run = runs[r], .clock = &clocks[runs[r] - trace->runs]};
+    facts->first = runs[0];
+    free(runs);
+}
+
+/* ---- a step ---- */
+
+/* False: not all ranks have it. `durations`: room for one of each rank. */
+static bool
+take_step(const struct facts *facts, uint64_t number, double *durations, struct step_facts *step)
+{
+    *step = (struct step_facts){
+        .number = number, .least_us = INFINITY, .most_us = -INFINITY, .overlapped = true, .last = last_rank_none()};
+    for (size_t r = 0; r < facts->rank_count; ++r) {
+        const struct trace_step *own = facts_step_of(&facts->ranks[r], number);
+        if (own == NULL)
+            return false;
+        durations[r] = facts_duration(own);
+        last_rank_add(&step->last, (int)r, fmax(own->released_us, 0));
+        step->least_us = fmin(step->least_us, durations[r]);
+        step->most_us = fmax(step->most_us, durations[r]);
+        step->overlapped = step->overlapped && own->overlapped;
+        step->control = step->last.control = step->control || own->control;
+    }
+    step->middle_us = waiting_median(durations, facts->rank_count);
+    return true;
+}
+
+static void
+join_steps(struct facts *facts)
+{
+    const struct rank_facts *first = &facts->ranks[0];
+    double *durations = xcalloc(facts->rank_count, sizeof(*durations));
+    facts->steps = xcalloc(first->step_count + 1, sizeof(facts->steps[0]));
+    for (size_t i = 0; i < first->step_count; ++i) {
+        bool again = i > 0 && first->steps[i]->number == first->steps[i - 1]->number;
+        if (!again && take_step(facts, first->steps[i]->number, durations, &facts->steps[facts->step_count]))
+            ++facts->step_count;
+    }
+    free(durations);
+}
+
+/* ---- what the launcher has written ---- */
+
+static void
+take_job(struct facts *facts)
+{
+    json_object *found, *job = facts->first->told;
+    facts->program = "";
+    if (job == NULL)
+        return;
+    if (json_object_object_get_ex(job, "summary", &found) && json_object_is_type(found, json_type_object))
+        facts->summary = found;
+    if (json_object_object_get_ex(job, "settings", &found) && json_object_is_type(found, json_type_object))
+        facts->settings = found;
+    if (json_object_object_get_ex(job, "program", &found) && json_object_is_type(found, json_type_string))
+        facts->program = json_object_get_string(found);
+}
+
+double
+facts_number(const struct facts *facts, const char *name)
+{
+    json_object *found;
+    bool is_number = json_object_object_get_ex(facts->summary, name, &found) &&
+                     (json_object_is_type(found, json_type_double) || json_object_is_type(found, json_type_int));
+    double value = is_number ? json_object_get_double(found) : NAN;
+    return isfinite(value) ? value : NAN;
+}
+
+const char *
+facts_string(const struct facts *facts, const char *name)
+{
+    json_object *found;
+    bool is_text =
+        json_object_object_get_ex(facts->summary, name, &found) && json_object_is_type(found, json_type_string);
+    return is_text ? json_object_get_string(found) : "";
+}
+
+/* ---- which steps count ---- */
+
+static size_t
+count_steps(struct facts *facts, uint64_t first, uint64_t last)
+{
+    facts->first_counted = facts->last_counted = facts->counted = 0;
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        struct step_facts *step = &facts->steps[i];
+        step->counts = !step->control && step->number >= first && step->number <= last;
+        facts->first_counted = step->counts && facts->counted == 0 ? step->number : facts->first_counted;
+        facts->last_counted = step->counts ? step->number : facts->last_counted;
+        facts->counted += step->counts;
+    }
+    return facts->counted;
+}
+
+/* As the launcher had it; or the last, where it had none, or the trace has left most of them out. */
+static void
+take_window(struct facts *facts)
+{
+    double first = facts_number(facts, "first_measured"), last = facts_number(facts, "last_measured");
+    if (first > 0 && last >= first && last < 1e18 &&
+        count_steps(facts, (uint64_t)first, (uint64_t)last) >= WAITING_LEAST)
+        return;
+    uint64_t from = 0;
+    for (size_t i = facts->step_count, count = 0; i-- > 0 && count < WAITING_WINDOW; ++count)
+        from = facts->steps[i].number;
+    (void)count_steps(facts, from, UINT64_MAX);
+}
+
+/* ---- figures ---- */
+
+static double
+step_median(const struct facts *facts)
+{
+    double *values = xcalloc(facts->step_count + 1, sizeof(*values));
+    for (size_t i = 0; i < facts->step_count; ++i)
+        values[i] = facts->steps[i].counts ? facts->steps[i].middle_us : NAN;
+    double median = waiting_median(values, facts->step_count);
+    free(values);
+    return median;
+}
+
+static void
+take_rank(struct facts *facts, size_t r)
+{
+    struct rank_facts *rank = &facts->ranks[r];
+    enum { STEP, BEFORE, BACKWARD, COLUMNS };
+    double *columns[COLUMNS], *const results[COLUMNS] = {&rank->step_us, &rank->before_us, &rank->backward_us};
+    size_t count = 0;
+    for (int c = 0; c < COLUMNS; ++c)
+        columns[c] = xcalloc(facts->step_count + 1, sizeof(double));
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        const struct step_facts *step = &facts->steps[i];
+        const struct trace_step *own = facts_step_of(rank, step->number);
+        if (!step->counts || own == NULL)
+            continue;
+        bool is_last = step->last.rank == (int)r && facts->rank_count > 1;
+        columns[STEP][count] = facts_duration(own);
+        columns[BEFORE][count] = own->backward_us - own->begin_us;
+        columns[BACKWARD][count++] = -own->backward_us;
+        rank->waiting_us += (fmax(own->released_us, 0) - step->last.waited) / (double)facts->counted;
+        rank->last_count += is_last;
+        rank->kept_us += is_last ? last_rank_gap(&step->last) / (double)facts->counted : 0;
+    }
+    for (int c = 0; c < COLUMNS; ++c) {
+        *results[c] = waiting_median(columns[c], count);
+        free(columns[c]);
+    }
+}
+
+/* What the launcher has said; of one group among several, and where it has said nothing, what the steps show. */
+static double
+said_or(const struct facts *facts, const char *name, double unit, double shown)
+{
+    double said = facts_number(facts, name);
+    return isnan(said) || facts->group_count > 1 ? shown : said * unit;
+}
+
+static void
+take_waiting(struct facts *facts)
+{
+    struct last_rank latest[WAITING_WINDOW];
+    size_t count = 0;
+    for (size_t i = facts->step_count; i-- > 0 && count < WAITING_WINDOW;) {
+        const struct step_facts *step = &facts->steps[i];
+        if (step->number >= facts->first_counted && step->number <= facts->last_counted)
+            latest[count++] = step->last;
+    }
+    struct waiting waiting = {.exposed = NAN, .waiting = NAN, .straggler = -1};
+    if (count > 0)
+        waiting = waiting_of(latest, count, fmax(0.1 * facts->step_us, WAITING_LEAST_US));
+    facts->exposed_us = said_or(facts, "exposed_ms", 1e3, waiting.exposed);
+    facts->waiting_us = said_or(facts, "waiting_ms", 1e3, waiting.waiting);
+    facts->straggler = waiting.straggler;
+    facts->last_count = waiting.last_count;
+    facts->latest_count = waiting.latest_count;
+}
+
+static void
+take_speed(struct facts *facts)
+{
+    double known = facts_number(facts, "steps_per_second"), steps = 0;
+    for (int g = 0; g < TRACE_GROUPS; ++g)
+        steps += (double)facts->group_steps[g];
+    bool counted = isnan(known) && facts->step_us > 0;
+    facts->steps_per_s = counted ? steps / (double)facts->group_steps[facts->group] * 1e6 / facts->step_us : known;
+}
+
+/* What the plan of the last steps says, on the first rank. Without overlap it promises nothing. */
+static void
+take_plan(struct facts *facts)
+{
+    const struct rank_facts *rank = &facts->ranks[0];
+    facts->plan = trace_last_plan(rank->run, facts->group);
+    facts->overlap = trace_last_overlap(rank->run, facts->group);
+    double *bounds = xcalloc(rank->step_count + 1, sizeof(*bounds)),
+           *plans = xcalloc(rank->step_count + 1, sizeof(*plans));
+    for (size_t i = 0; i < rank->step_count; ++i) {
+        bool counts = (facts->plan == NULL || rank->steps[i]->number > facts->plan->after_step) &&
+                      (facts->overlap == NULL || rank->steps[i]->number > facts->overlap->after_step);
+        bounds[i] = counts ? rank->steps[i]->bound_us : NAN;
+        plans[i] = counts ? rank->steps[i]->predicted_us : NAN;
+    }
+    facts->bound_us = said_or(facts, "exposed_bound_ms", 1e3, waiting_median(bounds, rank->step_count));
+    facts->predicted_us = said_or(facts, "exposed_planned_ms", 1e3, waiting_median(plans, rank->step_count));
+    free(bounds);
+    free(plans);
+}
+
+void
+facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts)
+{
+    *facts = (struct facts){.trace = trace, .world = trace->world};
+    take_ranks(facts, clocks);
+    count_groups(facts);
+    for (size_t r = 0; r < facts->rank_count; ++r)
+        take_steps(&facts->ranks[r], facts->group);
+    take_job(facts);
+    join_steps(facts);
+    take_window(facts);
+    facts->step_us = step_median(facts);
+    take_speed(facts);
+    for (size_t r = 0; r < facts->rank_count; ++r)
+        take_rank(facts, r);
+    take_waiting(facts);
+    take_plan(facts);
+}
+
+void
+facts_free(struct facts *facts)
+{
+    for (size_t r = 0; r < facts->rank_count; ++r)
+        free(facts->ranks[r].steps);
+    free(facts->ranks);
+    free(facts->steps);
+    *facts = (struct facts){0};
+}

@@ -1,0 +1,75 @@
+/*
+ * facts.h - what a page says of a run, found in its trace: the steps of all ranks side by side, and who waited.
+ *
+ * Of the last job in the trace, and of the gradient group with most bytes. Figures are of the steps of one window: that
+ * of the job's summary, or else the last that all ranks have; control steps of trials do not count. What is exposed and
+ * what is waiting, launcher/common/waiting.h says; what the launcher has in its summary is taken from there. Times are
+ * microseconds. One thread.
+ */
+#ifndef DDPRUN_TOOLS_PAGE_FACTS_H
+#define DDPRUN_TOOLS_PAGE_FACTS_H
+
+#include "launcher/common/waiting.h"
+#include "tools/trace/clocks.h"
+#include "tools/trace/read.h"
+
+/* One rank; of the steps that count, medians. NAN where nothing is known. */
+struct rank_facts {
+    const struct trace_run *run;
+    const struct run_clock *clock;
+    const struct trace_step **steps; /* [step_count]: of the group, with times, by number */
+    size_t step_count;
+    double step_us, before_us, backward_us;
+    double waiting_us; /* what it waited for other ranks, the mean */
+    size_t last_count; /* in so many steps it was the last */
+    double kept_us;    /* a step: how much earlier all others would have been done without it, the mean */
+};
+
+/* One step that all ranks have. */
+struct step_facts {
+    uint64_t number;
+    double least_us, middle_us, most_us; /* its duration, over the ranks; NAN: not known */
+    struct last_rank last;               /* by indices of ranks */
+    bool overlapped, control;
+    bool counts; /* it is in the window */
+};
+
+struct facts {
+    const struct trace *trace;
+    int world, group;
+    size_t group_steps[TRACE_GROUPS]; /* of the lowest rank, with times */
+    size_t group_count;               /* of groups that have some */
+    struct rank_facts *ranks;
+    size_t rank_count;
+    struct step_facts *steps; /* by number */
+    size_t step_count;
+    size_t graph_steps;                   /* of one rank: steps in CUDA graphs, which have no times */
+    uint64_t first_counted, last_counted; /* the window, */
+    size_t counted;                       /* and how many steps in it count */
+    double steps_per_s;                   /* mean of the whole job */
+    double step_us;                       /* the median of the ranks' middle */
+    double exposed_us, waiting_us, bound_us, predicted_us;
+    int straggler;                          /* index; -1: none */
+    size_t last_count, latest_count;        /* in so many of the latest so many it was the last */
+    const struct trace_plan *plan;          /* of the group, the last one; NULL: none */
+    const struct trace_overlap *overlap;    /* of the group, where overlap was switched last; NULL: nowhere */
+    const struct trace_run *first;          /* the run of the lowest rank */
+    struct json_object *summary, *settings; /* of the launcher's line; NULL: the trace has none */
+    const char *program;                    /* "": not known */
+};
+
+/* `clocks`: of the trace. Both stay until facts_free(). */
+void facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts);
+void facts_free(struct facts *facts);
+
+/* A member of the summary, as a number; NAN: not known. As a text: "". */
+double facts_number(const struct facts *facts, const char *name);
+const char *facts_string(const struct facts *facts, const char *name);
+
+/* The rank's step of that number; NULL: it has none. */
+const struct trace_step *facts_step_of(const struct rank_facts *rank, uint64_t number);
+
+/* Duration of a step, from the end of the one before; NAN: not known. */
+double facts_duration(const struct trace_step *step);
+
+#endif

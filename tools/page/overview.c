@@ -1,0 +1,224 @@
+/*
+ * overview.c - whose run it was, what its trace lacks, and the verdict: how fast, what cost most, and what saves it.
+ */
+#include "tools/page/html.h"
+#include "tools/page/sections.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+enum { SENTENCES = 2 }; /* of losses */
+
+static void
+put_place(FILE *out, const struct facts *facts)
+{
+    size_t hosts = 0;
+    for (size_t r = 0; r < facts->rank_count; ++r) {
+        bool before = false;
+        for (size_t i = 0; i < r && !before; ++i)
+            before = strcmp(facts->ranks[i].run->host, facts->ranks[r].run->host) == 0;
+        hosts += !before;
+    }
+    html_put(out, "%d rank%s on ", facts->world, facts->world == 1 ? "" : "s");
+    if (hosts == 1)
+        html_text(out, facts->first->host);
+    else
+        html_put(out, "%zu hosts", hosts);
+}
+
+static void
+put_date(FILE *out, const struct facts *facts)
+{
+    char text[64];
+    time_t begun = (time_t)(facts->first->unix_ns / 1000000000);
+    struct tm utc;
+    if (facts->first->unix_ns > 0 && gmtime_r(&begun, &utc) != NULL &&
+        strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &utc) > 0)
+        html_put(out, " &#183; %s", text);
+}
+
+static void
+put_end(FILE *out, const struct facts *facts)
+{
+    double code = facts_number(facts, "exit_code");
+    const char *reason = facts_string(facts, "reason");
+    if (isnan(code) || (code == 0 && reason[0] == '\0'))
+        return;
+    html_put(out, "<p class='bad'>The job failed with exit code %.0f: ", code);
+    html_text(out, reason);
+    fputs("</p>\n", out);
+}
+
+static void
+put_remarks(FILE *out, const struct trace *trace)
+{
+    if (trace->remark_count == 0)
+        return;
+    fputs("<div class='remarks' id='remarks'>Not all of the trace is whole. The page shows what is.<ul>\n", out);
+    for (size_t i = 0; i < trace->remark_count; ++i) {
+        fputs("<li>", out);
+        html_text(out, trace->remarks[i]);
+        fputs("</li>\n", out);
+    }
+    fputs("</ul></div>\n", out);
+}
+
+/* ---- the verdict ---- */
+
+/* Which steps figures are of. */
+static const char *
+window_text(const struct facts *facts, char text[96])
+{
+    snprintf(text, 96, "steps %llu to %llu", (unsigned long long)facts->first_counted,
+             (unsigned long long)facts->last_counted);
+    return text;
+}
+
+static void
+put_speed(FILE *out, const struct facts *facts)
+{
+    char rate[FIGURE_BYTES], time[FIGURE_BYTES], exposed[FIGURE_BYTES], part[FIGURE_BYTES], window[96];
+    html_put(out, "<p class='lead'>%d rank%s made <strong>%s steps a second</strong>", facts->world,
+             facts->world == 1 ? "" : "s", figure_plain(facts->steps_per_s, rate));
+    if (facts->group_count > 1)
+        html_put(out, ", all of %zu gradient groups counted: from one step of group %d to the next it takes %s",
+                 facts->group_count, facts->group, figure_time(facts->step_us, time));
+    else
+        html_put(out, ": a step takes %s", figure_time(facts->step_us, time));
+    if (!isnan(facts->exposed_us))
+        html_put(out, ", of which %s (%s) is exposed communication", figure_time(facts->exposed_us, exposed),
+                 figure_percent(facts->exposed_us / facts->step_us, part));
+    if (facts->counted > 0)
+        html_put(out, "; medians of %s", window_text(facts, window));
+    fputs(".</p>\n", out);
+    double batches = facts_number(facts, "batches"), each = facts_number(facts, "batches_per_step");
+    if (!isnan(batches) && !isnan(each))
+        html_put(out,
+                 "<p class='lead' id='turns'>The ranks took turns (<span class='option'>--plan</span>): each step is a "
+                 "round of %.0f of the program's %.0f batches, of which each rank computed one.</p>\n",
+                 each, batches);
+}
+
+/* Options stay whole where a line ends. */
+static void
+put_advice(FILE *out, const char *advice)
+{
+    while (*advice != '\0') {
+        char word[200];
+        size_t length = strcspn(advice, " ");
+        bool is_option = strncmp(advice, "--", 2) == 0;
+        snprintf(word, sizeof(word), "%.*s", (int)length, advice);
+        fputs(is_option ? "<span class='option'>" : "", out);
+        html_text(out, word);
+        fputs(is_option ? "</span>" : "", out);
+        advice += length;
+        for (; *advice == ' '; ++advice)
+            fputc(' ', out);
+    }
+}
+
+static void
+put_loss(FILE *out, const struct facts *facts, const struct loss *loss, const char *which)
+{
+    char gain[FIGURE_BYTES], part[FIGURE_BYTES];
+    html_put(out, "<p class='lead'>%s: ", which);
+    html_text(out, loss->what);
+    fputs("; <strong>", out);
+    put_advice(out, loss->advice);
+    html_put(out, "</strong>, which saves about %s of a step (%s).</p>\n", figure_time(loss->gain_us, gain),
+             figure_percent(loss->gain_us / facts->step_us, part));
+}
+
+static void
+put_losses(FILE *out, const struct facts *facts, const struct model *model)
+{
+    static const char *const names[SENTENCES] = {"The largest loss of time", "The next one"};
+    struct loss losses[SENTENCES];
+    size_t count = model != NULL ? model_losses(model, losses, SENTENCES) : 0;
+    for (size_t i = 0; i < count && i < SENTENCES; ++i)
+        put_loss(out, facts, &losses[i], names[i]);
+    if (count == 0)
+        fputs("<p class='lead'>No loss was found that an option or a change is known to save.</p>\n", out);
+    else if (count < SENTENCES)
+        fputs("<p class='lead'>Nothing else was found that would save a hundredth of a step.</p>\n", out);
+}
+
+/* A tile with a figure; `id`: the member of the summary that it is, whose value readers of the page find there. */
+static void
+put_tile(FILE *out, const char *name, const char *id, double value, const char *figure, const char *note)
+{
+    html_put(out, "<div><dt>%s</dt><dd>", name);
+    if (isnan(value))
+        html_put(out, "<span id='run-%s'>-</span>", id);
+    else
+        html_put(out, "<data id='run-%s' value='%.5g'>%s</data>", id, value, figure);
+    html_put(out, "<small>%s</small></dd></div>\n", note);
+}
+
+/* A figure of the summary; of several groups all are in it, elsewhere the page is of one. */
+static double
+said_ms(const struct facts *facts, const char *name, double shown_us)
+{
+    double said = facts_number(facts, name);
+    return isnan(said) ? shown_us / 1e3 : said;
+}
+
+static void
+put_waits(FILE *out, const struct facts *facts)
+{
+    char text[FIGURE_BYTES], note[128], bound[FIGURE_BYTES] = "", planned[FIGURE_BYTES], window[96];
+    double exposed_ms = said_ms(facts, "exposed_ms", facts->exposed_us);
+    double waiting_ms = said_ms(facts, "waiting_ms", facts->waiting_us), bound_us = facts->bound_us;
+    snprintf(note, sizeof(note), isnan(bound_us) ? "a step; lower bound not known" : "a step; at least %s",
+             figure_time(bound_us, bound));
+    if (!isnan(facts->predicted_us))
+        snprintf(note, sizeof(note), "a step; planned %s, at least %s", figure_time(facts->predicted_us, planned),
+                 bound);
+    put_tile(out, "Exposed communication", "exposed_ms", exposed_ms, figure_time(exposed_ms * 1e3, text), note);
+    if (facts->straggler >= 0)
+        snprintf(note, sizeof(note), "for rank %d, a step; %s", facts->ranks[facts->straggler].run->rank,
+                 window_text(facts, window));
+    else
+        snprintf(note, sizeof(note), "for each other, a step; mean of %s", window_text(facts, window));
+    put_tile(out, "Waiting for ranks", "waiting_ms", waiting_ms, figure_time(waiting_ms * 1e3, text), note);
+}
+
+static void
+put_tiles(FILE *out, const struct facts *facts)
+{
+    char text[FIGURE_BYTES], note[96];
+    double seconds = facts_number(facts, "seconds");
+    double steps = facts_number(facts, "steps"), overlapped = facts_number(facts, "overlapped_steps");
+    fputs("<dl class='tiles'>\n", out);
+    put_tile(out, "Steps per second", "steps_per_second", facts->steps_per_s, figure_plain(facts->steps_per_s, text),
+             "mean of the whole job");
+    double items = facts_number(facts, "items_per_second");
+    if (!isnan(items))
+        put_tile(out, "Items per second", "items_per_second", items, figure_plain(items, text),
+                 "of DDP_SHARD, all ranks");
+    put_waits(out, facts);
+    snprintf(note, sizeof(note), isnan(overlapped) ? "in the trace" : "%.0f of them overlapped", overlapped);
+    put_tile(out, "Steps", "steps", isnan(steps) ? (double)facts->step_count : steps,
+             figure_count((uint64_t)(isnan(steps) ? (double)facts->step_count : steps), text), note);
+    put_tile(out, "Wall time", "seconds", seconds, figure_time(seconds * 1e6, text), "from start to end");
+    fputs("</dl>\n", out);
+}
+
+void
+section_overview(FILE *out, const struct facts *facts, const struct model *model)
+{
+    fputs("<header><p class='brand'>ddprun</p>\n<h1>", out);
+    html_text(out, facts->program[0] != '\0' ? facts->program : "A training");
+    fputs("</h1>\n<p>", out);
+    put_place(out, facts);
+    put_date(out, facts);
+    fputs("</p>\n", out);
+    put_end(out, facts);
+    put_remarks(out, facts->trace);
+    fputs("</header>\n<section id='verdict' aria-label='Verdict'>\n", out);
+    put_speed(out, facts);
+    put_losses(out, facts, model);
+    put_tiles(out, facts);
+    fputs("</section>\n", out);
+}

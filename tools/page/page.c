@@ -1,0 +1,101 @@
+/*
+ * page.c - see page.h.
+ */
+#include "tools/page/page.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/options/command.h"
+#include "launcher/options/options.h"
+#include "tools/page/html.h"
+#include "tools/page/sections.h"
+#include "tools/trace/picture.h"
+
+#include <stdlib.h>
+
+void
+page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
+{
+    struct facts facts;
+    char why[512] = "";
+    facts_find(trace, clocks, &facts);
+    struct model *model = model_of_trace(trace, why, sizeof(why));
+    if (model != NULL)
+        model_measured(model, facts.step_us, facts.exposed_us);
+    fputs("<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
+          "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+          "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+          "<meta name='color-scheme' content='light dark'>\n<meta name='generator' content='ddprun'>\n<title>",
+          out);
+    html_text(out, facts.program[0] != '\0' ? facts.program : "A training");
+    html_put(out, " on %d rank%s - ddprun report</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", facts.world,
+             facts.world == 1 ? "" : "s", page_style);
+    section_overview(out, &facts, model);
+    section_failure(out, &facts);
+    section_steps(out, &facts);
+    section_timeline(out, &facts);
+    section_stragglers(out, &facts);
+    section_means(out, &facts);
+    section_buckets(out, &facts);
+    section_prediction(out, &facts, model, why);
+    section_settings(out, &facts);
+    fputs("<footer>Made by ddprun report from the run's trace. Medians do not add up exactly.</footer>\n"
+          "</main>\n</body>\n</html>\n",
+          out);
+    model_free(model);
+    facts_free(&facts);
+}
+
+bool
+page_make(const char *folder, const char *file, const char *option, struct error *error)
+{
+    struct trace trace;
+    bool ok = picture_read(folder, true, &trace, error);
+    for (size_t i = 0; ok && i < trace.remark_count; ++i)
+        message_line("report: %s", trace.remarks[i]);
+    if (ok) {
+        struct run_clock *clocks = clocks_align(&trace);
+        struct picture picture;
+        picture_begin(&picture);
+        if (picture.out != NULL)
+            page_write(picture.out, &trace, clocks);
+        ok = picture_end(&picture, file, option, error);
+        clocks_free(clocks, &trace);
+    }
+    trace_free(&trace);
+    return ok;
+}
+
+static int
+run_report(const struct command *command, const struct options *options)
+{
+    struct picture_request request;
+    struct error error;
+    int exit_code;
+    if (!picture_take(command, "page", options->program, &request, &exit_code))
+        return exit_code;
+    if (!page_make(request.folder, request.file, "-o", &error)) {
+        message_line("%s", error.text);
+        return error.exit_code;
+    }
+    return close_stdout(stdout);
+}
+
+const struct command report_command = {
+    .name = "report",
+    .brief = "one HTML page of the same: what cost time, stragglers, curves",
+    .usage = "Usage: ddprun report DIR -o FILE\n\n"
+             "Makes one HTML page of what ddprun --trace DIR has written: how fast the run was,\n"
+             "what cost time and what saves it, step times by rank, one step's timeline,\n"
+             "stragglers, curves of DDP_MEAN, buckets and tensors, other numbers of ranks, and\n"
+             "the settings. The page needs no network and no script.\n",
+    .notes = "ddprun --page FILE makes it at the end of a run.\n\n"
+             "Exit codes: 0: written, with what is missing named on the page and here;\n"
+             "1: there is no trace that can be read, or FILE cannot be written; 2: wrong options.\n",
+    .wants = "folder",
+    .example = "ddprun report DIR -o report.html",
+    .mixes = true,
+    .rows = picture_rows,
+    .run = run_report,
+};

@@ -1,0 +1,33 @@
+/*
+ * sections.h - the parts of a page, in the order in which they stand. Each writes what it has to say, or why it has
+ * nothing.
+ */
+#ifndef DDPRUN_TOOLS_PAGE_SECTIONS_H
+#define DDPRUN_TOOLS_PAGE_SECTIONS_H
+
+#include "tools/page/facts.h"
+#include "tools/predict/predict.h"
+
+#include <stdio.h>
+
+/* overview.c: whose run it was, what the trace lacks, and the verdict. `model`: NULL: none could be made. */
+void section_overview(FILE *out, const struct facts *facts, const struct model *model);
+/* failure.c: of a job that failed, who, where, and the last steps of each rank; nothing of others */
+void section_failure(FILE *out, const struct facts *facts);
+/* steps.c */
+void section_steps(FILE *out, const struct facts *facts);
+void section_stragglers(FILE *out, const struct facts *facts);
+/* timeline.c: one step, with buckets */
+void section_timeline(FILE *out, const struct facts *facts);
+/* and the last steps of each rank */
+void picture_of_end(FILE *out, const struct facts *facts);
+/* means.c: the curves of DDP_MEAN */
+void section_means(FILE *out, const struct facts *facts);
+/* buckets.c */
+void section_buckets(FILE *out, const struct facts *facts);
+/* prediction.c: other numbers of ranks; `why` there is no model */
+void section_prediction(FILE *out, const struct facts *facts, const struct model *model, const char *why);
+/* settings.c: settings, versions, checks */
+void section_settings(FILE *out, const struct facts *facts);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * settings.c - with which settings and versions it ran, and what was checked.
+ */
+#include "tools/page/html.h"
+#include "tools/page/sections.h"
+
+#include <json-c/json.h>
+
+#include <math.h>
+
+enum { MOST_SETTINGS = 40, MOST_ARGUMENTS = 200 };
+
+static void
+put_row(FILE *out, const char *name, const char *id, const char *value)
+{
+    html_put(out, "<tr><th scope='row'>");
+    html_text(out, name);
+    html_put(out, id != NULL ? "</th><td id='run-%s'>" : "</th><td>", id);
+    html_text(out, value[0] != '\0' ? value : "-");
+    fputs("</td></tr>\n", out);
+}
+
+static void
+begin_table(FILE *out, const char *heading)
+{
+    html_put(out, "<div><h3>%s</h3><div class='box'><table><tbody>\n", heading);
+}
+
+static void
+end_table(FILE *out)
+{
+    fputs("</tbody></table></div></div>\n", out);
+}
+
+static void
+put_arguments(FILE *out, const struct facts *facts)
+{
+    json_object *arguments;
+    if (!json_object_object_get_ex(facts->first->told, "arguments", &arguments) ||
+        !json_object_is_type(arguments, json_type_array))
+        return;
+    fputs("<tr><th scope='row'>arguments</th><td class='code'>", out);
+    for (size_t i = 0; i < json_object_array_length(arguments) && i < MOST_ARGUMENTS; ++i) {
+        const char *word = json_object_get_string(json_object_array_get_idx(arguments, i));
+        html_text(out, word != NULL ? word : "");
+        fputs(" ", out);
+    }
+    fputs("</td></tr>\n", out);
+}
+
+static void
+put_settings(FILE *out, const struct facts *facts)
+{
+    size_t count = 0;
+    begin_table(out, "Settings");
+    put_row(out, "program", NULL, facts->program);
+    put_arguments(out, facts);
+    json_object_object_foreach(facts->settings, name, value)
+    {
+        const char *text = json_object_get_string(value);
+        if (count++ < MOST_SETTINGS)
+            put_row(out, name, NULL, text != NULL ? text : "");
+    }
+    end_table(out);
+}
+
+static void
+put_number(FILE *out, const struct facts *facts, const char *name, const char *member)
+{
+    char text[FIGURE_BYTES];
+    double value = facts_number(facts, member);
+    put_row(out, name, member, value >= 0 && value < 1e18 ? figure_count((uint64_t)value, text) : "");
+}
+
+static void
+put_checks(FILE *out, const struct facts *facts)
+{
+    double comparisons = facts_number(facts, "comparisons");
+    begin_table(out, "Checks");
+    put_number(out, facts, "comparisons of parameters across ranks", "comparisons");
+    put_row(out, "hash of the parameters, the same on all ranks", "parameter_hash",
+            comparisons > 0 ? facts_string(facts, "parameter_hash") : "");
+    put_number(out, facts, "elements of parameters compared", "parameter_elements");
+    put_number(out, facts, "restarts", "restarts");
+    end_table(out);
+}
+
+static void
+put_versions(FILE *out, const struct facts *facts)
+{
+    begin_table(out, "Versions");
+    put_row(out, "ddprun", "ddprun_version", facts_string(facts, "ddprun_version"));
+    put_row(out, "NCCL", "nccl_version", facts_string(facts, "nccl_version"));
+    char text[FIGURE_BYTES];
+    snprintf(text, sizeof(text), "%d", TRACE_VERSION);
+    put_row(out, "format of the trace", NULL, text);
+    end_table(out);
+}
+
+void
+section_settings(FILE *out, const struct facts *facts)
+{
+    html_section(out, "settings", "Settings, versions, checks", "As they were in force, wherever they were set.");
+    if (facts->summary == NULL || facts->settings == NULL) {
+        fputs("<p>The trace has no summary of the job: it runs still, or was ended before it could write one.</p>\n"
+              "</section>\n",
+              out);
+        return;
+    }
+    fputs("<div class='pair'>\n", out);
+    put_settings(out, facts);
+    fputs("<div>\n", out);
+    put_checks(out, facts);
+    put_versions(out, facts);
+    fputs("</div></div></section>\n", out);
+}

@@ -1,0 +1,247 @@
+/*
+ * steps.c - how long steps took, what each rank did in them, and which rank the others waited for.
+ */
+#include "tools/page/chart.h"
+#include "tools/page/html.h"
+#include "tools/page/sections.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RANKS = 64, CHART_HEIGHT = 220 };
+
+/* A few steps may take many times as long as the others, which would then be a line at the bottom. */
+static double
+top_of(const struct facts *facts, size_t *above)
+{
+    double *most = xcalloc(facts->step_count + 1, sizeof(*most));
+    double greatest_us = 0, top_us;
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        most[i] = facts->steps[i].most_us;
+        greatest_us = fmax(greatest_us, most[i]);
+    }
+    top_us = 3 * waiting_median(most, facts->step_count);
+    free(most);
+    *above = 0;
+    for (size_t i = 0; i < facts->step_count; ++i)
+        *above += facts->steps[i].most_us > top_us;
+    return *above > 0 && greatest_us > 1.5 * top_us ? top_us : NAN;
+}
+
+/* Control steps, and where overlap went off or on. Room for all of them is in `marks`; returns how many there are. */
+static size_t
+take_marks(const struct facts *facts, struct chart_mark *marks)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < facts->first->overlap_count; ++i) {
+        const struct trace_overlap *change = &facts->first->overlaps[i];
+        if (change->group == facts->group)
+            marks[count++] = (struct chart_mark){change->overlaps ? "on" : "off", (double)change->after_step + 1, NAN};
+    }
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        const struct step_facts *step = &facts->steps[i];
+        if (step->control && !isnan(step->middle_us))
+            marks[count++] = (struct chart_mark){"control", (double)step->number, step->middle_us};
+    }
+    return count;
+}
+
+static void
+put_legend(FILE *out, const struct chart_mark *marks, size_t count)
+{
+    static const char *const meanings[][2] = {
+        {"control", "control step of a trial: it averages another way, to compare"},
+        {"off", "overlap is off from here on"},
+        {"on", "overlap is on again from here on"}};
+    fputs(count > 0 ? "<div class='legend'>\n" : "", out);
+    for (size_t m = 0; m < sizeof(meanings) / sizeof(meanings[0]); ++m) {
+        size_t i = 0;
+        while (i < count && strcmp(marks[i].kind, meanings[m][0]) != 0)
+            ++i;
+        if (i < count && isnan(marks[i].y))
+            chart_legend_line(out, meanings[m][0], meanings[m][1]);
+        else if (i < count)
+            chart_legend(out, meanings[m][0], meanings[m][1]);
+    }
+    fputs(count > 0 ? "</div>\n" : "", out);
+}
+
+static void
+put_curve(FILE *out, const struct facts *facts)
+{
+    size_t above, count = facts->step_count;
+    double *columns = xcalloc(4 * count + 1, sizeof(*columns));
+    struct chart_mark *marks = xcalloc(count + facts->first->overlap_count + 1, sizeof(*marks));
+    size_t mark_count = take_marks(facts, marks);
+    struct curve curve = {.id = "steps-curve",
+                          .title = "Duration of each step",
+                          .description = "The curve is the middle of all ranks, the band reaches from the fastest to "
+                                         "the slowest.",
+                          .x = columns,
+                          .y = columns + count,
+                          .low = columns + 2 * count,
+                          .high = columns + 3 * count,
+                          .count = count,
+                          .from_zero = true,
+                          .top = top_of(facts, &above),
+                          .height = CHART_HEIGHT,
+                          .is_time = true,
+                          .x_name = "step",
+                          .marks = marks,
+                          .mark_count = mark_count};
+    for (size_t i = 0; i < count; ++i) {
+        columns[i] = (double)facts->steps[i].number;
+        columns[count + i] = facts->steps[i].middle_us;
+        columns[2 * count + i] = facts->steps[i].least_us;
+        columns[3 * count + i] = facts->steps[i].most_us;
+    }
+    put_legend(out, marks, mark_count);
+    chart_curve(out, &curve);
+    if (!isnan(curve.top))
+        html_put(out, "<p class='caption'>%zu step%s took longer than the picture is high.</p>\n", above,
+                 above == 1 ? "" : "s");
+    free(marks);
+    free(columns);
+}
+
+static void
+put_rank(FILE *out, const struct facts *facts, const struct rank_facts *rank, double longest_us)
+{
+    char text[FIGURE_BYTES];
+    const struct bar_part parts[] = {{"before", 100 * rank->before_us / longest_us, "before backward"},
+                                     {"backward", 100 * rank->backward_us / longest_us, "backward"},
+                                     {"network", 100 * facts->exposed_us / longest_us, "exposed communication"},
+                                     {"ranks", 100 * rank->waiting_us / longest_us, "waits for other ranks"}};
+    const double figures[] = {rank->before_us, rank->backward_us, facts->exposed_us, rank->waiting_us, rank->step_us};
+    html_put(out, "<tr><th scope='row'>%d</th>", rank->run->rank);
+    html_text_cell(out, rank->run->host);
+    chart_bar_cell(out, parts, sizeof(parts) / sizeof(parts[0]));
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); ++i)
+        html_figure_cell(out, figure_time(figures[i], text));
+    fputs("</tr>\n", out);
+}
+
+static void
+put_more(FILE *out, size_t shown, size_t all, const char *what)
+{
+    if (all > shown)
+        html_put(out, "<p class='caption'>And %zu more %s.</p>\n", all - shown, what);
+}
+
+static void
+put_ranks(FILE *out, const struct facts *facts)
+{
+    double longest_us = 0;
+    size_t shown = facts->rank_count < MOST_RANKS ? facts->rank_count : MOST_RANKS;
+    for (size_t r = 0; r < facts->rank_count; ++r) {
+        const struct rank_facts *rank = &facts->ranks[r];
+        double sum_us = (isnan(rank->before_us) ? 0 : rank->before_us) +
+                        (isnan(rank->backward_us) ? 0 : rank->backward_us) + facts->exposed_us + rank->waiting_us;
+        longest_us = fmax(longest_us, sum_us);
+    }
+    html_put(out,
+             "<h3>What each rank does in a step</h3>\n<p class='caption'>Of steps %llu to %llu, without control steps: "
+             "medians; of what it waits for other ranks the mean.</p>\n<div class='legend'>\n",
+             (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
+    chart_legend(out, "before", "before backward");
+    chart_legend(out, "backward", "backward");
+    chart_legend(out, "network", "exposed communication");
+    chart_legend(out, "ranks", "waits for other ranks");
+    fputs("</div>\n<div class='box' tabindex='0' role='region' aria-label='Times by rank'><table>\n<thead><tr>"
+          "<th scope='col'>Rank</th><th scope='col'>Host</th><th scope='col'>A step</th>"
+          "<th scope='col' class='n'>Before</th><th scope='col' class='n'>Backward</th><th scope='col' "
+          "class='n'>Exposed</th>"
+          "<th scope='col' class='n'>Waits</th><th scope='col' class='n'>Step</th></tr></thead>\n<tbody>\n",
+          out);
+    for (size_t r = 0; r < shown; ++r)
+        put_rank(out, facts, &facts->ranks[r], longest_us);
+    fputs("</tbody></table></div>\n", out);
+    put_more(out, shown, facts->rank_count, "ranks");
+}
+
+void
+section_steps(FILE *out, const struct facts *facts)
+{
+    html_section(
+        out, "step-times", "Step times by rank",
+        "Durations are of the device, from the end of one step to the end of the next. The curve is the middle "
+        "of all ranks; the band reaches from the fastest to the slowest.");
+    if (facts->group_count > 1)
+        html_put(out, "<p class='caption'>Of %zu gradient groups, group %d, which has most bytes.</p>\n",
+                 facts->group_count, facts->group);
+    if (facts->graph_steps > 0)
+        html_put(out, "<p class='caption'>%zu steps are in CUDA graphs, and have no times.</p>\n", facts->graph_steps);
+    if (facts->step_count > 0) {
+        put_curve(out, facts);
+        put_ranks(out, facts);
+    } else {
+        fputs("<p>There is no step of which times of all ranks are known.</p>\n", out);
+    }
+    fputs("</section>\n", out);
+}
+
+/* ---- stragglers ---- */
+
+static void
+put_straggler(FILE *out, const struct facts *facts)
+{
+    char text[FIGURE_BYTES];
+    if (facts->rank_count < 2) {
+        fputs("<p>There is one rank's trace, and nothing to compare it with.</p>\n", out);
+        return;
+    }
+    if (facts->straggler >= 0) {
+        const struct rank_facts *rank = &facts->ranks[facts->straggler];
+        html_put(out, "<p><strong>Rank %d (", rank->run->rank);
+        html_text(out, rank->run->host);
+        html_put(out,
+                 ") keeps the others waiting</strong>: it is the last in %zu of the latest %zu steps; without it, the "
+                 "others would be done %s earlier in a step.</p>\n",
+                 facts->last_count, facts->latest_count, figure_time(rank->kept_us, text));
+    } else {
+        html_put(out,
+                 "<p>No single rank is the last in most steps by a tenth of the step. What ranks wait for each other "
+                 "is %s of a step.</p>\n",
+                 figure_time(facts->waiting_us, text));
+    }
+}
+
+static void
+put_last(FILE *out, const struct facts *facts, const struct rank_facts *rank)
+{
+    char text[FIGURE_BYTES];
+    double part = facts->counted > 0 ? (double)rank->last_count / (double)facts->counted : 0;
+    struct bar_part bar = {"ranks", 100 * part, "steps in which it was the last"};
+    html_put(out, "<tr><th scope='row'>%d</th>", rank->run->rank);
+    html_text_cell(out, rank->run->host);
+    chart_bar_cell(out, &bar, 1);
+    html_figure_cell(out, figure_percent(part, text));
+    html_figure_cell(out, figure_time(rank->kept_us, text));
+    fputs("</tr>\n", out);
+}
+
+void
+section_stragglers(FILE *out, const struct facts *facts)
+{
+    size_t shown = facts->rank_count < MOST_RANKS ? facts->rank_count : MOST_RANKS;
+    html_section(out, "stragglers", "Stragglers",
+                 "The rank that waits least for averages came last in that step. What the others waited longer, they "
+                 "waited for it. Of the same steps.");
+    put_straggler(out, facts);
+    if (facts->rank_count > 1) {
+        fputs(
+            "<div class='box' tabindex='0' role='region' aria-label='Stragglers'><table>\n<thead><tr>"
+            "<th scope='col'>Rank</th><th scope='col'>Host</th><th scope='col'>Steps in which it was the last</th>"
+            "<th scope='col' class='n'>Share</th><th scope='col' class='n'>Kept the others, a step</th></tr></thead>\n"
+            "<tbody>\n",
+            out);
+        for (size_t r = 0; r < shown; ++r)
+            put_last(out, facts, &facts->ranks[r]);
+        fputs("</tbody></table></div>\n", out);
+        put_more(out, shown, facts->rank_count, "ranks");
+    }
+    fputs("</section>\n", out);
+}

@@ -1,0 +1,242 @@
+/*
+ * auto.c - see auto.h.
+ *
+ *     a plan is kept, and was proved for these arguments         it is used
+ *     one is kept for this build, with other arguments           proof (d) is made again; if it passes, it is used
+ *     else                                                       the program is scouted, and proofs (a) to (d) are made
+ *
+ * Then a rehearsal, unless one with as many ranks and the same options is kept with the plan: N ranks train for some
+ * rounds, and one process for as many batches.
+ */
+#include "tools/plan/command/auto.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/job_folder.h"
+#include "tools/common/inner_run.h"
+#include "tools/plan/command/cache.h"
+#include "tools/plan/command/plan_file.h"
+#include "tools/plan/command/preview.h"
+#include "tools/scout/command/prove.h"
+#include "tools/scout/command/scout.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct auto_run {
+    const struct options *options;
+    const struct auto_job *job;
+    struct scout_order order;
+    struct plan_cache cache;
+    struct json_object *plan;
+    bool is_new; /* it is to be kept */
+};
+
+static bool
+is_at_terminal(void)
+{
+    return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
+/* One line, read byte by byte, for what follows is the program's. */
+static bool
+ask(struct error *error)
+{
+    char answer = '\0', next = '\0';
+    message_text("ddprun: train like this? [y/N] ");
+    if (read(STDIN_FILENO, &answer, 1) == 1)
+        for (next = answer; next != '\n' && read(STDIN_FILENO, &next, 1) == 1;)
+            ;
+    return answer == 'y' || answer == 'Y' ||
+           error_set(error, DDPRUN_EXIT_FAILURE, "nothing is started: not answered with y");
+}
+
+/* ---- the plan ---- */
+
+static bool
+prove_again(struct auto_run *run, bool *is_proved, struct error *error)
+{
+    struct proof proof = {.end = PROOF_NOT_ASKED};
+    message_line("plan: a plan of this build is kept; proof (d) is made again with these arguments and files");
+    if (!scout_prove_again(&run->order, json_object_object_get(run->plan, "turns"), &proof, error))
+        return false;
+    *is_proved = proof.end == PROOF_PASSED;
+    if (*is_proved) {
+        struct json_object *member = json_object_new_object(), *proofs = json_object_object_get(run->plan, "proof");
+        json_object_object_add(member, "end", json_object_new_string(proof_end_name(proof.end)));
+        json_object_object_add(member, "text", json_object_new_string(proof.text));
+        json_object_object_add(proofs, "turns", member);
+        json_object_object_del(run->plan, "forecast");
+        run->is_new = true;
+    } else {
+        message_line("plan: proof (d): %s: %s", proof_end_name(proof.end), proof.text);
+    }
+    return true;
+}
+
+/* A plan that was made with --unproved is for that alone. */
+static bool
+is_allowed(const struct auto_run *run)
+{
+    return run->options->unproved || !json_object_get_boolean(json_object_object_get(run->plan, "unproved"));
+}
+
+/* A plan that is kept. run->plan: NULL if none fits. */
+static bool
+find(struct auto_run *run, struct error *error)
+{
+    for (;;) {
+        bool is_proved;
+        if (!plan_cache_next(&run->cache, &run->plan, &is_proved, error))
+            return false;
+        if (run->plan == NULL || (is_proved && is_allowed(run)))
+            return true;
+        is_proved = false;
+        if (is_allowed(run) && !prove_again(run, &is_proved, error))
+            return false;
+        if (is_proved)
+            return true;
+        json_object_put(run->plan);
+        run->plan = NULL;
+    }
+}
+
+static bool
+make(struct auto_run *run, struct error *error)
+{
+    bool unproved = run->options->unproved;
+    char *path = xasprintf("%s/plan.json", run->order.folder), *play = xasprintf("%s/plan.play", run->order.folder);
+    message_line("plan: %s is scouted, and what is found is proved", run->job->program);
+    bool ok = scout_make_plan(&run->order, path, unproved, error) && plan_file_prepare(path, unproved, play, error);
+    if (ok) {
+        run->plan = json_object_from_file(path);
+        if (run->plan != NULL && unproved)
+            json_object_object_add(run->plan, "unproved", json_object_new_boolean(true));
+        ok = run->plan != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
+        run->is_new = true;
+    }
+    free(path);
+    free(play);
+    return ok;
+}
+
+/* ---- the forecast ---- */
+
+/* What a forecast depends on: ranks, and all options that they are given. */
+static char *
+conditions_of(const struct auto_run *run)
+{
+    struct word_list words = {0};
+    options_hand_on(run->options, SET_BY_SCOUT, false, &words);
+    char *text = xasprintf("%d ranks", run->job->ranks);
+    for (size_t i = 0; words.list != NULL && words.list[i] != NULL; ++i) {
+        char *longer = xasprintf("%s %s", text, words.list[i]);
+        free(text);
+        text = longer;
+    }
+    words_free(words.list);
+    return text;
+}
+
+static bool
+is_forecast_for(struct json_object *plan, const char *conditions)
+{
+    struct json_object *member = json_object_object_get(json_object_object_get(plan, "forecast"), "conditions");
+    return member != NULL && strcmp(json_object_get_string(member), conditions) == 0;
+}
+
+static bool
+forecast(struct auto_run *run, struct error *error)
+{
+    struct rehearsal rehearsal;
+    char *conditions = conditions_of(run);
+    bool ok = true;
+    if (!is_forecast_for(run->plan, conditions)) {
+        message_line("plan: a rehearsal of %d rank%s, and of one process", run->job->ranks,
+                     run->job->ranks == 1 ? "" : "s");
+        ok = scout_rehearse(&run->order, json_object_object_get(run->plan, "turns"), &rehearsal, error) &&
+             (rehearsal.why[0] == '\0' ||
+              error_set(error, DDPRUN_EXIT_FAILURE, "in the rehearsal of the plan: %s", rehearsal.why));
+        struct json_object *member = ok ? json_object_new_object() : NULL;
+        if (ok) {
+            json_object_object_add(member, "conditions", json_object_new_string(conditions));
+            json_object_object_add(member, "ranks", json_object_new_int(run->job->ranks));
+            json_object_object_add(member, "round_ns", json_object_new_uint64(rehearsal.round_ns));
+            json_object_object_add(member, "period_ns", json_object_new_uint64(rehearsal.period_ns));
+            json_object_object_add(run->plan, "forecast", member);
+            run->is_new = true;
+        }
+    }
+    free(conditions);
+    return ok;
+}
+
+/* ---- all of it ---- */
+
+static bool
+prepare(struct auto_run *run, struct error *error)
+{
+    sigset_t *old_mask = &run->order.old_mask;
+    struct job_folder folder = {.fd = -1};
+    inner_run_block_signals(old_mask);
+    bool ok = job_folder_make(&folder, error);
+    if (ok) {
+        run->order.folder = folder.path;
+        run->order.timeout_s = SCOUT_TIMEOUT_S;
+        run->order.silent = true;
+        ok = find(run, error) && (run->plan != NULL || make(run, error)) && forecast(run, error) &&
+             (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
+        job_folder_remove(&folder);
+    }
+    sigprocmask(SIG_SETMASK, old_mask, NULL);
+    return ok;
+}
+
+static bool
+can_begin(const struct options *options, const struct auto_job *job, bool asks, struct error *error)
+{
+    if (job->in_cluster)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--plan auto is for one machine; make the plan on one, by ddprun scout --prove --json FILE, "
+                         "and give --plan FILE");
+    return !asks || is_at_terminal() ||
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "--plan auto asks before %s is trained, and there is no terminal to ask at; add --yes",
+                     options->program[0]);
+}
+
+bool
+plan_auto(struct options *options, const struct auto_job *job, struct error *error)
+{
+    struct auto_run run = {.options = options, .job = job};
+    char here[PATH_MAX] = "";
+    bool asks = !options->yes && !job->is_restart;
+    if (options->plan == NULL)
+        return true;
+    if (job->ranks < 2 && getenv(DDPRUN_ENV_CHECK_RUN) == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--plan is for two ranks or more, and this job has one; leave --plan out, or give -n N");
+    if (strcmp(options->plan, "auto") != 0)
+        return true;
+    if (!can_begin(options, job, asks, error))
+        return false;
+    run.order = (struct scout_order){.options = options, .program = options->program, .ranks = job->ranks};
+    const char *folder = options->cwd != NULL || getcwd(here, sizeof(here)) == NULL ? options->cwd : here;
+    bool ok = plan_cache_open(job->program, options->program, folder != NULL ? folder : "", job->softgpu, &run.cache,
+                              error) &&
+              prepare(&run, error);
+    if (ok && (asks || (!options->quiet && !job->is_restart))) {
+        message_line("plan: kept as %s", run.cache.path);
+        preview_print(run.plan, job->ranks);
+    }
+    ok = ok && (!asks || ask(error));
+    if (ok)
+        options->plan = option_keep(options, run.cache.path);
+    json_object_put(run.plan);
+    plan_cache_close(&run.cache);
+    return ok;
+}

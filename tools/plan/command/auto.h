@@ -1,0 +1,28 @@
+/*
+ * auto.h - `ddprun --plan auto`: the plan of a program is looked for among those that are kept, or made, and proved;
+ * what will happen is said, and asked about. From then on it is `--plan FILE`.
+ */
+#ifndef DDPRUN_TOOLS_PLAN_COMMAND_AUTO_H
+#define DDPRUN_TOOLS_PLAN_COMMAND_AUTO_H
+
+#include "launcher/options/options.h"
+
+struct auto_job {
+    const char *program; /* its file */
+    int ranks;
+    bool softgpu;
+    bool in_cluster; /* one of several ddprun of a job, which is refused */
+    bool is_restart; /* of --max-restarts: it was asked before */
+};
+
+/*
+ * Refuses --plan for one rank, but in a run of `ddprun check`. Of options with `--plan auto` (a file of that name is
+ * "./auto"; of others nothing is changed), for a job that is prepared: puts the plan's file into options->plan. Main
+ * thread, before there is another one, and before signals are taken over. Error: with the exit code of wrong usage,
+ * there is one rank, no one to ask, or no folder of the user's own to keep plans in; else as of `ddprun scout --prove`,
+ * or the user said no, or a signal asked for the end.
+ */
+bool plan_auto(struct options *options, const struct auto_job *job, struct error *error)
+    __attribute__((warn_unused_result));
+
+#endif

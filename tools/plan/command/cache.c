@@ -1,0 +1,391 @@
+/*
+ * cache.c - see cache.h.
+ */
+#include "tools/plan/command/cache.h"
+
+#include "base/cache_folder.h"
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/output/whole_file.h"
+#include "launcher/start/elf_file.h"
+#include "tools/plan/format/play_json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CACHE_VERSION "2 " DDPRUN_VERSION
+
+enum {
+    STAMP_BYTES = 2 * ELF_BUILD_ID_BYTES + 1,
+    HASH_BYTES = 17,
+    CANDIDATES = 3, /* that are looked at */
+    KEPT = 32       /* plans of one program */
+};
+
+static const off_t most_bytes = 1 << 28;
+
+/* ---- what a file is ---- */
+
+/* Size and date; "": it is not there, or no file that has a size. */
+static void
+stamp_of(const char *path, char stamp[STAMP_BYTES])
+{
+    struct stat file;
+    stamp[0] = '\0';
+    if (stat(path, &file) == 0 && S_ISREG(file.st_mode) && file.st_size > 0)
+        snprintf(stamp, STAMP_BYTES, "%lld bytes, %lld.%09ld", (long long)file.st_size, (long long)file.st_mtim.tv_sec,
+                 file.st_mtim.tv_nsec);
+}
+
+/* Its build-id; of a file without one, its stamp. */
+static void
+build_of(const char *path, char build[STAMP_BYTES])
+{
+    struct elf_facts facts = {.build_id = ""};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && elf_file_inspect(fd, &facts) != 0)
+        facts.build_id[0] = '\0';
+    if (fd >= 0)
+        close(fd);
+    stamp_of(path, build);
+    if (facts.build_id[0] != '\0')
+        snprintf(build, STAMP_BYTES, "%s", facts.build_id);
+}
+
+/* FNV-1a: for names of files, whose contents are compared. */
+static void
+hash_text(const char *text, char hash[HASH_BYTES])
+{
+    uint64_t sum = 0xcbf29ce484222325;
+    for (; *text != '\0'; ++text)
+        sum = (sum ^ (unsigned char)*text) * 0x100000001b3;
+    snprintf(hash, HASH_BYTES, "%016llx", (unsigned long long)sum);
+}
+
+/* ---- the folder ---- */
+
+static bool
+is_own(const struct stat *file)
+{
+    return file->st_uid == geteuid() && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+static bool
+refuse_foreign(const char *path, struct error *error)
+{
+    return error_set(error, DDPRUN_EXIT_USAGE,
+                     "%s, for plans of --plan auto, belongs to another user, is a link, or others may write to it; "
+                     "remove it, or name another folder by XDG_CACHE_HOME",
+                     path);
+}
+
+static bool
+check_folder(const char *path, struct error *error)
+{
+    struct stat folder;
+    if ((mkdir(path, 0700) != 0 && errno != EEXIST) || lstat(path, &folder) != 0)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "cannot make the folder %s, for plans of --plan auto: %s; name another by XDG_CACHE_HOME",
+                         path, strerror(errno));
+    return (S_ISDIR(folder.st_mode) && is_own(&folder)) || refuse_foreign(path, error);
+}
+
+static bool
+open_folder(struct plan_cache *cache, struct error *error)
+{
+    char base[PATH_MAX - 64];
+    if (!cache_folder(base, sizeof(base)))
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "there is no folder to keep plans of --plan auto in%s%s; set HOME or XDG_CACHE_HOME",
+                         errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
+    cache->folder = xasprintf("%s/plans", base);
+    return check_folder(base, error) && check_folder(cache->folder, error);
+}
+
+static void
+put_text(struct json_object *to, const char *key, const char *text)
+{
+    json_object_object_add(to, key, json_object_new_string(text));
+}
+
+/* What must be the same for a plan to be proved: program, arguments, and files among them. */
+static struct json_object *
+subject_of(const char *program, char *const *arguments, const char *folder, bool softgpu)
+{
+    char stamp[STAMP_BYTES];
+    struct json_object *subject = json_object_new_object(), *list = json_object_new_array();
+    struct json_object *files = json_object_new_object();
+    put_text(subject, "program", program);
+    build_of(program, stamp);
+    put_text(subject, "build", stamp);
+    put_text(subject, "folder", folder);
+    put_text(subject, "device", softgpu ? "softgpu" : "gpu");
+    json_object_object_add(subject, "arguments", list);
+    json_object_object_add(subject, "files", files);
+    for (size_t i = 1; arguments[0] != NULL && arguments[i] != NULL; ++i) {
+        stamp_of(arguments[i], stamp);
+        json_object_array_add(list, json_object_new_string(arguments[i]));
+        if (stamp[0] != '\0')
+            put_text(files, arguments[i], stamp);
+    }
+    return subject;
+}
+
+struct entry {
+    struct timespec made;
+    char *name;
+};
+
+static int
+by_date(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->made.tv_sec != y->made.tv_sec)
+        return x->made.tv_sec < y->made.tv_sec ? 1 : -1;
+    return x->made.tv_nsec < y->made.tv_nsec ? 1 : x->made.tv_nsec > y->made.tv_nsec ? -1 : 0;
+}
+
+/* Plans of the program, the newest first. */
+static struct entry *
+list_entries(const struct plan_cache *cache, size_t *count)
+{
+    DIR *folder = opendir(cache->folder);
+    struct dirent *found;
+    struct entry *entries = NULL;
+    *count = 0;
+    while (folder != NULL && (found = readdir(folder)) != NULL) {
+        struct stat file;
+        const char *end = strrchr(found->d_name, '.');
+        if (strncmp(found->d_name, cache->prefix, strlen(cache->prefix)) != 0 || end == NULL ||
+            strcmp(end, ".json") != 0 || fstatat(dirfd(folder), found->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        entries = xrealloc(entries, (*count + 1) * sizeof(*entries));
+        entries[(*count)++] = (struct entry){file.st_mtim, xstrdup(found->d_name)};
+    }
+    if (folder != NULL)
+        closedir(folder);
+    if (*count > 0)
+        qsort(entries, *count, sizeof(*entries), by_date);
+    return entries;
+}
+
+bool
+plan_cache_open(const char *program, char *const *arguments, const char *folder, bool softgpu, struct plan_cache *cache,
+                struct error *error)
+{
+    *cache = (struct plan_cache){.folder = NULL};
+    char *real = realpath(program, NULL), of_program[HASH_BYTES], of_subject[HASH_BYTES];
+    cache->subject = subject_of(real != NULL ? real : program, arguments, folder, softgpu);
+    hash_text(real != NULL ? real : program, of_program);
+    hash_text(json_object_to_json_string(cache->subject), of_subject);
+    free(real);
+    if (!open_folder(cache, error))
+        return false;
+    snprintf(cache->prefix, sizeof(cache->prefix), "%s-", of_program);
+    cache->path = xasprintf("%s/%s%s.json", cache->folder, cache->prefix, of_subject);
+    struct entry *entries = list_entries(cache, &cache->count);
+    cache->names = xcalloc(cache->count + 1, sizeof(*cache->names));
+    cache->names[0] = xstrdup(strrchr(cache->path, '/') + 1);
+    size_t used = 1;
+    for (size_t i = 0; i < cache->count; ++i) {
+        if (strcmp(entries[i].name, cache->names[0]) == 0)
+            free(entries[i].name);
+        else
+            cache->names[used++] = entries[i].name;
+    }
+    cache->count = used;
+    free(entries);
+    return true;
+}
+
+/* ---- reading ---- */
+
+static const char *
+text_of(struct json_object *from, const char *key)
+{
+    struct json_object *member;
+    const char *text = json_object_object_get_ex(from, key, &member) ? json_object_get_string(member) : NULL;
+    return text != NULL ? text : "";
+}
+
+/* Whether all files of a list are what they were; `of`: what is known of one. */
+static bool
+are_same(struct json_object *list, void (*of)(const char *path, char known[STAMP_BYTES]))
+{
+    bool same = json_object_is_type(list, json_type_array);
+    for (size_t i = 0; same && i < json_object_array_length(list); ++i) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+        char now[STAMP_BYTES];
+        of(text_of(item, "path"), now);
+        same = strcmp(now, text_of(item, "is")) == 0;
+    }
+    return same;
+}
+
+static bool
+is_whole(struct json_object *plan)
+{
+    struct json_object *turns, *cached, *proof;
+    struct play play;
+    char why[PLAY_WHY_BYTES];
+    if (!json_object_object_get_ex(plan, "turns", &turns) || !json_object_object_get_ex(plan, "proof", &proof) ||
+        !json_object_is_type(proof, json_type_object) || !json_object_object_get_ex(plan, "cache", &cached))
+        return false;
+    if (strcmp(text_of(cached, "version"), CACHE_VERSION) != 0)
+        return true; /* which is found later */
+    bool ok = play_json_read(turns, &play, why);
+    play_json_free(&play);
+    return ok;
+}
+
+/* *plan: NULL without a file, and of one that is damaged. */
+static bool
+read_plan(const char *path, struct json_object **plan, struct error *error)
+{
+    struct stat file;
+    *plan = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT)
+        return true;
+    if (fd < 0 || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || !is_own(&file)) {
+        if (fd >= 0)
+            close(fd);
+        return refuse_foreign(path, error);
+    }
+    *plan = file.st_size < most_bytes ? json_object_from_fd(fd) : NULL;
+    close(fd);
+    if (*plan == NULL || !is_whole(*plan)) {
+        message_line("the kept plan %s is damaged; it is removed", path);
+        json_object_put(*plan);
+        *plan = NULL;
+        unlink(path);
+    }
+    return true;
+}
+
+/* Of this version and build. */
+static bool
+is_usable(struct json_object *plan)
+{
+    struct json_object *cached = json_object_object_get(plan, "cache");
+    return strcmp(text_of(cached, "version"), CACHE_VERSION) == 0 &&
+           are_same(json_object_object_get(cached, "objects"), build_of);
+}
+
+bool
+plan_cache_next(struct plan_cache *cache, struct json_object **plan, bool *is_proved, struct error *error)
+{
+    *plan = NULL;
+    *is_proved = false;
+    while (*plan == NULL && cache->next < cache->count && cache->next < CANDIDATES) {
+        char *path = xasprintf("%s/%s", cache->folder, cache->names[cache->next++]);
+        bool ok = read_plan(path, plan, error);
+        if (*plan != NULL && !is_usable(*plan)) {
+            message_line("the kept plan %s is of another build or of another version of ddprun; it is removed", path);
+            json_object_put(*plan);
+            *plan = NULL;
+            unlink(path);
+        }
+        free(path);
+        if (!ok)
+            return false;
+    }
+    if (*plan != NULL) {
+        struct json_object *cached = json_object_object_get(*plan, "cache");
+        *is_proved = json_object_equal(json_object_object_get(cached, "subject"), cache->subject) &&
+                     are_same(json_object_object_get(cached, "files"), stamp_of);
+    }
+    return true;
+}
+
+/* ---- writing ---- */
+
+/* The objects of the program as the recording has seen them. */
+static struct json_object *
+objects_of(struct json_object *plan)
+{
+    struct json_object *to = json_object_new_array(), *program = json_object_object_get(plan, "program");
+    struct json_object *from = json_object_object_get(program, "objects");
+    for (size_t i = 0; json_object_is_type(from, json_type_array) && i < json_object_array_length(from); ++i) {
+        struct json_object *object = json_object_array_get_idx(from, i), *item = json_object_new_object();
+        char build[STAMP_BYTES];
+        build_of(text_of(object, "path"), build);
+        put_text(item, "path", text_of(object, "path"));
+        put_text(item, "is", text_of(object, "build_id")[0] != '\0' ? text_of(object, "build_id") : build);
+        json_object_array_add(to, item);
+    }
+    return to;
+}
+
+static struct json_object *
+files_of(struct json_object *plan)
+{
+    struct json_object *to = json_object_new_array(), *from = json_object_object_get(plan, "files");
+    for (size_t i = 0; json_object_is_type(from, json_type_array) && i < json_object_array_length(from); ++i) {
+        struct json_object *file = json_object_array_get_idx(from, i), *item;
+        char stamp[STAMP_BYTES];
+        stamp_of(text_of(file, "path"), stamp);
+        if (json_object_get_boolean(json_object_object_get(file, "writes")) || stamp[0] == '\0')
+            continue;
+        item = json_object_new_object();
+        put_text(item, "path", text_of(file, "path"));
+        put_text(item, "is", stamp);
+        json_object_array_add(to, item);
+    }
+    return to;
+}
+
+static void
+remove_oldest(const struct plan_cache *cache)
+{
+    size_t count;
+    struct entry *entries = list_entries(cache, &count);
+    for (size_t i = 0; i < count; ++i) {
+        char *path = xasprintf("%s/%s", cache->folder, entries[i].name);
+        if (i >= KEPT)
+            unlink(path);
+        free(path);
+        free(entries[i].name);
+    }
+    free(entries);
+}
+
+bool
+plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct error *error)
+{
+    struct json_object *cached = json_object_new_object();
+    put_text(cached, "version", CACHE_VERSION);
+    json_object_object_add(cached, "subject", json_object_get(cache->subject));
+    json_object_object_add(cached, "objects", objects_of(plan));
+    json_object_object_add(cached, "files", files_of(plan));
+    json_object_object_add(plan, "cache", cached);
+    mode_t mask = umask(077);
+    bool ok = whole_file_write(cache->path, json_object_to_json_string_ext(plan, JSON_C_TO_STRING_PLAIN));
+    int cause = errno;
+    umask(mask);
+    if (!ok)
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "cannot write the plan %s: %s; make room there, or name another folder by XDG_CACHE_HOME",
+                         cache->path, whole_file_why(cause));
+    remove_oldest(cache);
+    return true;
+}
+
+void
+plan_cache_close(struct plan_cache *cache)
+{
+    for (size_t i = 0; i < cache->count; ++i)
+        free(cache->names[i]);
+    free(cache->names);
+    free(cache->folder);
+    free(cache->path);
+    json_object_put(cache->subject);
+}

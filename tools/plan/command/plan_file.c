@@ -1,0 +1,115 @@
+/*
+ * plan_file.c - see plan_file.h.
+ */
+#include "tools/plan/command/plan_file.h"
+
+#include "base/printable.h"
+#include "base/protocol.h"
+#include "tools/plan/format/play_json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PLAN_VERSION = 1 };
+
+static const char *
+text_of(struct json_object *root, const char *of, const char *key)
+{
+    struct json_object *member;
+    if (of != NULL && !json_object_object_get_ex(root, of, &root))
+        return NULL;
+    return json_object_object_get_ex(root, key, &member) ? json_object_get_string(member) : NULL;
+}
+
+/* Of proof (d): its end, and its text. */
+static bool
+is_proved(struct json_object *root, const char *path, struct error *error)
+{
+    struct json_object *proof;
+    const char *end = NULL, *text = NULL;
+    if (json_object_object_get_ex(root, "proof", &proof)) {
+        end = text_of(proof, "turns", "end");
+        text = text_of(proof, "turns", "text");
+    }
+    if (end == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "the plan %s is not proved; make it anew: ddprun scout --prove --json %s -- PROGRAM, "
+                         "or add --unproved",
+                         path, path);
+    return strcmp(end, "passed") == 0 ||
+           error_set(error, DDPRUN_EXIT_USAGE, "proof (d) of the plan %s: %s: %s; --unproved runs it all the same",
+                     path, end, text != NULL ? text : "");
+}
+
+/* Why ranks cannot take turns, or NULL. */
+static const char *
+refusal_of(struct json_object *root)
+{
+    struct json_object *member;
+    if (!json_object_object_get_ex(root, "found", &member) || !json_object_get_boolean(member))
+        return text_of(root, NULL, "reason") != NULL ? text_of(root, NULL, "reason") : "no gradients were found";
+    return text_of(root, "turns", "reason");
+}
+
+/* Of a rehearsal (--plan auto): 0 without one. */
+static uint64_t
+forecast_of(struct json_object *root, const char *key)
+{
+    return json_object_get_uint64(json_object_object_get(json_object_object_get(root, "forecast"), key));
+}
+
+static bool
+prepare(struct json_object *root, const char *path, bool unproved, const char *to, struct error *error)
+{
+    struct json_object *member;
+    struct play play = {0};
+    char why[PLAY_WHY_BYTES] = "";
+    if (!json_object_object_get_ex(root, "version", &member) || !json_object_object_get_ex(root, "found", NULL))
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout", path);
+    if (json_object_get_int64(member) != PLAN_VERSION)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "the plan %s has version %lld, and this ddprun reads version %d; make it anew by ddprun scout",
+                         path, (long long)json_object_get_int64(member), PLAN_VERSION);
+    const char *reason = refusal_of(root);
+    if (reason != NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "ranks cannot take turns by the plan %s: %s", path, reason);
+    if (!json_object_object_get_ex(root, "turns", &member))
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "the plan %s does not say how ranks take turns; make it anew: ddprun scout --prove --json %s -- "
+            "PROGRAM",
+            path, path);
+    if (!unproved && !is_proved(root, path, error))
+        return false;
+    bool ok = play_json_read(member, &play, why);
+    const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
+    play.plan.data = PLAY_TRAINING;
+    play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
+    play.plan.forecast_ns = forecast_of(root, "round_ns");
+    play.plan.forecast_one = forecast_of(root, "period_ns");
+    play.plan.forecast_ranks = (uint32_t)forecast_of(root, "ranks");
+    if (!ok)
+        error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it anew by ddprun scout", path, why);
+    else if (!play_save(to, &play))
+        ok = error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s: %s", to, strerror(errno));
+    play_json_free(&play);
+    return ok;
+}
+
+bool
+plan_file_prepare(const char *path, bool unproved, const char *to, struct error *error)
+{
+    if (access(path, R_OK) != 0)
+        return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the plan %s, in --plan: %s", path, strerror(errno));
+    struct json_object *root = json_object_from_file(path);
+    if (root == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout: it is not JSON, or cut",
+                         path);
+    bool ok = prepare(root, path, unproved, to, error);
+    json_object_put(root);
+    if (!ok)
+        printable_make(error->text, ""); /* one line, whatever the plan says */
+    return ok;
+}

@@ -1,0 +1,171 @@
+/*
+ * preview.c - see preview.h.
+ */
+#include "tools/plan/command/preview.h"
+
+#include "base/message.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS = 8, SIZE_BYTES = 64 }; /* of a list; what is longer is counted */
+
+static const char *
+text_of(struct json_object *from, const char *key)
+{
+    const char *text = json_object_get_string(json_object_object_get(from, key));
+    return text != NULL ? text : "?";
+}
+
+static uint64_t
+number_of(struct json_object *from, const char *key)
+{
+    return json_object_get_uint64(json_object_object_get(from, key));
+}
+
+static size_t
+length_of(struct json_object *list)
+{
+    return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
+static const char *
+size_text(uint64_t bytes, char text[SIZE_BYTES])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit < 3; ++unit)
+        value /= 1024;
+    snprintf(text, SIZE_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return text;
+}
+
+/* Of a variable that is an allocation of its own: its name, and a blank. */
+static const char *
+name_of(struct json_object *plan, struct json_object *tensor, char text[SIZE_BYTES])
+{
+    struct json_object *allocations = json_object_object_get(plan, "allocations"), *name = NULL;
+    uint64_t number = number_of(tensor, "allocation");
+    if (number < length_of(allocations))
+        name = json_object_object_get(json_object_array_get_idx(allocations, number), "name");
+    text[0] = '\0';
+    if (name != NULL)
+        snprintf(text, SIZE_BYTES, "%s ", json_object_get_string(name));
+    return text;
+}
+
+/* Memory of these roles ("a|b"), under a title. */
+static void
+print_memory(struct json_object *plan, const char *roles, const char *title)
+{
+    struct json_object *tensors = json_object_object_get(plan, "tensors");
+    char size[SIZE_BYTES], name[SIZE_BYTES];
+    uint64_t rest_bytes = 0;
+    size_t rows = 0, rest = 0;
+    for (size_t i = 0; i < length_of(tensors); ++i) {
+        struct json_object *tensor = json_object_array_get_idx(tensors, i);
+        const char *role = text_of(tensor, "role"), *found = strstr(roles, role);
+        uint64_t begin = number_of(tensor, "begin"), end = number_of(tensor, "end");
+        if (found == NULL)
+            continue;
+        if (rows == 0)
+            message_line("%s", title);
+        if (rows++ < ROWS) {
+            message_line("  %-16s %sa%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, %s, allocated at %s", role,
+                         name_of(plan, tensor, name), number_of(tensor, "allocation"), begin, end,
+                         size_text(end - begin, size), text_of(tensor, "type"), text_of(tensor, "allocated_at"));
+        } else {
+            rest += 1;
+            rest_bytes += end - begin;
+        }
+    }
+    if (rest > 0)
+        message_line("  and %zu more, %s in all", rest, size_text(rest_bytes, size));
+}
+
+static bool
+has_role(const char *role)
+{
+    return strcmp(role, "stays") != 0 && strcmp(role, "unwritten") != 0 && strcmp(role, "unread") != 0;
+}
+
+/* Whether the range lies in one that has a role of its own. */
+static bool
+is_named(struct json_object *memory, struct json_object *item)
+{
+    for (size_t i = 0; i < length_of(memory); ++i) {
+        struct json_object *other = json_object_array_get_idx(memory, i);
+        if (has_role(text_of(other, "role")) && number_of(other, "allocation") == number_of(item, "allocation") &&
+            number_of(other, "begin") <= number_of(item, "begin") && number_of(item, "end") <= number_of(other, "end"))
+            return true;
+    }
+    return false;
+}
+
+/* What stays without a role of its own. */
+static void
+print_rest(struct json_object *plan)
+{
+    struct json_object *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
+    char size[SIZE_BYTES];
+    uint64_t bytes = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < length_of(memory); ++i) {
+        struct json_object *item = json_object_array_get_idx(memory, i);
+        if (has_role(text_of(item, "role")) || strcmp(text_of(item, "role"), "unread") == 0 || is_named(memory, item))
+            continue;
+        count += 1;
+        bytes += number_of(item, "end") - number_of(item, "begin");
+    }
+    if (count > 0)
+        message_line("  and %zu other range%s that stay%s from batch to batch, %s", count, count == 1 ? "" : "s",
+                     count == 1 ? "s" : "", size_text(bytes, size));
+}
+
+static void
+print_forecast(struct json_object *plan, int ranks)
+{
+    struct json_object *forecast = json_object_object_get(plan, "forecast");
+    double round = (double)number_of(forecast, "round_ns") / 1e6;
+    double one = (double)number_of(forecast, "period_ns") / 1e6 * ranks;
+    if (round == 0 || one == 0)
+        message_line("forecast: none, for the program makes too few batches");
+    else
+        message_line("forecast: a round of %d batches takes %.3g ms, and one process takes %.3g ms for as many: %.2f "
+                     "times as fast (rehearsed; medians of the newest rounds)",
+                     ranks, round, one, one / round);
+}
+
+static void
+print_proof(struct json_object *plan, const char *key, char letter)
+{
+    struct json_object *proof = json_object_object_get(json_object_object_get(plan, "proof"), key);
+    message_line("proof (%c): %s: %s", letter, text_of(proof, "end"), text_of(proof, "text"));
+}
+
+void
+preview_print(struct json_object *plan, int ranks)
+{
+    struct json_object *groups = json_object_object_get(plan, "groups");
+    struct json_object *group = length_of(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
+    char title[512];
+    snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, text_of(group, "text"),
+             text_of(group, "at"));
+    print_memory(plan, "gradient", title);
+    print_memory(plan, "parameter|optimizer state|moving average|random state",
+                 "compared, and bitwise the same on all ranks:");
+    print_rest(plan);
+    print_memory(plan, "statistics|carried state", "of each rank alone, and not compared:");
+    print_proof(plan, "turns", 'd');
+    message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "
+                 "data; the learning rate stays the program's",
+                 ranks);
+    message_line(
+        "of what the program prints: a loss is that of the last batch that rank 0 computed; counters of steps "
+        "and schedules go on by %d for each update; batches at the end that make no round of %d change nothing",
+        ranks, ranks);
+    print_forecast(plan, ranks);
+}

@@ -1,0 +1,179 @@
+/*
+ * play.c - see play.h.
+ */
+#include "tools/plan/format/play.h"
+
+#include "tools/common/direct.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool
+write_whole(FILE *file, const void *bytes, size_t size, size_t count)
+{
+    return fwrite(bytes, size, count, file) == count;
+}
+
+static size_t
+all_operations(const struct play *play)
+{
+    return (size_t)play->plan.operation_count + play->plan.load_count;
+}
+
+bool
+play_save(const char *path, const struct play *play)
+{
+    int fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (file == NULL)
+        return false;
+    bool ok = write_whole(file, &play->plan, sizeof(play->plan), 1) &&
+              write_whole(file, play->tensors, sizeof(*play->tensors), play->plan.tensor_count) &&
+              write_whole(file, play->operations, sizeof(*play->operations), all_operations(play)) &&
+              write_whole(file, play->objects, sizeof(*play->objects), play->plan.object_count);
+    return fclose(file) == 0 && ok;
+}
+
+/* malloc'ed; NULL with errno. */
+static void *
+read_list(FILE *file, size_t size, size_t count)
+{
+    void *list = calloc(count + 1, size);
+    if (list != NULL && fread(list, size, count, file) != count) {
+        free(list);
+        errno = EINVAL;
+        return NULL;
+    }
+    return list;
+}
+
+/* Whether the lists end where the file ends: none is made for numbers that a damaged file names. */
+static bool
+has_bytes(FILE *file, const struct play *play)
+{
+    struct stat status;
+    uint64_t bytes = sizeof(play->plan) + play->plan.tensor_count * (uint64_t)sizeof(*play->tensors) +
+                     all_operations(play) * (uint64_t)sizeof(*play->operations) +
+                     play->plan.object_count * (uint64_t)sizeof(*play->objects);
+    return fstat(fileno(file), &status) == 0 && (uint64_t)status.st_size == bytes;
+}
+
+static bool
+ends(const char *text, size_t room)
+{
+    return memchr(text, '\0', room) != NULL;
+}
+
+static bool
+is_sound(const struct play *play)
+{
+    const struct play_plan *plan = &play->plan;
+    bool sound = plan->data <= PLAY_ONE_PROCESS && plan->average_before <= plan->operation_count &&
+                 ends(plan->pages, sizeof(plan->pages)) &&
+                 (plan->data < PLAY_TRAINING || plan->average_before < plan->operation_count);
+    for (uint32_t i = 0; i < plan->tensor_count && sound; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        sound = tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_UNREAD && tensor->lo <= tensor->hi &&
+                tensor->hi <= tensor->bytes;
+    }
+    for (size_t i = 0; i < all_operations(play) && sound; ++i) {
+        const struct play_operation *operation = &play->operations[i];
+        sound = operation->part <= PLAY_BY_LAST && ends(operation->name, sizeof(operation->name)) &&
+                operation->frame_count <= PLAY_FRAMES && operation->moves <= PLAY_MOVES_SOURCE;
+    }
+    for (uint32_t i = 0; i < plan->object_count && sound; ++i)
+        sound = ends(play->objects[i].path, sizeof(play->objects[i].path)) &&
+                ends(play->objects[i].build_id, sizeof(play->objects[i].build_id));
+    return sound;
+}
+
+bool
+play_load(const char *path, struct play *play)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    *play = (struct play){0};
+    bool ok = fread(&play->plan, sizeof(play->plan), 1, file) == 1 && play->plan.version == PLAY_VERSION &&
+              has_bytes(file, play);
+    errno = EINVAL;
+    ok = ok && (play->tensors = read_list(file, sizeof(*play->tensors), play->plan.tensor_count)) != NULL &&
+         (play->operations = read_list(file, sizeof(*play->operations), all_operations(play))) != NULL &&
+         (play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count)) != NULL;
+    if (ok && !is_sound(play)) {
+        errno = EINVAL;
+        ok = false;
+    }
+    int cause = errno;
+    fclose(file);
+    if (!ok)
+        play_free(play);
+    errno = cause;
+    return ok;
+}
+
+void
+play_free(struct play *play)
+{
+    free(play->tensors);
+    free(play->operations);
+    free(play->objects);
+    *play = (struct play){0};
+}
+
+/* ---- pages ---- */
+
+static size_t
+hashes_bytes(const struct play_plan *plan)
+{
+    return ((size_t)plan->steps + 1) * plan->tensor_count * sizeof(uint64_t);
+}
+
+static size_t
+page_bytes(const struct play_plan *plan)
+{
+    return sizeof(struct play_page) + hashes_bytes(plan) + (size_t)plan->tensor_count * PLAY_SAMPLES * sizeof(float);
+}
+
+struct play_page *
+play_page_map(const struct play_plan *plan, int rank, bool create)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof(path), "%s-%d", plan->pages, rank);
+    int fd = open_direct(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_TRUNC : 0), 0600);
+    if (fd < 0)
+        return NULL;
+    void *page = MAP_FAILED;
+    if (!create || ftruncate(fd, (off_t)page_bytes(plan)) == 0)
+        page = mmap(NULL, page_bytes(plan), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int cause = errno;
+    close(fd);
+    errno = cause;
+    return page != MAP_FAILED ? page : NULL;
+}
+
+void
+play_page_unmap(const struct play_plan *plan, struct play_page *page)
+{
+    if (page != NULL)
+        munmap(page, page_bytes(plan));
+}
+
+uint64_t *
+play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor)
+{
+    return (uint64_t *)(void *)(page + 1) + (size_t)step * plan->tensor_count + tensor;
+}
+
+float *
+play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor)
+{
+    char *samples = (char *)(page + 1) + hashes_bytes(plan);
+    return (float *)(void *)samples + (size_t)tensor * PLAY_SAMPLES;
+}

@@ -1,0 +1,152 @@
+/*
+ * play.h - a run by a plan: what the player of each rank follows in `ddprun scout --prove`
+ * (tools/plan/trainer/play.c), and in a whole training, `ddprun --plan` (follow.c); and the page on which each
+ * player of a proof reports.
+ *
+ * Down: DDPRUN_ENV_SCOUT_PLAY (base/protocol.h) names the plan's file. Up: the player of rank R maps the file
+ * "<pages>-R", which the launcher has made: a struct play_page, hashes, samples. What stands there outlives a trainer
+ * that crashes.
+ */
+#ifndef DDPRUN_TOOLS_PLAN_FORMAT_PLAY_H
+#define DDPRUN_TOOLS_PLAN_FORMAT_PLAY_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PLAY_VERSION 6
+
+enum {
+    PLAY_RANKS = 2,
+    PLAY_NAME_BYTES = 112,
+    PLAY_FRAMES = 8,
+    PLAY_BUILD_ID_BYTES = 136,
+    PLAY_SAMPLES = 4096,
+    PLAY_WHY_BYTES = 512
+};
+
+enum play_role {
+    PLAY_PARAMETER = 1,
+    PLAY_GRADIENT,
+    PLAY_STATE,
+    PLAY_COMPARED,  /* state that the engine does not hear of, because it shares bytes with a gradient */
+    PLAY_PER_RANK,  /* of turns, as are the next: each rank has its own */
+    PLAY_STAYS,     /* other memory that is the same on all ranks */
+    PLAY_UNWRITTEN, /* the same, and no operation of the period writes it */
+    PLAY_UNREAD,    /* the same, and none reads it */
+};
+
+/* Bytes [lo, hi) of an allocation. */
+struct play_tensor {
+    uint32_t role;    /* enum play_role */
+    uint32_t type;    /* enum ddp_type */
+    uint32_t said;    /* of a gradient in turns: the type by names of kernels and calls alone */
+    uint32_t alloc;   /* its number in the recording, for messages */
+    uint32_t ordinal; /* of the allocation among live ones of its size, */
+    uint64_t bytes;   /* which is this */
+    uint64_t lo, hi;
+};
+
+/* Who makes an operation, where ranks take turns: of a round's periods, rank r plays period r. */
+enum play_part {
+    PLAY_BY_ALL,  /* all, in each period */
+    PLAY_BY_TURN, /* the rank whose turn the period is */
+    PLAY_BY_LAST, /* all, in the last period of a round: the update */
+};
+
+/* A return address of a call site. */
+struct play_frame {
+    uint32_t object; /* of the plan */
+    uint64_t offset; /* address - load address */
+};
+
+/* A file of the program's code. */
+struct play_object {
+    char path[PATH_MAX];
+    char build_id[PLAY_BUILD_ID_BYTES]; /* hexadecimal; "": it has none */
+};
+
+/* What an operation gets of memory that is only read, each time elsewhere. */
+enum play_moves { PLAY_STILL, PLAY_MOVES_POINTERS, PLAY_MOVES_NUMBERS, PLAY_MOVES_SOURCE };
+
+/* An operation of the period. Behind all of them come the copies of loaders (scout_op, `ahead`): which period one is
+ * of, its number says, among copies of as many bytes to an allocation of as many bytes since the program began. */
+struct play_operation {
+    uint32_t part;              /* enum play_part, of turns */
+    char name[PLAY_NAME_BYTES]; /* kernel or call, cut off */
+    uint32_t block[3];          /* of a launch */
+    uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
+    uint64_t host_bytes;        /* of any copy from the host, of one row; else 0 */
+    uint32_t frame_count;       /* of its call site, innermost first */
+    struct play_frame frames[PLAY_FRAMES];
+    uint64_t to_bytes; /* of a loader's copy: of the allocation */
+    uint64_t before;   /* of a loader's copy: such copies in front of the period that comes before `first` */
+    uint32_t moves;    /* enum play_moves: where no copy brings data, rank 1 gets what it got in the step before */
+    uint64_t slots;    /* bits: arguments of a launch that point to what is only read, each time elsewhere */
+};
+
+/* What the copies bring that bring data. */
+enum play_data {
+    PLAY_STEP_BEFORE, /* to rank 1: what they brought in the step before */
+    PLAY_HALVES,      /* the same, but the second halves are exchanged between the ranks */
+    PLAY_TURNS,       /* what the program brings; each rank plays its turns. A step is a round, here and in the next */
+    PLAY_ALONE,       /* one process plays the turns of all ranks, and writes all their pages */
+    PLAY_TRAINING,    /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
+                         plays all */
+    PLAY_REHEARSAL,   /* the same until a round's time is known, which rank 0 writes on its page */
+    PLAY_ONE_PROCESS, /* the program as it is, until the time of its period is known */
+};
+
+struct play_plan {
+    uint32_t version; /* PLAY_VERSION */
+    uint32_t data;    /* enum play_data */
+    uint32_t steps;   /* after which all has been seen */
+    uint32_t tensor_count, operation_count, load_count, object_count;
+    uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
+    uint32_t average_before; /* operation of the period; operation_count: the period's end */
+    uint64_t first;        /* operation of the program, but for copies of loaders, with which a period begins; the ranks
+                              differ from there on */
+    uint64_t forecast_ns;  /* of training: what a round takes with so many ranks, as rehearsed; 0: it was not */
+    uint64_t forecast_one; /* and a period of one process, in nanoseconds */
+    uint32_t forecast_ranks;
+    char pages[PATH_MAX];
+};
+
+struct play {
+    struct play_plan plan;
+    struct play_tensor *tensors;       /* [plan.tensor_count] */
+    struct play_operation *operations; /* [plan.operation_count + plan.load_count] */
+    struct play_object *objects;       /* [plan.object_count] */
+};
+
+enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
+
+/* Written by the player only. Behind it: uint64_t [steps + 1][tensor_count], float [tensor_count][PLAY_SAMPLES]. */
+struct play_page {
+    _Atomic uint32_t stage;    /* enum play_stage */
+    _Atomic uint32_t steps;    /* that are complete */
+    _Atomic uint64_t round_ns; /* of a rehearsal: what a round takes; 0: too few were made */
+    char why[PLAY_WHY_BYTES];
+};
+
+/* Creates the file, mode 0600. False with errno. */
+bool play_save(const char *path, const struct play *play) __attribute__((warn_unused_result));
+/* play_free() releases it. False with errno; EINVAL: it is of another version, or damaged: numbers and texts of what is
+ * loaded are within their bounds. */
+bool play_load(const char *path, struct play *play) __attribute__((warn_unused_result));
+void play_free(struct play *play);
+
+/* The page of a rank; `create`: makes the file, mode 0600. NULL with errno. */
+struct play_page *play_page_map(const struct play_plan *plan, int rank, bool create)
+    __attribute__((warn_unused_result));
+void play_page_unmap(const struct play_plan *plan, struct play_page *page);
+
+/* Hash of a tensor. Parameters and state: as step `step` has left them; 0: as they begin. Gradients: this rank's own in
+ * that step, from 1; in turns: as parameters. 0: it is not there. */
+uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
+/* [PLAY_SAMPLES]: elements of an averaged gradient in the first step, at equal distances; 0 where it has fewer. */
+float *play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor);
+
+#endif

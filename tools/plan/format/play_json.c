@@ -1,0 +1,233 @@
+/*
+ * play_json.c - see play_json.h.
+ */
+#include "tools/plan/format/play_json.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More than any program has; and room for a list of these is there. */
+enum { MOST = 1 << 20, MOST_ROUNDS = 100 };
+
+static const char *const roles[] = {
+    [PLAY_PARAMETER] = "parameter", [PLAY_GRADIENT] = "gradient", [PLAY_STATE] = "state",
+    [PLAY_COMPARED] = "compared",   [PLAY_PER_RANK] = "per rank", [PLAY_STAYS] = "stays",
+    [PLAY_UNWRITTEN] = "unwritten", [PLAY_UNREAD] = "unread"};
+static const char *const parts[] = {[PLAY_BY_ALL] = "all", [PLAY_BY_TURN] = "turn", [PLAY_BY_LAST] = "last"};
+enum { ROLES = sizeof(roles) / sizeof(roles[0]), PARTS = sizeof(parts) / sizeof(parts[0]), TYPES = 8 };
+
+/* ---- writing ---- */
+
+static void
+put(struct json_object *to, const char *key, uint64_t number)
+{
+    json_object_object_add(to, key, json_object_new_uint64(number));
+}
+
+static struct json_object *
+put_list(struct json_object *to, const char *key)
+{
+    struct json_object *list = json_object_new_array();
+    json_object_object_add(to, key, list);
+    return list;
+}
+
+static struct json_object *
+put_item(struct json_object *list)
+{
+    struct json_object *item = json_object_new_object();
+    json_object_array_add(list, item);
+    return item;
+}
+
+static void
+put_operation(struct json_object *to, const struct play_operation *operation)
+{
+    json_object_object_add(to, "name", json_object_new_string(operation->name));
+    json_object_object_add(to, "made_by", json_object_new_string(parts[operation->part]));
+    put(to, "host_bytes", operation->host_bytes);
+    struct json_object *block = put_list(to, "block"), *site = put_list(to, "site");
+    for (int i = 0; i < 3; ++i)
+        json_object_array_add(block, json_object_new_uint64(operation->block[i]));
+    for (uint32_t i = 0; i < operation->frame_count; ++i) {
+        struct json_object *frame = put_item(site);
+        put(frame, "object", operation->frames[i].object);
+        put(frame, "offset", operation->frames[i].offset);
+    }
+}
+
+struct json_object *
+play_json_of(const struct play *play)
+{
+    struct json_object *root = json_object_new_object();
+    put(root, "first", play->plan.first);
+    put(root, "proof_rounds", play->plan.steps);
+    put(root, "reduce_before", play->plan.average_before);
+    struct json_object *list = put_list(root, "operations");
+    for (uint32_t i = 0; i < play->plan.operation_count; ++i)
+        put_operation(put_item(list), &play->operations[i]);
+    list = put_list(root, "memory");
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        struct json_object *item = put_item(list);
+        json_object_object_add(item, "role", json_object_new_string(roles[tensor->role]));
+        put(item, "type", tensor->type);
+        put(item, "adds_up_in", tensor->said);
+        put(item, "allocation", tensor->alloc);
+        put(item, "ordinal", tensor->ordinal);
+        put(item, "bytes", tensor->bytes);
+        put(item, "begin", tensor->lo);
+        put(item, "end", tensor->hi);
+    }
+    list = put_list(root, "objects");
+    for (uint32_t i = 0; i < play->plan.object_count; ++i) {
+        struct json_object *item = put_item(list);
+        json_object_object_add(item, "path", json_object_new_string(play->objects[i].path));
+        json_object_object_add(item, "build_id", json_object_new_string(play->objects[i].build_id));
+    }
+    return root;
+}
+
+/* ---- reading ---- */
+
+/* What was wrong first: the key. */
+struct reader {
+    const char *wrong;
+};
+
+static struct json_object *
+take(struct reader *reader, struct json_object *from, const char *key, enum json_type type)
+{
+    struct json_object *member = NULL;
+    if (reader->wrong == NULL && (!json_object_object_get_ex(from, key, &member) || !json_object_is_type(member, type)))
+        reader->wrong = key;
+    return reader->wrong == NULL ? member : NULL;
+}
+
+static uint64_t
+take_number(struct reader *reader, struct json_object *from, const char *key, uint64_t most)
+{
+    struct json_object *member = take(reader, from, key, json_type_int);
+    int64_t is_signed = member != NULL ? json_object_get_int64(member) : 0;
+    uint64_t number = member != NULL ? json_object_get_uint64(member) : 0;
+    if (member != NULL && (is_signed < 0 || number > most))
+        reader->wrong = key;
+    return reader->wrong == NULL ? number : 0;
+}
+
+static void
+take_text(struct reader *reader, struct json_object *from, const char *key, char *text, size_t room)
+{
+    struct json_object *member = take(reader, from, key, json_type_string);
+    if (member != NULL && (size_t)snprintf(text, room, "%s", json_object_get_string(member)) >= room)
+        reader->wrong = key;
+}
+
+static uint32_t
+take_word(struct reader *reader, struct json_object *from, const char *key, const char *const *words, uint32_t count)
+{
+    struct json_object *member = take(reader, from, key, json_type_string);
+    for (uint32_t i = 0; member != NULL && i < count; ++i) {
+        if (words[i] != NULL && strcmp(words[i], json_object_get_string(member)) == 0)
+            return i;
+    }
+    if (member != NULL)
+        reader->wrong = key;
+    return 0;
+}
+
+/* A list of objects; its length in *count. NULL: it is wrong. */
+static struct json_object *
+take_list(struct reader *reader, struct json_object *from, const char *key, uint32_t most, uint32_t *count)
+{
+    struct json_object *list = take(reader, from, key, json_type_array);
+    size_t length = list != NULL ? json_object_array_length(list) : 0;
+    if (length > most)
+        reader->wrong = key;
+    for (size_t i = 0; i < length && reader->wrong == NULL; ++i) {
+        if (!json_object_is_type(json_object_array_get_idx(list, i), json_type_object))
+            reader->wrong = key;
+    }
+    *count = reader->wrong == NULL ? (uint32_t)length : 0;
+    return list;
+}
+
+static void
+take_operation(struct reader *reader, struct json_object *from, struct play_operation *to, uint32_t objects)
+{
+    take_text(reader, from, "name", to->name, sizeof(to->name));
+    to->part = take_word(reader, from, "made_by", parts, PARTS);
+    to->host_bytes = take_number(reader, from, "host_bytes", INT64_MAX);
+    struct json_object *block = take(reader, from, "block", json_type_array), *site;
+    for (size_t i = 0; block != NULL && i < 3 && i < json_object_array_length(block); ++i)
+        to->block[i] = (uint32_t)json_object_get_uint64(json_object_array_get_idx(block, i));
+    site = take_list(reader, from, "site", PLAY_FRAMES, &to->frame_count);
+    for (uint32_t i = 0; i < to->frame_count; ++i) {
+        struct json_object *frame = json_object_array_get_idx(site, i);
+        to->frames[i].object = (uint32_t)take_number(reader, frame, "object", objects > 0 ? objects - 1 : 0);
+        to->frames[i].offset = take_number(reader, frame, "offset", INT64_MAX);
+    }
+}
+
+static void
+take_tensor(struct reader *reader, struct json_object *from, struct play_tensor *to)
+{
+    to->role = take_word(reader, from, "role", roles, ROLES);
+    to->type = (uint32_t)take_number(reader, from, "type", TYPES - 1);
+    if (json_object_object_get_ex(from, "adds_up_in", NULL)) /* older plans have it not */
+        to->said = (uint32_t)take_number(reader, from, "adds_up_in", TYPES - 1);
+    to->said = to->said != 0 ? to->said : to->type;
+    to->alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
+    to->ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
+    to->bytes = take_number(reader, from, "bytes", INT64_MAX);
+    to->lo = take_number(reader, from, "begin", to->bytes);
+    to->hi = take_number(reader, from, "end", to->bytes);
+    if (reader->wrong == NULL && to->lo >= to->hi)
+        reader->wrong = "end";
+    if (reader->wrong == NULL && to->role < PLAY_COMPARED && to->type == 0)
+        reader->wrong = "type";
+}
+
+bool
+play_json_read(struct json_object *from, struct play *play, char *why)
+{
+    struct reader reader = {0};
+    struct json_object *list;
+    struct play_plan *plan = &play->plan;
+    *play = (struct play){.plan.version = PLAY_VERSION};
+    if (!json_object_is_type(from, json_type_object))
+        reader.wrong = "turns";
+    list = take_list(&reader, from, "objects", MOST, &plan->object_count);
+    play->objects = xcalloc(plan->object_count + 1, sizeof(*play->objects));
+    for (uint32_t i = 0; i < plan->object_count; ++i) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+        take_text(&reader, item, "path", play->objects[i].path, sizeof(play->objects[i].path));
+        take_text(&reader, item, "build_id", play->objects[i].build_id, sizeof(play->objects[i].build_id));
+    }
+    list = take_list(&reader, from, "operations", MOST, &plan->operation_count);
+    play->operations = xcalloc(plan->operation_count + 1, sizeof(*play->operations));
+    for (uint32_t i = 0; i < plan->operation_count; ++i)
+        take_operation(&reader, json_object_array_get_idx(list, i), &play->operations[i], plan->object_count);
+    list = take_list(&reader, from, "memory", MOST, &plan->tensor_count);
+    play->tensors = xcalloc(plan->tensor_count + 1, sizeof(*play->tensors));
+    for (uint32_t i = 0; i < plan->tensor_count; ++i)
+        take_tensor(&reader, json_object_array_get_idx(list, i), &play->tensors[i]);
+    plan->first = take_number(&reader, from, "first", INT64_MAX);
+    plan->steps = (uint32_t)take_number(&reader, from, "proof_rounds", MOST_ROUNDS);
+    plan->average_before = (uint32_t)take_number(&reader, from, "reduce_before", plan->operation_count);
+    if (reader.wrong == NULL && (plan->average_before == 0 || plan->average_before >= plan->operation_count))
+        reader.wrong = "reduce_before";
+    if (reader.wrong != NULL)
+        snprintf(why, PLAY_WHY_BYTES, "turns.%s is missing or has no possible value", reader.wrong);
+    return reader.wrong == NULL;
+}
+
+void
+play_json_free(struct play *play)
+{
+    play_free(play);
+}

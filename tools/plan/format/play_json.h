@@ -1,0 +1,20 @@
+/*
+ * play_json.h - how ranks take turns (tools/plan/format/play.h), as a part of a plan of `ddprun scout --json`.
+ * docs/scout.md has its schema.
+ */
+#ifndef DDPRUN_TOOLS_PLAN_FORMAT_PLAY_JSON_H
+#define DDPRUN_TOOLS_PLAN_FORMAT_PLAY_JSON_H
+
+#include "tools/plan/format/play.h"
+
+#include <json-c/json.h>
+
+/* A new object: all of `play` that does not belong to one run. json_object_put() releases it. */
+struct json_object *play_json_of(const struct play *play);
+
+/* The reverse; play_json_free() releases it, whatever was returned. False with the reason in `why`, PLAY_WHY_BYTES:
+ * something is missing, or has no possible value. */
+bool play_json_read(struct json_object *from, struct play *play, char *why) __attribute__((warn_unused_result));
+void play_json_free(struct play *play);
+
+#endif

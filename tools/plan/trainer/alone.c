@@ -1,0 +1,134 @@
+/*
+ * alone.c - see player.h: the engine behind a player, and its table without what the program says itself.
+ */
+#include "interpose/filter.h"
+#include "tools/plan/trainer/player.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static const struct engine *behind;
+static atomic_int captures; /* of streams into graphs, that may be open */
+
+static void
+ignore_memory(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    (void)ptr, (void)count, (void)type, (void)site;
+}
+
+static void
+ignore_group(int id, const struct ddp_site *site)
+{
+    (void)id, (void)site;
+}
+
+static void
+ignore_step(int group, void *stream, const struct ddp_site *site)
+{
+    (void)group, (void)stream, (void)site;
+}
+
+static void
+ignore_pointer(void *ptr, const struct ddp_site *site)
+{
+    (void)ptr, (void)site;
+}
+
+static void
+ignore_ready(void *ptr, void *stream, const struct ddp_site *site)
+{
+    (void)ptr, (void)stream, (void)site;
+}
+
+static void
+ignore_value(const char *label, void *value, int type, const struct ddp_site *site)
+{
+    (void)label, (void)value, (void)type, (void)site;
+}
+
+static void
+ignore_weight(size_t count, size_t total, const struct ddp_site *site)
+{
+    (void)count, (void)total, (void)site;
+}
+
+static void
+ignore_reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
+{
+    (void)ptr, (void)count, (void)type, (void)op, (void)stream, (void)site;
+}
+
+static void
+share_all(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
+{
+    (void)site;
+    *first = 0;
+    *count = total;
+}
+
+/* A capture whose end has failed may still be open, and counts. */
+static void
+capture_begun(CUstream stream, bool into_graph, bool done)
+{
+    atomic_fetch_add(&captures, done ? 1 : 0);
+    behind->capture_begun(stream, into_graph, done);
+}
+
+static void
+capture_ended(void *ended, const CUgraph *graph, bool done)
+{
+    int open = atomic_load(&captures); /* 0: it began before this process was the rank */
+    while (done && open > 0 && !atomic_compare_exchange_weak(&captures, &open, open - 1)) {
+    }
+    behind->capture_ended(ended, graph, done);
+}
+
+bool
+alone_may_capture(void)
+{
+    return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
+}
+
+void
+alone_table(struct engine *table, const struct engine *real)
+{
+    behind = real;
+    *table = *real;
+    table->rank = 0;
+    table->local_rank = 0;
+    table->world_size = 1;
+    table->watching = true;
+    table->parameter = table->gradient = table->buffer = table->state = ignore_memory;
+    table->gradient_group = table->no_sync = ignore_group;
+    table->step = table->step_parameters = ignore_step;
+    table->sync = table->forget = ignore_pointer;
+    table->gradient_ready = ignore_ready;
+    table->mean = ignore_value;
+    table->weight = ignore_weight;
+    table->reduce = ignore_reduce;
+    table->shard = share_all;
+    table->capture_begun = capture_begun;
+    table->capture_ended = capture_ended;
+}
+
+/* The engine writes a filter that the hooks do not read: they are to report each launch. */
+static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
+static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = {&no_kernel}};
+static struct filter unread_filter = {.kernels = &no_kernels};
+
+const struct engine *
+alone_start(const struct shim_services *services, struct rank_status *status)
+{
+    static struct shim_services handed;
+    handed = *services;
+    handed.filter = &unread_filter;
+    handed.by_plan = true;
+    const char *path = getenv(DDPRUN_ENV_SCOUT_ENGINE);
+    void *library = path != NULL ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    engine_start_fn start = library != NULL ? (engine_start_fn)dlsym(library, ENGINE_ENTRY) : NULL;
+    if (start == NULL)
+        scout_stop("cannot load the engine, %s", path != NULL ? path : DDPRUN_ENV_SCOUT_ENGINE);
+    const struct engine *engine = start(&handed, status);
+    return engine != NULL && engine->abi == ENGINE_ABI ? engine : NULL;
+}

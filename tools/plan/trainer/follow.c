@@ -1,0 +1,571 @@
+/*
+ * follow.c - a rank of `ddprun --plan`: the engine, with annotations that come from a plan, for a whole training by
+ * turns (turns.c says what that is).
+ *
+ * An operation of the program is an operation of the plan if it has its name and its call site, and comes in its turn;
+ * what is none is made by all ranks: a validation pass, a checkpoint. At the plan's first operation what the plan names
+ * is annotated. DDP_STEP is called in front of one operation of the last period of each round.
+ *
+ * All ranks must see the same batches, and launch the same (heard.c).
+ *
+ * What does not fit the plan ends the rank, with the operation's name. Threads: `following` lets one at a time through.
+ */
+#include "base/message.h"
+#include "base/mutant.h"
+#include "tools/check/format/element.h"
+#include "tools/plan/trainer/player.h"
+#include "tools/sandbox/files.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WARM_ROUNDS = 2 }; /* in which operations of the plan may be missing: buffers are made, momentum begins */
+
+#define NO_PLACE UINT32_MAX
+
+static const struct engine *real;
+static struct rank_status *own_status;
+static struct engine table;
+static pid_t own_pid;
+
+static pthread_mutex_t following = PTHREAD_MUTEX_INITIALIZER; /* of all below */
+static bool begun;                                            /* the first period of the plan has begun */
+static bool is_open;         /* a round has begun, and its gradients are not averaged: on all ranks alike */
+static bool is_pending;      /* gradients of this rank's turn wait for the round's end */
+static bool is_awaited;      /* the program's end, by at_exit() in front of the engine's */
+static bool is_given_up;     /* a round was left open: it is closed, and nothing may follow */
+static uint64_t period;      /* of the program, from 0 */
+static uint32_t next;        /* operation of the plan that is expected */
+static uint64_t seen;        /* operations that are not in the plan, and have read gradients that wait */
+static uint64_t *names;      /* [operation_count]: hash of each name */
+static struct chain *chains; /* [operation_count]: calls that led to it last */
+static struct known {
+    struct ddp_site site;
+    char text[64];
+    bool live; /* the engine knows it */
+} * known;     /* [tensor_count] */
+
+/* This thread's operation touches gradients that wait; the lock is held from its beginning to its end. */
+static __thread bool looks __attribute__((tls_model("initial-exec")));
+
+/* The plan's number of each object that was met; NO_PLACE: the plan does not know it. */
+static uint32_t *numbers;
+static uint32_t number_count;
+
+/* One process plays all turns. */
+static bool
+is_alone(void)
+{
+    return player.play.plan.turns > 0;
+}
+
+static uint32_t
+world(void)
+{
+    return is_alone() ? player.play.plan.turns : (uint32_t)real->world_size;
+}
+
+static uint32_t
+turn(void)
+{
+    return (uint32_t)(period % world());
+}
+
+static bool
+is_last(void)
+{
+    return turn() == world() - 1;
+}
+
+/* Ends the rank: the program does something else than the plan says. */
+static void __attribute__((noreturn)) no_fit(const char *name, const char *what)
+{
+    scout_stop("in batch %llu of the program, %s %s: the program does not do what it did when its plan was made; make "
+               "the plan anew, by ddprun scout --prove with these arguments",
+               (unsigned long long)period + 1, name, what);
+}
+
+/* ---- call sites ---- */
+
+static void
+new_object(uint32_t number, const char *path, const char *build_id)
+{
+    uint32_t *grown = realloc(numbers, (number + 1) * sizeof(*numbers));
+    if (grown == NULL)
+        scout_stop("out of memory");
+    numbers = grown;
+    number_count = number + 1;
+    numbers[number] = NO_PLACE;
+    for (uint32_t i = 0; i < player.play.plan.object_count; ++i) {
+        const struct play_object *object = &player.play.objects[i];
+        if (strcmp(object->path, path) != 0)
+            continue;
+        if (strcmp(object->build_id, build_id) != 0)
+            scout_stop("%s was built anew since its plan was made; make the plan anew, by ddprun scout --prove", path);
+        numbers[number] = i;
+    }
+}
+
+/* Where an operation is called from; found once, if it is asked for. */
+struct place {
+    bool found;
+    uint32_t count;
+    struct scout_frame frames[NAMES_FRAMES];
+};
+
+static void
+find_place(struct place *place)
+{
+    place->count = names_frames(place->frames);
+    place->found = true;
+    for (uint32_t i = 0; i < place->count; ++i)
+        place->frames[i].object = place->frames[i].object < number_count ? numbers[place->frames[i].object] : NO_PLACE;
+}
+
+/* `lenient`: the innermost frame may differ, as in a function that calls the same kernel in several lines. */
+static bool
+is_at(struct place *place, const struct play_operation *operation, bool lenient)
+{
+    if (!place->found)
+        find_place(place);
+    bool same = place->count == operation->frame_count;
+    for (uint32_t i = lenient && place->count > 1 ? 1 : 0; same && i < place->count; ++i)
+        same = place->frames[i].object == operation->frames[i].object &&
+               place->frames[i].offset == operation->frames[i].offset;
+    return same;
+}
+
+static const char *
+name_of(const struct operation *operation)
+{
+    return operation->function != NULL ? kernels_find(operation->function)->text : operation->name;
+}
+
+static uint64_t
+hash_of_name(const struct operation *operation)
+{
+    return operation->function != NULL ? kernels_find(operation->function)->hash : kernels_hash(operation->name);
+}
+
+/* The operation of the plan that this is; NO_PLACE: none. */
+static __attribute__((noinline)) uint32_t
+place_of(const struct operation *operation)
+{
+    const struct play_plan *plan = &player.play.plan;
+    const void *frame = __builtin_frame_address(0);
+    uint64_t name = hash_of_name(operation);
+    struct place place = {.found = false};
+    if (name == names[next] && chain_holds(&chains[next], frame))
+        return next;
+    if (name == names[next] && is_at(&place, &player.play.operations[next], begun)) {
+        chain_take(&chains[next], frame);
+        return next;
+    }
+    for (uint32_t k = 1; begun && k < plan->operation_count; ++k) {
+        uint32_t at = (next + k) % plan->operation_count;
+        if (name == names[at] && is_at(&place, &player.play.operations[at], false))
+            return at;
+    }
+    return NO_PLACE;
+}
+
+/* ---- memory ---- */
+
+/* The end of what a tensor with a role of its own, and not only bytes that stay, has from `at` on; `at`: none has. If
+ * one begins between `at` and *end_p, it is the new *end_p. */
+static uint64_t
+end_of_named(const struct play_tensor *of, uint64_t at, uint64_t *end_p)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        if (tensor->role >= PLAY_STAYS || tensor->bytes != of->bytes || tensor->ordinal != of->ordinal)
+            continue;
+        if (tensor->lo <= at && at < tensor->hi)
+            return tensor->hi;
+        if (tensor->lo > at && tensor->lo < *end_p)
+            *end_p = tensor->lo;
+    }
+    return at;
+}
+
+/* Bytes that stay and have no other role: they must be the same on all ranks. */
+static void
+annotate_rest(uint32_t number, CUdeviceptr address)
+{
+    const struct play_tensor *tensor = &player.play.tensors[number];
+    for (uint64_t at = tensor->lo, end; at < tensor->hi; at = end) {
+        uint64_t piece_end = tensor->hi;
+        end = end_of_named(tensor, at, &piece_end);
+        if (end != at)
+            continue;
+        end = piece_end;
+        real->state((void *)(uintptr_t)(address + at), (size_t)(end - at), DDP_UINT8, &known[number].site);
+    }
+}
+
+static void
+annotate(uint32_t number)
+{
+    const struct play_tensor *tensor = &player.play.tensors[number];
+    const struct allocation *allocation = player_allocation(tensor);
+    if (allocation == NULL)
+        return;
+    known[number].live = true;
+    waiting_made(number);
+    void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
+    size_t count = (size_t)(tensor->hi - tensor->lo) / element_size((int)tensor->type);
+    switch ((enum play_role)tensor->role) {
+    case PLAY_PARAMETER:
+        real->parameter(memory, count, (int)tensor->type, &known[number].site);
+        break;
+    case PLAY_GRADIENT:
+        real->gradient(memory, count, (int)tensor->type, &known[number].site);
+        break;
+    case PLAY_STATE:
+        real->state(memory, count, (int)tensor->type, &known[number].site);
+        break;
+    case PLAY_STAYS:
+    case PLAY_UNWRITTEN:
+        annotate_rest(number, allocation->address);
+        break;
+    default: /* each rank has its own, or it shares bytes with a gradient */
+        break;
+    }
+}
+
+static void
+require_tensors(void)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        if (tensor->role < PLAY_COMPARED && !known[i].live)
+            scout_stop("a%u of the plan, of %llu bytes, is not there in batch %llu of the program: the model has other "
+                       "sizes than when its plan was made; make the plan anew, by ddprun scout --prove with these "
+                       "arguments",
+                       tensor->alloc, (unsigned long long)tensor->bytes, (unsigned long long)period + 1);
+    }
+}
+
+static void at_exit(int exit_status, void *unused);
+
+static void
+begin_training(void)
+{
+    begun = true;
+    if (ddprun_files_steps_begin != NULL)
+        ddprun_files_steps_begin();
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        annotate(i);
+    heard_begin(real);
+    if (on_exit(at_exit, NULL) != 0) /* called before the engine's, which has come up */
+        scout_stop("out of memory");
+}
+
+/* ---- operations ---- */
+
+static void
+reduce(CUstream stream)
+{
+    static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
+    require_tensors();
+    if (!is_given_up)
+        rounds_note();
+    heard_show(stream);
+    real->step(0, stream, &site);
+    if (!is_awaited && on_exit(at_exit, NULL) != 0) /* once more: the libraries that the first step needs are there */
+        scout_stop("out of memory");
+    is_awaited = true;
+    waiting_averaged();
+    is_pending = is_open = false;
+}
+
+/* What one process that plays all turns has computed in this one. */
+static void
+add_up(void)
+{
+    require_tensors();
+    turns_reduce((uint32_t)period);
+}
+
+/* The program ends in the middle of a round, or frees its gradients there. Ranks may have sent gradients of it already:
+ * all average what they have, of which no update is made. */
+static void
+give_up_round(void)
+{
+    is_given_up = true;
+    is_open = false;
+    turns_give_up((uint32_t)period, next == 0 || next > player.play.plan.average_before);
+    if (!MUTANT(PLAN_ROUND_LEFT_OPEN))
+        reduce(CU_STREAM_LEGACY);
+}
+
+/* An operation comes that stands in front of the expected one. */
+static void
+require_update(const char *name)
+{
+    if (next > 0 && next <= player.play.plan.average_before && !MUTANT(PLAN_UPDATE_UNASKED))
+        no_fit(name, "comes again, and the update that the plan has in between did not come");
+}
+
+/* The next period begins: the one before must have had its update. */
+static void
+begin_period(const char *name)
+{
+    if (!begun) {
+        begin_training();
+    } else {
+        require_update(name);
+        if (is_given_up)
+            no_fit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
+        turns_end((uint32_t)period);
+        ++period;
+    }
+    turns_begin((uint32_t)period);
+    atomic_store(&own_status->batch_count, period + 1);
+}
+
+/* From the expected operation to `at`, which comes in its place. */
+static void
+pass_over(const char *name, uint32_t at)
+{
+    const struct play_plan *plan = &player.play.plan;
+    if (at < next) {
+        require_update(name);
+        if (next > plan->average_before)
+            no_fit(name, "comes out of turn");
+    }
+    if (next <= plan->average_before && at > plan->average_before)
+        no_fit(name, "comes without the operation in front of which gradients are averaged");
+    for (uint32_t i = next; i < at && period >= (uint64_t)WARM_ROUNDS * world(); ++i) {
+        if (player.play.operations[i].part != PLAY_BY_ALL)
+            no_fit(player.play.operations[i].name, "is left out");
+    }
+}
+
+static bool
+is_made(uint32_t part)
+{
+    bool is_own = is_alone() || (uint32_t)real->rank == turn();
+    bool updates = is_last() || (MUTANT(PLAN_UPDATE_EACH) && !is_alone());
+    return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && is_own) || (part == PLAY_BY_LAST && updates);
+}
+
+/* The thread's operation is an update outside of the plan, if the driver takes it. */
+static __thread bool is_stray __attribute__((tls_model("initial-exec")));
+
+/* `is_load`: a copy of a thread that has launched nothing so far. */
+static void
+follow(struct operation *operation, bool is_load)
+{
+    const struct play_plan *plan = &player.play.plan;
+    const char *name = name_of(operation);
+    is_stray = false;
+    if (begun && operation->graph != NULL)
+        no_fit(name, "launches a CUDA graph");
+    uint32_t at = place_of(operation);
+    if (at == NO_PLACE) {
+        bool touches = is_pending && waiting_touched(operation), is_own = (uint32_t)real->rank == turn();
+        bool computes =
+            is_own && next > 0 && next <= plan->average_before; /* its own gradients, by its own operation */
+        looks = touches && !computes;
+        seen += touches;
+        is_stray = begun && heard_update(operation, name);
+        if (is_load)
+            heard_load(operation);
+        return;
+    }
+    if (at == 0 || next == 0) { /* a period whose first operation is left out counts, too */
+        begin_period(name);
+        is_open = true;
+        next = 0;
+    }
+    if (at != next)
+        pass_over(name, at);
+    next = at + 1 < plan->operation_count ? at + 1 : 0;
+    const struct play_operation *of = &player.play.operations[at];
+    if (of->part != PLAY_BY_LAST || is_last())
+        heard_note(operation, at, of->part == PLAY_BY_LAST);
+    if (at == plan->average_before && is_alone())
+        add_up();
+    if (at == plan->average_before && is_last())
+        reduce(operation->stream);
+    operation->skip = !is_made(of->part);
+    if (!operation->skip)
+        waiting_used(operation);
+    is_pending = is_pending || (of->part == PLAY_BY_TURN && !operation->skip && !is_alone());
+}
+
+/* Of one process that is only timed: nothing is annotated, and call sites are looked up where a name asks for it. */
+static void
+watch(const struct operation *operation)
+{
+    uint32_t at = player.play.plan.average_before;
+    struct place place = {.found = false};
+    if (hash_of_name(operation) == names[at] && is_at(&place, &player.play.operations[at], false))
+        rounds_note();
+}
+
+static void
+begin(struct operation *operation)
+{
+    scout_ensure_driver();
+    if (player_counts(operation)) {
+        pthread_mutex_lock(&following);
+        if (player.play.plan.data == PLAY_ONE_PROCESS)
+            watch(operation);
+        else
+            follow(operation, loaders_note(operation));
+        if (!looks)
+            pthread_mutex_unlock(&following);
+    }
+    if (!operation->skip)
+        real->begin(operation);
+    if (looks)
+        waiting_keep();
+}
+
+/* What was touched while it waits, by an operation that is not in the plan, has been read. */
+static void
+end_look(const struct operation *operation, bool enqueued)
+{
+    looks = false;
+    if (enqueued && waiting_changed())
+        no_fit(name_of(operation), "changes a gradient that waits for the other ranks, and is not in the plan");
+    pthread_mutex_unlock(&following);
+}
+
+static void
+end(struct operation *operation, bool enqueued)
+{
+    if (looks)
+        end_look(operation, enqueued);
+    if (is_stray && enqueued)
+        no_fit(name_of(operation), "makes an update, and is called from a place that is not in the plan");
+    if (!operation->skip)
+        real->end(operation, enqueued);
+}
+
+static void
+allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    real->allocated(address, bytes, kind);
+    if (address == NULL)
+        return;
+    scout_ensure_driver();
+    pthread_mutex_lock(&following);
+    allocations_add(*address, bytes, kind);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && begun; ++i) {
+        const struct allocation *allocation = known[i].live ? NULL : player_allocation(&player.play.tensors[i]);
+        if (allocation != NULL && allocation->address == *address)
+            annotate(i);
+    }
+    pthread_mutex_unlock(&following);
+}
+
+/* Whether an allocation holds memory of the plan that the engine knows. */
+static bool
+holds_named(CUdeviceptr address)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct allocation *allocation = known[i].live ? player_allocation(&player.play.tensors[i]) : NULL;
+        if (allocation != NULL && allocation->address == address)
+            return true;
+    }
+    return false;
+}
+
+static void
+before_release(CUdeviceptr address, size_t bytes)
+{
+    pthread_mutex_lock(&following);
+    if (is_open && holds_named(address))
+        give_up_round();
+    pthread_mutex_unlock(&following);
+    real->before_release(address, bytes);
+    pthread_mutex_lock(&following);
+    heard_release(address, bytes);
+    allocations_remove(address, bytes);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        known[i].live = known[i].live && player_allocation(&player.play.tensors[i]) != NULL;
+    pthread_mutex_unlock(&following);
+}
+
+static void
+after_unload(void)
+{
+    real->after_unload();
+    pthread_mutex_lock(&following);
+    kernels_forget();
+    pthread_mutex_unlock(&following);
+}
+
+/* ---- start and end ---- */
+
+static void
+at_exit(int exit_status, void *unused)
+{
+    static bool has_ended; /* it is called twice */
+    (void)unused;
+    if (getpid() != own_pid || exit_status != 0 || has_ended)
+        return;
+    has_ended = true;
+    if (player.play.plan.data == PLAY_ONE_PROCESS) {
+        rounds_end();
+        return;
+    }
+    if (!begun)
+        scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
+                   "than when its plan was made");
+    if (is_open)
+        give_up_round();
+    uint64_t periods = period + 1, left = periods % world();
+    if (real->rank != 0)
+        return;
+    rounds_end();
+    if (left != 0)
+        message_line("plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
+                     (unsigned long long)left, (unsigned long long)periods, world());
+    if (seen > 0)
+        message_line(
+            "plan: %llu operations that are not in the plan, for a log perhaps, have read gradients before they "
+            "were averaged: what they show is of one rank",
+            (unsigned long long)seen);
+    if (heard_smaller() > 0)
+        message_line("plan: %llu copies brought less data than in the plan; a smaller batch counts as a whole one",
+                     (unsigned long long)heard_smaller());
+}
+
+const struct engine *
+follow_start(const struct engine *engine, struct rank_status *status)
+{
+    const struct play *play = &player.play;
+    real = engine;
+    own_status = status;
+    own_pid = getpid();
+    scout_state.log.fd = -1;
+    names_new_object = new_object;
+    names = calloc(play->plan.operation_count + 1, sizeof(*names));
+    chains = calloc(play->plan.operation_count + 1, sizeof(*chains));
+    known = calloc(play->plan.tensor_count + 1, sizeof(*known));
+    if (names == NULL || chains == NULL || known == NULL || on_exit(at_exit, NULL) != 0)
+        scout_stop("out of memory");
+    for (uint32_t i = 0; i < play->plan.operation_count; ++i)
+        names[i] = kernels_hash(play->operations[i].name);
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        snprintf(known[i].text, sizeof(known[i].text), "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo,
+                 (unsigned long long)tensor->hi);
+        known[i].site = (struct ddp_site){known[i].text, "the plan", (int)i + 1};
+    }
+    alone_table(&table, engine);
+    table.begin = begin;
+    table.end = end;
+    table.allocated = allocated;
+    table.before_release = before_release;
+    table.after_unload = after_unload;
+    return &table;
+}

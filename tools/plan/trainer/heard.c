@@ -1,0 +1,453 @@
+/*
+ * heard.c - see player.h: whether all ranks of `ddprun --plan` do the same. What the program copies to its device, and
+ * the numbers, sizes and places of its launches, are hashed on each rank, dropped or not; of the update, where it is
+ * made. The hashes lie in a few bytes of the device that are annotated as state: the engine compares them.
+ *
+ * Addresses are not the same on all ranks: what counts is the place in an allocation of so many bytes. Of structs,
+ * which have holes, and of words that may be an address of the host, only the change since the period before counts.
+ *
+ * A loader's copies come at other times on each rank. What they have brought counts where an operation of the plan is
+ * given the memory.
+ */
+#include "base/mutant.h"
+#include "tools/plan/trainer/player.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum heard { HEARD_DATA, HEARD_NUMBERS, HEARD_UPDATE, HEARD_COUNT };
+enum { WORDS_AT_MOST = 2048, LOADED_AT_MOST = 256, TABLE_BYTES = 64 << 10 };
+
+/* Addresses of memory lie in between. */
+static const uint64_t least_address = UINT64_C(1) << 32, most_address = UINT64_C(1) << 48;
+
+static uint64_t heard[HEARD_COUNT];
+static CUdeviceptr shown; /* [HEARD_COUNT] 32-bit words on the device */
+static uint64_t smaller;
+static uint64_t words[WORDS_AT_MOST]; /* of the operation that is looked at */
+static uint32_t word_count;
+
+/* What a thread has copied to [lo, hi). */
+static struct loaded {
+    CUdeviceptr lo, hi;
+    uint64_t hash;
+    pthread_t thread;
+} loaded[LOADED_AT_MOST];
+static uint32_t loaded_count;
+
+/* Of each operation of the plan: its last launch. */
+static struct launch {
+    CUfunction function;
+    uint64_t changes; /* of allocations */
+    char *arguments;  /* and sizes, as they are, addresses included */
+    size_t bytes;     /* of them */
+    uint64_t words;   /* the hash of what is compared between ranks */
+} * launches;
+
+/* What other threads than `asking` have copied: few of `loaded`, and asked for at each address. */
+static uint32_t of_others[LOADED_AT_MOST], others_count;
+static pthread_t asking;
+static bool others_are_known;
+
+/* ---- words ---- */
+
+static void
+add(uint64_t word)
+{
+    if (word_count < WORDS_AT_MOST)
+        words[word_count++] = word;
+}
+
+static const struct allocation *
+allocation_at(uint64_t address)
+{
+    return address >= least_address && address < most_address ? allocations_find(address) : NULL;
+}
+
+static void
+find_others(void)
+{
+    others_count = 0;
+    asking = pthread_self();
+    for (uint32_t i = 0; i < loaded_count; ++i) {
+        if (!pthread_equal(loaded[i].thread, asking))
+            of_others[others_count++] = i;
+    }
+    others_are_known = true;
+}
+
+/* What another thread has brought to a place that this one hands to an operation. */
+static void
+add_loaded(uint64_t address)
+{
+    for (uint32_t i = 0; i < others_count; ++i) {
+        const struct loaded *load = &loaded[of_others[i]];
+        if (load->lo <= address && address < load->hi && !MUTANT(PLAN_LOADER_UNHEARD))
+            heard[HEARD_DATA] = XXH3_64bits_withSeed(&load->hash, sizeof(load->hash), heard[HEARD_DATA] + 1);
+    }
+}
+
+/* Returns whether it is an address of known memory. */
+static bool
+add_place(uint64_t address)
+{
+    const struct allocation *allocation = allocation_at(address);
+    if (allocation == NULL)
+        return false;
+    add(allocation->bytes);
+    add(address - allocation->address);
+    add_loaded(address);
+    return true;
+}
+
+/* ---- launches ---- */
+
+/* Structs have holes, which may hold any bits, and those are often a half of an address of the host: only small numbers
+ * that cannot be its upper half count. */
+static uint64_t
+lane(uint32_t value)
+{
+    static const struct {
+        uint32_t lo, hi;
+    } halves[] = {{0x5500, 0x5700}, {0x7000, 0x8000}, {0xaaa0, 0xaac0}, {0xff00, UINT32_MAX}};
+    for (size_t i = 0; i < sizeof(halves) / sizeof(halves[0]); ++i) {
+        if (value >= halves[i].lo && value <= halves[i].hi)
+            return 0;
+    }
+    return value;
+}
+
+static void
+add_parameter(const char *value, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        size_t step = bytes - at < sizeof(word) ? bytes - at : sizeof(word);
+        memcpy(&word, value + at, step);
+        if (step == sizeof(word) && add_place(word))
+            continue;
+        if (bytes > sizeof(word))
+            add(lane((uint32_t)(word >> 32)) << 32 | lane((uint32_t)word));
+        else if (word < least_address || word >= most_address)
+            add(word);
+    }
+}
+
+static void
+add_launch(const struct operation *operation, const struct kernel *kernel)
+{
+    const CUlaunchConfig *config = operation->config;
+    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        if (value != NULL)
+            add_parameter(value, kernel->parameters[i].bytes);
+    }
+    if (config == NULL)
+        return;
+    add((uint64_t)config->gridDimX << 32 | config->gridDimY);
+    add((uint64_t)config->gridDimZ << 32 | config->sharedMemBytes);
+    add((uint64_t)config->blockDimX << 32 | config->blockDimY << 16 | config->blockDimZ);
+}
+
+static size_t
+config_bytes(const struct operation *operation)
+{
+    return operation->config != NULL ? offsetof(CUlaunchConfig, hStream) : 0;
+}
+
+/* Most arguments are addresses. */
+static bool
+is_same(const char *a, const char *b, size_t bytes)
+{
+    uint64_t words_[2];
+    if (bytes != sizeof(*words_))
+        return bytes == 0 || memcmp(a, b, bytes) == 0;
+    memcpy(&words_[0], a, sizeof(*words_));
+    memcpy(&words_[1], b, sizeof(*words_));
+    return words_[0] == words_[1];
+}
+
+/* Whether the arguments and sizes of a launch are those of the one before. */
+static bool
+is_repeated(const struct launch *before, const struct operation *operation, const struct kernel *kernel)
+{
+    size_t at = 0, sizes = config_bytes(operation);
+    if (before->function != operation->function || before->changes != allocations_changes())
+        return false;
+    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        size_t bytes = value != NULL ? kernel->parameters[i].bytes : 0;
+        if (bytes > before->bytes - at || !is_same(before->arguments + at, value, bytes))
+            return false;
+        at += bytes;
+    }
+    return before->bytes - at == sizes && is_same(before->arguments + at, (const char *)operation->config, sizes);
+}
+
+static void
+keep_launch(struct launch *launch, const struct operation *operation, const struct kernel *kernel, uint64_t hash)
+{
+    size_t bytes = config_bytes(operation), at = 0;
+    for (unsigned i = 0; i < kernel->parameter_count; ++i)
+        bytes += kernels_argument(operation, kernel, i) != NULL ? kernel->parameters[i].bytes : 0;
+    char *arguments = realloc(launch->arguments, bytes + 1);
+    if (arguments == NULL)
+        scout_stop("out of memory");
+    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        size_t size = value != NULL ? kernel->parameters[i].bytes : 0;
+        if (size > 0)
+            memcpy(arguments + at, value, size);
+        at += size;
+    }
+    if (bytes > at)
+        memcpy(arguments + at, operation->config, bytes - at);
+    *launch = (struct launch){operation->function, allocations_changes(), arguments, bytes, hash};
+}
+
+/* The hash of a launch's words. A launch whose arguments are those of the batch before has its words, too, while memory
+ * stays where it is: addresses are not looked up again. */
+static uint64_t
+hash_launch(const struct operation *operation, uint32_t index)
+{
+    const struct kernel *kernel = kernels_find(operation->function);
+    struct launch *before = &launches[index];
+    if (others_count == 0 && is_repeated(before, operation, kernel))
+        return before->words;
+    word_count = 0;
+    add_launch(operation, kernel);
+    uint64_t hash = XXH3_64bits(words, word_count * sizeof(*words));
+    if (others_count == 0)
+        keep_launch(before, operation, kernel, hash);
+    return hash;
+}
+
+/* ---- copies and calls of libraries ---- */
+
+static bool
+is_first(const struct operand *operand)
+{
+    return (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
+}
+
+static bool
+is_of_host(const struct operand *operand)
+{
+    const struct allocation *allocation = allocation_at(operand->address);
+    return allocation == NULL || allocation->memory == SCOUT_PINNED;
+}
+
+/* A copy to the host: what the host reads may differ. */
+static bool
+is_readback(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        if (is_first(&operation->operands[i]) && is_of_host(&operation->operands[i]))
+            return strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
+    }
+    return operation->answers;
+}
+
+static void
+add_operands(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (!is_of_host(operand))
+            (void)add_place(operand->address);
+        add(operand->bytes);
+        add(operand->pieces.bytes * operand->pieces.inner_count * operand->pieces.outer_count);
+    }
+}
+
+/* Whether most of the first words are addresses: two words of 32 bits may look like one by chance. */
+static bool
+is_table(const uint64_t *table, size_t count)
+{
+    enum { LOOKED_AT = 16 };
+    size_t known = 0, others = 0;
+    for (size_t i = 0; i < count && i < LOOKED_AT; ++i) {
+        bool is_known = table[i] >= least_address && table[i] < most_address && allocations_known(table[i]) != NULL;
+        known += is_known;
+        others += !is_known && table[i] != 0;
+    }
+    return known > others;
+}
+
+/* Tables of addresses count as tables of places. */
+static uint64_t
+hash_bytes(const char *bytes, size_t size, uint64_t seed)
+{
+    static uint64_t table[TABLE_BYTES / sizeof(uint64_t)];
+    size_t count = size / sizeof(*table);
+    if (size > TABLE_BYTES || size % sizeof(*table) != 0)
+        return XXH3_64bits_withSeed(bytes, size, seed);
+    memcpy(table, bytes, size);
+    bool has_addresses = is_table(table, count);
+    for (size_t i = 0; has_addresses && i < count; ++i) {
+        const struct allocation *allocation = allocations_known(table[i]);
+        if (allocation != NULL)
+            table[i] = allocation->bytes << 32 ^ (table[i] - allocation->address);
+    }
+    return XXH3_64bits_withSeed(table, size, seed);
+}
+
+/* What a copy from the host brings, by rows; bytes of one are *bytes_p. 0: it is none. */
+static uint64_t
+hash_source(const struct operation *operation, uint64_t seed, uint64_t *bytes_p)
+{
+    const char *source = operation->host_source;
+    size_t rows = 1, pitch = 0;
+    *bytes_p = operation->host_bytes;
+    for (unsigned i = 0; i < operation->operand_count && source == NULL; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (is_first(operand) || !is_of_host(operand))
+            continue;
+        bool has_rows = operand->pieces.bytes != 0;
+        source = (const char *)(uintptr_t)operand->address;
+        *bytes_p = has_rows ? operand->pieces.bytes : operand->bytes;
+        rows = has_rows ? operand->pieces.inner_count : 1;
+        pitch = operand->pieces.inner_stride;
+    }
+    for (size_t row = 0; row < rows && source != NULL; ++row)
+        seed = hash_bytes(source + row * pitch, *bytes_p, seed + 1);
+    return source != NULL ? seed : 0;
+}
+
+/* ---- what follow.c asks for ---- */
+
+void
+heard_note(const struct operation *operation, uint32_t index, bool is_update)
+{
+    const struct play_operation *of = &player.play.operations[index];
+    uint64_t *hash = &heard[is_update ? HEARD_UPDATE : HEARD_NUMBERS], bytes = 0;
+    if (operation->function == NULL && is_readback(operation))
+        return;
+    if (!others_are_known || !pthread_equal(asking, pthread_self()))
+        find_others();
+    uint64_t launch = operation->function != NULL ? hash_launch(operation, index) : 0;
+    word_count = 0;
+    add(index);
+    if (operation->function != NULL)
+        add(launch);
+    else
+        add_operands(operation);
+    if (!MUTANT(PLAN_NUMBERS_UNHEARD) || is_update)
+        *hash = MUTANT(PLAN_RATE_UNHEARD) && is_update
+                    ? 0
+                    : XXH3_64bits_withSeed(words, word_count * sizeof(*words), *hash + 1);
+    if (of->host_bytes == 0)
+        return;
+    hash = &heard[is_update ? HEARD_UPDATE : HEARD_DATA];
+    uint64_t content = hash_source(operation, *hash, &bytes);
+    if (content != 0 && !MUTANT(PLAN_DATA_UNHEARD))
+        *hash = content;
+    smaller += content != 0 && bytes < of->host_bytes;
+}
+
+/* The roles of memory that holds any of the bytes, as bits. */
+static unsigned
+roles_at(uint64_t address, uint64_t bytes)
+{
+    unsigned roles = 0;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = tensor->role <= PLAY_STATE ? player_allocation(tensor) : NULL;
+        if (allocation != NULL && address < allocation->address + tensor->hi &&
+            allocation->address + tensor->lo < address + bytes)
+            roles |= 1U << tensor->role;
+    }
+    return roles;
+}
+
+bool
+heard_update(const struct operation *operation, const char *name)
+{
+    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
+    unsigned roles = 0;
+    bool is_named = false;
+    for (uint32_t i = 0; i < player.play.plan.operation_count && !is_named; ++i)
+        is_named = player.play.operations[i].part == PLAY_BY_LAST &&
+                   strncmp(player.play.operations[i].name, name, PLAY_NAME_BYTES - 1) == 0;
+    if (!is_named || MUTANT(PLAN_UPDATE_ELSEWHERE))
+        return false;
+    for (unsigned i = 0; i < operation->operand_count; ++i)
+        roles |= roles_at(operation->operands[i].address, operation->operands[i].bytes);
+    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        for (size_t at = 0; value != NULL && at + sizeof(uint64_t) <= kernel->parameters[i].bytes;
+             at += sizeof(uint64_t)) {
+            uint64_t word;
+            memcpy(&word, value + at, sizeof(word));
+            roles |= roles_at(word, 1);
+        }
+    }
+    return (roles & 1U << PLAY_GRADIENT) != 0 && (roles & (1U << PLAY_PARAMETER | 1U << PLAY_STATE)) != 0;
+}
+
+void
+heard_load(const struct operation *operation)
+{
+    CUdeviceptr to;
+    uint64_t bytes = 0, row = 0;
+    uint32_t at = 0;
+    uint64_t hash = hash_source(operation, 0, &row);
+    if (hash == 0 || player_source_of(operation, &to, &bytes) == NULL)
+        return;
+    while (at < loaded_count && loaded[at].lo != to)
+        ++at;
+    if (at == LOADED_AT_MOST)
+        return;
+    loaded_count = at == loaded_count ? at + 1 : loaded_count;
+    loaded[at] = (struct loaded){.lo = to, .hi = to + bytes, .hash = hash, .thread = pthread_self()};
+    others_are_known = false;
+}
+
+void
+heard_release(CUdeviceptr address, uint64_t bytes)
+{
+    const struct allocation *allocation = bytes == 0 && loaded_count > 0 ? allocation_at(address) : NULL;
+    uint64_t end = address + (allocation != NULL ? allocation->bytes : bytes);
+    for (uint32_t i = 0; i < loaded_count;) {
+        if (loaded[i].lo >= address && loaded[i].lo < end)
+            loaded[i] = loaded[--loaded_count];
+        else
+            ++i;
+    }
+    others_are_known = false;
+}
+
+void
+heard_begin(const struct engine *engine)
+{
+    launches = calloc(player.play.plan.operation_count, sizeof(*launches));
+    if (launches == NULL)
+        scout_stop("out of memory");
+    static const struct ddp_site sites[HEARD_COUNT] = {
+        [HEARD_DATA] = {"the batches that the program copies to its device", "the plan", 0},
+        [HEARD_NUMBERS] = {"the numbers and sizes of the program's launches for a batch", "the plan", 0},
+        [HEARD_UPDATE] = {"the numbers and sizes of the program's update", "the plan", 0}};
+    scout_require(scout_state.driver.cuMemAlloc_p(&shown, HEARD_COUNT * sizeof(uint32_t)), "cuMemAlloc");
+    heard_show(CU_STREAM_LEGACY);
+    engine->allocated(&shown, HEARD_COUNT * sizeof(uint32_t), MEMORY_DEVICE);
+    for (unsigned i = 0; i < HEARD_COUNT; ++i)
+        engine->state((void *)(uintptr_t)(shown + i * sizeof(uint32_t)), sizeof(uint32_t), DDP_UINT8, &sites[i]);
+}
+
+void
+heard_show(CUstream stream)
+{
+    for (unsigned i = 0; i < HEARD_COUNT; ++i)
+        scout_require(
+            scout_state.driver.cuMemsetD32Async_p(shown + i * sizeof(uint32_t), (unsigned)heard[i], 1, stream),
+            "cuMemsetD32Async");
+}
+
+uint64_t
+heard_smaller(void)
+{
+    return smaller;
+}

@@ -1,0 +1,155 @@
+/*
+ * player.c - see player.h: the plan of a player, its tensors, and the pages on which it reports.
+ */
+#include "tools/plan/trainer/player.h"
+
+#include "base/mutant.h"
+#include "tools/check/format/element.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+struct player player;
+
+void
+player_load(const char *path, int rank)
+{
+    if (!play_load(path, &player.play))
+        scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
+    bool is_alone = player.play.plan.data == PLAY_ALONE;
+    player.rank = (uint32_t)rank;
+    player.page_count = is_alone ? PLAY_RANKS : 1;
+    if (player.play.plan.data == PLAY_TRAINING || (player.play.plan.data == PLAY_REHEARSAL && rank > 0))
+        player.page_count = 0;
+    for (uint32_t i = 0; i < player.page_count; ++i) {
+        player.pages[i] = play_page_map(&player.play.plan, is_alone ? (int)i : rank, false);
+        if (player.pages[i] == NULL)
+            scout_stop("cannot open %s-%d: %s", player.play.plan.pages, is_alone ? (int)i : rank, strerror(errno));
+    }
+}
+
+void
+player_set_stage(enum play_stage stage)
+{
+    for (uint32_t i = 0; i < player.page_count; ++i)
+        atomic_store(&player.pages[i]->stage, stage);
+}
+
+void
+player_set_steps(uint32_t steps)
+{
+    for (uint32_t i = 0; i < player.page_count; ++i)
+        atomic_store(&player.pages[i]->steps, steps);
+}
+
+void
+player_wait_for_end(enum play_stage stage)
+{
+    player_set_stage(stage);
+    for (;;)
+        pause();
+}
+
+void
+player_refuse(const char *format, ...)
+{
+    char why[PLAY_WHY_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    if (player.page_count == 0)
+        scout_stop("%s", why);
+    memcpy(player.pages[0]->why, why, sizeof(why));
+    for (uint32_t i = 1; i < player.page_count; ++i)
+        memcpy(player.pages[i]->why, player.pages[0]->why, PLAY_WHY_BYTES);
+    player_wait_for_end(PLAY_IMPOSSIBLE);
+}
+
+const struct allocation *
+player_allocation(const struct play_tensor *tensor)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (size_t i = 0; i < count; ++i) {
+        if (all[i]->bytes == tensor->bytes && all[i]->ordinal == tensor->ordinal)
+            return all[i];
+    }
+    return NULL;
+}
+
+const struct allocation *
+player_allocation_needed(const struct play_tensor *tensor)
+{
+    const struct allocation *allocation = player_allocation(tensor);
+    if (allocation == NULL)
+        player_refuse("a%u, of %llu bytes, is not there", tensor->alloc, (unsigned long long)tensor->bytes);
+    return allocation;
+}
+
+/* A plan that misses a tensor, or its last row. */
+uint64_t
+player_end(uint32_t tensor)
+{
+    const struct play_tensor *it = &player.play.tensors[tensor];
+    bool last = it->role == PLAY_GRADIENT;
+    for (uint32_t i = tensor + 1; i < player.play.plan.tensor_count; ++i)
+        last = last && player.play.tensors[i].role != PLAY_GRADIENT;
+    if (MUTANT(SCOUT_PLAY_TENSOR_MISSING) && last)
+        return it->lo;
+    if (MUTANT(SCOUT_PLAY_ROW_MISSING) && last)
+        return it->hi - element_size((int)it->type);
+    return it->hi;
+}
+
+const void *
+player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p)
+{
+    const void *source = operation->host_source;
+    *to_p = 0;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0) {
+            *to_p = operand->address;
+            *bytes_p = operand->bytes;
+        } else if (source == NULL) {
+            source = (const void *)(uintptr_t)operand->address;
+        }
+    }
+    return *to_p != 0 ? source : NULL;
+}
+
+bool
+player_counts(const struct operation *operation)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (operation->function == NULL &&
+        (strncmp(operation->name, "cuStreamWriteValue", strlen("cuStreamWriteValue")) == 0 ||
+         strncmp(operation->name, "cuStreamBatchMemOp", strlen("cuStreamBatchMemOp")) == 0))
+        return false;
+    return !alone_may_capture() ||
+           scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+enum { PIECE = 1 << 20 };
+
+uint64_t
+player_hash(const struct play_tensor *tensor)
+{
+    static unsigned char piece[PIECE];
+    if (tensor->role >= PLAY_STAYS && player_allocation(tensor) == NULL)
+        return 0;
+    const struct allocation *allocation = player_allocation_needed(tensor);
+    uint64_t hash = 0;
+    for (uint64_t at = tensor->lo; at < tensor->hi; at += PIECE) {
+        size_t bytes = tensor->hi - at < PIECE ? tensor->hi - at : PIECE;
+        memory_read(allocation, at, piece, bytes);
+        hash = XXH3_64bits_withSeed(piece, bytes, hash);
+    }
+    return hash;
+}

@@ -1,0 +1,139 @@
+/*
+ * player.h - a rank of `ddprun scout --prove`: what its files know of each other. player.c: the plan, its tensors and
+ * the pages; moves.c: other data, where it lies on the device; turns.c: ranks that take turns, and one process that
+ * plays all turns; waiting.c: who reads gradients; alone.c: the engine behind; play.c: the engine that the shim gets;
+ * follow.c: the same for a whole training, `ddprun --plan`; heard.c: whether all ranks of it do the same;
+ * rounds.c: what its rounds take.
+ *
+ * Threads: all but player_load() is called with `following` of play.c held.
+ */
+#ifndef DDPRUN_TOOLS_PLAN_TRAINER_PLAYER_H
+#define DDPRUN_TOOLS_PLAN_TRAINER_PLAYER_H
+
+#include "tools/plan/format/play.h"
+#include "tools/scout/trainer/scout.h"
+
+struct player {
+    struct play play;
+    uint32_t rank;                       /* of this process */
+    struct play_page *pages[PLAY_RANKS]; /* those that it writes */
+    uint32_t page_count;
+};
+extern struct player player;
+
+/* ---- player.c ---- */
+
+/* Loads the plan and opens the pages. Ends the process if there is none. */
+void player_load(const char *path, int rank);
+/* The launcher ends all ranks at once. */
+void player_wait_for_end(enum play_stage stage) __attribute__((noreturn));
+void player_refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void player_set_stage(enum play_stage stage);
+void player_set_steps(uint32_t steps);
+
+/* NULL: it is not there. */
+const struct allocation *player_allocation(const struct play_tensor *tensor);
+const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
+/* Whether an operation is one as plans have them: what is captured, and what only signals, is none. */
+bool player_counts(const struct operation *operation);
+/* Where a copy from the host has its bytes, and where it brings them. NULL: it is none. */
+const void *player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p);
+/* The end of a tensor as the plan has it, in bytes of its allocation. */
+uint64_t player_end(uint32_t tensor);
+/* 0: it is not there, which is allowed of PLAY_STAYS and what follows it. */
+uint64_t player_hash(const struct play_tensor *tensor);
+
+/* ---- moves.c: data that lies on the device ---- */
+
+/* Notes what an operation of the plan, which has `moves`, gets. */
+void moves_keep(uint32_t index, const struct operation *operation);
+/* Before it, on rank 1: it gets what it got in the step before. */
+void moves_begin(uint32_t index, const struct operation *operation);
+/* After it: what the caller has is as it was. NULL: it was not made. */
+void moves_end(const struct operation *operation);
+
+/* ---- turns.c: what ranks do by turns. `period` counts from the first that is played ---- */
+
+bool turns_are_taken(void);
+/* Whether this process makes operation `index` of the period. */
+bool turns_make(uint32_t index, uint32_t period);
+/* Before the first operation of a period, and behind the last. */
+void turns_begin(uint32_t period);
+void turns_end(uint32_t period);
+/* Where gradients are averaged. Returns whether the engine of a proof is to do it. */
+bool turns_reduce(uint32_t period);
+/* The round ends in the middle of a period: the rest of its turns have what their ranks have by then. */
+void turns_give_up(uint32_t period, bool is_reduced);
+/* Hashes all tensors as they are after so many rounds. */
+void turns_hash(uint32_t rounds);
+
+/* ---- waiting.c: of gradients that wait for the other ranks ---- */
+
+/* Whether an operation that is not in the plan touches any that wait. */
+bool waiting_touched(const struct operation *operation);
+/* An operation of the plan is about to be made. */
+void waiting_used(const struct operation *operation);
+/* All gradients that are there are averaged. */
+void waiting_averaged(void);
+/* The memory of a tensor of the plan was made. */
+void waiting_made(uint32_t tensor);
+/* In front of it, once the engine has seen its beginning; and behind it: whether it has changed them. */
+void waiting_keep(void);
+bool waiting_changed(void);
+
+/* ---- heard.c: whether all ranks of `ddprun --plan` do the same ---- */
+
+/* At the plan's first operation: annotates what is compared. */
+void heard_begin(const struct engine *engine);
+/* An operation of the plan, whether it is made or not; of the update: where it is made. */
+void heard_note(const struct operation *operation, uint32_t index, bool is_update);
+/* A copy of a loader's thread. */
+void heard_load(const struct operation *operation);
+/* Whether an operation outside of the plan has the name of one of the plan's update, and gets the same kinds of memory.
+ */
+bool heard_update(const struct operation *operation, const char *name);
+/* Before memory goes; bytes 0: the allocation that begins there. */
+void heard_release(CUdeviceptr address, uint64_t bytes);
+/* Where gradients are averaged: what was heard so far is compared next. */
+void heard_show(CUstream stream);
+/* Copies that brought fewer bytes than in the plan. */
+uint64_t heard_smaller(void);
+
+/* ---- alone.c ---- */
+
+/* Loads the engine, which hooks report each launch to. NULL: it would not start. */
+const struct engine *alone_start(const struct shim_services *services, struct rank_status *status);
+/* Fills in a table of the engine's functions for a program that is alone as far as it can see: what it says itself is
+ * ignored. */
+void alone_table(struct engine *table, const struct engine *real);
+/* Whether a stream may be captured. Any thread, without `following`. */
+bool alone_may_capture(void);
+
+/* ---- chains.c: chains of calls that were met before ---- */
+
+enum { CHAIN_FRAMES = 24 };
+
+struct chain {
+    const void *thread, *frame;
+    uint32_t count; /* 0: none */
+    const void *const *slots[CHAIN_FRAMES];
+    const void *addresses[CHAIN_FRAMES];
+};
+
+/* Keeps the calls outside of `frame`, __builtin_frame_address(0) of a function that calls both of these. */
+void chain_take(struct chain *chain, const void *frame);
+bool chain_holds(const struct chain *chain, const void *frame);
+
+/* ---- rounds.c: how long a round takes ---- */
+
+/* A round is about to be averaged. Of a rehearsal: does not return once enough is known. */
+void rounds_note(void);
+/* At the program's end: rank 0 says what rounds took beside what was forecast; a rehearsal that is too short ends. */
+void rounds_end(void);
+
+/* ---- follow.c: a whole training, by turns ---- */
+
+/* The table for the shim, once the plan is loaded. */
+const struct engine *follow_start(const struct engine *engine, struct rank_status *status);
+
+#endif

@@ -1,0 +1,193 @@
+/*
+ * turns.c - see player.h: N periods of the program are a round, in which each rank plays one and drops the others'
+ * operations; the update is made once, by all, from averaged gradients. And one process that plays all turns: it adds
+ * up the gradients on the host, in the type that names and calls say, drops all updates but the round's last, and keeps
+ * the memory of each rank beside the device.
+ *
+ * What is dropped stands in the plan (tools/scout/command/analysis/turns.h).
+ */
+#include "tools/plan/trainer/player.h"
+
+#include "base/mutant.h"
+#include "comm/nccl_versions.h"
+#include "comm/wire.h"
+#include "tools/check/format/element.h"
+
+#include <stdlib.h>
+
+/* Of one process that plays all turns, by tensor. */
+static struct held {
+    char *begun; /* of a gradient: as the round began; the update that zeroes it is dropped */
+    char *sum;   /* so far */
+    char **own;  /* memory of each rank, as its turn has left it */
+} * held;
+
+bool
+turns_are_taken(void)
+{
+    return player.play.plan.data == PLAY_TURNS || player.play.plan.data == PLAY_ALONE;
+}
+
+static bool
+is_alone(void)
+{
+    return player.play.plan.data == PLAY_ALONE || player.play.plan.turns > 0;
+}
+
+static uint32_t
+turn_count(void)
+{
+    return player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
+}
+
+bool
+turns_make(uint32_t index, uint32_t period)
+{
+    uint32_t part = player.play.operations[index].part, turn = period % PLAY_RANKS;
+    if (MUTANT(SCOUT_PLAY_ALL_DROPPED) && part == PLAY_BY_ALL)
+        part = PLAY_BY_TURN;
+    return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && (is_alone() || turn == player.rank)) ||
+           (part == PLAY_BY_LAST && turn == PLAY_RANKS - 1);
+}
+
+static char *
+room_for(const struct play_tensor *tensor)
+{
+    char *room = calloc(1, tensor->hi - tensor->lo);
+    if (room == NULL)
+        player_refuse("no memory for %llu bytes of a%u", (unsigned long long)(tensor->hi - tensor->lo), tensor->alloc);
+    return room;
+}
+
+static void
+read_into(char **room, const struct play_tensor *tensor)
+{
+    if (*room == NULL)
+        *room = room_for(tensor);
+    memory_read(player_allocation_needed(tensor), tensor->lo, *room, tensor->hi - tensor->lo);
+}
+
+static void
+write_from(const char *bytes, const struct play_tensor *tensor, uint64_t end)
+{
+    memory_write(player_allocation_needed(tensor), tensor->lo, bytes, end - tensor->lo);
+    memory_wait();
+}
+
+static struct held *
+next_held(uint32_t *i, uint32_t role)
+{
+    const struct play_tensor *all = player.play.tensors;
+    while (*i < player.play.plan.tensor_count &&
+           (all[*i].role != role || (player.play.plan.turns > 0 && player_allocation(&all[*i]) == NULL)))
+        ++*i;
+    return *i < player.play.plan.tensor_count ? &held[*i] : NULL;
+}
+
+void
+turns_begin(uint32_t period)
+{
+    uint32_t turn = period % turn_count();
+    if (!is_alone())
+        return;
+    if (held == NULL)
+        held = calloc(player.play.plan.tensor_count + 1, sizeof(*held));
+    if (held == NULL)
+        player_refuse("no memory");
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    struct held *of;
+    for (uint32_t i = 0; turn == 0 && (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
+        read_into(&of->begun, &player.play.tensors[i]);
+    for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
+        if (of->own == NULL)
+            of->own = calloc(turn_count(), sizeof(*of->own));
+        if (of->own == NULL)
+            player_refuse("no memory");
+        for (uint32_t rank = 0; rank < turn_count(); ++rank) {
+            if (of->own[rank] == NULL)
+                read_into(&of->own[rank], &player.play.tensors[i]);
+        }
+        if (!MUTANT(SCOUT_PLAY_OWN_SHARED))
+            write_from(of->own[turn], &player.play.tensors[i], player.play.tensors[i].hi);
+    }
+}
+
+void
+turns_end(uint32_t period)
+{
+    struct held *of;
+    if (!is_alone())
+        return;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
+        if (of->own != NULL)
+            read_into(&of->own[period % turn_count()], &player.play.tensors[i]);
+    }
+}
+
+/* Adds what this turn has computed, as ranks do: each divides before, the sum is divided behind. */
+static void
+add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
+{
+    static const ncclDataType_t types[] = {[ELEMENT_FLOAT32] = ncclFloat32,
+                                           [ELEMENT_FLOAT64] = ncclFloat64,
+                                           [ELEMENT_FLOAT16] = ncclFloat16,
+                                           [ELEMENT_BFLOAT16] = NCCL_BFLOAT16};
+    const struct wire_setting setting = {.divides = true, .world_size = (int)turn_count()};
+    const struct play_tensor *it = &player.play.tensors[tensor];
+    int type = (int)it->said;
+    struct wire_mean mean = wire_mean(&setting, types[type]);
+    char *now = NULL;
+    read_into(&now, it);
+    if (of->sum == NULL)
+        of->sum = room_for(it);
+    if (of->begun == NULL) /* it was made in this round */
+        of->begun = room_for(it);
+    for (size_t k = 0, count = (player_end(tensor) - it->lo) / element_size(type); k < count; ++k) {
+        element_put(type, now, k, element_get(type, now, k) / mean.before);
+        if (!is_first)
+            element_put(type, now, k, element_get(type, now, k) + element_get(type, of->sum, k));
+        element_put(type, of->sum, k, element_get(type, now, k));
+        element_put(type, now, k, element_get(type, now, k) / mean.after);
+    }
+    write_from(is_last ? now : of->begun, it, player_end(tensor));
+    free(now);
+}
+
+bool
+turns_reduce(uint32_t period)
+{
+    uint32_t turn = period % turn_count();
+    struct held *of;
+    if (!is_alone())
+        return turn == PLAY_RANKS - 1;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
+        add_up(of, i, turn == 0, turn == turn_count() - 1);
+    return false;
+}
+
+void
+turns_give_up(uint32_t period, bool is_reduced)
+{
+    uint32_t next_round = period - period % turn_count() + turn_count();
+    for (uint32_t at = period + is_reduced; at < next_round && is_alone(); ++at)
+        turns_reduce(at); /* of later turns: as the round began */
+}
+
+void
+turns_hash(uint32_t rounds)
+{
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        uint64_t hash = player_hash(tensor);
+        for (uint32_t rank = 0; rank < player.page_count; ++rank) {
+            if (is_alone() && rounds > 0 && tensor->role == PLAY_PER_RANK) { /* the next period begins with its own */
+                write_from(held[i].own[rank], tensor, tensor->hi);
+                hash = player_hash(tensor);
+            }
+            *play_hash(&player.play.plan, player.pages[rank], rounds, i) = hash;
+        }
+    }
+}

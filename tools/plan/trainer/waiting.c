@@ -1,0 +1,126 @@
+/*
+ * waiting.c - see player.h: operations that are not in the plan, and touch gradients that wait for the other ranks. One
+ * that only reads, for a log, may: the gradients have the same bits before it and behind it. The device is waited for,
+ * and with it ranks whose turn is later: their own gradients do not wait yet.
+ *
+ * A gradient that no operation of the plan has touched since it was made does not wait: the program gives it its first
+ * values.
+ */
+#include "tools/plan/trainer/player.h"
+
+#include "base/mutant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t *kept; /* [tensor_count]: hash of each gradient that is touched, before the operation; 0: none */
+static bool *touched;  /* [tensor_count] */
+static bool *used;     /* [tensor_count]: by an operation of the plan, since the memory was made */
+static bool any_unused = true;
+
+/* Marks gradients in the allocation that these bytes touch, if a gradient is among the bytes. */
+static bool
+mark(CUdeviceptr address, uint64_t bytes)
+{
+    const struct allocation *found = NULL;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && found == NULL; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
+        if (allocation != NULL && address < allocation->address + tensor->hi &&
+            allocation->address + tensor->lo < address + bytes)
+            found = allocation;
+    }
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && found != NULL; ++i)
+        touched[i] = touched[i] || (player.play.tensors[i].role == PLAY_GRADIENT &&
+                                    player_allocation(&player.play.tensors[i]) == found);
+    return found != NULL;
+}
+
+static void
+ensure_lists(void)
+{
+    size_t count = player.play.plan.tensor_count + 1;
+    if (touched != NULL)
+        return;
+    touched = calloc(count, sizeof(*touched));
+    used = calloc(count, sizeof(*used));
+    kept = calloc(count, sizeof(*kept));
+    if (touched == NULL || used == NULL || kept == NULL)
+        scout_stop("out of memory");
+}
+
+static bool
+mark_all(const struct operation *operation)
+{
+    bool any = false;
+    ensure_lists();
+    memset(touched, 0, player.play.plan.tensor_count * sizeof(*touched));
+    for (unsigned i = 0; i < operation->operand_count; ++i)
+        any = mark(operation->operands[i].address, operation->operands[i].bytes) || any;
+    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
+    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        uint64_t word;
+        for (size_t at = 0; value != NULL && at + sizeof(word) <= kernel->parameters[i].bytes; at += sizeof(word)) {
+            memcpy(&word, value + at, sizeof(word));
+            any = mark(word, 1) || any;
+        }
+    }
+    return any;
+}
+
+bool
+waiting_touched(const struct operation *operation)
+{
+    bool any = mark_all(operation), waits = false;
+    for (uint32_t i = 0; any && i < player.play.plan.tensor_count; ++i)
+        waits = waits || (touched[i] && used[i]);
+    return waits;
+}
+
+void
+waiting_used(const struct operation *operation)
+{
+    if (!any_unused)
+        return;
+    bool any = mark_all(operation);
+    any_unused = false;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        used[i] = used[i] || (any && touched[i]);
+        any_unused = any_unused || (player.play.tensors[i].role == PLAY_GRADIENT && !used[i]);
+    }
+}
+
+void
+waiting_averaged(void)
+{
+    for (uint32_t i = 0; any_unused && i < player.play.plan.tensor_count; ++i)
+        used[i] = true; /* by pointers that no argument shows, too */
+    any_unused = false;
+}
+
+void
+waiting_made(uint32_t tensor)
+{
+    ensure_lists();
+    used[tensor] = false;
+    any_unused = true;
+}
+
+void
+waiting_keep(void)
+{
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        kept[i] = touched[i] ? player_hash(&player.play.tensors[i]) : 0;
+}
+
+bool
+waiting_changed(void)
+{
+    bool changed = false;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        changed = changed || (touched[i] && player_hash(&player.play.tensors[i]) != kept[i]);
+    return changed && !MUTANT(PLAN_PENDING_TOUCHED);
+}

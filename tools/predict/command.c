@@ -1,0 +1,148 @@
+/*
+ * command.c - see command.h.
+ */
+#include "tools/predict/command.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/options/command.h"
+#include "launcher/start/job_folder.h"
+#include "tools/common/inner_run.h"
+#include "tools/predict/rehearse.h"
+#include "tools/predict/table.h"
+
+#include <stdlib.h>
+
+static bool
+refuse(const struct options *options, struct error *error)
+{
+    if (options->rank_count > 0 && options->ranks_setting == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "-n before predict says nothing: write ddprun predict -n %d,... program", options->rank_count);
+    if (getenv("PMIX_RANK") != NULL && getenv("PMIX_NAMESPACE") != NULL && getenv(DDPRUN_ENV_JOB_DIR) == NULL)
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "another launcher has started the ranks, and ddprun predict starts its own: start it once, without "
+            "srun or mpirun, in a shell of the allocation");
+    return options_refuse(options_set(options, NO_PREDICT), "predict", error);
+}
+
+/* ---- where the trace comes from ---- */
+
+/* A model of the trace in `folder`, or NULL with the error. Remarks on the trace are printed if the user has named it.
+ */
+static struct model *
+model_from(const char *folder, const struct predict_request *request, struct error *error)
+{
+    struct trace trace = {0};
+    char why[200];
+    struct model *model = NULL;
+    bool ok = trace_read(folder, &trace, error);
+    if (ok)
+        model = model_of_trace(&trace, why, sizeof(why));
+    if (ok && model == NULL && request->folder != NULL)
+        error_set(error, DDPRUN_EXIT_FAILURE, "the trace in %s does not show a step: %s", folder, why);
+    else if (ok && model == NULL)
+        error_set(error, DDPRUN_EXIT_FAILURE, "the program's steps cannot be looked at: %s", why);
+    for (size_t i = 0; model != NULL && request->folder != NULL && i < trace.remark_count; ++i)
+        message_line("predict: %s", trace.remarks[i]);
+    trace_free(&trace);
+    return model;
+}
+
+static bool
+predict_from(const struct predict_request *request, struct error *error)
+{
+    struct model *model = model_from(request->folder, request, error);
+    struct forecasts forecasts = {.request = request, .kept = model, .shares = model != NULL ? model_ranks(model) : 1};
+    bool ok = model != NULL && table_print(&forecasts, error);
+    model_free(model);
+    return ok;
+}
+
+/* The program's model where DDP_SHARD gives the share of one of so many ranks. */
+static struct model *
+rehearse_share(struct rehearsal *rehearsal, unsigned shares, struct error *error)
+{
+    char *trace = xasprintf("%s/trace-%u", rehearsal->folder, shares);
+    rehearsal->shares = shares;
+    rehearsal->trace = trace;
+    if (!rehearsal->options->quiet && shares == 1)
+        message_line("predict: runs the program for %u steps on %s", rehearsal->request->steps,
+                     rehearsal->request->has_link ? "one rank" : "two ranks");
+    else if (!rehearsal->options->quiet)
+        message_line("predict: the same with the share of the batch that each of %u ranks has", shares);
+    struct model *model = rehearse(rehearsal, error) ? model_from(trace, rehearsal->request, error) : NULL;
+    free(trace);
+    return model;
+}
+
+/* Once with the whole batch, and where the program shares it out, once for each number of ranks that it is enough for.
+ */
+static bool
+predict_by_run(const struct options *options, const struct predict_request *request, struct error *error)
+{
+    struct job_folder folder = {.fd = -1};
+    struct rehearsal rehearsal = {.options = options, .request = request};
+    struct forecasts forecasts = {.request = request, .shares = 1};
+    inner_run_block_signals(&rehearsal.old_mask);
+    if (!job_folder_make(&folder, error))
+        return false;
+    rehearsal.folder = folder.path;
+    forecasts.kept = rehearse_share(&rehearsal, 1, error);
+    bool ok = forecasts.kept != NULL;
+    for (size_t i = 0; ok && i < request->count_count; ++i) {
+        unsigned ranks = request->counts[i];
+        if (ranks < 2 || ranks > model_batch(forecasts.kept))
+            continue;
+        forecasts.shared[i] = rehearse_share(&rehearsal, ranks, error);
+        ok = forecasts.shared[i] != NULL;
+    }
+    ok = ok && table_print(&forecasts, error);
+    for (size_t i = 0; i < request->count_count; ++i)
+        model_free(forecasts.shared[i]);
+    model_free(forecasts.kept);
+    job_folder_remove(&folder);
+    return ok;
+}
+
+static int
+run_predict(const struct command *command, const struct options *options)
+{
+    struct predict_request request = predict_usual();
+    struct error error;
+    char **words;
+    int exit_code;
+    if (!command_begin(command, options->program, &request, &words, &exit_code))
+        return exit_code;
+    predict_take_program(&request, words);
+    bool ok = refuse(options, &error) &&
+              (request.folder != NULL ? predict_from(&request, &error) : predict_by_run(options, &request, &error));
+    if (!ok) {
+        message_line("%s", error.text);
+        return error.exit_code;
+    }
+    return close_stdout(stdout);
+}
+
+const struct command predict_command = {
+    .name = "predict",
+    .brief = "how many ranks are worth it: a step on other numbers of them",
+    .usage = "Usage: ddprun [options] predict [options] program [arguments...]\n"
+             "       ddprun predict [options] DIR\n\n"
+             "Predicts what a step takes on other numbers of ranks. Runs the program for some steps\n"
+             "on two ranks, to see when gradients are ready and what an all-reduce costs; with\n"
+             "--link on one rank, which needs one GPU. A program that calls DDP_SHARD is run again\n"
+             "with the share of the batch that each number of ranks has. Or takes that from the\n"
+             "trace in DIR, written by ddprun --trace DIR. Prints for each number of ranks step time,\n"
+             "exposed communication, steps and items per second, speed-up and efficiency, with the\n"
+             "batch shared out and with the batch kept; how many are worth it; and what it assumes.\n",
+    .notes = "Exit codes: 0: printed; 1: the program failed or made no steps, or the trace has none,\n"
+             "with the reason; 2: wrong options.\n",
+    .wants = "program",
+    .example = "ddprun predict -n 2,4,8 ./train",
+    .rows = predict_rows,
+    .run = run_predict,
+};

@@ -1,0 +1,501 @@
+/*
+ * model.c - a model of a step, from a trace.
+ *
+ * Medians over the steps of steps.h. The rank that waited least at a boundary came last, and waited for the network
+ * alone; a bucket's collective contains the wait for ranks that come later, so of all ranks its least time counts (as
+ * in bucketing/busy.h).
+ */
+#include "tools/predict/model.h"
+
+#include "bucketing/busy.h"
+#include "launcher/common/waiting.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/predict/steps.h"
+
+#include <json-c/json.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITING_LEAST_US 1e3
+
+enum { COMMUNICATORS = 8 };
+
+/* ---- ready times ---- */
+
+/* When a bucket could be sent. */
+static double
+could_begin(const struct trace_bucket *bucket)
+{
+    return bucket->early && bucket->ready_us < 0.0 ? bucket->ready_us : 0.0;
+}
+
+/* Of bucket k, in us to the boundary: the last rank's, which is when it can be sent; 0 if that is the boundary. */
+static double
+ready_of(const struct looked_at *at, size_t k)
+{
+    double *values = xcalloc(at->step_count, sizeof(*values)), latest = -INFINITY;
+    for (size_t r = 0; r < at->run_count; ++r) {
+        size_t count = 0;
+        for (size_t s = 0; s < at->step_count; ++s) {
+            const struct trace_step *step = at->steps[s * at->run_count + r];
+            if (k >= step->bucket_count)
+                continue;
+            const struct trace_bucket *bucket = &step->buckets[k];
+            values[count++] = could_begin(bucket);
+        }
+        double ready = waiting_median(values, count);
+        latest = ready > latest ? ready : latest; /* a NAN is not */
+    }
+    free(values);
+    return isfinite(latest) ? latest : 0.0;
+}
+
+/* When the first gradient was nearly complete; NAN: not known. */
+static double
+first_ready(const struct looked_at *at)
+{
+    double *values = xcalloc(at->step_count, sizeof(*values));
+    size_t count = 0;
+    for (size_t s = 0; s < at->step_count; ++s) {
+        double backward_us = at->steps[s * at->run_count]->backward_us;
+        if (backward_us < 0.0)
+            values[count++] = backward_us;
+    }
+    double first = waiting_median(values, count);
+    free(values);
+    return first;
+}
+
+/*
+ * A bucket is ready with its last tensor. The others are spread by their bytes over the time since the bucket before
+ * was ready; those of the first bucket over the time since backward's first gradient.
+ */
+static void
+spread(struct model *model, const struct looked_at *at)
+{
+    double before_us = first_ready(at);
+    for (size_t k = 0; k < at->plan->bucket_count; ++k) {
+        const size_t *members = at->plan->members[k], count = at->plan->member_counts[k];
+        double ready_us = ready_of(at, k), bytes = 0.0, passed = 0.0;
+        for (size_t i = 0; i < count; ++i)
+            bytes += members[i] < model->gradient_count ? (double)model->gradients[members[i]].bytes : 0.0;
+        model->ready_by_bucket = model->ready_by_bucket || count > 1;
+        before_us = before_us < ready_us ? before_us : ready_us; /* a NAN is not */
+        for (size_t i = 0; i < count; ++i) {
+            if (members[i] >= model->gradient_count)
+                continue;
+            passed += (double)model->gradients[members[i]].bytes;
+            double us = model->own_us + before_us + (ready_us - before_us) * (bytes > 0.0 ? passed / bytes : 1.0);
+            int64_t ns = us > 0.0 ? llround(us * 1e3) : 0;
+            model->ready_ns[members[i]] = ns > model->ready_ns[members[i]] ? ns : model->ready_ns[members[i]];
+        }
+        before_us = ready_us;
+    }
+}
+
+/* In the order in which the plan sends them; a tensor that it does not have comes last. */
+static void
+take_order(struct model *model, const struct looked_at *at)
+{
+    size_t count = 0;
+    bool *taken = xcalloc(model->gradient_count + 1, sizeof(*taken));
+    for (size_t k = 0; k < at->plan->bucket_count; ++k) {
+        for (size_t i = 0; i < at->plan->member_counts[k]; ++i) {
+            size_t member = at->plan->members[k][i];
+            if (member < model->gradient_count && !taken[member])
+                model->order[count++] = member;
+            if (member < model->gradient_count)
+                taken[member] = true;
+        }
+    }
+    for (size_t i = 0; i < model->gradient_count; ++i) {
+        if (!taken[i])
+            model->order[count++] = i;
+    }
+    free(taken);
+}
+
+/* As the engine has measured them; false: it has not. */
+static bool
+take_ready(struct model *model, const struct looked_at *at)
+{
+    const struct trace_run *run = at->runs[0];
+    const struct trace_ready *last = NULL;
+    for (size_t i = 0; i < run->ready_count; ++i) {
+        const struct trace_ready *ready = &run->readies[i];
+        last = ready->group == at->group && ready->count == model->gradient_count ? ready : last;
+    }
+    for (size_t i = 0; last != NULL && i < model->gradient_count; ++i) {
+        double us = fmax(0.0, model->own_us + last->us[i]);
+        model->ready_ns[i] = llround(us * 1e3);
+    }
+    return last != NULL;
+}
+
+/* Small numbers for types: a bucket has one. */
+static int
+type_of(const struct trace_tensor *tensors, size_t i)
+{
+    size_t first = 0;
+    while (first < i && strcmp(tensors[first].type, tensors[i].type) != 0)
+        ++first;
+    return (int)first;
+}
+
+static bool
+take_gradients(struct model *model, const struct looked_at *at)
+{
+    const struct trace_run *run = at->runs[0];
+    size_t count = run->tensor_counts[at->group];
+    model->gradient_count = count;
+    model->gradients = xcalloc(count + 1, sizeof(*model->gradients));
+    model->ready_ns = xcalloc(count + 1, sizeof(*model->ready_ns));
+    model->order = xcalloc(count + 1, sizeof(*model->order));
+    for (size_t i = 0; i < count; ++i) {
+        model->gradients[i].bytes = run->tensors[at->group][i].bytes;
+        model->gradients[i].type = type_of(run->tensors[at->group], i);
+        model->bytes += model->gradients[i].bytes;
+    }
+    take_order(model, at);
+    if (!take_ready(model, at))
+        spread(model, at);
+    return model->bytes > 0;
+}
+
+/* ---- ranks ---- */
+
+static void
+take_rank_times(struct model *model, const struct looked_at *at)
+{
+    double *values = xcalloc(at->step_count, sizeof(*values));
+    model->rank_count = at->run_count;
+    model->of_rank = xcalloc(at->run_count, sizeof(*model->of_rank));
+    for (size_t r = 0; r < at->run_count; ++r) {
+        struct model_rank *rank = &model->of_rank[r];
+        rank->rank = at->runs[r]->rank;
+        snprintf(rank->host, sizeof(rank->host), "%s", at->runs[r]->host);
+        for (size_t s = 0; s < at->step_count; ++s)
+            values[s] = -at->steps[s * at->run_count + r]->begin_us;
+        rank->own_us = waiting_median(values, at->step_count);
+    }
+    free(values);
+}
+
+/* What bucket k took of its queue, up to the begin of the next one if that was ready before. */
+static double
+took(const struct trace_step *step, size_t k)
+{
+    const struct trace_bucket *bucket = &step->buckets[k], *next = bucket + 1;
+    double us = bucket->end_us - bucket->begin_us;
+    bool follows =
+        k + 1 < step->bucket_count && next->communicator == bucket->communicator && could_begin(next) < bucket->end_us;
+    double gap_us = follows ? next->begin_us - bucket->end_us : 0.0;
+    return gap_us > 0.0 && gap_us < us ? us + gap_us : us;
+}
+
+/*
+ * When the last bucket would have been done had the queue of collectives been free when the first one was ready: it may
+ * be busy with checks of the step before.
+ */
+static double
+end_without_checks(const struct trace_step *step)
+{
+    double ends[COMMUNICATORS], latest = 0.0;
+    for (size_t c = 0; c < COMMUNICATORS; ++c)
+        ends[c] = -INFINITY;
+    for (size_t k = 0; k < step->bucket_count; ++k) {
+        const struct trace_bucket *bucket = &step->buckets[k];
+        double *end = &ends[bucket->communicator % COMMUNICATORS], us = took(step, k);
+        if (!(us >= 0.0))
+            continue;
+        *end = fmax(*end, could_begin(bucket)) + us;
+        latest = fmax(latest, *end);
+    }
+    return latest;
+}
+
+/* What the last rank waited, of each step: for averages, and for checks beside that. A step may wait for its own check
+ * or for that of the step before. */
+static void
+take_exposed(struct model *model, const struct looked_at *at, const size_t *last)
+{
+    double *exposed = xcalloc(at->step_count, sizeof(*exposed)), *checked = xcalloc(at->step_count, sizeof(*checked)),
+           *others = xcalloc(at->step_count, sizeof(*others));
+    size_t checked_count = 0, other_count = 0;
+    for (size_t s = 0; s < at->step_count; ++s) {
+        const struct trace_step *const *row = &at->steps[s * at->run_count];
+        const struct trace_step *step = row[last[s]];
+        bool checks = row[0]->check_bytes > 0 || (s > 0 && row[-(ptrdiff_t)at->run_count]->check_bytes > 0);
+        exposed[s] = end_without_checks(step);
+        if (checks)
+            checked[checked_count++] = step->released_us - exposed[s];
+        else
+            others[other_count++] = step->released_us - exposed[s];
+    }
+    double usual_us = other_count > 2 ? waiting_median(others, other_count) : 0.0;
+    model->exposed_us =
+        waiting_median(exposed, at->step_count) + fmax(0.0, usual_us); /* until the stream has seen it */
+    if (checked_count > 0)
+        model->checks_us = fmax(0.0, waiting_median(checked, checked_count) - usual_us);
+    free(others);
+    free(checked);
+    free(exposed);
+}
+
+/* The middle of the ranks' durations, of each step; the median. */
+static double
+step_median(const struct looked_at *at)
+{
+    double *steps = xcalloc(at->step_count, sizeof(*steps)), *ranks = xcalloc(at->run_count, sizeof(*ranks));
+    for (size_t s = 0; s < at->step_count; ++s) {
+        for (size_t r = 0; r < at->run_count; ++r) {
+            const struct trace_step *step = at->steps[s * at->run_count + r];
+            ranks[r] = fmax(step->released_us, 0.0) - step->begin_us;
+        }
+        steps[s] = waiting_median(ranks, at->run_count);
+    }
+    double median = waiting_median(steps, at->step_count);
+    free(ranks);
+    free(steps);
+    return median;
+}
+
+static void
+take_waits(struct model *model, const struct looked_at *at)
+{
+    struct last_rank boundaries[WAITING_WINDOW]; /* the latest first */
+    size_t *last = xcalloc(at->step_count, sizeof(*last));
+    for (size_t s = 0; s < at->step_count; ++s) {
+        const struct trace_step *const *row = &at->steps[s * at->run_count];
+        struct last_rank found = last_rank_none();
+        for (size_t r = 0; r < at->run_count; ++r)
+            last_rank_add(&found, (int)r, fmax(row[r]->released_us, 0.0));
+        last[s] = (size_t)found.rank;
+        boundaries[at->step_count - 1 - s] = found;
+        model->of_rank[last[s]].ahead_us += last_rank_gap(&found) / (double)at->step_count;
+    }
+    model->measured_step_us = step_median(at);
+    struct waiting waiting =
+        waiting_of(boundaries, at->step_count, fmax(0.1 * model->measured_step_us, WAITING_LEAST_US));
+    model->measured_exposed_us = waiting.exposed;
+    if (waiting.straggler >= 0)
+        model->straggler = &model->of_rank[waiting.straggler];
+    model->last_count = waiting.last_count;
+    model->latest_count = waiting.latest_count;
+    take_exposed(model, at, last);
+    free(last);
+}
+
+/* What the group's last trial of steps with and without overlap found. */
+static void
+take_trial(struct model *model, const struct looked_at *at)
+{
+    const struct trace_trial *last = NULL;
+    for (size_t i = 0; i < at->runs[0]->trial_count; ++i)
+        last = at->runs[0]->trials[i].group == at->group ? &at->runs[0]->trials[i] : last;
+    if (last == NULL || !at->overlapped || model->ranks == 1)
+        return;
+    model->slowed_us = fmin(fmax(0.0, last->slowed_us), 0.9 * model->own_us); /* a NAN is not */
+}
+
+/* Of ranks that are no stragglers. */
+static void
+take_own(struct model *model)
+{
+    double *values = xcalloc(model->rank_count, sizeof(*values));
+    size_t count = 0;
+    for (size_t r = 0; r < model->rank_count; ++r) {
+        if (&model->of_rank[r] != model->straggler)
+            values[count++] = model->of_rank[r].own_us;
+    }
+    model->own_us = waiting_median(values, count);
+    free(values);
+}
+
+/* ---- the cost of an all-reduce ---- */
+
+struct point {
+    double bytes, us;
+};
+
+/* What bucket k took, on the rank that waited for none. */
+static struct point
+point_of(const struct looked_at *at, size_t k)
+{
+    double *values = xcalloc(at->step_count, sizeof(*values));
+    size_t count = 0;
+    struct point point = {0.0, NAN};
+    for (size_t s = 0; s < at->step_count; ++s) {
+        double least = INFINITY;
+        for (size_t r = 0; r < at->run_count; ++r) {
+            const struct trace_step *step = at->steps[s * at->run_count + r];
+            if (k >= step->bucket_count)
+                continue;
+            double us = took(step, k);
+            least = us < least ? us : least; /* a NAN is not */
+            point.bytes = (double)step->buckets[k].bytes;
+        }
+        if (isfinite(least) && least > 0.0)
+            values[count++] = least;
+    }
+    point.us = waiting_median(values, count);
+    free(values);
+    return point;
+}
+
+/* A latency and a bandwidth: least squares over the buckets, neither of them negative. */
+static bool
+fit(const struct point *points, size_t count, double *latency_us, double *us_per_byte)
+{
+    double sum_x = 0.0, sum_y = 0.0, sum_xx = 0.0, sum_xy = 0.0, n = (double)count;
+    if (count == 0)
+        return false;
+    for (size_t i = 0; i < count; ++i) {
+        sum_x += points[i].bytes;
+        sum_y += points[i].us;
+        sum_xx += points[i].bytes * points[i].bytes;
+        sum_xy += points[i].bytes * points[i].us;
+    }
+    double spread = n * sum_xx - sum_x * sum_x;
+    double slope = spread > 1e-3 * sum_xx * n ? (n * sum_xy - sum_x * sum_y) / spread : sum_y / sum_x;
+    slope = fmax(slope, 0.0);
+    double latency = (sum_y - slope * sum_x) / n;
+    if (latency < 0.0) {
+        latency = 0.0;
+        slope = sum_xy / sum_xx;
+    }
+    *latency_us = latency;
+    *us_per_byte = slope;
+    return isfinite(latency) && isfinite(slope);
+}
+
+/* As the engine has measured it. */
+static void
+take_measured_cost(struct model *model, const struct trace_run *run)
+{
+    for (size_t i = 0; i < run->cost_count && model->sample_count < MODEL_SAMPLES_AT_MOST; ++i)
+        model->samples[model->sample_count++] = (struct cost_sample){run->costs[i].bytes, run->costs[i].ns};
+    model->cost_measured = model->sample_count > 0;
+}
+
+/* From what the buckets took. */
+static void
+take_cost(struct model *model, const struct looked_at *at)
+{
+    struct point *points = xcalloc(at->plan->bucket_count + 1, sizeof(*points));
+    size_t count = 0;
+    double latency_us, us_per_byte;
+    for (size_t k = 0; k < at->plan->bucket_count; ++k) {
+        points[count] = point_of(at, k);
+        count += isfinite(points[count].us) && points[count].bytes > 0.0;
+    }
+    if (fit(points, count, &latency_us, &us_per_byte)) {
+        for (double bytes = 256.0; model->sample_count < 12; bytes *= 8.0) {
+            double ns = 1e3 * (latency_us + us_per_byte * bytes);
+            if (ns > 1e12)
+                break;
+            model->samples[model->sample_count++] = (struct cost_sample){(uint64_t)bytes, ns < 1.0 ? 1 : llround(ns)};
+        }
+    }
+    free(points);
+}
+
+/* ---- all of it ---- */
+
+static double
+said(json_object *summary, const char *name)
+{
+    json_object *value;
+    bool known = json_object_object_get_ex(summary, name, &value) && value != NULL;
+    double number = known ? json_object_get_double(value) : 0.0;
+    return isfinite(number) && number > 0.0 ? number : 0.0;
+}
+
+/* As the launcher has it. */
+static void
+take_items(struct model *model, const struct trace_run *run)
+{
+    json_object *summary;
+    if (!json_object_object_get_ex(run->told, "summary", &summary))
+        return;
+    double steps_per_s = said(summary, "steps_per_second");
+    model->batch = (uint64_t)fmin(said(summary, "batch_per_pass"), 1e18);
+    if (steps_per_s > 0.0)
+        model->items = said(summary, "items_per_second") / steps_per_s;
+}
+
+static void
+take_last_words(struct model *model, const struct looked_at *at)
+{
+    const struct trace_step *last = at->steps[(at->step_count - 1) * at->run_count];
+    model->overlapped = at->overlapped || model->ranks == 1; /* which could */
+    model->measured = last->measured;
+    model->busy = (struct busy){BUSY_NONE, 0};
+    model->check_every = at->runs[0]->check_every;
+    model->fixed = at->runs[0]->bucket_bytes > 0;
+    model->verify = at->runs[0]->verify;
+    for (size_t k = 0; k < last->bucket_count; ++k)
+        model->narrow = model->narrow || strcmp(last->buckets[k].type, "float32") != 0;
+    double sent = 0.0;
+    for (size_t k = 0; k < last->bucket_count; ++k)
+        sent += (double)last->buckets[k].bytes;
+    model->kept =
+        model->narrow && model->bytes > 0 ? (unsigned)fmin(fmax(1e3 * sent / (double)model->bytes, 1), 1000) : 1000;
+    if (model->cost_measured && last->busy_factor > 1.0 && last->busy_factor * 1e3 < BUSY_MOST)
+        model->busy.factor = (unsigned)(last->busy_factor * 1e3);
+    if (model->cost_measured && last->busy_fixed_us > 0.0 && last->busy_fixed_us < 1e6)
+        model->busy.fixed_ns = llround(last->busy_fixed_us * 1e3);
+}
+
+struct model *
+model_of_trace(const struct trace *trace, char *why, size_t size)
+{
+    struct looked_at at = {0};
+    struct model *model = NULL;
+    const char *missing = steps_look(trace, &at);
+    if (missing == NULL) {
+        model = xcalloc(1, sizeof(*model));
+        model->ranks = (unsigned)at.runs[0]->world;
+        model->step_count = at.step_count;
+        take_rank_times(model, &at);
+        take_waits(model, &at);
+        take_own(model);
+        take_trial(model, &at);
+        if (model->ranks > 1)
+            take_measured_cost(model, at.runs[0]);
+        if (model->ranks > 1 && !model->cost_measured)
+            take_cost(model, &at);
+        missing = take_gradients(model, &at) ? NULL : "it does not say what the gradients are";
+        take_last_words(model, &at);
+        take_items(model, at.runs[0]);
+    }
+    steps_free(&at);
+    if (missing == NULL)
+        return model;
+    model_free(model);
+    snprintf(why, size, "%s", missing);
+    return NULL;
+}
+
+void
+model_measured(struct model *model, double step_us, double exposed_us)
+{
+    model->measured_step_us = step_us > 0.0 ? step_us : model->measured_step_us;
+    model->measured_exposed_us = exposed_us >= 0.0 ? exposed_us : model->measured_exposed_us;
+}
+
+void
+model_free(struct model *model)
+{
+    if (model == NULL)
+        return;
+    free(model->of_rank);
+    free(model->gradients);
+    free(model->ready_ns);
+    free(model->order);
+    free(model);
+}

@@ -1,0 +1,64 @@
+/*
+ * model.h - what the parts of the model share: what model.c has found in the trace. predict.h is for others.
+ */
+#ifndef DDPRUN_TOOLS_PREDICT_MODEL_H
+#define DDPRUN_TOOLS_PREDICT_MODEL_H
+
+#include "bucketing/busy.h"
+#include "bucketing/cost.h"
+#include "bucketing/plan.h"
+#include "tools/predict/predict.h"
+
+enum { MODEL_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
+
+struct model_rank {
+    int rank;
+    char host[65];
+    double own_us;   /* of a step: from the end of the one before until backward was done */
+    double ahead_us; /* how much later than the next one it was done, in the mean; 0 where it was not the last */
+};
+
+struct model {
+    unsigned ranks;
+    struct model_rank *of_rank;         /* [rank_count] */
+    size_t rank_count;                  /* that have a trace */
+    const struct model_rank *straggler; /* NULL: none; the last in so many of the latest so many steps */
+    size_t last_count, latest_count;
+
+    double own_us;     /* of a step, without a straggler and without averaging */
+    double slowed_us;  /* of own_us: what collectives beside it have cost backward, by the last trial; 0: not known */
+    double exposed_us; /* what the last rank waited for averages; checks are not in it */
+    double measured_step_us, measured_exposed_us; /* as users see them: of all ranks, with all that a step waits for */
+    double checks_us;                             /* what it waited for checks: of each step, if all had some */
+    uint64_t check_every;
+    size_t step_count;         /* looked at */
+    double items;              /* that DDP_SHARD shares out in a step; 0: not known */
+    uint64_t batch;            /* that one DDP_SHARD shares out; 0: not known */
+    bool overlapped, measured; /* measured: buckets were planned from measured times */
+    bool narrow;               /* what is sent is not float32 throughout, */
+    unsigned kept;             /* and so many thousandths of the bytes of gradients */
+    bool fixed, verify;        /* --bucket-mb and --verify were given */
+
+    struct plan_gradient *gradients;
+    int64_t *ready_ns; /* [gradient_count]: since the step's begin */
+    size_t *order;
+    size_t gradient_count;
+    uint64_t bytes;       /* of gradients */
+    bool ready_by_bucket; /* times are known of buckets only, and spread over their tensors */
+
+    struct cost_sample samples[MODEL_SAMPLES_AT_MOST]; /* of an all-reduce of these ranks */
+    size_t sample_count;                               /* 0: not known */
+    bool cost_measured;                                /* by the engine; else fitted to the buckets' times */
+    struct busy busy;                                  /* how much longer beside backward */
+};
+
+/* The cost of an all-reduce on `ranks` ranks: over `link`, or (NULL) as measured. False: not known. */
+bool model_cost(const struct model *model, unsigned ranks, const struct link *link, struct cost *cost)
+    __attribute__((warn_unused_result));
+
+/* What is exposed of a step with this cost, and buckets planned for it; `bytes_kept`: thousandths of all bytes are
+ * sent. False: beyond all bounds. */
+bool model_exposed(const struct model *model, const struct cost *cost, unsigned bytes_kept, double *exposed_us)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * predict.h - a model of a program's step, made from its trace: what would a step take on other numbers of ranks, and
+ * what does one lose to?
+ *
+ * The model is in docs/insight.md. Times are microseconds, a "step" is an interval between two DDP_STEP of the gradient
+ * group with the most bytes. No threads, no files.
+ */
+#ifndef DDPRUN_TOOLS_PREDICT_PREDICT_H
+#define DDPRUN_TOOLS_PREDICT_PREDICT_H
+
+#include "tools/trace/read.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A ring's hop: what a GPU sends to the next one, each direction by itself. Both finite, bandwidth above 0. */
+struct link {
+    double bytes_per_us; /* = MB/s, of 10^6 bytes */
+    double latency_us;
+};
+
+/* What a trace shows of a step: ready times, the cost of an all-reduce, checks, waiting for ranks. */
+struct model;
+
+/* The caller owns the model. NULL: `why`, of `size` bytes, says what the trace lacks. */
+struct model *model_of_trace(const struct trace *trace, char *why, size_t size);
+void model_free(struct model *model);
+
+/* What a step of the trace's ranks takes and exposes, where the caller shows other figures of them than the model has
+ * found; NAN: not known, which changes nothing. */
+void model_measured(struct model *model, double step_us, double exposed_us);
+
+/* Items that DDP_SHARD shares out in a step, and by one call; 0: not known. */
+double model_items(const struct model *model);
+uint64_t model_batch(const struct model *model);
+
+/* How many ranks the trace is of. */
+unsigned model_ranks(const struct model *model);
+
+struct prediction {
+    unsigned ranks;
+    double step_us, exposed_us;
+    double efficiency; /* a step without averaging over this one */
+};
+
+/*
+ * A step on `ranks` ranks whose buckets are planned for them. `link`: between all of them; NULL: as the trace shows it.
+ * Then the trace's own number of ranks is as it was measured, and others are off by as much as these are.
+ * False, if the trace does not show what an all-reduce costs (one rank sends nothing), or times are beyond all bounds.
+ */
+bool model_predict(const struct model *model, unsigned ranks, const struct link *link, struct prediction *prediction)
+    __attribute__((warn_unused_result));
+
+/* What a step loses. */
+struct loss {
+    char what[200], advice[200]; /* advice: the option or change that saves gain_us */
+    double lost_us, gain_us;     /* of a step */
+};
+
+/* The losses whose advice saves at least a hundredth of a step, greatest gain first, at most `room`; returns how many.
+ */
+size_t model_losses(const struct model *model, struct loss *losses, size_t room);
+
+#endif

@@ -1,0 +1,235 @@
+/*
+ * rehearse.c - see rehearse.h.
+ *
+ * One rank alone averages nothing, and its trace has no steps: in a rehearsal (DDPRUN_ENV_REHEARSAL) it does all that
+ * one of several does, with itself.
+ */
+#include "tools/predict/rehearse.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/environment.h"
+#include "tools/common/inner_log.h"
+#include "tools/common/inner_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PATIENCE_S = 20, STEPS_FOR_TIMES = 40 };
+
+static int
+ranks_of(const struct rehearsal *rehearsal)
+{
+    return rehearsal->request->has_link ? 1 : 2;
+}
+
+/* In the rehearsal's folder; `outputs` is one, for what ranks print. */
+struct run_files {
+    char *summary, *log, *outputs;
+};
+
+/* ---- the command ---- */
+
+static struct word_list
+command_of(const struct rehearsal *rehearsal, const struct run_files *files)
+{
+    struct word_list words = {0};
+    int ranks = ranks_of(rehearsal);
+    word_list_add(&words, xstrdup("ddprun"));
+    options_hand_on(rehearsal->options, SET_BY_PREDICT, ranks == 1, &words);
+    word_list_add(&words, xasprintf("--ranks=%d", ranks));
+    word_list_add(&words, xasprintf("--trace=%s", rehearsal->trace));
+    word_list_add(&words, xasprintf("--summary-json=%s", files->summary));
+    if (ranks == 1)
+        word_list_add(&words, xstrdup("--no-cost-cache"));
+    word_list_add(&words, xasprintf("--output=files=%s", files->outputs));
+    word_list_add(&words, xstrdup("--progress=off"));
+    word_list_add(&words, xstrdup("--quiet"));
+    word_list_add(&words, xstrdup("--max-restarts=0"));
+    word_list_add(&words, xstrdup("--"));
+    for (char *const *argument = rehearsal->request->program; *argument != NULL; ++argument)
+        word_list_add(&words, xstrdup(*argument));
+    return words;
+}
+
+static void __attribute__((noreturn))
+become(const struct rehearsal *rehearsal, char **command, const char *log, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(DDPRUN_EXIT_FAILURE);
+    options_unset_settings(SET_BY_PREDICT);
+    setenv("DDPRUN_REPORT", "-", 1);
+    char *shares = xasprintf("%u", rehearsal->shares);
+    setenv(DDPRUN_ENV_REHEARSAL, shares, 1);
+    free(shares);
+    int null = open("/dev/null", O_RDONLY), out = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    if (out >= 0) {
+        dup2(out, STDOUT_FILENO);
+        dup2(out, STDERR_FILENO);
+    }
+    sigprocmask(SIG_SETMASK, &rehearsal->old_mask, NULL);
+    execv("/proc/self/exe", command);
+    _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+/* ---- its steps ---- */
+
+/* The trace of rank 0, as far as it has been read. */
+struct follower {
+    FILE *file;
+    char *line;
+    size_t room;
+    unsigned steps;
+    bool has_times;
+};
+
+static void
+follow(struct follower *follower, const char *trace)
+{
+    if (follower->file == NULL) {
+        char *path = xasprintf("%s/rank-0.jsonl", trace);
+        follower->file = fopen(path, "re");
+        free(path);
+    }
+    if (follower->file == NULL)
+        return;
+    clearerr(follower->file);
+    while (getline(&follower->line, &follower->room, follower->file) > 0) {
+        follower->steps += strncmp(follower->line, "{\"step\":", 8) == 0;
+        follower->has_times = follower->has_times || strncmp(follower->line, "{\"ready\":", 9) == 0;
+    }
+}
+
+static void
+show_progress(const struct follower *follower, unsigned steps, bool over)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    if (over)
+        fputs("\r\033[K", stderr);
+    else
+        fprintf(stderr, "\r\033[Kddprun: predict: step %u of %u", follower->steps, steps);
+    fflush(stderr);
+}
+
+/* ---- its end ---- */
+
+struct ending {
+    int code;      /* of its ddprun */
+    int signal;    /* that asked for the end; 0: none */
+    bool complete; /* it was asked to end after its steps */
+    bool late;
+};
+
+static struct ending
+attend(const struct rehearsal *rehearsal, pid_t pid)
+{
+    const struct predict_request *request = rehearsal->request;
+    struct follower follower = {0};
+    struct ending ending = {0};
+    int64_t begin_ms = clock_now_ms(), asked_ms = 0;
+    int status;
+    while (!inner_run_has_ended(pid, &status)) {
+        int number = inner_run_next_signal();
+        int64_t now_ms = clock_now_ms();
+        follow(&follower, rehearsal->trace);
+        show_progress(&follower, request->steps, false);
+        bool complete = follower.steps >= request->steps + (follower.has_times ? 0 : STEPS_FOR_TIMES),
+             asked = asked_ms != 0;
+        if (number != 0 && number != SIGCHLD) {
+            ending.signal = number;
+            kill(pid, number);
+        } else if (!asked && complete) {
+            ending.complete = true;
+        } else if (!asked && now_ms - begin_ms > (int64_t)request->timeout_s * 1000) {
+            ending.late = true;
+        } else if (asked && now_ms - asked_ms > PATIENCE_S * 1000) {
+            kill(pid, SIGKILL);
+        }
+        if (!asked && (ending.complete || ending.late))
+            kill(pid, SIGTERM);
+        if (!asked && (ending.complete || ending.late || ending.signal != 0))
+            asked_ms = now_ms;
+    }
+    show_progress(&follower, request->steps, true);
+    if (follower.file != NULL)
+        fclose(follower.file);
+    free(follower.line);
+    ending.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return ending;
+}
+
+/* Shows the program's own last words, and takes over why its ddprun says that it ended. */
+static bool
+explain(const struct rehearsal *rehearsal, const struct run_files *files, const struct ending *ending,
+        struct error *error)
+{
+    struct json_object *root = json_object_from_file(files->summary), *member;
+    char reason[1200] = "";
+    if (root != NULL && json_object_object_get_ex(root, "reason", &member) && json_object_get_string(member) != NULL)
+        snprintf(reason, sizeof(reason), "%s", json_object_get_string(member));
+    json_object_put(root);
+    inner_log_read(files->log, reason, sizeof(reason));
+    int ranks = ranks_of(rehearsal);
+    bool shown = false;
+    for (int r = 0; r < ranks && !shown; ++r) { /* the one that failed has perhaps ended the others before they spoke */
+        char *errors = xasprintf("%s/rank-%d.err", files->outputs, r);
+        shown = inner_log_show_end(errors);
+        free(errors);
+    }
+    bool wants_gpus = ranks > 1 && ending->code == DDPRUN_EXIT_USAGE && strstr(reason, "GPU") != NULL;
+    return error_set(error, ending->code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : DDPRUN_EXIT_FAILURE,
+                     "the program cannot be run on %d rank%s: %s%s", ranks, ranks == 1 ? "" : "s",
+                     reason[0] != '\0' ? reason : "no reason is known",
+                     wants_gpus ? "; for one GPU give --link BANDWIDTH,LATENCY" : "");
+}
+
+static bool
+judge(const struct rehearsal *rehearsal, const struct run_files *files, const struct ending *ending,
+      struct error *error)
+{
+    if (ending->signal != 0)
+        return error_set(error, 128 + ending->signal, "predict ended by signal %d", ending->signal);
+    if (ending->late)
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "the program has not made %u steps in %u s; raise --timeout, or lower --steps",
+                         rehearsal->request->steps, rehearsal->request->timeout_s);
+    return ending->complete || ending->code == 0 || explain(rehearsal, files, ending, error);
+}
+
+bool
+rehearse(const struct rehearsal *rehearsal, struct error *error)
+{
+    const struct run_files files = {.summary = xasprintf("%s/summary.json", rehearsal->folder),
+                                    .log = xasprintf("%s/log", rehearsal->folder),
+                                    .outputs = xasprintf("%s/output", rehearsal->folder)};
+    struct word_list command = command_of(rehearsal, &files);
+    pid_t parent = getpid(), pid = fork();
+    bool ok = pid >= 0;
+    if (pid == 0)
+        become(rehearsal, command.list, files.log, parent);
+    if (ok) {
+        struct ending ending = attend(rehearsal, pid);
+        ok = judge(rehearsal, &files, &ending, error);
+    } else {
+        error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program: %s", strerror(errno));
+    }
+    words_free(command.list);
+    free(files.outputs);
+    free(files.log);
+    free(files.summary);
+    return ok;
+}

@@ -1,0 +1,148 @@
+/*
+ * request.c - see request.h.
+ */
+#include "tools/predict/request.h"
+
+#include "base/protocol.h"
+#include "launcher/options/option_rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DEFAULT_STEPS = 60, MOST_STEPS = 900, DEFAULT_TIMEOUT_S = 900, MOST_TIMEOUT_S = 1000000 };
+
+/* ---- values ---- */
+
+struct unit {
+    const char *name;
+    double factor;
+};
+
+/* Digits, with a fraction or without, and a unit; up to `end` or the end of the text. NULL: it is not that. */
+static const char *
+parse_quantity(const char *text, const struct unit *units, char end, double *value)
+{
+    size_t digits = strspn(text, "0123456789"), fraction = 0;
+    if (text[digits] == '.')
+        fraction = 1 + strspn(text + digits + 1, "0123456789");
+    if (digits == 0 || digits > 12 || fraction == 1 || fraction > 12)
+        return NULL;
+    const char *rest = text + digits + fraction;
+    char number[32];
+    snprintf(number, sizeof(number), "%.*s", (int)(digits + fraction), text); /* no exponent: the rest is the unit */
+    *value = strtod(number, NULL);
+    size_t length = end != '\0' ? strcspn(rest, (char[]){end, '\0'}) : strlen(rest);
+    for (; units->name != NULL; ++units) {
+        if (strlen(units->name) == length && strncmp(units->name, rest, length) == 0 && rest[length] == end) {
+            *value *= units->factor;
+            return rest + length;
+        }
+    }
+    return NULL;
+}
+
+bool
+predict_parse_link(const char *text, struct link *link)
+{
+    static const struct unit bandwidths[] = {{"Gbit", 125.0}, {"Mbit", 0.125}, {"GB", 1000.0}, {"MB", 1.0}, {NULL, 0}};
+    static const struct unit latencies[] = {{"ns", 1e-3}, {"us", 1.0}, {"ms", 1e3}, {NULL, 0}};
+    struct link parsed;
+    const char *comma = parse_quantity(text, bandwidths, ',', &parsed.bytes_per_us);
+    if (comma == NULL || parse_quantity(comma + 1, latencies, '\0', &parsed.latency_us) == NULL ||
+        parsed.bytes_per_us < 1e-3 || parsed.bytes_per_us > 1e9 || parsed.latency_us > 1e7)
+        return false;
+    *link = parsed;
+    return true;
+}
+
+static bool
+parse_number(const char *text, size_t length, unsigned least, unsigned most, unsigned *number_p)
+{
+    unsigned long number = 0;
+    if (length == 0 || length > 9 || strspn(text, "0123456789") < length)
+        return false;
+    for (size_t i = 0; i < length; ++i)
+        number = number * 10 + (unsigned long)(text[i] - '0');
+    *number_p = (unsigned)number;
+    return number >= least && number <= most;
+}
+
+static bool
+take_counts(const struct option_row *row, void *target, const char *value, struct error *error)
+{
+    struct predict_request *request = target;
+    (void)row;
+    request->count_count = 0;
+    for (const char *at = value;; ++at) {
+        size_t length = strcspn(at, ",");
+        unsigned *count = &request->counts[request->count_count];
+        if (request->count_count == PREDICT_MOST_COUNTS || !parse_number(at, length, 1, PREDICT_MOST_RANKS, count))
+            return error_set(error, DDPRUN_EXIT_USAGE,
+                             "'%s' is not a list of at most %d numbers of ranks from 1 to %d, in -n of predict; write "
+                             "for example 2,4,8",
+                             value, PREDICT_MOST_COUNTS, PREDICT_MOST_RANKS);
+        ++request->count_count;
+        at += length;
+        if (*at == '\0')
+            return true;
+    }
+}
+
+static bool
+take_link(const struct option_row *row, void *target, const char *value, struct error *error)
+{
+    struct predict_request *request = target;
+    (void)row;
+    request->has_link = predict_parse_link(value, &request->link);
+    return request->has_link ||
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "'%s' is not BANDWIDTH,LATENCY, in --link of predict; write for example 100Gbit,5us (Gbit, Mbit, "
+                     "GB or MB a second; ns, us or ms)",
+                     value);
+}
+
+/* ---- the command line ---- */
+
+#define OPTION_TARGET struct predict_request
+const struct option_row predict_rows[] = {{.name = "ranks",
+                                           .letter = 'n',
+                                           .argument = "LIST",
+                                           SPECIAL(take_counts),
+                                           .help = "numbers of ranks, 1 to 1000000 (default 2,4,8,16,32,64)"},
+                                          {.name = "link",
+                                           .argument = "BANDWIDTH,LATENCY",
+                                           SPECIAL(take_link),
+                                           .help = "between neighbours in a ring of all ranks, such as 100Gbit,5us;\n"
+                                                   "Gbit, Mbit, GB or MB a second (of 10^9 and 10^6); ns, us or ms\n"
+                                                   "(default: as measured between two ranks)"},
+                                          {.name = "steps",
+                                           .argument = "M",
+                                           WHOLE(steps, PREDICT_LEAST_STEPS, MOST_STEPS, "a number from 40 to 900"),
+                                           .help = "steps of the program that are looked at, 40 to 900 (default 60)"},
+                                          {.name = "timeout",
+                                           .argument = "SECONDS",
+                                           WHOLE(timeout_s, 1, MOST_TIMEOUT_S, "a number from 1 to 1000000"),
+                                           .help = "end the program if they take longer (default 900)"},
+                                          HELP_ROW,
+                                          {0}};
+
+struct predict_request
+predict_usual(void)
+{
+    static const unsigned usual[] = {2, 4, 8, 16, 32, 64};
+    struct predict_request request = {
+        .steps = DEFAULT_STEPS, .timeout_s = DEFAULT_TIMEOUT_S, .count_count = sizeof(usual) / sizeof(usual[0])};
+    memcpy(request.counts, usual, sizeof(usual));
+    return request;
+}
+
+void
+predict_take_program(struct predict_request *request, char *const *words)
+{
+    struct stat status;
+    if (words[1] == NULL && stat(*words, &status) == 0 && S_ISDIR(status.st_mode))
+        request->folder = *words;
+    request->program = words;
+}

@@ -1,0 +1,127 @@
+/*
+ * steps.c - see steps.h.
+ */
+#include "tools/predict/steps.h"
+
+#include "launcher/common/waiting.h"
+#include "launcher/common/xcalloc.h"
+
+#include <stdlib.h>
+
+static bool
+is_usable(const struct looked_at *at, const struct trace_step *step, const struct trace_plan *plan, uint64_t until)
+{
+    return step->group == at->group && !step->in_graph && !step->control && step->overlapped == at->overlapped &&
+           step->number > plan->after_step + STEPS_FIRST && step->number <= until && step->begin_us < 0.0 &&
+           step->bucket_count > 0 && step->bucket_count <= plan->bucket_count;
+}
+
+static const struct trace_step *
+step_of(const struct trace_run *run, const struct trace_step *like, size_t *from)
+{
+    for (size_t i = *from; i < run->step_count; ++i) {
+        const struct trace_step *step = &run->steps[i];
+        if (step->number == like->number && step->group == like->group) {
+            *from = i + 1;
+            return step->begin_us < 0.0 && step->bucket_count == like->bucket_count ? step : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Steps of the plan that all ranks have, the last of them. */
+static void
+take_steps(struct looked_at *at, const struct trace_plan *plan, uint64_t until)
+{
+    const struct trace_run *first = at->runs[0];
+    size_t usable = 0, skip, *from = xcalloc(at->run_count, sizeof(*from));
+    for (size_t i = 0; i < first->step_count; ++i)
+        usable += is_usable(at, &first->steps[i], plan, until);
+    skip = usable > WAITING_WINDOW ? usable - WAITING_WINDOW : 0;
+    free(at->steps);
+    at->steps = xcalloc((usable - skip + 1) * at->run_count, sizeof(*at->steps));
+    at->step_count = 0;
+    at->plan = plan;
+    for (size_t i = 0; i < first->step_count; ++i) {
+        if (!is_usable(at, &first->steps[i], plan, until) || (skip > 0 && skip-- > 0))
+            continue;
+        const struct trace_step **row = &at->steps[at->step_count * at->run_count];
+        bool all = true;
+        row[0] = &first->steps[i];
+        for (size_t r = 1; r < at->run_count && all; ++r) {
+            size_t before = from[r];
+            row[r] = step_of(at->runs[r], row[0], &from[r]);
+            all = row[r] != NULL;
+            from[r] = all ? from[r] : before;
+        }
+        at->step_count += all;
+    }
+    free(from);
+}
+
+/* The last plan of the group with enough steps; or else with any. */
+static bool
+take_plan(struct looked_at *at)
+{
+    const struct trace_run *run = at->runs[0];
+    for (size_t enough = STEPS_ENOUGH; enough > 0; enough /= STEPS_ENOUGH) {
+        uint64_t until = UINT64_MAX;
+        for (size_t p = run->plan_count; p-- > 0;) {
+            const struct trace_plan *plan = &run->plans[p];
+            if (plan->group != at->group)
+                continue;
+            take_steps(at, plan, until);
+            if (at->step_count >= enough)
+                return true;
+            until = plan->after_step;
+        }
+    }
+    return false;
+}
+
+/* As the last step does. */
+static bool
+does_overlap(const struct looked_at *at)
+{
+    const struct trace_run *run = at->runs[0];
+    for (size_t i = run->step_count; i-- > 0;) {
+        const struct trace_step *step = &run->steps[i];
+        if (step->group == at->group && !step->in_graph && !step->control)
+            return step->overlapped;
+    }
+    return false;
+}
+
+static bool
+has_graph(const struct trace_run *run)
+{
+    for (size_t i = 0; i < run->step_count; ++i) {
+        if (run->steps[i].in_graph)
+            return true;
+    }
+    return false;
+}
+
+const char *
+steps_look(const struct trace *trace, struct looked_at *at)
+{
+    at->runs = xcalloc(trace->run_count + 1, sizeof(*at->runs));
+    at->run_count = trace_last_job(trace, at->runs);
+    if (at->run_count == 0)
+        return "the trace has no rank";
+    const struct trace_run *run = at->runs[0];
+    at->group = trace_main_group(run);
+    at->overlapped = does_overlap(at);
+    if (take_plan(at))
+        return NULL;
+    if (has_graph(run))
+        return "its steps are in CUDA graphs, which have no times";
+    return run->step_count > 0 ? "it has too few steps: about 40 are needed" : "it has no steps";
+}
+
+void
+steps_free(struct looked_at *at)
+{
+    free(at->steps);
+    free(at->runs);
+}

@@ -1,0 +1,184 @@
+/*
+ * callers.c - is a call the program's own, or one of a library? Asked by the hooks of clocks and random bytes, which
+ * answer the program otherwise than NCCL, the engine and other libraries.
+ *
+ * What is known of a place lies in static memory; a place for which there is no room is looked up each time.
+ */
+#include "tools/sandbox/overlay.h"
+#include "tools/sandbox/raw.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+enum object { OBJECT_OTHER, OBJECT_PROGRAM, OBJECT_PASSES_ON }; /* the last: what it asks, it asks for its caller */
+enum { PLACES = 1024, TRIES = 8, FRAMES = 32, ELF_TYPE_AT = 16, ELF_FIXED = 2 };
+
+static _Atomic uintptr_t places[PLACES]; /* twice the address, and 1 more: the program's */
+static __thread bool inside __attribute__((tls_model("initial-exec")));
+
+/* ---- objects ---- */
+
+/* An absolute path without links; that of the program if `path` is NULL. */
+static bool
+find_path(const char *path, char canonical[PATH_MAX])
+{
+    char absolute[2 * PATH_MAX] = "";
+    if (path == NULL) {
+        ssize_t length = raw_readlink("/proc/self/exe", canonical, PATH_MAX - 1);
+        canonical[length > 0 ? length : 0] = '\0';
+        return length > 0;
+    }
+    if (path[0] != '/' && syscall(SYS_getcwd, absolute, PATH_MAX) <= 0)
+        return false;
+    size_t length = strlen(absolute);
+    snprintf(absolute + length, sizeof(absolute) - length, "/%s", path);
+    return place_canonical(absolute, canonical);
+}
+
+static bool
+lies_beside_program(const char *path)
+{
+    char program[PATH_MAX], library[PATH_MAX];
+    if (!find_path(NULL, program) || !find_path(path, library))
+        return false;
+    *strrchr(program, '/') = '\0';
+    return program[0] != '\0' && files_below(library, program) != NULL;
+}
+
+static bool
+begins_with_any(const char *name, const char *const *begins, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether `address` is of the same object. */
+static bool
+holds(const Dl_info *object, const void *address)
+{
+    Dl_info other;
+    return dladdr(address, &other) != 0 && other.dli_fbase == object->dli_fbase;
+}
+
+static bool
+is_program(const Dl_info *object)
+{
+    return holds(object, (const void *)getauxval(AT_ENTRY));
+}
+
+static enum object
+find_object(const void *address, Dl_info *object)
+{
+    static const char *const passing[] = {"libstdc++", "libc++", "libc.so"}, *const foreign[] = {
+                                                                                 "libddprun", "libsoftgpu", "libcu",
+                                                                                 "libnccl",   "libnv",      "libmpi",
+                                                                                 "libopen-",  "libpmix",    "libuc",
+                                                                                 "libgomp",   "libgcc_s",   "libm.so",
+                                                                                 "libpthread"};
+    if (dladdr((const char *)address - 1, object) == 0)
+        return OBJECT_OTHER;
+    if (is_program(object))
+        return OBJECT_PROGRAM;
+    const char *slash = strrchr(object->dli_fname, '/'), *name = slash != NULL ? slash + 1 : object->dli_fname;
+    if (begins_with_any(name, passing, sizeof(passing) / sizeof(passing[0])) || holds(object, places))
+        return OBJECT_PASSES_ON;
+    bool is_programs = !begins_with_any(name, foreign, sizeof(foreign) / sizeof(foreign[0])) &&
+                       (strncmp(name, "libpython", 9) == 0 || lies_beside_program(object->dli_fname));
+    return is_programs ? OBJECT_PROGRAM : OBJECT_OTHER;
+}
+
+/* The innermost frame of an object that asks for itself; NULL: there is none. */
+static const void *
+find_asker(Dl_info *object)
+{
+    void *stack[FRAMES];
+    int depth = backtrace(stack, FRAMES);
+    for (int i = 0; i < depth; ++i) {
+        if (find_object(stack[i], object) != OBJECT_PASSES_ON)
+            return stack[i];
+    }
+    return NULL;
+}
+
+/* ---- places ---- */
+
+/* Where the place is in the table, or may be put; NULL: there is no room. */
+static _Atomic uintptr_t *
+find_place(const void *caller)
+{
+    size_t at = (size_t)(((uintptr_t)caller * UINT64_C(0x9E3779B97F4A7C15)) >> 54);
+    for (size_t i = 0; i < TRIES; ++i) {
+        _Atomic uintptr_t *place = &places[(at + i) % PLACES];
+        uintptr_t here = atomic_load_explicit(place, memory_order_relaxed);
+        if (here == 0 || here >> 1 == (uintptr_t)caller)
+            return place;
+    }
+    return NULL;
+}
+
+/* Whether it is new. */
+static bool
+keep_place(const void *caller, bool is_programs)
+{
+    uintptr_t none = 0;
+    _Atomic uintptr_t *place = find_place(caller);
+    return place != NULL && atomic_compare_exchange_strong(place, &none, (uintptr_t)caller << 1 | is_programs);
+}
+
+static void
+note(const char *name, const Dl_info *object, const void *caller)
+{
+    char path[PATH_MAX], file[FILES_PATH_MAX], line[PATH_MAX + 128];
+    const char *header = object->dli_fbase;
+    uintptr_t offset = (uintptr_t)caller;
+    if (!find_path(is_program(object) ? NULL : object->dli_fname, path))
+        return;
+    if (header[ELF_TYPE_AT] != ELF_FIXED)
+        offset -= (uintptr_t)header;
+    int length = snprintf(line, sizeof(line), "%zx %s %s\n", (size_t)offset, name, path);
+    snprintf(file, sizeof(file), "%s/" FILES_READINGS, files_date()->dir);
+    int fd = raw_open(file, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (fd < 0)
+        return;
+    (void)!write(fd, line, (size_t)length);
+    close(fd);
+}
+
+static bool
+look_up(const char *name, const void *caller)
+{
+    Dl_info object;
+    enum object kind = caller != NULL ? find_object(caller, &object) : OBJECT_PASSES_ON;
+    if (kind == OBJECT_PASSES_ON) {
+        caller = find_asker(&object);
+        kind = caller != NULL ? find_object(caller, &object) : OBJECT_OTHER;
+    } else if (kind == OBJECT_OTHER) {
+        (void)keep_place(caller, false);
+    }
+    if (kind == OBJECT_PROGRAM && keep_place(caller, true) && name != NULL)
+        note(name, &object, caller);
+    return kind == OBJECT_PROGRAM;
+}
+
+bool
+caller_is_programs(const char *name, const void *caller)
+{
+    const _Atomic uintptr_t *place = caller != NULL ? find_place(caller) : NULL;
+    uintptr_t known = place != NULL ? atomic_load_explicit(place, memory_order_relaxed) : 0;
+    if (known != 0 || inside)
+        return (known & 1) != 0;
+    int saved = errno;
+    inside = true;
+    bool is_programs = look_up(name, caller);
+    inside = false;
+    errno = saved;
+    return is_programs;
+}

@@ -1,0 +1,105 @@
+/*
+ * files.h - the contract between ddprun and libddprun-files.so, a preload library with two jobs, each of which the
+ * environment asks for: a run of `ddprun check` writes no file of the user's (FILES_ENV_DIR), and one of `ddprun scout`
+ * notes which files and clocks the program uses (FILES_ENV_NOTES, notes.h). The rest is about the first.
+ *
+ * The library puts a copy-on-write overlay over the file system, for one tree of processes: a file that is opened for
+ * writing is copied into a private folder first, and the copy is opened; what is created, renamed or removed is so in
+ * the private folder only. The same processes see their own changes: a path leads to the copy, else to nothing if the
+ * run has removed it, else to the real file. Children inherit the variables, and with them the overlay.
+ *
+ * The library never prints, never ends the process, and takes no lock. If the overlay itself fails, because its disk is
+ * full, the call of the program fails with that errno. A hook needs up to 40 KiB of stack.
+ *
+ * Not redirected: what is no regular file, directory or symbolic link (devices, pipes, sockets: opened, renamed or
+ * removed, they are the real ones); /proc, /sys and /dev, with /dev/shm; the private folder; FILES_ENV_EXCEPT; the
+ * cache of CUDA (CUDA_CACHE_PATH, else ~/.nv); the files that NCCL_DEBUG_FILE, NCCL_GRAPH_DUMP_FILE and
+ * NCCL_TOPO_DUMP_FILE name.
+ *
+ * Not covered:
+ *  - System calls that do not pass libc: static programs, programs in Go, syscall(2), io_uring.
+ *  - Paths through /proc/self/fd/N/, /proc/self/cwd/ and /proc/self/root/: they lead to real directories.
+ *  - Programs that drop LD_PRELOAD or the variables from the environment, and setuid programs.
+ *  - Descriptors that were open for writing when the program started, such as its redirected output, and those that
+ *    another process passes over a socket: they lead to the real file.
+ *  - A file that is open for reading, or mapped, before the run first opens it for writing: that descriptor keeps the
+ *    real file, with its old content. The copy is another inode, so a lock on the one does not hold for the other.
+ *  - Hard links among real files: writing through one name is not seen through the other. Links made in the run are
+ *    true links.
+ *  - The mode, owner, times and attributes of a real directory: a change of them succeeds without effect. A copy has
+ *    the mode, the times and where possible the owner of its file, but no extended attributes and no access list.
+ *  - unix sockets: bind() and connect() use the real path, and fail in a folder that the run has made.
+ *  - What libc opens by itself: dlopen() of a library that the run has made, fts_open(), nftw() with FTW_CHDIR, and
+ *    getdents64(), which list real directories; posix_spawnp() and execvp() with a program from PATH that the run has
+ *    made.
+ *  - A process whose current folder is a real directory that the run renames or removes stays in the real one.
+ *  - Paths of more than 4095 bytes together with the private folder's path: ENAMETOOLONG.
+ *  - Quotas and the free space of the user's file system. A real file that is opened for writing without being emptied,
+ *    such as a data file opened with "r+", is copied whole, which takes time and space.
+ *  - Renaming between an excepted path and another: EXDEV, as between file systems; programs then copy.
+ *  - ftw(), and nftw() without FTW_PHYS, fail with ELOOP where links lead in a circle.
+ */
+#ifndef DDPRUN_TOOLS_SANDBOX_FILES_H
+#define DDPRUN_TOOLS_SANDBOX_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The private folder of a tree of processes: an absolute path of at most 1000 bytes, existing, mode 0700. Absent or
+ * empty: nothing is redirected. Two processes that share the folder share the overlay.
+ */
+#define FILES_ENV_DIR "_DDPRUN_FILES_DIR"
+
+/*
+ * Absolute paths that are never redirected, with everything below them, separated by colons: at most 100 of 32 KiB in
+ * all. Symbolic links in them are resolved when the process starts. "/" alone: nothing is redirected, and the folder is
+ * there for FILES_ENV_DATE only.
+ */
+#define FILES_ENV_EXCEPT "_DDPRUN_FILES_EXCEPT"
+
+/*
+ * "START AHEAD", two decimal numbers; absent or empty, or without FILES_ENV_DIR: clocks and random bytes are the
+ * system's. Calls of the program itself, and of libraries beside it, then see a date of their own, as does what libc++
+ * and libstdc++ ask for them: the i-th reading of a process is START + i microseconds, with AHEAD times the rank
+ * times FILES_AHEAD_US added, until the steps begin (ddprun_files_steps_begin()), or until it has read it too often for
+ * that, in a loop that waits for something. From then on it runs as clocks do. A wait until a date ends when the
+ * program's date is reached, and the date is then that; so it is after the second sleep in a loop that reads the date.
+ * Random bytes are the same in each process with one START, and AHEAD times the rank more each.
+ *
+ * Not covered: clocks other than the date; rdrand and rdseed, which a static libstdc++ asks for std::random_device;
+ * timers; pthread_rwlock_timed...(), mq_timed...(), futures that wait until a date. What the program opens as
+ * /dev/urandom ends after FILES_RANDOM_BYTES.
+ */
+#define FILES_ENV_DATE "_DDPRUN_FILES_DATE"
+
+#define FILES_AHEAD_US     INT64_C(90061000007) /* a day, an hour, a minute, a second and 7 us */
+#define FILES_RANDOM_BYTES ((size_t)4 << 20)
+
+/*
+ * In the private folder: the places that have read the date or random bytes. A line each: where the call
+ * returns to, hexadecimal, as the object's program headers count; the call; the object's path. Absent: there are none.
+ */
+#define FILES_READINGS "readings"
+
+/* The program's first step: its date runs from now on. Any thread. For the engine, which is loaded later, and in
+ * processes without this library. */
+void ddprun_files_steps_begin(void) __attribute__((weak, visibility("default")));
+
+/* Present: files and clocks are noted. */
+#define FILES_ENV_NOTES "_DDPRUN_FILES_NOTES"
+
+/*
+ * What the private folder holds. None of them exists before the first write.
+ *
+ * FILES_WRITTEN/PATH is the file, directory or link that the run sees at the absolute path PATH, symbolic links
+ * resolved. A directory of the user's that something was written below is there too, and holds what was written.
+ * FILES_REMOVED/PATH is an empty regular file where the run has removed or replaced what is really at PATH; it hides
+ * all that is really below PATH, too. FILES_COPIES holds copies that are being made,
+ * and marks that one mark has replaced.
+ */
+#define FILES_WRITTEN "written"
+#define FILES_REMOVED "removed"
+#define FILES_COPIES  "copies"
+
+#endif

@@ -1,0 +1,197 @@
+/*
+ * hooks_attributes.c - calls that change mode, owner, times and attributes: of the copy, which is made for it.
+ *
+ * A real directory keeps its own: the call succeeds, if the program may do it, and has no effect. A descriptor that was
+ * opened for reading leads to the real file; the change is made to the copy at its path.
+ */
+#include "tools/sandbox/hooks.h"
+#include "tools/sandbox/overlay.h"
+#include "tools/sandbox/raw.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
+#include <utime.h>
+
+enum { CHANGE_FAILS = -1, CHANGE_CALL, CHANGE_IGNORED };
+
+/* Whether the program could change it; `writers_may`: it need not own the file, as for setting its times to now. */
+static int
+check_owner(const struct place *place, bool writers_may)
+{
+    struct stat found;
+    if (raw_lstat(place->path, &found) != 0)
+        return -1;
+    uid_t user = geteuid();
+    if (user == 0 || user == found.st_uid || (writers_may && raw_access(place->path, W_OK) == 0))
+        return 0;
+    errno = writers_may ? EACCES : EPERM;
+    return -1;
+}
+
+/* CHANGE_CALL: *dirfd and *path are what to change. */
+static int
+prepare(int *dirfd, const char **path, enum place_follow follow, bool writers_may, struct place *place)
+{
+    int saved = errno;
+    if (place_resolve(*dirfd, *path, follow, place) != 0)
+        return CHANGE_FAILS;
+    if (place->kind == PLACE_ABSENT) {
+        errno = ENOENT;
+        return CHANGE_FAILS;
+    }
+    if (place->kind == PLACE_REAL && (S_ISDIR(place->mode) || S_ISREG(place->mode) || S_ISLNK(place->mode))) {
+        if (check_owner(place, writers_may) != 0)
+            return CHANGE_FAILS;
+        if (S_ISDIR(place->mode))
+            return CHANGE_IGNORED;
+        if (overlay_copy_up(place, true) != 0)
+            return CHANGE_FAILS;
+    }
+    if (place->kind == PLACE_COPY)
+        place_use_copy(place, dirfd, path);
+    else
+        place_use_real(place, dirfd, path);
+    errno = saved;
+    return CHANGE_CALL;
+}
+
+/*
+ * Of a descriptor: CHANGE_CALL: the call is for the real function, with the descriptor; CHANGE_IGNORED: *path is what
+ * to change instead, or NULL if nothing is.
+ */
+static int
+prepare_fd(int fd, bool writers_may, struct place *place, const char **path)
+{
+    char real[PATH_MAX];
+    int saved = errno, dirfd = AT_FDCWD;
+    const struct files_config *config = files_config();
+    *path = NULL;
+    if (config == NULL)
+        return CHANGE_CALL;
+    if (!place_of_fd(fd, real) || files_below(real, config->written) != NULL || files_is_excepted(real)) {
+        errno = saved;
+        return CHANGE_CALL;
+    }
+    struct stat found, opened;
+    if (raw_fstat(fd, &opened) != 0 || (!S_ISREG(opened.st_mode) && !S_ISDIR(opened.st_mode)) ||
+        raw_lstat(real, &found) != 0 || found.st_ino != opened.st_ino || found.st_dev != opened.st_dev) {
+        errno = saved;
+        return CHANGE_CALL; /* no file that has this name */
+    }
+    if (place_resolve(AT_FDCWD, real, PLACE_NO_FOLLOW, place) != 0 || place->kind != PLACE_REAL) {
+        errno = saved;
+        return CHANGE_IGNORED; /* another file has the name now */
+    }
+    const char *target = real;
+    int answer = prepare(&dirfd, &target, PLACE_NO_FOLLOW, writers_may, place);
+    if (answer == CHANGE_CALL)
+        *path = place->copy;
+    return answer == CHANGE_FAILS ? CHANGE_FAILS : CHANGE_IGNORED;
+}
+
+#define HOOK_CHANGE(name, follow, writers_may, declared, given)                              \
+    int name declared                                                                        \
+    {                                                                                        \
+        struct place place;                                                                  \
+        int dirfd = AT_FDCWD;                                                                \
+        int answer = prepare(&dirfd, &path, follow, writers_may, &place);                    \
+        return answer == CHANGE_CALL ? REAL(name) given : answer == CHANGE_IGNORED ? 0 : -1; \
+    }
+
+#define HOOK_CHANGE_AT(name, follow, writers_may, declared, given)                           \
+    int name declared                                                                        \
+    {                                                                                        \
+        struct place place;                                                                  \
+        int answer = prepare(&dirfd, &path, follow, writers_may, &place);                    \
+        return answer == CHANGE_CALL ? REAL(name) given : answer == CHANGE_IGNORED ? 0 : -1; \
+    }
+
+/* `instead` is the same change by a path. */
+#define HOOK_CHANGE_FD(name, writers_may, declared, given, instead)             \
+    int name declared                                                           \
+    {                                                                           \
+        struct place place;                                                     \
+        const char *path;                                                       \
+        int answer = prepare_fd(fd, writers_may, &place, &path);                \
+        if (answer == CHANGE_CALL)                                              \
+            return REAL(name) given;                                            \
+        return answer == CHANGE_FAILS ? -1 : path == NULL ? 0 : (int)(instead); \
+    }
+
+#define FOLLOWS(flags) PLACE_FOLLOW_UNLESS(((flags)&AT_SYMLINK_NOFOLLOW) != 0)
+
+HOOK_CHANGE(chmod, PLACE_FOLLOW, false, (const char *path, mode_t mode), (path, mode))
+HOOK_CHANGE(lchmod, PLACE_NO_FOLLOW, false, (const char *path, mode_t mode), (path, mode))
+HOOK_CHANGE_AT(fchmodat, FOLLOWS(flags), false, (int dirfd, const char *path, mode_t mode, int flags),
+               (dirfd, path, mode, flags))
+HOOK_CHANGE_FD(fchmod, false, (int fd, mode_t mode), (fd, mode), raw_chmod(path, mode))
+
+HOOK_CHANGE(chown, PLACE_FOLLOW, false, (const char *path, uid_t owner, gid_t group), (path, owner, group))
+HOOK_CHANGE(lchown, PLACE_NO_FOLLOW, false, (const char *path, uid_t owner, gid_t group), (path, owner, group))
+HOOK_CHANGE_AT(fchownat, FOLLOWS(flags), false, (int dirfd, const char *path, uid_t owner, gid_t group, int flags),
+               (dirfd, path, owner, group, flags))
+HOOK_CHANGE_FD(fchown, false, (int fd, uid_t owner, gid_t group), (fd, owner, group),
+               syscall(SYS_fchownat, AT_FDCWD, path, owner, group, 0))
+
+HOOK_CHANGE(utime, PLACE_FOLLOW, times == NULL, (const char *path, const struct utimbuf *times), (path, times))
+HOOK_CHANGE(utimes, PLACE_FOLLOW, times == NULL, (const char *path, const struct timeval times[2]), (path, times))
+HOOK_CHANGE(lutimes, PLACE_NO_FOLLOW, times == NULL, (const char *path, const struct timeval times[2]), (path, times))
+HOOK_CHANGE_FD(futimens, times == NULL, (int fd, const struct timespec times[2]), (fd, times),
+               syscall(SYS_utimensat, AT_FDCWD, path, times, 0))
+
+int
+futimes(int fd, const struct timeval times[2])
+{
+    if (files_config() == NULL)
+        return REAL(futimes)(fd, times);
+    if (times == NULL)
+        return futimens(fd, NULL);
+    if (times[0].tv_usec < 0 || times[0].tv_usec >= 1000000 || times[1].tv_usec < 0 || times[1].tv_usec >= 1000000) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct timespec exact[2] = {{times[0].tv_sec, times[0].tv_usec * 1000}, {times[1].tv_sec, times[1].tv_usec * 1000}};
+    return futimens(fd, exact);
+}
+
+/* Without a path they are about the descriptor. */
+int
+utimensat(int dirfd, const char *path, const struct timespec times[2], int flags)
+{
+    struct place place;
+    if (files_config() == NULL)
+        return REAL(utimensat)(dirfd, path, times, flags);
+    const char *volatile given = path; /* declared as never NULL, and yet it may be in the kernel's call */
+    if (given == NULL || (*given == '\0' && (flags & AT_EMPTY_PATH) != 0))
+        return dirfd == AT_FDCWD ? REAL(utimensat)(dirfd, path, times, flags) : futimens(dirfd, times);
+    bool now = times == NULL || (times[0].tv_nsec == UTIME_NOW && times[1].tv_nsec == UTIME_NOW);
+    int answer = prepare(&dirfd, &path, FOLLOWS(flags), now, &place);
+    return answer == CHANGE_CALL ? REAL(utimensat)(dirfd, path, times, flags) : answer == CHANGE_IGNORED ? 0 : -1;
+}
+
+int
+futimesat(int dirfd, const char *path, const struct timeval times[2])
+{
+    struct place place;
+    const char *volatile given = path;
+    if (files_config() == NULL)
+        return REAL(futimesat)(dirfd, path, times);
+    if (given == NULL)
+        return futimes(dirfd, times);
+    int answer = prepare(&dirfd, &path, PLACE_FOLLOW, times == NULL, &place);
+    return answer == CHANGE_CALL ? REAL(futimesat)(dirfd, path, times) : answer == CHANGE_IGNORED ? 0 : -1;
+}
+
+HOOK_CHANGE(setxattr, PLACE_FOLLOW, true,
+            (const char *path, const char *name, const void *value, size_t size, int flags),
+            (path, name, value, size, flags))
+HOOK_CHANGE(lsetxattr, PLACE_NO_FOLLOW, true,
+            (const char *path, const char *name, const void *value, size_t size, int flags),
+            (path, name, value, size, flags))
+HOOK_CHANGE_FD(fsetxattr, true, (int fd, const char *name, const void *value, size_t size, int flags),
+               (fd, name, value, size, flags), syscall(SYS_lsetxattr, path, name, value, size, flags))
+HOOK_CHANGE(removexattr, PLACE_FOLLOW, true, (const char *path, const char *name), (path, name))
+HOOK_CHANGE(lremovexattr, PLACE_NO_FOLLOW, true, (const char *path, const char *name), (path, name))
+HOOK_CHANGE_FD(fremovexattr, true, (int fd, const char *name), (fd, name), syscall(SYS_lremovexattr, path, name))

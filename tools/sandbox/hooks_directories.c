@@ -1,0 +1,160 @@
+/*
+ * hooks_directories.c - opendir() and what is called with its result.
+ *
+ * A directory that is only real, or only the run's own, is read by libc. One that is both is opened as the real one,
+ * for its descriptor and fstat(), and read from a listing that was made when it was opened. Listings are found by their
+ * stream in a table without locks; as long as the table is empty a call costs one look at a number.
+ */
+#include "tools/sandbox/hooks.h"
+#include "tools/sandbox/overlay.h"
+#include "tools/sandbox/raw.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { SLOTS = 1024 };
+
+static struct slot {
+    _Atomic(DIR *) stream;
+    struct listing *listing; /* the stream's owner's: used by one thread at a time, as the stream is */
+} slots[SLOTS];
+
+static _Atomic unsigned slots_end; /* none is used from here */
+
+static struct slot *
+slot_of(const DIR *stream)
+{
+    unsigned end = atomic_load_explicit(&slots_end, memory_order_acquire);
+    for (unsigned i = 0; i < end; ++i) {
+        if (atomic_load_explicit(&slots[i].stream, memory_order_acquire) == stream)
+            return &slots[i];
+    }
+    return NULL;
+}
+
+static bool
+slot_take(DIR *stream, struct listing *listing)
+{
+    for (unsigned i = 0; i < SLOTS; ++i) {
+        DIR *expected = NULL;
+        if (!atomic_compare_exchange_strong(&slots[i].stream, &expected, stream))
+            continue;
+        slots[i].listing = listing;
+        unsigned end = atomic_load(&slots_end);
+        while (end <= i && !atomic_compare_exchange_weak(&slots_end, &end, i + 1))
+            continue;
+        return true;
+    }
+    errno = ENFILE;
+    return false;
+}
+
+/* Gives the stream its listing if the place needs one; closes it if that fails. */
+static DIR *
+attach(DIR *stream, const struct place *place)
+{
+    int saved = errno;
+    if (stream == NULL || place->kind != PLACE_REAL || (!place->has_copy && !overlay_has_marks(place->path)))
+        return stream;
+    struct listing *listing = listing_read(place->path);
+    if (listing != NULL && slot_take(stream, listing)) {
+        errno = saved;
+        return stream;
+    }
+    int error = errno;
+    listing_free(listing);
+    (void)REAL(closedir)(stream);
+    errno = error;
+    return NULL;
+}
+
+DIR *
+opendir(const char *path)
+{
+    struct place place = {.kind = PLACE_PASS};
+    int dirfd = AT_FDCWD;
+    if (place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0)
+        return NULL;
+    return attach(REAL(opendir)(path), &place);
+}
+
+DIR *
+fdopendir(int fd)
+{
+    struct place place = {.kind = PLACE_PASS};
+    int saved = errno;
+    if (files_config() != NULL && overlay_has_content() && place_resolve(fd, ".", PLACE_FOLLOW, &place) != 0)
+        place.kind = PLACE_PASS; /* it is hidden by now: what was opened is listed */
+    errno = saved;
+    return attach(REAL(fdopendir)(fd), &place);
+}
+
+int
+closedir(DIR *stream)
+{
+    struct slot *slot = slot_of(stream);
+    if (slot != NULL) {
+        listing_free(slot->listing);
+        slot->listing = NULL;
+        atomic_store_explicit(&slot->stream, NULL, memory_order_release);
+    }
+    return REAL(closedir)(stream);
+}
+
+struct dirent *
+readdir(DIR *stream)
+{
+    struct slot *slot = slot_of(stream);
+    return slot != NULL ? listing_next(slot->listing) : REAL(readdir)(stream);
+}
+
+struct dirent64 *
+readdir64(DIR *stream)
+{
+    struct slot *slot = slot_of(stream);
+    return slot != NULL ? listing_next(slot->listing) : REAL(readdir64)(stream);
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* programs call it none the less */
+#define HOOK_READDIR_R(name, type)                                           \
+    int name(DIR *stream, struct type *entry, struct type **result)          \
+    {                                                                        \
+        struct slot *slot = slot_of(stream);                                 \
+        if (slot == NULL)                                                    \
+            return REAL(name)(stream, entry, result);                        \
+        const struct type *next = listing_next(slot->listing);               \
+        *result = next != NULL ? memcpy(entry, next, next->d_reclen) : NULL; \
+        return 0;                                                            \
+    }
+HOOK_READDIR_R(readdir_r, dirent)
+HOOK_READDIR_R(readdir64_r, dirent64)
+#pragma GCC diagnostic pop
+
+void
+rewinddir(DIR *stream)
+{
+    struct slot *slot = slot_of(stream);
+    if (slot != NULL)
+        (void)listing_again(slot->listing);
+    else
+        REAL(rewinddir)(stream);
+}
+
+void
+seekdir(DIR *stream, long at)
+{
+    struct slot *slot = slot_of(stream);
+    if (slot != NULL)
+        listing_seek(slot->listing, (size_t)at);
+    else
+        REAL(seekdir)(stream, at);
+}
+
+long
+telldir(DIR *stream)
+{
+    struct slot *slot = slot_of(stream);
+    return slot != NULL ? (long)listing_at(slot->listing) : REAL(telldir)(stream);
+}

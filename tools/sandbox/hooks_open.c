@@ -1,0 +1,232 @@
+/*
+ * hooks_open.c - calls that open a file by its name, and truncate().
+ *
+ * A file that may be written afterwards is copied first, unless the call empties it; what the program may not do to the
+ * real file, or in its folder, fails as it would there. The call itself is then the program's own, on the copy.
+ */
+#include "base/mutant.h"
+#include "tools/sandbox/hooks.h"
+#include "tools/sandbox/overlay.h"
+#include "tools/sandbox/raw.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <string.h>
+
+static int
+fail(int error)
+{
+    errno = error;
+    return -1;
+}
+
+static bool
+ends_in_slash(const char *path)
+{
+    size_t length = path != NULL ? strlen(path) : 0;
+    return length > 0 && path[length - 1] == '/';
+}
+
+/* An unnamed file, in a folder. */
+static int
+prepare_unnamed(int *dirfd, const char **path, struct place *place)
+{
+    if (place_resolve(*dirfd, *path, PLACE_FOLLOW, place) != 0)
+        return -1;
+    if (place->kind == PLACE_ABSENT)
+        return fail(ENOENT);
+    if (place->kind == PLACE_PASS || !S_ISDIR(place->mode)) {
+        place_use_real(place, dirfd, path);
+        return 0;
+    }
+    if (place->kind == PLACE_REAL && (raw_access(place->path, W_OK | X_OK) != 0 || overlay_make_parents(place) != 0 ||
+                                      (raw_mkdir(place->copy, 0700) != 0 && errno != EEXIST)))
+        return -1;
+    place_use_copy(place, dirfd, path);
+    return 0;
+}
+
+/* The file is there. */
+static int
+prepare_existing(int *dirfd, const char **path, int flags, struct place *place)
+{
+    int mode = flags & O_ACCMODE;
+    if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0)
+        return fail(EEXIST);
+    if ((flags & O_DIRECTORY) != 0 && !S_ISDIR(place->mode))
+        return fail(ENOTDIR);
+    if (S_ISLNK(place->mode))
+        return fail(ELOOP); /* O_NOFOLLOW */
+    if (S_ISDIR(place->mode))
+        return fail(EISDIR);
+    if (place->kind == PLACE_REAL) {
+        if (!S_ISREG(place->mode) || (mode == O_RDONLY && (flags & O_TRUNC) == 0)) {
+            place_use_real(place, dirfd, path);
+            return 0;
+        }
+        int needs = mode == O_WRONLY ? W_OK : R_OK | W_OK;
+        if (raw_access(place->path, needs) != 0 || overlay_copy_up(place, (flags & O_TRUNC) == 0) != 0)
+            return -1;
+    }
+    place_use_copy(place, dirfd, path);
+    return 0;
+}
+
+static bool
+is_random(const char *path)
+{
+    return path != NULL && (strcmp(path, "/dev/urandom") == 0 || strcmp(path, "/dev/random") == 0);
+}
+
+int
+open_prepare(int *dirfd, const char **path, int flags, struct place *place)
+{
+    bool creates = (flags & O_CREAT) != 0;
+    bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
+    enum place_follow follow = PLACE_FOLLOW_UNLESS((flags & O_NOFOLLOW) != 0);
+    int saved = errno;
+    if (files_date() != NULL && !writes && is_random(*path) && caller_is_programs(*path, NULL) &&
+        date_make_random(place->copy)) {
+        *path = place->copy;
+        return 0;
+    }
+    if (files_config() == NULL)
+        return 0;
+    if ((flags & O_PATH) != 0 || !writes || MUTANT(FILES_WRITTEN_THROUGH))
+        return place_read(dirfd, path, follow, place);
+    if ((flags & O_TMPFILE) == O_TMPFILE)
+        return prepare_unnamed(dirfd, path, place);
+    if (creates && ends_in_slash(*path)) {
+        if (place_resolve(*dirfd, *path, PLACE_ENTRY, place) != 0)
+            return -1;
+        if (place->kind != PLACE_PASS)
+            return fail(EISDIR);
+    }
+    if (creates && (flags & O_EXCL) != 0)
+        follow = PLACE_NO_FOLLOW;
+    if (place_resolve(*dirfd, *path, follow, place) != 0)
+        return -1;
+    if (place->kind == PLACE_PASS) {
+        place_use_real(place, dirfd, path);
+        return 0;
+    }
+    if (place->kind != PLACE_ABSENT) {
+        if (prepare_existing(dirfd, path, flags, place) != 0)
+            return -1;
+    } else if (!creates) {
+        return fail(ENOENT);
+    } else if (place->ends_in_slash) {
+        return fail(EISDIR); /* of a link's target */
+    } else {
+        if (overlay_prepare_create(place) != 0)
+            return -1;
+        place_use_copy(place, dirfd, path);
+    }
+    errno = saved;
+    return 0;
+}
+
+static mode_t
+mode_of(int flags, va_list args)
+{
+    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(args, mode_t) : 0;
+}
+
+#define HOOK_OPEN(name)                                                                                \
+    int name(const char *path, int flags, ...)                                                         \
+    {                                                                                                  \
+        struct place place;                                                                            \
+        const char *given = path;                                                                      \
+        int dirfd = AT_FDCWD;                                                                          \
+        va_list args;                                                                                  \
+        va_start(args, flags);                                                                         \
+        mode_t mode = mode_of(flags, args);                                                            \
+        va_end(args);                                                                                  \
+        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(path, flags, mode); \
+        note_file(AT_FDCWD, given, fd, flags);                                                         \
+        return fd;                                                                                     \
+    }
+HOOK_OPEN(open)
+HOOK_OPEN(open64)
+
+#define HOOK_OPENAT(name)                                                                                     \
+    int name(int dirfd, const char *path, int flags, ...)                                                     \
+    {                                                                                                         \
+        struct place place;                                                                                   \
+        const char *given = path;                                                                             \
+        int folder = dirfd;                                                                                   \
+        va_list args;                                                                                         \
+        va_start(args, flags);                                                                                \
+        mode_t mode = mode_of(flags, args);                                                                   \
+        va_end(args);                                                                                         \
+        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(dirfd, path, flags, mode); \
+        note_file(folder, given, fd, flags);                                                                  \
+        return fd;                                                                                            \
+    }
+HOOK_OPENAT(openat)
+HOOK_OPENAT(openat64)
+
+#define HOOK_OPEN_2(name)                                                                        \
+    int name(const char *path, int flags)                                                        \
+    {                                                                                            \
+        struct place place;                                                                      \
+        const char *given = path;                                                                \
+        int dirfd = AT_FDCWD;                                                                    \
+        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(path, flags); \
+        note_file(AT_FDCWD, given, fd, flags);                                                   \
+        return fd;                                                                               \
+    }
+HOOK_OPEN_2(__open_2)
+HOOK_OPEN_2(__open64_2)
+
+#define HOOK_OPENAT_2(name)                                                                             \
+    int name(int dirfd, const char *path, int flags)                                                    \
+    {                                                                                                   \
+        struct place place;                                                                             \
+        const char *given = path;                                                                       \
+        int folder = dirfd;                                                                             \
+        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(dirfd, path, flags); \
+        note_file(folder, given, fd, flags);                                                            \
+        return fd;                                                                                      \
+    }
+HOOK_OPENAT_2(__openat_2)
+HOOK_OPENAT_2(__openat64_2)
+
+#define HOOK_CREAT(name)                                                                        \
+    int name(const char *path, mode_t mode)                                                     \
+    {                                                                                           \
+        struct place place;                                                                     \
+        const char *given = path;                                                               \
+        int dirfd = AT_FDCWD, flags = O_WRONLY | O_CREAT | O_TRUNC;                             \
+        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(path, mode); \
+        note_file(AT_FDCWD, given, fd, flags);                                                  \
+        return fd;                                                                              \
+    }
+HOOK_CREAT(creat)
+HOOK_CREAT(creat64)
+
+#define HOOK_TRUNCATE(name, type)                                                                  \
+    int name(const char *path, type length)                                                        \
+    {                                                                                              \
+        struct place place;                                                                        \
+        int dirfd = AT_FDCWD;                                                                      \
+        return open_prepare(&dirfd, &path, O_WRONLY, &place) != 0 ? -1 : REAL(name)(path, length); \
+    }
+HOOK_TRUNCATE(truncate, off_t)
+HOOK_TRUNCATE(truncate64, off64_t)
+
+/* The file is prepared now; a child opens it later, by the same name. */
+int
+posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd, const char *path, int flags, mode_t mode)
+{
+    struct place place;
+    int dirfd = AT_FDCWD, saved = errno;
+    if (open_prepare(&dirfd, &path, flags, &place) != 0) {
+        /* The spawn fails as it would: the path leads to nothing. */
+        int error = errno;
+        errno = saved;
+        return error;
+    }
+    return REAL(posix_spawn_file_actions_addopen)(actions, fd, path, flags, mode);
+}

@@ -1,0 +1,147 @@
+/*
+ * hooks_stat.c - calls that ask about a path and change nothing: they are made with the path of what the program sees.
+ */
+#include "tools/sandbox/hooks.h"
+#include "tools/sandbox/overlay.h"
+#include "tools/sandbox/raw.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+
+/* A hook of (path, ...), or (version, path, ...). */
+#define HOOK_PATH(type, name, follow, declared, given)                                       \
+    type name declared                                                                       \
+    {                                                                                        \
+        struct place place;                                                                  \
+        int dirfd = AT_FDCWD;                                                                \
+        return place_read(&dirfd, &path, follow, &place) != 0 ? (type)-1 : REAL(name) given; \
+    }
+
+/* A hook of (dirfd, path, ...). */
+#define HOOK_AT(type, name, follow, declared, given)                                         \
+    type name declared                                                                       \
+    {                                                                                        \
+        struct place place;                                                                  \
+        return place_read(&dirfd, &path, follow, &place) != 0 ? (type)-1 : REAL(name) given; \
+    }
+
+#define FOLLOWS(flags) PLACE_FOLLOW_UNLESS(((flags)&AT_SYMLINK_NOFOLLOW) != 0)
+
+HOOK_PATH(int, stat, PLACE_FOLLOW, (const char *path, struct stat *found), (path, found))
+HOOK_PATH(int, stat64, PLACE_FOLLOW, (const char *path, struct stat64 *found), (path, found))
+HOOK_PATH(int, lstat, PLACE_NO_FOLLOW, (const char *path, struct stat *found), (path, found))
+HOOK_PATH(int, lstat64, PLACE_NO_FOLLOW, (const char *path, struct stat64 *found), (path, found))
+HOOK_AT(int, fstatat, FOLLOWS(flags), (int dirfd, const char *path, struct stat *found, int flags),
+        (dirfd, path, found, flags))
+HOOK_AT(int, fstatat64, FOLLOWS(flags), (int dirfd, const char *path, struct stat64 *found, int flags),
+        (dirfd, path, found, flags))
+HOOK_AT(int, statx, FOLLOWS(flags), (int dirfd, const char *path, int flags, unsigned mask, struct statx *found),
+        (dirfd, path, flags, mask, found))
+
+HOOK_PATH(int, __xstat, PLACE_FOLLOW, (int version, const char *path, struct stat *found), (version, path, found))
+HOOK_PATH(int, __xstat64, PLACE_FOLLOW, (int version, const char *path, struct stat64 *found), (version, path, found))
+HOOK_PATH(int, __lxstat, PLACE_NO_FOLLOW, (int version, const char *path, struct stat *found), (version, path, found))
+HOOK_PATH(int, __lxstat64, PLACE_NO_FOLLOW, (int version, const char *path, struct stat64 *found),
+          (version, path, found))
+HOOK_AT(int, __fxstatat, FOLLOWS(flags), (int version, int dirfd, const char *path, struct stat *found, int flags),
+        (version, dirfd, path, found, flags))
+HOOK_AT(int, __fxstatat64, FOLLOWS(flags), (int version, int dirfd, const char *path, struct stat64 *found, int flags),
+        (version, dirfd, path, found, flags))
+
+HOOK_PATH(int, access, PLACE_FOLLOW, (const char *path, int how), (path, how))
+HOOK_AT(int, faccessat, FOLLOWS(flags), (int dirfd, const char *path, int how, int flags), (dirfd, path, how, flags))
+HOOK_PATH(int, euidaccess, PLACE_FOLLOW, (const char *path, int how), (path, how))
+HOOK_PATH(int, eaccess, PLACE_FOLLOW, (const char *path, int how), (path, how))
+
+HOOK_PATH(ssize_t, readlink, PLACE_NO_FOLLOW, (const char *path, char *target, size_t size), (path, target, size))
+HOOK_AT(ssize_t, readlinkat, PLACE_NO_FOLLOW, (int dirfd, const char *path, char *target, size_t size),
+        (dirfd, path, target, size))
+HOOK_PATH(ssize_t, __readlink_chk, PLACE_NO_FOLLOW, (const char *path, char *target, size_t size, size_t room),
+          (path, target, size, room))
+HOOK_AT(ssize_t, __readlinkat_chk, PLACE_NO_FOLLOW,
+        (int dirfd, const char *path, char *target, size_t size, size_t room), (dirfd, path, target, size, room))
+
+HOOK_PATH(int, statfs, PLACE_FOLLOW, (const char *path, struct statfs *found), (path, found))
+HOOK_PATH(int, statfs64, PLACE_FOLLOW, (const char *path, struct statfs64 *found), (path, found))
+HOOK_PATH(int, statvfs, PLACE_FOLLOW, (const char *path, struct statvfs *found), (path, found))
+HOOK_PATH(int, statvfs64, PLACE_FOLLOW, (const char *path, struct statvfs64 *found), (path, found))
+HOOK_PATH(long, pathconf, PLACE_FOLLOW, (const char *path, int name), (path, name))
+
+HOOK_PATH(ssize_t, getxattr, PLACE_FOLLOW, (const char *path, const char *name, void *value, size_t size),
+          (path, name, value, size))
+HOOK_PATH(ssize_t, lgetxattr, PLACE_NO_FOLLOW, (const char *path, const char *name, void *value, size_t size),
+          (path, name, value, size))
+HOOK_PATH(ssize_t, listxattr, PLACE_FOLLOW, (const char *path, char *list, size_t size), (path, list, size))
+HOOK_PATH(ssize_t, llistxattr, PLACE_NO_FOLLOW, (const char *path, char *list, size_t size), (path, list, size))
+
+int
+inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+    struct place place;
+    int dirfd = AT_FDCWD;
+    return place_read(&dirfd, &path, PLACE_FOLLOW_UNLESS((mask & IN_DONT_FOLLOW) != 0), &place) != 0
+               ? -1
+               : REAL(inotify_add_watch)(fd, path, mask);
+}
+
+/* ---- realpath ---- */
+
+/*
+ * The canonical path that the program sees, if that is another than libc would find: 1; or 0, or -1 with errno. `room`
+ * bytes are at `resolved`, unless it is NULL.
+ */
+static int
+resolve(const char *path, char *resolved, size_t room, char **result)
+{
+    struct place place;
+    if (files_config() == NULL || !overlay_has_content())
+        return 0;
+    if (place_resolve(AT_FDCWD, path, PLACE_FOLLOW, &place) != 0)
+        return -1;
+    if (place.kind == PLACE_ABSENT) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (place.kind != PLACE_COPY && !place.steered)
+        return 0;
+    size_t size = strlen(place.path) + 1;
+    if (size > room) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (resolved == NULL)
+        resolved = malloc(size);
+    if (resolved == NULL)
+        return -1;
+    *result = memcpy(resolved, place.path, size);
+    return 1;
+}
+
+char *
+realpath(const char *path, char *resolved)
+{
+    char *result = NULL;
+    int answer = resolve(path, resolved, PATH_MAX, &result);
+    return answer == 0 ? REAL(realpath)(path, resolved) : result;
+}
+
+char *
+__realpath_chk(const char *path, char *resolved, size_t room)
+{
+    char *result = NULL;
+    int answer = resolve(path, resolved, room < PATH_MAX ? room : PATH_MAX, &result);
+    return answer == 0 ? REAL(__realpath_chk)(path, resolved, room) : result;
+}
+
+char *
+canonicalize_file_name(const char *path)
+{
+    char *result = NULL;
+    int answer = resolve(path, NULL, PATH_MAX, &result);
+    return answer == 0 ? REAL(canonicalize_file_name)(path) : result;
+}

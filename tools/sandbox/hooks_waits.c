@@ -1,0 +1,118 @@
+/*
+ * hooks_waits.c - waits of the program, in a run of `ddprun check` (date.c): until a date, which is the program's and
+ * not the system's, and those of loops that wait for a date by reading it.
+ */
+#include "tools/sandbox/hooks.h"
+#include "tools/sandbox/overlay.h"
+
+#include <errno.h>
+
+static bool
+is_programs(const void *caller)
+{
+    return files_date() != NULL && caller_is_programs(NULL, caller);
+}
+
+/* ---- for so long ---- */
+
+static void
+note_sleep(int64_t us, const void *caller)
+{
+    if (is_programs(caller))
+        date_slept(us, caller);
+}
+
+int
+nanosleep(const struct timespec *time, struct timespec *left)
+{
+    int result = REAL(nanosleep)(time, left);
+    if (result == 0)
+        note_sleep((int64_t)time->tv_sec * 1000000 + time->tv_nsec / 1000, __builtin_return_address(0));
+    return result;
+}
+
+int
+usleep(useconds_t us)
+{
+    int result = REAL(usleep)(us);
+    if (result == 0)
+        note_sleep(us, __builtin_return_address(0));
+    return result;
+}
+
+unsigned
+sleep(unsigned seconds)
+{
+    unsigned left = REAL(sleep)(seconds);
+    note_sleep((int64_t)(seconds - left) * 1000000, __builtin_return_address(0));
+    return left;
+}
+
+/* ---- until a date ---- */
+
+/* What the call behind the hook is to wait for: *until, or *real. */
+static const struct timespec *
+translate(const struct timespec *until, struct timespec *real, const void *caller)
+{
+    return until != NULL && is_programs(caller) && date_make_real(until, real) ? real : until;
+}
+
+int
+clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left)
+{
+    struct timespec real;
+    bool is_date = clock == CLOCK_REALTIME && (flags & TIMER_ABSTIME) != 0;
+    const struct timespec *given = is_date ? translate(time, &real, __builtin_return_address(0)) : time;
+    int error = REAL(clock_nanosleep)(clock, flags, given, left);
+    if (error == 0 && given != time)
+        date_waited(time);
+    else if (error == 0 && (flags & TIMER_ABSTIME) == 0)
+        note_sleep((int64_t)time->tv_sec * 1000000 + time->tv_nsec / 1000, __builtin_return_address(0));
+    return error;
+}
+
+int
+pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
+                       const struct timespec *restrict until)
+{
+    struct timespec real;
+    const struct timespec *given = translate(until, &real, __builtin_return_address(0));
+    int error = REAL(pthread_cond_timedwait)(condition, mutex, given);
+    if (error == ETIMEDOUT && given != until)
+        date_waited(until);
+    return error;
+}
+
+int
+pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+{
+    struct timespec real;
+    const struct timespec *given =
+        clock == CLOCK_REALTIME ? translate(until, &real, __builtin_return_address(0)) : until;
+    int error = REAL(pthread_cond_clockwait)(condition, mutex, clock, given);
+    if (error == ETIMEDOUT && given != until)
+        date_waited(until);
+    return error;
+}
+
+int
+pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict until)
+{
+    struct timespec real;
+    const struct timespec *given = translate(until, &real, __builtin_return_address(0));
+    int error = REAL(pthread_mutex_timedlock)(mutex, given);
+    if (error == ETIMEDOUT && given != until)
+        date_waited(until);
+    return error;
+}
+
+int
+sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until)
+{
+    struct timespec real;
+    const struct timespec *given = translate(until, &real, __builtin_return_address(0));
+    int result = REAL(sem_timedwait)(semaphore, given);
+    if (result != 0 && errno == ETIMEDOUT && given != until)
+        date_waited(until);
+    return result;
+}

@@ -1,0 +1,166 @@
+/*
+ * paths.c - where a path leads in the overlay. Called by every hook.
+ *
+ * As long as nothing was written a reading call costs one system call for the whole path, which is left as it is.
+ */
+#include "tools/sandbox/overlay.h"
+#include "tools/sandbox/raw.h"
+#include "tools/sandbox/walk.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+bool
+place_of_fd(int fd, char path[PATH_MAX])
+{
+    char link[32] = "/proc/self/fd/", digits[12];
+    size_t count = 0, at = sizeof("/proc/self/fd/") - 1;
+    if (fd < 0)
+        return false;
+    do {
+        digits[count++] = (char)('0' + fd % 10);
+        fd /= 10;
+    } while (fd > 0);
+    while (count > 0)
+        link[at++] = digits[--count];
+    link[at] = '\0';
+    ssize_t length = raw_readlink(link, path, PATH_MAX);
+    if (length <= 0 || length >= PATH_MAX || path[0] != '/')
+        return false;
+    path[length] = '\0';
+    return true;
+}
+
+/* Where a relative path begins: in walk->path. False if the kernel has to say what is wrong with it. */
+static bool
+begin(struct walk *walk, int dirfd)
+{
+    static const char deleted[] = " (deleted)";
+    char base[PATH_MAX];
+    if (dirfd == AT_FDCWD) {
+        if (syscall(SYS_getcwd, base, sizeof(base)) <= 0 || base[0] != '/')
+            return false;
+    } else {
+        struct stat found;
+        if (!place_of_fd(dirfd, base))
+            return false;
+        size_t length = strlen(base), end = sizeof(deleted) - 1;
+        if (length > end && strcmp(base + length - end, deleted) == 0 && raw_fstat(dirfd, &found) == 0 &&
+            found.st_nlink == 0)
+            return false;
+    }
+    const char *path = files_below(base, walk->config->written);
+    walk->steered = path != NULL;
+    if (path == NULL)
+        path = base;
+    while (path[0] == '/' && path[1] == '\0')
+        ++path;
+    size_t length = strlen(path);
+    if (length >= walk->size)
+        return false;
+    memcpy(walk->path, path, length + 1);
+    walk->length = length;
+    return true;
+}
+
+/* From what the walk found to what the hooks want to know. */
+static void
+conclude(const struct walk *walk, struct place *place)
+{
+    struct stat found;
+    place->steered = walk->steered;
+    if (walk->length == 0)
+        memcpy(walk->path, "/", 2);
+    if (files_is_excepted(place->path)) {
+        place->kind = PLACE_PASS;
+        return;
+    }
+    place->kind = walk->layer == LAYER_REAL ? PLACE_REAL : walk->layer == LAYER_COPY ? PLACE_COPY : PLACE_ABSENT;
+    place->mode = walk->mode;
+    if (walk->layer == LAYER_NONE && walk->hidden_from != SIZE_MAX)
+        place->steered = true;
+    if (walk->layer == LAYER_COPY && S_ISDIR(walk->mode) && overlay_sees_real(place->path, &found) &&
+        S_ISDIR(found.st_mode)) {
+        place->kind = PLACE_REAL;
+        place->has_copy = true;
+        place->mode = found.st_mode;
+    }
+}
+
+int
+place_resolve(int dirfd, const char *path, enum place_follow follow, struct place *place)
+{
+    const struct files_config *config = files_config();
+    char buffer[PATH_MAX];
+    int saved = errno;
+    place->kind = PLACE_PASS;
+    place->steered = place->has_copy = place->ends_in_slash = false;
+    place->last = LAST_NAME;
+    place->mode = 0;
+    if (config == NULL || path == NULL || *path == '\0')
+        return 0;
+    size_t length = strlen(path);
+    if (length >= sizeof(buffer)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(buffer, path, length + 1);
+    memcpy(place->copy, config->written, config->written_length + 1);
+    place->path = place->copy + config->written_length;
+    struct walk walk = {.config = config,
+                        .copy = place->copy,
+                        .path = place->copy + config->written_length,
+                        .size = sizeof(place->copy) - config->written_length,
+                        .copies_end = SIZE_MAX,
+                        .marks_end = SIZE_MAX,
+                        .hidden_from = SIZE_MAX};
+    if (walk.size > PATH_MAX)
+        walk.size = PATH_MAX;
+    if (*path != '/' && !begin(&walk, dirfd)) {
+        errno = saved;
+        return 0;
+    }
+    int error = walk_along(&walk, buffer, follow, &place->last, &place->ends_in_slash);
+    if (error != 0 && (walk.steered || !files_is_excepted(place->path))) {
+        errno = error;
+        return -1;
+    }
+    conclude(&walk, place);
+    errno = saved;
+    return 0;
+}
+
+void
+place_use_real(const struct place *place, int *dirfd, const char **path)
+{
+    if (place->steered) {
+        *dirfd = AT_FDCWD;
+        *path = place->path;
+    }
+}
+
+void
+place_use_copy(const struct place *place, int *dirfd, const char **path)
+{
+    *dirfd = AT_FDCWD;
+    *path = place->copy;
+}
+
+int
+place_read(int *dirfd, const char **path, enum place_follow follow, struct place *place)
+{
+    if (files_config() == NULL || !overlay_has_content())
+        return 0;
+    if (place_resolve(*dirfd, *path, follow, place) != 0)
+        return -1;
+    if (place->kind == PLACE_COPY) {
+        place_use_copy(place, dirfd, path);
+    } else if (place->kind == PLACE_ABSENT && place->steered) {
+        errno = ENOENT;
+        return -1;
+    } else {
+        place_use_real(place, dirfd, path);
+    }
+    return 0;
+}

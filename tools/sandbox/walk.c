@@ -1,0 +1,215 @@
+/*
+ * walk.c - see walk.h.
+ *
+ * Below the last directory that has a copy, and below the last that has a mark, neither is looked for: in a region of
+ * the file system without either, a name costs one system call.
+ */
+#include "tools/sandbox/walk.h"
+
+#include "tools/sandbox/raw.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { LINKS_MAX = 40 }; /* as the kernel's MAXSYMLINKS */
+
+const char *
+files_below(const char *text, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    if (strncmp(text, prefix, length) != 0 || (text[length] != '/' && text[length] != '\0'))
+        return NULL;
+    return text + length;
+}
+
+bool
+files_is_magic(const char *path)
+{
+    return files_below(path, "/proc") != NULL || files_below(path, "/sys") != NULL || files_below(path, "/dev") != NULL;
+}
+
+static void
+cut(struct walk *walk, size_t length)
+{
+    walk->length = length;
+    walk->path[length] = '\0';
+    if (length < walk->copies_end)
+        walk->copies_end = SIZE_MAX;
+    if (length < walk->marks_end)
+        walk->marks_end = SIZE_MAX;
+    if (length < walk->hidden_from)
+        walk->hidden_from = SIZE_MAX;
+}
+
+static bool
+append(struct walk *walk, const char *name, size_t length)
+{
+    if (walk->length + 1 + length >= walk->size)
+        return false;
+    walk->path[walk->length] = '/';
+    memcpy(walk->path + walk->length + 1, name, length);
+    walk->length += 1 + length;
+    walk->path[walk->length] = '\0';
+    return true;
+}
+
+static void
+go_up(struct walk *walk)
+{
+    const char *slash = strrchr(walk->path, '/');
+    if (slash != NULL)
+        cut(walk, (size_t)(slash - walk->path));
+}
+
+/* The mark of the path: in walk->marks_end or walk->hidden_from. */
+static void
+look_for_mark(struct walk *walk)
+{
+    char mark[FILES_PATH_MAX];
+    size_t length = strlen(walk->config->removed);
+    struct stat found;
+    memcpy(mark, walk->config->removed, length);
+    memcpy(mark + length, walk->path, walk->length + 1);
+    if (raw_lstat(mark, &found) != 0)
+        *(errno == ENOTDIR ? &walk->hidden_from : &walk->marks_end) = walk->length;
+    else if (S_ISREG(found.st_mode))
+        walk->hidden_from = walk->length;
+}
+
+/* What is at walk->path. */
+static void
+look(struct walk *walk)
+{
+    struct stat found;
+    walk->layer = LAYER_NONE;
+    walk->error = ENOENT;
+    if (walk->config != NULL && walk->copies_end == SIZE_MAX) {
+        if (raw_lstat(walk->copy, &found) == 0) {
+            walk->layer = LAYER_COPY;
+            walk->mode = found.st_mode;
+            return;
+        }
+        if (errno != ENOENT && errno != ENOTDIR) {
+            walk->error = errno;
+            return;
+        }
+        walk->copies_end = walk->length;
+    }
+    if (walk->config != NULL && walk->marks_end == SIZE_MAX && walk->hidden_from == SIZE_MAX)
+        look_for_mark(walk);
+    if (walk->hidden_from != SIZE_MAX)
+        return;
+    if (raw_lstat(walk->length > 0 ? walk->path : "/", &found) != 0) {
+        walk->error = errno;
+        return;
+    }
+    walk->layer = LAYER_REAL;
+    walk->mode = found.st_mode;
+}
+
+/* Puts what the link at walk->path says before walk->rest, which lies in `buffer`. 0, or what errno should be. */
+static int
+follow_link(struct walk *walk, char buffer[PATH_MAX])
+{
+    char target[PATH_MAX];
+    ssize_t length = raw_readlink(walk->layer == LAYER_COPY ? walk->copy : walk->path, target, sizeof(target));
+    if (length <= 0)
+        return length < 0 ? errno : ENOENT;
+    size_t left = strlen(walk->rest);
+    if ((size_t)length + left >= PATH_MAX)
+        return ENAMETOOLONG;
+    memmove(buffer + length, walk->rest, left + 1);
+    memcpy(buffer, target, (size_t)length);
+    walk->rest = buffer;
+    if (walk->layer == LAYER_COPY)
+        walk->steered = true;
+    if (target[0] == '/')
+        cut(walk, 0);
+    else
+        go_up(walk);
+    return 0;
+}
+
+int
+walk_along(struct walk *walk, char buffer[PATH_MAX], enum place_follow follow, enum place_last *last,
+           bool *ends_in_slash)
+{
+    bool looked = false;
+    int links = 0;
+    *last = LAST_DOT;
+    *ends_in_slash = false;
+    walk->rest = buffer;
+    for (;;) {
+        const char *name = walk->rest += strspn(walk->rest, "/");
+        if (*name == '\0')
+            break;
+        size_t length = strcspn(name, "/");
+        walk->rest += length;
+        bool is_last = walk->rest[strspn(walk->rest, "/")] == '\0';
+        *ends_in_slash = is_last && *walk->rest == '/';
+        *last = LAST_DOT;
+        looked = false;
+        if (length == 1 && name[0] == '.')
+            continue;
+        if (length == 2 && name[0] == '.' && name[1] == '.') {
+            *last = LAST_DOTDOT;
+            if (walk->layer == LAYER_COPY)
+                walk->steered = true; /* there need not be a real directory to go up from */
+            go_up(walk);
+            continue;
+        }
+        *last = LAST_NAME;
+        if (length > NAME_MAX || !append(walk, name, length))
+            return ENAMETOOLONG;
+        look(walk);
+        looked = true;
+        if (walk->layer == LAYER_NONE)
+            return is_last && walk->error == ENOENT ? 0 : walk->error;
+        bool must_be_directory = !is_last || (*ends_in_slash && follow != PLACE_ENTRY);
+        if (S_ISLNK(walk->mode) && files_is_magic(walk->path))
+            continue;
+        if (S_ISLNK(walk->mode) && (must_be_directory || follow == PLACE_FOLLOW)) {
+            if (++links > LINKS_MAX)
+                return ELOOP;
+            int error = follow_link(walk, buffer);
+            if (error != 0)
+                return error;
+            looked = false;
+        } else if (must_be_directory && !S_ISDIR(walk->mode)) {
+            return ENOTDIR;
+        }
+    }
+    if (!looked) /* the path ends with a dot, or is the root */
+        look(walk);
+    return walk->layer == LAYER_NONE ? walk->error : 0;
+}
+
+bool
+place_canonical(const char *path, char canonical[PATH_MAX])
+{
+    char buffer[PATH_MAX];
+    size_t length = strlen(path);
+    struct walk walk = {
+        .path = canonical, .size = PATH_MAX, .copies_end = SIZE_MAX, .marks_end = SIZE_MAX, .hidden_from = SIZE_MAX};
+    enum place_last last;
+    bool ends_in_slash;
+    if (length >= sizeof(buffer))
+        return false;
+    memcpy(buffer, path, length + 1);
+    canonical[0] = '\0';
+    int error = walk_along(&walk, buffer, PLACE_FOLLOW, &last, &ends_in_slash);
+    if (error == ENOENT || error == ENOTDIR || error == EACCES) {
+        size_t known = strlen(canonical), left = strlen(walk.rest); /* beyond what exists there are no links */
+        if (known + left >= PATH_MAX)
+            return false;
+        memcpy(canonical + known, walk.rest, left + 1);
+    } else if (error != 0) {
+        return false;
+    }
+    for (length = strlen(canonical); length > 0 && canonical[length - 1] == '/';)
+        canonical[--length] = '\0';
+    if (length == 0)
+        memcpy(canonical, "/", 2);
+    return true;
+}

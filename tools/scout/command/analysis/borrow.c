@@ -1,0 +1,286 @@
+/*
+ * borrow.c - see borrow.h.
+ */
+#include "tools/scout/command/analysis/borrow.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/scout/command/analysis/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A launch, and the one that lends to it. */
+struct loan {
+    const uint32_t *memory_of;
+    const struct scout_op *to, *from;
+    struct scout_effect *effect; /* of `to` */
+    uint32_t dependence_room, elementwise_room;
+};
+
+/* The lender's allocation as the borrower has it. */
+static uint32_t
+alloc_here(const struct loan *loan, uint32_t alloc)
+{
+    for (uint32_t i = 0; i < loan->from->argument_count && i < loan->to->argument_count; ++i)
+        if (loan->from->arguments[i].alloc == alloc)
+            return loan->to->arguments[i].alloc;
+    return alloc;
+}
+
+static void
+lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
+{
+    const struct scout_effect *lender = loan->from->effect;
+    struct scout_segment *segment = &loan->effect->segments[number];
+    uint32_t alloc = segment->alloc;
+    if (segment->lo == lender->segments[theirs].lo && segment->hi == lender->segments[theirs].hi)
+        *segment = lender->segments[theirs];
+    segment->alloc = alloc;
+    segment->tested = lender->segments[theirs].tested;
+    for (uint32_t i = 0; i < lender->dependence_count; ++i)
+        if (lender->dependences[i].from == theirs && loan->effect->dependence_count < loan->dependence_room) {
+            struct scout_dependence *here = &loan->effect->dependences[loan->effect->dependence_count++];
+            *here = lender->dependences[i];
+            here->from = number;
+            here->to = alloc_here(loan, here->to);
+        }
+    for (uint32_t i = 0; i < lender->elementwise_count; ++i)
+        if (lender->elementwise[i].from == lender->segments[theirs].alloc &&
+            lender->elementwise[i].from_base == segment->lo &&
+            loan->effect->elementwise_count < loan->elementwise_room) {
+            struct scout_elementwise *here = &loan->effect->elementwise[loan->effect->elementwise_count++];
+            *here = lender->elementwise[i];
+            here->from = alloc;
+            here->to = alloc_here(loan, here->to);
+        }
+}
+
+/* Whole numbers are tried once they have changed, which the first period cannot show. */
+static bool
+is_wanted(const struct loan *loan, const struct scout_segment *segment)
+{
+    return segment->tested == 0 && (loan->to->effect->why != SCOUT_NONE || segment->type == SCOUT_INTEGER);
+}
+
+/* Whole numbers at another place in each period: the batch, in all data. */
+static bool
+is_same_argument(const struct loan *loan, const struct scout_segment *segment, const struct scout_segment *theirs)
+{
+    bool same = false;
+    for (uint32_t i = 0; i < loan->to->argument_count && i < loan->from->argument_count && !same; ++i) {
+        const struct scout_argument *to = &loan->to->arguments[i], *from = &loan->from->arguments[i];
+        same = to->alloc == segment->alloc && to->offset == segment->lo && from->alloc == theirs->alloc &&
+               from->offset == theirs->lo;
+    }
+    return same && segment->type == SCOUT_INTEGER;
+}
+
+/* What the lender has tried, and the borrower has not. Returns whether anything is still open. */
+static bool
+lend(struct loan *loan)
+{
+    bool open = false;
+    for (uint32_t i = 0; i < loan->effect->segment_count; ++i) {
+        struct scout_segment *segment = &loan->effect->segments[i];
+        for (uint32_t k = 0; k < loan->from->effect->segment_count && is_wanted(loan, segment); ++k) {
+            const struct scout_segment *theirs = &loan->from->effect->segments[k];
+            bool same = theirs->lo == segment->lo && theirs->hi == segment->hi &&
+                        loan->memory_of[theirs->alloc] == loan->memory_of[segment->alloc];
+            if (theirs->tested != 0 && (same || is_same_argument(loan, segment, theirs)))
+                lend_segment(loan, i, k);
+        }
+        open = open || segment->tested == 0;
+    }
+    return open;
+}
+
+static void *
+copy_of(const void *items, uint32_t count, uint32_t room, size_t item)
+{
+    void *copy = xcalloc(room + 1, item);
+    if (count > 0)
+        memcpy(copy, items, count * item);
+    return copy;
+}
+
+static struct scout_effect *
+complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first, uint32_t end, uint32_t period,
+         uint32_t number)
+{
+    const struct scout_effect *old = log->ops[number].effect;
+    uint32_t dependences = old->dependence_count, elementwise = old->elementwise_count;
+    for (uint32_t i = first + (number - first) % period; i < end; i += period) {
+        dependences += log->ops[i].effect->dependence_count;
+        elementwise += log->ops[i].effect->elementwise_count;
+    }
+    struct scout_effect *effect = xcalloc(1, sizeof(*effect));
+    *effect = *old;
+    effect->segments = copy_of(old->segments, old->segment_count, old->segment_count, sizeof(*old->segments));
+    effect->dependences = copy_of(old->dependences, old->dependence_count, dependences, sizeof(*old->dependences));
+    effect->elementwise = copy_of(old->elementwise, old->elementwise_count, elementwise, sizeof(*old->elementwise));
+    struct loan loan = {.memory_of = memory_of,
+                        .to = &log->ops[number],
+                        .effect = effect,
+                        .dependence_room = dependences,
+                        .elementwise_room = elementwise};
+    bool open = true;
+    for (uint32_t i = first + (number - first) % period; i < end && open; i += period) {
+        loan.from = &log->ops[i];
+        if (i != number && loan.from->name == loan.to->name)
+            open = lend(&loan);
+    }
+    effect->written = copy_of(old->written, old->written_count, old->written_count, sizeof(*old->written));
+    effect->why = open ? old->why : SCOUT_NONE;
+    return effect;
+}
+
+static bool
+is_cut_short(const struct scout_effect *effect)
+{
+    return (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE) && effect->why != SCOUT_NONE;
+}
+
+static bool
+waits_for_integers(const struct scout_effect *effect)
+{
+    bool waits = false;
+    for (uint32_t i = 0; i < effect->segment_count && !waits; ++i)
+        waits = effect->segments[i].tested == 0 && effect->segments[i].type == SCOUT_INTEGER;
+    return waits && (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE);
+}
+
+static bool
+is_idle(const struct scout_effect *effect)
+{
+    bool idle = effect->verdict == SCOUT_TESTED && effect->written_count == 0;
+    for (uint32_t i = 0; i < effect->segment_count && idle; ++i)
+        idle = effect->segments[i].killed.count == 0;
+    return idle;
+}
+
+/* What one launch does, as if it were done by another one. */
+static struct scout_effect *
+effect_as(const struct scout_op *from, const struct scout_op *to)
+{
+    const struct loan loan = {.to = to, .from = from};
+    const struct scout_effect *old = from->effect;
+    struct scout_effect *effect = xcalloc(1, sizeof(*effect));
+    *effect = *old;
+    effect->segments = copy_of(old->segments, old->segment_count, old->segment_count, sizeof(*old->segments));
+    effect->dependences =
+        copy_of(old->dependences, old->dependence_count, old->dependence_count, sizeof(*old->dependences));
+    effect->elementwise =
+        copy_of(old->elementwise, old->elementwise_count, old->elementwise_count, sizeof(*old->elementwise));
+    effect->written = copy_of(old->written, old->written_count, old->written_count, sizeof(*old->written));
+    for (uint32_t i = 0; i < effect->segment_count; ++i)
+        effect->segments[i].alloc = alloc_here(&loan, effect->segments[i].alloc);
+    for (uint32_t i = 0; i < effect->written_count; ++i)
+        effect->written[i].alloc = alloc_here(&loan, effect->written[i].alloc);
+    for (uint32_t i = 0; i < effect->dependence_count; ++i)
+        effect->dependences[i].to = alloc_here(&loan, effect->dependences[i].to);
+    for (uint32_t i = 0; i < effect->elementwise_count; ++i) {
+        effect->elementwise[i].from = alloc_here(&loan, effect->elementwise[i].from);
+        effect->elementwise[i].to = alloc_here(&loan, effect->elementwise[i].to);
+    }
+    return effect;
+}
+
+/* A launch that wrote nothing, as in a step that is left out by a flag, does what it does in another period; NULL: it
+ * writes in none. */
+static struct scout_effect *
+awake(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, uint32_t number)
+{
+    for (uint32_t i = first + (number - first) % period; i < end; i += period)
+        if (log->ops[i].name == log->ops[number].name && log->ops[i].effect->written_count > 0)
+            return effect_as(&log->ops[i], &log->ops[number]);
+    return NULL;
+}
+
+/* The launch in the place of `number` in the last period, if it gets the same. */
+static uint32_t
+newest(const struct scout_log *log, uint32_t end, uint32_t period, uint32_t number)
+{
+    uint32_t last = number + (end - 1 - number) / period * period;
+    const struct scout_op *op = &log->ops[number], *other = &log->ops[last];
+    bool same = op->kind == other->kind && op->name == other->name && op->argument_count == other->argument_count;
+    for (uint32_t i = 0; i < op->argument_count && same; ++i)
+        same = op->arguments[i].offset == other->arguments[i].offset;
+    return same ? last : number;
+}
+
+static bool
+is_open(const struct scout_effect *effect)
+{
+    for (uint32_t i = 0; i < effect->elementwise_count; ++i)
+        if (effect->elementwise[i].samples == 0)
+            return true;
+    return false;
+}
+
+uint32_t
+borrow_find_open(const struct scout_log *log, uint32_t first, uint32_t end)
+{
+    while (first < end && !is_open(log->ops[first].effect))
+        ++first;
+    return first < end ? first : UINT32_MAX;
+}
+
+static struct scout_effect *
+closed(const struct scout_op *op)
+{
+    struct scout_effect *effect = effect_as(op, op);
+    for (uint32_t i = 0; i < effect->elementwise_count; ++i)
+        effect->elementwise[i].samples += effect->elementwise[i].samples == 0;
+    return effect;
+}
+
+static void
+free_effect(struct scout_effect *effect)
+{
+    free(effect->segments);
+    free(effect->dependences);
+    free(effect->elementwise);
+    free(effect->written);
+    free(effect);
+}
+
+void
+borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, enum reading reading,
+            struct scout_log *lent)
+{
+    uint32_t *memory_of;
+    (void)graph_name_memories(log, &memory_of);
+    *lent = *log;
+    lent->ops = xcalloc(log->op_count + 1, sizeof(*lent->ops));
+    memcpy(lent->ops, log->ops, log->op_count * sizeof(*lent->ops));
+    for (uint32_t i = first; i < end; ++i) {
+        uint32_t as = reading == READING_NEW ? newest(log, end, period, i) : i;
+        struct scout_effect *effect = NULL;
+        if (is_cut_short(log->ops[i].effect) || (as == i && waits_for_integers(log->ops[i].effect)))
+            effect = complete(log, memory_of, first, end, period, i);
+        else if (log->ops[i].argument_count > 0 && is_idle(log->ops[as].effect))
+            effect = awake(log, first, end, period, i);
+        else if (as != i)
+            effect = effect_as(&log->ops[as], &log->ops[i]);
+        if (effect != NULL)
+            lent->ops[i].effect = effect;
+        if (reading == READING_OPEN && is_open(lent->ops[i].effect)) {
+            lent->ops[i].effect = closed(&lent->ops[i]);
+            if (effect != NULL)
+                free_effect(effect);
+        }
+    }
+    free(memory_of);
+}
+
+void
+borrow_free(const struct scout_log *log, struct scout_log *lent)
+{
+    for (uint32_t i = 0; i < log->op_count; ++i) {
+        struct scout_effect *effect = lent->ops[i].effect;
+        if (effect == log->ops[i].effect)
+            continue;
+        free_effect(effect);
+    }
+    free(lent->ops);
+}

@@ -1,0 +1,280 @@
+/*
+ * elementwise.c - the elementwise way from a parameter upwards.
+ */
+#include "tools/scout/command/analysis/rules.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool
+elementwise_may_scale(const struct roles *roles, uint32_t number)
+{
+    uint64_t bytes = version_of(roles, number)->bytes;
+    return bytes <= ELEMENT_BYTES || (bytes <= SCALAR_BYTES && !roles->vector[number]);
+}
+
+bool
+elementwise_goes(const struct roles *roles, const struct graph_edge *edge)
+{
+    const struct graph_version *from = version_of(roles, edge->from), *to = version_of(roles, edge->to);
+    return edge->elementwise || (to->bytes <= ELEMENT_BYTES && from->bytes == to->bytes) ||
+           stays_made_again(roles, edge);
+}
+
+bool
+elementwise_matters(const struct roles *roles, const struct graph_edge *edge)
+{
+    return roles->tainted[edge->from] && !roles->between[edge->from] &&
+           !(roles->constant[edge->from] && elementwise_goes(roles, edge));
+}
+
+/* Whether a version is computed from nothing but what another one, `number`, comes from element by element, and from
+ * what was in its own place before: norms of rows of a gradient, which scale it, and means of them. */
+static bool
+is_of_inputs(const struct roles *roles, uint32_t from, uint32_t number, const struct graph_version *place)
+{
+    const struct graph_version *version = version_of(roles, from);
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
+        if (version_in_edge(roles, number, e)->from == from &&
+            elementwise_goes(roles, version_in_edge(roles, number, e)))
+            return true;
+    if (version->op == VERSION_BEFORE && version_overlaps(version, place))
+        return true;
+    bool all = version->in_count > 0 && !version->from_host && !roles->source[from];
+    for (uint32_t e = 0; e < version->in_count && all; ++e)
+        all = is_of_inputs(roles, version_in_edge(roles, from, e)->from, number, place);
+    return all;
+}
+
+bool
+elementwise_is_inner(const struct roles *roles, uint32_t number)
+{
+    bool some = false;
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        if (!elementwise_matters(roles, edge))
+            continue;
+        if (elementwise_goes(roles, edge))
+            some = true;
+        else if (!elementwise_may_scale(roles, edge->from) &&
+                 !is_of_inputs(roles, edge->from, number, version_of(roles, edge->from)))
+            return false;
+    }
+    return some;
+}
+
+/* Whether all ways of what may scale to parameters enter the elementwise way on its inside. What uses it is decided: a
+ * version comes after all that it is computed from. */
+static bool
+scales_only(const struct roles *roles, uint32_t number)
+{
+    if (roles->scales[number] == 0) {
+        bool only = true;
+        for (uint32_t e = 0; e < version_of(roles, number)->out_count && only; ++e) {
+            uint32_t to = version_out_edge(roles, number, e)->to;
+            only = !version_in_period(roles, to) || !roles->leads[to] ||
+                   (roles->chain[to] ? roles->inner[to] : scales_only(roles, to));
+        }
+        roles->scales[number] = only ? 1 : 2;
+    }
+    return roles->scales[number] == 1;
+}
+
+/* Whether an update has used a version before it becomes `next` in its own place: then that is of another step. */
+static bool
+is_used_before(const struct roles *roles, uint32_t number, uint32_t next)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+        uint32_t to = version_out_edge(roles, number, e)->to;
+        if (to < next && roles->chain[to] && !version_overlaps(version_of(roles, to), version_of(roles, number)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether all that a version leads to is what it becomes in its own place, up to a gradient. */
+static bool
+is_kept(const struct roles *roles, uint32_t number)
+{
+    if (roles->kept[number] == 0) {
+        bool only = true;
+        for (uint32_t e = 0; e < version_of(roles, number)->out_count && only; ++e) {
+            const struct graph_edge *edge = version_out_edge(roles, number, e);
+            only = !version_in_period(roles, edge->to) || !roles->leads[edge->to] ||
+                   (edge->elementwise && version_overlaps(version_of(roles, edge->to), version_of(roles, number)) &&
+                    (roles->chain[edge->to] || is_kept(roles, edge->to)));
+        }
+        roles->kept[number] = only ? 1 : 2;
+    }
+    return roles->kept[number] == 1;
+}
+
+/* Whether no way leaves the version to a parameter, but the elementwise one; or that by its own place into the next
+ * step's gradient, which keeps a part of it. */
+static bool
+is_private(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+        const struct graph_edge *edge = version_out_edge(roles, number, e);
+        uint32_t to = edge->to;
+        if (!version_in_period(roles, to) || !roles->leads[to])
+            continue;
+        if (edge->elementwise && version_overlaps(version_of(roles, to), version_of(roles, number)) &&
+            !roles->parameter[to] && is_used_before(roles, number, to) && (roles->chain[to] || is_kept(roles, to)))
+            continue;
+        if (roles->chain[to]) {
+            if (!roles->inner[to] || !elementwise_goes(roles, edge))
+                return false;
+        } else if (!scales_only(roles, to)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void
+elementwise_find_chain(struct roles *roles)
+{
+    bool *asked = xcalloc(roles->graph->version_count, sizeof(*asked));
+    memset(roles->scales, 0, roles->graph->version_count);
+    memset(roles->kept, 0, roles->graph->version_count);
+    for (uint32_t i = roles->graph->version_count; i-- > 0;) {
+        if (!version_in_period(roles, i))
+            continue;
+        roles->chain[i] = roles->parameter[i] || (asked[i] && version_of(roles, i)->op >= 0 && is_private(roles, i));
+        if (!roles->chain[i] || !roles->inner[i])
+            continue;
+        for (uint32_t e = 0; e < version_of(roles, i)->in_count; ++e) {
+            const struct graph_edge *edge = version_in_edge(roles, i, e);
+            if (elementwise_matters(roles, edge) && elementwise_goes(roles, edge))
+                asked[edge->from] = true;
+        }
+    }
+    free(asked);
+}
+
+/* A small input that is less than what it is an input of. */
+static bool
+is_scalar_of(const struct roles *roles, const struct graph_edge *edge)
+{
+    uint64_t bytes = version_of(roles, edge->from)->bytes;
+    return bytes <= ELEMENT_BYTES ||
+           (elementwise_may_scale(roles, edge->from) && bytes < version_of(roles, edge->to)->bytes);
+}
+
+bool
+elementwise_is_rest(const struct roles *roles, uint32_t number, uint32_t rest)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        uint32_t at = edge->from;
+        bool found = roles->chain[at] && at > rest && elementwise_matters(roles, edge) && elementwise_goes(roles, edge);
+        while (found && at > rest) { /* from one version of the memory to the one before */
+            uint32_t before = UINT32_MAX;
+            for (uint32_t i = 0; i < version_of(roles, at)->in_count; ++i) {
+                const struct graph_edge *own = version_in_edge(roles, at, i);
+                if (own->elementwise && own->from >= rest && (before == UINT32_MAX || own->from > before) &&
+                    version_of(roles, own->from)->memory == version_of(roles, rest)->memory)
+                    before = own->from;
+            }
+            if (before == rest)
+                return true;
+            found = before != UINT32_MAX;
+            at = before;
+        }
+    }
+    return false;
+}
+
+bool
+elementwise_has_others(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        if (elementwise_matters(roles, edge) && elementwise_goes(roles, edge) &&
+            !version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
+            return true;
+    }
+    return false;
+}
+
+/* The version that this one comes from element by element in the same place; UINT32_MAX: there is none. */
+static uint32_t
+own_before(const struct roles *roles, uint32_t number)
+{
+    uint32_t before = UINT32_MAX;
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        if (edge->elementwise && version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
+            before = edge->from;
+    }
+    return before;
+}
+
+/* Whether a version leads to parameters only by what it becomes in its place. */
+static bool
+leads_by_place(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+        uint32_t to = version_out_edge(roles, number, e)->to;
+        if (version_in_period(roles, to) && roles->leads[to] &&
+            !version_overlaps(version_of(roles, to), version_of(roles, number)))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a version is what a sum has become that begins at nothing in this period, or to which several have been added
+ * in it: that is the gradient, not what is added to it. */
+static bool
+is_sum(const struct roles *roles, uint32_t number)
+{
+    bool several = false;
+    if (!elementwise_has_others(roles, number))
+        return false;
+    for (uint32_t at = number, before; at != UINT32_MAX; at = before) {
+        before = own_before(roles, at);
+        if (before == UINT32_MAX)
+            return version_of(roles, at)->op < 0 ? several : at != number;
+        if (at != number && (!leads_by_place(roles, at) || roles->parameter[at]))
+            return false;
+        several = several || (at != number && elementwise_has_others(roles, at));
+    }
+    return false;
+}
+
+bool
+elementwise_goes_on(const struct roles *roles, uint32_t number)
+{
+    bool some = false;
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        if (!elementwise_matters(roles, edge) || !elementwise_goes(roles, edge))
+            continue;
+        if (roles->chain[edge->from])
+            some = true;
+        else if (!is_scalar_of(roles, edge) && !elementwise_is_rest(roles, number, edge->from))
+            return false;
+    }
+    return some && roles->inner[number] && !is_sum(roles, number);
+}
+
+uint32_t
+elementwise_parameters_behind(const struct roles *roles, uint32_t number, uint32_t *last)
+{
+    bool *reached = xcalloc(roles->graph->version_count, sizeof(*reached));
+    uint32_t count = 0;
+    reached[number] = true;
+    for (uint32_t i = number + 1; i < roles->graph->version_count; ++i) {
+        for (uint32_t e = 0; e < version_of(roles, i)->in_count && version_in_period(roles, i) && !reached[i]; ++e)
+            reached[i] = reached[version_in_edge(roles, i, e)->from];
+        if (reached[i] && roles->parameter[i]) {
+            count += 1;
+            *last = i;
+        }
+    }
+    free(reached);
+    return count;
+}

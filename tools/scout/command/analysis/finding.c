@@ -1,0 +1,444 @@
+/*
+ * finding.c - see finding.h: the period, its border, and for each candidate the roles.
+ */
+#include "tools/scout/command/analysis/finding.h"
+
+#include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/scout/command/analysis/borrow.h"
+#include "tools/scout/command/analysis/graph.h"
+#include "tools/scout/command/analysis/groups.h"
+#include "tools/scout/command/analysis/period.h"
+#include "tools/scout/command/analysis/rules.h"
+#include "tools/scout/command/analysis/types.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CANDIDATES_AT_MOST = 64 };
+
+/* ---- the border ---- */
+
+static bool
+brings_data(const struct scout_op *op)
+{
+    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE &&
+           op->bytes * op->rows > DATA_BYTES;
+}
+
+/* Whether an operation computes from nothing: a fill, or a kernel that only sets. */
+static bool
+only_sets(const struct graph *graph, uint32_t position)
+{
+    for (uint32_t i = 0; i < graph->version_count; ++i)
+        if (graph->versions[i].op == (int32_t)position &&
+            (graph->versions[i].in_count > 0 || graph->versions[i].from_host))
+            return false;
+    return true;
+}
+
+static bool
+is_from_host(const struct graph *graph, uint32_t position)
+{
+    const struct scout_op *op = &graph->log->ops[graph->first + position];
+    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE;
+}
+
+/* Position in [period, 2 * period) of a graph of three periods before which a step begins: at new data, where the
+ * fewest bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with, and smaller copies
+ * in front of the data, belong to the step. */
+static uint32_t
+find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
+{
+    int64_t *change = xcalloc(graph->count + 2, sizeof(*change));
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        int32_t last = -1;
+        for (uint32_t e = 0; e < version->out_count; ++e) {
+            int32_t op = graph->versions[graph->edges[graph->outs[version->first_out + e]].to].op;
+            last = op > last ? op : last;
+        }
+        bool is_set = version->in_count == 0 && !version->from_host; /* to what it always is: nothing that stays */
+        if (version->op < 0 || last <= version->op || version->memory == HOST_MEMORY || is_set)
+            continue;
+        change[version->op + 1] += (int64_t)version->bytes;
+        change[last + 1] -= (int64_t)version->bytes;
+    }
+    int64_t live = 0, best_live = 0;
+    uint32_t best = 0;
+    bool best_data = false;
+    for (uint32_t b = 0; b < 2 * period && b < graph->count; ++b) {
+        live += change[b];
+        if (b < period)
+            continue;
+        const struct scout_op *op = &graph->log->ops[graph->first + b];
+        bool data = brings_data(op) && !brings_data(op - 1);
+        if (best == 0 || data > best_data || (data == best_data && live < best_live)) {
+            best = b;
+            best_live = live;
+            best_data = data;
+        }
+    }
+    while (best > period && (only_sets(graph, best - 1) || (best_data && is_from_host(graph, best - 1)))) {
+        best_live -= change[best];
+        best -= 1;
+    }
+    free(change);
+    *live_bytes = (uint64_t)best_live;
+    return MUTANT(SCOUT_BORDER_EARLY) ? best - 1 : best;
+}
+
+/* ---- candidates ---- */
+
+static void
+forget_tensors(struct scout_finding *finding)
+{
+    free(finding->tensors);
+    free(finding->groups);
+    for (uint32_t i = 0; i < finding->note_count; ++i)
+        free(finding->notes[i]);
+    free(finding->notes);
+    finding->tensors = NULL;
+    finding->groups = NULL;
+    finding->notes = NULL;
+    finding->tensor_count = finding->group_count = finding->note_count = 0;
+    finding->paths_cut = 0;
+}
+
+/* The roles by one reading of the period from `border` on. */
+static enum roles_verdict
+read_period(const struct scout_log *lent, uint32_t border, uint32_t period, struct scout_finding *finding)
+{
+    struct graph graph;
+    finding->first = border;
+    finding->period = period;
+    graph_build(lent, border, 2 * period, &graph);
+    enum roles_verdict verdict = roles_find(&graph, period, finding);
+    if (verdict == ROLES_FOUND)
+        verdict = types_find(&graph, finding);
+    if (verdict == ROLES_FOUND)
+        groups_find(&graph, period, finding);
+    graph_free(&graph);
+    return verdict;
+}
+
+/* What has to be equal on all ranks; whether a parameter is computed from it, a period may fail to show. */
+static bool
+is_kept_equal(const struct scout_tensor *tensor)
+{
+    return tensor->role == ROLE_OPTIMIZER_STATE || tensor->role == ROLE_AVERAGE;
+}
+
+/* How much of its memory a state's update touches may differ between steps. */
+static bool
+is_same_tensor(const struct scout_tensor *a, const struct scout_tensor *b)
+{
+    bool exact = a->role == ROLE_PARAMETER || a->role == ROLE_GRADIENT;
+    bool same_place = exact ? a->lo == b->lo && a->hi == b->hi : a->lo < b->hi && b->lo < a->hi;
+    bool same_role = a->role == b->role || (is_kept_equal(a) && is_kept_equal(b));
+    return a->alloc == b->alloc && same_role && same_place && a->fused == b->fused && a->group == b->group;
+}
+
+/* Whole numbers that each rank has for itself, as masks and counts: what they are, and how far they reach, decides
+ * nothing. */
+static bool
+is_mere_count(const struct scout_tensor *tensor)
+{
+    return (tensor->role == ROLE_STATISTICS || tensor->role == ROLE_CARRIED || tensor->role == ROLE_RANDOM) &&
+           (tensor->type == SCOUT_INTEGER || tensor->type == SCOUT_UNKNOWN);
+}
+
+/* Whether a finding has a tensor as another one has it. */
+static bool
+has_tensor(const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    bool found = is_mere_count(tensor);
+    for (uint32_t i = 0; i < finding->tensor_count && !found; ++i) {
+        const struct scout_tensor *it = &finding->tensors[i];
+        found = is_same_tensor(it, tensor) ||
+                (is_mere_count(it) && it->alloc == tensor->alloc && it->lo < tensor->hi && tensor->lo < it->hi);
+    }
+    return found;
+}
+
+/* What a reading says of memory that another one has as this tensor: "parameter a1[0:64]". */
+static void
+describe(const struct scout_finding *finding, const struct scout_tensor *tensor, char text[128])
+{
+    snprintf(text, 128, "nothing at a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", tensor->alloc, tensor->lo, tensor->hi);
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *it = &finding->tensors[i];
+        if (it->alloc != tensor->alloc || it->hi <= tensor->lo || it->lo >= tensor->hi)
+            continue;
+        size_t used =
+            (size_t)snprintf(text, 128, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]%s", scout_role_name(it->role),
+                             it->alloc, it->lo, it->hi, it->fused ? " without a gradient" : "");
+        if (it->role == tensor->role && it->group != tensor->group)
+            snprintf(text + used, 128 - used, " of group %" PRIu32, it->group);
+        if (it->role == tensor->role)
+            return;
+    }
+}
+
+/* A tensor that only one of two readings has; NULL: they agree. */
+static const struct scout_tensor *
+find_unlike(const struct scout_finding *one, const struct scout_finding *other)
+{
+    for (uint32_t i = 0; i < one->tensor_count + other->tensor_count; ++i) {
+        bool first = i < one->tensor_count;
+        const struct scout_tensor *tensor = first ? &one->tensors[i] : &other->tensors[i - one->tensor_count];
+        if (!has_tensor(first ? other : one, tensor))
+            return tensor;
+    }
+    return NULL;
+}
+
+/* What one of two readings has as the optimizer's state is that, and no average. */
+static void
+take_states(struct scout_finding *finding, const struct scout_finding *other)
+{
+    for (uint32_t i = 0; i < other->tensor_count; ++i)
+        for (uint32_t k = 0; k < finding->tensor_count && other->tensors[i].role == ROLE_OPTIMIZER_STATE; ++k)
+            if (is_same_tensor(&finding->tensors[k], &other->tensors[i]))
+                finding->tensors[k].role = ROLE_OPTIMIZER_STATE;
+}
+
+/* Reads the same period in another way: what is not the same in both is refused. `open`: the operation of which
+ * something stayed open; UINT32_MAX: it is the age of periods that differs. */
+static enum roles_verdict
+compare_readings(const struct scout_log *lent, uint32_t open, struct scout_finding *finding)
+{
+    struct scout_finding other = {0};
+    char name[SCOUT_NAME_BYTES], this[128], that[128];
+    enum roles_verdict verdict = read_period(lent, finding->first, finding->period, &other);
+    const struct scout_tensor *unlike = verdict == ROLES_FOUND ? find_unlike(finding, &other) : NULL;
+    char how[192] = "the recorded periods disagree: by the first of them";
+    if (open != UINT32_MAX)
+        snprintf(how, sizeof(how), "too few elements changed to tell whether %s goes element by element: if not,",
+                 scout_op_name(lent, &lent->ops[open], name));
+    const char *else_by = open != UINT32_MAX ? "else" : "by the last";
+    if (unlike != NULL) {
+        describe(finding, unlike, this);
+        describe(&other, unlike, that);
+        verdict = note_refuse(finding, ROLES_REFUSED, "%s %s is found, %s %s; scout steps that are alike", how, this,
+                              else_by, that);
+    } else if (verdict != ROLES_FOUND) {
+        verdict =
+            note_refuse(finding, ROLES_REFUSED, "%s roles are found, %s none are: %s", how, else_by, other.reason);
+    }
+    if (verdict == ROLES_FOUND)
+        take_states(finding, &other);
+    scout_finding_free(&other);
+    return verdict;
+}
+
+/* Looks at one period, which repeats in operations [first, end) of the log at least three times. */
+static enum roles_verdict
+try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, struct scout_finding *finding)
+{
+    struct graph graph;
+    struct scout_log lent;
+    finding->begin = first;
+    finding->end = end;
+    borrow_make(log, first, end, period, READING_OLD, &lent);
+    graph_build(&lent, first, 3 * period, &graph);
+    uint32_t border = first + find_border(&graph, period, &finding->live_bytes);
+    graph_free(&graph);
+    if (border + 2 * period > end)
+        border -= period;
+    enum roles_verdict verdict = read_period(&lent, border, period, finding);
+    borrow_free(log, &lent);
+    uint32_t open = borrow_find_open(log, first, end);
+    if (verdict == ROLES_FOUND && open != UINT32_MAX) {
+        borrow_make(log, first, end, period, READING_OPEN, &lent);
+        verdict = compare_readings(&lent, open, finding);
+        borrow_free(log, &lent);
+    }
+    if (verdict == ROLES_FOUND && !MUTANT(SCOUT_ONE_READING)) {
+        borrow_make(log, first, end, period, READING_NEW, &lent);
+        verdict = compare_readings(&lent, UINT32_MAX, finding);
+        borrow_free(log, &lent);
+    }
+    return verdict;
+}
+
+/* The last stretch of operations of the deep pass in front of *end; false: there is none. */
+static bool
+find_deep(const struct scout_log *log, uint32_t *first, uint32_t *end)
+{
+    while (*end > 0 && log->ops[*end - 1].effect == NULL)
+        --*end;
+    *first = *end;
+    while (*first > 0 && log->ops[*first - 1].effect != NULL)
+        --*first;
+    return *first < *end;
+}
+
+/* Looks at all that repeats in a stretch, the shortest first. */
+static void
+try_stretch(const struct scout_log *log, uint32_t first, uint32_t end, struct scout_finding *finding)
+{
+    struct period periods[CANDIDATES_AT_MOST];
+    enum roles_verdict verdict = ROLES_NO_LOOP;
+    uint32_t count = periods_find(log, first, end, true, periods, CANDIDATES_AT_MOST);
+    bool any_size = count == 0;
+    if (any_size)
+        count = periods_find(log, first, end, false, periods, CANDIDATES_AT_MOST);
+    for (uint32_t i = 0; i < count && verdict == ROLES_NO_LOOP; ++i) {
+        forget_tensors(finding);
+        uint32_t begin = periods[i].end - periods[i].run - periods[i].lag;
+        verdict = try_period(log, begin, periods[i].end, periods[i].lag, finding);
+    }
+    if (any_size && verdict == ROLES_FOUND)
+        note_add(finding,
+                 "grids of launches, and bytes of copies, differ from step to step: steps are alike but for these");
+    finding->candidates += count;
+    finding->feeds_back = verdict != ROLES_NO_LOOP;
+    finding->found = verdict == ROLES_FOUND;
+}
+
+static void
+refuse_early(const struct scout_log *log, bool deep, struct scout_finding *finding)
+{
+    const char *why = log->op_count == 0 ? "the program makes no use of the device"
+                      : !deep            ? "the program ended before its operations repeated"
+                                         : "the program's operations do not repeat";
+    finding->reason = xstrdup(why);
+}
+
+static bool
+is_same_call(const struct scout_op *a, const struct scout_op *b)
+{
+    return a->kind == b->kind && a->name == b->name && a->bytes == b->bytes && a->rows == b->rows &&
+           memcmp(a->grid, b->grid, sizeof(a->grid)) == 0 && memcmp(a->block, b->block, sizeof(a->block)) == 0;
+}
+
+/* What repeats, and trains nothing, may be a loop inside steps of which no two are alike: then the program does more
+ * behind it than to repeat it. */
+static void
+refuse_loop(const struct scout_log *log, uint32_t end, struct scout_finding *finding)
+{
+    char name[SCOUT_NAME_BYTES];
+    uint32_t lag = finding->period, same = 0;
+    if (lag == 0 || log->op_count - end < 4 * lag)
+        return;
+    for (uint32_t i = end + lag; i < log->op_count; ++i)
+        same += is_same_call(&log->ops[i], &log->ops[i - lag]);
+    if (same < (log->op_count - end - lag) / 10 * 9)
+        (void)note_refuse(finding, ROLES_NO_LOOP,
+                          "no two steps were alike: what repeats is a loop of %" PRIu32 " operations, from %s on, in "
+                          "which nothing is trained; scout steps with the same launches and copies",
+                          lag, scout_op_name(log, &log->ops[finding->first], name));
+}
+
+/* ---- suspects ---- */
+
+/* Asks of what is left. */
+static void
+ask(struct scout_finding *finding)
+{
+    char names[256] = "";
+    size_t used = 0;
+    uint32_t count = 0, last = UINT32_MAX;
+    const struct scout_tensor *first = NULL;
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &finding->tensors[i];
+        if (tensor->role != ROLE_SUSPECT)
+            continue;
+        first = first == NULL ? tensor : first;
+        if (tensor->alloc != last && used < sizeof(names))
+            used +=
+                (size_t)snprintf(names + used, sizeof(names) - used, "%sa%" PRIu32, used > 0 ? "," : "", tensor->alloc);
+        last = tensor->alloc;
+        count += 1;
+    }
+    finding->found = count == 0;
+    finding->is_open = count > 0;
+    free(finding->reason);
+    finding->reason = NULL;
+    if (first != NULL)
+        (void)note_refuse(finding, ROLES_REFUSED,
+                          "%" PRIu32 " range%s of memory, a%" PRIu32 "[%" PRIu64 ":%" PRIu64
+                          "] first, may be state that the program carries from step to step, or a parameter that was "
+                          "missed: name what is such state by --per-rank %s, and annotate parameters by hand",
+                          count, count > 1 ? "s" : "", first->alloc, first->lo, first->hi, names);
+}
+
+bool
+scout_finding_name(struct scout_finding *finding, const char *list)
+{
+    while (*list != '\0') {
+        char *end = (char *)list;
+        bool known = false;
+        unsigned long alloc = list[0] == 'a' && list[1] >= '0' && list[1] <= '9' ? strtoul(list + 1, &end, 10) : 0;
+        for (uint32_t i = 0; i < finding->tensor_count && list[0] == 'a'; ++i) {
+            struct scout_tensor *tensor = &finding->tensors[i];
+            if (tensor->alloc != alloc || (tensor->role != ROLE_SUSPECT && tensor->role != ROLE_CARRIED))
+                continue;
+            tensor->role = ROLE_CARRIED;
+            known = true;
+        }
+        if (!known || (*end != ',' && *end != '\0'))
+            return false;
+        list = end + (*end == ',');
+    }
+    if (finding->is_open)
+        ask(finding);
+    return true;
+}
+
+bool
+scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *other = &finding->tensors[i];
+        if (other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
+            tensor->lo < other->hi)
+            return true;
+    }
+    return false;
+}
+
+static void
+note_loaders(const struct scout_log *log, struct scout_finding *finding)
+{
+    uint32_t i = finding->first;
+    while (i < finding->first + finding->period && log->ops[i].ahead == 0)
+        ++i;
+    if (i < finding->first + finding->period)
+        note_add(finding,
+                 "data is copied by a thread that launches nothing, ahead of the steps: a copy counts where what "
+                 "it brings is read first, and its buffers are alike");
+}
+
+/* The program may repeat several things, one after the other: the last one that feeds back counts. */
+void
+scout_find(const struct scout_log *log, struct scout_finding *finding)
+{
+    *finding = (struct scout_finding){0};
+    uint32_t first, end = log->op_count, last = 0;
+    bool deep = false;
+    for (; !finding->feeds_back && find_deep(log, &first, &end); end = first) {
+        try_stretch(log, first, end, finding);
+        last = deep ? last : end;
+        deep = true;
+    }
+    if (finding->candidates == 0)
+        refuse_early(log, deep, finding);
+    else if (!finding->feeds_back)
+        refuse_loop(log, last, finding);
+    if (finding->found) {
+        note_loaders(log, finding);
+        ask(finding);
+    }
+}
+
+void
+scout_finding_free(struct scout_finding *finding)
+{
+    forget_tensors(finding);
+    free(finding->reason);
+    *finding = (struct scout_finding){0};
+}

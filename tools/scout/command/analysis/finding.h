@@ -1,0 +1,90 @@
+/*
+ * finding.h - what a scouted run shows of a trainer: its period, the role of its memory, where gradients are complete.
+ *
+ * scout_find() is the whole analysis, pure logic on a log. Texts are for users and belong to the finding.
+ * Threads: one at a time for each finding.
+ */
+#ifndef DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_FINDING_H
+#define DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_FINDING_H
+
+#include "tools/scout/format/log.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum scout_role {
+    ROLE_PARAMETER = 1,
+    ROLE_GRADIENT,
+    ROLE_OPTIMIZER_STATE, /* computed from gradients; parameters are computed from it */
+    ROLE_AVERAGE,         /* computed from gradients or parameters; no parameter is computed from it */
+    ROLE_STATISTICS,      /* per rank: computed from data; no parameter is computed from it */
+    ROLE_CARRIED,         /* per rank: computed from data, and read by the next step's forward pass */
+    ROLE_RANDOM,          /* per rank: no data enters */
+    ROLE_SUSPECT,         /* carried, as far as can be told; it may be a parameter that was missed */
+};
+
+enum { GROUP_NONE = UINT32_MAX, PAIR_NONE = UINT32_MAX };
+
+struct scout_tensor {
+    enum scout_role role;
+    uint32_t alloc;  /* of the log: the last allocation in that place */
+    uint64_t lo, hi; /* bytes of it */
+    uint32_t type;   /* enum scout_type */
+    bool guessed;    /* the type: only its bits say it */
+    uint32_t pair;   /* of a parameter: its gradient; of a gradient: its parameter; of optimizer state: the parameter */
+    uint32_t group;  /* of parameters and gradients; GROUP_NONE */
+    uint32_t writer; /* operation of the log that leaves its value in the first period */
+    bool fused;      /* parameter without a gradient of its own: its change is what is to be averaged */
+};
+
+/* The gradients that can be averaged at one place. */
+struct scout_group {
+    uint32_t complete; /* operation of the log that writes the last of them */
+    uint32_t before;   /* operation of the log before which they must be averaged */
+    uint32_t gradients;
+    uint32_t parameters;
+    bool fused;           /* of parameters without gradients: their change is averaged behind `complete` */
+    bool inside_backward; /* its update comes before the backward pass of a later group ends */
+};
+
+struct scout_finding {
+    bool found;
+    bool is_open;           /* not found, but for a question: which ROLE_SUSPECT is state that each rank carries? */
+    bool feeds_back;        /* something leads from a period into its own place in the next one: it is a step */
+    char *reason;           /* why not; NULL if found */
+    uint32_t first, period; /* operations [first, first + period) of the log are a period, from border to border */
+    uint32_t begin, end;    /* in operations [begin, end) of the log, of the deep pass, the period repeats */
+    uint64_t live_bytes;    /* that stay across the border */
+    uint32_t candidates;    /* periods that were looked at */
+    struct scout_tensor *tensors;
+    uint32_t tensor_count;
+    struct scout_group *groups;
+    uint32_t group_count;
+    char **notes; /* what to know, one line each */
+    uint32_t note_count;
+    uint64_t
+        paths_cut; /* (a): ways from data into the gradients that were cut; with them no way leads to a parameter */
+    uint64_t from_host, constants; /* sources of data: copies from the host, memory that is only read */
+};
+
+void scout_find(const struct scout_log *log, struct scout_finding *finding);
+/* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is
+ * found. False: the list names something else. */
+#define SCOUT_UNASKED "--per-rank %s names memory of which there is no question; name what scout asks about"
+bool scout_finding_name(struct scout_finding *finding, const char *list) __attribute__((warn_unused_result));
+/* Whether it shares bytes with a gradient, as momentum that is kept in a gradient's buffer. */
+bool scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor);
+void scout_finding_free(struct scout_finding *finding);
+
+/* "parameter", "gradient" ... Static storage. */
+const char *scout_role_name(enum scout_role role);
+/* "float32" ... and its bytes; 0: unknown. */
+const char *scout_type_name(uint32_t type);
+uint32_t scout_type_bytes(uint32_t type);
+
+/* The operation for readers: a kernel's name as in the source, without its arguments' types, or what else it is.
+ * Returns `text`. */
+enum { SCOUT_NAME_BYTES = 96 };
+const char *scout_op_name(const struct scout_log *log, const struct scout_op *op, char text[SCOUT_NAME_BYTES]);
+
+#endif

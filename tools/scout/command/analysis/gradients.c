@@ -1,0 +1,235 @@
+/*
+ * gradients.c - gradients: where a parameter's way up ends.
+ */
+#include "tools/scout/command/analysis/rules.h"
+
+#include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+
+#include <stdlib.h>
+
+/* What a parameter's way up finds. */
+struct way {
+    struct roles *roles;
+    struct scout_finding *finding;
+    uint32_t parameter; /* version */
+    uint32_t tensor;    /* of the finding */
+    bool *visited;
+    bool follows; /* the way goes through another parameter's new value */
+    bool own;     /* it ends at the parameter */
+    uint32_t gradients;
+};
+
+uint32_t
+gradients_add_tensor(struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *other = &finding->tensors[i];
+        if (other->role == tensor->role && other->alloc == tensor->alloc && other->lo == tensor->lo &&
+            other->hi == tensor->hi)
+            return i;
+    }
+    finding->tensors = xrealloc(finding->tensors, (finding->tensor_count + 1) * sizeof(*finding->tensors));
+    finding->tensors[finding->tensor_count] = *tensor;
+    return finding->tensor_count++;
+}
+
+uint32_t
+gradients_log_op(const struct roles *roles, uint32_t number)
+{
+    int32_t op = version_of(roles, number)->op;
+    return roles->graph->first + (uint32_t)(op < 0 ? 0 : op);
+}
+
+/* The version that a gradient is copied to as it is, if it leads to parameters in no other way: there all of it may lie
+ * together. Moves [*lo, *hi) along. */
+static uint32_t
+follow_copies(const struct roles *roles, uint32_t number, uint64_t *lo, uint64_t *hi)
+{
+    for (;;) {
+        const struct graph_edge *only = NULL;
+        for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+            const struct graph_edge *edge = version_out_edge(roles, number, e);
+            if (!version_in_period(roles, edge->to) || !roles->leads[edge->to])
+                continue;
+            if (only != NULL || !roles->chain[edge->to] || !edge->elementwise || version_of(roles, edge->to)->op < 0 ||
+                graph_op(roles->graph, version_of(roles, edge->to))->kind != SCOUT_COPY)
+                return number;
+            only = edge;
+        }
+        if (only == NULL || roles->parameter[only->to])
+            return number;
+        *lo = *lo - only->map.from_base + only->map.to_base;
+        *hi = *hi - only->map.from_base + only->map.to_base;
+        number = only->to;
+    }
+}
+
+/* What a program may as well call the gradient: the only thing that it becomes on its way. */
+static void
+note_next(const struct way *way, uint32_t number)
+{
+    const struct roles *roles = way->roles;
+    char place[64], next[64], name[SCOUT_NAME_BYTES];
+    uint32_t only = UINT32_MAX;
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+        uint32_t to = version_out_edge(roles, number, e)->to;
+        if (!version_in_period(roles, to) || !roles->leads[to] || to == only)
+            continue;
+        if (only != UINT32_MAX || !roles->chain[to] || roles->parameter[to] ||
+            version_overlaps(version_of(roles, to), version_of(roles, number)) ||
+            version_overlaps(version_of(roles, to), version_of(roles, way->parameter)))
+            return;
+        only = to;
+    }
+    if (only != UINT32_MAX)
+        note_add(way->finding, "gradient %s is only read by %s: %s, which becomes of it, may be meant",
+                 version_place(roles, number, place), version_op_name(roles, only, name),
+                 version_place(roles, only, next));
+}
+
+static void
+end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
+{
+    const struct roles *roles = way->roles;
+    if (number != way->parameter) {
+        number = follow_copies(roles, number, &lo, &hi);
+        note_next(way, number);
+    }
+    const struct graph_version *version = version_of(roles, number);
+    roles->gradient[number] = true;
+    if (number == way->parameter) {
+        way->own = true;
+        return;
+    }
+    if (MUTANT(SCOUT_BYTES_SEEN)) {
+        lo = version->lo;
+        hi = version->lo + version->bytes;
+    }
+    uint64_t limit = roles->graph->memories[version->memory].bytes;
+    uint32_t gradient =
+        gradients_add_tensor(way->finding, &(struct scout_tensor){.role = ROLE_GRADIENT,
+                                                                  .alloc = version_alloc(roles, number),
+                                                                  .lo = lo,
+                                                                  .hi = hi < limit ? hi : limit,
+                                                                  .type = version->type,
+                                                                  .pair = way->tensor,
+                                                                  .group = GROUP_NONE,
+                                                                  .writer = gradients_log_op(roles, number)});
+    struct scout_tensor *parameter = &way->finding->tensors[way->tensor];
+    if (parameter->pair == PAIR_NONE)
+        parameter->pair = gradient;
+    way->gradients += parameter->pair != gradient || way->gradients == 0;
+}
+
+/* Follows the way from bytes [lo, hi) of a version upwards. */
+static void
+go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
+{
+    const struct roles *roles = way->roles;
+    if (way->visited[number])
+        return;
+    way->visited[number] = true;
+    way->follows = way->follows || (roles->parameter[number] && number != way->parameter);
+    if (!elementwise_goes_on(roles, number) || (MUTANT(SCOUT_DOWNSTREAM) && number != way->parameter)) {
+        end_way(way, number, lo, hi);
+        return;
+    }
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        if (!elementwise_matters(roles, edge) || !elementwise_goes(roles, edge))
+            continue;
+        if (!roles->chain[edge->from]) {
+            way->roles->gradient[edge->from] |=
+                elementwise_is_rest(roles, number, edge->from); /* averaged with what follows it */
+            continue;
+        }
+        const struct graph_version *from = version_of(roles, edge->from);
+        uint64_t image_lo = from->lo, image_hi = from->hi;
+        const struct graph_map *map = &edge->map;
+        if (edge->elementwise && hi > map->to_base) {
+            uint64_t begin = lo > map->to_base ? lo - map->to_base : 0;
+            image_lo = map->from_base + begin / map->to_bytes * map->from_bytes;
+            image_hi = map->from_base + (hi - map->to_base + map->to_bytes - 1) / map->to_bytes * map->from_bytes;
+        }
+        go_up(way, edge->from, image_lo, image_hi);
+    }
+}
+
+bool
+gradients_find_vectors(struct roles *roles)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < roles->graph->edge_count; ++i) {
+        const struct graph_edge *edge = &roles->graph->edges[i];
+        uint32_t from = edge->from;
+        if (!version_in_period(roles, edge->to) || !roles->chain[edge->to] || !elementwise_matters(roles, edge) ||
+            elementwise_goes(roles, edge) || version_of(roles, from)->bytes <= ELEMENT_BYTES ||
+            !elementwise_may_scale(roles, from) || elementwise_has_others(roles, edge->to))
+            continue;
+        bool is_vector = roles->source[from] && !roles->constant[from];
+        for (uint32_t e = 0; e < version_of(roles, from)->in_count; ++e) {
+            uint32_t of = version_in_edge(roles, from, e)->from;
+            is_vector = is_vector || (elementwise_matters(roles, version_in_edge(roles, from, e)) &&
+                                      !roles->chain[of] && !elementwise_may_scale(roles, of));
+        }
+        roles->vector[from] = is_vector;
+        some = some || is_vector;
+    }
+    return some;
+}
+
+bool
+gradients_find_kept_sums(struct roles *roles)
+{
+    bool some = false;
+    uint32_t last;
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        if (roles->parameter[i] && roles->inner[i] && !elementwise_goes_on(roles, i) &&
+            elementwise_parameters_behind(roles, i, &last) > 0)
+            roles->carried[i] = some = true;
+    for (uint32_t i = 0; i < roles->graph->version_count && some; ++i) {
+        roles->carried[i] = roles->carried[i] || (roles->parameter[i] && !stays_from_itself(roles, i));
+        roles->parameter[i] = roles->parameter[i] && !roles->carried[i];
+    }
+    return some;
+}
+
+static void
+note_unlike(const struct roles *roles, struct scout_finding *finding, uint32_t number, uint32_t others)
+{
+    char place[64], name[SCOUT_NAME_BYTES];
+    note_add(finding, "parameter %s has %u gradients, which %s adds: all of them are averaged",
+             version_place(roles, number, place), others, version_op_name(roles, number, name));
+}
+
+void
+gradients_find(struct roles *roles, struct scout_finding *finding)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        if (!roles->parameter[i])
+            continue;
+        const struct graph_version *version = version_of(roles, i);
+        struct scout_tensor tensor = {.role = ROLE_PARAMETER,
+                                      .alloc = version_alloc(roles, i),
+                                      .lo = version->lo,
+                                      .hi = version->hi,
+                                      .type = version->type,
+                                      .pair = PAIR_NONE,
+                                      .group = GROUP_NONE,
+                                      .writer = gradients_log_op(roles, i)};
+        struct way way = {.roles = roles, .finding = finding, .parameter = i};
+        way.visited = xcalloc(roles->graph->version_count, sizeof(*way.visited));
+        way.tensor = gradients_add_tensor(finding, &tensor);
+        go_up(&way, i, version->lo, version->hi);
+        if (way.follows && !way.own)
+            finding->tensors[way.tensor].role = ROLE_AVERAGE;
+        finding->tensors[way.tensor].fused = way.own;
+        if (roles->between[i])
+            note_add(finding, "a period holds several updates of parameters: average before each of them; groups show "
+                              "the first");
+        if (way.gradients > 1)
+            note_unlike(roles, finding, i, way.gradients);
+        free(way.visited);
+    }
+}

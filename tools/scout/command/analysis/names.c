@@ -1,0 +1,48 @@
+/*
+ * names.c - how roles and types are called.
+ */
+#include "tools/scout/command/analysis/finding.h"
+
+#include "base/plain_name.h"
+
+#include <stdio.h>
+
+const char *
+scout_role_name(enum scout_role role)
+{
+    static const char *const names[] = {
+        [ROLE_PARAMETER] = "parameter",    [ROLE_GRADIENT] = "gradient",     [ROLE_OPTIMIZER_STATE] = "optimizer state",
+        [ROLE_AVERAGE] = "moving average", [ROLE_STATISTICS] = "statistics", [ROLE_CARRIED] = "carried state",
+        [ROLE_RANDOM] = "random state",    [ROLE_SUSPECT] = "suspect"};
+    return names[role];
+}
+
+const char *
+scout_type_name(uint32_t type)
+{
+    static const char *const names[] = {"unknown", "float32", "float64", "float16", "bfloat16", "integer"};
+    return type < sizeof(names) / sizeof(*names) ? names[type] : names[0];
+}
+
+uint32_t
+scout_type_bytes(uint32_t type)
+{
+    static const uint32_t bytes[] = {0, 4, 8, 2, 2, 4};
+    return type < sizeof(bytes) / sizeof(*bytes) ? bytes[type] : 0;
+}
+
+const char *
+scout_op_name(const struct scout_log *log, const struct scout_op *op, char text[SCOUT_NAME_BYTES])
+{
+    const char *what = op->kind == SCOUT_FILL    ? "a fill"
+                       : op->kind == SCOUT_GRAPH ? "a graph"
+                       : op->kind == SCOUT_COPY  ? (op->from.alloc == SCOUT_NONE ? "a copy from the host"
+                                                    : op->to.alloc == SCOUT_NONE ? "a copy to the host"
+                                                                                 : "a copy")
+                                                 : "a launch";
+    if ((op->kind != SCOUT_LAUNCH && op->kind != SCOUT_GRAPH) || op->name == SCOUT_NONE)
+        snprintf(text, SCOUT_NAME_BYTES, "%s", what);
+    else
+        (void)plain_name(scout_log_name(log, op->name), text, SCOUT_NAME_BYTES);
+    return text;
+}

@@ -1,0 +1,206 @@
+/*
+ * period.c - see period.h.
+ *
+ * Memory that launches write counts by what it is; other memory by its size: batches that lie in memory of their own,
+ * or one behind the other, are all alike. A place that is new in each period (a history of losses) is like another one
+ * that was new as many operations ago.
+ */
+#include "tools/scout/command/analysis/period.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/scout/command/analysis/graph.h"
+
+#include <stdlib.h>
+
+/* A pointer to memory that launches write. */
+struct place {
+    uint32_t memory;
+    uint64_t offset;
+    uint32_t op;    /* of the log */
+    uint32_t begun; /* the operation that was the first one in the place */
+};
+
+struct tokens {
+    uint32_t first, count; /* operations of the log */
+    uint64_t *what;        /* [count]: hash of all but places */
+    uint32_t *at;          /* [count + 1]: their places begin there */
+    struct place *places;
+    uint32_t place_count;
+};
+
+static uint64_t
+mix(uint64_t token, uint64_t value)
+{
+    /* FNV-1a by words; what differs only has to differ */
+    token = (token ^ value) * 1099511628211u;
+    return token ^ (token >> 29);
+}
+
+/* ---- the places of operations ---- */
+
+struct listing {
+    const struct scout_log *log;
+    const uint32_t *memory_of;
+    const bool *written;
+    struct place *places;
+    uint32_t count, room;
+    uint64_t what; /* of the operation that is listed */
+    bool sizes;    /* count */
+};
+
+static void
+list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset)
+{
+    if (alloc == SCOUT_NONE) {
+        listing->what = mix(listing->what, UINT64_MAX);
+        return;
+    }
+    if (listing->sizes)
+        listing->what = mix(listing->what, listing->log->allocs[alloc].bytes);
+    if (!listing->written[listing->memory_of[alloc]])
+        return;
+    listing->what = mix(listing->what, 3);
+    if (listing->count == listing->room) {
+        listing->room = listing->room > 0 ? 2 * listing->room : 256;
+        listing->places = xrealloc(listing->places, listing->room * sizeof(*listing->places));
+    }
+    listing->places[listing->count++] = (struct place){listing->memory_of[alloc], offset, op, 0};
+}
+
+static void
+list_op(struct listing *listing, uint32_t number)
+{
+    const struct scout_op *op = &listing->log->ops[number];
+    listing->what = mix(mix(1469598103934665603u, op->kind), op->name);
+    if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
+        listing->what = listing->sizes ? mix(mix(listing->what, op->bytes), op->rows) : listing->what;
+        list_place(listing, number, op->to.alloc, op->to.offset);
+        if (op->kind == SCOUT_COPY)
+            list_place(listing, number, op->from.alloc, op->from.offset);
+        return;
+    }
+    for (int i = 0; i < 3; ++i)
+        listing->what = mix(mix(listing->what, listing->sizes ? op->grid[i] : 0), op->block[i]);
+    for (uint32_t i = 0; i < op->argument_count; ++i) {
+        if (op->arguments[i].slot == UINT16_MAX) /* found in memory; the recorder has not compared it, either */
+            continue;
+        listing->what = mix(listing->what, op->arguments[i].slot);
+        list_place(listing, number, op->arguments[i].alloc, op->arguments[i].offset);
+    }
+}
+
+static int
+compare_places(const void *a, const void *b)
+{
+    const struct place *x = *(const struct place *const *)a, *y = *(const struct place *const *)b;
+    if (x->memory != y->memory)
+        return x->memory < y->memory ? -1 : 1;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return x->op < y->op ? -1 : x->op > y->op;
+}
+
+static void
+find_begun(struct listing *listing)
+{
+    struct place **sorted = xcalloc(listing->count + 1, sizeof(struct place *));
+    for (uint32_t i = 0; i < listing->count; ++i)
+        sorted[i] = &listing->places[i];
+    qsort(sorted, listing->count, sizeof(struct place *), compare_places);
+    for (uint32_t i = 0; i < listing->count; ++i) {
+        bool again = i > 0 && sorted[i]->memory == sorted[i - 1]->memory && sorted[i]->offset == sorted[i - 1]->offset;
+        sorted[i]->begun = again ? sorted[i - 1]->begun : sorted[i]->op;
+    }
+    free(sorted);
+}
+
+static void
+find_written(const struct scout_log *log, uint32_t first, uint32_t end, const uint32_t *memory_of, bool *written)
+{
+    for (uint32_t i = first; i < end; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        for (uint32_t k = 0; k < op->effect->written_count; ++k)
+            written[memory_of[op->effect->written[k].alloc]] |= op->effect->written[k].ranges.count > 0;
+        for (uint32_t k = 0; k < op->effect->segment_count; ++k)
+            written[memory_of[op->effect->segments[k].alloc]] |=
+                op->effect->segments[k].killed.count + op->effect->segments[k].modified.count > 0;
+        for (uint32_t k = 0; k < op->effect->dependence_count; ++k)
+            written[memory_of[op->effect->dependences[k].to]] |= op->effect->dependences[k].changed.count > 0;
+    }
+}
+
+static void
+tokens_make(const struct scout_log *log, uint32_t first, uint32_t end, bool sizes, struct tokens *tokens)
+{
+    uint32_t *memory_of, memories = graph_name_memories(log, &memory_of);
+    bool *written = xcalloc(memories + 1, sizeof(*written));
+    find_written(log, first, end, memory_of, written);
+    struct listing listing = {.log = log, .memory_of = memory_of, .written = written, .sizes = sizes};
+    *tokens = (struct tokens){.first = first,
+                              .count = end - first,
+                              .what = xcalloc(end - first + 1, sizeof(*tokens->what)),
+                              .at = xcalloc(end - first + 1, sizeof(*tokens->at))};
+    for (uint32_t i = 0; i < end; ++i) {
+        if (i >= first)
+            tokens->at[i - first] = listing.count;
+        list_op(&listing, i);
+        if (i >= first)
+            tokens->what[i - first] = listing.what;
+    }
+    tokens->at[end - first] = listing.count;
+    find_begun(&listing);
+    tokens->places = listing.places;
+    tokens->place_count = listing.count;
+    free(written);
+    free(memory_of);
+}
+
+static void
+tokens_free(struct tokens *tokens)
+{
+    free(tokens->what);
+    free(tokens->at);
+    free(tokens->places);
+}
+
+/* ---- what repeats ---- */
+
+static bool
+is_alike(const struct tokens *tokens, uint32_t i, uint32_t lag)
+{
+    uint32_t count = tokens->at[i + 1] - tokens->at[i], op = tokens->first + i;
+    if (tokens->what[i] != tokens->what[i - lag] || count != tokens->at[i - lag + 1] - tokens->at[i - lag])
+        return false;
+    for (uint32_t k = 0; k < count; ++k) {
+        const struct place *a = &tokens->places[tokens->at[i] + k], *b = &tokens->places[tokens->at[i - lag] + k];
+        bool same = a->memory == b->memory && a->offset == b->offset;
+        bool both_new = op - a->begun < lag && op - a->begun == op - lag - b->begun;
+        if (!same && !both_new)
+            return false;
+    }
+    return true;
+}
+
+uint32_t
+periods_find(const struct scout_log *log, uint32_t first, uint32_t end, bool sizes, struct period *periods,
+             uint32_t room)
+{
+    struct tokens tokens;
+    uint32_t found = 0;
+    tokens_make(log, first, end, sizes, &tokens);
+    for (uint32_t lag = 1; lag <= tokens.count / 3 && found < room; ++lag) {
+        uint32_t run = 0;
+        struct period best = {.lag = lag};
+        for (uint32_t i = lag; i < tokens.count; ++i) {
+            run = is_alike(&tokens, i, lag) ? run + 1 : 0;
+            if (run > best.run) {
+                best.run = run;
+                best.end = first + i + 1;
+            }
+        }
+        if (best.run >= 2 * lag)
+            periods[found++] = best;
+    }
+    tokens_free(&tokens);
+    return found;
+}

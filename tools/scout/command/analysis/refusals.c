@@ -1,0 +1,333 @@
+/*
+ * refusals.c - the proof that no data passes the gradients by, and what must be refused.
+ */
+#include "tools/scout/command/analysis/rules.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A constant that only scales or masks the update itself. */
+static bool
+belongs_to_update(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+        uint32_t to = version_out_edge(roles, number, e)->to;
+        if (version_in_period(roles, to) && roles->leads[to] && !(roles->chain[to] && roles->inner[to]))
+            return false;
+    }
+    return true;
+}
+
+/* The operations by which data reaches a version past the gradients: "K1, K2 and K3". */
+static void
+describe_way(const struct roles *roles, uint32_t number, char *text, size_t room)
+{
+    size_t used = 0;
+    char name[SCOUT_NAME_BYTES];
+    text[0] = '\0';
+    for (int steps = 0; steps < 6 && used < room; ++steps) {
+        uint32_t next = UINT32_MAX;
+        for (uint32_t e = 0; e < version_of(roles, number)->in_count && next == UINT32_MAX; ++e)
+            if (roles->past[version_in_edge(roles, number, e)->from])
+                next = version_in_edge(roles, number, e)->from;
+        if (version_of(roles, number)->op >= 0)
+            used += (size_t)snprintf(text + used, room - used, "%s%s", steps > 0 ? " after " : "",
+                                     version_op_name(roles, number, name));
+        if (next == UINT32_MAX)
+            return;
+        number = next;
+    }
+}
+
+enum roles_verdict
+refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
+{
+    uint32_t count = roles->graph->version_count;
+    bool *sources = xcalloc(count, sizeof(*sources));
+    for (uint32_t i = 0; i < count; ++i)
+        sources[i] = roles->source[i] && !(roles->constant[i] && belongs_to_update(roles, i)) &&
+                     !(roles->has_large && source_is_small(version_of(roles, i)));
+    sources_spread(roles, roles->past, sources, roles->gradient);
+    free(sources);
+    for (uint32_t i = 0; i < count; ++i) {
+        if (roles->gradient[i])
+            finding->paths_cut += version_of(roles, i)->in_count;
+        if (!roles->parameter[i] || !roles->past[i])
+            continue;
+        char way[512], place[64];
+        describe_way(roles, i, way, sizeof(way));
+        return note_refuse(finding, ROLES_REFUSED, "data reaches %s past the gradients, by %s",
+                           version_place(roles, i, place), way);
+    }
+    return ROLES_FOUND;
+}
+
+/* State that the operation of a version keeps besides parameters. */
+static uint32_t
+kept_beside(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        if (roles->persistent[i] && roles->tainted[i] && !roles->parameter[i] &&
+            version_of(roles, i)->op == version_of(roles, number)->op)
+            return i;
+    return UINT32_MAX;
+}
+
+/* Whether a parameter's new value lies where a gradient is. */
+static bool
+is_gradient_in_place(const struct roles *roles, const struct scout_finding *finding, uint32_t number)
+{
+    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        if (tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(roles, number) &&
+            tensor->lo < version_of(roles, number)->hi && version_of(roles, number)->lo < tensor->hi)
+            return true;
+    }
+    return false;
+}
+
+enum roles_verdict
+refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        char place[64], state[64], name[SCOUT_NAME_BYTES];
+        if (!roles->parameter[i])
+            continue;
+        if (is_gradient_in_place(roles, finding, i))
+            return note_refuse(finding, ROLES_REFUSED,
+                               roles->gradient[i]
+                                   ? "%s is added to by %s behind its use as a gradient, and is never set anew: where "
+                                     "a step begins cannot be told"
+                                   : "parameter %s, which %s updates, and its gradient lie among each other",
+                               version_place(roles, i, place), version_op_name(roles, i, name));
+        if (!roles->gradient[i])
+            continue;
+        bool inner = roles->inner[i];
+        uint32_t kept = kept_beside(roles, i);
+        if (kept != UINT32_MAX)
+            return note_refuse(finding, ROLES_REFUSED,
+                               "parameter %s is updated by %s, which keeps state %s and has no gradient of its own",
+                               version_place(roles, i, place), version_op_name(roles, i, name),
+                               version_place(roles, kept, state));
+        if (inner)
+            return note_refuse(
+                finding, ROLES_REFUSED,
+                "parameter %s is updated by %s from memory that also leads to other parameters: it has no "
+                "gradient of its own",
+                version_place(roles, i, place), version_op_name(roles, i, name));
+        note_add(finding,
+                 "%s computes the gradient of %s and updates it in one launch: its change is what can be averaged",
+                 version_op_name(roles, i, name), version_place(roles, i, place));
+    }
+    return ROLES_FOUND;
+}
+
+bool
+refusals_leads_on(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        const struct graph_version *before = version_of(roles, i);
+        if (before->op != VERSION_BEFORE || !version_overlaps(before, version_of(roles, number)))
+            continue;
+        for (uint32_t e = 0; e < before->out_count; ++e) {
+            uint32_t to = version_out_edge(roles, i, e)->to;
+            if (version_in_period(roles, to) && roles->leads[to])
+                return true;
+        }
+    }
+    return false;
+}
+
+bool
+refusals_leads_to_gradients(const struct roles *roles, uint32_t number)
+{
+    uint32_t count = roles->graph->version_count;
+    bool *reached = xcalloc(count, sizeof(*reached)), found = false;
+    for (uint32_t i = 0; i < count && !found; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        if (version->op == VERSION_BEFORE && version_overlaps(version, version_of(roles, number)))
+            reached[i] = true;
+        for (uint32_t e = 0; e < version->in_count && version_in_period(roles, i) && !reached[i]; ++e)
+            reached[i] = reached[version_in_edge(roles, i, e)->from];
+        found = reached[i] && roles->gradient[i];
+    }
+    free(reached);
+    return found;
+}
+
+/* A copy to the host that depends on something from the host of as many bytes: these. 0: there is none. The predictions
+ * that are as many as labels do not depend on the labels. */
+static uint64_t
+sent_and_returned(const struct roles *roles)
+{
+    uint32_t count = roles->graph->version_count;
+    bool *leads = xcalloc(count + 1, sizeof(*leads));
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count && bytes == 0; ++i) {
+        const struct graph_version *sent = version_of(roles, i);
+        if (sent->memory != HOST_MEMORY || sent->bytes <= DATA_BYTES)
+            continue;
+        memset(leads, 0, count * sizeof(*leads));
+        leads[i] = true;
+        for (uint32_t k = i + 1; k-- > 0 && bytes == 0;) {
+            for (uint32_t e = 0; e < version_of(roles, k)->in_count && leads[k]; ++e)
+                leads[version_in_edge(roles, k, e)->from] = true;
+            if (leads[k] && version_of(roles, k)->from_host && version_of(roles, k)->bytes == sent->bytes &&
+                !roles->constant[k])
+                bytes = sent->bytes;
+        }
+    }
+    free(leads);
+    return bytes;
+}
+
+/* What stays, and is computed in one operation of this kind from data and from all of its own old value. */
+static bool
+is_whole_step(const struct roles *roles, uint32_t number, enum scout_kind kind)
+{
+    const struct scout_op *op = graph_op(roles->graph, version_of(roles, number));
+    if (!roles->persistent[number] || !roles->tainted[number] || op == NULL || op->kind != kind)
+        return false;
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
+        if (!version_in_edge(roles, number, e)->elementwise &&
+            version_overlaps(version_of(roles, version_in_edge(roles, number, e)->from), version_of(roles, number)))
+            return true;
+    return false;
+}
+
+void
+refusals_note_host(const struct roles *roles, struct scout_finding *finding)
+{
+    uint64_t bytes = sent_and_returned(roles);
+    if (bytes > 0)
+        note_add(finding,
+                 "%" PRIu64 " bytes that are computed from data are copied to the host, and as many come back: if the "
+                 "host updates parameters, these and their gradients are not in the table",
+                 bytes);
+    const struct scout_log *log = roles->graph->log;
+    for (uint32_t i = 0; i < log->op_count; ++i)
+        if (log->ops[i].kind == SCOUT_COPY && log->ops[i].bytes == 0 && log->ops[i].to.alloc != SCOUT_NONE) {
+            note_add(finding,
+                     "the host writes memory that it shares with the device, as a%" PRIu32 ": if it updates parameters "
+                     "or gradients, these are not in the table",
+                     log->ops[i].to.alloc);
+            return;
+        }
+}
+
+/* A launch of the period that works on what is not among its arguments, as variables of the device; NULL: there is
+ * none. */
+static const struct scout_op *
+find_unseen(const struct roles *roles)
+{
+    for (uint32_t i = 0; i < roles->period; ++i) {
+        const struct scout_op *op = &roles->graph->log->ops[roles->graph->first + i];
+        if (op->kind == SCOUT_LAUNCH && op->effect != NULL &&
+            (op->effect->hidden_read != 0 || op->effect->hidden_write != SCOUT_NONE || op->argument_count == 0))
+            return op;
+    }
+    return NULL;
+}
+
+enum roles_verdict
+refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
+{
+    uint32_t carried = UINT32_MAX;
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        if (roles->parameter[i])
+            return ROLES_FOUND;
+        if (roles->carried[i])
+            carried = i;
+    }
+    char place[64], name[SCOUT_NAME_BYTES];
+    uint64_t bytes = sent_and_returned(roles);
+    if (bytes > 0 && carried == UINT32_MAX)
+        return note_refuse(finding, ROLES_NO_LOOP,
+                           "nothing stays on the device between steps: the host may update it (%" PRIu64
+                           " bytes are copied to the host, and as many come back)",
+                           bytes);
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        if (is_whole_step(roles, i, SCOUT_GRAPH))
+            return note_refuse(
+                finding, ROLES_REFUSED,
+                "%s is updated in a graph, together with what its gradient is computed from: capture less, or "
+                "scout the program without its graph",
+                version_place(roles, i, place));
+    if (carried != UINT32_MAX && version_of(roles, carried)->type == SCOUT_INTEGER)
+        return note_refuse(
+            finding, ROLES_NO_LOOP,
+            "%s, written by %s, feeds back into the next step, but holds no numbers with a fraction: integers, "
+            "or a run that has diverged; scout earlier steps",
+            version_place(roles, carried, place), version_op_name(roles, carried, name));
+    if (carried != UINT32_MAX)
+        return note_refuse(
+            finding, ROLES_NO_LOOP,
+            "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
+            "old value: this is not training by gradients",
+            version_place(roles, carried, place), version_op_name(roles, carried, name));
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        if (is_whole_step(roles, i, SCOUT_LAUNCH))
+            return note_refuse(
+                finding, ROLES_NO_LOOP,
+                "%s is updated by %s, together with what its gradient is computed from: separate gradient "
+                "and update, or average its change",
+                version_place(roles, i, place), version_op_name(roles, i, name));
+    const struct scout_op *unseen = find_unseen(roles);
+    if (unseen != NULL)
+        return note_refuse(finding, ROLES_NO_LOOP,
+                           "no memory feeds back into the next step as far as can be seen: %s works on memory that is "
+                           "not among its arguments",
+                           scout_op_name(roles->graph->log, unseen, name));
+    return note_refuse(finding, ROLES_NO_LOOP,
+                       "no memory feeds back into the next step: this is not training, or its numbers no longer move");
+}
+
+enum roles_verdict
+refusals_judge_unsure(const struct roles *roles, struct scout_finding *finding)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        if (!version_of(roles, i)->unsure || !version_in_period(roles, i) || !roles->leads[i])
+            continue;
+        const struct scout_op *op = graph_op(roles->graph, version_of(roles, i));
+        const struct scout_effect *effect = op->effect;
+        char text[SCOUT_NAME_BYTES];
+        const char *name = version_op_name(roles, i, text);
+        if (effect == NULL)
+            return note_refuse(finding, ROLES_REFUSED, "%s was not tried", name);
+        if (effect->verdict == SCOUT_DIFFERS)
+            return note_refuse(finding, ROLES_REFUSED, "the same launch twice gives different results: %s", name);
+        if (effect->verdict == SCOUT_EXCLUDED || effect->verdict == SCOUT_TOO_LARGE)
+            return note_refuse(finding, ROLES_REFUSED, "%s cannot be repeated: %s", name,
+                               effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies of its memory"
+                                                                  : scout_log_name(roles->graph->log, effect->why));
+        if (effect->why != SCOUT_NONE)
+            return note_refuse(finding, ROLES_REFUSED, "%s cannot be followed: %s", name,
+                               scout_log_name(roles->graph->log, effect->why));
+        return note_refuse(finding, ROLES_REFUSED, "%s %s memory that is not among its arguments", name,
+                           effect->hidden_read != 0 ? "reads" : "writes");
+    }
+    return ROLES_FOUND;
+}
+
+void
+refusals_note_unsure(const struct roles *roles, struct scout_finding *finding)
+{
+    uint32_t count = roles->graph->version_count;
+    uint32_t *unsure = xcalloc(count, sizeof(*unsure)); /* 1 + the version that it is computed from */
+    char name[SCOUT_NAME_BYTES], place[64];
+    for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t e = 0; e < version_of(roles, i)->in_count && version_in_period(roles, i) && unsure[i] == 0; ++e)
+            unsure[i] = unsure[version_in_edge(roles, i, e)->from];
+        if (version_of(roles, i)->unsure && version_in_period(roles, i))
+            unsure[i] = 1 + i;
+        if (roles->persistent[i] && unsure[i] != 0)
+            note_add(finding,
+                     "not all is known of %s: %s, which is computed from what it writes, may be something else",
+                     version_op_name(roles, unsure[i] - 1, name), version_place(roles, i, place));
+    }
+    free(unsure);
+}

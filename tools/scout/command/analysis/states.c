@@ -1,0 +1,231 @@
+/*
+ * states.c - what stays beside parameters: which state it is.
+ */
+#include "tools/scout/command/analysis/rules.h"
+
+#include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+
+#include <stdlib.h>
+
+/* What stays and differs between ranks is shown as harmless only if it is known to be: with other contents no parameter
+ * and no gradient is another one. Whole numbers are none. */
+static enum scout_role
+role_of_own(const struct roles *roles, uint32_t number)
+{
+    bool leads = refusals_leads_to_gradients(roles, number) || refusals_leads_on(roles, number);
+    bool is_safe = !leads || version_of(roles, number)->type == SCOUT_INTEGER || MUTANT(SCOUT_SUSPECTS_TRUSTED);
+    return !is_safe ? ROLE_SUSPECT : leads || roles->carried[number] ? ROLE_CARRIED : ROLE_STATISTICS;
+}
+
+/* Whether a version is computed from what was in its place before the period. */
+static bool
+is_from_itself(const struct roles *roles, uint32_t number)
+{
+    bool *reached = xcalloc(roles->graph->version_count + 1, sizeof(*reached));
+    for (uint32_t i = 0; i <= number; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        reached[i] = version->op == VERSION_BEFORE && version_overlaps(version, version_of(roles, number));
+        for (uint32_t e = 0; e < version->in_count && version_in_period(roles, i) && !reached[i]; ++e)
+            reached[i] = reached[version_in_edge(roles, i, e)->from];
+    }
+    bool found = reached[number];
+    free(reached);
+    return found;
+}
+
+/* Whether a version is a gradient, or another sum, that was set to zero for the next step: the same on all ranks. */
+static bool
+is_cleared(const struct roles *roles, const struct scout_finding *finding, uint32_t number)
+{
+    const struct graph_version *version = version_of(roles, number);
+    const struct scout_op *op = graph_op(roles->graph, version);
+    bool cleared = op != NULL && op->kind == SCOUT_FILL;
+    for (uint32_t t = 0; t < finding->tensor_count && !cleared; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        cleared = tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(roles, number) &&
+                  tensor->lo <= version->lo && version->hi <= tensor->hi;
+    }
+    return cleared;
+}
+
+static enum scout_role
+role_of_state(const struct roles *roles, uint32_t number)
+{
+    if (!roles->tainted[number] && version_of(roles, number)->type == SCOUT_INTEGER && !is_from_itself(roles, number))
+        return ROLE_STATISTICS; /* indices, as of a pooling: other data did not change them while they were looked at */
+    if (!roles->tainted[number])
+        return refusals_leads_to_gradients(roles, number) || !refusals_leads_on(roles, number) ? ROLE_RANDOM
+                                                                                               : ROLE_OPTIMIZER_STATE;
+    if (roles->carried[number] || roles->past[number])
+        return role_of_own(roles, number);
+    return refusals_leads_on(roles, number) ? ROLE_OPTIMIZER_STATE : ROLE_AVERAGE;
+}
+
+/* The parameter that this state and the gradient of which it is computed belong to. */
+static uint32_t
+partner_of(const struct scout_finding *finding, const struct roles *roles, uint32_t number)
+{
+    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        if (tensor->role == ROLE_PARAMETER && tensor->writer == gradients_log_op(roles, number) &&
+            (tensor->hi - tensor->lo) * scout_type_bytes(version_of(roles, number)->type) ==
+                version_of(roles, number)->bytes * scout_type_bytes(tensor->type))
+            return t;
+    }
+    return PAIR_NONE;
+}
+
+/* A parameter that the operation of a version updates, too; UINT32_MAX: there is none. */
+static uint32_t
+parameter_beside(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        if (roles->parameter[i] && version_of(roles, i)->op == version_of(roles, number)->op)
+            return i;
+    return UINT32_MAX;
+}
+
+/* Whether a place stays as it is in the period, but for what is computed element by element from it. */
+static bool
+is_kept(const struct roles *roles, uint32_t memory, uint64_t lo)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        bool own = false;
+        if (version->op < 0 || !version_in_period(roles, i) || version->memory != (int32_t)memory || version->lo > lo ||
+            version->hi <= lo)
+            continue;
+        for (uint32_t e = 0; e < version->in_count && !own; ++e)
+            own = version_in_edge(roles, i, e)->elementwise &&
+                  version_overlaps(version_of(roles, version_in_edge(roles, i, e)->from), version);
+        if (!own)
+            return false;
+    }
+    return true;
+}
+
+static bool
+has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool per_rank)
+{
+    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        bool own = tensor->role == ROLE_STATISTICS || tensor->role == ROLE_RANDOM;
+        if (tensor->alloc == alloc && tensor->lo <= lo && tensor->hi > lo && (per_rank || !own))
+            return true;
+    }
+    return false;
+}
+
+/* A launch of the kernel that updates a parameter gets other memory in the parameter's place, which is none: where no
+ * gradient flows, as in a layer whose units are dead, it may be one. */
+static void
+suspect_beside(const struct roles *roles, struct scout_finding *finding, const struct scout_argument *place,
+               const struct scout_op *op, uint32_t number)
+{
+    for (uint32_t i = 0; i < op->argument_count; ++i) {
+        const struct scout_argument *it = &op->arguments[i];
+        uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
+        if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
+            !is_kept(roles, memory, it->offset) || MUTANT(SCOUT_SUSPECTS_TRUSTED))
+            continue;
+        for (uint32_t t = 0; t < finding->tensor_count; ++t)
+            if (finding->tensors[t].alloc == alloc && finding->tensors[t].lo <= it->offset &&
+                finding->tensors[t].hi > it->offset)
+                finding->tensors[t].role = ROLE_SUSPECT;
+        if (!has_place(finding, alloc, it->offset, true))
+            (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = ROLE_SUSPECT,
+                                                                       .alloc = alloc,
+                                                                       .lo = it->offset,
+                                                                       .hi = it->end,
+                                                                       .type = SCOUT_UNKNOWN,
+                                                                       .pair = PAIR_NONE,
+                                                                       .group = GROUP_NONE,
+                                                                       .writer = roles->graph->first + number});
+    }
+}
+
+static void
+find_suspects(const struct roles *roles, struct scout_finding *finding)
+{
+    const struct graph *graph = roles->graph;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        const struct scout_op *op = graph_op(graph, version);
+        for (uint32_t a = 0; roles->parameter[i] && op != NULL && op->kind == SCOUT_LAUNCH && a < op->argument_count;
+             ++a) {
+            const struct scout_argument *place = &op->arguments[a];
+            bool is_own = graph->memory_of[place->alloc] == (uint32_t)version->memory && place->offset <= version->lo &&
+                          place->end >= version->hi;
+            for (uint32_t k = 0; is_own && k < roles->period; ++k)
+                if (graph->log->ops[graph->first + k].kind == SCOUT_LAUNCH &&
+                    graph->log->ops[graph->first + k].name == op->name)
+                    suspect_beside(roles, finding, place, &graph->log->ops[graph->first + k], k);
+        }
+    }
+}
+
+/* Whether the launch that leaves a version reads more of its place than each element its own. */
+static bool
+is_made_of_itself(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        if (!edge->elementwise && version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
+            return true;
+    }
+    return false;
+}
+
+enum roles_verdict
+states_find(const struct roles *roles, struct scout_finding *finding)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        if (!roles->persistent[i] || roles->parameter[i] || roles->source[i])
+            continue;
+        const struct graph_version *version = version_of(roles, i);
+        enum scout_role role = role_of_state(roles, i);
+        char place[64], other[64], name[SCOUT_NAME_BYTES];
+        uint32_t parameter;
+        if (role == ROLE_RANDOM && is_cleared(roles, finding, i))
+            continue;
+        bool carried = role == ROLE_CARRIED || role == ROLE_SUSPECT;
+        if (carried && !roles->carried[i] && stays_from_itself(roles, i) && stays_feeds_back(roles, i, false))
+            return note_refuse(
+                finding, ROLES_REFUSED,
+                "%s, written by %s, changes several times in a period, and whether it is a parameter cannot "
+                "be told: it has no gradient of its own",
+                version_place(roles, i, place), version_op_name(roles, i, name));
+        if (carried && !roles->carried[i] && stays_from_itself(roles, i) &&
+            elementwise_parameters_behind(roles, i, &parameter) == 1 &&
+            version_of(roles, parameter)->bytes == version->bytes)
+            return note_refuse(
+                finding, ROLES_REFUSED,
+                "parameter %s is updated by %s, not element by element, from state %s: it has no gradient of "
+                "its own",
+                version_place(roles, parameter, other), version_op_name(roles, parameter, name),
+                version_place(roles, i, place));
+        parameter = parameter_beside(roles, i);
+        if (role == ROLE_SUSPECT && parameter != UINT32_MAX)
+            return note_refuse(finding, ROLES_REFUSED,
+                               "%s updates parameter %s, and %s, of which it cannot be told whether it is a parameter: "
+                               "gradients are computed from it, and it has none of its own",
+                               version_op_name(roles, i, name), version_place(roles, parameter, other),
+                               version_place(roles, i, place));
+        if (role == ROLE_SUSPECT && is_made_of_itself(roles, i))
+            note_add(finding,
+                     "%s makes %s from itself and from data in one launch: if that is a parameter, annotate it, and "
+                     "average its change behind the launch: DDP_STEP_PARAMETERS",
+                     version_op_name(roles, i, name), version_place(roles, i, place));
+        (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = role,
+                                                                   .alloc = version_alloc(roles, i),
+                                                                   .lo = version->lo,
+                                                                   .hi = version->hi,
+                                                                   .type = version->type,
+                                                                   .pair = partner_of(finding, roles, i),
+                                                                   .group = GROUP_NONE,
+                                                                   .writer = gradients_log_op(roles, i)});
+    }
+    find_suspects(roles, finding);
+    return ROLES_FOUND;
+}

@@ -1,0 +1,267 @@
+/*
+ * stays.c - what stays from period to period, what feeds back, and which of it are parameters.
+ */
+#include "tools/scout/command/analysis/rules.h"
+
+#include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void
+stays_find(struct roles *roles)
+{
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        if (version->op < 0 || !version_in_period(roles, i) || version->memory == HOST_MEMORY)
+            continue;
+        for (uint32_t e = 0; e < version->out_count && !roles->persistent[i]; ++e)
+            roles->persistent[i] = !version_in_period(roles, version_out_edge(roles, i, e)->to);
+    }
+}
+
+/* Marks a version and those that it became, element by element in the same place, in this period; also the value that a
+ * parameter with two places has in the other one. */
+static void
+mark_own(const struct roles *roles, uint32_t number, bool *own)
+{
+    memset(own, 0, roles->graph->version_count);
+    own[number] = true;
+    for (uint32_t i = number + 1; i-- > 0;)
+        for (uint32_t e = 0; e < version_of(roles, i)->in_count && own[i]; ++e) {
+            const struct graph_edge *edge = version_in_edge(roles, i, e);
+            const struct graph_version *from = version_of(roles, edge->from);
+            own[edge->from] =
+                own[edge->from] || (edge->elementwise && from->op >= 0 &&
+                                    (version_overlaps(from, version_of(roles, number)) ||
+                                     (roles->between[edge->from] && from->bytes == version_of(roles, number)->bytes)));
+        }
+}
+
+/* How a version is reached from what was in a place: */
+enum reached {
+    NOT_REACHED,
+    BY_PLACE,   /* within the place, or by a scalar of it that scales it, as in clipping */
+    BY_SCALARS, /* by few numbers that are computed from it */
+    BY_OTHERS,  /* by way of other memory; what left and came back counts, too */
+};
+
+/* Whether a version is what it was in its place, element by element, and something else. */
+static bool
+keeps_place(const struct roles *roles, uint32_t number)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
+        if (version_in_edge(roles, number, e)->elementwise &&
+            version_overlaps(version_of(roles, version_in_edge(roles, number, e)->from), version_of(roles, number)))
+            return true;
+    return false;
+}
+
+static enum reached
+reached_by(const struct roles *roles, enum reached before, const struct graph_edge *edge,
+           const struct graph_version *place)
+{
+    const struct graph_version *next = version_of(roles, edge->to);
+    uint64_t bytes = version_of(roles, edge->from)->bytes;
+    bool is_scalar = bytes <= ELEMENT_BYTES && bytes < place->bytes;
+    if (before == NOT_REACHED || before == BY_OTHERS)
+        return before;
+    if (version_overlaps(next, place))
+        return before == BY_PLACE || is_scalar ? BY_PLACE : BY_OTHERS;
+    if (next->bytes <= SCALAR_BYTES && next->bytes < place->bytes)
+        return BY_SCALARS;
+    /* scales another gradient, and what becomes of that */
+    bool scales = before == BY_SCALARS && (is_scalar ? keeps_place(roles, edge->to) : edge->elementwise);
+    return scales ? BY_SCALARS : BY_OTHERS;
+}
+
+bool
+stays_feeds_back(const struct roles *roles, uint32_t number, bool directly)
+{
+    const struct graph *graph = roles->graph;
+    const struct graph_version *end = version_of(roles, number);
+    enum reached *reached = xcalloc(graph->version_count, sizeof(*reached));
+    bool *own = xcalloc(graph->version_count, sizeof(*own)), found = false;
+    mark_own(roles, number, own);
+    for (uint32_t i = 0; i <= number && !found; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        if (version->op == VERSION_BEFORE && version_overlaps(version, end))
+            reached[i] = BY_PLACE;
+        for (uint32_t e = 0; e < version->in_count && version_in_period(roles, i); ++e) {
+            const struct graph_edge *edge = version_in_edge(roles, i, e);
+            enum reached here = reached_by(roles, reached[edge->from], edge, end);
+            if (here > reached[i])
+                reached[i] = here;
+        }
+        found = own[i] && reached[i] == BY_OTHERS;
+        if (roles->between[i] && directly)
+            reached[i] = NOT_REACHED;
+    }
+    free(reached);
+    free(own);
+    return found;
+}
+
+/* Whether an operation writes a version in the place of this one, which is not later. */
+static bool
+is_replaced_by(const struct roles *roles, uint32_t number, int32_t op)
+{
+    for (uint32_t i = number + 1; i < roles->graph->version_count; ++i)
+        if (version_of(roles, i)->op == op && version_overlaps(version_of(roles, i), version_of(roles, number)))
+            return true;
+    return false;
+}
+
+bool
+stays_made_again(const struct roles *roles, const struct graph_edge *edge)
+{
+    const struct graph_version *to = version_of(roles, edge->to);
+    bool again = !edge->elementwise && version_overlaps(version_of(roles, edge->from), to) && to->bytes > ELEMENT_BYTES;
+    for (uint32_t e = 0; e < to->in_count && again; ++e) {
+        uint32_t from = version_in_edge(roles, edge->to, e)->from;
+        again = version_of(roles, from)->bytes <= ELEMENT_BYTES || is_replaced_by(roles, from, to->op);
+    }
+    return again;
+}
+
+bool
+stays_from_itself(const struct roles *roles, uint32_t number)
+{
+    const struct graph *graph = roles->graph;
+    bool *reached = xcalloc(graph->version_count, sizeof(*reached));
+    bool found = false;
+    reached[number] = true;
+    for (uint32_t i = number + 1; i-- > 0 && !found;) {
+        if (!reached[i])
+            continue;
+        const struct graph_version *version = version_of(roles, i);
+        if (version->op == VERSION_BEFORE && version->memory != HOST_MEMORY)
+            for (uint32_t p = 0; p < graph->version_count && !found; ++p)
+                found = roles->persistent[p] && !roles->carried[p] && version_overlaps(version, version_of(roles, p));
+        for (uint32_t e = 0; e < version->in_count; ++e) {
+            const struct graph_edge *edge = version_in_edge(roles, i, e);
+            if (edge->elementwise || stays_made_again(roles, edge) ||
+                (version->bytes <= ELEMENT_BYTES && version_of(roles, edge->from)->bytes == version->bytes))
+                reached[edge->from] = true;
+        }
+    }
+    free(reached);
+    return found;
+}
+
+/* Whether an edge leaves a version for other memory, in this period, and not element by element. */
+static bool
+spreads(const struct roles *roles, const struct graph_edge *edge)
+{
+    const struct graph_version *from = version_of(roles, edge->from), *to = version_of(roles, edge->to);
+    return version_in_period(roles, edge->to) && !edge->elementwise && !version_overlaps(to, from) &&
+           to->bytes > ELEMENT_BYTES;
+}
+
+/* Whether a kernel reads both versions, and makes other memory of each, not element by element. */
+static bool
+are_used_alike(const struct roles *roles, uint32_t number, uint32_t other)
+{
+    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e)
+        for (uint32_t k = 0; k < version_of(roles, other)->out_count; ++k) {
+            const struct graph_edge *edge = version_out_edge(roles, number, e);
+            const struct graph_edge *same = version_out_edge(roles, other, k);
+            const struct scout_op *op = graph_op(roles->graph, version_of(roles, edge->to));
+            if (spreads(roles, edge) && spreads(roles, same) && op->kind == SCOUT_LAUNCH &&
+                op->name == graph_op(roles->graph, version_of(roles, same->to))->name)
+                return true;
+        }
+    return false;
+}
+
+/* A parameter may have two places, which the host exchanges in each step: whether a version is what one of them held,
+ * element by element, and goes back there in the next step. */
+static bool
+is_in_other_place(const struct roles *roles, uint32_t number)
+{
+    bool *from = xcalloc(number + 1, sizeof(*from)), found = false;
+    from[number] = true;
+    for (uint32_t i = number + 1; i-- > 0 && !found;) {
+        const struct graph_version *version = version_of(roles, i);
+        if (!from[i])
+            continue;
+        for (uint32_t e = 0; e < version->in_count; ++e) {
+            const struct graph_edge *edge = version_in_edge(roles, i, e);
+            if (edge->elementwise && version_of(roles, edge->from)->bytes == version->bytes)
+                from[edge->from] = true;
+        }
+        if (version->op != VERSION_BEFORE || version->memory == version_of(roles, number)->memory)
+            continue;
+        for (uint32_t e = 0; e < version_of(roles, number)->out_count && !found; ++e) {
+            const struct graph_edge *edge = version_out_edge(roles, number, e);
+            found = edge->elementwise && version_in_period(roles, edge->to) &&
+                    version_overlaps(version_of(roles, edge->to), version) && are_used_alike(roles, number, i);
+        }
+    }
+    free(from);
+    return found;
+}
+
+/* A period may hold several steps. The value that a parameter has between two of them comes element by element from
+ * what was there before, is read elsewhere, not only element by element as the optimizer's state is, and changes again
+ * in the same way. */
+static void
+find_between(struct roles *roles)
+{
+    uint32_t count = roles->graph->version_count;
+    bool *own = xcalloc(count, sizeof(*own)); /* comes from what was in its place */
+    for (uint32_t i = 0; i < count; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        bool is_read = false, changes = false;
+        own[i] = version->op == VERSION_BEFORE;
+        for (uint32_t e = 0; e < version->in_count && !own[i]; ++e) {
+            const struct graph_edge *edge = version_in_edge(roles, i, e);
+            own[i] = own[edge->from] && edge->elementwise && version_overlaps(version_of(roles, edge->from), version);
+        }
+        for (uint32_t e = 0; e < version->out_count; ++e) {
+            const struct graph_edge *edge = version_out_edge(roles, i, e);
+            is_read = is_read || spreads(roles, edge);
+            changes = changes || (version_in_period(roles, edge->to) && edge->elementwise &&
+                                  version_overlaps(version_of(roles, edge->to), version));
+        }
+        roles->between[i] = is_read && version->op >= 0 && version_in_period(roles, i) && roles->tainted[i] &&
+                            ((own[i] && changes) || is_in_other_place(roles, i));
+    }
+    free(own);
+}
+
+void
+stays_find_parameters(struct roles *roles)
+{
+    uint32_t count = roles->graph->version_count;
+    bool *own = xcalloc(count, sizeof(*own)), *between = xcalloc(count, sizeof(*between));
+    find_between(roles);
+    for (uint32_t i = 0; i < count; ++i) {
+        if (!roles->persistent[i] || !roles->tainted[i] || roles->source[i] || !stays_feeds_back(roles, i, true))
+            continue;
+        roles->parameter[i] = stays_from_itself(roles, i) || MUTANT(SCOUT_CHAIN_NOT_REQUIRED);
+        roles->carried[i] = !roles->parameter[i];
+        if (roles->parameter[i])
+            mark_own(roles, i, own);
+        for (uint32_t k = 0; k < i && roles->parameter[i]; ++k)
+            between[k] = between[k] || (own[k] && roles->between[k]);
+    }
+    memcpy(roles->between, between, count);
+    for (uint32_t i = 0; i < count; ++i)
+        roles->parameter[i] = roles->parameter[i] || between[i];
+    free(own);
+    free(between);
+}
+
+void
+stays_find_leading(struct roles *roles)
+{
+    for (uint32_t i = roles->graph->version_count; i-- > 0;) {
+        roles->leads[i] = roles->parameter[i];
+        for (uint32_t e = 0; e < version_of(roles, i)->out_count && !roles->leads[i]; ++e) {
+            uint32_t to = version_out_edge(roles, i, e)->to;
+            roles->leads[i] = version_in_period(roles, to) && roles->leads[to];
+        }
+    }
+}

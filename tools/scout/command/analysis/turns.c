@@ -1,0 +1,542 @@
+/*
+ * turns.c - see turns.h.
+ */
+#include "tools/scout/command/analysis/turns.h"
+
+#include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/scout/command/analysis/borrow.h"
+#include "tools/scout/command/analysis/graph.h"
+#include "tools/scout/command/analysis/rules.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What an operation of the period writes, in any of the recorded periods. */
+struct writes {
+    bool any;      /* memory of the device */
+    bool host;     /* a copy to the host, or an answer */
+    bool gradient; /* a part of one, at least */
+    bool own;      /* memory that each rank has for itself */
+    bool common;   /* other memory that a later period reads */
+    bool update;   /* behind the place: from gradients, or what is computed from gradients */
+};
+
+struct sorter {
+    const struct graph *graph;
+    const struct scout_finding *finding;
+    struct turns *turns;
+    struct writes *writes; /* [period] */
+    bool *data;            /* [version_count]: brought in the period, or computed from that past the gradients */
+    uint32_t *root;        /* [period]: the operation for which all make this one */
+    uint32_t period, before;
+};
+
+static bool __attribute__((format(printf, 2, 3))) refuse(struct turns *turns, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    free(turns->reason);
+    turns->reason = xstrdup(text);
+    return false;
+}
+
+static const char *
+name_at(const struct sorter *sorter, uint32_t at, char text[SCOUT_NAME_BYTES])
+{
+    const struct scout_log *log = sorter->graph->log;
+    return scout_op_name(log, &log->ops[sorter->finding->first + at], text);
+}
+
+/* ---- places ---- */
+
+static bool
+is_own_role(enum scout_role role)
+{
+    return role == ROLE_STATISTICS || role == ROLE_CARRIED;
+}
+
+/* How many bytes from `lo` on tensors hold; of gradients, or of what ranks have for themselves. */
+static uint64_t
+held_from(const struct sorter *sorter, int32_t memory, uint64_t lo, bool gradients)
+{
+    uint64_t end = lo;
+    for (uint32_t t = 0; t < sorter->finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &sorter->finding->tensors[t];
+        if ((gradients ? tensor->role == ROLE_GRADIENT : is_own_role(tensor->role)) &&
+            (int32_t)sorter->graph->memory_of[tensor->alloc] == memory && tensor->lo <= lo && tensor->hi > end)
+            end = tensor->hi;
+    }
+    return end - lo;
+}
+
+static bool
+is_held(const struct sorter *sorter, const struct graph_version *version, bool gradients)
+{
+    uint64_t at = version->lo, bytes;
+    while (at < version->hi && (bytes = held_from(sorter, version->memory, at, gradients)) > 0)
+        at += bytes;
+    return at >= version->hi;
+}
+
+static bool
+meets_gradient(const struct sorter *sorter, const struct graph_version *version)
+{
+    for (uint32_t t = 0; t < sorter->finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &sorter->finding->tensors[t];
+        if (tensor->role == ROLE_GRADIENT && (int32_t)sorter->graph->memory_of[tensor->alloc] == version->memory &&
+            tensor->lo < version->hi && version->lo < tensor->hi)
+            return true;
+    }
+    return false;
+}
+
+/* Whether an operation of a later period reads the version. The host may read whatever is there. */
+static bool
+is_read_later(const struct sorter *sorter, const struct graph_version *version)
+{
+    const struct graph *graph = sorter->graph;
+    for (uint32_t e = 0; e < version->out_count; ++e) {
+        const struct graph_version *to = &graph->versions[graph->edges[graph->outs[version->first_out + e]].to];
+        if (to->memory != HOST_MEMORY &&
+            (version->op < 0 || (uint32_t)to->op / sorter->period > (uint32_t)version->op / sorter->period))
+            return true;
+    }
+    return false;
+}
+
+/* ---- what operations write ---- */
+
+static void
+note_writes(struct sorter *sorter)
+{
+    const struct graph *graph = sorter->graph;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->op < 0)
+            continue;
+        struct writes *writes = &sorter->writes[(uint32_t)version->op % sorter->period];
+        if (version->memory == HOST_MEMORY) {
+            writes->host = true;
+            continue;
+        }
+        bool own = is_held(sorter, version, false), gradient = is_held(sorter, version, true);
+        writes->any = true;
+        writes->gradient = writes->gradient || meets_gradient(sorter, version);
+        writes->own = writes->own || own;
+        writes->common = writes->common || (!own && !gradient && is_read_later(sorter, version));
+    }
+}
+
+static uint32_t
+position(const struct sorter *sorter, const struct graph_version *version)
+{
+    return (uint32_t)version->op % sorter->period;
+}
+
+/* Whether a version, behind the place where gradients are averaged, is of the update: computed from gradients, or in
+ * memory that the update writes. */
+static bool
+is_updated(const struct sorter *sorter, const struct graph_version *version)
+{
+    const struct graph *graph = sorter->graph;
+    for (uint32_t e = 0; e < version->in_count; ++e) {
+        const struct graph_version *from = &graph->versions[graph->edges[version->first_in + e].from];
+        bool same_period =
+            from->op >= 0 && (uint32_t)from->op / sorter->period == (uint32_t)version->op / sorter->period;
+        if (meets_gradient(sorter, from) || (same_period && sorter->writes[position(sorter, from)].update))
+            return true;
+    }
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *other = &graph->versions[i];
+        if (other->op >= 0 && other->memory == version->memory && other->lo < version->hi && version->lo < other->hi &&
+            sorter->writes[position(sorter, other)].update && is_read_later(sorter, other))
+            return true;
+    }
+    return false;
+}
+
+static void
+note_updates(struct sorter *sorter)
+{
+    const struct graph *graph = sorter->graph;
+    bool more = true;
+    while (more) {
+        more = false;
+        for (uint32_t i = 0; i < graph->version_count; ++i) {
+            const struct graph_version *version = &graph->versions[i];
+            if (version->op < 0 || version->memory == HOST_MEMORY || position(sorter, version) < sorter->before)
+                continue;
+            struct writes *writes = &sorter->writes[position(sorter, version)];
+            if (writes->update || (!writes->gradient && !is_updated(sorter, version)))
+                continue;
+            writes->update = true;
+            more = true;
+        }
+    }
+}
+
+/* ---- parts ---- */
+
+/* Whether an operation reads what one rank's turn has left, other than a gradient. */
+static bool
+reads_turn(const struct sorter *sorter, uint32_t at)
+{
+    const struct graph *graph = sorter->graph;
+    for (uint32_t e = 0; e < graph->edge_count; ++e) {
+        const struct graph_version *to = &graph->versions[graph->edges[e].to];
+        const struct graph_version *from = &graph->versions[graph->edges[e].from];
+        if (to->op >= 0 && position(sorter, to) == at && from->op >= 0 && !is_held(sorter, from, true) &&
+            sorter->turns->parts[position(sorter, from)] == PLAY_BY_TURN)
+            return true;
+    }
+    return false;
+}
+
+static bool
+brings_data(const struct sorter *sorter, uint32_t at)
+{
+    const struct scout_op *op = &sorter->graph->log->ops[sorter->finding->first + at];
+    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE &&
+           op->bytes * op->rows > DATA_BYTES;
+}
+
+static enum play_part
+part_of(const struct sorter *sorter, uint32_t at)
+{
+    const struct writes *writes = &sorter->writes[at];
+    bool is_behind = at >= sorter->before;
+    if (!writes->any)
+        return writes->host ? PLAY_BY_ALL : is_behind ? PLAY_BY_LAST : PLAY_BY_TURN;
+    if (!is_behind)
+        return writes->common && !MUTANT(SCOUT_TURNS_DROP_COMMON) ? PLAY_BY_ALL : PLAY_BY_TURN;
+    if (writes->update)
+        return PLAY_BY_LAST;
+    if (writes->common)
+        return PLAY_BY_ALL;
+    return reads_turn(sorter, at) || brings_data(sorter, at) ? PLAY_BY_TURN : PLAY_BY_LAST;
+}
+
+/* Scratch that is computed from what is the same on all ranks may be computed by all. */
+static bool
+may_be_common(const struct sorter *sorter, uint32_t at)
+{
+    const struct writes *writes = &sorter->writes[at];
+    return !writes->gradient && !writes->own && !writes->update && !brings_data(sorter, at);
+}
+
+/* Whether an operation that all make, or its part in the update, may read a version. */
+static bool
+may_read(const struct sorter *sorter, enum play_part part, const struct graph_version *from)
+{
+    enum play_part its = from->op >= 0 ? sorter->turns->parts[position(sorter, from)] : PLAY_BY_ALL;
+    if (part == PLAY_BY_TURN || its == PLAY_BY_ALL)
+        return true;
+    if (its == PLAY_BY_LAST)
+        return part == PLAY_BY_LAST || is_read_later(sorter, from);
+    return part == PLAY_BY_LAST && is_held(sorter, from, true) && position(sorter, from) < sorter->before;
+}
+
+static bool
+settle_reads(struct sorter *sorter)
+{
+    const struct graph *graph = sorter->graph;
+    bool more = true;
+    while (more) {
+        more = false;
+        for (uint32_t e = 0; e < graph->edge_count; ++e) {
+            const struct graph_version *to = &graph->versions[graph->edges[e].to];
+            const struct graph_version *from = &graph->versions[graph->edges[e].from];
+            char reader[SCOUT_NAME_BYTES], writer[SCOUT_NAME_BYTES];
+            if (to->op < 0 || to->memory == HOST_MEMORY ||
+                may_read(sorter, sorter->turns->parts[position(sorter, to)], from))
+                continue;
+            uint32_t at = position(sorter, from);
+            sorter->root[at] = sorter->root[position(sorter, to)];
+            if (!may_be_common(sorter, at))
+                return refuse(sorter->turns,
+                              "%s writes memory that is the same on all ranks, and depends on data of one rank, by %s",
+                              name_at(sorter, sorter->root[at], reader), name_at(sorter, at, writer));
+            sorter->turns->parts[at] = PLAY_BY_ALL;
+            more = true;
+        }
+    }
+    return true;
+}
+
+/* ---- what cannot be played by turns ---- */
+
+/* A period with more than one step has gradients that are computed behind the place of the first. */
+static bool
+judge_gradients(const struct sorter *sorter)
+{
+    const struct graph *graph = sorter->graph;
+    char name[SCOUT_NAME_BYTES];
+    for (uint32_t e = 0; e < graph->edge_count; ++e) {
+        const struct graph_version *to = &graph->versions[graph->edges[e].to];
+        const struct graph_version *from = &graph->versions[graph->edges[e].from];
+        if (to->op >= 0 && to->memory != HOST_MEMORY && position(sorter, to) >= sorter->before &&
+            meets_gradient(sorter, to) && !graph->edges[e].elementwise && from->bytes > SCALAR_BYTES &&
+            !is_held(sorter, from, true))
+            return refuse(sorter->turns, "%s computes gradients behind the place where they are averaged",
+                          name_at(sorter, position(sorter, to), name));
+    }
+    return true;
+}
+
+static bool
+judge_operation(const struct sorter *sorter, uint32_t at)
+{
+    const struct scout_op *op = &sorter->graph->log->ops[sorter->finding->first + at];
+    const struct writes *writes = &sorter->writes[at];
+    bool is_update = sorter->turns->parts[at] == PLAY_BY_LAST;
+    char name[SCOUT_NAME_BYTES];
+    (void)name_at(sorter, at, name);
+    if (writes->common && (writes->own || (writes->gradient && !is_update)))
+        return refuse(sorter->turns, "%s writes memory that is the same on all ranks beside %s", name,
+                      writes->own ? "memory of one rank" : "gradients");
+    if (writes->host && writes->any && sorter->turns->parts[at] != PLAY_BY_ALL)
+        return refuse(sorter->turns, "%s gives the host a result, and writes memory that one rank computes", name);
+    if (op->effect != NULL && op->effect->hidden_write != SCOUT_NONE)
+        return refuse(sorter->turns, "%s writes memory that is not among its arguments", name);
+    if (op->effect != NULL && op->kind == SCOUT_LAUNCH &&
+        (op->effect->verdict == SCOUT_TOLERANCE || op->effect->verdict == SCOUT_DIFFERS))
+        return refuse(sorter->turns, "the same launch of %s twice gives different bits", name);
+    return true;
+}
+
+static bool
+is_remade(const struct sorter *sorter, uint32_t alloc)
+{
+    const struct scout_alloc *it = &sorter->graph->log->allocs[alloc];
+    return it->made_at > sorter->finding->first || it->freed_at < sorter->finding->end;
+}
+
+/* What names and calls say of a tensor's memory, as a set with bit 1 << enum scout_type. */
+static uint32_t
+said_of(const struct sorter *sorter, const struct scout_tensor *tensor)
+{
+    const struct scout_log *log = sorter->graph->log;
+    uint32_t set = 0;
+    for (uint32_t i = sorter->finding->first; i < sorter->finding->end; ++i)
+        for (uint32_t a = 0; a < log->ops[i].argument_count; ++a) {
+            const struct scout_argument *argument = &log->ops[i].arguments[a];
+            if (sorter->graph->memory_of[argument->alloc] == sorter->graph->memory_of[tensor->alloc] &&
+                argument->offset < tensor->hi && argument->end > tensor->lo && argument->type != SCOUT_UNKNOWN &&
+                argument->type < SCOUT_INTEGER)
+                set |= 1U << argument->type;
+        }
+    return set;
+}
+
+static bool
+find_said(const struct sorter *sorter)
+{
+    const struct scout_finding *finding = sorter->finding;
+    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        const struct scout_tensor *pair = tensor->pair != PAIR_NONE ? &finding->tensors[tensor->pair] : NULL;
+        if (is_remade(sorter, tensor->alloc))
+            return refuse(sorter->turns, "a%u is freed and made again in each step", tensor->alloc);
+        if (tensor->role != ROLE_GRADIENT)
+            continue;
+        uint32_t set = said_of(sorter, tensor);
+        if (set == 0 && pair != NULL && pair->hi - pair->lo == tensor->hi - tensor->lo)
+            set = said_of(sorter, pair);
+        if (set == 0 || (set & (set - 1)) != 0)
+            return refuse(sorter->turns,
+                          "no name of a kernel and no call of a library says in which type gradient a%u adds up",
+                          tensor->alloc);
+        sorter->turns->said[t] = (uint32_t)__builtin_ctz(set);
+    }
+    return true;
+}
+
+/* ---- what stays ---- */
+
+/* Whether a turn has left something in a memory that is no gradient. Next time it may do so in another place of it. */
+static bool
+has_scratch(const struct sorter *sorter, const struct graph_memory *memory)
+{
+    bool has = false;
+    for (uint32_t s = 0; s < memory->span_count && !has; ++s) {
+        const struct graph_version *version = &sorter->graph->versions[memory->spans[s].version];
+        has = version->op >= 0 && sorter->turns->parts[position(sorter, version)] == PLAY_BY_TURN &&
+              !is_held(sorter, version, true);
+    }
+    return has;
+}
+
+static bool
+is_read_ever(const struct sorter *sorter, int32_t memory, const struct graph_span *span)
+{
+    for (uint32_t i = 0; i < sorter->graph->version_count; ++i) {
+        const struct graph_version *version = &sorter->graph->versions[i];
+        if (version->memory == memory && version->lo < span->hi && span->lo < version->hi &&
+            is_read_later(sorter, version))
+            return true;
+    }
+    return false;
+}
+
+/* Whether an operation of the period computes from it. */
+static bool
+is_source(const struct sorter *sorter, uint32_t version)
+{
+    for (uint32_t e = 0; e < sorter->graph->edge_count; ++e) {
+        if (sorter->graph->edges[e].from == version)
+            return true;
+    }
+    return false;
+}
+
+static void
+add_stay(struct turns *turns, const struct turns_range *range)
+{
+    struct turns_range *last = turns->stay_count > 0 ? &turns->stays[turns->stay_count - 1] : NULL;
+    if (last != NULL && last->alloc == range->alloc && last->hi == range->lo && last->is_written == range->is_written &&
+        last->is_read == range->is_read && last->is_data == range->is_data) {
+        last->hi = range->hi;
+        return;
+    }
+    turns->stays = xrealloc(turns->stays, (turns->stay_count + 1) * sizeof(*turns->stays));
+    turns->stays[turns->stay_count++] = *range;
+}
+
+static void
+find_data(struct sorter *sorter)
+{
+    const struct graph *graph = sorter->graph;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->op < 0 || version->memory == HOST_MEMORY || is_held(sorter, version, true))
+            continue;
+        sorter->data[i] = brings_data(sorter, position(sorter, version));
+        for (uint32_t e = 0; e < version->in_count; ++e)
+            sorter->data[i] = sorter->data[i] || sorter->data[graph->edges[version->first_in + e].from];
+    }
+}
+
+/* Whether a loader's copies, and nothing else, write a memory, as they do one in the period: it may be ahead by another
+ * number of batches in each run. */
+static bool
+is_loaded(const struct sorter *sorter, uint32_t memory)
+{
+    const struct scout_log *log = sorter->graph->log;
+    const struct scout_alloc *alloc = &log->allocs[sorter->graph->memories[memory].alloc];
+    bool like = false;
+    for (uint32_t i = sorter->finding->first; i < sorter->finding->first + sorter->period && !like; ++i)
+        like = log->ops[i].ahead != 0 && log->allocs[log->ops[i].to.alloc].bytes == alloc->bytes;
+    for (uint32_t i = 0; i < log->op_count && like; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        like = op->ahead != 0 || (op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE ||
+               sorter->graph->memory_of[op->to.alloc] != memory;
+    }
+    for (uint32_t i = 0; i < sorter->graph->version_count && like; ++i) {
+        const struct graph_version *version = &sorter->graph->versions[i];
+        like = version->memory != (int32_t)memory || version->op < 0 || graph_op(sorter->graph, version)->ahead != 0;
+    }
+    return like;
+}
+
+static void
+find_stays(struct sorter *sorter)
+{
+    const struct graph *graph = sorter->graph;
+    for (uint32_t m = 0; m < graph->memory_count; ++m) {
+        const struct graph_memory *memory = &graph->memories[m];
+        if (graph->log->allocs[memory->alloc].memory == SCOUT_PINNED || is_remade(sorter, memory->alloc) ||
+            is_loaded(sorter, m))
+            continue;
+        for (uint32_t s = 0; s < memory->span_count; ++s) {
+            const struct graph_span *span = &memory->spans[s];
+            const struct graph_version *version = &graph->versions[span->version];
+            bool is_written = version->op >= 0;
+            if (is_written ? sorter->turns->parts[position(sorter, version)] != PLAY_BY_TURN &&
+                                 is_read_ever(sorter, (int32_t)m, span)
+                           : !has_scratch(sorter, memory))
+                add_stay(sorter->turns, &(struct turns_range){memory->alloc, span->lo, span->hi, is_written,
+                                                              is_written || is_source(sorter, span->version),
+                                                              sorter->data[span->version]});
+        }
+    }
+}
+
+/* Whether a gradient's version in front of the place is computed from gradients and scalars: it is scaled. */
+static bool
+is_scaled(const struct sorter *sorter, const struct graph_version *version)
+{
+    const struct graph *graph = sorter->graph;
+    bool from_gradients = false, from_others = false;
+    if (version->op < 0 || version->memory == HOST_MEMORY || position(sorter, version) >= sorter->before ||
+        !meets_gradient(sorter, version) || graph_op(graph, version)->kind == SCOUT_COPY)
+        return false;
+    for (uint32_t e = 0; e < version->in_count; ++e) {
+        const struct graph_edge *edge = &graph->edges[version->first_in + e];
+        const struct graph_version *from = &graph->versions[edge->from];
+        if (is_held(sorter, from, true))
+            from_gradients = true;
+        else if (from->bytes > SCALAR_BYTES || edge->elementwise)
+            from_others = true;
+    }
+    return from_gradients && !from_others;
+}
+
+static bool
+sort_operations(struct sorter *sorter)
+{
+    note_writes(sorter);
+    note_updates(sorter);
+    for (uint32_t i = 0; i < sorter->period; ++i) {
+        sorter->turns->parts[i] = part_of(sorter, i);
+        sorter->root[i] = i;
+    }
+    bool ok = find_said(sorter) && judge_gradients(sorter);
+    for (uint32_t i = 0; i < sorter->period && ok; ++i)
+        ok = judge_operation(sorter, i);
+    ok = ok && settle_reads(sorter);
+    for (uint32_t i = 0; i < sorter->graph->version_count; ++i)
+        sorter->turns->is_scaled = sorter->turns->is_scaled || is_scaled(sorter, &sorter->graph->versions[i]);
+    sorter->data = xcalloc(sorter->graph->version_count + 1, sizeof(*sorter->data));
+    find_data(sorter);
+    if (ok)
+        find_stays(sorter);
+    free(sorter->data);
+    return ok;
+}
+
+void
+turns_find(const struct scout_log *log, const struct scout_finding *finding, struct turns *turns)
+{
+    struct scout_log lent;
+    struct graph graph;
+    *turns = (struct turns){.parts = xcalloc(finding->period + 1, sizeof(*turns->parts)),
+                            .said = xcalloc(finding->tensor_count + 1, sizeof(*turns->said))};
+    struct sorter sorter = {.graph = &graph,
+                            .finding = finding,
+                            .turns = turns,
+                            .writes = xcalloc(finding->period + 1, sizeof(*sorter.writes)),
+                            .root = xcalloc(finding->period + 1, sizeof(*sorter.root)),
+                            .period = finding->period,
+                            .before = finding->group_count > 0 ? finding->groups[0].before - finding->first : 0};
+    borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);
+    graph_build(&lent, finding->first, (finding->end - finding->first) / finding->period * finding->period, &graph);
+    (void)sort_operations(&sorter);
+    graph_free(&graph);
+    borrow_free(log, &lent);
+    free(sorter.writes);
+    free(sorter.root);
+}
+
+void
+turns_free(struct turns *turns)
+{
+    free(turns->reason);
+    free(turns->parts);
+    free(turns->said);
+    free(turns->stays);
+}

@@ -1,0 +1,344 @@
+/*
+ * types.c - see types.h.
+ *
+ * Evidence, the best first: a kernel's name or a call of a library says it of its argument; the parameter or gradient
+ * of as many bytes has the type; so has what other launches of the same kernel get as the same argument; the bits look
+ * like it, which is a guess.
+ */
+#include "tools/scout/command/analysis/types.h"
+
+#include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/scout/command/analysis/rules.h"
+#include "tools/scout/format/mangled.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Versions that are the same elements one after the other share what is known: they have a number, `same`. Of types
+ * there are sets, with bit 1 << enum scout_type. */
+struct use { /* by an operation, of a version */
+    uint32_t version, op, said;
+    uint32_t name, slot, at; /* of the argument; name SCOUT_NONE: nothing can be learned from other launches */
+};
+
+struct types {
+    const struct graph *graph;
+    struct scout_finding *finding;
+    uint32_t *same; /* [version_count] */
+    uint32_t *sets; /* [version_count], by `same` */
+    bool *guessed;
+    uint32_t *version_of; /* tensor */
+    struct use *uses;
+    uint32_t use_count, use_room;
+};
+
+static bool
+is_one(uint32_t set)
+{
+    return set != 0 && (set & (set - 1)) == 0;
+}
+
+static uint32_t
+same_of(struct types *types, uint32_t version)
+{
+    while (types->same[version] != version) {
+        types->same[version] = types->same[types->same[version]];
+        version = types->same[version];
+    }
+    return version;
+}
+
+/* Whether an edge leads from elements to what they become in their place, or in a copy of all of them. */
+static bool
+keeps_type(const struct graph *graph, const struct graph_edge *edge)
+{
+    const struct graph_version *from = &graph->versions[edge->from], *to = &graph->versions[edge->to];
+    const struct scout_op *op = graph_op(graph, to);
+    if (from->memory == HOST_MEMORY || to->memory == HOST_MEMORY)
+        return false;
+    return version_overlaps(from, to) ||
+           (op != NULL && op->kind == SCOUT_COPY && edge->elementwise && from->hi - from->lo == to->hi - to->lo);
+}
+
+/* Whether other launches of the same kernel get the same type as this argument, though nothing says which: a kernel of
+ * C, or one to which the argument is whole numbers. `void *` may be anything. */
+static bool
+learns(const struct scout_log *log, const struct scout_op *op, const struct scout_argument *argument)
+{
+    struct mangled_parameter said[64];
+    const char *name = scout_log_name(log, op->name);
+    if (op->kind != SCOUT_LAUNCH || op->block[0] == 0 || argument->slot == UINT16_MAX)
+        return false;
+    if (strncmp(name, "_Z", 2) != 0)
+        return true;
+    int count = mangled_parameters(name, said, 64);
+    return (int)argument->slot < count && said[argument->slot].is_words;
+}
+
+/* By which of its arguments an operation reaches a version: the last one that points in front of it, or to it. */
+static void
+add_uses(struct types *types, uint32_t version_number, int32_t at)
+{
+    const struct graph *graph = types->graph;
+    const struct graph_version *version = &graph->versions[version_number];
+    uint32_t number = graph->first + (uint32_t)at;
+    const struct scout_op *op = &graph->log->ops[number];
+    const struct scout_argument *best = NULL;
+    for (uint32_t i = 0; i < op->argument_count; ++i) {
+        const struct scout_argument *argument = &op->arguments[i];
+        if ((int32_t)graph->memory_of[argument->alloc] == version->memory && argument->offset <= version->lo &&
+            (best == NULL || argument->offset >= best->offset))
+            best = argument;
+    }
+    for (uint32_t i = 0; i < op->argument_count && best != NULL; ++i) {
+        const struct scout_argument *argument = &op->arguments[i];
+        if (argument->alloc != best->alloc || argument->offset != best->offset)
+            continue;
+        if (types->use_count == types->use_room) {
+            types->use_room = types->use_room == 0 ? 256 : 2 * types->use_room;
+            types->uses = xrealloc(types->uses, types->use_room * sizeof(*types->uses));
+        }
+        types->uses[types->use_count++] = (struct use){.version = version_number,
+                                                       .op = number,
+                                                       .said = argument->type,
+                                                       .name = learns(graph->log, op, argument) ? op->name : SCOUT_NONE,
+                                                       .slot = argument->slot,
+                                                       .at = argument->at};
+    }
+}
+
+static int
+compare_uses(const void *a, const void *b)
+{
+    const struct use *x = a, *y = b;
+    if (x->name != y->name)
+        return x->name < y->name ? -1 : 1;
+    if (x->slot != y->slot)
+        return x->slot < y->slot ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void
+read_graph(struct types *types)
+{
+    const struct graph *graph = types->graph;
+    for (uint32_t i = 0; i < graph->version_count; ++i)
+        types->same[i] = i;
+    for (uint32_t e = 0; e < graph->edge_count; ++e)
+        if (keeps_type(graph, &graph->edges[e]))
+            types->same[same_of(types, graph->edges[e].to)] = same_of(types, graph->edges[e].from);
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->memory == HOST_MEMORY)
+            continue;
+        if (version->op >= 0)
+            add_uses(types, i, version->op);
+        for (uint32_t e = 0; e < version->out_count; ++e)
+            add_uses(types, i, graph->versions[graph->edges[graph->outs[version->first_out + e]].to].op);
+    }
+    if (types->use_count > 0)
+        qsort(types->uses, types->use_count, sizeof(*types->uses), compare_uses);
+    for (uint32_t i = 0; i < types->use_count; ++i)
+        if (types->uses[i].said != SCOUT_UNKNOWN && types->uses[i].said < SCOUT_INTEGER)
+            types->sets[same_of(types, types->uses[i].version)] |= 1U << types->uses[i].said;
+    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &types->finding->tensors[t];
+        types->version_of[t] = UINT32_MAX;
+        for (uint32_t i = 0; i < graph->version_count && types->version_of[t] == UINT32_MAX; ++i) {
+            const struct graph_version *version = &graph->versions[i];
+            if (version->op >= 0 && version->memory != HOST_MEMORY &&
+                graph->first + (uint32_t)version->op == tensor->writer &&
+                graph->memories[version->memory].alloc == tensor->alloc && version->lo < tensor->hi &&
+                version->hi > tensor->lo)
+                types->version_of[t] = i;
+        }
+    }
+}
+
+static uint32_t *
+set_of(struct types *types, uint32_t tensor)
+{
+    static uint32_t none;
+    none = 0;
+    return types->version_of[tensor] == UINT32_MAX ? &none : &types->sets[same_of(types, types->version_of[tensor])];
+}
+
+static bool
+is_pair(const struct scout_tensor *a, const struct scout_tensor *b)
+{
+    return a->hi - a->lo == b->hi - b->lo;
+}
+
+/* One type that is known of some, to all of which nothing is. Returns whether there was one. */
+static bool
+spread_pairs(struct types *types, bool guesses)
+{
+    bool some = false;
+    for (uint32_t t = 0; t < types->finding->tensor_count && !MUTANT(SCOUT_TYPES_ALONE); ++t) {
+        const struct scout_tensor *tensor = &types->finding->tensors[t];
+        if (tensor->pair == PAIR_NONE || !is_pair(tensor, &types->finding->tensors[tensor->pair]))
+            continue;
+        uint32_t known = *set_of(types, tensor->pair);
+        uint32_t *open = set_of(types, t);
+        if (*open != 0 || !is_one(known) || types->version_of[t] == UINT32_MAX)
+            continue;
+        *open = known;
+        types->guessed[same_of(types, types->version_of[t])] = guesses;
+        some = true;
+    }
+    return some;
+}
+
+static bool
+spread_arguments(struct types *types, bool guesses)
+{
+    bool some = false;
+    for (uint32_t first = 0, end; first < types->use_count && !MUTANT(SCOUT_LAUNCHES_ALONE); first = end) {
+        uint32_t set = 0;
+        for (end = first; end < types->use_count && compare_uses(&types->uses[first], &types->uses[end]) == 0; ++end)
+            set |= types->sets[same_of(types, types->uses[end].version)];
+        for (uint32_t i = first; i < end && is_one(set) && types->uses[first].name != SCOUT_NONE; ++i) {
+            uint32_t same = same_of(types, types->uses[i].version);
+            if (types->sets[same] != 0)
+                continue;
+            types->sets[same] = set;
+            types->guessed[same] = guesses;
+            some = true;
+        }
+    }
+    return some;
+}
+
+/* Of tensors of which nothing is known yet: what their versions look like, if that is one type. */
+static void
+guess(struct types *types)
+{
+    const struct graph *graph = types->graph;
+    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
+        uint32_t set = 0, *open = set_of(types, t);
+        if (*open != 0 || types->version_of[t] == UINT32_MAX)
+            continue;
+        uint32_t same = same_of(types, types->version_of[t]);
+        for (uint32_t i = 0; i < graph->version_count; ++i)
+            if (graph->versions[i].type != SCOUT_UNKNOWN && graph->versions[i].type < SCOUT_INTEGER &&
+                same_of(types, i) == same)
+                set |= 1U << graph->versions[i].type;
+        if (is_one(set)) {
+            *open = set;
+            types->guessed[same] = !MUTANT(SCOUT_GUESSES_CERTAIN);
+        }
+    }
+}
+
+static uint32_t
+type_in(uint32_t set)
+{
+    return is_one(set) || (set != 0 && MUTANT(SCOUT_TYPES_ANY)) ? (uint32_t)__builtin_ctz(set) : SCOUT_UNKNOWN;
+}
+
+static const char *
+place_of(const struct scout_tensor *tensor, char text[64])
+{
+    snprintf(text, 64, "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo, (unsigned long long)tensor->hi);
+    return text;
+}
+
+/* Names two operations that say different types. */
+static enum roles_verdict
+refuse_two(struct types *types, uint32_t tensor)
+{
+    const struct use *one = NULL, *other = NULL;
+    for (uint32_t i = 0; i < types->use_count && other == NULL; ++i) {
+        const struct use *use = &types->uses[i];
+        if (same_of(types, use->version) != same_of(types, types->version_of[tensor]) || use->said == SCOUT_UNKNOWN)
+            continue;
+        if (one == NULL)
+            one = use;
+        else if (one->said != use->said)
+            other = use;
+    }
+    const struct scout_log *log = types->graph->log;
+    char place[64], first[SCOUT_NAME_BYTES], second[SCOUT_NAME_BYTES];
+    return note_refuse(types->finding, ROLES_REFUSED,
+                       "%s holds %s for %s and %s for %s: which it is cannot be told; annotate by hand",
+                       place_of(&types->finding->tensors[tensor], place), scout_type_name(one->said),
+                       scout_op_name(log, &log->ops[one->op], first), scout_type_name(other->said),
+                       scout_op_name(log, &log->ops[other->op], second));
+}
+
+static enum roles_verdict
+refuse_contradictions(struct types *types)
+{
+    for (uint32_t t = 0; t < types->finding->tensor_count && !MUTANT(SCOUT_TYPES_ANY); ++t) {
+        const struct scout_tensor *tensor = &types->finding->tensors[t];
+        uint32_t set = *set_of(types, t);
+        if (set != 0 && !is_one(set))
+            return refuse_two(types, t);
+        if (tensor->role != ROLE_GRADIENT || tensor->pair == PAIR_NONE)
+            continue;
+        const struct scout_tensor *pair = &types->finding->tensors[tensor->pair];
+        uint32_t other = *set_of(types, tensor->pair);
+        char one[64], two[64];
+        if (is_one(set) && is_one(other) && set != other && is_pair(tensor, pair))
+            return note_refuse(types->finding, ROLES_REFUSED,
+                               "parameter %s holds %s, and its gradient %s, of as many bytes, %s: annotate by hand",
+                               place_of(pair, two), scout_type_name(type_in(other)), place_of(tensor, one),
+                               scout_type_name(type_in(set)));
+    }
+    return ROLES_FOUND;
+}
+
+static enum roles_verdict
+put_types(struct types *types)
+{
+    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
+        struct scout_tensor *tensor = &types->finding->tensors[t];
+        uint32_t set = *set_of(types, t);
+        char place[64];
+        if (set == 0 && (tensor->role == ROLE_PARAMETER || tensor->role == ROLE_GRADIENT))
+            return note_refuse(
+                types->finding, ROLES_REFUSED,
+                "the type of %s %s cannot be told: no kernel's name and no call of a library says it, and "
+                "less than 64 numbers that are not zero show it; annotate by hand",
+                scout_role_name(tensor->role), place_of(tensor, place));
+        if (tensor->type != SCOUT_INTEGER || set != 0)
+            tensor->type = type_in(set);
+        tensor->guessed = set != 0 && types->guessed[same_of(types, types->version_of[t])];
+    }
+    return ROLES_FOUND;
+}
+
+static void
+spread(struct types *types, bool guesses)
+{
+    while (spread_pairs(types, guesses) || spread_arguments(types, guesses))
+        ;
+}
+
+enum roles_verdict
+types_find(const struct graph *graph, struct scout_finding *finding)
+{
+    uint32_t count = graph->version_count + 1;
+    struct types types = {.graph = graph,
+                          .finding = finding,
+                          .same = xcalloc(count, sizeof(*types.same)),
+                          .sets = xcalloc(count, sizeof(*types.sets)),
+                          .guessed = xcalloc(count, sizeof(*types.guessed)),
+                          .version_of = xcalloc(finding->tensor_count + 1, sizeof(*types.version_of))};
+    read_graph(&types);
+    enum roles_verdict verdict = refuse_contradictions(&types);
+    if (verdict == ROLES_FOUND) {
+        spread(&types, false);
+        guess(&types);
+        spread(&types, true);
+        verdict = put_types(&types);
+    }
+    free(types.same);
+    free(types.sets);
+    free(types.guessed);
+    free(types.version_of);
+    free(types.uses);
+    return verdict;
+}

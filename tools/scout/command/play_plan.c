@@ -1,0 +1,318 @@
+/*
+ * play_plan.c - see play_plan.h.
+ */
+#include "tools/scout/command/play_plan.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DATA_BYTES = 64, HALVES_ALIGNED = 16, STEPS = 5, ROUNDS = 3 };
+
+static bool __attribute__((format(printf, 2, 3))) refuse(char *why, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, PLAY_WHY_BYTES, format, args);
+    va_end(args);
+    return false;
+}
+
+/* ---- copies ---- */
+
+static bool
+is_from_host(const struct scout_op *op)
+{
+    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE;
+}
+
+static bool
+brings_data(const struct scout_op *op)
+{
+    return is_from_host(op) && op->bytes * op->rows > DATA_BYTES;
+}
+
+bool
+play_plan_has_halves(const struct scout_log *log, const struct scout_finding *finding, char *why)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        if (finding->tensors[i].role == ROLE_STATISTICS)
+            return refuse(why, "the program keeps statistics of its batches, which tie their records together");
+    }
+    bool any = false;
+    for (uint32_t i = finding->first; i < finding->first + finding->period; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        if (!is_from_host(op))
+            continue;
+        any = any || brings_data(op);
+        if (brings_data(op) && op->bytes % HALVES_ALIGNED != 0)
+            return refuse(why, "a copy of %llu bytes from the host has no two halves of whole records",
+                          (unsigned long long)op->bytes);
+        if (!brings_data(op) && op->content != log->ops[i + finding->period].content)
+            return refuse(why,
+                          "a copy of %llu bytes from the host differs from step to step: it may belong to the "
+                          "records, or to all of them",
+                          (unsigned long long)op->bytes * op->rows);
+    }
+    return any || refuse(why, "no copy from the host brings data in a step, of which there could be halves");
+}
+
+static void
+take_frames(const struct scout_log *log, const struct scout_op *op, struct play_operation *to)
+{
+    const struct scout_site *site = op->site < log->site_count ? &log->sites[op->site] : NULL;
+    for (uint32_t i = 0; site != NULL && i < site->count && to->frame_count < PLAY_FRAMES; ++i)
+        to->frames[to->frame_count++] =
+            (struct play_frame){.object = site->frames[i].object, .offset = site->frames[i].offset};
+}
+
+static void
+take_objects(const struct scout_log *log, struct play *play)
+{
+    for (uint32_t i = 0; i < log->object_count; ++i) {
+        struct play_object *to = &play->objects[play->plan.object_count++];
+        snprintf(to->path, sizeof(to->path), "%s", log->objects[i].path);
+        snprintf(to->build_id, sizeof(to->build_id), "%s", log->objects[i].build_id);
+    }
+}
+
+/* Operations [first, end) of the log that the player counts. */
+static uint32_t
+counted(const struct scout_log *log, uint32_t first, uint32_t end)
+{
+    uint32_t count = 0;
+    for (uint32_t i = first; i < end; ++i)
+        count += log->ops[i].ahead == 0;
+    return count;
+}
+
+/* Copies of loaders, which are like operation `number` of the log, in front of operation `end`. */
+static uint64_t
+loads_like(const struct scout_log *log, uint32_t number, uint32_t first, uint32_t end)
+{
+    const struct scout_op *op = &log->ops[number];
+    uint64_t count = 0;
+    for (uint32_t i = first; i < end; ++i) {
+        const struct scout_op *other = &log->ops[i];
+        count += other->ahead != 0 && other->bytes == op->bytes &&
+                 log->allocs[other->to.alloc].bytes == log->allocs[op->to.alloc].bytes;
+    }
+    return count;
+}
+
+static bool
+take_loads(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+{
+    for (uint32_t i = finding->first; i < finding->first + finding->period; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        if (op->ahead == 0 || !brings_data(op))
+            continue;
+        uint64_t here = loads_like(log, i, finding->first, finding->first + finding->period);
+        uint64_t before = loads_like(log, i, 0, finding->first);
+        if (op->rows != 1 || before < here)
+            return refuse(why, "a thread that launches nothing copies data, %s",
+                          op->rows != 1 ? "by rows" : "and has copied none in the step before");
+        play->operations[play->plan.operation_count + play->plan.load_count++] = (struct play_operation){
+            .bytes = op->bytes, .to_bytes = log->allocs[op->to.alloc].bytes, .before = before - here};
+    }
+    return true;
+}
+
+/* ---- memory that is only read ---- */
+
+static bool
+changes(const struct scout_op *op, uint32_t alloc)
+{
+    bool changes = (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) && op->to.alloc == alloc;
+    for (uint32_t i = 0; op->effect != NULL && i < op->effect->written_count; ++i)
+        changes = changes || op->effect->written[i].alloc == alloc;
+    for (uint32_t i = 0; op->effect != NULL && i < op->effect->segment_count; ++i)
+        changes = changes || (op->effect->segments[i].alloc == alloc &&
+                              op->effect->segments[i].killed.count + op->effect->segments[i].modified.count > 0);
+    return changes;
+}
+
+static bool
+is_only_read(const struct scout_log *log, const struct scout_finding *finding, uint32_t alloc)
+{
+    for (uint32_t i = finding->begin; i < finding->end; ++i)
+        if (alloc == SCOUT_NONE || changes(&log->ops[i], alloc))
+            return false;
+    return true;
+}
+
+/* What an operation that one rank makes gets from another place, or by other numbers, one period later. */
+static void
+find_moves(const struct scout_log *log, const struct scout_finding *finding, uint32_t number, struct play_operation *to)
+{
+    const struct scout_op *op = &log->ops[number], *later = op + finding->period;
+    bool reads = false;
+    if (is_from_host(op) && op->rows == 1 && later->content != op->content)
+        to->bytes = op->bytes; /* records by number */
+    if (op->kind == SCOUT_COPY && later->from.offset != op->from.offset && is_only_read(log, finding, op->from.alloc))
+        to->moves = PLAY_MOVES_SOURCE;
+    for (uint32_t i = 0; i < op->argument_count && i < later->argument_count && op->kind == SCOUT_LAUNCH; ++i) {
+        const struct scout_argument *argument = &op->arguments[i], *then = &later->arguments[i];
+        bool is_read = argument->slot < 64 && argument->at == 0 && is_only_read(log, finding, argument->alloc);
+        reads = reads || is_read;
+        if (is_read && then->alloc == argument->alloc && then->offset != argument->offset)
+            to->slots |= 1ULL << argument->slot;
+    }
+    if (to->slots != 0)
+        to->moves = PLAY_MOVES_POINTERS;
+    else if (reads && op->scalars != later->scalars)
+        to->moves = PLAY_MOVES_NUMBERS;
+}
+
+/* Data that lies on the device from the start. Returns whether any is found. */
+static bool
+take_moves(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+           struct play *play)
+{
+    uint32_t at = 0;
+    bool any = false;
+    if (finding->first + 2 * finding->period > finding->end || turns->reason != NULL)
+        return false; /* what only leads to gradients is not known */
+    for (uint32_t i = 0; i < finding->period; ++i) {
+        if (log->ops[finding->first + i].ahead != 0)
+            continue;
+        struct play_operation *to = &play->operations[at++];
+        if (turns->parts[i] == PLAY_BY_TURN)
+            find_moves(log, finding, finding->first + i, to);
+        any = any || to->moves != PLAY_STILL || to->bytes > 0;
+    }
+    return any;
+}
+
+static bool
+take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+                bool by_turns, struct play *play, char *why)
+{
+    bool any_data = false;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < finding->period; ++i) {
+        const struct scout_op *op = &log->ops[finding->first + i];
+        if (op->ahead != 0)
+            continue;
+        struct play_operation *to = &play->operations[at++];
+        snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
+        memcpy(to->block, op->block, sizeof(to->block));
+        if (op->kind == SCOUT_GRAPH)
+            return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
+        to->part = turns->parts[i];
+        take_frames(log, op, to);
+        to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
+        if (by_turns || !brings_data(op))
+            continue;
+        if (op->rows != 1)
+            return refuse(why, "data comes from the host by a copy of rows, %s", to->name);
+        to->bytes = op->bytes;
+        any_data = true;
+    }
+    if (!by_turns && !take_loads(log, finding, play, why))
+        return false;
+    return any_data || by_turns || play->plan.load_count > 0 || take_moves(log, finding, turns, play) ||
+           refuse(why,
+                  "no copy from the host brings data in a step, and no operation gets another part of memory that is "
+                  "only read, so that ranks cannot be given different data");
+}
+
+/* ---- tensors ---- */
+
+/* enum play_role. */
+static uint32_t
+played_role(enum scout_role role)
+{
+    static const uint32_t roles[] = {[ROLE_PARAMETER] = PLAY_PARAMETER,
+                                     [ROLE_GRADIENT] = PLAY_GRADIENT,
+                                     [ROLE_OPTIMIZER_STATE] = PLAY_STATE,
+                                     [ROLE_AVERAGE] = PLAY_STATE,
+                                     [ROLE_STATISTICS] = PLAY_PER_RANK,
+                                     [ROLE_CARRIED] = PLAY_PER_RANK,
+                                     [ROLE_RANDOM] = 0};
+    return roles[role];
+}
+
+uint32_t
+play_plan_type(uint32_t type)
+{
+    static const uint32_t types[] = {
+        [SCOUT_FLOAT32] = 1, [SCOUT_FLOAT64] = 2, [SCOUT_FLOAT16] = 3, [SCOUT_BFLOAT16] = 4, [SCOUT_INTEGER] = 7};
+    return type > SCOUT_UNKNOWN && type <= SCOUT_INTEGER ? types[type] : types[SCOUT_INTEGER];
+}
+
+static void
+add_tensor(const struct scout_log *log, struct play *play, const struct play_tensor *tensor)
+{
+    struct play_tensor *to = &play->tensors[play->plan.tensor_count++];
+    *to = *tensor;
+    to->ordinal = log->allocs[tensor->alloc].ordinal;
+    to->bytes = log->allocs[tensor->alloc].bytes;
+}
+
+static bool
+take_tensors(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns, bool by_turns,
+             struct play *play, char *why)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &finding->tensors[i];
+        uint32_t role = played_role(tensor->role), type = play_plan_type(tensor->type);
+        if (tensor->fused)
+            return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
+        if (role == 0 || (role == PLAY_PER_RANK && !by_turns))
+            continue;
+        if (role == PLAY_STATE && scout_is_in_gradient(finding, tensor))
+            role = PLAY_COMPARED;
+        if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == play_plan_type(SCOUT_INTEGER))
+            return refuse(why, "the type of the %s a%u is not known", scout_role_name(tensor->role), tensor->alloc);
+        add_tensor(log, play,
+                   &(struct play_tensor){.role = role,
+                                         .type = type,
+                                         .said = play_plan_type(turns->said[i]),
+                                         .alloc = tensor->alloc,
+                                         .lo = tensor->lo,
+                                         .hi = tensor->hi});
+    }
+    for (uint32_t i = 0; i < turns->stay_count; ++i) {
+        const struct turns_range *range = &turns->stays[i];
+        if (range->is_data && !by_turns) /* which is changed */
+            continue;
+        add_tensor(log, play,
+                   &(struct play_tensor){.role = range->is_written ? PLAY_STAYS
+                                                 : range->is_read  ? PLAY_UNWRITTEN
+                                                                   : PLAY_UNREAD,
+                                         .alloc = range->alloc,
+                                         .lo = range->lo,
+                                         .hi = range->hi});
+    }
+    return true;
+}
+
+bool
+play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+               bool by_turns, struct play *play, char *why)
+{
+    *play = (struct play){.plan = {.version = PLAY_VERSION,
+                                   .steps = by_turns ? ROUNDS : STEPS,
+                                   .operation_count = counted(log, finding->first, finding->first + finding->period),
+                                   .first = counted(log, 0, finding->first)}};
+    play->tensors = xcalloc(finding->tensor_count + turns->stay_count + 1, sizeof(*play->tensors));
+    play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
+    play->objects = xcalloc(log->object_count + 1, sizeof(*play->objects));
+    take_objects(log, play);
+    if (finding->group_count != 1)
+        return refuse(why, "gradients are averaged in %u places", finding->group_count);
+    play->plan.average_before = counted(log, finding->first, finding->groups[0].before);
+    return take_operations(log, finding, turns, by_turns, play, why) &&
+           take_tensors(log, finding, turns, by_turns, play, why) &&
+           (!by_turns || turns->reason == NULL || refuse(why, "%s", turns->reason));
+}
+
+void
+play_plan_free(struct play *play)
+{
+    play_free(play);
+}

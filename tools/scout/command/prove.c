@@ -1,0 +1,572 @@
+/*
+ * prove.c - see prove.h.
+ */
+#include "tools/scout/command/prove.h"
+
+#include "base/clock.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/common/inner_run.h"
+#include "tools/plan/format/play_json.h"
+#include "tools/scout/command/play_plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    PATIENCE_S = 20, /* with a ddprun that was asked to end */
+    GRACE_MS = 3000  /* for the other rank, which may wait for the one that cannot go on */
+};
+
+/* What rounding may change of an average, by its norm: sums of 32 bits, and of 16. */
+static const double rounding = 1e-3, rounding_16 = 3e-2;
+
+/* A run of the two ranks. */
+struct played {
+    struct play_page *pages[PLAY_RANKS];
+    bool late;
+    int signal;
+    char reason[512]; /* why its ddprun failed; "": it did not, or had been asked to end */
+};
+
+static void __attribute__((format(printf, 3, 4)))
+conclude(struct proof *proof, enum proof_end end, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(proof->text, sizeof(proof->text), format, args);
+    va_end(args);
+    proof->end = end;
+}
+
+static void
+tensor_text(const struct play_tensor *tensor, char text[64])
+{
+    static const char *const names[] = {[PLAY_PARAMETER] = "parameter",
+                                        [PLAY_GRADIENT] = "gradient",
+                                        [PLAY_STATE] = "state",
+                                        [PLAY_COMPARED] = "state",
+                                        [PLAY_PER_RANK] = "memory of each rank",
+                                        [PLAY_STAYS] = "memory",
+                                        [PLAY_UNWRITTEN] = "memory",
+                                        [PLAY_UNREAD] = "memory"};
+    snprintf(text, 64, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", names[tensor->role], tensor->alloc, tensor->lo,
+             tensor->hi);
+}
+
+/* ---- a run ---- */
+
+static uint32_t
+stage_of(const struct played *played, int rank)
+{
+    return atomic_load(&played->pages[rank]->stage);
+}
+
+/* Whether the ranks have seen all they can. *stuck_ms: since when one cannot go on; 0: all can. */
+static bool
+is_over(const struct played *played, int64_t now_ms, int64_t *stuck_ms)
+{
+    bool all = true;
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        uint32_t stage = stage_of(played, rank);
+        if (stage == PLAY_IMPOSSIBLE && *stuck_ms == 0)
+            *stuck_ms = now_ms;
+        all = all && (stage == PLAY_OVER || stage == PLAY_IMPOSSIBLE);
+    }
+    return all || (*stuck_ms != 0 && now_ms - *stuck_ms > GRACE_MS);
+}
+
+static void
+show_progress(const struct play *play, const struct played *played, bool end)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    if (end)
+        fputs("\r\033[K", stderr);
+    else if (play->plan.data >= PLAY_REHEARSAL)
+        fprintf(stderr, "\r\033[Kddprun: plan: rehearsal %s",
+                play->plan.data == PLAY_REHEARSAL ? "of rounds" : "of one process");
+    else
+        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcdd"[play->plan.data],
+                atomic_load(&played->pages[0]->steps), play -> plan.steps);
+    fflush(stderr);
+}
+
+/* Stays with the run until it has ended. The players wait to be ended. */
+static void
+attend(const struct scout_order *order, const struct play *play, pid_t pid, struct played *played)
+{
+    int status;
+    int64_t begin_ms = clock_now_ms(), asked_ms = 0, stuck_ms = 0;
+    while (!inner_run_has_ended(pid, &status)) {
+        int number = inner_run_next_signal();
+        int64_t now_ms = clock_now_ms();
+        bool is_asked = number != 0 && number != SIGCHLD, over = is_over(played, now_ms, &stuck_ms);
+        show_progress(play, played, false);
+        if (is_asked)
+            played->signal = number;
+        else if (asked_ms == 0 && !over && now_ms - begin_ms > (int64_t)order->timeout_s * 1000)
+            played->late = true;
+        if (asked_ms == 0 && (is_asked || played->late || over)) {
+            kill(pid, SIGTERM);
+            asked_ms = now_ms;
+        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
+            kill(pid, SIGKILL);
+        }
+    }
+    show_progress(play, played, true);
+}
+
+static void
+release(const struct play *play, struct played *played)
+{
+    for (int rank = 0; rank < PLAY_RANKS; ++rank)
+        play_page_unmap(&play->plan, played->pages[rank]);
+}
+
+static bool
+make_run(const struct scout_order *order, struct play *play, enum play_data data, struct played *played,
+         struct error *error)
+{
+    char *plan = xasprintf("%s/play.%d", order->folder, data), *summary = xasprintf("%s.json", plan);
+    char *errors = xasprintf("%s.err", plan);
+    const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_PLAY,
+                                      .value = plan,
+                                      .ranks = data == PLAY_REHEARSAL                           ? order->ranks
+                                               : data == PLAY_ALONE || data == PLAY_ONE_PROCESS ? 1
+                                                                                                : PLAY_RANKS,
+                                      .is_rehearsal = data >= PLAY_REHEARSAL,
+                                      .silent = true,
+                                      .summary = summary,
+                                      .errors = errors};
+    *played = (struct played){0};
+    play->plan.data = data;
+    snprintf(play->plan.pages, sizeof(play->plan.pages), "%s.page", plan);
+    bool ok = play_save(plan, play);
+    for (int rank = 0; rank < PLAY_RANKS && ok; ++rank)
+        ok = (played->pages[rank] = play_page_map(&play->plan, rank, true)) != NULL;
+    if (ok && child.is_rehearsal) /* which one page suffices for */
+        atomic_store(&played->pages[1]->stage, PLAY_OVER);
+    pid_t pid = ok ? scout_child_start(order, &child) : -1;
+    if (pid > 0) {
+        attend(order, play, pid, played);
+        scout_child_reason(summary, played->reason, sizeof(played->reason));
+    } else {
+        release(play, played);
+        *played = (struct played){0};
+        (void)error_set(error, DDPRUN_EXIT_FAILURE,
+                        "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
+                        strerror(errno));
+    }
+    if (pid > 0 && played->signal != 0)
+        (void)error_set(error, 128 + played->signal, "scout ended by signal %d", played->signal);
+    ok = pid > 0 && played->signal == 0;
+    free(plan);
+    free(summary);
+    free(errors);
+    return ok;
+}
+
+/* ---- what it shows ---- */
+
+/* How many steps both ranks have completed, and recorded. */
+static uint32_t
+completed_steps(const struct played *played)
+{
+    uint32_t steps = UINT32_MAX;
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        uint32_t done = atomic_load(&played->pages[rank]->steps);
+        steps = done < steps ? done : steps;
+    }
+    return steps;
+}
+
+/* How many steps can be judged; 0, with the end of the proof: none, or the run failed. *why: what came then; "": all
+ * was seen. */
+static uint32_t
+steps_of(const struct played *played, const char **why, struct proof *proof)
+{
+    uint32_t steps = completed_steps(played);
+    bool complete = true, begun = true;
+    *why = "";
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        struct play_page *page = played->pages[rank];
+        uint32_t stage = stage_of(played, rank);
+        complete = complete && stage == PLAY_OVER;
+        begun = begun && (stage == PLAY_RUNNING || stage == PLAY_OVER);
+        if (stage == PLAY_IMPOSSIBLE)
+            *why = page->why;
+    }
+    if (complete)
+        return steps;
+    if (**why == '\0' && played->late)
+        *why = "it took longer than --timeout says";
+    else if (**why == '\0' && played->reason[0] == '\0')
+        *why = "the program ended; give it more steps";
+    bool failed = **why == '\0';
+    if (failed || steps == 0)
+        conclude(proof, failed && begun ? PROOF_FAILED : PROOF_IMPOSSIBLE, "%s", failed ? played->reason : *why);
+    return failed ? 0 : steps;
+}
+
+static bool
+is_same(const struct play *play, const struct play_page *const pages[2], uint32_t step, uint32_t tensor)
+{
+    return *play_hash(&play->plan, (struct play_page *)pages[0], step, tensor) ==
+           *play_hash(&play->plan, (struct play_page *)pages[1], step, tensor);
+}
+
+/* What no operation writes, and is not the same when two ranks or runs begin, is an address, or was never set. */
+static bool
+is_unset(const struct play *play, const struct play_page *const pages[2], uint32_t tensor)
+{
+    return play->tensors[tensor].role >= PLAY_UNWRITTEN && !is_same(play, pages, 0, tensor);
+}
+
+/* Concludes (b) with the first tensor that is not the same on both ranks. False: there is none. */
+static bool
+find_difference(const struct play *play, const struct played *played, uint32_t steps, struct proof *proof)
+{
+    const struct play_page *const pages[] = {played->pages[0], played->pages[1]};
+    for (uint32_t step = 0; step <= steps; ++step)
+        for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+            const struct play_tensor *tensor = &play->tensors[i];
+            if (tensor->role == PLAY_GRADIENT || is_same(play, pages, step, i) || is_unset(play, pages, i))
+                continue;
+            char text[64];
+            tensor_text(tensor, text);
+            if (step == 0)
+                conclude(proof, PROOF_IMPOSSIBLE, "%s is not the same on two ranks before the first step", text);
+            else
+                conclude(proof, PROOF_FAILED,
+                         "%s differs between the ranks after step %u: what updates it is not averaged, or is used "
+                         "before it is averaged",
+                         text, step);
+            return true;
+        }
+    return false;
+}
+
+/* (b) */
+static void
+judge_ranks(const struct play *play, const struct played *played, uint32_t steps, const char *then, struct proof *proof)
+{
+    const struct play_page *const pages[] = {played->pages[0], played->pages[1]};
+    uint32_t own = 0, equal = 0;
+    uint64_t bytes = 0, others = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        bool is_gradient = tensor->role == PLAY_GRADIENT;
+        own += is_gradient && !is_same(play, pages, 1, i);
+        equal += tensor->role < PLAY_PER_RANK && !is_gradient;
+        bytes += tensor->role < PLAY_PER_RANK && !is_gradient ? tensor->hi - tensor->lo : 0;
+        others += tensor->role == PLAY_STAYS || (tensor->role >= PLAY_UNWRITTEN && !is_unset(play, pages, i))
+                      ? tensor->hi - tensor->lo
+                      : 0;
+    }
+    if (find_difference(play, played, steps, proof))
+        return;
+    if (own == 0)
+        conclude(proof, PROOF_IMPOSSIBLE,
+                 "both ranks compute the same gradients: what is copied in a step does not change them");
+    else
+        conclude(proof, PROOF_PASSED,
+                 "%u gradients of two ranks with different data differ, and %u tensors, %" PRIu64 " bytes, and %" PRIu64
+                 " other bytes are bitwise equal after each of %u steps%s%s",
+                 own, equal, bytes, others, steps, then[0] != '\0' ? "; then " : "", then);
+}
+
+static double
+norm_of(const float *a, const float *b)
+{
+    double sum = 0;
+    for (int k = 0; k < PLAY_SAMPLES; ++k) {
+        double difference = (double)a[k] - (b != NULL ? (double)b[k] : 0);
+        sum += difference * difference;
+    }
+    return sqrt(sum);
+}
+
+/* (c): the averages of the two runs. Each gradient counts by the largest norm among them: one that is zero but for
+ * rounding has rounding only. */
+static void
+compare_averages(const struct play *play, struct play_page *const pages[2], struct scout_proofs *proofs)
+{
+    struct proof *proof = &proofs->halves;
+    double largest = 0, worst = 0;
+    uint32_t worst_tensor = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i)
+        largest = fmax(largest, norm_of(play_sample(&play->plan, pages[0], i), NULL));
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        const float *a = play_sample(&play->plan, pages[0], i), *b = play_sample(&play->plan, pages[1], i);
+        double limit = tensor->type <= 2 ? rounding : rounding_16, difference = norm_of(a, b) / limit;
+        if (tensor->role != PLAY_GRADIENT || largest == 0 || difference / largest <= worst)
+            continue;
+        worst = difference / largest;
+        worst_tensor = i;
+    }
+    char text[64];
+    tensor_text(&play->tensors[worst_tensor], text);
+    bool is_changed = !(worst <= 1) || !isfinite(largest), is_scaled = proofs->needs_halves;
+    proofs->needs_halves = is_scaled || is_changed;
+    if (is_changed && is_scaled)
+        conclude(proof, PROOF_FAILED,
+                 "with halves of their data exchanged the ranks have another average of %s, by %.2g of the gradients: "
+                 "it is no sum over records where it is averaged (clipped, or normalised over the batch)",
+                 text, worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+    else if (is_changed)
+        conclude(proof, PROOF_IMPOSSIBLE,
+                 "with halves of their data exchanged the ranks have another average of %s, by %.2g of the gradients: "
+                 "records do not lie one behind the other in what is copied, or it is normalised over the batch",
+                 text, worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+    else
+        conclude(proof, PROOF_PASSED,
+                 "with halves of their data exchanged two ranks have the same averages, within %.2g of the gradients",
+                 worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+}
+
+static void
+judge_halves(const struct play *play, const struct played *whole, const struct played *halves,
+             struct scout_proofs *proofs)
+{
+    struct proof *proof = &proofs->halves;
+    struct play_page *pages[] = {whole->pages[0], halves->pages[0]};
+    bool is_changed = false;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        bool is_gradient = play->tensors[i].role == PLAY_GRADIENT;
+        bool same = is_same(play, (const struct play_page *const[]){pages[0], pages[1]}, is_gradient ? 1 : 0, i);
+        is_changed = is_changed || (is_gradient && !same);
+        if (!is_gradient && !same && play->tensors[i].role != PLAY_UNWRITTEN) {
+            conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike");
+            return;
+        }
+    }
+    if (!is_changed)
+        conclude(proof, PROOF_IMPOSSIBLE, "the exchange changes no gradient");
+    else
+        compare_averages(play, pages, proofs);
+}
+
+/* ---- (d) ---- */
+
+static bool
+is_same_in_both(const struct play *play, const struct played *ranks, const struct played *alone, uint32_t step,
+                uint32_t tensor)
+{
+    bool same = true;
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        const struct play_page *const pages[] = {ranks->pages[rank], alone->pages[rank]};
+        same = same && is_same(play, pages, step, tensor);
+    }
+    return same;
+}
+
+static bool
+is_left_out(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
+{
+    return play->tensors[tensor].role >= PLAY_UNWRITTEN && !is_same_in_both(play, a, b, 0, tensor);
+}
+
+/* The first tensor, and round, in which two runs differ. */
+static bool
+find_unlike(const struct play *play, const struct played *a, const struct played *b, uint32_t rounds, uint32_t *tensor,
+            uint32_t *round)
+{
+    for (*round = 0; *round <= rounds; ++*round)
+        for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
+            if (!is_left_out(play, a, b, *tensor) && !is_same_in_both(play, a, b, *round, *tensor))
+                return true;
+    return false;
+}
+
+static void
+conclude_alike(const struct play *play, const struct played *ranks, const struct played *alone, uint32_t rounds,
+               struct proof *proof)
+{
+    uint64_t bytes = 0, left_out = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        bool is_compared = !is_left_out(play, ranks, alone, i);
+        bool is_counted = tensor->role >= PLAY_PER_RANK || tensor->role == PLAY_GRADIENT;
+        bytes += is_compared && is_counted ? tensor->hi - tensor->lo : 0;
+        left_out += is_compared ? 0 : tensor->hi - tensor->lo;
+    }
+    conclude(proof, PROOF_PASSED,
+             "%u ranks by turns, and one process that plays all turns, have the same %" PRIu64
+             " bytes after each of %u round%s",
+             PLAY_RANKS, bytes, rounds, rounds == 1 ? "" : "s");
+    size_t used = strlen(proof->text);
+    if (left_out > 0)
+        snprintf(proof->text + used, sizeof(proof->text) - used,
+                 "; %" PRIu64 " bytes that no operation writes are not compared", left_out);
+}
+
+/* Whether a run does the same again, as far as `rounds`; if not, (d) is not possible. */
+static bool
+repeat(const struct scout_order *order, struct play *play, enum play_data data, const struct played *first,
+       uint32_t rounds, struct proof *proof, struct error *error)
+{
+    struct played again;
+    uint32_t tensor, round;
+    char text[64];
+    if (!make_run(order, play, data, &again, error))
+        return false;
+    if (completed_steps(&again) >= rounds && find_unlike(play, first, &again, rounds, &tensor, &round)) {
+        tensor_text(&play->tensors[tensor], text);
+        conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after round %u", text,
+                 round);
+    }
+    release(play, &again);
+    return true;
+}
+
+/* Ranks, and one process that plays all turns, by all that stays. A difference counts if both do the same again. */
+static bool
+judge_turns(const struct scout_order *order, struct play *play, const struct played *ranks, const struct played *alone,
+            uint32_t rounds, struct proof *proof, struct error *error)
+{
+    uint32_t tensor, round;
+    char text[64];
+    if (!find_unlike(play, ranks, alone, rounds, &tensor, &round)) {
+        conclude_alike(play, ranks, alone, rounds, proof);
+        return true;
+    }
+    tensor_text(&play->tensors[tensor], text);
+    if (round == 0) {
+        conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike: %s differs", text);
+        return true;
+    }
+    conclude(proof, PROOF_FAILED,
+             "after round %u %s is not what one process has that plays the turns of all ranks: a gradient is missing "
+             "or has another type, it is averaged in the wrong place, the host changes it, or sums depend on the order "
+             "of threads",
+             round, text);
+    return repeat(order, play, PLAY_ALONE, alone, round, proof, error) &&
+           (proof->end == PROOF_IMPOSSIBLE || repeat(order, play, PLAY_TURNS, ranks, round, proof, error));
+}
+
+/* (d), of a plan of turns. */
+static bool
+play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct error *error)
+{
+    struct played ranks = {0}, alone = {0};
+    const char *then;
+    bool ok = make_run(order, play, PLAY_TURNS, &ranks, error);
+    uint32_t rounds = ok ? steps_of(&ranks, &then, proof) : 0, more = 0;
+    if (rounds > 0 && (ok = make_run(order, play, PLAY_ALONE, &alone, error)))
+        more = steps_of(&alone, &then, proof);
+    if (more > 0)
+        ok = judge_turns(order, play, &ranks, &alone, rounds < more ? rounds : more, proof, error);
+    release(play, &ranks);
+    release(play, &alone);
+    return ok;
+}
+
+static bool
+prove_turns(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
+            const struct turns *turns, struct scout_proofs *proofs, struct error *error)
+{
+    struct play play;
+    char why[PLAY_WHY_BYTES];
+    bool ok = true;
+    bool can = play_plan_make(log, finding, turns, true, &play, why);
+    proofs->played = can ? play_json_of(&play) : json_object_new_object();
+    if (can) {
+        ok = play_turns(order, &play, &proofs->turns, error);
+    } else {
+        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
+        conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
+    }
+    play_plan_free(&play);
+    return ok;
+}
+
+bool
+scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof, struct error *error)
+{
+    struct play play;
+    char why[PLAY_WHY_BYTES];
+    bool ok = true;
+    if (play_json_read(turns, &play, why))
+        ok = play_turns(order, &play, proof, error);
+    else
+        conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
+    play_json_free(&play);
+    return ok;
+}
+
+/* What a round takes, or a period of one process; 0 with the reason in `why`. */
+static bool
+rehearse(const struct scout_order *order, struct play *play, enum play_data data, uint64_t *ns, char *why,
+         struct error *error)
+{
+    struct played played;
+    *ns = 0;
+    if (!make_run(order, play, data, &played, error))
+        return false;
+    if (stage_of(&played, 0) == PLAY_OVER)
+        *ns = atomic_load(&played.pages[0]->round_ns);
+    else
+        snprintf(why, PLAY_WHY_BYTES, "%s", played.late ? "it took too long" : played.reason);
+    release(play, &played);
+    return true;
+}
+
+bool
+scout_rehearse(const struct scout_order *order, struct json_object *turns, struct rehearsal *rehearsal,
+               struct error *error)
+{
+    struct play play;
+    *rehearsal = (struct rehearsal){0};
+    bool ok = !play_json_read(turns, &play, rehearsal->why) ||
+              (rehearse(order, &play, PLAY_REHEARSAL, &rehearsal->round_ns, rehearsal->why, error) &&
+               (rehearsal->why[0] != '\0' ||
+                rehearse(order, &play, PLAY_ONE_PROCESS, &rehearsal->period_ns, rehearsal->why, error)));
+    play_json_free(&play);
+    return ok;
+}
+
+bool
+scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
+            struct scout_proofs *proofs, struct error *error)
+{
+    struct play play;
+    struct played whole = {0}, halves = {0};
+    char why[PLAY_WHY_BYTES];
+    bool ok = true;
+    struct turns turns;
+    turns_find(log, finding, &turns);
+    proofs->needs_halves = turns.is_scaled;
+    if (!play_plan_make(log, finding, &turns, false, &play, why)) {
+        conclude(&proofs->ranks, PROOF_IMPOSSIBLE, "%s", why);
+        conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
+    } else if ((ok = make_run(order, &play, PLAY_STEP_BEFORE, &whole, error))) {
+        const char *then;
+        uint32_t steps = steps_of(&whole, &then, &proofs->ranks);
+        if (steps > 0)
+            judge_ranks(&play, &whole, steps, then, &proofs->ranks);
+        else if (completed_steps(&whole) > 0) /* the engine may have found first what the recorded steps show */
+            (void)find_difference(&play, &whole, completed_steps(&whole), &proofs->ranks);
+        if (steps == 0)
+            conclude(&proofs->halves, PROOF_IMPOSSIBLE, "proof (b) was not completed");
+        else if (!play_plan_has_halves(log, finding, why))
+            conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
+        else if ((ok = make_run(order, &play, PLAY_HALVES, &halves, error)) &&
+                 steps_of(&halves, &then, &proofs->halves) > 0)
+            judge_halves(&play, &whole, &halves, proofs);
+    }
+    release(&play, &whole);
+    release(&play, &halves);
+    play_plan_free(&play);
+    ok = ok && prove_turns(order, log, finding, &turns, proofs, error);
+    turns_free(&turns);
+    return ok;
+}

@@ -1,0 +1,35 @@
+/*
+ * prove.h - proofs (b), (c) and (d) of `ddprun scout --prove`: the plan, played on two ranks under the engine, without
+ * a change of the program (tools/plan/trainer/play.c).
+ */
+#ifndef DDPRUN_TOOLS_SCOUT_COMMAND_PROVE_H
+#define DDPRUN_TOOLS_SCOUT_COMMAND_PROVE_H
+
+#include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/report/proofs.h"
+#include "tools/scout/command/run.h"
+
+/*
+ * Makes the runs, of a finding that has found gradients, and says what came of them. Main thread. Error: a run
+ * could not be started, or a signal asked for the end.
+ */
+bool scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
+                 struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
+
+/* Proof (d) again, of the program with the order's arguments, by the member `turns` of a plan. Threads and errors as
+ * above. */
+bool scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
+                       struct error *error) __attribute__((warn_unused_result));
+
+struct rehearsal {
+    uint64_t round_ns;  /* what a round of order->ranks takes; 0: the program ended after too few */
+    uint64_t period_ns; /* and a period of one process without a plan */
+    char why[512];      /* why the plan cannot be followed; "": it can */
+};
+
+/* Trains by turns, with all that belongs to a training, for about a hundred rounds or eight seconds; then one process,
+ * for as many periods. What the program writes goes nowhere. Threads and errors as above. */
+bool scout_rehearse(const struct scout_order *order, struct json_object *turns, struct rehearsal *rehearsal,
+                    struct error *error) __attribute__((warn_unused_result));
+
+#endif

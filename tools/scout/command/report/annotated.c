@@ -1,0 +1,361 @@
+/*
+ * annotated.c - see annotated.h.
+ *
+ * Memory that is made again in each step is annotated in each: annotations and tensors are compared by memory, not by
+ * allocation, and bytes that are annotated twice count once.
+ */
+#include "tools/scout/command/report/annotated.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/scout/command/analysis/graph.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t says[] = {[ROLE_PARAMETER] = SCOUT_SAYS_PARAMETER, [ROLE_GRADIENT] = SCOUT_SAYS_GRADIENT};
+
+struct comparison {
+    FILE *out;
+    const struct scout_log *log;
+    const struct scout_finding *finding;
+    struct sites *sites; /* NULL: no places are printed */
+    uint32_t *memory_of;
+    uint32_t wrong; /* lines printed */
+};
+
+/* " (train.cu:31)", or nothing. */
+static void
+print_place(const struct comparison *it, uint32_t site)
+{
+    struct site_place place;
+    if (it->sites != NULL && sites_find(it->sites, site, &place) && place.file[0] != '\0')
+        fprintf(it->out, " (%s)", place.text);
+}
+
+static int
+by_begin(const void *a, const void *b)
+{
+    const struct scout_range *x = a, *y = b;
+    return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+/* How many bytes of [lo, hi) the ranges have together. */
+static uint64_t
+covered(struct scout_range *ranges, uint32_t count, uint64_t lo, uint64_t hi)
+{
+    uint64_t bytes = 0;
+    qsort(ranges, count, sizeof(*ranges), by_begin);
+    for (uint32_t i = 0; i < count; ++i) {
+        uint64_t begin = ranges[i].lo > lo ? ranges[i].lo : lo, end = ranges[i].hi < hi ? ranges[i].hi : hi;
+        if (begin >= end)
+            continue;
+        bytes += end - begin;
+        lo = end;
+    }
+    return bytes;
+}
+
+static bool
+is_annotated(const struct scout_tensor *tensor)
+{
+    return tensor->role == ROLE_PARAMETER || tensor->role == ROLE_GRADIENT;
+}
+
+static bool
+is_about(const struct comparison *it, const struct scout_annotation *annotation, const struct scout_tensor *tensor)
+{
+    return is_annotated(tensor) && annotation->says == says[tensor->role] && annotation->alloc != SCOUT_NONE &&
+           it->memory_of[annotation->alloc] == it->memory_of[tensor->alloc];
+}
+
+static void
+compare_tensor(struct comparison *it, const struct scout_tensor *tensor, struct scout_range *ranges)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < it->log->annotation_count; ++i) {
+        const struct scout_annotation *annotation = &it->log->annotations[i];
+        if (is_about(it, annotation, tensor))
+            ranges[count++] = (struct scout_range){annotation->offset, annotation->offset + annotation->bytes};
+    }
+    uint64_t bytes = tensor->hi - tensor->lo, done = covered(ranges, count, tensor->lo, tensor->hi);
+    if (done == bytes)
+        return;
+    ++it->wrong;
+    if (done > 0)
+        fprintf(it->out, "missing: %" PRIu64 " of %" PRIu64 " bytes of ", done, bytes);
+    else
+        fputs("missing: ", it->out);
+    fprintf(it->out, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", scout_role_name(tensor->role), tensor->alloc,
+            tensor->lo, tensor->hi);
+    print_place(it, it->log->allocs[tensor->alloc].site);
+    fprintf(it->out, " %s annotated\n", done > 0 ? "are" : "is not");
+}
+
+static void
+compare_annotation(struct comparison *it, const struct scout_annotation *annotation, struct scout_range *ranges)
+{
+    uint32_t count = 0;
+    if (annotation->says != SCOUT_SAYS_PARAMETER && annotation->says != SCOUT_SAYS_GRADIENT)
+        return;
+    for (uint32_t i = 0; i < it->finding->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &it->finding->tensors[i];
+        if (is_about(it, annotation, tensor))
+            ranges[count++] = (struct scout_range){tensor->lo, tensor->hi};
+    }
+    uint64_t done = covered(ranges, count, annotation->offset, annotation->offset + annotation->bytes);
+    const char *role = scout_role_name(annotation->says == SCOUT_SAYS_GRADIENT ? ROLE_GRADIENT : ROLE_PARAMETER);
+    if (done == annotation->bytes)
+        return;
+    ++it->wrong;
+    if (done > 0)
+        fprintf(it->out, "superfluous: %" PRIu64 " of %" PRIu64 " bytes of %s, annotated at %s:%u, are no %s\n",
+                annotation->bytes - done, annotation->bytes, annotation->text, annotation->file, annotation->line,
+                role);
+    else
+        fprintf(it->out, "superfluous: %s, annotated at %s:%u, is no %s\n", annotation->text, annotation->file,
+                annotation->line, role);
+}
+
+static void
+print_operation(const struct comparison *it, uint32_t op)
+{
+    char name[SCOUT_NAME_BYTES];
+    fputs(scout_op_name(it->log, &it->log->ops[op], name), it->out);
+    print_place(it, it->log->ops[op].site);
+}
+
+/* `other`: a step that stands elsewhere, or NULL. */
+static void
+print_group(struct comparison *it, uint32_t number, const struct scout_annotation *other)
+{
+    const struct scout_finding *finding = it->finding;
+    const struct scout_group *group = &finding->groups[number];
+    ++it->wrong;
+    fprintf(it->out, "missing: a step of group %" PRIu32 ", behind ", number);
+    print_operation(it, group->complete);
+    fputs(" and before ", it->out);
+    if (group->before >= finding->first + finding->period)
+        fputs("the next step", it->out);
+    else
+        print_operation(it, group->before);
+    if (other != NULL) {
+        const char *slash = strrchr(other->file, '/');
+        fprintf(it->out, "; DDP_STEP stands at %s:%u", slash != NULL ? slash + 1 : other->file, other->line);
+    }
+    fputc('\n', it->out);
+}
+
+/* The first step behind an operation; NULL: there is none. */
+static const struct scout_annotation *
+step_behind(const struct scout_log *log, uint32_t op)
+{
+    const struct scout_annotation *first = NULL;
+    for (uint32_t i = 0; i < log->annotation_count; ++i) {
+        const struct scout_annotation *annotation = &log->annotations[i];
+        if (annotation->says == SCOUT_SAYS_STEP && annotation->at > op && (first == NULL || annotation->at < first->at))
+            first = annotation;
+    }
+    return first;
+}
+
+/* Each group has a step between the last gradient and its first use. */
+static void
+compare_group(struct comparison *it, uint32_t number)
+{
+    const struct scout_group *group = &it->finding->groups[number];
+    const struct scout_annotation *step = step_behind(it->log, group->complete);
+    if (step == NULL || step->at > group->before)
+        print_group(it, number, NULL);
+}
+
+void
+annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
+{
+    struct comparison it = {.out = out, .log = log, .finding = finding};
+    struct scout_range *ranges = xcalloc(log->annotation_count + finding->tensor_count + 1, sizeof(*ranges));
+    (void)graph_name_memories(log, &it.memory_of);
+    for (uint32_t i = 0; i < finding->tensor_count; ++i)
+        if (is_annotated(&finding->tensors[i]))
+            compare_tensor(&it, &finding->tensors[i], ranges);
+    for (uint32_t i = 0; i < log->annotation_count; ++i)
+        compare_annotation(&it, &log->annotations[i], ranges);
+    for (uint32_t g = 0; g < finding->group_count; ++g)
+        compare_group(&it, g);
+    if (it.wrong == 0)
+        fputs("annotations: each parameter and each gradient has one, and there is no other\n", out);
+    free(it.memory_of);
+    free(ranges);
+}
+
+/* ---- of a program whose steps are equal on all ranks ---- */
+
+static bool
+shares_bytes(const struct scout_ranges *ranges, const struct scout_tensor *tensor)
+{
+    bool shares = false;
+    for (uint32_t i = 0; i < ranges->count; ++i)
+        shares = shares || (ranges->items[i].lo < tensor->hi && ranges->items[i].hi > tensor->lo);
+    return shares;
+}
+
+/* Whether the operation changes what it finds there, in these steps or in others. What is overwritten may be the
+ * gradient itself, in another type. */
+static bool
+changes(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
+{
+    uint32_t memory = it->memory_of[tensor->alloc];
+    bool changed = false, killed = false;
+    for (uint32_t i = 0; i < effect->segment_count; ++i) {
+        const struct scout_segment *segment = &effect->segments[i];
+        if (it->memory_of[segment->alloc] != memory)
+            continue;
+        changed = changed || shares_bytes(&segment->modified, tensor);
+        killed = killed || shares_bytes(&segment->killed, tensor);
+    }
+    for (uint32_t i = 0; i < effect->dependence_count; ++i)
+        changed = changed || (it->memory_of[effect->dependences[i].to] == memory &&
+                              shares_bytes(&effect->dependences[i].changed, tensor));
+    return changed && !killed;
+}
+
+static bool
+goes_element_by_element(const struct comparison *it, const struct scout_effect *effect, uint32_t from, uint32_t to)
+{
+    bool goes = false;
+    for (uint32_t i = 0; i < effect->elementwise_count; ++i)
+        goes = goes || (effect->elementwise[i].samples > 0 && it->memory_of[effect->elementwise[i].from] == from &&
+                        it->memory_of[effect->elementwise[i].to] == to);
+    return goes;
+}
+
+static bool
+is_parameter(const struct comparison *it, const struct scout_segment *segment)
+{
+    bool is = false;
+    for (uint32_t t = 0; t < it->finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &it->finding->tensors[t];
+        is = is || (tensor->role == ROLE_PARAMETER && tensor->lo < segment->hi && segment->lo < tensor->hi &&
+                    it->memory_of[tensor->alloc] == it->memory_of[segment->alloc]);
+    }
+    return is;
+}
+
+/* Whether what changes a gradient is element by element itself and parameters, as decay of weights: that may stand on
+ * either side of a step. */
+static bool
+decays(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
+{
+    uint32_t memory = it->memory_of[tensor->alloc];
+    bool any = false;
+    for (uint32_t i = 0; i < effect->dependence_count; ++i) {
+        const struct scout_dependence *dependence = &effect->dependences[i];
+        const struct scout_segment *from = &effect->segments[dependence->from];
+        if (it->memory_of[dependence->to] != memory || !shares_bytes(&dependence->changed, tensor))
+            continue;
+        any = is_parameter(it, from) && goes_element_by_element(it, effect, it->memory_of[from->alloc], memory);
+        if (!any)
+            return false;
+    }
+    return any && goes_element_by_element(it, effect, memory, memory);
+}
+
+/* A change of a gradient counts behind its last write, where it is complete. */
+static bool
+counts(const struct comparison *it, uint32_t op, const struct scout_tensor *tensor)
+{
+    if (tensor->role != ROLE_GRADIENT)
+        return is_annotated(tensor) || tensor->role == ROLE_OPTIMIZER_STATE;
+    return tensor->group != GROUP_NONE && op > it->finding->groups[tensor->group].complete &&
+           !decays(it, it->log->ops[op].effect, tensor);
+}
+
+static bool
+writes_nothing(const struct scout_effect *effect)
+{
+    bool nothing = effect->written_count == 0 && effect->dependence_count == 0;
+    for (uint32_t i = 0; i < effect->segment_count; ++i)
+        nothing = nothing && effect->segments[i].killed.count == 0 && effect->segments[i].modified.count == 0;
+    return nothing;
+}
+
+/* Whether an operation from `begin` on, before `op`, leaves something in memory that `op` gets. */
+static bool
+gets_result(const struct comparison *it, uint32_t begin, uint32_t op)
+{
+    const struct scout_op *reader = &it->log->ops[op];
+    for (uint32_t i = begin; i < op; ++i) {
+        const struct scout_effect *effect = it->log->ops[i].effect;
+        for (uint32_t k = 0; effect != NULL && k < effect->segment_count; ++k) {
+            for (uint32_t a = 0; a < reader->argument_count && effect->segments[k].killed.count > 0; ++a)
+                if (reader->arguments[a].alloc == effect->segments[k].alloc)
+                    return true;
+        }
+    }
+    return false;
+}
+
+/* Whether it gets the tensor beside a result of `begin` or later, and writes nothing in these steps: in others it does,
+ * such as a clipping whose bound no norm has reached. */
+static bool
+may_change(const struct comparison *it, uint32_t begin, uint32_t op, const struct scout_tensor *tensor)
+{
+    const struct scout_op *its = &it->log->ops[op];
+    bool gets = false;
+    for (uint32_t i = 0; i < its->argument_count; ++i)
+        gets = gets || (its->arguments[i].alloc != SCOUT_NONE &&
+                        it->memory_of[its->arguments[i].alloc] == it->memory_of[tensor->alloc] &&
+                        its->arguments[i].offset >= tensor->lo && its->arguments[i].offset < tensor->hi);
+    return gets && writes_nothing(its->effect) && gets_result(it, begin, op);
+}
+
+/* A step behind the first use is late if gradients, parameters or state change in between: a norm that is printed is
+ * each rank's own. */
+static void
+compare_late_group(struct comparison *it, uint32_t number)
+{
+    const struct scout_group *group = &it->finding->groups[number];
+    const struct scout_annotation *step = step_behind(it->log, group->complete);
+    bool late = false;
+    if (step == NULL || step->at <= group->before)
+        return;
+    for (uint32_t op = group->before; op < step->at && op < it->log->op_count; ++op) {
+        const struct scout_effect *effect = it->log->ops[op].effect;
+        for (uint32_t i = 0; effect != NULL && i < it->finding->tensor_count; ++i) {
+            const struct scout_tensor *tensor = &it->finding->tensors[i];
+            if (counts(it, op, tensor))
+                late = late || changes(it, effect, tensor) || may_change(it, group->before, op, tensor);
+        }
+    }
+    if (late)
+        print_group(it, number, step);
+}
+
+/* Elements of all annotations of that kind. */
+static uint64_t
+count_elements(const struct scout_log *log, uint32_t kind)
+{
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < log->annotation_count; ++i) {
+        uint32_t bytes = scout_type_bytes(log->annotations[i].type);
+        elements += log->annotations[i].says == kind ? log->annotations[i].bytes / (bytes > 0 ? bytes : 1) : 0;
+    }
+    return elements;
+}
+
+uint32_t
+annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
+{
+    struct comparison it = {.out = out, .log = log, .finding = finding, .sites = sites};
+    struct scout_range *ranges = xcalloc(log->annotation_count + finding->tensor_count + 1, sizeof(*ranges));
+    bool lacks = count_elements(log, SCOUT_SAYS_PARAMETER) < count_elements(log, SCOUT_SAYS_GRADIENT);
+    (void)graph_name_memories(log, &it.memory_of);
+    for (uint32_t i = 0; lacks && i < finding->tensor_count; ++i)
+        if (finding->tensors[i].role == ROLE_PARAMETER)
+            compare_tensor(&it, &finding->tensors[i], ranges);
+    for (uint32_t g = 0; g < finding->group_count; ++g)
+        compare_late_group(&it, g);
+    free(it.memory_of);
+    free(ranges);
+    return it.wrong;
+}

@@ -1,0 +1,331 @@
+/*
+ * insert.c - see insert.h.
+ *
+ * A tensor is annotated behind its allocation, a parameter and state behind the operation that sets it last before the
+ * first step, too, in the innermost function that says its name and comes by for nothing else. The boundary stands in
+ * the innermost function that leads to both the last write of a gradient and the first read.
+ */
+#include "tools/scout/command/report/insert.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/scout/command/analysis/graph.h"
+#include "tools/scout/command/report/shares.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 1024 };
+
+static int
+compare_insertions(const void *a, const void *b, void *context)
+{
+    const struct insertion *items = context, *x = &items[*(const uint32_t *)a], *y = &items[*(const uint32_t *)b];
+    int file = strcmp(x->file, y->file);
+    if (file != 0)
+        return file;
+    if (x->line != y->line)
+        return x->line < y->line ? -1 : 1;
+    if ((strcmp(x->text, "}") == 0) != (strcmp(y->text, "}") == 0)) /* what it closes comes first */
+        return strcmp(x->text, "}") == 0 ? 1 : -1;
+    return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+}
+
+static void
+sort(struct insertions *to)
+{
+    uint32_t *order = xcalloc(to->count + 1, sizeof(*order));
+    struct insertion *sorted = xcalloc(to->count + 1, sizeof(*sorted));
+    for (uint32_t i = 0; i < to->count; ++i)
+        order[i] = i;
+    qsort_r(order, to->count, sizeof(*order), compare_insertions, to->items);
+    for (uint32_t i = 0; i < to->count; ++i)
+        sorted[i] = to->items[order[i]];
+    free(order);
+    free(to->items);
+    to->items = sorted;
+}
+
+/* ---- tensors ---- */
+
+static const char *
+type_word(uint32_t type)
+{
+    static const char *const words[] = {"DDP_FLOAT32", "DDP_FLOAT32",  "DDP_FLOAT64",
+                                        "DDP_FLOAT16", "DDP_BFLOAT16", "DDP_INT32"};
+    return type < sizeof(words) / sizeof(words[0]) ? words[type] : words[0];
+}
+
+static const char *
+macro_of(enum scout_role role)
+{
+    switch (role) {
+    case ROLE_PARAMETER:
+        return "DDP_PARAMETER";
+    case ROLE_GRADIENT:
+        return "DDP_GRADIENT";
+    case ROLE_OPTIMIZER_STATE:
+    case ROLE_AVERAGE:
+        return "DDP_STATE";
+    default:
+        return NULL;
+    }
+}
+
+/* "count" of "count * sizeof(float)", "(bytes) / 4" of "bytes". */
+static void
+count_text(const char *said, uint32_t type, char text[LIFT_BYTES + 16])
+{
+    char copy[LIFT_BYTES];
+    snprintf(copy, sizeof(copy), "%s", said);
+    char *bytes = lift_bare(copy);
+    uint32_t size = scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4;
+    char endings[2][24];
+    snprintf(endings[0], sizeof(endings[0]), " * sizeof(%s)", type == SCOUT_FLOAT64 ? "double" : "float");
+    snprintf(endings[1], sizeof(endings[1]), " * %" PRIu32, size);
+    for (size_t i = size < 4; i < sizeof(endings) / sizeof(endings[0]); ++i) {
+        size_t length = strlen(bytes), cut = strlen(endings[i]);
+        if (length > cut && strcmp(bytes + length - cut, endings[i]) == 0) {
+            bytes[length - cut] = '\0';
+            snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(bytes));
+            return;
+        }
+    }
+    snprintf(text, LIFT_BYTES + 16, "(%s) / %" PRIu32, bytes, size);
+}
+
+/* The line of a tensor, as its memory is said. */
+static bool
+tensor_text(const struct search *search, const struct scout_tensor *tensor, const struct lifted *said,
+            char text[TEXT_BYTES])
+{
+    char count[LIFT_BYTES + 16], group[48] = "", memory[LIFT_BYTES + 48];
+    uint32_t bytes = scout_type_bytes(tensor->type);
+    bool is_whole = tensor->lo == 0 && tensor->hi == search->log->allocs[tensor->alloc].bytes;
+    if (said->memory[0] == '\0')
+        return false;
+    if (is_whole && said->bytes[0] != '\0')
+        count_text(said->bytes, tensor->type, count);
+    else
+        snprintf(count, sizeof(count), "%" PRIu64, (tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4));
+    if (tensor->lo > 0)
+        snprintf(memory, sizeof(memory), "(char *)(%s) + %" PRIu64, said->memory, tensor->lo);
+    else
+        snprintf(memory, sizeof(memory), "%s", said->memory);
+    if (search->finding->group_count > 1)
+        snprintf(group, sizeof(group), "DDP_GRADIENT_GROUP(%" PRIu32 "); ",
+                 tensor->group != GROUP_NONE ? tensor->group : 0);
+    return snprintf(text, TEXT_BYTES, "%s%s(%s, %s, %s);%s", group, macro_of(tensor->role), memory, count,
+                    type_word(tensor->type), tensor->guessed ? " /* the type is a guess */" : "") < TEXT_BYTES;
+}
+
+/* Whether an operation may set memory of the allocation; what steps launch, too, reads it. */
+static bool
+sets(const struct search *search, const struct scout_op *op, uint32_t alloc)
+{
+    const struct scout_finding *finding = search->finding;
+    if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL)
+        return op->to.alloc == alloc;
+    for (uint32_t i = finding->first; i < finding->first + finding->period; ++i)
+        if (search->log->ops[i].name == op->name)
+            return false;
+    for (uint32_t i = 0; i < op->argument_count; ++i)
+        if (op->arguments[i].alloc == alloc)
+            return true;
+    return false;
+}
+
+/* The last operation before the first step that sets the tensor; SCOUT_NONE: none, or it needs none. */
+static uint32_t
+setting_of(const struct search *search, const struct scout_tensor *tensor)
+{
+    const struct scout_alloc *alloc = &search->log->allocs[tensor->alloc];
+    for (uint32_t i = search->start; tensor->role != ROLE_GRADIENT && i-- > alloc->made_at;)
+        if (sets(search, &search->log->ops[i], tensor->alloc))
+            return i;
+    return SCOUT_NONE;
+}
+
+/* The spot and the line of a tensor in the function of frame `depth`. */
+static bool
+find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint32_t depth, struct spot *spot,
+                 char text[TEXT_BYTES])
+{
+    struct stack made = spot_stack(search, search->log->allocs[tensor->alloc].site), set = {0};
+    uint32_t setting = setting_of(search, tensor), least = 0, at_set = 0;
+    struct lifted said;
+    bool parts = false;
+    if (setting != SCOUT_NONE) {
+        set = spot_stack(search, search->log->ops[setting].site);
+        parts = spot_find_parting(&made, &set, &least, &at_set);
+        if (!parts)
+            return false;
+    }
+    if (depth < least || depth >= made.count || !lift(&search->sources, made.frames, depth, &said) ||
+        !tensor_text(search, tensor, &said, text))
+        return false;
+    return parts && depth == least
+               ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], &said, spot)
+               : spot_find_behind(search, &made.frames[depth], spot);
+}
+
+bool
+insertions_wants(const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    return tensor->role == ROLE_GRADIENT ||
+           (macro_of(tensor->role) != NULL && !scout_is_in_gradient(finding, tensor)); /* DDP_GRADIENT says it */
+}
+
+/* Whether all memory that the calls up to frame `depth` allocate gets this line there. */
+static bool
+is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t depth, const struct spot *spot,
+          const char *line)
+{
+    const struct scout_log *log = search->log;
+    struct stack ours = spot_stack(search, log->allocs[tensor->alloc].site);
+    for (uint32_t a = 0; a < log->alloc_count; ++a) {
+        struct stack stack = spot_stack(search, log->allocs[a].site);
+        bool found = search->memory_of[a] == search->memory_of[tensor->alloc];
+        if (found || !spot_is_same_chain(&ours, &stack, depth))
+            continue;
+        for (uint32_t t = 0; t < search->finding->tensor_count && !found; ++t) {
+            const struct scout_tensor *other = &search->finding->tensors[t];
+            struct spot there;
+            char text[TEXT_BYTES];
+            found = insertions_wants(search->finding, other) &&
+                    search->memory_of[other->alloc] == search->memory_of[a] &&
+                    find_tensor_line(search, other, depth, &there, text) && strcmp(text, line) == 0 &&
+                    there.source == spot->source && there.node == spot->node && there.behind == spot->behind;
+        }
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static bool
+place_tensor(struct search *search, const struct scout_tensor *tensor)
+{
+    struct stack made = spot_stack(search, search->log->allocs[tensor->alloc].site);
+    struct spot spot;
+    char text[TEXT_BYTES];
+    for (uint32_t depth = 0; depth < made.count; ++depth)
+        if (find_tensor_line(search, tensor, depth, &spot, text) && is_of_all(search, tensor, depth, &spot, text)) {
+            spot_add_text(search, &spot, text);
+            return true;
+        }
+    return false;
+}
+
+/* ---- steps ---- */
+
+/* Between the calls of one function that lead to two operations; `behind` the first of them, or in front of the second.
+ */
+static bool
+find_between(struct search *search, uint32_t first, uint32_t second, bool behind, struct spot *spot)
+{
+    struct stack a = spot_stack(search, search->log->ops[first].site),
+                 b = spot_stack(search, search->log->ops[second].site);
+    uint32_t at_first, at_second;
+    *spot = (struct spot){0};
+    if (!spot_find_parting(&a, &b, &at_first, &at_second))
+        return false;
+    uint32_t from = spot_node(search, &a.frames[at_first], &spot->source),
+             to = spot_node(search, &b.frames[at_second], &spot->source);
+    if (from == NODE_NONE || to == NODE_NONE || from == to)
+        return false;
+    spot->node = behind ? source_beside(spot->source, from, to) : source_beside(spot->source, to, from);
+    if (spot->node == NODE_NONE)
+        return false;
+    spot->behind = behind ? spot->source->nodes[spot->node].end : 0;
+    spot->from = &a.frames[at_first];
+    spot->to = &b.frames[at_second];
+    return spot_is_usable(spot);
+}
+
+/* Whether an earlier group has its boundary between the same two calls: they are in a loop over groups. */
+static bool
+is_in_loop(const struct spot *spots, uint32_t number)
+{
+    for (uint32_t i = 0; i < number; ++i)
+        if (spots[i].from != NULL && spot_is_same(spots[i].from, spots[number].from) &&
+            spot_is_same(spots[i].to, spots[number].to))
+            return true;
+    return false;
+}
+
+static bool
+place_step(struct search *search, uint32_t number, struct spot *spots)
+{
+    const struct scout_finding *finding = search->finding;
+    const struct scout_group *group = &finding->groups[number];
+    const char *word = group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
+    uint32_t border = finding->first + finding->period;
+    uint32_t before = group->before < border ? group->before : group->before - finding->period;
+    char text[64];
+    if (finding->group_count == 1)
+        snprintf(text, sizeof(text), "%s(0);", word);
+    else
+        snprintf(text, sizeof(text), "%s_GROUP(%" PRIu32 ", 0);", word, number);
+    bool is_behind = group->fused || before < group->complete;
+    if (!find_between(search, group->complete, before, is_behind, &spots[number]) || is_in_loop(spots, number))
+        return false;
+    spot_add_text(search, &spots[number], text);
+    return true;
+}
+
+/* ---- all ---- */
+
+/* Operations before the first step: those from which on everything comes again. */
+static uint32_t
+find_start(const struct scout_log *log, const struct scout_finding *finding)
+{
+    uint32_t start = finding->first;
+    while (start > 0) {
+        const struct scout_op *op = &log->ops[start - 1], *later = &log->ops[start - 1 + finding->period];
+        if (op->kind != later->kind || op->name != later->name || op->site != later->site)
+            break;
+        --start;
+    }
+    return start;
+}
+
+void
+insertions_find(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
+                struct insertions *insertions)
+{
+    static const enum scout_role roles[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE, ROLE_GRADIENT};
+    struct search search = {
+        .sites = sites, .log = log, .finding = finding, .to = insertions, .start = find_start(log, finding)};
+    *insertions = (struct insertions){.open_copy = SCOUT_NONE,
+                                      .placed = xcalloc(finding->tensor_count + 1, sizeof(bool)),
+                                      .placed_steps = xcalloc(finding->group_count + 1, sizeof(bool))};
+    (void)graph_name_memories(log, &search.memory_of);
+    for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); ++r)
+        for (uint32_t i = 0; i < finding->tensor_count; ++i)
+            if (finding->tensors[i].role == roles[r] && insertions_wants(finding, &finding->tensors[i]))
+                insertions->placed[i] = place_tensor(&search, &finding->tensors[i]);
+    if (finding->group_count > 0)
+        shares_place(&search);
+    struct spot *spots = xcalloc(finding->group_count + 1, sizeof(*spots));
+    for (uint32_t g = 0; g < finding->group_count; ++g)
+        insertions->placed_steps[g] = place_step(&search, g, spots);
+    free(spots);
+    sort(insertions);
+    sources_close(&search.sources);
+    free(search.memory_of);
+}
+
+void
+insertions_free(struct insertions *insertions)
+{
+    for (uint32_t i = 0; i < insertions->count; ++i) {
+        free(insertions->items[i].file);
+        free(insertions->items[i].text);
+    }
+    free(insertions->items);
+    free(insertions->placed);
+    free(insertions->placed_steps);
+    *insertions = (struct insertions){0};
+}

@@ -1,0 +1,430 @@
+/*
+ * lift.c - see lift.h.
+ */
+#include "tools/scout/command/report/lift.h"
+
+#include "tools/scout/command/report/calls.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+/* Whether a statement's text declares the name: "float *name = ...", "int other, name;". */
+static bool
+declares(const char *text, struct span span, const char *name, size_t length)
+{
+    static const char *const no_types[] = {"return", "else", "delete", "new", "goto", "case", "throw", NULL};
+    size_t at = source_skip(text, span.begin), words = 0, end;
+    bool is_declarator = true; /* nothing but types and stars since the begin, or since a comma */
+    for (; at < span.end; at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (strchr("({[", text[at]) != NULL) {
+            end = source_close(text, at);
+            is_declarator = false;
+        } else if (text[at] == '<' && words > 0 && is_declarator) {
+            for (int angles = 0; end < span.end && (angles != -1);)
+                angles += (text[end] == '<') - (text[end] == '>'), ++end;
+        } else if (text[at] == ',') {
+            is_declarator = words > 1;
+        } else if (source_is_word(text[at])) {
+            for (size_t i = 0; no_types[i] != NULL; ++i)
+                if (call_is_word(text, (struct span){at, end}, no_types[i], strlen(no_types[i])))
+                    return false;
+            size_t next = source_skip(text, end);
+            bool ends = next >= span.end || strchr("=;,[({:", text[next]) != NULL;
+            if (words > 0 && is_declarator && ends) {
+                if (call_is_word(text, (struct span){at, end}, name, length))
+                    return true;
+                words = 2;
+            } else if (words == 0) {
+                words = 1;
+            }
+        } else if (strchr("*&:", text[at]) == NULL) {
+            is_declarator = false;
+        }
+    }
+    return false;
+}
+
+static bool
+is_declared(const struct source *source, const char *name, size_t length, size_t begin, size_t end)
+{
+    for (uint32_t i = 0; i < source->count; ++i) {
+        const struct source_node *node = &source->nodes[i];
+        if (node->is_block || node->begin < begin || node->begin >= end)
+            continue;
+        struct span own = call_own_part(source, i);
+        if (node->is_loop) {
+            const char *open = memchr(source->text + own.begin, '(', own.end - own.begin);
+            if (open != NULL)
+                own.begin = (size_t)(open + 1 - source->text);
+        }
+        if (declares(source->text, own, name, length))
+            return true;
+    }
+    return false;
+}
+
+/* The next name of an expression that stands for itself: no member, no function, no number. False: none. */
+static bool
+next_name(const char *expression, size_t *at, struct span *name)
+{
+    for (*at = source_skip(expression, *at); expression[*at] != '\0'; *at = source_skip(expression, *at)) {
+        size_t begin = *at, end = *at = source_token(expression, begin), before = begin;
+        while (before > 0 && expression[before - 1] == ' ')
+            --before;
+        bool is_member = before > 0 && (expression[before - 1] == '.' ||
+                                        (before > 1 && (strncmp(expression + before - 2, "->", 2) == 0 ||
+                                                        strncmp(expression + before - 2, "::", 2) == 0)));
+        size_t next = source_skip(expression, end);
+        bool is_name = isalpha((unsigned char)expression[begin]) || expression[begin] == '_';
+        if (is_name && !is_member && expression[next] != '(' && strncmp(expression + next, "::", 2) != 0) {
+            *name = (struct span){begin, end};
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+lift_uses_local(const struct source *source, const char *expression, size_t begin, size_t end)
+{
+    struct span name;
+    for (size_t at = 0; next_name(expression, &at, &name);)
+        if (is_declared(source, expression + name.begin, name.end - name.begin, begin, end))
+            return true;
+    return false;
+}
+
+/* ---- from a function to its caller ---- */
+
+/* The function in which an expression was said, and the call of it. */
+struct passage {
+    const struct source *inner;
+    uint32_t function;      /* statement of `inner` */
+    size_t said;            /* place there */
+    struct call parameters; /* its header, read as a call */
+    const struct source *outer;
+    struct call call;
+};
+
+/* "count" of "size_t count = 1", "float *w[]". */
+static struct span
+parameter_name(const char *text, struct span span)
+{
+    struct span name = {0};
+    for (size_t at = source_skip(text, span.begin), end; at < span.end && text[at] != '=';
+         at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (source_is_word(text[at]))
+            name = (struct span){at, end};
+    }
+    return name;
+}
+
+/* Whether the function is a method whose class, if it is in this file, declares the name. */
+static bool
+is_member(const struct passage *passage, const char *name, size_t length)
+{
+    const struct source *source = passage->inner;
+    uint32_t parent = source->nodes[passage->function].parent;
+    if (parent == NODE_NONE) {
+        size_t before = passage->parameters.name.begin;
+        bool is_method = before > 1 && strncmp(source->text + before - 2, "::", 2) == 0;
+        for (uint32_t i = 0; i < source->count && is_method; ++i) /* a variable of the file? */
+            if (source->nodes[i].parent == NODE_NONE && declares(source->text, call_own_part(source, i), name, length))
+                return false;
+        return is_method && !isupper((unsigned char)name[0]) && strncmp(name, "sizeof", length) != 0;
+    }
+    for (uint32_t i = 0; i < source->count; ++i)
+        if (source->nodes[i].parent == parent && declares(source->text, call_own_part(source, i), name, length))
+            return true;
+    return false;
+}
+
+static bool
+begins_with_parameter(const struct passage *passage, const char *expression)
+{
+    struct span name;
+    size_t at = 0;
+    if (!next_name(expression, &at, &name))
+        return false;
+    for (uint32_t i = 0; i < passage->parameters.count; ++i)
+        if (call_is_word(passage->inner->text, parameter_name(passage->inner->text, passage->parameters.arguments[i]),
+                         expression + name.begin, name.end - name.begin))
+            return true;
+    return false;
+}
+
+static void pass_expression(const struct passage *passage, char expression[LIFT_BYTES]);
+
+/* "n * 4" of "const size_t bytes = n * 4;", at the call. False: the function has no such constant. */
+static bool
+pass_constant(const struct passage *passage, const char *name, size_t length, char to[LIFT_BYTES])
+{
+    const struct source *inner = passage->inner;
+    char value[LIFT_BYTES];
+    for (uint32_t i = passage->function + 1; i < inner->count && inner->nodes[i].begin < passage->said; ++i) {
+        struct span own = call_own_part(inner, i);
+        const char *text = inner->text + own.begin, *equal = memchr(text, '=', own.end - own.begin);
+        if (inner->nodes[i].is_block || strncmp(text, "const ", 6) != 0 || equal == NULL ||
+            memchr(text, ',', own.end - own.begin) != NULL || !declares(inner->text, own, name, length))
+            continue;
+        struct span of = {(size_t)(equal + 1 - inner->text), own.end - 1};
+        if (!call_copy_span(inner->text, of, value))
+            return false;
+        pass_expression(passage, value);
+        return value[0] != '\0' && snprintf(to, LIFT_BYTES, call_is_primary(value) ? "%s" : "(%s)", value) < LIFT_BYTES;
+    }
+    return false;
+}
+
+/* Whether a name is a parameter of a template around the function. */
+static bool
+is_of_template(const struct source *source, uint32_t node, const char *name, size_t length)
+{
+    static const char word[] = "template";
+    for (; node != NODE_NONE; node = source->nodes[node].parent) {
+        size_t at = source->nodes[node].begin;
+        if (strncmp(source->text + at, word, strlen(word)) != 0)
+            continue;
+        at = source_skip(source->text, at + strlen(word));
+        size_t end = call_skip_angles(source->text, at, source->nodes[node].end);
+        for (size_t next; at < end; at = source_skip(source->text, next)) {
+            next = source_token(source->text, at);
+            if (call_is_word(source->text, (struct span){at, next}, name, length))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* What a name of the function is at the call. False: not to be said there. */
+static bool
+pass_name(const struct passage *passage, const char *name, size_t length, char to[LIFT_BYTES])
+{
+    const struct source *inner = passage->inner;
+    char text[LIFT_BYTES];
+    for (uint32_t i = 0; i < passage->parameters.count; ++i) {
+        struct span parameter = parameter_name(inner->text, passage->parameters.arguments[i]);
+        if (!call_is_word(inner->text, parameter, name, length))
+            continue;
+        if (i >= passage->call.count || !call_copy_span(passage->outer->text, passage->call.arguments[i], text))
+            return false;
+        return snprintf(to, LIFT_BYTES, call_is_primary(text) ? "%s" : "(%s)", text) < LIFT_BYTES;
+    }
+    if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1))
+        return pass_constant(passage, name, length, to);
+    if (is_of_template(inner, passage->function, name, length))
+        return false;
+    text[0] = '\0';
+    if (is_member(passage, name, length)) {
+        bool has_object = passage->call.object.end > passage->call.object.begin;
+        if (passage->call.makes && !has_object) /* by new */
+            return false;
+        if (has_object && !call_copy_span(passage->outer->text, passage->call.object, text))
+            return false;
+    }
+    return snprintf(to, LIFT_BYTES, "%s%s%.*s", text, text[0] != '\0' && passage->call.makes ? "." : "", (int)length,
+                    name) < LIFT_BYTES;
+}
+
+/* Says an expression of the function at its call; "" if that is not possible. */
+static void
+pass_expression(const struct passage *passage, char expression[LIFT_BYTES])
+{
+    char passed[LIFT_BYTES] = "", name[LIFT_BYTES];
+    struct span span;
+    size_t done = 0, length = 0;
+    for (size_t at = 0; next_name(expression, &at, &span); done = span.end) {
+        if (!pass_name(passage, expression + span.begin, span.end - span.begin, name)) {
+            expression[0] = '\0';
+            return;
+        }
+        size_t drop = 0;
+        if (expression[0] == '*' && span.begin == 1 && strncmp(name, "(&", 2) == 0) {
+            drop = 1; /* *(&w) is w */
+            memmove(name, name + 2, strlen(name + 2) + 1);
+            name[strlen(name) - 1] = '\0';
+        }
+        length += (size_t)snprintf(passed + length, LIFT_BYTES - length, "%.*s%s", (int)(span.begin - done - drop),
+                                   expression + done + drop, name);
+        if (length >= LIFT_BYTES) {
+            expression[0] = '\0';
+            return;
+        }
+    }
+    if (length + (size_t)snprintf(passed + length, LIFT_BYTES - length, "%s", expression + done) >= LIFT_BYTES)
+        passed[0] = '\0';
+    memcpy(expression, passed, LIFT_BYTES);
+}
+
+/* ---- what a statement says of the memory ---- */
+
+/* "layer->weight" of "layer->weight = (float *)call(...)". */
+static void
+assigned_to(const char *text, struct span statement, size_t call, char to[LIFT_BYTES])
+{
+    size_t equal = 0;
+    to[0] = '\0';
+    for (size_t at = source_skip(text, statement.begin), end; at < call; at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (text[at] == '=' && text[at + 1] != '=' && strchr("=!<>+-*/", text[at - 1]) == NULL)
+            equal = at;
+        if (strchr("([{", text[at]) != NULL && source_close(text, at) <= call)
+            end = source_close(text, at);
+    }
+    if (equal == 0)
+        return;
+    struct span left = {call_begin_of_postfix(text, statement.begin, equal), equal};
+    size_t star = left.begin;
+    while (star > statement.begin && isspace((unsigned char)text[star - 1]))
+        --star;
+    if (star > statement.begin && text[star - 1] == '*' && source_skip(text, statement.begin) == star - 1)
+        left.begin = star - 1; /* no declaration */
+    (void)call_copy_span(text, left, to);
+}
+
+/* Whether a function's result is what an expression says; "": whether the statement returns its call's result. */
+static bool
+is_returned(const struct source *source, uint32_t function, size_t said, const char *expression)
+{
+    char text[LIFT_BYTES] = "";
+    for (uint32_t i = function; i < source->count && source->nodes[i].begin < source->nodes[function].end; ++i) {
+        struct span statement = call_own_part(source, i);
+        if (strncmp(source->text + statement.begin, "return", 6) != 0 ||
+            (expression[0] == '\0' && statement.begin != said) || !call_copy_span(source->text, statement, text))
+            continue;
+        const char *value = text + 6 + (text[6] == ' ');
+        if (value[0] == '(' && source_close(value, 0) < strlen(value) - 1)
+            value += source_close(value, 0); /* a cast */
+        value += strspn(value, " ");
+        if (expression[0] == '\0' || (strncmp(value, expression, strlen(expression)) == 0 &&
+                                      value[strlen(expression) + strspn(value + strlen(expression), " ")] == ';'))
+            return true;
+    }
+    return false;
+}
+
+/* "w" of "&w", "(void **)&w"; "*w" of "w". */
+static bool
+pointed_to(const char *text, struct span argument, char to[LIFT_BYTES])
+{
+    size_t at = source_skip(text, argument.begin);
+    static const char cast[] = "reinterpret_cast";
+    if (strncmp(text + at, cast, strlen(cast)) == 0) {
+        while (at < argument.end && text[at] != '(')
+            ++at;
+        argument.end = source_close(text, at) - 1;
+        at = source_skip(text, at + 1);
+    } else if (text[at] == '(') {
+        size_t close = source_skip(text, source_close(text, at));
+        if (close < argument.end)
+            at = close;
+    }
+    argument.begin = text[at] == '&' ? at + 1 : at;
+    if (!call_copy_span(text, argument, to) || strlen(to) + 2 > LIFT_BYTES)
+        return false;
+    if (text[at] != '&') {
+        memmove(to + 1, to, strlen(to) + 1);
+        to[0] = '*';
+    }
+    return true;
+}
+
+static bool
+read_innermost(const struct source *source, struct span statement, size_t place, struct lifted *lifted)
+{
+    static const struct {
+        const char *name;
+        uint32_t bytes, stream; /* arguments; 0: none */
+        bool copies;
+    } calls[] = {
+        {"cudaMalloc", 1, 0, false},        {"cudaMallocManaged", 1, 0, false}, {"cudaMallocAsync", 1, 0, false},
+        {"cudaMallocHost", 1, 0, false},    {"cudaHostAlloc", 1, 0, false},     {"cuMemAlloc", 1, 0, false},
+        {"cuMemAllocManaged", 1, 0, false}, {"cudaMemcpy", 2, 0, true},         {"cudaMemcpyAsync", 2, 4, true},
+    };
+    const char *text = source->text;
+    struct call call;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
+        if (!call_find(text, statement, calls[i].name, false, place, &call) || call.count <= calls[i].bytes)
+            continue;
+        bool said = calls[i].copies ? call_copy_span(text, call.arguments[0], lifted->memory)
+                                    : pointed_to(text, call.arguments[0], lifted->memory);
+        said = said && call_copy_span(text, call.arguments[calls[i].bytes], lifted->bytes);
+        if (calls[i].copies)
+            said = said && call_copy_span(text, call.arguments[1], lifted->source);
+        if (calls[i].stream > 0 && calls[i].stream < call.count)
+            said = said && call_copy_span(text, call.arguments[calls[i].stream], lifted->stream);
+        return said;
+    }
+    return false;
+}
+
+/* Finds the call of a frame's function in its caller's statement. */
+static bool
+find_passage(const struct source *outer, struct span statement, const struct site_place *from,
+             const struct site_place *at, struct passage *passage)
+{
+    uint32_t node = source_statement(passage->inner, from->line, from->column);
+    passage->function = node != NODE_NONE ? source_function(passage->inner, node) : NODE_NONE;
+    if (passage->function == NODE_NONE)
+        return false;
+    passage->said = passage->inner->nodes[node].begin;
+    struct span header = {passage->inner->nodes[passage->function].begin, 0};
+    header.end = passage->inner->nodes[source_block(passage->inner, passage->function)].begin;
+    passage->outer = outer;
+    if (!call_find(passage->inner->text, header, from->function, false, 0, &passage->parameters))
+        return false;
+    size_t place = source_place(outer, at->line, at->column);
+    return call_find(outer->text, statement, from->function, false, place, &passage->call) ||
+           call_find(outer->text, statement, from->function, true, place, &passage->call) ||
+           call_find_member(outer, statement, at->line, &passage->call);
+}
+
+bool
+lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
+{
+    struct passage passage = {0};
+    *lifted = (struct lifted){0};
+    for (uint32_t i = 0; i <= depth; ++i) {
+        const struct source *source = sources_open(sources, frames[i].file);
+        uint32_t node = source != NULL ? source_statement(source, frames[i].line, frames[i].column) : NODE_NONE;
+        if (node == NODE_NONE)
+            return false;
+        struct span statement = call_own_part(source, node);
+        if (i == 0) {
+            size_t place = source_place(source, frames[i].line, frames[i].column);
+            if (!read_innermost(source, statement, place, lifted))
+                return false;
+        } else {
+            if (!find_passage(source, statement, &frames[i - 1], &frames[i], &passage))
+                return false;
+            bool returns = is_returned(passage.inner, passage.function, passage.said, lifted->memory);
+            pass_expression(&passage, lifted->memory);
+            pass_expression(&passage, lifted->bytes);
+            pass_expression(&passage, lifted->stream);
+            lifted->source_is_passed =
+                (i == 1 || lifted->source_is_passed) && begins_with_parameter(&passage, lifted->source);
+            pass_expression(&passage, lifted->source);
+            if (lifted->memory[0] == '\0' && returns)
+                assigned_to(source->text, statement, passage.call.name.begin, lifted->memory);
+        }
+        passage.inner = source;
+    }
+    return lifted->memory[0] != '\0' || lifted->bytes[0] != '\0';
+}
+
+char *
+lift_bare(char *expression)
+{
+    size_t length = strlen(expression);
+    while (expression[0] == '(' && source_close(expression, 0) == length) {
+        expression[length - 1] = '\0';
+        ++expression;
+        length -= 2;
+    }
+    return expression;
+}

@@ -1,0 +1,80 @@
+/*
+ * lines.c - see lines.h.
+ */
+#include "tools/scout/command/report/lines.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/scout/command/report/insert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What no line annotates. */
+static void
+print_tensor(FILE *out, const struct scout_log *log, const struct scout_tensor *tensor, struct sites *sites)
+{
+    char site[256];
+    uint32_t bytes = scout_type_bytes(tensor->type);
+    fprintf(out, "by hand: %s a%u[%llu:%llu], %llu of %s, allocated at %s\n", scout_role_name(tensor->role),
+            tensor->alloc, (unsigned long long)tensor->lo, (unsigned long long)tensor->hi,
+            (unsigned long long)((tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4)), scout_type_name(tensor->type),
+            sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)));
+}
+
+/* "train.cu:120, the launch of sgd" */
+static void
+print_place(FILE *out, const struct scout_log *log, uint32_t op, struct sites *sites)
+{
+    char name[SCOUT_NAME_BYTES], site[256];
+    fprintf(out, "%s, %s%s", sites_text(sites, log->ops[op].site, site, sizeof(site)),
+            log->ops[op].kind == SCOUT_LAUNCH ? "the launch of " : "", scout_op_name(log, &log->ops[op], name));
+}
+
+static void
+print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const bool *placed,
+            struct sites *sites)
+{
+    for (uint32_t g = 0; g < finding->group_count; ++g) {
+        const struct scout_group *group = &finding->groups[g];
+        if (placed[g])
+            continue;
+        fprintf(out, "by hand: %s of group %u, %s ", group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP", g,
+                group->fused ? "behind" : "before");
+        print_place(out, log, group->fused ? group->complete : group->before, sites);
+        fputc('\n', out);
+    }
+}
+
+static void
+print_insertion(FILE *out, const struct insertion *insertion)
+{
+    char *text = xstrdup(insertion->text), *rest = text, *line;
+    while ((line = strsep(&rest, "\n")) != NULL)
+        fprintf(out, "+ %s\n", line);
+    free(text);
+}
+
+void
+lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
+{
+    struct insertions insertions;
+    insertions_find(sites, log, finding, &insertions);
+    fputs("lines to add:\n", out);
+    for (uint32_t i = 0; i < insertions.count; ++i) {
+        const struct insertion *here = &insertions.items[i], *last = here - 1;
+        if (i == 0 || last->line != here->line || strcmp(last->file, here->file) != 0)
+            fprintf(out, "@@ %s, before line %d @@\n", here->file, here->line);
+        print_insertion(out, here);
+    }
+    for (uint32_t i = 0; i < finding->tensor_count; ++i)
+        if (insertions_wants(finding, &finding->tensors[i]) && !insertions.placed[i])
+            print_tensor(out, log, &finding->tensors[i], sites);
+    print_steps(out, log, finding, insertions.placed_steps, sites);
+    if (insertions.open_copy != SCOUT_NONE) {
+        fputs("by hand: DDP_SHARD, of the records that come by ", out);
+        print_place(out, log, insertions.open_copy, sites);
+        fputc('\n', out);
+    }
+    insertions_free(&insertions);
+}

@@ -1,0 +1,356 @@
+/*
+ * plan.c - see plan.h.
+ */
+#include "tools/scout/command/report/plan.h"
+
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/output/whole_file.h"
+#include "tools/scout/command/report/insert.h"
+#include "tools/scout/command/report/records.h"
+#include "tools/scout/command/report/site.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void
+put_number(struct json_object *to, const char *key, uint64_t number)
+{
+    json_object_object_add(to, key, json_object_new_uint64(number));
+}
+
+static void
+put_text(struct json_object *to, const char *key, const char *text)
+{
+    json_object_object_add(to, key, text != NULL ? json_object_new_string(text) : NULL);
+}
+
+static struct json_object *
+put_list(struct json_object *to, const char *key)
+{
+    struct json_object *list = json_object_new_array();
+    json_object_object_add(to, key, list);
+    return list;
+}
+
+static struct json_object *
+put_item(struct json_object *list)
+{
+    struct json_object *item = json_object_new_object();
+    json_object_array_add(list, item);
+    return item;
+}
+
+/* Hashes are texts: readers of JSON may take numbers for doubles. */
+static void
+put_hash(struct json_object *to, const char *key, uint64_t hash)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%016llx", (unsigned long long)hash);
+    put_text(to, key, text);
+}
+
+static void
+put_site(struct json_object *to, const struct scout_log *log, uint32_t site)
+{
+    struct json_object *frames = put_list(to, "site");
+    for (uint32_t i = 0; site < log->site_count && i < log->sites[site].count; ++i) {
+        const struct scout_frame *frame = &log->sites[site].frames[i];
+        if (frame->object == SCOUT_NONE)
+            continue;
+        struct json_object *item = put_item(frames);
+        put_number(item, "object", frame->object);
+        put_number(item, "offset", frame->offset);
+    }
+}
+
+static void
+put_program(struct json_object *plan, const struct scout_log *log)
+{
+    struct json_object *program = json_object_new_object();
+    json_object_object_add(plan, "program", program);
+    struct json_object *arguments = put_list(program, "arguments");
+    for (uint32_t i = 0; i < log->run.argument_count; ++i)
+        json_object_array_add(arguments, json_object_new_string(log->run.arguments[i]));
+    put_text(program, "device", log->run.device != NULL ? log->run.device : "");
+    put_number(program, "driver", log->run.driver);
+    put_text(program, "ddprun", log->run.ddprun != NULL ? log->run.ddprun : "");
+    struct json_object *objects = put_list(program, "objects");
+    for (uint32_t i = 0; i < log->object_count; ++i) {
+        struct json_object *item = put_item(objects);
+        put_text(item, "path", log->objects[i].path);
+        put_text(item, "build_id", log->objects[i].build_id);
+    }
+    struct json_object *modules = put_list(program, "modules");
+    for (uint32_t i = 0; i < log->module_count; ++i) {
+        const struct scout_module *module = &log->modules[i];
+        struct json_object *item = put_item(modules);
+        bool is_file = module->path[0] != '\0';
+        if (is_file)
+            put_text(item, "path", module->path);
+        if (module->bytes > 0) {
+            put_hash(item, "hash", module->hash);
+            put_number(item, "bytes", module->bytes);
+        } else {
+            json_object_object_add(item, "hash", NULL);
+            put_text(item, "reason", is_file ? "the file cannot be read" : "size unknown");
+        }
+    }
+}
+
+static void
+put_place(struct json_object *to, const char *key, const struct scout_place *place)
+{
+    struct json_object *item = json_object_new_object();
+    json_object_object_add(to, key, item);
+    if (place->alloc == SCOUT_NONE)
+        return; /* an address of the host is of this run only */
+    put_number(item, "allocation", place->alloc);
+    put_number(item, "offset", place->offset);
+}
+
+static const char *
+kind_name(uint32_t kind)
+{
+    static const char *const names[] = {"?", "launch", "graph", "fill", "copy"};
+    return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : names[0];
+}
+
+static void
+put_operation(struct json_object *list, const struct scout_log *log, const struct scout_op *op)
+{
+    struct json_object *item = put_item(list);
+    put_text(item, "kind", kind_name(op->kind));
+    put_text(item, "name", scout_log_name(log, op->name));
+    put_number(item, "stream", op->stream);
+    put_site(item, log, op->site);
+    if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
+        put_place(item, "to", &op->to);
+        if (op->kind == SCOUT_COPY)
+            put_place(item, "from", &op->from);
+        put_number(item, "bytes", op->bytes);
+        put_number(item, "rows", op->rows);
+        if (op->ahead != 0)
+            put_number(item, "ahead", op->ahead);
+        return;
+    }
+    struct json_object *grid = put_list(item, "grid"), *arguments;
+    for (int i = 0; i < 3; ++i)
+        json_object_array_add(grid, json_object_new_uint64(op->grid[i]));
+    put_hash(item, "scalars", op->scalars);
+    arguments = put_list(item, "arguments");
+    for (uint32_t i = 0; i < op->argument_count; ++i) {
+        struct json_object *argument = put_item(arguments);
+        put_number(argument, "slot", op->arguments[i].slot);
+        put_number(argument, "at", op->arguments[i].at);
+        put_number(argument, "allocation", op->arguments[i].alloc);
+        put_number(argument, "offset", op->arguments[i].offset);
+    }
+}
+
+static void
+put_allocations(struct json_object *plan, const struct scout_log *log)
+{
+    struct json_object *list = put_list(plan, "allocations");
+    for (uint32_t i = 0; i < log->alloc_count; ++i) {
+        const struct scout_alloc *alloc = &log->allocs[i];
+        struct json_object *item = put_item(list);
+        put_number(item, "bytes", alloc->bytes);
+        put_number(item, "ordinal", alloc->ordinal);
+        put_number(item, "made_at", alloc->made_at);
+        if (alloc->freed_at != UINT64_MAX)
+            put_number(item, "freed_at", alloc->freed_at);
+        if (alloc->name != SCOUT_NONE)
+            put_text(item, "name", scout_log_name(log, alloc->name));
+        put_site(item, log, alloc->site);
+    }
+}
+
+/* Where in the source; nothing if that is not known. */
+static void
+put_source(struct json_object *to, const char *key, struct sites *sites, uint32_t site)
+{
+    char text[512];
+    struct site_place place;
+    if (sites_find(sites, site, &place))
+        put_text(to, key, sites_text(sites, site, text, sizeof(text)));
+}
+
+static void
+put_tensors(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
+            struct sites *sites)
+{
+    struct json_object *list = put_list(plan, "tensors");
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &finding->tensors[i];
+        struct json_object *item = put_item(list);
+        put_text(item, "role", scout_role_name(tensor->role));
+        put_text(item, "type", scout_type_name(tensor->type));
+        if (tensor->guessed)
+            json_object_object_add(item, "guessed", json_object_new_boolean(true));
+        put_number(item, "allocation", tensor->alloc);
+        put_number(item, "begin", tensor->lo);
+        put_number(item, "end", tensor->hi);
+        put_source(item, "allocated_at", sites, log->allocs[tensor->alloc].site);
+        put_number(item, "last_writer", tensor->writer - finding->first);
+        if (tensor->pair != PAIR_NONE)
+            put_number(item, "pair", tensor->pair);
+        if (tensor->group != GROUP_NONE)
+            put_number(item, "group", tensor->group);
+        if (tensor->fused)
+            json_object_object_add(item, "fused", json_object_new_boolean(true));
+    }
+}
+
+/* Which launch of that name it is, in the period: the first is 0. */
+static uint32_t
+turn_of(const struct scout_log *log, const struct scout_finding *finding, uint32_t op)
+{
+    uint32_t turn = 0;
+    for (uint32_t i = finding->first; i < op; ++i)
+        turn += log->ops[i].kind == log->ops[op].kind && log->ops[i].name == log->ops[op].name;
+    return turn;
+}
+
+static void
+put_groups(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
+           struct sites *sites)
+{
+    struct json_object *list = put_list(plan, "groups");
+    char text[SCOUT_NAME_BYTES];
+    for (uint32_t i = 0; i < finding->group_count; ++i) {
+        const struct scout_group *group = &finding->groups[i];
+        struct json_object *item = put_item(list);
+        put_number(item, "gradients", group->gradients);
+        put_number(item, "parameters", group->parameters);
+        put_number(item, "complete_after", group->complete - finding->first);
+        put_number(item, "reduce_before", group->before - finding->first);
+        put_text(item, "name", scout_log_name(log, log->ops[group->before].name));
+        put_number(item, "turn", turn_of(log, finding, group->before));
+        put_text(item, "text", scout_op_name(log, &log->ops[group->before], text));
+        put_source(item, "at", sites, log->ops[group->before].site);
+        json_object_object_add(item, "fused", json_object_new_boolean(group->fused));
+        json_object_object_add(item, "inside_backward", json_object_new_boolean(group->inside_backward));
+    }
+}
+
+/* As they are printed, each in front of a line of a source file. */
+static void
+put_lines(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
+          struct sites *sites)
+{
+    struct json_object *list = put_list(plan, "lines");
+    struct insertions insertions;
+    insertions_find(sites, log, finding, &insertions);
+    for (uint32_t i = 0; i < insertions.count; ++i) {
+        struct json_object *item = put_item(list);
+        put_text(item, "file", insertions.items[i].file);
+        put_number(item, "line", (uint64_t)insertions.items[i].line);
+        put_text(item, "text", insertions.items[i].text);
+    }
+    insertions_free(&insertions);
+}
+
+static void
+put_proof(struct json_object *to, const char *key, const struct proof *proof)
+{
+    if (proof->end == PROOF_NOT_ASKED)
+        return;
+    struct json_object *item = json_object_new_object();
+    json_object_object_add(to, key, item);
+    put_text(item, "end", proof_end_name(proof->end));
+    put_text(item, "text", proof->text);
+}
+
+static void
+put_found(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
+          const struct scout_proofs *proofs)
+{
+    struct json_object *period = json_object_new_object();
+    json_object_object_add(plan, "period", period);
+    put_number(period, "first", finding->first);
+    put_number(period, "operations", finding->period);
+    put_number(period, "live_bytes", finding->live_bytes);
+    struct json_object *tokens = put_list(period, "tokens");
+    for (uint32_t i = 0; i < finding->period; ++i)
+        put_operation(tokens, log, &log->ops[finding->first + i]);
+    put_allocations(plan, log);
+    struct sites *sites = sites_open(log);
+    put_tensors(plan, log, finding, sites);
+    put_groups(plan, log, finding, sites);
+    if (finding->found && log->annotation_count == 0)
+        put_lines(plan, log, finding, sites);
+    sites_close(sites);
+    struct json_object *notes = put_list(plan, "notes");
+    for (uint32_t i = 0; i < finding->note_count; ++i)
+        json_object_array_add(notes, json_object_new_string(finding->notes[i]));
+    struct json_object *proof = json_object_new_object();
+    json_object_object_add(plan, "proof", proof);
+    put_text(proof, "gradients_cut", "passed");
+    put_number(proof, "ways_cut", finding->paths_cut);
+    put_proof(proof, "ranks", &proofs->ranks);
+    put_proof(proof, "halves", &proofs->halves);
+    put_proof(proof, "turns", &proofs->turns);
+    if (proofs->played != NULL)
+        json_object_object_add(plan, "turns", json_object_get(proofs->played));
+}
+
+static void
+put_host(struct json_object *plan, const struct scout_log *log)
+{
+    struct json_object *files = put_list(plan, "files"), *clocks = put_list(plan, "clocks");
+    struct records records;
+    for (uint32_t i = 0; i < log->file_count; ++i) {
+        struct json_object *item = put_item(files);
+        put_text(item, "path", log->files[i].path);
+        put_number(item, "bytes", log->files[i].bytes);
+        json_object_object_add(item, "writes", json_object_new_boolean(log->files[i].writes != 0));
+        if (!log->files[i].writes && records_find(log->files[i].path, log->files[i].bytes, &records)) {
+            struct json_object *found = json_object_new_object();
+            json_object_object_add(item, "records", found);
+            put_text(found, "format", records.format);
+            put_number(found, "count", records.count);
+            put_number(found, "each", records.each);
+        }
+    }
+    for (uint32_t i = 0; i < log->clock_count; ++i) {
+        struct json_object *item = put_item(clocks);
+        put_text(item, "call", scout_log_name(log, log->clocks[i].name));
+        put_site(item, log, log->clocks[i].site);
+    }
+}
+
+char *
+plan_text(const struct scout_log *log, const struct scout_finding *finding, const struct scout_proofs *proofs)
+{
+    struct json_object *plan = json_object_new_object();
+    put_number(plan, "version", SCOUT_PLAN_VERSION);
+    json_object_object_add(plan, "found", json_object_new_boolean(finding->found));
+    put_text(plan, "reason", finding->reason);
+    put_program(plan, log);
+    if (finding->found || finding->is_open)
+        put_found(plan, log, finding, proofs);
+    put_host(plan, log);
+    char *text = xasprintf(
+        "%s\n", json_object_to_json_string_ext(plan, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(plan);
+    return text;
+}
+
+bool
+plan_write(const char *path, const struct scout_log *log, const struct scout_finding *finding,
+           const struct scout_proofs *proofs, struct error *error)
+{
+    char *text = plan_text(log, finding, proofs);
+    mode_t old = umask(077);
+    bool written = whole_file_write(path, text);
+    int cause = errno;
+    umask(old);
+    free(text);
+    return written ||
+           error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--json): %s", path, whole_file_why(cause));
+}

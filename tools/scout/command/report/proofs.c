@@ -1,0 +1,43 @@
+/*
+ * proofs.c - see proofs.h.
+ */
+#include "tools/scout/command/report/proofs.h"
+
+const char *
+proof_end_name(enum proof_end end)
+{
+    static const char *const names[] = {[PROOF_NOT_ASKED] = "not asked for",
+                                        [PROOF_PASSED] = "passed",
+                                        [PROOF_FAILED] = "failed",
+                                        [PROOF_IMPOSSIBLE] = "not possible here"};
+    return names[end];
+}
+
+const struct proof *
+proofs_missing(const struct scout_proofs *proofs)
+{
+    const struct proof *all[] = {&proofs->ranks, &proofs->halves, &proofs->turns};
+    bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->needs_halves;
+    for (int i = 0; i < 3; ++i)
+        if (all[i]->end == PROOF_FAILED)
+            return all[i];
+    for (int i = 2; i >= 0; --i)
+        if (all[i]->end == PROOF_IMPOSSIBLE && !suffices)
+            return all[i];
+    return NULL;
+}
+
+static void
+print(FILE *out, char letter, const struct proof *proof)
+{
+    if (proof->end != PROOF_NOT_ASKED)
+        fprintf(out, "proof (%c): %s: %s\n", letter, proof_end_name(proof->end), proof->text);
+}
+
+void
+proofs_print(FILE *out, const struct scout_proofs *proofs)
+{
+    print(out, 'b', &proofs->ranks);
+    print(out, 'c', &proofs->halves);
+    print(out, 'd', &proofs->turns);
+}

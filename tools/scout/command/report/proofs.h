@@ -1,0 +1,37 @@
+/*
+ * proofs.h - what came of the proofs of a plan by two ranks (tools/scout/command/prove.h).
+ */
+#ifndef DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_PROOFS_H
+#define DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_PROOFS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum proof_end { PROOF_NOT_ASKED, PROOF_PASSED, PROOF_FAILED, PROOF_IMPOSSIBLE };
+
+struct proof {
+    enum proof_end end;
+    char text[1024]; /* what was seen, or why not */
+};
+
+struct json_object;
+
+struct scout_proofs {
+    struct proof ranks;         /* (b): two ranks with different data keep the same parameters and state */
+    struct proof halves;        /* (c): exchanged halves of batches leave the average as it was */
+    struct proof turns;         /* (d): ranks that take turns do what one process does that plays all turns */
+    struct json_object *played; /* for (d): how ranks take turns, or {"reason": why they cannot}; NULL: not asked */
+    bool needs_halves; /* (c) must pass: gradients are scaled before they are averaged, or the exchange changed them */
+};
+
+/* "passed", "failed", "not possible here". Static storage. */
+const char *proof_end_name(enum proof_end end);
+
+/* The proof by which the plan is not proved; NULL: it is, or nothing was asked for. What is not possible is not passed,
+ * but for (b) and (c) where (d) has passed and (c) is not needed. */
+const struct proof *proofs_missing(const struct scout_proofs *proofs);
+
+/* A line for each that was asked for. */
+void proofs_print(FILE *out, const struct scout_proofs *proofs);
+
+#endif

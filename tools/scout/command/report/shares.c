@@ -1,0 +1,196 @@
+/*
+ * shares.c - see shares.h.
+ */
+#include "tools/scout/command/report/shares.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DATA_BYTES = 64 };
+
+static bool
+is_data(const struct scout_op *op)
+{
+    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE && op->rows == 1 &&
+           op->bytes > DATA_BYTES;
+}
+
+/* In place of the whole batch, the ranks' shares: a rank's own in all places. */
+static void
+add_share(struct search *search, const struct spot *spot, const char *bytes, const char *memory, const char *stream)
+{
+    char *copy =
+        xasprintf(stream == NULL ? "    memmove((char *)(%s) + ddp_at, (char *)(%s) + ddp_first, ddp_count);"
+                                 : "    if (ddp_at != ddp_first)\n"
+                                   "            cudaMemcpyAsync((char *)(%s) + ddp_at, (char *)(%s) + ddp_first, "
+                                   "ddp_count, cudaMemcpyDeviceToDevice, ",
+                  memory, memory);
+    char *text = xasprintf(
+        "{ /* this rank's share, in the places of the other shares, too: right where the ranks divide "
+        "the batch,\n"
+        "   * but no faster. Faster: load, copy and compute the share's records alone. */\n"
+        "    size_t ddp_bytes = %s, ddp_first, ddp_count;\n"
+        "    DDP_SHARD(ddp_bytes, &ddp_first, &ddp_count);\n"
+        "    for (size_t ddp_at = 0; ddp_at + ddp_count <= ddp_bytes; ddp_at += ddp_count)\n"
+        "    %s%s%s\n%s}",
+        bytes, copy,
+        stream == NULL      ? ""
+        : stream[0] == '\0' ? "0"
+                            : stream,
+        stream == NULL ? "" : ");", stream != NULL && stream[0] == '\0' ? "    cudaStreamSynchronize(0);\n" : "");
+    if (stream == NULL)
+        spot_add(search->to, spot->source->path, 1, "#include <string.h>");
+    spot_add_text(search, spot, text);
+    free(text);
+    free(copy);
+}
+
+/* Whether the same buffer of the host is copied in each period: then it is filled anew, and no part of the records. */
+static bool
+is_staged(const struct search *search, uint32_t number)
+{
+    const struct scout_log *log = search->log;
+    for (uint32_t i = number; i + search->finding->period < log->op_count; i += search->finding->period)
+        if (log->ops[i + search->finding->period].from.offset != log->ops[number].from.offset)
+            return false;
+    return true;
+}
+
+static bool
+next_data(const struct search *search, uint32_t *number)
+{
+    uint32_t end = search->finding->first + search->finding->period;
+    while (*number < end && !is_data(&search->log->ops[*number]))
+        ++*number;
+    return *number < end;
+}
+
+/* Whether a copy of the log brings data to a step. One before the first step does, if steps make it by the same calls:
+ * copies of a thread that has launched nothing enter the log later than they are made. */
+static bool
+is_of_steps(const struct search *search, uint32_t number)
+{
+    const struct scout_finding *finding = search->finding;
+    const struct scout_op *ops = search->log->ops;
+    bool is = number >= search->start;
+    for (uint32_t i = finding->first; i < finding->first + finding->period && !is; ++i)
+        is = ops[i].site == ops[number].site;
+    return is && is_data(&ops[number]);
+}
+
+/* How many of the outermost frames all copies of data have in common, inside the function that steps; 0: none. */
+static uint32_t
+count_common(struct search *search)
+{
+    const struct scout_log *log = search->log;
+    struct stack first = {0}, step = spot_stack(search, log->ops[search->finding->groups[0].before].site);
+    uint32_t common = 0, inside, unused;
+    for (uint32_t i = search->finding->first; next_data(search, &i); ++i) {
+        struct stack here = spot_stack(search, log->ops[i].site);
+        uint32_t same = 0;
+        if (!is_staged(search, i))
+            return 0;
+        if (first.count == 0) {
+            first = here;
+            same = here.count;
+        }
+        while (same < here.count && same < first.count &&
+               spot_is_same(&here.frames[here.count - 1 - same], &first.frames[first.count - 1 - same]))
+            ++same;
+        common = common == 0 || same < common ? same : common;
+    }
+    bool is_inside = common > 0 && spot_find_parting(&first, &step, &inside, &unused) && common >= first.count - inside;
+    return is_inside ? common : 0;
+}
+
+/* In the buffers of the host, in front of the call that copies them all. What that call is not given it makes of them.
+ */
+static bool
+place_host_shares(struct search *search)
+{
+    const struct scout_log *log = search->log;
+    uint32_t common = count_common(search), placed = 0;
+    for (uint32_t i = search->finding->first; common > 0 && next_data(search, &i); ++i) {
+        struct stack here = spot_stack(search, log->ops[i].site);
+        uint32_t depth = here.count - common;
+        struct lifted said;
+        struct spot spot = {0};
+        if (depth == 0 && here.count > 1)
+            ++depth; /* a single copy */
+        if (!lift(&search->sources, here.frames, depth, &said) || !said.source_is_passed || said.source[0] == '\0' ||
+            said.bytes[0] == '\0')
+            continue;
+        spot.node = spot_node(search, &here.frames[depth], &spot.source);
+        if (spot.node == NODE_NONE || spot.source->nodes[spot.node].parent == NODE_NONE ||
+            !spot.source->nodes[spot.source->nodes[spot.node].parent].is_block || !spot_is_usable(&spot))
+            return false;
+        add_share(search, &spot, lift_bare(said.bytes), lift_bare(said.source), NULL);
+        ++placed;
+    }
+    return placed > 0;
+}
+
+/* On the device, behind a copy; `adds`: and puts the lines there. */
+static bool
+place_share(struct search *search, const struct scout_op *op, bool adds)
+{
+    const struct scout_log *log = search->log;
+    struct stack stack = spot_stack(search, op->site);
+    for (uint32_t depth = 0; depth < stack.count; ++depth) {
+        struct lifted said;
+        struct spot spot;
+        bool is_own = true;
+        for (uint32_t i = 0; i < log->op_count && is_own; ++i) {
+            struct stack other = spot_stack(search, log->ops[i].site);
+            is_own =
+                log->ops[i].kind != SCOUT_COPY || is_of_steps(search, i) || !spot_is_same_chain(&stack, &other, depth);
+        }
+        if (is_own && lift(&search->sources, stack.frames, depth, &said) && said.memory[0] != '\0' &&
+            said.bytes[0] != '\0' && spot_find_behind(search, &stack.frames[depth], &spot)) {
+            if (adds)
+                add_share(search, &spot, lift_bare(said.bytes), lift_bare(said.memory), said.stream);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a copy from the host that is too small to be data differs from step to step, and an operation in front of the
+ * place where gradients are averaged gets it: it belongs to the records, as labels that are copied one by one. */
+static bool
+is_small_part(const struct search *search, uint32_t number)
+{
+    const struct scout_finding *finding = search->finding;
+    const struct scout_op *ops = search->log->ops, *op = &ops[number];
+    bool differs = false, is_read = false;
+    if (op->kind != SCOUT_COPY || op->from.alloc != SCOUT_NONE || op->to.alloc == SCOUT_NONE || is_data(op))
+        return false;
+    for (uint32_t i = number; i + finding->period < search->log->op_count && !differs; i += finding->period)
+        differs = ops[i].content != ops[i + finding->period].content;
+    for (uint32_t i = finding->first; i < finding->groups[0].before && differs && !is_read; ++i)
+        for (uint32_t a = 0; a < ops[i].argument_count; ++a)
+            is_read =
+                is_read || (ops[i].arguments[a].alloc == op->to.alloc && ops[i].arguments[a].offset <= op->to.offset);
+    return is_read;
+}
+
+void
+shares_place(struct search *search)
+{
+    for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period; ++i)
+        if (is_small_part(search, i)) {
+            search->to->open_copy = i;
+            return;
+        }
+    if (place_host_shares(search))
+        return;
+    for (uint32_t i = search->finding->first; next_data(search, &i); ++i)
+        if (!place_share(search, &search->log->ops[i], false)) {
+            search->to->open_copy = i;
+            return;
+        }
+    for (uint32_t i = search->finding->first; next_data(search, &i); ++i)
+        (void)place_share(search, &search->log->ops[i], true);
+}

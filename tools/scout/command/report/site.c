@@ -1,0 +1,283 @@
+/*
+ * site.c - see site.h.
+ */
+#include "tools/scout/command/report/site.h"
+
+#include "launcher/common/xcalloc.h"
+
+#ifdef DDPRUN_LIBDW
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#endif
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAMES_AT_MOST = 24 };
+
+struct stack {
+    struct site_place *frames; /* NULL: not looked up */
+    uint32_t count;
+};
+
+struct sites {
+    const struct scout_log *log;
+    void **objects;       /* a Dwfl * for each object of the log, NULL: not opened */
+    struct stack *stacks; /* one for each site of the log */
+};
+
+struct sites *
+sites_open(const struct scout_log *log)
+{
+    struct sites *sites = xcalloc(1, sizeof(*sites));
+    sites->log = log;
+    sites->objects = xcalloc(log->object_count + 1, sizeof(*sites->objects));
+    sites->stacks = xcalloc(log->site_count + 1, sizeof(*sites->stacks));
+    return sites;
+}
+
+#ifdef DDPRUN_LIBDW
+static Dwfl *
+open_object(struct sites *sites, uint32_t number)
+{
+    static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_build_id_find_elf,
+                                             .find_debuginfo = dwfl_standard_find_debuginfo,
+                                             .section_address = dwfl_offline_section_address};
+    if (sites->objects[number] == NULL) {
+        Dwfl *dwfl = dwfl_begin(&callbacks);
+        if (dwfl != NULL) {
+            dwfl_report_begin(dwfl);
+            (void)dwfl_report_elf(dwfl, "", sites->log->objects[number].path, -1, 0, true);
+            dwfl_report_end(dwfl, NULL, NULL);
+        }
+        sites->objects[number] = dwfl;
+    }
+    return sites->objects[number];
+}
+
+/* An object's address is what its program headers count from; dwfl counts from where it would load it. */
+static void
+look_up(struct sites *sites, const struct scout_frame *frame, struct site_place *place)
+{
+    Dwfl *dwfl = open_object(sites, frame->object);
+    Dwarf_Addr address = frame->offset - 1; /* of the call, not behind it */
+    Dwfl_Module *module = dwfl != NULL ? dwfl_addrmodule(dwfl, address) : NULL;
+    if (module == NULL)
+        return;
+    int line = 0, column = 0;
+    Dwfl_Line *at = dwfl_module_getsrc(module, address);
+    const char *file = at != NULL ? dwfl_lineinfo(at, NULL, &line, &column, NULL, NULL) : NULL;
+    const char *function = dwfl_module_addrname(module, address);
+    if (file != NULL)
+        snprintf(place->file, sizeof(place->file), "%s", file);
+    place->line = line;
+    place->column = column;
+    if (function != NULL)
+        snprintf(place->function, sizeof(place->function), "%s", function);
+}
+
+/* A file that the compiler was given by a relative name lies in the folder where it ran. */
+static void
+make_absolute(Dwarf_Die *unit, struct site_place *place)
+{
+    Dwarf_Attribute attribute;
+    const char *folder = unit != NULL ? dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute)) : NULL;
+    if (folder == NULL || place->file[0] == '/')
+        return;
+    char *path = xasprintf("%s/%s", folder, place->file);
+    snprintf(place->file, sizeof(place->file), "%s", path);
+    free(path);
+}
+
+/* The calls that were inlined around an address, innermost first, up to the function that holds the code. Returns how
+ * many places there are. */
+static uint32_t
+look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct site_place *places, uint32_t room)
+{
+    struct site_place place = {0};
+    Dwarf_Addr address = frame->offset - 1, bias = 0;
+    Dwarf_Die *innermost = NULL, *scopes = NULL, subroutine;
+    Dwarf_Files *files = NULL;
+    uint32_t count = 0;
+    look_up(sites, frame, &place);
+    if (place.file[0] == '\0')
+        return 0;
+    Dwfl_Module *module = dwfl_addrmodule(open_object(sites, frame->object), address);
+    Dwarf_Die *unit = dwfl_module_addrdie(module, address, &bias);
+    if (unit != NULL && dwarf_getscopes(unit, address - bias, &innermost) > 0 &&
+        dwarf_offdie(dwfl_module_getdwarf(module, &bias), dwarf_dieoffset(&innermost[0]), &subroutine) != NULL &&
+        dwarf_getsrcfiles(unit, &files, NULL) == 0) {
+        int scope_count = dwarf_getscopes_die(&subroutine, &scopes);
+        for (int i = 0; i < scope_count && count < room; ++i) {
+            Dwarf_Attribute attribute;
+            Dwarf_Word file, line, column;
+            int tag = dwarf_tag(&scopes[i]);
+            const char *name = dwarf_diename(&scopes[i]), *path;
+            if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
+                continue;
+            if (name != NULL)
+                snprintf(place.function, sizeof(place.function), "%s", name);
+            places[count++] = place;
+            if (tag == DW_TAG_subprogram ||
+                dwarf_formudata(dwarf_attr(&scopes[i], DW_AT_call_file, &attribute), &file) != 0 ||
+                dwarf_formudata(dwarf_attr(&scopes[i], DW_AT_call_line, &attribute), &line) != 0 ||
+                (path = dwarf_filesrc(files, file, NULL, NULL)) == NULL)
+                break;
+            snprintf(place.file, sizeof(place.file), "%s", path);
+            place.line = (int)line;
+            bool has_column = dwarf_formudata(dwarf_attr(&scopes[i], DW_AT_call_column, &attribute), &column) == 0;
+            place.column = has_column ? (int)column : 0;
+        }
+    }
+    if (count == 0)
+        places[count++] = place;
+    for (uint32_t i = 0; i < count; ++i)
+        make_absolute(unit, &places[i]);
+    free(innermost);
+    free(scopes);
+    return count;
+}
+#else
+static uint32_t
+look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct site_place *places, uint32_t room)
+{
+    (void)sites;
+    (void)frame;
+    (void)places;
+    (void)room;
+    return 0;
+}
+
+static void
+look_up(struct sites *sites, const struct scout_frame *frame, struct site_place *place)
+{
+    (void)sites;
+    (void)frame;
+    (void)place;
+}
+#endif
+
+void
+sites_close(struct sites *sites)
+{
+#ifdef DDPRUN_LIBDW
+    for (uint32_t i = 0; i < sites->log->object_count; ++i)
+        if (sites->objects[i] != NULL)
+            dwfl_end(sites->objects[i]);
+#endif
+    for (uint32_t i = 0; i < sites->log->site_count; ++i)
+        free(sites->stacks[i].frames);
+    free(sites->stacks);
+    free(sites->objects);
+    free(sites);
+}
+
+/* What stands between a launch in the source and CUDA's library: made by compilers, or a part of a static cudart or of
+ * a header. */
+static bool
+is_stub(const struct site_place *place)
+{
+    static const char *const parts[] = {"__device_stub", "cudaLaunchKernel", "__cudart", "__cuda"};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i)
+        if (strstr(place->function, parts[i]) != NULL)
+            return true;
+    return strstr(place->file, "cuda_runtime") != NULL || strstr(place->file, "/softgpu/") != NULL;
+}
+
+static void
+describe(const struct sites *sites, const struct scout_frame *frame, struct site_place *place)
+{
+    const char *path = sites->log->objects[frame->object].path;
+    const char *file = strrchr(place->file, '/'), *object = strrchr(path, '/');
+    if (place->file[0] != '\0')
+        snprintf(place->text, sizeof(place->text), "%s:%d", file != NULL ? file + 1 : place->file, place->line);
+    else if (place->function[0] != '\0')
+        snprintf(place->text, sizeof(place->text), "%s", place->function);
+    else
+        snprintf(place->text, sizeof(place->text), "%s+0x%llx", object != NULL ? object + 1 : path,
+                 (unsigned long long)frame->offset);
+}
+
+bool
+sites_find_outer(struct sites *sites, uint32_t site, unsigned depth, struct site_place *place)
+{
+    *place = (struct site_place){.text = "?"};
+    if (site >= sites->log->site_count)
+        return false;
+    const struct scout_site *stack = &sites->log->sites[site];
+    struct site_place first = {.text = "?"};
+    for (uint32_t i = 0; i < stack->count; ++i) {
+        *place = (struct site_place){.text = "?"};
+        if (stack->frames[i].object == SCOUT_NONE || stack->frames[i].offset == 0)
+            continue;
+        look_up(sites, &stack->frames[i], place);
+        describe(sites, &stack->frames[i], place);
+        if (first.text[0] == '?')
+            first = *place;
+        if (is_stub(place) || depth-- > 0)
+            continue;
+        return true;
+    }
+    *place = first;
+    return false;
+}
+
+/* Whether a frame is not the program's own. */
+static bool
+is_foreign(const struct site_place *place)
+{
+    return is_stub(place) || strncmp(place->file, "/usr/", 5) == 0 || strstr(place->file, "/nvidia/") != NULL;
+}
+
+const struct site_place *
+sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p)
+{
+    static const struct site_place none;
+    *count_p = 0;
+    if (site >= sites->log->site_count)
+        return &none;
+    struct stack *stack = &sites->stacks[site];
+    const struct scout_site *from = &sites->log->sites[site];
+    if (stack->frames == NULL) {
+        stack->frames = xcalloc(FRAMES_AT_MOST, sizeof(*stack->frames));
+        for (uint32_t i = 0; i < from->count; ++i) {
+            const struct scout_frame *frame = &from->frames[i];
+            if (frame->object == SCOUT_NONE || frame->offset == 0)
+                continue;
+            uint32_t found = look_up_inlined(sites, frame, stack->frames + stack->count, FRAMES_AT_MOST - stack->count);
+            for (uint32_t k = stack->count, end = k + found; k < end; ++k) {
+                struct site_place *place = &stack->frames[stack->count];
+                *place = stack->frames[k];
+                describe(sites, frame, place);
+                stack->count += !is_foreign(place);
+            }
+        }
+    }
+    *count_p = stack->count;
+    return stack->frames;
+}
+
+bool
+sites_find(struct sites *sites, uint32_t site, struct site_place *place)
+{
+    return sites_find_outer(sites, site, 0, place);
+}
+
+const char *
+sites_text(struct sites *sites, uint32_t site, char *text, size_t room)
+{
+    struct site_place inner, outer;
+    uint32_t count;
+    const struct site_place *frames = sites_frames(sites, site, &count);
+    if (count > 1)
+        snprintf(text, room, "%s from %s", frames[0].text, frames[1].text);
+    else if (count == 1)
+        snprintf(text, room, "%s", frames[0].text);
+    else if (sites_find(sites, site, &inner) && sites_find_outer(sites, site, 1, &outer) && outer.file[0] != '\0')
+        snprintf(text, room, "%s from %s", inner.text, outer.text);
+    else
+        snprintf(text, room, "%s", inner.text);
+    return text;
+}

@@ -1,0 +1,379 @@
+/*
+ * source.c - see source.h.
+ */
+#include "tools/scout/command/report/source.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_BYTES_AT_MOST = 16 << 20, DEPTH_AT_MOST = 200 };
+
+/* ---- tokens ---- */
+
+bool
+source_is_word(char character)
+{
+    return isalnum((unsigned char)character) || character == '_';
+}
+
+static bool
+begins_line(const char *text, size_t at)
+{
+    while (at > 0 && (text[at - 1] == ' ' || text[at - 1] == '\t'))
+        --at;
+    return at == 0 || text[at - 1] == '\n';
+}
+
+static size_t
+skip_directive(const char *text, size_t at)
+{
+    while (text[at] != '\0' && text[at] != '\n')
+        at += text[at] == '\\' && text[at + 1] != '\0' ? 2 : 1;
+    return at;
+}
+
+size_t
+source_skip(const char *text, size_t at)
+{
+    for (;;) {
+        if (isspace((unsigned char)text[at])) {
+            ++at;
+        } else if (text[at] == '/' && text[at + 1] == '/') {
+            at += strcspn(text + at, "\n");
+        } else if (text[at] == '/' && text[at + 1] == '*') {
+            const char *end = strstr(text + at + 2, "*/");
+            at = end != NULL ? (size_t)(end + 2 - text) : at + strlen(text + at);
+        } else if (text[at] == '#' && begins_line(text, at)) {
+            at = skip_directive(text, at);
+        } else {
+            return at;
+        }
+    }
+}
+
+size_t
+source_token(const char *text, size_t at)
+{
+    if (text[at] == '"' || text[at] == '\'') {
+        char quote = text[at++];
+        while (text[at] != '\0' && text[at] != quote && text[at] != '\n')
+            at += text[at] == '\\' && text[at + 1] != '\0' ? 2 : 1;
+        return text[at] == quote ? at + 1 : at;
+    }
+    if (!source_is_word(text[at]))
+        return at + (text[at] != '\0');
+    while (source_is_word(text[at]))
+        ++at;
+    return at;
+}
+
+size_t
+source_close(const char *text, size_t at)
+{
+    size_t begin = at;
+    int depth = 0;
+    while (text[at] != '\0') {
+        depth += strchr("([{", text[at]) != NULL;
+        depth -= strchr(")]}", text[at]) != NULL;
+        at = source_token(text, at);
+        if (depth == 0)
+            return at;
+        at = source_skip(text, at);
+    }
+    return begin;
+}
+
+/* ---- statements ---- */
+
+static uint32_t
+add_node(struct source *source, size_t begin, uint32_t parent)
+{
+    if ((source->count & (source->count - 1)) == 0) {
+        size_t room = source->count > 0 ? 2 * (size_t)source->count : 1;
+        source->nodes = xrealloc(source->nodes, room * sizeof(*source->nodes));
+    }
+    source->nodes[source->count] = (struct source_node){.begin = begin, .end = begin, .parent = parent};
+    return source->count++;
+}
+
+static bool
+is_at(const char *text, size_t at, const char *word)
+{
+    size_t length = strlen(word);
+    return strncmp(text + at, word, length) == 0 && !source_is_word(text[at + length]);
+}
+
+static bool
+is_any(const char *text, size_t at, const char *const *words)
+{
+    for (; *words != NULL; ++words)
+        if (is_at(text, at, *words))
+            return true;
+    return false;
+}
+
+static size_t parse_statement(struct source *source, size_t at, uint32_t parent, int depth);
+
+/* From the { on. */
+static size_t
+parse_block(struct source *source, size_t at, uint32_t parent, int depth)
+{
+    const char *text = source->text;
+    uint32_t block = add_node(source, at, parent);
+    source->nodes[block].is_block = true;
+    at = source_skip(text, at + 1);
+    while (text[at] != '\0' && text[at] != '}')
+        at = source_skip(text, parse_statement(source, at, block, depth + 1));
+    at += text[at] == '}';
+    source->nodes[block].end = at;
+    return at;
+}
+
+/* A declaration, an expression, a function, a class: up to its semicolon, or to the block that ends it. */
+static size_t
+parse_plain(struct source *source, size_t at, uint32_t node, int depth)
+{
+    const char *text = source->text;
+    int brackets = 0;
+    for (;;) {
+        if (text[at] == '\0' || (text[at] == '}' && brackets == 0))
+            return at;
+        if (text[at] == ';' && brackets == 0)
+            return at + 1;
+        if (text[at] == '{') {
+            at = parse_block(source, at, node, depth);
+            size_t next = source_skip(text, at);
+            if (brackets == 0 && (text[next] == '\0' || strchr(";,)]({.", text[next]) == NULL))
+                return at;
+        } else {
+            brackets += text[at] == '(' || text[at] == '[';
+            brackets -= (text[at] == ')' || text[at] == ']') && brackets > 0;
+            at = source_token(text, at);
+        }
+        at = source_skip(text, at);
+    }
+}
+
+/* Behind "case 3:", "public:", "default:". */
+static size_t
+parse_label(const char *text, size_t at)
+{
+    while (text[at] != '\0' && text[at] != ';' && text[at] != '}') {
+        if (text[at] == ':' && text[at + 1] != ':')
+            return at + 1;
+        at = source_skip(text, source_token(text, at) + (text[at] == ':'));
+    }
+    return at;
+}
+
+/* Behind "if (...)", "for (...)". */
+static size_t
+parse_head(const char *text, size_t at)
+{
+    at = source_skip(text, source_token(text, at));
+    if (is_at(text, at, "constexpr"))
+        at = source_skip(text, source_token(text, at));
+    return source_skip(text, text[at] == '(' ? source_close(text, at) : at);
+}
+
+static size_t
+parse_statement(struct source *source, size_t at, uint32_t parent, int depth)
+{
+    static const char *const heads[] = {"if", "for", "while", "switch", "catch", NULL},
+                             *const loops[] = {"for", "while", "do", NULL}, *const bare[] = {"else", "do", "try", NULL},
+                             *const labels[] = {"case", "default", "public", "private", "protected", NULL};
+    const char *text = source->text;
+    if (depth >= DEPTH_AT_MOST)
+        return at + strlen(text + at);
+    if (text[at] == '{')
+        return parse_block(source, at, parent, depth);
+    uint32_t node = add_node(source, at, parent);
+    source->nodes[node].is_loop = is_any(text, at, loops);
+    if (is_any(text, at, heads)) {
+        bool is_if = is_at(text, at, "if");
+        at = parse_statement(source, parse_head(text, at), node, depth + 1);
+        size_t next = source_skip(text, at);
+        if (is_if && is_at(text, next, "else"))
+            at = parse_statement(source, source_skip(text, next + 4), node, depth + 1);
+    } else if (is_any(text, at, bare)) {
+        bool is_do = is_at(text, at, "do");
+        at = parse_statement(source, source_skip(text, source_token(text, at)), node, depth + 1);
+        if (is_do)
+            at = parse_plain(source, source_skip(text, at), node, depth);
+    } else if (is_any(text, at, labels)) {
+        at = parse_label(text, at);
+    } else {
+        at = parse_plain(source, at, node, depth);
+    }
+    source->nodes[node].end = at;
+    return at;
+}
+
+/* ---- files ---- */
+
+static char *
+read_text(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    if (file == NULL)
+        return NULL;
+    if (fseek(file, 0, SEEK_END) == 0) {
+        long bytes = ftell(file);
+        rewind(file);
+        if (bytes > 0 && bytes <= FILE_BYTES_AT_MOST) {
+            text = xcalloc((size_t)bytes + 2, 1);
+            text[fread(text, 1, (size_t)bytes, file)] = '\0';
+        }
+    }
+    (void)fclose(file);
+    return text;
+}
+
+const struct source *
+sources_open(struct sources *sources, const char *path)
+{
+    for (uint32_t i = 0; i < sources->count; ++i)
+        if (strcmp(sources->files[i]->path, path) == 0)
+            return sources->files[i]->text != NULL ? sources->files[i] : NULL;
+    struct source *source = xcalloc(1, sizeof(*source));
+    source->path = xstrdup(path);
+    source->text = read_text(path);
+    sources->files = xrealloc(sources->files, (sources->count + 1) * sizeof(struct source *));
+    sources->files[sources->count++] = source;
+    if (source->text == NULL)
+        return NULL;
+    size_t at = source_skip(source->text, 0);
+    while (source->text[at] != '\0')
+        at = source_skip(source->text, source->text[at] == '}' ? at + 1 : parse_statement(source, at, NODE_NONE, 0));
+    return source;
+}
+
+void
+sources_close(struct sources *sources)
+{
+    for (uint32_t i = 0; i < sources->count; ++i) {
+        free(sources->files[i]->path);
+        free(sources->files[i]->text);
+        free(sources->files[i]->nodes);
+        free(sources->files[i]);
+    }
+    free(sources->files);
+    *sources = (struct sources){0};
+}
+
+/* ---- where a line may stand ---- */
+
+int
+source_line(const struct source *source, size_t at)
+{
+    int line = 1;
+    for (size_t i = 0; i < at && source->text[i] != '\0'; ++i)
+        line += source->text[i] == '\n';
+    return line;
+}
+
+size_t
+source_place(const struct source *source, int line, int column)
+{
+    size_t begin = 0;
+    for (int i = 1; i < line && source->text[begin] != '\0'; ++i) {
+        begin += strcspn(source->text + begin, "\n");
+        begin += source->text[begin] == '\n';
+    }
+    return begin + (column > 0 ? (size_t)column - 1 : 0);
+}
+
+uint32_t
+source_statement(const struct source *source, int line, int column)
+{
+    uint32_t found = NODE_NONE, around = NODE_NONE;
+    bool is_one = true;
+    size_t begin = source_place(source, line, 1), place = source_place(source, line, column);
+    size_t end = begin + strcspn(source->text + begin, "\n");
+    for (uint32_t i = 0; i < source->count; ++i) {
+        const struct source_node *node = &source->nodes[i];
+        if (node->is_block || node->begin >= end || node->end <= begin)
+            continue;
+        is_one = is_one && (found == NODE_NONE || node->begin < source->nodes[found].end);
+        found = i;
+        if (column > 0 && node->begin <= place && place < node->end)
+            around = i;
+    }
+    return is_one ? found : around;
+}
+
+static bool
+is_within(const struct source *source, uint32_t node, uint32_t around)
+{
+    while (node != NODE_NONE && node != around)
+        node = source->nodes[node].parent;
+    return node == around;
+}
+
+uint32_t
+source_beside(const struct source *source, uint32_t inner, uint32_t other)
+{
+    for (uint32_t node = inner; node != NODE_NONE; node = source->nodes[node].parent) {
+        uint32_t parent = source->nodes[node].parent;
+        if (parent != NODE_NONE && source->nodes[parent].is_block && is_within(source, other, parent))
+            return node;
+    }
+    return NODE_NONE;
+}
+
+uint32_t
+source_block(const struct source *source, uint32_t node)
+{
+    uint32_t block = NODE_NONE;
+    for (uint32_t i = node + 1; i < source->count && source->nodes[i].begin < source->nodes[node].end; ++i)
+        if (source->nodes[i].parent == node && source->nodes[i].is_block)
+            block = i;
+    return block;
+}
+
+uint32_t
+source_function(const struct source *source, uint32_t node)
+{
+    static const char *const classes[] = {"class", "struct", "union", "namespace", "extern", NULL};
+    uint32_t path[DEPTH_AT_MOST], depth = 0;
+    for (; node != NODE_NONE && depth < DEPTH_AT_MOST; node = source->nodes[node].parent)
+        path[depth++] = node;
+    while (depth-- > 0) {
+        const struct source_node *at = &source->nodes[path[depth]];
+        uint32_t block = source_block(source, path[depth]);
+        if (at->is_block || block == NODE_NONE)
+            continue;
+        size_t word = at->begin;
+        if (is_at(source->text, word, "template")) {
+            word = source_skip(source->text, word + strlen("template"));
+            for (int angles = 0; source->text[word] != '\0';) {
+                angles += (source->text[word] == '<') - (source->text[word] == '>');
+                word = source_skip(source->text, word + 1);
+                if (angles == 0)
+                    break;
+            }
+        }
+        const char *bracket = memchr(source->text + at->begin, '(', source->nodes[block].begin - at->begin);
+        if (bracket != NULL && !is_any(source->text, word, classes))
+            return path[depth];
+    }
+    return NODE_NONE;
+}
+
+bool
+source_begins_line(const struct source *source, uint32_t node)
+{
+    return begins_line(source->text, source->nodes[node].begin);
+}
+
+bool
+source_ends_line(const struct source *source, uint32_t node)
+{
+    size_t at = source->nodes[node].end, line = at + strcspn(source->text + at, "\n");
+    return source_skip(source->text, at) >= line;
+}

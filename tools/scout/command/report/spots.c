@@ -1,0 +1,189 @@
+/*
+ * spots.c - see spots.h.
+ */
+#include "tools/scout/command/report/spots.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct stack
+spot_stack(const struct search *search, uint32_t site)
+{
+    struct stack stack;
+    stack.frames = sites_frames(search->sites, site, &stack.count);
+    return stack;
+}
+
+bool
+spot_is_same(const struct site_place *a, const struct site_place *b)
+{
+    return a->line == b->line && a->column == b->column && strcmp(a->file, b->file) == 0;
+}
+
+bool
+spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p)
+{
+    uint32_t i = a->count, j = b->count;
+    while (i > 0 && j > 0 && spot_is_same(&a->frames[i - 1], &b->frames[j - 1]))
+        --i, --j;
+    *a_p = i - 1;
+    *b_p = j - 1;
+    return i > 0 && j > 0 && strcmp(a->frames[i - 1].file, b->frames[j - 1].file) == 0 &&
+           strcmp(a->frames[i - 1].function, b->frames[j - 1].function) == 0;
+}
+
+bool
+spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth)
+{
+    for (uint32_t i = 0; i <= depth; ++i)
+        if (i >= a->count || i >= b->count || !spot_is_same(&a->frames[i], &b->frames[i]))
+            return false;
+    return true;
+}
+
+/* ---- lines ---- */
+
+void
+spot_add(struct insertions *to, const char *file, int line, const char *text)
+{
+    for (uint32_t i = 0; i < to->count; ++i)
+        if (to->items[i].line == line && strcmp(to->items[i].text, text) == 0 && strcmp(to->items[i].file, file) == 0)
+            return;
+    to->items = xrealloc(to->items, (to->count + 1) * sizeof(*to->items));
+    to->items[to->count++] = (struct insertion){xstrdup(file), line, xstrdup(text)};
+}
+
+bool
+spot_is_usable(const struct spot *spot)
+{
+    const struct source *source = spot->source;
+    if (spot->behind == 0)
+        return source_begins_line(source, spot->node);
+    const char *text = source->text + source->nodes[spot->node].begin;
+    size_t at = spot->behind, line = at + strcspn(source->text + at, "\n");
+    return source_skip(source->text, at) >= line && strncmp(text, "return", 6) != 0 &&
+           (!spot->needs_braces || source_begins_line(source, spot->node));
+}
+
+static int
+spot_line(const struct spot *spot)
+{
+    return spot->behind == 0 ? source_line(spot->source, spot->source->nodes[spot->node].begin)
+                             : source_line(spot->source, spot->behind) + 1;
+}
+
+void
+spot_add_text(struct search *search, const struct spot *spot, const char *text)
+{
+    const char *path = spot->source->path;
+    char *whole = xasprintf("%s%s", spot->loops, text);
+    if (spot->needs_braces)
+        spot_add(search->to, path, source_line(spot->source, spot->source->nodes[spot->node].begin), "{");
+    spot_add(search->to, path, spot_line(spot), whole);
+    free(whole);
+    if (spot->needs_braces)
+        spot_add(search->to, path, spot_line(spot), "}");
+    spot_add(search->to, path, 1, "#include <ddprun.h>");
+}
+
+/* ---- spots ---- */
+
+uint32_t
+spot_node(struct search *search, const struct site_place *place, const struct source **source_p)
+{
+    *source_p = sources_open(&search->sources, place->file);
+    return *source_p != NULL ? source_statement(*source_p, place->line, place->column) : NODE_NONE;
+}
+
+/* Behind the last statement of the line that begins behind a statement, in the same block. */
+static size_t
+end_of_line(const struct source *source, uint32_t node)
+{
+    size_t end = source->nodes[node].end;
+    for (uint32_t i = node + 1; i < source->count; ++i)
+        if (source->nodes[i].parent == source->nodes[node].parent && source->nodes[i].begin >= end &&
+            source_line(source, source->nodes[i].begin) == source_line(source, end))
+            end = source->nodes[i].end;
+    return end;
+}
+
+bool
+spot_find_behind(struct search *search, const struct site_place *place, struct spot *spot)
+{
+    *spot = (struct spot){0};
+    spot->node = spot_node(search, place, &spot->source);
+    if (spot->node == NODE_NONE)
+        return false;
+    const struct source_node *node = &spot->source->nodes[spot->node];
+    spot->behind = node->end;
+    if (node->parent != NODE_NONE && spot->source->nodes[node->parent].is_block &&
+        source_function(spot->source, spot->node) != spot->node) {
+        spot->behind = end_of_line(spot->source, spot->node);
+        return spot_is_usable(spot);
+    }
+    uint32_t block = source_block(spot->source, spot->node);
+    if (source_function(spot->source, spot->node) == spot->node && block != NODE_NONE)
+        spot->behind = spot->source->nodes[block].begin + 1;
+    else
+        spot->needs_braces = true;
+    return node->parent != NODE_NONE && spot_is_usable(spot);
+}
+
+/* The heads of the loops around a statement, up to `outermost`. False: what is around it is more than loops, or the
+ * expressions use what is declared there. */
+static bool
+copy_loops(const struct source *source, uint32_t node, uint32_t outermost, const struct lifted *said,
+           char loops[LIFT_BYTES])
+{
+    size_t said_at = source->nodes[node].begin;
+    char text[LIFT_BYTES];
+    for (uint32_t at = source->nodes[node].parent; at != NODE_NONE; at = source->nodes[at].parent) {
+        const struct source_node *loop = &source->nodes[at];
+        size_t inside = at + 1 < source->count ? source->nodes[at + 1].begin : loop->end;
+        if (loop->is_block) {
+            if (lift_uses_local(source, said->memory, loop->begin + 1, said_at + 1) ||
+                lift_uses_local(source, said->bytes, loop->begin + 1, said_at + 1))
+                return false;
+        } else if (!loop->is_loop || strncmp(source->text + loop->begin, "for", 3) != 0 ||
+                   snprintf(text, sizeof(text), "%.*s%s", (int)(inside - loop->begin), source->text + loop->begin,
+                            loops) >= LIFT_BYTES) {
+            return false;
+        } else {
+            size_t length = 0;
+            for (size_t i = 0; text[i] != '\0'; ++i) { /* on one line */
+                bool is_blank = strchr(" \t\n", text[i]) != NULL;
+                if (!is_blank)
+                    loops[length++] = text[i];
+                else if (length > 0 && loops[length - 1] != ' ')
+                    loops[length++] = ' ';
+            }
+            loops[length] = '\0';
+        }
+        if (at == outermost)
+            return true;
+    }
+    return false;
+}
+
+bool
+spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
+                      const struct lifted *said, struct spot *spot)
+{
+    *spot = (struct spot){0};
+    uint32_t from = spot_node(search, made, &spot->source), to = spot_node(search, set, &spot->source);
+    if (from == NODE_NONE || to == NODE_NONE)
+        return false;
+    uint32_t ours = source_beside(spot->source, from, to);
+    spot->node = source_beside(spot->source, to, from);
+    if (ours == NODE_NONE || spot->node == NODE_NONE || ours == spot->node)
+        return false;
+    if (ours != from && !copy_loops(spot->source, from, ours, said, spot->loops))
+        return false;
+    if (spot->source->nodes[ours].end > spot->source->nodes[spot->node].end)
+        spot->node = ours;
+    spot->behind = spot->source->nodes[spot->node].end;
+    return spot_is_usable(spot);
+}

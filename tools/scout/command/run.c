@@ -1,0 +1,331 @@
+/*
+ * run.c - see run.h.
+ */
+#include "tools/scout/command/run.h"
+
+#include "base/clock.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/environment.h"
+#include "tools/common/inner_run.h"
+#include "tools/sandbox/files.h"
+#include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/format/log.h"
+#include "tools/scout/format/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    TESTS_AT_MOST = 24,  /* of a launch */
+    DEFAULT_PERIODS = 3, /* two that can be compared, wherever in a period the recording begins */
+    PATIENCE_S = 20,     /* with a ddprun that was asked to end */
+    TRIAL_LIMIT_S = 60,  /* of one repetition */
+    TIME_BYTES = 64,
+};
+
+static struct word_list
+command_of(const struct scout_order *order, const struct scout_child *child)
+{
+    struct word_list words = {0};
+    word_list_add(&words, xstrdup("ddprun"));
+    options_hand_on(order->options, SET_BY_SCOUT, false, &words);
+    word_list_add(&words, xasprintf("--ranks=%d", child->ranks));
+    if (child->ranks > 1 && !child->is_rehearsal) {
+        word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */
+        word_list_add(&words, xstrdup("--no-cost-cache"));
+    }
+    if (child->silent)
+        word_list_add(&words, xstrdup("--output=none"));
+    word_list_add(&words, xstrdup("--progress=off"));
+    word_list_add(&words, xstrdup("--quiet"));
+    word_list_add(&words, xstrdup("--max-restarts=0"));
+    word_list_add(&words, xstrdup("--hang-timeout=0"));
+    word_list_add(&words, xstrdup("--hang-warning=0"));
+    word_list_add(&words, xstrdup("--unannotated"));
+    word_list_add(&words, xasprintf("--summary-json=%s", child->summary));
+    word_list_add(&words, xstrdup("--"));
+    for (char *const *argument = order->program; *argument != NULL; ++argument)
+        word_list_add(&words, xstrdup(*argument));
+    return words;
+}
+
+static char date[64];
+
+static void __attribute__((noreturn))
+become(const struct scout_order *order, const struct scout_child *child, char **command, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(DDPRUN_EXIT_FAILURE);
+    setenv(child->variable, child->value, 1);
+    if (strcmp(child->variable, DDPRUN_ENV_SCOUT_PLAY) == 0) /* runs that are compared begin alike */
+        setenv(FILES_ENV_DATE, date, 0);
+    options_unset_settings(SET_BY_SCOUT);
+    setenv("DDPRUN_REPORT", "-", 1);
+    int null = open("/dev/null", O_RDWR);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    int out = open(child->errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (out >= 0)
+        dup2(out, STDERR_FILENO);
+    sigprocmask(SIG_SETMASK, &order->old_mask, NULL);
+    execv("/proc/self/exe", command);
+    _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+pid_t
+scout_child_start(const struct scout_order *order, const struct scout_child *child)
+{
+    struct word_list command = command_of(order, child);
+    if (date[0] == '\0')
+        snprintf(date, sizeof(date), "%lld000000 0", (long long)time(NULL));
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become(order, child, command.list, parent);
+    words_free(command.list);
+    return pid;
+}
+
+/* Of what has taken `ms` for `done` of `wanted`, all of which take as long: how long the rest takes. "": too little is
+ * done to tell. */
+static const char *
+time_left(int64_t ms, uint64_t done, uint64_t wanted, char text[TIME_BYTES])
+{
+    enum { LEAST_PART = 20, SECOND = 1000, MINUTE = 60 };
+    text[0] = '\0';
+    if (done * LEAST_PART < wanted || done == 0)
+        return text;
+    double s = (double)ms / SECOND / (double)done * (double)(wanted > done ? wanted - done : 0);
+    snprintf(text, TIME_BYTES, s < 2 * MINUTE ? ", about %.0f s left" : ", about %.0f min left",
+             s < 2 * MINUTE ? s : s / MINUTE);
+    return text;
+}
+
+/* On a terminal, one line that is written over. */
+static void
+show_progress(const struct scout_progress *progress, bool over)
+{
+    static bool shown;
+    static int64_t deep_since_ms;
+    char left[TIME_BYTES];
+    if (!isatty(STDERR_FILENO))
+        return;
+    if (over) {
+        if (shown)
+            fputs("\r\033[K", stderr);
+        return;
+    }
+    shown = true;
+    uint64_t wanted = atomic_load(&progress->wanted);
+    bool is_deep = atomic_load(&progress->stage) == SCOUT_STAGE_DEEP;
+    deep_since_ms = !is_deep ? 0 : deep_since_ms == 0 ? clock_now_ms() : deep_since_ms;
+    if (is_deep)
+        fprintf(stderr, "\r\033[Kddprun: scout: %llu of %llu operations, %llu repetitions%s; now %.60s",
+                (unsigned long long)atomic_load(&progress->deep), (unsigned long long)wanted,
+                (unsigned long long)atomic_load(&progress->tests),
+                time_left(clock_now_ms() - deep_since_ms, atomic_load(&progress->deep), wanted, left),
+                progress->kernel);
+    else
+        fprintf(stderr, "\r\033[Kddprun: scout: %llu operations, looking for what repeats",
+                (unsigned long long)atomic_load(&progress->operations));
+    fflush(stderr);
+}
+
+/* Whether the last period that was recorded is a step: something feeds back in it. */
+static bool
+shows_step(const char *path)
+{
+    struct scout_log log;
+    struct scout_finding finding;
+    const char *why;
+    if (!scout_log_open(path, &log, &why))
+        return true;
+    scout_find(&log, &finding);
+    bool feeds_back = finding.feeds_back;
+    scout_finding_free(&finding);
+    scout_log_free(&log);
+    return feeds_back;
+}
+
+/* Answers the recorder, which waits. */
+static void
+answer(struct scout_progress *progress, struct scout_outcome *outcome)
+{
+    uint32_t asked = atomic_load(&progress->asked);
+    if (asked == atomic_load(&progress->answered))
+        return;
+    bool is_step = shows_step(outcome->log);
+    outcome->refused = outcome->refused || !is_step;
+    atomic_store(&progress->is_step, is_step);
+    atomic_store(&progress->answered, asked);
+}
+
+/* Stays with the run until it has ended: asks it to end when a signal asks us, or when it takes too long. */
+static int
+attend(const struct scout_order *order, struct scout_progress *progress, pid_t pid, struct scout_outcome *outcome)
+{
+    int status;
+    int64_t begin_ms = clock_now_ms(), asked_ms = 0;
+    int64_t trial_limit_ms =
+        (int64_t)(order->timeout_s / 2 < TRIAL_LIMIT_S ? order->timeout_s / 2 : TRIAL_LIMIT_S) * 1000;
+    while (!inner_run_has_ended(pid, &status)) {
+        int number = inner_run_next_signal();
+        int64_t now_ms = clock_now_ms(), trial_ms = (int64_t)atomic_load(&progress->trial_ms);
+        bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
+        show_progress(progress, over);
+        answer(progress, outcome);
+        if (number != 0 && number != SIGCHLD) {
+            outcome->signal = number;
+            kill(pid, number);
+            asked_ms = asked_ms != 0 ? asked_ms : now_ms;
+        } else if (asked_ms == 0 && !over && trial_ms != 0 && now_ms - trial_ms > trial_limit_ms) {
+            outcome->hung = true;
+        } else if (asked_ms == 0 && !over && now_ms - begin_ms > (int64_t)order->timeout_s * 1000) {
+            outcome->late = true;
+        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
+            kill(pid, SIGKILL);
+        }
+        if (asked_ms == 0 && (outcome->hung || outcome->late)) {
+            kill(pid, SIGTERM);
+            asked_ms = now_ms;
+        }
+    }
+    show_progress(progress, true);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void
+scout_child_reason(const char *summary, char *reason, size_t room)
+{
+    struct json_object *root = json_object_from_file(summary), *member;
+    reason[0] = '\0';
+    if (root == NULL)
+        return;
+    if (json_object_object_get_ex(root, "reason", &member) && json_object_get_string(member) != NULL)
+        snprintf(reason, room, "%s", json_object_get_string(member));
+    json_object_put(root);
+}
+
+/* What the program wrote to stderr, without lines of its ddprun. */
+static void
+show_errors(const char *path)
+{
+    static const char ours[] = "ddprun: ";
+    char *line = NULL;
+    size_t room = 0;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && getline(&line, &room, file) > 0) {
+        if (strncmp(line, ours, strlen(ours)) != 0)
+            fputs(line, stderr);
+    }
+    free(line);
+    if (file != NULL)
+        fclose(file);
+}
+
+bool
+scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)
+{
+    *outcome = (struct scout_outcome){.log = xasprintf("%s/scout.log", order->folder)};
+    char *settings_path = xasprintf("%s/scout.run", order->folder),
+         *summary = xasprintf("%s/scout.json", order->folder);
+    char *errors = xasprintf("%s/scout.err", order->folder);
+    static struct scout_run_settings settings; /* large */
+    settings = (struct scout_run_settings){.version = SCOUT_RUN_VERSION,
+                                           .periods = order->steps > DEFAULT_PERIODS ? order->steps : DEFAULT_PERIODS,
+                                           .tests = TESTS_AT_MOST,
+                                           .goes_on = order->steps == 0,
+                                           .least_period = order->least_period};
+    snprintf(settings.log, sizeof(settings.log), "%s", outcome->log);
+    snprintf(settings.progress, sizeof(settings.progress), "%s/scout.progress", order->folder);
+    const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_RUN,
+                                      .value = settings_path,
+                                      .ranks = 1,
+                                      .silent = order->silent,
+                                      .summary = summary,
+                                      .errors = errors};
+    struct scout_progress *progress = scout_progress_map(settings.progress, true);
+    pid_t pid = -1;
+    if (progress != NULL && scout_run_save(settings_path, &settings))
+        pid = scout_child_start(order, &child);
+    bool ok = pid > 0;
+    if (ok) {
+        outcome->exit_code = attend(order, progress, pid, outcome);
+        outcome->repeated = atomic_load(&progress->trial_ms) != 0;
+        outcome->operations = atomic_load(&progress->operations);
+        outcome->period = atomic_load(&progress->period);
+        outcome->deep = atomic_load(&progress->deep);
+        outcome->stage = atomic_load(&progress->stage);
+        memcpy(outcome->kernel, progress->kernel, sizeof(outcome->kernel));
+        outcome->kernel[sizeof(outcome->kernel) - 1] = '\0';
+        scout_child_reason(summary, outcome->reason, sizeof(outcome->reason));
+        bool is_asked = outcome->late || outcome->hung || outcome->signal != 0;
+        if (!order->silent && !is_asked && !(outcome->repeated && outcome->exit_code != 0))
+            show_errors(errors);
+    } else {
+        ok =
+            error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program, in %s: %s; make room there, or set TMPDIR",
+                      order->folder, strerror(errno));
+    }
+    if (progress != NULL)
+        munmap(progress, sizeof(*progress));
+    free(settings_path);
+    free(summary);
+    free(errors);
+    return ok;
+}
+
+bool
+scout_run_judge(const struct scout_order *order, const struct scout_outcome *outcome, struct error *error)
+{
+    int code = DDPRUN_EXIT_FAILURE;
+    if (outcome->signal != 0)
+        return error_set(error, 128 + outcome->signal, "scout ended by signal %d", outcome->signal);
+    if (outcome->hung)
+        return error_set(error, code,
+                         "a launch of %s did not end when it was made again; the program was ended: such a launch "
+                         "cannot be followed",
+                         outcome->kernel);
+    if (outcome->refused && outcome->stage != SCOUT_STAGE_DEEP && (outcome->late || outcome->exit_code == 0))
+        return true;
+    if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
+        return error_set(error, code,
+                         "the program made %llu operations in %u s and repeated nothing three times; raise --timeout, "
+                         "or give it less to do in a step",
+                         (unsigned long long)outcome->operations, order->timeout_s);
+    if (outcome->late)
+        return error_set(error, code, "recording took longer than %u s (%llu of %llu operations); raise --timeout",
+                         order->timeout_s, (unsigned long long)outcome->deep,
+                         (unsigned long long)outcome->period * DEFAULT_PERIODS);
+    if (outcome->stage == SCOUT_STAGE_OVER)
+        return true;
+    if (outcome->exit_code != 0 && outcome->repeated)
+        return error_set(error, code, "the program ended while a launch of %s was made again: %s", outcome->kernel,
+                         outcome->reason[0] != '\0' ? outcome->reason : "no reason is known");
+    if (outcome->exit_code != 0)
+        return error_set(error, outcome->exit_code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : code, "%s",
+                         outcome->reason[0] != '\0' ? outcome->reason : "the program failed by itself");
+    if (outcome->stage == SCOUT_STAGE_NONE || outcome->operations == 0)
+        return error_set(error, code,
+                         "the program ended without a use of CUDA that ddprun can see; look for a problem with ddprun "
+                         "doctor");
+    if (outcome->stage == SCOUT_STAGE_LIGHT)
+        return error_set(error, code,
+                         "the program ended after %llu operations and repeated nothing three times: at least six steps "
+                         "are needed, or twelve of other sizes, with the same launches and copies",
+                         (unsigned long long)outcome->operations);
+    return error_set(
+        error, code, "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
+        DEFAULT_PERIODS, (unsigned long long)outcome->deep, (unsigned long long)outcome->period * DEFAULT_PERIODS);
+}

@@ -1,0 +1,65 @@
+/*
+ * run.h - the scouted program: a ddprun of its own, from its start to its last process.
+ *
+ * In a process group of its own, and told to end when this process dies. Main thread; SIGCHLD and the signals that ask
+ * for the end are blocked (scout.c).
+ */
+#ifndef DDPRUN_TOOLS_SCOUT_COMMAND_RUN_H
+#define DDPRUN_TOOLS_SCOUT_COMMAND_RUN_H
+
+#include "launcher/options/options.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+struct scout_order {
+    const struct options *options;
+    char *const *program;  /* with its arguments */
+    const char *folder;    /* for its files */
+    sigset_t old_mask;     /* for the child */
+    unsigned steps;        /* after so many periods the program is ended; 0: it goes on to its end */
+    uint64_t least_period; /* in operations; shorter ones are passed over */
+    unsigned timeout_s;    /* in which all must be recorded */
+    bool silent;           /* what the program prints is dropped */
+    int ranks;             /* of a rehearsal (prove.h) */
+};
+
+struct scout_outcome {
+    int exit_code;     /* of the run's ddprun, or 128 + signal */
+    int signal;        /* that asked for the end; 0: none */
+    bool late;         /* it was ended because of --timeout */
+    bool hung;         /* it was ended because a repeated launch did not end */
+    bool repeated;     /* a launch was being repeated when it ended */
+    bool refused;      /* periods were recorded that are none of a step */
+    char kernel[128];  /* that was repeated last */
+    char reason[1024]; /* why it failed, by its summary; empty: unknown */
+    uint64_t operations, period, deep;
+    uint32_t stage; /* enum scout_stage */
+    char *log;      /* path, malloc'ed; the file exists if the program became a rank */
+};
+
+/* A ddprun that is started with the program. */
+struct scout_child {
+    const char *variable, *value; /* of the environment: its name, and the file that it names */
+    int ranks;
+    bool is_rehearsal;   /* it does all that a training by a plan does */
+    bool silent;         /* what the program prints is dropped */
+    const char *summary; /* its ddprun's, a file */
+    const char *errors;  /* a file for what goes to stderr: its ddprun says there what this one says in one line */
+};
+
+/* Returns its process, -1 with errno. It is a process group of its own. */
+pid_t scout_child_start(const struct scout_order *order, const struct scout_child *child)
+    __attribute__((warn_unused_result));
+/* The reason that its summary has; "" without one. */
+void scout_child_reason(const char *summary, char *reason, size_t room);
+
+/* Error: the run could not be started. A run that fails is no error. */
+bool scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* Whether the recording is of use; if not, why. */
+bool scout_run_judge(const struct scout_order *order, const struct scout_outcome *outcome, struct error *error)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,249 @@
+/*
+ * scout.c - see scout.h.
+ */
+#include "tools/scout/command/scout.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/options/option_rows.h"
+#include "launcher/output/whole_file.h"
+#include "launcher/start/job_folder.h"
+#include "tools/common/inner_run.h"
+#include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/prove.h"
+#include "tools/scout/command/report/plan.h"
+#include "tools/scout/command/report/print.h"
+#include "tools/scout/command/run.h"
+#include "tools/scout/command/show.h"
+#include "tools/scout/format/log.h"
+#include "tools/scout/format/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, MOST_TIMEOUT_S = 1000000 };
+
+struct request {
+    unsigned steps, timeout_s;
+    const char *json;
+    const char *record;   /* the recording is kept there; NULL: it is removed */
+    const char *per_rank; /* suspects that are state of each rank: "a3,a7"; NULL: none is named */
+    bool prove;
+    bool unproved; /* for --plan auto: also if a proof does not pass */
+    bool silent;   /* for --plan auto: nothing is printed */
+    char *const *program;
+};
+
+#define OPTION_TARGET struct request
+static const struct option_row rows[] = {
+    {.name = "steps",
+     .argument = "M",
+     .flags = OR_ZERO,
+     WHOLE(steps, DEFAULT_STEPS, MOST_STEPS, "a number from 3 to 100"),
+     .help = "end the program after M periods, 3 to 100 (default 3); 0: let it\n"
+             "go on to its end"},
+    {.name = "timeout",
+     .argument = "SECONDS",
+     WHOLE(timeout_s, 1, MOST_TIMEOUT_S, "a number from 1 to 1000000"),
+     .help = "end the program if the recording takes longer (default 900)"},
+    {.name = "prove",
+     SWITCH(prove),
+     .help = "then train two ranks by what was found, with different data and by\n"
+             "turns, and compare them"},
+    {.name = "per-rank",
+     .argument = "LIST",
+     TEXT(per_rank, "memory as a3,a7"),
+     .help = "of what may be a parameter that was missed, LIST (a3,a7) is state\n"
+             "that each rank carries for itself from step to step"},
+    {.name = "json",
+     .argument = "FILE",
+     TEXT(json, "a file"),
+     .help = "write what was found to FILE, also if it is refused"},
+    {.name = "record", .argument = "FILE", TEXT(record, "a file"), .help = "keep the recording in FILE"},
+    HELP_ROW,
+    {0}};
+
+static bool
+refuse(const struct options *options, const struct request *request, struct error *error)
+{
+    if (options->rank_count > 1)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "-n %d and scout contradict each other: the program is scouted in one process; leave -n out",
+                         options->rank_count);
+    return options_refuse(options_set(options, NO_SCOUT), "scout", error) &&
+           (request->json == NULL || whole_file_check(request->json, "--json", error)) &&
+           (request->record == NULL || whole_file_check(request->record, "--record", error));
+}
+
+/* ---- the run ---- */
+
+static bool
+is_proved(const struct scout_proofs *proofs, struct error *error)
+{
+    const struct proof *missing = proofs_missing(proofs);
+    return missing == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "what was found is not proved: %s", missing->text);
+}
+
+/* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is
+ * refused. */
+static bool
+report(const struct scout_order *order, const struct request *request, const struct scout_log *log, struct error *error)
+{
+    struct scout_finding finding;
+    struct scout_proofs proofs = {0};
+    scout_find(log, &finding);
+    bool ok = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank) ||
+              error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank);
+    if ((finding.found || finding.is_open) && !request->silent)
+        scout_print(stdout, log, &finding);
+    ok = ok && (finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",
+                                           finding.is_open ? "" : "no gradients found: ", finding.reason));
+    if (ok && request->prove)
+        ok = scout_prove(order, log, &finding, &proofs, error);
+    if (!request->silent)
+        proofs_print(stdout, &proofs);
+    ok = ok && (request->unproved || is_proved(&proofs, error));
+    if (request->json != NULL)
+        ok = plan_write(request->json, log, &finding, &proofs, error) && ok;
+    json_object_put(proofs.played);
+    scout_finding_free(&finding);
+    return ok;
+}
+
+static bool
+look(const struct scout_outcome *outcome, const struct scout_order *order, const struct request *request,
+     struct error *error)
+{
+    struct scout_log log;
+    const char *why;
+    if (!scout_log_open(outcome->log, &log, &why))
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
+    bool ok = log.has_end || outcome->refused ||
+              error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
+    if (ok && order->options->verbose && !request->silent)
+        scout_show(stdout, &log, outcome->period);
+    ok = ok && report(order, request, &log, error);
+    scout_log_free(&log);
+    return ok;
+}
+
+/* The recorder has written into the job's folder. Only the user may read what is kept. */
+static bool
+keep_recording(const char *from, const char *to, struct error *error)
+{
+    struct stat file;
+    int fd = open(from, O_RDONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && fstat(fd, &file) == 0;
+    size_t bytes = ok ? (size_t)file.st_size : 0;
+    void *all = bytes > 0 ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    ok = ok && all != MAP_FAILED;
+    mode_t mask = umask(077);
+    ok = ok && whole_file_write_bytes(to, all, bytes);
+    int cause = errno;
+    umask(mask);
+    if (bytes > 0 && all != MAP_FAILED)
+        munmap(all, bytes);
+    if (fd >= 0)
+        close(fd);
+    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --record: %s", to, whole_file_why(cause));
+}
+
+/* The plan of a program that ended before all was recorded, as one does whose launch fails when it is made again: the
+ * reason, and what was recorded. */
+static void
+write_refusal(const struct scout_outcome *outcome, const struct request *request, struct error *error)
+{
+    struct scout_log log;
+    struct scout_finding finding = {.reason = error->text};
+    struct error other;
+    const char *why;
+    if (request->json == NULL || outcome->signal != 0 || !scout_log_open(outcome->log, &log, &why))
+        return;
+    if (!plan_write(request->json, &log, &finding, &(struct scout_proofs){0}, &other))
+        *error = other;
+    scout_log_free(&log);
+}
+
+static bool
+judge(const struct scout_order *order, const struct scout_outcome *outcome, const struct request *request,
+      struct error *error)
+{
+    bool ok = scout_run_judge(order, outcome, error);
+    if (!ok)
+        write_refusal(outcome, request, error);
+    return ok;
+}
+
+/* From the program's start to its plan. */
+static bool
+scout(const struct scout_order *order, const struct request *request, struct error *error)
+{
+    struct scout_outcome outcome = {0};
+    bool ok = scout_run_make(order, &outcome, error) &&
+              (request->record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
+               keep_recording(outcome.log, request->record, error)) &&
+              judge(order, &outcome, request, error) && look(&outcome, order, request, error);
+    free(outcome.log);
+    return ok;
+}
+
+bool
+scout_make_plan(struct scout_order *order, const char *path, bool unproved, struct error *error)
+{
+    const struct request request = {.json = path, .prove = true, .unproved = unproved, .silent = true};
+    order->steps = DEFAULT_STEPS;
+    return scout(order, &request, error);
+}
+
+static int
+run_scout(const struct command *command, const struct options *options)
+{
+    struct request request = {.steps = DEFAULT_STEPS, .timeout_s = SCOUT_TIMEOUT_S};
+    struct error error;
+    struct job_folder folder = {.fd = -1};
+    struct scout_order order = {.options = options};
+    char **program;
+    int exit_code;
+    if (!command_begin(command, options->program, &request, &program, &exit_code))
+        return exit_code;
+    inner_run_block_signals(&order.old_mask);
+    request.program = program;
+    bool ok = refuse(options, &request, &error) && job_folder_make(&folder, &error);
+    if (ok) {
+        order.program = request.program;
+        order.folder = folder.path;
+        order.steps = request.steps;
+        order.timeout_s = request.timeout_s;
+        ok = scout(&order, &request, &error);
+        job_folder_remove(&folder);
+    }
+    if (!ok) {
+        message_line("%s", error.text);
+        return error.exit_code;
+    }
+    return close_stdout(stdout);
+}
+
+const struct command scout_command = {
+    .name = "scout",
+    .brief = "which annotations a program needs",
+    .usage = "Usage: ddprun [options] scout [options] program [arguments...]\n\n"
+             "Runs the program alone, and makes each of its launches again with other inputs, to\n"
+             "see what depends on what. Nothing of the program has to be annotated. The program's\n"
+             "own results stay as they are.\n",
+    .notes = "Exit codes: 0: found; 1: the program cannot be followed, no gradients are found, or\n"
+             "a proof has failed, with the reason; 2: wrong options.\n",
+    .wants = "program",
+    .example = "ddprun scout ./train",
+    .rows = rows,
+    .run = run_scout,
+};

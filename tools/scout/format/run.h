@@ -1,0 +1,53 @@
+/*
+ * run.h - one run of `ddprun scout`: what the launcher asks of the recorder, and how far the recorder is.
+ *
+ * Down: DDPRUN_ENV_SCOUT_RUN (base/protocol.h) names a file that holds struct scout_run_settings. Up: the log
+ * (tools/scout/format/log.h), and struct scout_progress in a file that both map, which outlives a trainer that crashes.
+ */
+#ifndef DDPRUN_TOOLS_SCOUT_FORMAT_RUN_H
+#define DDPRUN_TOOLS_SCOUT_FORMAT_RUN_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SCOUT_RUN_VERSION 1
+
+struct scout_run_settings {
+    uint32_t version;      /* SCOUT_RUN_VERSION */
+    uint32_t periods;      /* that are recorded with repeated launches */
+    uint32_t tests;        /* at most, of a launch */
+    uint32_t goes_on;      /* 1: the trainer continues after them; 0: it is ended */
+    uint64_t least_period; /* operations: shorter ones are passed over */
+    char log[PATH_MAX];
+    char progress[PATH_MAX];
+};
+
+enum scout_stage { SCOUT_STAGE_NONE, SCOUT_STAGE_LIGHT, SCOUT_STAGE_DEEP, SCOUT_STAGE_OVER };
+
+/* Written by the recorder, but for its answers. */
+struct scout_progress {
+    _Atomic uint32_t stage;        /* enum scout_stage */
+    _Atomic uint64_t operations;   /* so far */
+    _Atomic uint64_t period;       /* operations; 0: not found yet */
+    _Atomic uint64_t deep, wanted; /* operations of the deep pass: done, to do */
+    _Atomic uint64_t tests;        /* repetitions so far */
+    _Atomic uint64_t trial_ms;     /* CLOCK_MONOTONIC, when the running repetition began; 0: none runs */
+    char kernel[128];              /* that is repeated, or was last */
+
+    /* The recorder asks whether what it has recorded is a step, waits, and goes on with another period if it is not. */
+    _Atomic uint32_t asked;
+    _Atomic uint32_t answered; /* by the launcher: == asked: `is_step` is its answer */
+    _Atomic uint32_t is_step;
+};
+
+/* Creates the file, mode 0600. False with errno. */
+bool scout_run_save(const char *path, const struct scout_run_settings *settings) __attribute__((warn_unused_result));
+/* False with errno; EINVAL: it is of another version. */
+bool scout_run_load(const char *path, struct scout_run_settings *settings) __attribute__((warn_unused_result));
+
+/* The file's page, shared; `create`: makes the file, mode 0600. NULL with errno. Ends with munmap(). */
+struct scout_progress *scout_progress_map(const char *path, bool create) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,206 @@
+/*
+ * allocations.c - memory that the device reaches, from its allocation to its release.
+ *
+ * Hooks report most of it. What they could not (memory of libraries that is older than the recorder, chunks of address
+ * ranges) is asked of the driver when a pointer into it is seen.
+ */
+#include "tools/scout/trainer/scout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct allocation **live; /* [live_count], by address */
+static size_t live_count, live_room;
+static uint32_t made;
+static uint64_t changes = 1; /* of `live`, so far */
+
+/* The first place whose allocation ends behind `address`. */
+static size_t
+place_of(uint64_t address)
+{
+    size_t at = 0, end = live_count;
+    while (at < end) {
+        size_t middle = at + (end - at) / 2;
+        if (live[middle]->address + live[middle]->bytes <= address)
+            at = middle + 1;
+        else
+            end = middle;
+    }
+    return at;
+}
+
+static uint32_t
+free_ordinal(uint64_t bytes)
+{
+    for (uint32_t ordinal = 0;; ++ordinal) {
+        bool taken = false;
+        for (size_t i = 0; i < live_count && !taken; ++i)
+            taken = live[i]->bytes == bytes && live[i]->ordinal == ordinal;
+        if (!taken)
+            return ordinal;
+    }
+}
+
+static struct allocation *
+insert(uint64_t address, uint64_t bytes, uint32_t memory)
+{
+    if (live_count == live_room) {
+        live_room = live_room > 0 ? 2 * live_room : 64;
+        struct allocation **grown = realloc(live, live_room * sizeof(struct allocation *));
+        if (grown == NULL)
+            scout_stop("out of memory");
+        live = grown;
+    }
+    struct allocation *allocation = calloc(1, sizeof(*allocation));
+    if (allocation == NULL)
+        scout_stop("out of memory");
+    *allocation = (struct allocation){
+        .number = made++, .address = address, .bytes = bytes, .ordinal = free_ordinal(bytes), .memory = memory};
+    size_t at = place_of(address);
+    memmove(&live[at + 1], &live[at], (live_count - at) * sizeof(struct allocation *));
+    live[at] = allocation;
+    ++changes;
+    ++live_count;
+    const struct scout_alloc record = {
+        .bytes = bytes, .ordinal = allocation->ordinal, .memory = memory, .site = names_site(), .name = SCOUT_NONE};
+    (void)scout_writer_put(&scout_state.log, SCOUT_ALLOC, &record);
+    return allocation;
+}
+
+/* What the driver knows of an address. bytes 0: nothing. */
+static void
+ask(uint64_t address, uint64_t *begin_p, uint64_t *bytes_p, bool *is_host_p)
+{
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    unsigned type = 0, is_managed = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void *values[] = {&begin, &bytes, &type, &is_managed};
+    *bytes_p = 0;
+    if (!scout_state.driver_ready ||
+        scout_state.driver.cuPointerGetAttributes_p(4, attributes, values, address) != CUDA_SUCCESS || begin == 0)
+        return;
+    *begin_p = begin;
+    *bytes_p = bytes;
+    *is_host_p = type == CU_MEMORYTYPE_HOST && !is_managed;
+}
+
+void
+allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
+{
+    static const uint32_t memories[] = {[MEMORY_DEVICE] = SCOUT_DEVICE,
+                                        [MEMORY_MANAGED] = SCOUT_MANAGED,
+                                        [MEMORY_HOST] = SCOUT_PINNED,
+                                        [MEMORY_MAPPED] = SCOUT_DEVICE,
+                                        [MEMORY_PINNED] = SCOUT_PINNED};
+    uint64_t begin = address;
+    bool is_host = false;
+    if (bytes == 0) {
+        ask(address, &begin, &bytes, &is_host);
+        if (bytes == 0)
+            return;
+    }
+    size_t at = place_of(begin);
+    if (at < live_count && live[at]->address < begin + bytes) /* a variable that was asked for twice */
+        return;
+    (void)insert(begin, bytes, memories[kind]);
+}
+
+void
+allocations_remove(uint64_t address, uint64_t bytes)
+{
+    size_t at = place_of(address);
+    while (at < live_count && (bytes == 0 ? live[at]->address == address : live[at]->address < address + bytes)) {
+        (void)scout_writer_put(&scout_state.log, SCOUT_FREE, &live[at]->number);
+        free(live[at]->offsets);
+        free(live[at]);
+        --live_count;
+        ++changes;
+        memmove(&live[at], &live[at + 1], (live_count - at) * sizeof(struct allocation *));
+        if (bytes == 0)
+            return;
+    }
+}
+
+uint64_t
+allocations_changes(void)
+{
+    return changes;
+}
+
+struct allocation *
+allocations_known(uint64_t address)
+{
+    size_t at = place_of(address);
+    return at < live_count && live[at]->address <= address ? live[at] : NULL;
+}
+
+struct allocation *
+allocations_find(uint64_t address)
+{
+    struct allocation *known = allocations_known(address);
+    if (known != NULL || address < 1u << 16)
+        return known;
+    size_t at = place_of(address);
+    uint64_t begin = 0, bytes = 0;
+    bool is_host = false;
+    ask(address, &begin, &bytes, &is_host);
+    if (bytes == 0 || address - begin >= bytes || (at < live_count && live[at]->address < begin + bytes))
+        return NULL;
+    return insert(begin, bytes, is_host ? SCOUT_PINNED : SCOUT_DEVICE);
+}
+
+void
+allocations_note_offset(struct allocation *allocation, uint64_t offset)
+{
+    uint32_t at = 0;
+    while (at < allocation->offset_count && allocation->offsets[at] < offset)
+        ++at;
+    if (at < allocation->offset_count && allocation->offsets[at] == offset)
+        return;
+    if (allocation->offset_count == allocation->offset_room) {
+        allocation->offset_room = allocation->offset_room > 0 ? 2 * allocation->offset_room : 8;
+        uint64_t *grown = realloc(allocation->offsets, allocation->offset_room * sizeof(*grown));
+        if (grown == NULL)
+            scout_stop("out of memory");
+        allocation->offsets = grown;
+    }
+    memmove(&allocation->offsets[at + 1], &allocation->offsets[at],
+            (allocation->offset_count - at) * sizeof(*allocation->offsets));
+    allocation->offsets[at] = offset;
+    ++allocation->offset_count;
+}
+
+uint64_t
+allocations_next_offset(const struct allocation *allocation, uint64_t offset)
+{
+    for (uint32_t i = 0; i < allocation->offset_count; ++i) {
+        if (allocation->offsets[i] > offset)
+            return allocation->offsets[i];
+    }
+    return allocation->bytes;
+}
+
+struct allocation *
+allocations_numbered(uint32_t number)
+{
+    for (size_t i = 0; i < live_count; ++i) {
+        if (live[i]->number == number)
+            return live[i];
+    }
+    return NULL;
+}
+
+struct allocation **
+allocations_all(size_t *count_p)
+{
+    *count_p = live_count;
+    return live;
+}
+
+uint64_t
+allocations_name(const struct allocation *allocation)
+{
+    return allocation->bytes << 20 ^ allocation->ordinal;
+}

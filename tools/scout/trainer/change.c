@@ -1,0 +1,174 @@
+/*
+ * change.c - other contents for memory, of the type that it seems to hold. Pure.
+ *
+ * A launch is made again with what it gets from here, so no index may leave its bounds and no number become NaN: words
+ * that look like numbers with a fraction become others of that kind, whole numbers what they were in another period
+ * (integers.c), and zeros stay where nothing else was ever seen. Seen as 32 bits, pairs of 16-bit numbers and halves of
+ * 64-bit ones stay what they are.
+ */
+#include "base/mutant.h"
+#include "tools/scout/trainer/scout.h"
+
+#include <string.h>
+
+/* How many of the words look like numbers with a fraction, and how many are zero, or tiny. */
+struct likes {
+    size_t floats, zeros, tiny, others;
+};
+
+static struct likes
+count_likes(const uint32_t *words, size_t count)
+{
+    enum { PIECE = 1 << 16 }; /* counted in 32 bits each, of which vectors hold more */
+    struct likes likes = {0};
+    for (size_t at = 0; at < count; at += PIECE) {
+        uint32_t floats = 0, zeros = 0, tiny = 0, piece = count - at < PIECE ? (uint32_t)(count - at) : PIECE;
+        for (uint32_t i = 0; i < piece; ++i) {
+            floats += change_looks_like_float(words[at + i]);
+            zeros += change_is_zero(words[at + i]);
+            tiny += change_is_tiny(words[at + i]);
+        }
+        likes.floats += floats;
+        likes.zeros += zeros;
+        likes.tiny += tiny;
+    }
+    likes.others = count - likes.floats - likes.zeros;
+    return likes;
+}
+
+/* At least a quarter of the numbers each: what is a number below zero by chance, as halves of 64-bit ones, is less. */
+static bool
+has_both_signs(const uint32_t *words, size_t first, size_t end)
+{
+    enum { SAMPLE = 1024 };
+    size_t floats = 0, below = 0;
+    for (size_t i = first; i < end && floats < SAMPLE; ++i) {
+        floats += change_looks_like_float(words[i]);
+        below += change_looks_like_float(words[i]) && words[i] >> 31 != 0;
+    }
+    return below * 4 >= floats && (floats - below) * 4 >= floats && !MUTANT(SCOUT_SIGNS_STAY);
+}
+
+enum change
+change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
+{
+    struct likes likes = count_likes(words + first, end - first);
+    if (held_floats)
+        likes.others -= likes.tiny;
+    if (likes.floats > 0 && likes.floats >= likes.others)
+        return has_both_signs(words, first, end) ? CHANGE_SIGNED : CHANGE_FLOAT;
+    if (likes.floats == 0 && likes.others == 0)
+        return held_floats ? CHANGE_FLOAT : CHANGE_NONE;
+    return CHANGE_INTEGER;
+}
+
+bool
+change_is_number(const char *word, size_t bytes)
+{
+    enum { DOUBLE_LEAST = 0x3C0, DOUBLE_MOST = 0x430, DOUBLE_SHIFT = 20, DOUBLE_MASK = 0x7FF };
+    uint32_t low, high = 0;
+    if (bytes < sizeof(low))
+        return false;
+    memcpy(&low, word, sizeof(low));
+    memcpy(&high, word + (bytes < 2 * sizeof(high) ? 0 : sizeof(high)), sizeof(high));
+    uint32_t exponent = high >> DOUBLE_SHIFT & DOUBLE_MASK;
+    bool is_double = bytes == 2 * sizeof(high) && exponent > DOUBLE_LEAST && exponent < DOUBLE_MOST;
+    return is_double || (change_looks_like_float(low) && change_looks_like_float(high));
+}
+
+bool
+change_one(uint32_t *word, enum change change, bool held_floats)
+{
+    if (!change_looks_like_float(*word) && !((change_is_zero(*word) || change_is_tiny(*word)) && held_floats))
+        return false;
+    float value = change_as_float(*word);
+    value = value * 3.0F + (value >= 0 ? 0.5F : -0.5F);
+    *word = change_as_word(change == CHANGE_SIGNED ? -value : value);
+    return true;
+}
+
+/* The highest bit of the fraction: the number stays within a factor of 1.5, and what it looks like stays. */
+void
+change_reversibly(uint32_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; ++i)
+        words[i] ^= (uint32_t)change_looks_like_float(words[i]) << (CHANGE_EXPONENT_SHIFT - 1);
+}
+
+bool
+change_looks_like_floats(const uint32_t *words, size_t count)
+{
+    struct likes likes = count_likes(words, count);
+    return likes.floats > likes.others;
+}
+
+/* Of pairs of numbers: how many words have both halves in the range of exponents that trained numbers have. */
+static bool
+looks_like_halves(const uint32_t *words, size_t first, size_t end, unsigned exponent_shift, unsigned least,
+                  unsigned most)
+{
+    size_t like = 0, seen = 0;
+    for (size_t i = first; i < end; ++i) {
+        if (words[i] == 0)
+            continue;
+        unsigned mask = exponent_shift == 10 ? 0x1F : 0xFF;
+        unsigned low = (words[i] & 0xFFFF) >> exponent_shift & mask, high = words[i] >> (16 + exponent_shift) & mask;
+        ++seen;
+        like += low >= least && low <= most && high >= least && high <= most;
+    }
+    return seen > 0 && like * 10 >= seen * 9;
+}
+
+/* Every second word is the upper half of a 64-bit number, and the other one is noise. */
+static bool
+looks_like_doubles(const uint32_t *words, size_t first, size_t end)
+{
+    size_t like = 0, noise = 0, seen = 0;
+    for (size_t i = first + first % 2; i + 1 < end; i += 2) {
+        if (words[i] == 0 && words[i + 1] == 0)
+            continue;
+        unsigned exponent = words[i + 1] >> 20 & 0x7FF;
+        ++seen;
+        like += exponent > 0x3C0 && exponent < 0x430;
+        noise += !change_looks_like_float(words[i]);
+    }
+    return seen > 1 && like * 10 >= seen * 9 && noise * 4 >= seen;
+}
+
+/* Of a large part its beginning says it, where that is not all zero. */
+static size_t
+end_of_sample(const uint32_t *words, size_t first, size_t end)
+{
+    enum { SAMPLE = 4096 };
+    size_t seen = 0, i = first;
+    while (i < end && seen < SAMPLE)
+        seen += words[i++] != 0;
+    return i;
+}
+
+bool
+change_shows_type(const uint32_t *words, size_t first, size_t end)
+{
+    enum { LEAST_WORDS = 64 };
+    size_t seen = 0;
+    for (size_t i = first; i < end && seen < LEAST_WORDS; ++i)
+        seen += !change_is_zero(words[i]);
+    return seen == LEAST_WORDS;
+}
+
+uint32_t
+change_type(const uint32_t *words, size_t first, size_t end, enum change change)
+{
+    end = end_of_sample(words, first, end);
+    if (change == CHANGE_INTEGER)
+        return SCOUT_INTEGER;
+    if (change == CHANGE_NONE)
+        return SCOUT_UNKNOWN;
+    if (looks_like_doubles(words, first, end))
+        return SCOUT_FLOAT64;
+    if (looks_like_halves(words, first, end, 7, 0x60, 0x8F)) /* noise has other exponents in its lower half */
+        return SCOUT_BFLOAT16;
+    if (looks_like_halves(words, first, end, 10, 4, 0x12))
+        return SCOUT_FLOAT16;
+    return SCOUT_FLOAT32;
+}

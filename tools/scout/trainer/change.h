@@ -1,0 +1,112 @@
+/*
+ * change.h - other contents of the same type, for memory that a launch gets. Pure.
+ *
+ * What is asked of each word of large memory is inline.
+ */
+#ifndef DDPRUN_TOOLS_SCOUT_TRAINER_CHANGE_H
+#define DDPRUN_TOOLS_SCOUT_TRAINER_CHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* As what a segment is changed. Numbers of both signs change theirs, too: some updates are by nothing but the sign. */
+enum change { CHANGE_NONE, CHANGE_FLOAT, CHANGE_SIGNED, CHANGE_INTEGER };
+
+/* The exponents of about 1e-14 to 1e10. */
+enum { CHANGE_LEAST_EXPONENT = 0x50, CHANGE_MOST_EXPONENT = 0xA0, CHANGE_EXPONENT_SHIFT = 23 };
+
+static inline bool
+change_looks_like_float(uint32_t word)
+{
+    uint32_t exponent = word >> CHANGE_EXPONENT_SHIFT & 0xFF;
+    return exponent - (CHANGE_LEAST_EXPONENT + 1U) < CHANGE_MOST_EXPONENT - CHANGE_LEAST_EXPONENT - 1U;
+}
+
+static inline float
+change_as_float(uint32_t word)
+{
+    float value;
+    memcpy(&value, &word, sizeof(value));
+    return value;
+}
+
+static inline uint32_t
+change_as_word(float value)
+{
+    uint32_t word;
+    memcpy(&word, &value, sizeof(word));
+    return word;
+}
+
+/* Zero, also the negative one, which sums and products leave here and there among others. */
+static inline bool
+change_is_zero(uint32_t word)
+{
+    return word << 1 == 0;
+}
+
+/* Smaller than numbers are otherwise, as probabilities of a trained net are: among numbers as good as zero. Whole
+ * numbers up to 2^23 have no such exponent. */
+static inline bool
+change_is_tiny(uint32_t word)
+{
+    return (word >> CHANGE_EXPONENT_SHIFT & 0xFF) - 1U < CHANGE_LEAST_EXPONENT;
+}
+
+/*
+ * What a word becomes among numbers with a fraction. `held_floats`: zeros and tiny numbers are changed, too. All of it
+ * is computed for each word, from 1 where the word is something else, so that loops over words become vector
+ * instructions and none of them raises what computing with any bits would.
+ */
+static inline uint32_t
+change_float(uint32_t word, bool held_floats)
+{
+    const uint32_t sign = UINT32_C(1) << 31, one = UINT32_C(127) << CHANGE_EXPONENT_SHIFT;
+    uint32_t is_float = -(uint32_t)change_looks_like_float(word);
+    uint32_t is_zero =
+        -((uint32_t)held_floats & ((uint32_t)change_is_zero(word) | (uint32_t)change_is_tiny(word))) & ~is_float;
+    uint32_t least = change_as_word(1e-3F), not_zero = UINT32_C(0x3E803E80); /* 0.25, in pairs of 16 bits, too */
+    float value = change_as_float((word & is_float) | (one & ~is_float));
+    uint32_t changed = change_as_word(value * 1.3F + change_as_float(least | (word & sign & is_float)));
+    return (changed & is_float) | (not_zero & is_zero) | (word & ~is_float & ~is_zero);
+}
+
+static inline bool
+change_is_of_floats(enum change change)
+{
+    return change == CHANGE_FLOAT || change == CHANGE_SIGNED;
+}
+
+/* What words [count] become, in to[count]; of those with signs, every second one changes it: `odd` is the first one's
+ * turn. `integers`: what CHANGE_INTEGER makes of them. */
+static inline void
+change_words(enum change change, const uint32_t *restrict words, const uint32_t *restrict integers, bool held_floats,
+             size_t count, uint32_t odd, uint32_t *restrict to)
+{
+    if (change_is_of_floats(change)) {
+        for (size_t i = 0; i < count; ++i)
+            to[i] = change_float(words[i], held_floats);
+        for (size_t i = odd ^ 1; change == CHANGE_SIGNED && i < count; i += 2)
+            to[i] ^= (uint32_t)change_looks_like_float(words[i]) << 31;
+        return;
+    }
+    memcpy(to, change == CHANGE_INTEGER ? integers : words, count * sizeof(*to));
+}
+
+/* Whether a word of 4 or 8 bytes is a number with a fraction, or two of them, rather than a count. */
+bool change_is_number(const char *word, size_t bytes);
+/* How words [first, end) are to be changed. */
+enum change change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats);
+/* A larger change of one word, for few of them. False: the word is no number, and stays. */
+bool change_one(uint32_t *word, enum change change, bool held_floats);
+/* A change that is its own reverse. */
+void change_reversibly(uint32_t *words, size_t count);
+bool change_looks_like_floats(const uint32_t *words, size_t count);
+/* Whether enough words are not zero to guess a type by them. */
+bool change_shows_type(const uint32_t *words, size_t first, size_t end);
+/* enum scout_type of what the segment seems to hold. */
+uint32_t change_type(const uint32_t *words, size_t first, size_t end, enum change change);
+
+#endif

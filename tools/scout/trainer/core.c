@@ -1,0 +1,82 @@
+/*
+ * core.c - what all of the recorder shares: its state, the lock that one operation at a time passes, the driver's
+ * table, and the end of the process.
+ */
+#include "tools/check/format/run.h"
+#include "tools/scout/trainer/scout.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct scout_state scout_state;
+
+static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the filling of the driver's table */
+static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER;     /* from `begin` to `end` of an operation */
+
+/* In a run of `ddprun check --plan` the launcher is to know why. */
+static void
+note_for_check(const char *why)
+{
+    const char *path = getenv(DDPRUN_ENV_CHECK_RUN), *rank = getenv(DDPRUN_ENV_RANK);
+    struct check_run *run = path != NULL ? malloc(sizeof(*run)) : NULL;
+    int fd =
+        run != NULL && check_run_load(path, run) ? check_rows_open(run->results, rank != NULL ? atoi(rank) : 0) : -1;
+    struct check_row row = {.kind = CHECK_ROW_STOPPED, .value = DDPRUN_EXIT_USAGE};
+    snprintf(row.text, sizeof(row.text), "%s", why);
+    if (fd >= 0 && check_rows_add(fd, &row))
+        close(fd);
+    free(run);
+}
+
+void
+scout_stop(const char *format, ...)
+{
+    struct rank_status *status = scout_state.status;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(status->failure, sizeof(status->failure), format, args);
+    va_end(args);
+    atomic_store(&status->stage, RANK_STAGE_FAILED);
+    note_for_check(status->failure);
+    quiet_end();
+    _exit(DDPRUN_EXIT_FAILURE);
+}
+
+void
+scout_require(CUresult result, const char *what)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    struct comm_error error;
+    (void)driver_fail(&scout_state.driver, result, what, &error);
+    scout_stop("%s", error.text);
+}
+
+void
+scout_ensure_driver(void)
+{
+    if (atomic_load_explicit(&scout_state.driver_ready, memory_order_acquire))
+        return;
+    pthread_mutex_lock(&driver_lock);
+    struct comm_error error;
+    if (!atomic_load(&scout_state.driver_ready) &&
+        !driver_fill(&scout_state.driver, scout_state.services->driver_function, &error))
+        scout_stop("%s", error.text);
+    atomic_store_explicit(&scout_state.driver_ready, true, memory_order_release);
+    pthread_mutex_unlock(&driver_lock);
+}
+
+void
+scout_lock(void)
+{
+    pthread_mutex_lock(&passing);
+}
+
+void
+scout_unlock(void)
+{
+    pthread_mutex_unlock(&passing);
+}

@@ -1,0 +1,500 @@
+/*
+ * course.c - how far the recording is: light, until the operations repeat; deep, for some periods; over.
+ *
+ * An operation is like one a period before if it does the same on the same memory. Memory that no kernel has written is
+ * only a size: a program with 20 batches in 20 allocations has the period of its step. Which memory that is shows when
+ * all of it is hashed now and then. A place that is new in each period (a history of losses) is like another one that
+ * was new as many operations ago. A period has a launch that works where it worked a period before: the
+ * initialisation of one layer after the other is none. Where nothing repeats so, a second look passes over grids and
+ * bytes, which differ with the batches, and wants more periods that are alike.
+ *
+ * A period that is left again in the deep pass (an evaluation, the end of an epoch) sends the recording back to the
+ * light pass; one that is left repeatedly is too short. One in which nothing feeds back, as the launcher finds in what
+ * was recorded, is a loop inside a step, or in front of the first one: the recording goes on with another one.
+ */
+#include "base/mutant.h"
+#include "tools/scout/trainer/record_graphs.h"
+#include "tools/scout/trainer/scout.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum {
+    FIRST_SEARCH = 8,
+    LEAST_PERIOD = 2,
+    ALIKE = 3, /* periods */
+    ALIKE_BUT_FOR_SIZES = 8,
+    MOST_LEFT = 2,
+    MOST_REFUSED = 64,
+    MOST_FURTHER = 50000, /* operations behind the first period that was none of a step */
+    PATIENCE_MS = 60000   /* with the launcher */
+};
+
+struct brief_argument {
+    uint64_t name, bytes, offset;
+    uint32_t alloc, slot;
+    uint32_t begun; /* the operation that was the first one here */
+};
+
+/* An operation, as far as its likeness to others goes. */
+struct brief {
+    uint64_t what;     /* hash of all but its arguments */
+    uint64_t any_size; /* the same, without grids and bytes */
+    uint32_t first, count;
+    bool computes; /* a launch, or a graph's */
+};
+
+/* Where operations were, and since when: a hash table, [place_room] a power of two. */
+static struct place {
+    uint64_t name, offset;
+    uint32_t begun;
+    bool used;
+} * places;
+static size_t place_count, place_room;
+
+static struct brief *briefs;
+static size_t brief_count, brief_room;
+static struct brief_argument *arguments;
+static size_t argument_count, argument_room;
+static bool *written; /* by number of an allocation: a kernel changed it */
+static uint32_t written_count;
+static unsigned looks;
+
+static _Atomic int now = COURSE_LIGHT;
+static _Atomic bool closed; /* the log has its end */
+static bool sizes = true;   /* of operations count: at a second look only what they do, and where */
+static size_t next_search = FIRST_SEARCH;
+static size_t period, deep_begin;
+static uint64_t least_period;
+static unsigned left_count;
+
+/* Periods that were none of a step: wherever they begin, these operations. */
+static struct refused {
+    size_t period;
+    uint64_t sum;
+} refused[MOST_REFUSED];
+static size_t refused_count, give_up_at;
+
+enum course
+course_now(void)
+{
+    return (enum course)atomic_load_explicit(&now, memory_order_acquire);
+}
+
+uint64_t
+course_turn(void)
+{
+    return period > 0 ? (brief_count - deep_begin) % period : 0;
+}
+
+uint64_t
+course_round(void)
+{
+    return period > 0 ? (brief_count - deep_begin) / period : 0;
+}
+
+/* ---- what repeats ---- */
+
+static void *
+grown(void *list, size_t count, size_t *room, size_t item)
+{
+    if (count <= *room)
+        return list;
+    *room = count > 2 * *room ? count : 2 * *room;
+    void *more = realloc(list, *room * item);
+    if (more == NULL)
+        scout_stop("out of memory");
+    return more;
+}
+
+static struct place *
+place_slot(struct place *table, size_t room, uint64_t name, uint64_t offset)
+{
+    uint64_t key[] = {name, offset};
+    size_t at = (size_t)XXH3_64bits(key, sizeof(key)) & (room - 1);
+    while (table[at].used && (table[at].name != name || table[at].offset != offset))
+        at = (at + 1) & (room - 1);
+    return &table[at];
+}
+
+/* The operation that was the first one in a place; this one, if none was there before. */
+static uint32_t
+place_begun(uint64_t name, uint64_t offset)
+{
+    if (2 * place_count >= place_room) {
+        size_t room = place_room > 0 ? 2 * place_room : 1024;
+        struct place *more = calloc(room, sizeof(*more));
+        if (more == NULL)
+            scout_stop("out of memory");
+        for (size_t i = 0; i < place_room; ++i) {
+            if (places[i].used)
+                *place_slot(more, room, places[i].name, places[i].offset) = places[i];
+        }
+        free(places);
+        places = more;
+        place_room = room;
+    }
+    struct place *place = place_slot(places, place_room, name, offset);
+    if (!place->used) {
+        *place = (struct place){name, offset, (uint32_t)brief_count, true};
+        ++place_count;
+    }
+    return place->begun;
+}
+
+static void
+add_argument(uint32_t number, uint64_t offset, uint32_t slot)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (size_t i = 0; i < count; ++i) {
+        if (all[i]->number != number)
+            continue;
+        uint64_t name = allocations_name(all[i]);
+        arguments = grown(arguments, argument_count + 1, &argument_room, sizeof(*arguments));
+        arguments[argument_count++] =
+            (struct brief_argument){name, all[i]->bytes, offset, number, slot, place_begun(name, offset)};
+        return;
+    }
+}
+
+static void
+keep(const struct noted *noted)
+{
+    const struct scout_op *op = &noted->op;
+    struct brief brief = {.first = (uint32_t)argument_count,
+                          .computes = op->kind == SCOUT_LAUNCH || op->kind == SCOUT_GRAPH};
+    uint64_t what[] = {op->kind,     op->name,           op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0,
+                       op->block[0], op->block[1],       op->block[2],
+                       op->grid[0],  op->grid[1],        op->grid[2],
+                       op->bytes,    noted->named_count, op->rows};
+    brief.what = XXH3_64bits(what, sizeof(what));
+    brief.any_size = XXH3_64bits(what, 6 * sizeof(*what));
+    for (uint32_t i = 0; i < noted->named_count; ++i)
+        add_argument(op->arguments[i].alloc, op->arguments[i].offset, op->arguments[i].slot);
+    if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) {
+        if (op->to.alloc != SCOUT_NONE)
+            add_argument(op->to.alloc, op->to.offset, 0);
+        if (op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE)
+            add_argument(op->from.alloc, op->from.offset, 1);
+    }
+    brief.count = (uint32_t)argument_count - brief.first;
+    briefs = grown(briefs, brief_count + 1, &brief_room, sizeof(*briefs));
+    briefs[brief_count++] = brief;
+}
+
+static bool
+is_size(const struct brief_argument *argument)
+{
+    return looks > 1 && (argument->alloc >= written_count || !written[argument->alloc]);
+}
+
+static bool
+is_same_place(const struct brief_argument *a, const struct brief_argument *b)
+{
+    return a->name == b->name && a->offset == b->offset;
+}
+
+/* Whether operation i is like the one `lag` operations before. */
+static bool
+is_alike(size_t i, size_t lag)
+{
+    const struct brief *now_brief = &briefs[i], *then = &briefs[i - lag];
+    if ((sizes ? now_brief->what != then->what : now_brief->any_size != then->any_size) ||
+        now_brief->count != then->count)
+        return false;
+    for (uint32_t k = 0; k < now_brief->count; ++k) {
+        const struct brief_argument *a = &arguments[now_brief->first + k], *b = &arguments[then->first + k];
+        bool both_new = i - a->begun < lag && i - a->begun == i - lag - b->begun;
+        if (a->slot != b->slot || is_size(a) != is_size(b) || (is_size(a) && sizes && a->bytes != b->bytes) ||
+            (!is_size(a) && !is_same_place(a, b) && (!both_new || a->bytes != b->bytes)))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a launch of the last period works where it worked in the one before. */
+static bool
+is_step(size_t lag)
+{
+    for (size_t i = brief_count - lag; i < brief_count; ++i) {
+        for (uint32_t k = 0; k < briefs[i].count && briefs[i].computes; ++k) {
+            if (is_same_place(&arguments[briefs[i].first + k], &arguments[briefs[i - lag].first + k]))
+                return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t
+sum_of(size_t lag)
+{
+    uint64_t sum = 0;
+    for (size_t i = brief_count - lag; i < brief_count; ++i)
+        sum += sizes ? briefs[i].what : briefs[i].any_size;
+    return sum;
+}
+
+/* Whether it is one that was refused, or several of it. */
+static bool
+is_refused(size_t lag)
+{
+    uint64_t sum = sum_of(lag);
+    for (size_t i = 0; i < refused_count; ++i) {
+        if (lag % refused[i].period == 0 && sum == lag / refused[i].period * refused[i].sum)
+            return true;
+    }
+    return false;
+}
+
+/* The shortest period of which the last ones are alike, so many; 0: there is none. */
+static size_t
+find_alike(size_t many)
+{
+    size_t least = least_period > LEAST_PERIOD ? least_period : LEAST_PERIOD;
+    for (size_t lag = least; many * lag <= brief_count; ++lag) {
+        size_t alike = 0;
+        while (alike < (many - 1) * lag && is_alike(brief_count - 1 - alike, lag))
+            ++alike;
+        if (alike == (many - 1) * lag && is_step(lag) && !is_refused(lag))
+            return lag;
+    }
+    return 0;
+}
+
+static size_t
+find_period(void)
+{
+    sizes = true;
+    size_t found = find_alike(ALIKE);
+    if (found > 0)
+        return found;
+    sizes = MUTANT(SCOUT_SIZES_COUNT);
+    return find_alike(ALIKE_BUT_FOR_SIZES);
+}
+
+/* ---- which memory do kernels write? ---- */
+
+static void
+note_written(uint32_t number)
+{
+    if (number >= written_count) {
+        uint32_t count = 2 * number + 16;
+        bool *more = realloc(written, count * sizeof(*more));
+        if (more == NULL)
+            scout_stop("out of memory");
+        memset(more + written_count, 0, (count - written_count) * sizeof(*more));
+        written = more;
+        written_count = count;
+    }
+    written[number] = true;
+}
+
+/* Hashes all memory, and compares it with the last time. */
+static void
+look(void)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (size_t i = 0; i < count; ++i) {
+        if (all[i]->memory == SCOUT_PINNED)
+            continue;
+        uint64_t hash = memory_hash(all[i]);
+        if (all[i]->hash_known && hash != all[i]->hash && !all[i]->host_wrote)
+            note_written(all[i]->number);
+        all[i]->hash = hash;
+        all[i]->hash_known = true;
+        all[i]->host_wrote = false;
+    }
+    ++looks;
+}
+
+void
+course_note_copy(const struct scout_op *op)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    if ((op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE)
+        return;
+    for (size_t i = 0; i < count; ++i) {
+        if (all[i]->number == op->to.alloc)
+            all[i]->host_wrote = true, all[i]->left_known = false;
+    }
+}
+
+/* ---- the passes ---- */
+
+/* What the images of an operation take of main memory. */
+static uint64_t
+room_wanted(const struct brief *brief)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < brief->count && brief->computes; ++k) {
+        const struct brief_argument *argument = &arguments[brief->first + k];
+        const struct allocation *allocation = allocations_numbered(argument->alloc);
+        bool again = false;
+        for (uint32_t i = 0; i < k && !again; ++i)
+            again = arguments[brief->first + i].alloc == argument->alloc;
+        bytes += again || allocation == NULL ? 0 : images_bytes(allocation);
+    }
+    return bytes;
+}
+
+/* Ends the program if the images of a launch have no room. */
+static void
+require_room(void)
+{
+    const uint64_t available = room_available("");
+    uint64_t most = 0;
+    for (size_t i = brief_count - period; i < brief_count; ++i) {
+        uint64_t wanted = room_wanted(&briefs[i]);
+        most = wanted > most ? wanted : most;
+    }
+    if (most > available)
+        scout_stop("scout copies what a launch works on, and needs up to %llu MiB of main memory for it; %llu MiB are "
+                   "available: scout a smaller model (the same code with fewer units), or raise the limit of memory",
+                   (unsigned long long)(most >> 20), (unsigned long long)(available >> 20));
+}
+
+static void
+begin_deep(void)
+{
+    struct scout_progress *progress = scout_state.progress;
+    require_room();
+    atomic_store(&progress->period, period);
+    atomic_store(&progress->deep, 0);
+    atomic_store(&progress->wanted, period * scout_state.settings.periods);
+    atomic_store(&progress->stage, SCOUT_STAGE_DEEP);
+    deep_begin = brief_count;
+    atomic_store_explicit(&now, COURSE_DEEP, memory_order_release);
+}
+
+static void
+back_to_light(void)
+{
+    next_search = brief_count + 1;
+    atomic_store(&scout_state.progress->period, 0);
+    atomic_store(&scout_state.progress->stage, SCOUT_STAGE_LIGHT);
+    atomic_store_explicit(&now, COURSE_LIGHT, memory_order_release);
+}
+
+static void
+leave_deep(void)
+{
+    if (++left_count >= MOST_LEFT) {
+        least_period = period + 1;
+        left_count = 0;
+    }
+    back_to_light();
+}
+
+/* Managed memory that the host has written: behind all operations, for each a copy of no bytes, as where and when is
+ * not known. */
+static void
+put_shared(void)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (size_t i = 0; i < count; ++i) {
+        if (!all[i]->is_shared)
+            continue;
+        (void)scout_writer_put(&scout_state.log, SCOUT_OP,
+                               &(struct scout_op){.kind = SCOUT_COPY,
+                                                  .name = names_put("the host"),
+                                                  .site = SCOUT_NONE,
+                                                  .to = {.alloc = all[i]->number},
+                                                  .from = {.alloc = SCOUT_NONE},
+                                                  .rows = 1});
+        (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT,
+                               &(struct scout_effect){.why = SCOUT_NONE, .hidden_write = SCOUT_NONE});
+    }
+}
+
+void
+course_close_log(bool finished, const char *why)
+{
+    if (atomic_exchange(&closed, true))
+        return;
+    host_put_calls();
+    names_put_objects();
+    const struct scout_end end = {.finished = finished,
+                                  .why = why != NULL ? names_put(why) : SCOUT_NONE,
+                                  .operations = scout_state.operation_count,
+                                  .copied_bytes = scout_state.copied_bytes};
+    (void)scout_writer_put(&scout_state.log, SCOUT_END, &end);
+    if (!scout_writer_close(&scout_state.log))
+        scout_stop("cannot write what ddprun scout records: %s; make room there, or set TMPDIR",
+                   strerror(scout_state.log.error));
+}
+
+/* The trainer continues by itself, or ends here without what exit() calls. */
+static void
+end_deep(void)
+{
+    course_close_log(true, NULL);
+    atomic_store_explicit(&now, COURSE_OVER, memory_order_release);
+    atomic_store(&scout_state.progress->stage, SCOUT_STAGE_OVER);
+    copies_free();
+    if (scout_state.settings.goes_on)
+        return;
+    atomic_store(&scout_state.status->stage, RANK_STAGE_ENDED);
+    _exit(0);
+}
+
+/* Whether what was recorded is a step, as far as the launcher answers. */
+static bool
+ask(void)
+{
+    struct scout_progress *progress = scout_state.progress;
+    uint32_t asked = atomic_fetch_add(&progress->asked, 1) + 1;
+    for (int ms = 0; ms < PATIENCE_MS && atomic_load(&progress->answered) != asked; ++ms)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return atomic_load(&progress->answered) != asked || atomic_load(&progress->is_step) != 0;
+}
+
+static void
+refuse_period(void)
+{
+    refused[refused_count++] = (struct refused){period, sum_of(period)};
+    if (give_up_at == 0)
+        give_up_at = brief_count + MOST_FURTHER;
+    back_to_light();
+}
+
+void
+course_note(const struct noted *noted)
+{
+    if (least_period == 0)
+        least_period = scout_state.settings.least_period;
+    atomic_store(&scout_state.progress->operations, scout_state.operation_count);
+    keep(noted);
+    if (course_now() == COURSE_DEEP) {
+        size_t done = brief_count - deep_begin;
+        atomic_store(&scout_state.progress->deep, done);
+        if (!is_alike(brief_count - 1, period))
+            leave_deep();
+        else if (done >= period * scout_state.settings.periods) {
+            put_shared();
+            if (refused_count == MOST_REFUSED || ask())
+                end_deep();
+            else
+                refuse_period();
+        }
+        return;
+    }
+    if (give_up_at != 0 && brief_count >= give_up_at) {
+        end_deep();
+        return;
+    }
+    if (brief_count < next_search || graphs_capture_is_open())
+        return;
+    next_search = brief_count + brief_count / 8 + 1;
+    look();
+    period = find_period();
+    if (period > 0)
+        begin_deep();
+}

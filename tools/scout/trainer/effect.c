@@ -1,0 +1,568 @@
+/*
+ * effect.c - the parts of a launch's memory: how each is changed, and what the run made of it.
+ *
+ * A part reaches from where an argument points to the next offset of the allocation that any pointer was seen at; what
+ * lies between parts of arguments is a part, too.
+ */
+#include "tools/scout/trainer/scout.h"
+
+#include "base/mutant.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* Gaps in what changed are closed up to GAP_WORDS, where no pointer was seen to point into them. */
+enum { GAP_WORDS = 128, KILLED_AT_MOST = 65536 };
+
+enum { HALF_BITS = 16 };
+
+enum { BLOCK = 1024 }; /* words that are compared at once */
+
+/* ---- parts ---- */
+
+static struct part *
+add_part(struct effect *effect, size_t image, size_t first, size_t end, bool is_argument)
+{
+    if (end <= first || effect->part_count == PARTS_AT_MOST)
+        return NULL;
+    struct part *part = &effect->parts[effect->part_count++];
+    *part = (struct part){.image = image, .first = first, .end = end, .is_argument = is_argument};
+    part->changed = calloc(effect->images.count, sizeof(*part->changed));
+    if (part->changed == NULL)
+        scout_stop("out of memory");
+    uint64_t place[] = {allocations_name(effect->images.items[image].allocation), first, course_turn()};
+    part->key = XXH3_64bits(place, sizeof(place));
+    return part;
+}
+
+static int
+compare_sizes(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the arguments that point there say; SCOUT_UNKNOWN: nothing, or different things. */
+static uint32_t
+type_said(const struct noted *noted, uint32_t alloc, size_t offset)
+{
+    uint32_t said = SCOUT_UNKNOWN;
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        const struct scout_argument *argument = &noted->arguments[i];
+        if (argument->alloc != alloc || argument->offset != offset || argument->type == SCOUT_UNKNOWN)
+            continue;
+        if (said != SCOUT_UNKNOWN && said != argument->type)
+            return SCOUT_UNKNOWN;
+        said = argument->type;
+    }
+    return said;
+}
+
+/* An argument may point elsewhere in each period: to the batch, in all data. What memory that it points to holds is
+ * known by its place only: `key`. */
+static uint64_t
+key_of_argument(const struct noted *noted, uint32_t alloc, size_t offset, uint64_t key)
+{
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        const struct scout_argument *argument = &noted->arguments[i];
+        uint64_t words[] = {argument->slot, argument->at, course_turn()};
+        if (argument->alloc == alloc && argument->offset == offset && argument->slot != UINT16_MAX)
+            return XXH3_64bits(words, sizeof(words));
+    }
+    return key;
+}
+
+static void
+make_parts_of(struct effect *effect, const struct noted *noted, size_t index, bool arguments_only)
+{
+    const struct image *image = &effect->images.items[index];
+    size_t begins[ARGUMENTS_AT_MOST], count = 0, covered = 0;
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        if (noted->arguments[i].alloc == image->allocation->number)
+            begins[count++] = noted->arguments[i].offset;
+    }
+    qsort(begins, count, sizeof(*begins), compare_sizes);
+    for (size_t i = 0; i < count; ++i) {
+        if (i > 0 && begins[i] == begins[i - 1])
+            continue;
+        size_t first = (begins[i] + sizeof(uint32_t) - 1) / sizeof(uint32_t);
+        uint64_t next = allocations_next_offset(image->allocation, begins[i]);
+        size_t end = next == image->allocation->bytes ? image->words : next / sizeof(uint32_t);
+        if (!arguments_only || !image->is_large)
+            (void)add_part(effect, index, covered, first, false);
+        struct part *part = add_part(effect, index, first, end, true);
+        if (part != NULL) {
+            part->named = type_said(noted, image->allocation->number, begins[i]);
+            part->key = key_of_argument(noted, image->allocation->number, begins[i], part->key);
+        }
+        covered = end > first ? end : first;
+        if (effect->base_count < BASES_AT_MOST) {
+            effect->base_images[effect->base_count] = index;
+            effect->bases[effect->base_count++] = begins[i] / sizeof(uint32_t);
+        }
+    }
+    if (!arguments_only || !image->is_large)
+        (void)add_part(effect, index, covered, image->words, false);
+}
+
+void
+effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only)
+{
+    for (size_t i = 0; i < effect->images.count; ++i)
+        make_parts_of(effect, noted, i, arguments_only);
+}
+
+/* ---- a part, changed ---- */
+
+uint32_t
+effect_type(const struct effect *effect, struct part *part)
+{
+    if (part->type == SCOUT_UNKNOWN)
+        part->type = part->named;
+    if (part->type == SCOUT_UNKNOWN)
+        part->type = change_type(effect->images.items[part->image].before, part->first, part->end, part->change);
+    return part->type;
+}
+
+/* What `count` words of it, from word `at` of its image on, become. */
+static void
+change_part(const struct part *part, const struct image *image, size_t at, size_t count, uint32_t *to)
+{
+    bool stays = part->change == CHANGE_INTEGER && part->integers == NULL;
+    const uint32_t *integers = part->integers != NULL ? part->integers + (at - part->first) : NULL;
+    bool held_floats = image->allocation->held_floats;
+    change_words(stays ? CHANGE_NONE : part->change, image->before + at, integers, held_floats, count, (uint32_t)at & 1,
+                 to);
+    if (at + count < image->words || image->last_mask == UINT32_MAX)
+        return;
+    uint32_t *last = &to[count - 1];
+    if (change_is_of_floats(part->change)) /* one half, as the upper one of a pair is changed */
+        *last = change_float(image->before[image->words - 1] << HALF_BITS, held_floats) >> HALF_BITS;
+    *last &= image->last_mask;
+}
+
+/* False: they have always been the same, or what they were is not known any more. */
+static bool
+choose_integers(struct effect *effect, struct part *part)
+{
+    const struct image *image = &effect->images.items[part->image];
+    size_t count = part->end - part->first;
+    size_t other_count = 0;
+    bool lost = false;
+    const uint32_t *other = integers_other(part->key, image->before + part->first, count, &other_count, &lost);
+    if (lost)
+        effect->why = names_put("it has more integers than are kept");
+    if (other == NULL)
+        return false;
+    free(part->integers);
+    part->integers = malloc(count * sizeof(*part->integers));
+    if (part->integers == NULL)
+        scout_stop("out of memory");
+    memcpy(part->integers, image->before + part->first, count * sizeof(*part->integers));
+    memcpy(part->integers, other, (other_count < count ? other_count : count) * sizeof(*part->integers));
+    return true;
+}
+
+bool
+effect_change(struct effect *effect, struct part *part)
+{
+    struct image *image = &effect->images.items[part->image];
+    bool held_floats = image->allocation->held_floats;
+    if (image->is_table || image->allocation->memory == SCOUT_PINNED)
+        return false;
+    part->change = change_choose(image->before, part->first, part->end, held_floats);
+    if (part->change == CHANGE_NONE)
+        return false;
+    if (part->change == CHANGE_INTEGER && !choose_integers(effect, part))
+        return false;
+    change_part(part, image, part->first, part->end - part->first, image->now + part->first);
+    images_change(image, part->first, part->end);
+    part->is_tested = true;
+    return true;
+}
+
+/* Words [first, end); a small gap behind the last range is closed. */
+static void
+append_near(struct ranges_list *list, const struct allocation *allocation, size_t first, size_t end)
+{
+    uint64_t at = first * sizeof(uint32_t);
+    if (list->count > 0) {
+        struct scout_range *last = &list->items[list->count - 1];
+        if (at > last->hi && at - last->hi <= GAP_WORDS * sizeof(uint32_t) &&
+            allocations_next_offset(allocation, last->hi - 1) > at) {
+            last->hi = end * sizeof(uint32_t);
+            return;
+        }
+    }
+    ranges_append(list, at, end * sizeof(uint32_t));
+}
+
+/* Words [from, to) that have another result. */
+static void
+list_changed(const struct image *image, size_t from, size_t to, struct ranges_list *list)
+{
+    size_t end;
+    for (size_t i = images_next_different(image, from, to); i < to; i = images_next_different(image, end, to)) {
+        for (end = i; end < to && !images_same(image, image->now[end], image->after[end]);)
+            ++end;
+        if (end > i)
+            append_near(list, image->allocation, i, end);
+        else
+            ++end; /* another word, and the same result */
+    }
+}
+
+/*
+ * Some words overwritten and others left alone, here and there: which, depends on what they hold (a ReLU in place), so
+ * all of it is modified.
+ */
+static void
+settle_scattered(struct part *part, const struct allocation *allocation)
+{
+    enum { FEW_RANGES = 16, WORDS_EACH = 8 };
+    struct ranges_list all = {0}, *killed = &part->killed, *modified = &part->modified;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < killed->count; ++i)
+        bytes += killed->items[i].hi - killed->items[i].lo;
+    if (killed->count <= FEW_RANGES || bytes / killed->count >= WORDS_EACH * sizeof(uint32_t))
+        return;
+    for (uint32_t k = 0, m = 0; k < killed->count || m < modified->count;) {
+        bool take_killed = m == modified->count || (k < killed->count && killed->items[k].lo < modified->items[m].lo);
+        const struct scout_range *range = take_killed ? &killed->items[k++] : &modified->items[m++];
+        uint64_t end = all.count > 0 ? all.items[all.count - 1].hi : 0;
+        bool near = all.count > 0 && range->lo <= end + GAP_WORDS * sizeof(uint32_t) &&
+                    allocations_next_offset(allocation, end - 1) > range->lo;
+        if (near && range->hi > end)
+            all.items[all.count - 1].hi = range->hi;
+        else if (!near)
+            ranges_append(&all, range->lo, range->hi);
+    }
+    ranges_clear(killed);
+    ranges_clear(modified);
+    *modified = all;
+}
+
+/* Whether all arguments in an image have been changed, and were left alone. */
+static bool
+is_all_tested(const struct effect *effect, size_t image)
+{
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        const struct part *part = &effect->parts[i];
+        if (part->image == image && part->is_argument &&
+            (!part->is_tested || part->killed.count > 0 || part->modified.count > 0))
+            return false;
+    }
+    return true;
+}
+
+/* The first word from `from` on, up to the end of the part, before which all words were changed and left alone; it goes
+ * by blocks. */
+static size_t
+skip_left_alone(const struct image *image, const struct part *part, size_t from)
+{
+    uint32_t changed[BLOCK];
+    while (from < part->end) {
+        size_t count = part->end - from < BLOCK ? part->end - from : BLOCK, bytes = count * sizeof(uint32_t);
+        if (memcmp(image->before + from, image->after + from, bytes) != 0)
+            break;
+        change_part(part, image, from, count, changed);
+        if (memcmp(image->now + from, changed, bytes) != 0)
+            break;
+        from += count;
+    }
+    return from;
+}
+
+/* NOT_TRIED: the word could not be changed, and says nothing. */
+enum fate { LEFT_ALONE, KILLED, MODIFIED, NOT_TRIED, MIXED };
+
+static enum fate
+fate_of_word(const struct image *image, size_t i, uint32_t changed)
+{
+    if (images_left_alone(image, i, changed))
+        return LEFT_ALONE;
+    if (!images_same(image, image->now[i], image->after[i]))
+        return MODIFIED;
+    return changed != image->before[i] ? KILLED : NOT_TRIED;
+}
+
+/* Of `count` words that became changed[]. MIXED: each for itself. */
+static enum fate
+fate_of_block(const struct image *image, size_t at, size_t count, const uint32_t *changed)
+{
+    size_t bytes = count * sizeof(uint32_t);
+    uint32_t unchanged = 0;
+    if (memcmp(image->now + at, image->after + at, bytes) != 0) {
+        bool alone =
+            memcmp(image->before + at, image->after + at, bytes) == 0 && memcmp(image->now + at, changed, bytes) == 0;
+        return alone ? LEFT_ALONE : MIXED;
+    }
+    for (size_t i = 0; i < count; ++i)
+        unchanged += changed[i] == image->before[at + i];
+    return unchanged == 0 ? KILLED : unchanged == count ? NOT_TRIED : MIXED;
+}
+
+static void
+add_fate(struct part *part, const struct image *image, enum fate fate, size_t first, size_t end)
+{
+    if (fate == MODIFIED)
+        append_near(&part->modified, image->allocation, first, end);
+    else if (fate == KILLED && part->killed.count < KILLED_AT_MOST)
+        ranges_append(&part->killed, first * sizeof(uint32_t), end * sizeof(uint32_t));
+}
+
+/* Words of one fate, up to the next one. */
+struct stretch {
+    enum fate fate;
+    size_t begin, not_tried; /* words from here on could not be changed; SIZE_MAX: there are none */
+};
+
+/* Words [first, end) could not be changed. They were overwritten if their neighbours were, and they are few, or the
+ * launch has written all of them. */
+static bool
+are_overwritten(const struct part *part, const struct image *image, size_t first, size_t end, enum fate before,
+                enum fate behind)
+{
+    if ((first > part->first && before != KILLED) || (end < part->end && behind != KILLED) ||
+        (first == part->first && end == part->end) || MUTANT(SCOUT_NOT_TRIED_ALONE))
+        return false;
+    if (end - first <= GAP_WORDS)
+        return true;
+    while (first < end && image->before[first] != image->after[first])
+        ++first;
+    return first == end;
+}
+
+/* The word `at` has another fate than those before it; part->end: there is none. */
+static void
+end_stretch(struct part *part, const struct image *image, struct stretch *stretch, enum fate fate, size_t at)
+{
+    size_t rest = stretch->not_tried < at ? stretch->not_tried : at;
+    bool joins = rest < at && are_overwritten(part, image, rest, at, stretch->fate, fate);
+    if (rest < at && !joins) {
+        add_fate(part, image, stretch->fate, stretch->begin, rest);
+        *stretch = (struct stretch){LEFT_ALONE, rest, SIZE_MAX};
+    } else if (joins && rest == part->first) {
+        stretch->fate = KILLED;
+    }
+    if (fate != stretch->fate || at == part->end) {
+        add_fate(part, image, stretch->fate, stretch->begin, at);
+        *stretch = (struct stretch){fate, at, SIZE_MAX};
+    }
+    stretch->not_tried = SIZE_MAX;
+}
+
+/* The words of the part itself: overwritten, modified, or left alone. */
+static void
+judge_own(struct part *part, const struct image *image)
+{
+    uint32_t changed[BLOCK];
+    struct stretch stretch = {LEFT_ALONE, part->first, SIZE_MAX};
+    for (size_t at = part->first; at < part->end; at += BLOCK) {
+        size_t count = part->end - at < BLOCK ? part->end - at : BLOCK;
+        change_part(part, image, at, count, changed);
+        enum fate all = fate_of_block(image, at, count, changed);
+        for (size_t i = 0; i < count; i += all == MIXED ? 1 : count) {
+            enum fate fate = all == MIXED ? fate_of_word(image, at + i, changed[i]) : all;
+            if (fate == NOT_TRIED && stretch.not_tried == SIZE_MAX)
+                stretch.not_tried = at + i;
+            else if (fate != NOT_TRIED && (fate != stretch.fate || stretch.not_tried != SIZE_MAX))
+                end_stretch(part, image, &stretch, fate, at + i);
+        }
+    }
+    end_stretch(part, image, &stretch, LEFT_ALONE, part->end);
+}
+
+void
+effect_judge(struct effect *effect, struct part *part)
+{
+    for (size_t k = 0; k < effect->images.count; ++k) {
+        const struct image *image = &effect->images.items[k];
+        bool own = k == part->image;
+        ranges_clear(&part->changed[k]);
+        list_changed(image, 0, own ? part->first : image->words, &part->changed[k]);
+        if (own)
+            list_changed(image, part->end, image->words, &part->changed[k]);
+        part->matters = part->matters || part->changed[k].count > 0;
+    }
+    judge_own(part, &effect->images.items[part->image]);
+    effect->images.items[part->image].is_settled =
+        part->killed.count == 0 && part->modified.count == 0 && is_all_tested(effect, part->image);
+    settle_scattered(part, effect->images.items[part->image].allocation);
+    part->matters = part->matters || part->modified.count > 0;
+}
+
+/* ---- several parts at once ---- */
+
+static const struct part *
+part_of(const struct part *const *parts, size_t count, size_t image, size_t word)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (parts[i]->image == image && word >= parts[i]->first && word < parts[i]->end)
+            return parts[i];
+    }
+    return NULL;
+}
+
+bool
+effect_any(const struct effect *effect, const struct part *const *parts, size_t count)
+{
+    const struct part *part = NULL; /* of the last word */
+    for (size_t k = 0; k < effect->images.count; ++k) {
+        const struct image *image = &effect->images.items[k];
+        for (size_t i = images_next_different(image, 0, image->words); i < image->words;
+             i = images_next_different(image, i + 1, image->words)) {
+            if (part == NULL || part->image != k || i < part->first || i >= part->end) {
+                part = part_of(parts, count, k, i);
+                i = part != NULL ? skip_left_alone(image, part, i) : i;
+            }
+            if (part != NULL && i == part->end) {
+                --i; /* all of it was skipped */
+                continue;
+            }
+            uint32_t changed = image->before[i];
+            if (part != NULL)
+                change_part(part, image, i, 1, &changed);
+            if (!images_left_alone(image, i, changed) && !images_same(image, image->now[i], image->after[i]))
+                return true;
+        }
+        /* A part that is overwritten is no less of interest. */
+        for (size_t p = 0; p < count; ++p) {
+            if (parts[p]->image == k && images_next_written(image, parts[p]->first, parts[p]->end) < parts[p]->end)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the log ---- */
+
+static void *
+room_for(size_t count, size_t item)
+{
+    void *room = calloc(count > 0 ? count : 1, item);
+    if (room == NULL)
+        scout_stop("out of memory");
+    return room;
+}
+
+/* Few numbers look like any type. */
+static uint32_t
+type_to_put(const struct effect *effect, struct part *part)
+{
+    const uint32_t *words = effect->images.items[part->image].before;
+    uint32_t type = part->change == CHANGE_INTEGER ? SCOUT_INTEGER : effect_type(effect, part);
+    bool is_guess = part->named == SCOUT_UNKNOWN && type != SCOUT_INTEGER;
+    return is_guess && !change_shows_type(words, part->first, part->end) ? SCOUT_UNKNOWN : type;
+}
+
+/* A part that no run was made for: the launch counts as reading it, unless a test of several found nothing there. */
+static bool
+is_shown(const struct part *part)
+{
+    return part->is_argument || part->matters || part->is_tested;
+}
+
+/* As bytes of the allocation, whose last word may be a part of one. */
+static struct scout_ranges
+ranges_to_put(const struct ranges_list *list, const struct allocation *allocation)
+{
+    if (list->count > 0 && list->items[list->count - 1].hi > allocation->bytes)
+        list->items[list->count - 1].hi = allocation->bytes;
+    return ranges_of(list);
+}
+
+static void
+put_dependences(const struct effect *effect, const struct part *part, uint32_t number, struct scout_effect *record)
+{
+    for (size_t k = 0; part->is_tested && k < effect->images.count; ++k) {
+        if (part->changed[k].count > 0)
+            record->dependences[record->dependence_count++] = (struct scout_dependence){
+                .from = number,
+                .to = effect->images.items[k].allocation->number,
+                .changed = ranges_to_put(&part->changed[k], effect->images.items[k].allocation)};
+    }
+}
+
+void
+effect_put(struct effect *effect)
+{
+    const struct images *images = &effect->images;
+    struct ranges_list *written = room_for(images->count, sizeof(*written));
+    struct scout_effect record = {.verdict = effect->verdict,
+                                  .why = effect->why,
+                                  .tests = effect->tests,
+                                  .hidden_read = effect->hidden_read,
+                                  .hidden_write = effect->hidden_write,
+                                  .segments = room_for(effect->part_count, sizeof(*record.segments)),
+                                  .written = room_for(images->count, sizeof(*record.written)),
+                                  .dependences =
+                                      room_for(effect->part_count * images->count, sizeof(*record.dependences)),
+                                  .elementwise = room_for(effect->found_count, sizeof(*record.elementwise))};
+    for (size_t k = 0; k < images->count; ++k) {
+        const struct image *image = &images->items[k];
+        size_t end;
+        for (size_t i = 0; (i = images_next_written(image, i, image->words)) < image->words; i = end) {
+            for (end = i; end < image->words && image->before[end] != image->after[end];)
+                ++end;
+            append_near(&written[k], image->allocation, i, end);
+        }
+        if (written[k].count > 0)
+            record.written[record.written_count++] =
+                (struct scout_written){image->allocation->number, ranges_to_put(&written[k], image->allocation)};
+    }
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        struct part *part = &effect->parts[i];
+        const struct image *image = &images->items[part->image];
+        uint64_t end = part->end * sizeof(uint32_t);
+        if (!is_shown(part))
+            continue;
+        put_dependences(effect, part, record.segment_count, &record);
+        record.segments[record.segment_count++] =
+            (struct scout_segment){.alloc = image->allocation->number,
+                                   .lo = part->first * sizeof(uint32_t),
+                                   .hi = end < image->allocation->bytes ? end : image->allocation->bytes,
+                                   .type = type_to_put(effect, part),
+                                   .tested = part->is_tested,
+                                   .killed = ranges_to_put(&part->killed, image->allocation),
+                                   .modified = ranges_to_put(&part->modified, image->allocation)};
+    }
+    for (size_t i = 0; i < effect->found_count; ++i) {
+        const struct elementwise_found *found = &effect->found[i];
+        const struct part *from = &effect->parts[found->from];
+        record.elementwise[record.elementwise_count++] =
+            (struct scout_elementwise){.from = images->items[from->image].allocation->number,
+                                       .to = images->items[found->to].allocation->number,
+                                       .from_base = from->first * sizeof(uint32_t),
+                                       .to_base = found->to_base * sizeof(uint32_t),
+                                       .from_bytes = found->from_bytes,
+                                       .to_bytes = found->to_bytes,
+                                       .samples = found->samples};
+    }
+    (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT, &record);
+    for (size_t k = 0; k < images->count; ++k)
+        ranges_clear(&written[k]);
+    free(written);
+    free(record.segments);
+    free(record.written);
+    free(record.dependences);
+    free(record.elementwise);
+}
+
+void
+effect_free(struct effect *effect)
+{
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        struct part *part = &effect->parts[i];
+        ranges_clear(&part->killed);
+        ranges_clear(&part->modified);
+        for (size_t k = 0; k < effect->images.count; ++k)
+            ranges_clear(&part->changed[k]);
+        free(part->changed);
+        free(part->integers);
+    }
+    free(effect->found);
+    images_free(&effect->images);
+    *effect = (struct effect){.hidden_write = SCOUT_NONE, .why = SCOUT_NONE};
+}

@@ -1,0 +1,464 @@
+/*
+ * elementwise.c - few words of a launch's inputs are changed, all inputs at once: does each of them change the same
+ * element of a result, and nothing else there?
+ *
+ * Half of the words lie where the launch has changed something: where a gradient is zero, an update leaves its
+ * parameter alone, and shows nothing. What depends on an input, and shows nothing in these runs either, stays open: the
+ * log has it with no samples.
+ */
+#include "tools/scout/trainer/scout.h"
+
+#include "base/mutant.h"
+
+#include <stdlib.h>
+
+enum { FEW = 12, LEAST_FEW = 4, LEAST_HITS = 2, TRIES = 600, PAIRS_AT_MOST = 64, CHANGED_AT_MOST = 4096 };
+
+static struct few {
+    struct part *part;
+    size_t base;       /* word of the image */
+    size_t words[FEW]; /* relative to the base */
+    uint32_t changed[FEW];
+    size_t count;
+} few[PARTS_AT_MOST];
+static size_t few_count;
+static bool few_are_alike; /* all of float32: elements of different size need not be told apart */
+
+/* How far elements reach that the launch works on, as far as what it wrote shows. */
+static size_t
+extent(const struct effect *effect)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        const struct part *part = &effect->parts[i];
+        const struct ranges_list *lists[] = {&part->killed, &part->modified};
+        for (size_t k = 0; k < 2 && part->is_argument; ++k) {
+            size_t end = lists[k]->count > 0 ? lists[k]->items[lists[k]->count - 1].hi / sizeof(uint32_t) : 0;
+            most = end > part->first + most ? end - part->first : most;
+        }
+    }
+    return most;
+}
+
+static bool
+is_taken(size_t word)
+{
+    for (size_t i = 0; i < few_count; ++i) {
+        for (size_t k = 0; k < few[i].count; ++k) {
+            size_t other = few[i].words[k];
+            if (other == word || (!few_are_alike && (other / 2 == word || other == word / 2 || other / 2 == word / 2)))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A number below `below`, another one for each try and for each input: rows of inputs have lengths that are powers of
+ * two, and these must not show. */
+static size_t
+scatter(size_t try, size_t below)
+{
+    uint64_t mixed = (try * PARTS_AT_MOST + few_count + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    mixed = (mixed ^ mixed >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+    return (size_t)((mixed ^ mixed >> 32) % (below > 0 ? below : 1));
+}
+
+/* The first word of a part, from one of its words on, that the launch has changed and that is not taken; counted from
+ * the part's first. SIZE_MAX: there is none. */
+static size_t
+next_worked(const struct image *image, const struct part *part, size_t from)
+{
+    size_t word = images_next_written(image, from, part->end);
+    while (word < part->end && is_taken(word - part->first))
+        word = images_next_written(image, word + 1, part->end);
+    return word < part->end ? word - part->first : SIZE_MAX;
+}
+
+/* Arguments that the launch has changed: those that may have as many elements as `part`, if there are any, else all. */
+static size_t
+list_worked(const struct effect *effect, const struct part *part, const struct part **list)
+{
+    size_t room = part->end - part->first, count = 0;
+    for (int any = 0; any < 2 && count == 0; ++any) {
+        for (size_t i = 0; i < effect->part_count; ++i) {
+            const struct part *it = &effect->parts[i];
+            size_t words = it->end - it->first;
+            if (it->is_argument && effect->images.items[it->image].is_written &&
+                (any > 0 || (words <= 2 * room && room <= 2 * words)))
+                list[count++] = it;
+        }
+    }
+    return count;
+}
+
+/* A word, counted from its argument, that the launch has changed in one of its arguments; from the t-th place on, which
+ * are spread over all of them, others for each input. SIZE_MAX: there is none. */
+static size_t
+worked_word(const struct effect *effect, const struct part *const *list, size_t count, size_t t)
+{
+    for (size_t i = 0; i < count; ++i) {
+        const struct part *part = list[(t + i) % count];
+        const struct image *image = &effect->images.items[part->image];
+        size_t from = part->first + scatter(2 * t, part->end - part->first);
+        size_t word = next_worked(image, part, from);
+        if (word == SIZE_MAX)
+            word = next_worked(image, part, part->first);
+        if (word != SIZE_MAX)
+            return word;
+    }
+    return SIZE_MAX;
+}
+
+/* Where the launch has changed something, as the t-th place to try; of an element of another size, too. */
+static size_t
+word_worked(const struct effect *effect, const struct part *const *list, size_t count, size_t t)
+{
+    enum { SIZES = 3 };
+    size_t word = MUTANT(SCOUT_ANY_WORDS) ? SIZE_MAX : worked_word(effect, list, count, t);
+    if (word == SIZE_MAX || few_are_alike || t % SIZES == 0)
+        return word;
+    return t % SIZES == 1 ? word / 2 : 2 * word;
+}
+
+static void
+choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
+{
+    const struct part *worked[PARTS_AT_MOST];
+    struct image *image = &effect->images.items[part->image];
+    struct few *chosen = &few[few_count];
+    *chosen = (struct few){.part = part, .base = part->first};
+    size_t room = part->end - part->first;
+    size_t near = reach > 0 && reach < room ? reach : room;
+    if (!change_is_of_floats(part->change))
+        return;
+    ++few_count;
+    size_t worked_count = list_worked(effect, part, worked), share = near / (4 * of), count = 0;
+    size_t wanted = share < LEAST_HITS ? LEAST_HITS : share < FEW ? share : FEW; /* others show what is not so */
+    size_t far_end = room; /* of what is tried: next to what is near, too */
+    bool has_far = room / 2 >= near;
+    for (size_t t = 0; t < TRIES && chosen->count < FEW && (has_far || count < wanted); ++t) {
+        size_t turn = has_far ? t / 2 : t; /* what is far shows that it is used, too */
+        bool far = has_far && t % 2 == 1;
+        size_t word = !far && turn % 2 == 0 ? word_worked(effect, worked, worked_count, turn / 2) : SIZE_MAX;
+        if (far)
+            far_end = far_end / 2 > near ? far_end / 2 : room;
+        if (word >= room)
+            word = far ? near + scatter(t, far_end - near) : scatter(t, near);
+        uint32_t value = image->before[part->first + word];
+        bool is_noise = part->named == SCOUT_FLOAT64 && word % 2 == 0; /* the lower bits of a fraction */
+        if ((!far && count == wanted) || is_noise || is_taken(word) ||
+            !change_one(&value, part->change, image->allocation->held_floats))
+            continue;
+        count += !far;
+        chosen->changed[chosen->count] = value;
+        chosen->words[chosen->count++] = word;
+    }
+    for (size_t i = 0; i < chosen->count; ++i) {
+        size_t at = part->first + chosen->words[i];
+        image->now[at] = chosen->changed[i];
+        images_change(image, at, at + 1);
+    }
+    part->few = chosen->count;
+    if (chosen->count == 0)
+        --few_count;
+}
+
+bool
+elementwise_change(struct effect *effect, struct part *const *parts, size_t count)
+{
+    size_t reach = extent(effect);
+    few_count = 0;
+    few_are_alike = true;
+    for (size_t i = 0; i < count; ++i)
+        few_are_alike = few_are_alike && effect_type(effect, parts[i]) == SCOUT_FLOAT32;
+    for (size_t i = 0; i < count; ++i)
+        choose_few(effect, parts[i], count, reach);
+    return few_count > 0;
+}
+
+/* From which words to which: the same ones; each to the pair that it is the number of; each pair to one. */
+enum ratio { RATIO_ONE, RATIO_WIDER, RATIO_NARROWER, RATIO_PAIRS, RATIOS };
+
+static bool
+fits(enum ratio ratio, size_t from, size_t to)
+{
+    switch (ratio) {
+    case RATIO_ONE:
+        return from == to;
+    case RATIO_WIDER:
+        return from == to / 2;
+    case RATIO_NARROWER:
+        return from / 2 == to;
+    default:
+        return from / 2 == to / 2;
+    }
+}
+
+static void
+bytes_of(enum ratio ratio, uint32_t from_type, uint32_t *from_p, uint32_t *to_p)
+{
+    bool is_half = from_type == SCOUT_FLOAT16 || from_type == SCOUT_BFLOAT16, is_double = from_type == SCOUT_FLOAT64;
+    static const uint32_t whole[RATIOS][2] = {{4, 4}, {4, 8}, {4, 2}, {8, 8}};
+    *from_p = whole[ratio][0];
+    *to_p = whole[ratio][1];
+    if (ratio == RATIO_ONE && (is_half || is_double))
+        *from_p = *to_p = is_half ? 2 : 8;
+    else if (ratio == RATIO_WIDER && is_half)
+        *from_p = 2, *to_p = 4;
+    else if (ratio == RATIO_NARROWER && is_double)
+        *from_p = 8, *to_p = 4;
+}
+
+/* The changed words of one argument, relative to it. */
+struct changed_words {
+    size_t words[CHANGED_AT_MOST], count;
+    bool many;
+};
+
+static bool
+was_left_alone(const struct image *image, size_t image_index, size_t word)
+{
+    for (size_t i = 0; i < few_count; ++i) {
+        for (size_t k = 0; k < few[i].count && few[i].part->image == image_index; ++k) {
+            if (few[i].base + few[i].words[k] == word)
+                return images_left_alone(image, word, few[i].changed[k]);
+        }
+    }
+    return false;
+}
+
+static size_t
+end_of_base(const struct effect *effect, size_t base)
+{
+    size_t index = effect->base_images[base];
+    bool has_next = base + 1 < effect->base_count && effect->base_images[base + 1] == index;
+    return has_next ? effect->bases[base + 1] : effect->images.items[index].words;
+}
+
+static void
+collect(const struct effect *effect, size_t base, struct changed_words *changed)
+{
+    size_t index = effect->base_images[base];
+    const struct image *image = &effect->images.items[index];
+    size_t end = end_of_base(effect, base);
+    changed->count = 0;
+    changed->many = false;
+    for (size_t i = images_next_different(image, effect->bases[base], end); i < end && !changed->many;
+         i = images_next_different(image, i + 1, end)) {
+        if (images_same(image, image->now[i], image->after[i]) || was_left_alone(image, index, i))
+            continue;
+        if (changed->count == CHANGED_AT_MOST)
+            changed->many = true;
+        else
+            changed->words[changed->count++] = i - effect->bases[base];
+    }
+}
+
+static bool
+explains(const struct few *from, enum ratio ratio, size_t word)
+{
+    for (size_t k = 0; k < from->count; ++k) {
+        if (fits(ratio, from->words[k], word))
+            return true;
+    }
+    return false;
+}
+
+/* Whether an earlier one of the words is of the same element. */
+static bool
+is_counted(const struct few *from, enum ratio ratio, size_t k)
+{
+    bool counted = false;
+    for (size_t i = 0; i < k && (ratio == RATIO_NARROWER || ratio == RATIO_PAIRS) && !counted; ++i)
+        counted = from->words[i] / 2 == from->words[k] / 2;
+    return counted;
+}
+
+/* How many of the elements that were changed in `from` show in `changed`. */
+static size_t
+count_hits(const struct few *from, enum ratio ratio, const struct changed_words *changed)
+{
+    size_t hits = 0;
+    for (size_t k = 0; k < from->count; ++k) {
+        bool hit = false;
+        for (size_t c = 0; c < changed->count && !hit && !is_counted(from, ratio, k); ++c)
+            hit = fits(ratio, from->words[k], changed->words[c]);
+        hits += hit;
+    }
+    return hits;
+}
+
+static void
+note_elementwise(struct effect *effect, const struct few *from, size_t base, enum ratio ratio, size_t hits)
+{
+    struct elementwise_found *grown = realloc(effect->found, (effect->found_count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        scout_stop("out of memory");
+    effect->found = grown;
+    struct elementwise_found found = {.from = (size_t)(from->part - effect->parts),
+                                      .to = effect->base_images[base],
+                                      .to_base = effect->bases[base],
+                                      .samples = (uint32_t)hits};
+    bytes_of(ratio, effect_type(effect, from->part), &found.from_bytes, &found.to_bytes);
+    for (size_t i = 0; i < effect->found_count; ++i) {
+        if (effect->found[i].from == found.from && effect->found[i].to == found.to &&
+            effect->found[i].to_base == found.to_base)
+            return;
+    }
+    effect->found[effect->found_count++] = found;
+}
+
+/* Bytes of the ranges within words [first, end). */
+static uint64_t
+bytes_within(const struct ranges_list *list, size_t first, size_t end)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < list->count; ++i) {
+        uint64_t lo = list->items[i].lo > first * sizeof(uint32_t) ? list->items[i].lo : first * sizeof(uint32_t);
+        uint64_t hi = list->items[i].hi < end * sizeof(uint32_t) ? list->items[i].hi : end * sizeof(uint32_t);
+        bytes += lo < hi ? hi - lo : 0;
+    }
+    return bytes;
+}
+
+/* Whether several elements of a base depend on a part, as changing all of it has shown. */
+static bool
+depends(const struct effect *effect, const struct part *part, size_t base)
+{
+    enum { ELEMENT_BYTES = 8 };
+    size_t first = effect->bases[base], end = end_of_base(effect, base);
+    uint64_t bytes = bytes_within(&part->changed[effect->base_images[base]], first, end);
+    if (effect->base_images[base] == part->image)
+        bytes += bytes_within(&part->modified, first, end);
+    return part->is_tested && bytes > ELEMENT_BYTES;
+}
+
+/* The few words of a part have shown nothing in a base that depends on it. */
+static void
+note_open(struct effect *effect, struct part *part, size_t base)
+{
+    const struct few open = {.part = part, .base = part->first};
+    part->is_open = true;
+    note_elementwise(effect, &open, base, RATIO_ONE, 0);
+}
+
+static void
+forget_open(struct effect *effect, struct part *part)
+{
+    size_t kept = 0;
+    part->is_open = false;
+    for (size_t i = 0; i < effect->found_count; ++i) {
+        const struct elementwise_found *found = &effect->found[i];
+        if (found->samples > 0 || &effect->parts[found->from] != part)
+            effect->found[kept++] = *found;
+    }
+    effect->found_count = kept;
+}
+
+/* Each part gets the first ratio by which some of its words show, if all that changed is explained so. */
+static bool
+judge_base(struct effect *effect, size_t base, const struct changed_words *changed)
+{
+    enum ratio ratios[PARTS_AT_MOST] = {0};
+    size_t hits[PARTS_AT_MOST] = {0};
+    for (size_t i = 0; i < few_count; ++i) {
+        for (enum ratio ratio = 0; ratio < RATIOS && hits[i] == 0; ++ratio) {
+            size_t found = count_hits(&few[i], ratio, changed);
+            if (found >= LEAST_HITS || (found > 0 && few[i].count == 1)) {
+                hits[i] = found;
+                ratios[i] = ratio;
+                /* Prefer a ratio that alone explains all, when there is one part only. */
+                bool all = true;
+                for (size_t c = 0; few_count == 1 && c < changed->count; ++c)
+                    all = all && explains(&few[i], ratio, changed->words[c]);
+                if (!all)
+                    hits[i] = 0;
+            }
+        }
+    }
+    for (size_t c = 0; c < changed->count; ++c) {
+        bool explained = false;
+        for (size_t i = 0; i < few_count && !explained; ++i)
+            explained = (hits[i] > 0 || changed->count == 1) && explains(&few[i], ratios[i], changed->words[c]);
+        if (!explained)
+            return false;
+    }
+    for (size_t i = 0; i < few_count; ++i) {
+        if (hits[i] > 0)
+            note_elementwise(effect, &few[i], base, ratios[i], hits[i]);
+        else if (depends(effect, few[i].part, base))
+            note_open(effect, few[i].part, base);
+    }
+    return true;
+}
+
+bool
+elementwise_judge(struct effect *effect)
+{
+    static struct changed_words changed; /* large */
+    bool clean = true;
+    for (size_t i = 0; i < few_count; ++i)
+        forget_open(effect, few[i].part);
+    for (size_t base = 0; base < effect->base_count; ++base) {
+        collect(effect, base, &changed);
+        if (changed.many || !judge_base(effect, base, &changed))
+            clean = false;
+    }
+    return clean;
+}
+
+/* Words [*at, *end) of a part could not be changed, the first ones from *at on; false: there are none. */
+static bool
+find_not_tried(const struct image *image, const struct part *part, size_t *at, size_t *end)
+{
+    bool held_floats = image->allocation->held_floats;
+    while (*at < part->end && change_float(image->before[*at], held_floats) != image->before[*at])
+        ++*at;
+    for (*end = *at; *end < part->end && change_float(image->before[*end], held_floats) == image->before[*end];)
+        ++*end;
+    return *at < part->end;
+}
+
+/* Adds bytes [lo, hi) to a list whose ranges may lie behind it. */
+static void
+merge(struct ranges_list *list, uint64_t lo, uint64_t hi)
+{
+    struct ranges_list all = {0};
+    bool done = false;
+    for (uint32_t i = 0; i < list->count || !done; ++i) {
+        bool rest = i < list->count;
+        if (!done && (!rest || hi < list->items[i].lo)) {
+            ranges_append(&all, lo, hi);
+            done = true;
+        }
+        if (rest && !done && list->items[i].hi >= lo) {
+            lo = list->items[i].lo < lo ? list->items[i].lo : lo;
+            hi = list->items[i].hi > hi ? list->items[i].hi : hi;
+        } else if (rest) {
+            ranges_append(&all, list->items[i].lo, list->items[i].hi);
+        }
+    }
+    ranges_clear(list);
+    *list = all;
+}
+
+void
+elementwise_fill(struct effect *effect)
+{
+    enum { RUNS_AT_MOST = 1024 }; /* of words that could not be changed, in a part */
+    for (size_t i = 0; i < effect->found_count; ++i) {
+        const struct elementwise_found *found = &effect->found[i];
+        struct part *part = &effect->parts[found->from];
+        const struct image *image = &effect->images.items[part->image];
+        struct ranges_list *list = &part->changed[found->to];
+        size_t at = part->first, end, runs = 0, words = effect->images.items[found->to].words;
+        bool outside = found->to != part->image || found->to_base < part->first || found->to_base >= part->end;
+        if (found->samples == 0 || found->from_bytes != found->to_bytes || !outside || list->count == 0)
+            continue;
+        for (; runs < RUNS_AT_MOST && find_not_tried(image, part, &at, &end); at = end, ++runs) {
+            size_t first = at - part->first + found->to_base, last = end - part->first + found->to_base;
+            if (last <= words)
+                merge(list, first * sizeof(uint32_t), last * sizeof(uint32_t));
+        }
+    }
+}

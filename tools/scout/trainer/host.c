@@ -1,0 +1,37 @@
+/*
+ * host.c - files and clocks that the program uses, from the list of libddprun-files.so into the log.
+ *
+ * What libraries of ddprun and of CUDA open is left out.
+ */
+#include "tools/scout/trainer/scout.h"
+
+#include "tools/sandbox/notes.h"
+
+#include <dlfcn.h>
+
+void
+host_put_calls(void)
+{
+    static host_calls_fn calls;
+    static size_t done;
+    static bool looked;
+    if (!looked)
+        calls = (host_calls_fn)dlsym(RTLD_DEFAULT, CALLS_ENTRY);
+    looked = true;
+    const struct host_call *list = NULL;
+    size_t count = calls != NULL ? calls(&list) : 0;
+    for (; done < count; ++done) {
+        const struct host_call *call = &list[done];
+        if (!names_is_programs(call->stack, call->depth))
+            continue;
+        if (call->kind == CALL_CLOCK) {
+            const struct scout_clock clock = {.name = names_put(call->text),
+                                              .site = names_site_of(call->stack, call->depth)};
+            (void)scout_writer_put(&scout_state.log, SCOUT_CLOCK, &clock);
+        } else {
+            struct scout_file file = {
+                .path = (char *)call->text, .writes = call->kind == CALL_WRITES, .bytes = call->bytes};
+            (void)scout_writer_put(&scout_state.log, SCOUT_FILE, &file);
+        }
+    }
+}

@@ -1,0 +1,369 @@
+/*
+ * images.c - what the memory of a launch held before it, after it, and holds now.
+ *
+ * `now` is always what the device holds, as far as it was read: so only what differs is written back. Memory that no
+ * run writes, as changing it has shown, is read at the end only.
+ *
+ * What was read is compared once, and a flag for each block keeps what came of it: judging a run, and putting back what
+ * was there before, pass over blocks that are as they were.
+ */
+#include "base/mutant.h"
+#include "tools/scout/trainer/scout.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* Repetitions may differ by this much of the largest number, and what counts as the same by FACTOR times as much as
+ * was seen. */
+static const float MOST_DIFFERENCE = 1e-2F, FACTOR = 8.0F;
+
+/* So large that all of it for each launch would be too much. */
+enum { LARGE_BYTES = 1 << 24 };
+
+enum { BLOCK_WORDS = 4096, BLOCK_BYTES = BLOCK_WORDS * sizeof(uint32_t), PIECE_WORDS = 1024 };
+
+static size_t
+block_bytes(const struct image *image, size_t block)
+{
+    size_t rest = image->allocation->bytes - block * BLOCK_BYTES;
+    return rest < BLOCK_BYTES ? rest : BLOCK_BYTES;
+}
+
+static bool
+block_is_equal(const struct image *image, size_t block, const uint32_t *a, const uint32_t *b)
+{
+    return memcmp(a + block * BLOCK_WORDS, b + block * BLOCK_WORDS, block_bytes(image, block)) == 0;
+}
+
+/* The blocks that are looked at, from *first_p on: up to the returned one; *first_p == blocks: there are none. */
+static size_t
+next_looked(const struct image *image, size_t *first_p)
+{
+    while (*first_p < image->blocks && !image->looked[*first_p])
+        ++*first_p;
+    size_t end = *first_p;
+    while (end < image->blocks && image->looked[end])
+        ++end;
+    return end;
+}
+
+static size_t
+bytes_of(const struct image *image, size_t first, size_t end)
+{
+    return (end - 1 - first) * BLOCK_BYTES + block_bytes(image, end - 1);
+}
+
+/* Of blocks [first, end), what the device holds: at the next memory_wait(). */
+static void
+fetch_blocks(const struct image *image, size_t first, size_t end, uint32_t *to)
+{
+    if (image->is_large)
+        memory_update(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS, bytes_of(image, first, end));
+    else
+        memory_read_later(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS,
+                          bytes_of(image, first, end));
+}
+
+static void
+fetch(const struct image *image, uint32_t *to)
+{
+    for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end)
+        fetch_blocks(image, first, end, to);
+}
+
+bool
+images_is_large(const struct allocation *allocation)
+{
+    return allocation->bytes >= LARGE_BYTES && allocation->memory == SCOUT_DEVICE;
+}
+
+uint64_t
+images_bytes(const struct allocation *allocation)
+{
+    return (images_is_large(allocation) ? COPIES_LARGE_TIMES : COPIES_VIEWS) * allocation->bytes;
+}
+
+static bool
+get_copies(struct image *image, size_t room)
+{
+    void *copies[COPIES_VIEWS] = {NULL};
+    bool ok = !image->is_large || copies_get_views(room, copies);
+    for (size_t i = 0; i < COPIES_VIEWS && !image->is_large; ++i)
+        ok = (copies[i] = copies_get(room)) != NULL && ok;
+    image->before = copies[0];
+    image->after = copies[1];
+    image->now = copies[2];
+    return ok;
+}
+
+void
+images_look(struct image *image, uint64_t lo, uint64_t hi)
+{
+    size_t to = (hi + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    for (size_t first = lo / BLOCK_BYTES, end; first < to; first = end) {
+        for (end = first; end < to && !image->looked[end];)
+            image->looked[end++] = true;
+        if (end > first)
+            fetch_blocks(image, first, end, image->before);
+        else
+            ++end;
+    }
+    memory_wait();
+}
+
+bool
+images_add(struct images *images, struct allocation *allocation)
+{
+    if (images_find(images, allocation->number) != NULL)
+        return true;
+    struct image *grown = realloc(images->items, (images->count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return false;
+    images->items = grown;
+    size_t room = allocation->bytes + sizeof(uint32_t);
+    struct image image = {.allocation = allocation,
+                          .words = (allocation->bytes + (MUTANT(SCOUT_TAIL_UNSEEN) ? 0 : sizeof(uint32_t) - 1)) /
+                                   sizeof(uint32_t),
+                          .last_mask = UINT32_MAX >> (0 - allocation->bytes) % sizeof(uint32_t) * CHAR_BIT,
+                          .blocks = (allocation->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES,
+                          .is_large = images_is_large(allocation)};
+    bool has_copies = get_copies(&image, room);
+    image.looked = calloc(image.blocks, sizeof(*image.looked));
+    image.written = calloc(image.blocks, sizeof(*image.written));
+    image.differs = calloc(image.blocks, sizeof(*image.differs));
+    images->items[images->count++] = image;
+    if (!has_copies || image.looked == NULL || image.written == NULL || image.differs == NULL)
+        return false;
+    image.before[image.words - 1] = image.after[image.words - 1] = image.now[image.words - 1] = 0;
+    if (!image.is_large)
+        images_look(&image, 0, allocation->bytes);
+    images->bytes += images_bytes(allocation);
+    if (images->bytes > scout_state.copied_bytes)
+        scout_state.copied_bytes = images->bytes;
+    return true;
+}
+
+void
+images_note_host(const struct images *images)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct allocation *allocation = images->items[i].allocation;
+        allocation->is_shared =
+            allocation->is_shared ||
+            (allocation->left_known && XXH3_64bits(images->items[i].before, allocation->bytes) != allocation->left);
+    }
+}
+
+void
+images_note_left(const struct images *images)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct allocation *allocation = images->items[i].allocation;
+        allocation->left_known = allocation->memory == SCOUT_MANAGED;
+        if (allocation->left_known)
+            allocation->left = XXH3_64bits(images->items[i].after, allocation->bytes);
+    }
+}
+
+struct image *
+images_find(const struct images *images, uint32_t alloc)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        if (images->items[i].allocation->number == alloc)
+            return &images->items[i];
+    }
+    return NULL;
+}
+
+bool
+images_first_run(struct images *images)
+{
+    bool host_changed = false;
+    for (size_t i = 0; i < images->count; ++i)
+        fetch(&images->items[i], images->items[i].after);
+    memory_wait();
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end) {
+            for (size_t block = first; block < end; ++block) {
+                image->written[block] = !block_is_equal(image, block, image->before, image->after);
+                image->is_written = image->is_written || image->written[block];
+            }
+            size_t words = end < image->blocks ? (end - first) * BLOCK_WORDS : image->words - first * BLOCK_WORDS;
+            image->allocation->held_floats =
+                image->allocation->held_floats || change_looks_like_floats(image->after + first * BLOCK_WORDS, words);
+        }
+        image->is_read = true;
+        host_changed = host_changed || (image->is_written && image->allocation->memory == SCOUT_PINNED);
+    }
+    return host_changed;
+}
+
+/* No run writes it: `now` follows what is put there. */
+static bool
+is_passed_over(const struct image *image)
+{
+    return !image->is_written && image->is_settled;
+}
+
+/* Those that were not read since the last run. */
+static void
+read_images(struct images *images, bool all)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        if (image->is_read || (!all && is_passed_over(image)))
+            continue;
+        fetch(image, image->now);
+        image->is_fresh = true;
+    }
+    memory_wait();
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        for (size_t block = 0; block < image->blocks && image->is_fresh; ++block)
+            image->differs[block] = image->looked[block] && !block_is_equal(image, block, image->now, image->after);
+        image->is_read = image->is_read || image->is_fresh;
+        image->is_known = image->is_known || image->is_fresh;
+        image->is_fresh = false;
+    }
+}
+
+void
+images_read(struct images *images, bool all)
+{
+    for (size_t i = 0; i < images->count; ++i)
+        images->items[i].is_read = false;
+    read_images(images, all);
+}
+
+void
+images_read_rest(struct images *images)
+{
+    read_images(images, true);
+}
+
+/* Whether the device may hold something else than `wanted`, which is `after` or `before`, in a block. */
+static bool
+is_to_be_restored(const struct image *image, size_t block, const uint32_t *wanted)
+{
+    return (image->differs[block] || (wanted == image->before && image->written[block])) &&
+           !(image->is_known && block_is_equal(image, block, image->now, wanted));
+}
+
+void
+images_restore(struct images *images, bool after)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        const uint32_t *wanted = after ? image->after : image->before;
+        bool knows = image->is_known;
+        for (size_t block = 0, end; block < image->blocks; block = end + 1) {
+            for (end = block; end < image->blocks && is_to_be_restored(image, end, wanted);)
+                ++end;
+            if (end == block)
+                continue;
+            size_t first = block * BLOCK_WORDS;
+            size_t bytes = bytes_of(image, block, end);
+            if (is_passed_over(image))
+                memcpy(image->now + first, wanted + first, bytes);
+            else
+                knows = false; /* it is read after the next run */
+            memory_write(image->allocation, first * sizeof(uint32_t), wanted + first, bytes);
+        }
+        image->is_known = knows;
+        for (size_t block = 0; block < image->blocks; ++block)
+            image->differs[block] = !after && image->written[block];
+    }
+}
+
+void
+images_change(struct image *image, size_t first, size_t end)
+{
+    size_t limit = image->allocation->bytes;
+    size_t bytes = (end * sizeof(uint32_t) < limit ? end * sizeof(uint32_t) : limit) - first * sizeof(uint32_t);
+    memory_write(image->allocation, first * sizeof(uint32_t), image->now + first, bytes);
+    for (size_t block = first / BLOCK_WORDS; block * BLOCK_WORDS < end; ++block)
+        image->differs[block] = true;
+}
+
+/* The first word of [from, to) in which two images differ; `to`: there is none. It goes by pieces. */
+static size_t
+first_difference(const uint32_t *a, const uint32_t *b, size_t from, size_t to)
+{
+    while (from < to && a[from] == b[from]) {
+        size_t end = to - from < PIECE_WORDS ? to : from + PIECE_WORDS;
+        if (memcmp(a + from, b + from, (end - from) * sizeof(uint32_t)) == 0) {
+            from = end;
+            continue;
+        }
+        while (a[from] == b[from])
+            ++from;
+    }
+    return from;
+}
+
+/* The same, in blocks that are marked. */
+static size_t
+first_marked(const bool *marked, const uint32_t *a, const uint32_t *b, size_t from, size_t to)
+{
+    while (from < to) {
+        size_t block = from / BLOCK_WORDS, end = (block + 1) * BLOCK_WORDS < to ? (block + 1) * BLOCK_WORDS : to;
+        from = marked[block] ? first_difference(a, b, from, end) : end;
+        if (from < end)
+            break;
+    }
+    return from;
+}
+
+size_t
+images_next_different(const struct image *image, size_t from, size_t to)
+{
+    return first_marked(image->differs, image->now, image->after, from, to);
+}
+
+size_t
+images_next_written(const struct image *image, size_t from, size_t to)
+{
+    return first_marked(image->written, image->before, image->after, from, to);
+}
+
+void
+images_free(struct images *images)
+{
+    for (size_t i = 0; i < images->count; ++i) {
+        for (size_t k = 0; k < COPIES_VIEWS && !images->items[i].is_large; ++k)
+            copies_put((void *[]){images->items[i].before, images->items[i].after, images->items[i].now}[k]);
+        free(images->items[i].looked);
+        free(images->items[i].written);
+        free(images->items[i].differs);
+    }
+    copies_settle();
+    free(images->items);
+    *images = (struct images){0};
+}
+
+bool
+images_learn(struct images *images, bool *differs_p)
+{
+    bool within = true;
+    for (size_t i = 0; i < images->count; ++i) {
+        struct image *image = &images->items[i];
+        float most = 0, largest = 0;
+        if (memchr(image->differs, true, image->blocks) == NULL)
+            continue;
+        *differs_p = true;
+        for (size_t k = images_next_different(image, 0, image->words); k < image->words;
+             k = images_next_different(image, k + 1, image->words)) {
+            float difference = fabsf(change_as_float(image->now[k]) - change_as_float(image->after[k]));
+            within = within && isfinite(difference);
+            most = fmaxf(most, difference);
+            largest = fmaxf(largest, fabsf(change_as_float(image->after[k])));
+        }
+        within = within && most > 0 && most <= MOST_DIFFERENCE * largest;
+        image->tolerance = fmaxf(image->tolerance, FACTOR * most);
+    }
+    return within;
+}

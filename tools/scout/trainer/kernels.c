@@ -1,0 +1,140 @@
+/*
+ * kernels.c - the names of kernels and where their parameters are, as the driver says. Kept for each handle.
+ */
+#include "base/mutant.h"
+#include "base/plain_name.h"
+#include "tools/plan/format/play.h"
+#include "tools/scout/format/mangled.h"
+#include "tools/scout/trainer/scout.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { PARAMETERS_AT_MOST = 4096, NAMED_AT_MOST = 64, RECENT = 64 };
+
+static struct known_kernel {
+    CUfunction function;
+    struct kernel kernel;
+} * *kernels;                                /* each malloc'ed by itself: pointers to them last */
+static struct known_kernel *recents[RECENT]; /* by their handles */
+static size_t kernel_count;
+
+/* Handles are of functions or of kernels: one of both calls knows them. */
+static CUresult
+parameter_info(CUfunction function, bool is_kernel, size_t index, size_t *offset_p, size_t *bytes_p)
+{
+    const struct driver *driver = &scout_state.driver;
+    if (is_kernel)
+        return driver->cuKernelGetParamInfo_p != NULL
+                   ? driver->cuKernelGetParamInfo_p((CUkernel)function, index, offset_p, bytes_p)
+                   : CUDA_ERROR_NOT_SUPPORTED;
+    return driver->cuFuncGetParamInfo_p != NULL ? driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p)
+                                                : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static const char *
+name_of(CUfunction function, bool is_kernel)
+{
+    const struct driver *driver = &scout_state.driver;
+    const char *name = NULL;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (is_kernel && driver->cuKernelGetName_p != NULL)
+        result = driver->cuKernelGetName_p(&name, (CUkernel)function);
+    else if (!is_kernel && driver->cuFuncGetName_p != NULL)
+        result = driver->cuFuncGetName_p(&name, function);
+    return result == CUDA_SUCCESS ? name : NULL;
+}
+
+/* What the kernel's name says of its parameters, if it says as many as there are, and of the same size. */
+static void
+read_name(struct kernel *kernel)
+{
+    struct mangled_parameter said[NAMED_AT_MOST];
+    int count = MUTANT(SCOUT_NAMES_UNREAD) ? -1 : mangled_parameters(kernel->text, said, NAMED_AT_MOST);
+    bool fits = kernel->known && count == (int)kernel->parameter_count;
+    for (int i = 0; i < count && fits; ++i)
+        fits = !said[i].is_pointer || kernel->parameters[i].bytes == sizeof(CUdeviceptr);
+    for (int i = 0; i < count && fits; ++i) {
+        kernel->parameters[i].type = said[i].pointee;
+        kernel->parameters[i].table = said[i].table;
+    }
+}
+
+uint64_t
+kernels_hash(const char *name)
+{
+    return XXH3_64bits(name, strnlen(name, PLAY_NAME_BYTES - 1));
+}
+
+static void
+ask(CUfunction function, struct kernel *kernel)
+{
+    size_t offset, bytes;
+    unsigned count = 0;
+    const char *name = name_of(function, false);
+    bool is_kernel = name == NULL;
+    if (is_kernel)
+        name = name_of(function, true);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    while (name != NULL && count < PARAMETERS_AT_MOST &&
+           (result = parameter_info(function, is_kernel, count, &offset, &bytes)) == CUDA_SUCCESS)
+        ++count;
+    /* Past the last parameter the driver answers INVALID_VALUE; anything else means that it cannot tell. */
+    kernel->known = name != NULL && result == CUDA_ERROR_INVALID_VALUE;
+    kernel->text = strdup(name != NULL ? name : "a kernel without a name");
+    kernel->parameters = calloc(count + 1, sizeof(*kernel->parameters));
+    char plain[256];
+    kernel->plain = strdup(plain_name(kernel->text != NULL ? kernel->text : "", plain, sizeof(plain)));
+    if (kernel->text == NULL || kernel->plain == NULL || kernel->parameters == NULL)
+        scout_stop("out of memory");
+    kernel->name = names_put(kernel->text);
+    kernel->hash = kernels_hash(kernel->text);
+    kernel->parameter_count = count;
+    for (unsigned i = 0; i < count; ++i)
+        (void)parameter_info(function, is_kernel, i, &kernel->parameters[i].offset, &kernel->parameters[i].bytes);
+    read_name(kernel);
+}
+
+const struct kernel *
+kernels_find(CUfunction function)
+{
+    struct known_kernel **recent = &recents[((uintptr_t)function >> 4) % RECENT];
+    if (*recent != NULL && (*recent)->function == function)
+        return &(*recent)->kernel;
+    for (size_t i = 0; i < kernel_count; ++i) {
+        if (kernels[i]->function == function) {
+            *recent = kernels[i];
+            return &kernels[i]->kernel;
+        }
+    }
+    struct known_kernel **grown = realloc(kernels, (kernel_count + 1) * sizeof(struct known_kernel *));
+    struct known_kernel *known = calloc(1, sizeof(*known));
+    if (grown == NULL || known == NULL)
+        scout_stop("out of memory");
+    kernels = grown;
+    known->function = function;
+    ask(function, &known->kernel);
+    kernels[kernel_count++] = known;
+    return &known->kernel;
+}
+
+const char *
+kernels_argument(const struct operation *operation, const struct kernel *kernel, unsigned number)
+{
+    const char *buffer = NULL;
+    if (operation->params != NULL)
+        return operation->params[number];
+    for (void *const *word = operation->extra; word != NULL && *word != CU_LAUNCH_PARAM_END; word += 2) {
+        if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = word[1];
+    }
+    return buffer != NULL ? buffer + kernel->parameters[number].offset : NULL;
+}
+
+void
+kernels_forget(void)
+{
+    for (size_t i = 0; i < kernel_count; ++i)
+        kernels[i]->function = NULL; /* the rest stays: operations that were noted refer to it */
+}

@@ -1,0 +1,135 @@
+/*
+ * loaders.c - copies of threads that launch nothing: a loader is ahead of the thread that trains, by as many batches as
+ * it has buffers, and by how many differs from step to step. What such a thread copies from the host is held here, and
+ * enters the log, and the course, in front of the first operation that touches it.
+ *
+ * The player (play.c) asks which copies these are, and does not count them.
+ *
+ * Threads: record.c calls with scout_lock() held, play.c with its own lock.
+ */
+#include "base/mutant.h"
+#include "tools/scout/trainer/scout.h"
+
+#include <string.h>
+
+enum { HELD_AT_MOST = 256 };
+
+static __thread bool launches __attribute__((tls_model("initial-exec")));
+
+/* Copies, in the order in which they were made. */
+static struct held {
+    struct scout_op op;
+    const bool *thread; /* its `launches` */
+} held[HELD_AT_MOST];
+static size_t held_count;
+
+bool
+loaders_is_transfer(const struct operation *operation)
+{
+    if (strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) != 0 &&
+        strncmp(operation->name, "cuMemset", strlen("cuMemset")) != 0)
+        return false;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        if (operation->operands[i].pieces.bytes != 0 && operation->operands[i].pieces.outer_count > 1)
+            return false;
+    }
+    return operation->operand_count <= 2;
+}
+
+static bool
+is_of_device(const struct operand *operand)
+{
+    const struct allocation *allocation = allocations_find(operand->address);
+    return allocation != NULL && allocation->memory != SCOUT_PINNED;
+}
+
+bool
+loaders_note(const struct operation *operation)
+{
+    bool comes = false, is_transfer = loaders_is_transfer(operation);
+    launches = launches || !is_transfer;
+    for (unsigned i = 0; i < operation->operand_count && !launches; ++i) {
+        bool is_target = (operation->operands[i].argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
+        if (is_target != is_of_device(&operation->operands[i]))
+            return false;
+        comes = comes || is_target;
+    }
+    return comes && !MUTANT(SCOUT_LOADERS_COUNTED) && strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
+}
+
+/* ---- the recorder ---- */
+
+static void
+put(size_t index)
+{
+    static struct noted noted; /* large; only its first fields are used */
+    const struct scout_effect nothing = {.why = SCOUT_NONE, .hidden_write = SCOUT_NONE};
+    noted.op = held[index].op;
+    memmove(&held[index], &held[index + 1], (held_count - index - 1) * sizeof(*held));
+    --held_count;
+    (void)scout_writer_put(&scout_state.log, SCOUT_OP, &noted.op);
+    if (course_now() == COURSE_DEEP)
+        (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT, &nothing);
+    ++scout_state.operation_count;
+    course_note(&noted);
+}
+
+void
+loaders_hold(const struct noted *noted)
+{
+    if (held_count == HELD_AT_MOST)
+        put(0);
+    held[held_count] = (struct held){noted->op, &launches};
+    held[held_count++].op.arguments = NULL;
+}
+
+static bool
+is_touched_at(const struct scout_op *copy, const struct scout_place *place, uint64_t bytes)
+{
+    uint64_t end = copy->to.offset + (copy->rows - 1) * copy->to.pitch + copy->bytes;
+    return place->alloc == copy->to.alloc && place->offset < end && copy->to.offset < place->offset + bytes;
+}
+
+static bool
+is_touched(const struct scout_op *copy, const struct noted *noted)
+{
+    const struct scout_op *op = &noted->op;
+    bool touched = is_touched_at(copy, &op->to, op->rows * (op->to.pitch + op->bytes)) ||
+                   is_touched_at(copy, &op->from, op->rows * (op->from.pitch + op->bytes));
+    for (uint32_t i = 0; i < op->argument_count && !touched; ++i) {
+        const struct scout_argument *argument = &noted->arguments[i];
+        const struct scout_place place = {.alloc = argument->alloc, .offset = argument->offset};
+        touched = is_touched_at(copy, &place, argument->end - argument->offset);
+    }
+    return touched;
+}
+
+/* Allocations that were overwritten before anything was seen to read them, as what a table leads to: by number. */
+static bool
+is_unseen(uint32_t alloc, bool add)
+{
+    static uint32_t unseen[HELD_AT_MOST];
+    static size_t count;
+    for (size_t i = 0; i < count; ++i) {
+        if (unseen[i] == alloc)
+            return true;
+    }
+    if (add && count < HELD_AT_MOST)
+        unseen[count++] = alloc;
+    return count == HELD_AT_MOST;
+}
+
+bool
+loaders_release(const struct noted *noted)
+{
+    bool is_first = true;
+    for (size_t i = 0; i < held_count && course_now() != COURSE_OVER;) {
+        bool touched = is_touched(&held[i].op, noted);
+        is_first = is_first && !touched;
+        if (touched || (launches && held[i].thread == &launches))
+            put(i);
+        else
+            ++i;
+    }
+    return noted->op.ahead == 0 || is_unseen(noted->op.to.alloc, !is_first);
+}

@@ -1,0 +1,251 @@
+/*
+ * names.c - texts, loaded objects and call sites, each numbered in the log when it is met first.
+ *
+ * A call site is the stack from the call of CUDA outwards, without the frames of ddprun's libraries and of CUDA's.
+ */
+#include "tools/scout/trainer/scout.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <execinfo.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FRAMES_SEEN = 24, FRAMES_KEPT = NAMES_FRAMES, BUILD_ID_BYTES = 64 };
+
+static char **texts;
+static uint32_t text_count, text_room;
+
+uint32_t
+names_put(const char *text)
+{
+    for (uint32_t i = text_count; i-- > 0;) {
+        if (strcmp(texts[i], text) == 0)
+            return i;
+    }
+    if (text_count == text_room) {
+        text_room = text_room > 0 ? 2 * text_room : 64;
+        char **grown = realloc(texts, text_room * sizeof(*grown));
+        if (grown == NULL)
+            scout_stop("out of memory");
+        texts = grown;
+    }
+    texts[text_count] = strdup(text);
+    if (texts[text_count] == NULL)
+        scout_stop("out of memory");
+    (void)scout_writer_put(&scout_state.log, SCOUT_NAME, text);
+    return text_count++;
+}
+
+/* ---- objects ---- */
+
+static struct object {
+    uintptr_t base;
+    uint32_t number; /* SCOUT_NONE: its frames are left out */
+    bool passes_on;  /* what it calls is called on behalf of its caller */
+} * objects;
+static uint32_t object_count, numbered_count;
+
+static bool
+is_called(const char *path, const char *const *begins, size_t count)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    for (size_t i = 0; i < count; ++i) {
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool
+passes_on(const char *path)
+{
+    static const char *const begins[] = {"libddprun-files", "libstdc++", "libc.so"};
+    return is_called(path, begins, sizeof(begins) / sizeof(begins[0]));
+}
+
+/* ddprun's, CUDA's and the stand-in's. */
+static bool
+is_left_out(const char *path)
+{
+    static const char *const begins[] = {"libddprun", "libcuda.so", "libcudart", "libsoftgpu", "ld-linux"};
+    return is_called(path, begins, sizeof(begins) / sizeof(begins[0])) || passes_on(path);
+}
+
+struct note_search {
+    uintptr_t base;
+    char *hex; /* [2 * BUILD_ID_BYTES + 1] */
+};
+
+/* The build id among the notes of the object that begins at `base`. */
+static int
+read_build_id(struct dl_phdr_info *info, size_t bytes, void *data)
+{
+    (void)bytes;
+    struct note_search *search = data;
+    if (info->dlpi_addr != search->base)
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type != PT_NOTE)
+            continue;
+        const char *at = (const char *)(info->dlpi_addr + header->p_vaddr), *end = at + header->p_memsz;
+        while (at + sizeof(ElfW(Nhdr)) <= end) {
+            const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)(const void *)at;
+            const char *name = at + sizeof(*note);
+            const unsigned char *value = (const unsigned char *)name + ((note->n_namesz + 3u) & ~3u);
+            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(name, "GNU", 4) == 0) {
+                for (unsigned k = 0; k < note->n_descsz && k < BUILD_ID_BYTES; ++k)
+                    snprintf(search->hex + 2 * k, 3, "%02x", value[k]);
+                return 1;
+            }
+            at = (const char *)value + ((note->n_descsz + 3u) & ~3u);
+        }
+    }
+    return 1;
+}
+
+void (*names_new_object)(uint32_t number, const char *path, const char *build_id);
+
+static uint32_t
+put_object(const char *path, uintptr_t base)
+{
+    char own[4096], hex[2 * BUILD_ID_BYTES + 1] = "";
+    if (path[0] != '/') { /* the program itself: as it was started */
+        ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+        own[length > 0 ? length : 0] = '\0';
+        path = own;
+    }
+    (void)dl_iterate_phdr(read_build_id, &(struct note_search){base, hex});
+    struct scout_object object = {.path = (char *)path, .build_id = hex};
+    (void)scout_writer_put(&scout_state.log, SCOUT_OBJECT, &object);
+    if (names_new_object != NULL)
+        names_new_object(numbered_count, path, hex);
+    return numbered_count++;
+}
+
+static const struct object *
+object_of(const void *address)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < object_count; ++i) {
+        if (objects[i].base == map->l_addr)
+            return &objects[i];
+    }
+    struct object *grown = realloc(objects, (object_count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        scout_stop("out of memory");
+    objects = grown;
+    bool left_out = is_left_out(info.dli_fname);
+    objects[object_count] = (struct object){.base = map->l_addr,
+                                            .number = left_out ? SCOUT_NONE : put_object(info.dli_fname, map->l_addr),
+                                            .passes_on = passes_on(info.dli_fname)};
+    return &objects[object_count++];
+}
+
+/* An object of which no frame was seen. What has no file is the kernel's. */
+static int
+put_loaded(struct dl_phdr_info *info, size_t bytes, void *unused)
+{
+    (void)bytes, (void)unused;
+    if (info->dlpi_name[0] != '\0' && info->dlpi_name[0] != '/')
+        return 0;
+    for (uint32_t i = 0; i < object_count; ++i) {
+        if (objects[i].base == info->dlpi_addr && objects[i].number != SCOUT_NONE)
+            return 0;
+    }
+    (void)put_object(info->dlpi_name, info->dlpi_addr);
+    return 0;
+}
+
+/* ---- call sites ---- */
+
+static struct kept_site {
+    uint32_t count;
+    struct scout_frame frames[FRAMES_KEPT];
+} * sites;
+static uint32_t site_count, site_room;
+
+static bool
+is_same_site(const struct kept_site *a, const struct kept_site *b)
+{
+    for (uint32_t i = 0; a->count == b->count && i < a->count; ++i) {
+        if (a->frames[i].object != b->frames[i].object || a->frames[i].offset != b->frames[i].offset)
+            return false;
+    }
+    return a->count == b->count;
+}
+
+bool
+names_is_programs(void *const *stack, int depth)
+{
+    for (int i = 0; i < depth; ++i) {
+        const struct object *object = object_of((const char *)stack[i] - 1);
+        if (object != NULL && !object->passes_on)
+            return object->number != SCOUT_NONE;
+    }
+    return false;
+}
+
+void
+names_put_objects(void)
+{
+    (void)dl_iterate_phdr(put_loaded, NULL);
+}
+
+uint32_t
+names_site(void)
+{
+    void *stack[FRAMES_SEEN];
+    return names_site_of(stack, backtrace(stack, FRAMES_SEEN));
+}
+
+static uint32_t
+frames_of(void *const *stack, int depth, struct scout_frame *frames)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < depth && count < FRAMES_KEPT; ++i) {
+        const struct object *object = object_of((const char *)stack[i] - 1);
+        if (object == NULL || object->number == SCOUT_NONE)
+            continue;
+        frames[count].object = object->number;
+        frames[count++].offset = (uintptr_t)stack[i] - object->base;
+    }
+    return count;
+}
+
+uint32_t
+names_frames(struct scout_frame frames[NAMES_FRAMES])
+{
+    void *stack[FRAMES_SEEN];
+    return frames_of(stack, backtrace(stack, FRAMES_SEEN), frames);
+}
+
+uint32_t
+names_site_of(void *const *stack, int depth)
+{
+    struct kept_site site = {0};
+    site.count = frames_of(stack, depth, site.frames);
+    if (site.count == 0)
+        return SCOUT_NONE;
+    for (uint32_t i = site_count; i-- > 0;) {
+        if (is_same_site(&sites[i], &site))
+            return i;
+    }
+    if (site_count == site_room) {
+        site_room = site_room > 0 ? 2 * site_room : 64;
+        struct kept_site *grown = realloc(sites, site_room * sizeof(*grown));
+        if (grown == NULL)
+            scout_stop("out of memory");
+        sites = grown;
+    }
+    sites[site_count] = site;
+    (void)scout_writer_put(&scout_state.log, SCOUT_SITE, &(struct scout_site){sites[site_count].frames, site.count});
+    return site_count++;
+}

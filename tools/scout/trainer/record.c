@@ -1,0 +1,384 @@
+/*
+ * record.c - each operation of the trainer, as the hooks report it: what it is, and what it gets.
+ *
+ * One operation at a time passes, from `begin` to `end` (scout.h). What is captured into a graph does not run: its
+ * arguments are kept, and are those of the graph's launches.
+ */
+#include "base/mutant.h"
+#include "tools/scout/trainer/record_graphs.h"
+#include "tools/scout/trainer/scout.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <xxhash.h>
+
+static struct noted current; /* under scout_lock() */
+static bool written;         /* the log has `current` */
+static bool is_deep;         /* `current` is recorded deeply */
+static bool is_held;         /* `current` enters it later (loaders.c) */
+
+/* What this thread's next copy brings from the host, where the operation does not say it. */
+static __thread uint64_t pending_content __attribute__((tls_model("initial-exec")));
+
+/* ---- what an operation gets ---- */
+
+/* `argument` has what the caller knows of it. */
+static void
+add_argument(struct noted *noted, struct scout_argument argument, uint64_t address, uint64_t bytes, bool read_only)
+{
+    struct allocation *allocation = allocations_find(address);
+    if (allocation == NULL)
+        return;
+    if (noted->op.argument_count == ARGUMENTS_AT_MOST) {
+        noted->too_many = true;
+        return;
+    }
+    uint64_t offset = address - allocation->address;
+    allocations_note_offset(allocation, offset);
+    noted->read_only[noted->op.argument_count] = read_only;
+    argument.alloc = allocation->number;
+    argument.offset = offset;
+    argument.end = bytes > 1 && bytes <= allocation->bytes - offset ? offset + bytes : 0;
+    noted->arguments[noted->op.argument_count++] = argument;
+}
+
+/* Where the reach of a pointer is not known, it ends at the next offset that was seen. */
+static void
+settle_ends(struct noted *noted)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        struct scout_argument *argument = &noted->arguments[i];
+        for (size_t k = 0; k < count && argument->end == 0; ++k) {
+            if (all[k]->number == argument->alloc)
+                argument->end = allocations_next_offset(all[k], argument->offset);
+        }
+    }
+}
+
+/* Each word of a parameter that points into an allocation; the rest is hashed. */
+static void
+add_words(struct noted *noted, uint32_t slot, const char *value, const struct kernel_parameter *parameter)
+{
+    size_t bytes = parameter->bytes;
+    for (size_t at = 0; at < bytes;) {
+        uint64_t word = 0;
+        uint32_t before = noted->op.argument_count;
+        size_t step = bytes - at < sizeof(word) ? bytes - at : sizeof(word);
+        memcpy(&word, value + at, step);
+        if (step == sizeof(word))
+            add_argument(noted,
+                         (struct scout_argument){
+                             .slot = slot, .at = (uint32_t)at, .type = parameter->type, .table = parameter->table},
+                         word, 0, false);
+        if (noted->op.argument_count == before)
+            noted->op.scalars = XXH3_64bits_withSeed(value + at, step, noted->op.scalars + slot);
+        if (noted->op.argument_count == before && !change_is_number((const char *)&word, step))
+            noted->lengths = XXH3_64bits_withSeed(value + at, step, noted->lengths + slot);
+        at += step;
+    }
+}
+
+static void
+describe_launch(struct noted *noted, const struct operation *operation)
+{
+    const struct kernel *kernel = kernels_find(operation->function);
+    noted->op.name = kernel->name;
+    noted->text = kernel->plain;
+    noted->unknown = !kernel->known;
+    const CUlaunchConfig *config = operation->config;
+    if (config != NULL) {
+        memcpy(noted->op.grid, (uint32_t[]){config->gridDimX, config->gridDimY, config->gridDimZ},
+               sizeof(noted->op.grid));
+        memcpy(noted->op.block, (uint32_t[]){config->blockDimX, config->blockDimY, config->blockDimZ},
+               sizeof(noted->op.block));
+        for (unsigned i = 0; i < config->numAttrs; ++i)
+            noted->cooperative = noted->cooperative || (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE &&
+                                                        config->attrs[i].value.cooperative != 0);
+    }
+    noted->cooperative =
+        noted->cooperative || strncmp(operation->name, "cuLaunchCooperative", strlen("cuLaunchCooperative")) == 0;
+
+    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        if (value != NULL)
+            add_words(noted, i, value, &kernel->parameters[i]);
+    }
+}
+
+static bool
+begins_with(const char *name, const char *begin)
+{
+    return strncmp(name, begin, strlen(begin)) == 0;
+}
+
+static struct scout_place
+place_of(const struct operand *operand, struct noted *noted)
+{
+    struct allocation *allocation = allocations_find(operand->address);
+    noted->op.bytes = operand->pieces.bytes != 0 ? operand->pieces.bytes : operand->bytes;
+    noted->op.rows = operand->pieces.bytes != 0 ? operand->pieces.inner_count : 1;
+    if (allocation == NULL || allocation->memory == SCOUT_PINNED)
+        return (struct scout_place){.alloc = SCOUT_NONE, .offset = operand->address};
+    uint64_t offset = operand->address - allocation->address;
+    allocations_note_offset(allocation, offset);
+    return (struct scout_place){.alloc = allocation->number,
+                                .offset = offset,
+                                .pitch = operand->pieces.bytes != 0 ? operand->pieces.inner_stride : 0};
+}
+
+static void
+describe_copy(struct noted *noted, const struct operation *operation)
+{
+    noted->op.kind = begins_with(operation->name, "cuMemset") ? SCOUT_FILL : SCOUT_COPY;
+    noted->op.to = noted->op.from = (struct scout_place){.alloc = SCOUT_NONE};
+    const struct operand *from = NULL;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0)
+            noted->op.to = place_of(operand, noted);
+        else
+            from = operand;
+    }
+    if (from != NULL)
+        noted->op.from = place_of(from, noted);
+    if (noted->op.kind == SCOUT_FILL || noted->op.from.alloc != SCOUT_NONE)
+        return;
+    const void *host = operation->host_source != NULL ? operation->host_source
+                       : from != NULL                 ? (const void *)(uintptr_t)from->address
+                                                      : NULL;
+    noted->op.from.offset = (uint64_t)(uintptr_t)host;
+    if (host != NULL && noted->op.rows == 1 && noted->op.to.alloc != SCOUT_NONE)
+        noted->op.content = XXH3_64bits(host, noted->op.bytes);
+    else if (operation->host_source == NULL)
+        noted->op.content = pending_content;
+}
+
+static bool
+is_of_host(const struct operand *operand)
+{
+    const struct allocation *allocation = allocations_find(operand->address);
+    return allocation == NULL || allocation->memory == SCOUT_PINNED;
+}
+
+/* A call of a library is the launches that it makes: its operands are their arguments. Where it writes memory of the
+ * host, the host gets a result. */
+static void
+describe_call(struct noted *noted, const struct operation *operation)
+{
+    noted->op.answers = operation->answers;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (operand->access == ACCESS_WRITE && is_of_host(operand)) {
+            noted->op.answers = !MUTANT(SCOUT_ANSWERS_UNSEEN);
+            continue;
+        }
+        bool is_table = operand->pointer_count > 0;
+        uint32_t type = MUTANT(SCOUT_CALLS_UNREAD) ? SCOUT_UNKNOWN : operand->type;
+        add_argument(noted,
+                     (struct scout_argument){.slot = operand->argument,
+                                             .type = is_table ? SCOUT_UNKNOWN : type,
+                                             .table = is_table ? type : SCOUT_UNKNOWN},
+                     operand->address, operand->bytes, operand->access == ACCESS_READ && !is_table);
+        noted->op.scalars = XXH3_64bits_withSeed(&operand->pieces, sizeof(operand->pieces), noted->op.scalars);
+        noted->op.grid[i % 3] += (uint32_t)operand->bytes;
+    }
+}
+
+static void
+describe(struct noted *noted, const struct operation *operation)
+{
+    *noted = (struct noted){.op = {.kind = SCOUT_LAUNCH, .site = SCOUT_NONE, .stream = 0}, .text = operation->name};
+    noted->op.arguments = noted->arguments;
+    if (operation->function != NULL) {
+        describe_launch(noted, operation);
+    } else {
+        noted->op.name = names_put(operation->name);
+        if (operation->graph != NULL)
+            graphs_describe(noted, operation->graph);
+        else if (loaders_is_transfer(operation))
+            describe_copy(noted, operation);
+        else
+            describe_call(noted, operation);
+    }
+    noted->opaque = operation->opaque;
+    noted->lengths += operation->function == NULL ? noted->op.scalars : 0;
+    pending_content = 0;
+    noted->named_count = noted->op.argument_count;
+    settle_ends(noted);
+}
+
+/* ---- hooks ---- */
+
+/* Values that streams write for each other: they may wait for another thread's operation. */
+static bool
+passes(const struct operation *operation)
+{
+    return course_now() == COURSE_OVER || begins_with(operation->name, "cuStreamWriteValue") ||
+           begins_with(operation->name, "cuStreamBatchMemOp");
+}
+
+static bool
+is_captured(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return graphs_capture_is_open() && scout_state.driver.cuStreamIsCapturing_p(stream, &status) == CUDA_SUCCESS &&
+           status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* Whether the call is made again with other inputs. One that only gives the host a result is not: that would be another
+ * one. */
+static bool
+is_tried(const struct noted *noted)
+{
+    bool writes = !noted->op.answers;
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i)
+        writes = writes || !noted->read_only[i];
+    return writes && (noted->op.kind == SCOUT_LAUNCH || noted->op.kind == SCOUT_GRAPH);
+}
+
+/* While a stream is captured, to wait for the device would end the capture: no operation is recorded deeply then. What
+ * this library does itself is allowed beside a capture that another thread begins. */
+static CUstreamCaptureMode
+exchange_mode(CUstreamCaptureMode mode)
+{
+    (void)scout_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode);
+    return mode;
+}
+
+/* What the operation touches enters the log in front of it, and so does the operation, if this returns true. */
+static bool
+release_loaded(bool may_wait)
+{
+    enum course before = course_now();
+    bool enters = loaders_release(&current);
+    if (may_wait && course_now() == COURSE_DEEP && before != COURSE_DEEP)
+        (void)scout_state.driver.cuCtxSynchronize_p();
+    return enters;
+}
+
+/* In the deep pass nothing is under way when an operation begins: what is no operation (host functions, values that
+ * streams write) may have come after the last one, and writes memory whose contents count as the launch's. */
+void
+record_begin(struct operation *operation)
+{
+    operation->notes = NULL;
+    if (passes(operation))
+        return;
+    scout_ensure_driver();
+    scout_lock();
+    bool captured = is_captured(operation->stream);
+    bool may_wait = !captured && !graphs_capture_is_open();
+    CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (may_wait && course_now() == COURSE_DEEP)
+        (void)scout_state.driver.cuCtxSynchronize_p(); /* a failure shows in end_deep(), too */
+    describe(&current, operation);
+    current.op.site = names_site();
+    if (captured) {
+        graphs_capture(&current);
+        (void)exchange_mode(mode);
+        scout_unlock();
+        return;
+    }
+    current.op.ahead = loaders_note(operation);
+    is_held = !release_loaded(may_wait);
+    is_deep = may_wait && course_now() == COURSE_DEEP;
+    if (course_now() == COURSE_OVER) {
+        (void)exchange_mode(mode);
+        scout_unlock();
+        return;
+    }
+    written = false;
+    operation->notes = &current;
+    if (is_deep && is_tried(&current))
+        trial_begin(&current);
+    (void)exchange_mode(mode);
+}
+
+static bool
+end_deep(struct operation *operation)
+{
+    bool is_repeated = is_tried(&current) && is_deep, is_left_out = is_tried(&current) && !is_deep;
+    if (is_deep)
+        trial_note_done(scout_state.driver.cuCtxSynchronize_p());
+    if (!written && !is_held)
+        (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
+    written = true;
+    if (!is_repeated && !is_held)
+        (void)scout_writer_put(
+            &scout_state.log, SCOUT_EFFECT,
+            &(struct scout_effect){.verdict = is_left_out ? SCOUT_EXCLUDED : 0,
+                                   .why = is_left_out ? names_put("a stream is captured beside it") : SCOUT_NONE,
+                                   .hidden_write = SCOUT_NONE});
+    operation->again = is_repeated && trial_next();
+    return operation->again;
+}
+
+void
+record_end(struct operation *operation, bool enqueued)
+{
+    operation->again = false;
+    if (operation->notes == NULL)
+        return;
+    if (!enqueued && written)
+        scout_stop("the launch of %s failed while it was made again with changed inputs", current.text);
+    CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (enqueued && course_now() == COURSE_DEEP) {
+        if (end_deep(operation)) {
+            (void)exchange_mode(mode);
+            return;
+        }
+    } else if (enqueued && !is_held) {
+        (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
+    }
+    operation->notes = NULL;
+    if (enqueued) {
+        host_put_calls();
+        course_note_copy(&current.op);
+        if (is_held) {
+            loaders_hold(&current);
+        } else {
+            ++scout_state.operation_count;
+            course_note(&current);
+        }
+    }
+    (void)exchange_mode(mode);
+    scout_unlock();
+}
+
+void
+record_host_content(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    if (course_now() == COURSE_OVER)
+        return;
+    for (size_t i = 0; i < rows; ++i)
+        pending_content = XXH3_64bits_withSeed((const char *)source + i * pitch, bytes, pending_content);
+}
+
+void
+record_annotation(enum scout_annotated says, uint32_t group, const void *address, uint64_t bytes, uint32_t type,
+                  const struct ddp_site *site)
+{
+    if (course_now() == COURSE_OVER)
+        return;
+    scout_ensure_driver();
+    scout_lock();
+    struct scout_annotation annotation = {.says = says,
+                                          .group = group,
+                                          .alloc = SCOUT_NONE,
+                                          .bytes = bytes,
+                                          .type = type,
+                                          .text = (char *)site->text,
+                                          .file = (char *)site->file,
+                                          .line = (uint32_t)site->line,
+                                          .at = scout_state.operation_count};
+    struct allocation *allocation = address != NULL ? allocations_find((uint64_t)(uintptr_t)address) : NULL;
+    if (allocation != NULL) {
+        annotation.alloc = allocation->number;
+        annotation.offset =
+            (uint64_t)(uintptr_t)address - allocation->address; /* what is found does not depend on it */
+    }
+    (void)scout_writer_put(&scout_state.log, SCOUT_ANNOTATION, &annotation);
+    scout_unlock();
+}

@@ -1,0 +1,136 @@
+/*
+ * record_graphs.c - see record_graphs.h. Captures that are open at the same time are one: what they hold is given to
+ * each graph that they become, which is more than the graph has, never less.
+ */
+#include "tools/scout/trainer/record_graphs.h"
+
+#include <stdlib.h>
+
+enum { NODES_STRIDE = 1000 };
+
+/* What was captured into a graph, or what an executable graph was made of. */
+struct known_graph {
+    void *handle;
+    struct scout_argument *arguments;
+    uint32_t argument_count;
+    uint32_t nodes;
+    bool incomplete; /* something in it has arguments that are not known */
+};
+
+static struct known_graph *graphs;
+static size_t graph_count;
+static struct known_graph captured; /* by the captures that are open */
+static unsigned captures_open;
+
+bool
+graphs_capture_is_open(void)
+{
+    return captures_open > 0;
+}
+
+static void
+add(struct known_graph *graph, const struct scout_argument *argument)
+{
+    struct scout_argument *grown = realloc(graph->arguments, (graph->argument_count + 1) * sizeof(*graph->arguments));
+    if (grown == NULL)
+        scout_stop("out of memory");
+    graph->arguments = grown;
+    graph->arguments[graph->argument_count++] = *argument;
+}
+
+void
+graphs_capture(const struct noted *noted)
+{
+    uint32_t first = captured.nodes++ * NODES_STRIDE;
+    captured.incomplete = captured.incomplete || noted->opaque || noted->unknown || noted->too_many;
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        struct scout_argument argument = noted->arguments[i];
+        argument.slot += first;
+        add(&captured, &argument);
+    }
+    const struct scout_place *places[] = {&noted->op.to, &noted->op.from};
+    bool moves = noted->op.kind == SCOUT_COPY || noted->op.kind == SCOUT_FILL;
+    for (uint32_t i = 0; i < 2 && moves; ++i) {
+        if (places[i]->alloc != SCOUT_NONE)
+            add(&captured, &(struct scout_argument){.slot = first + i,
+                                                    .alloc = places[i]->alloc,
+                                                    .offset = places[i]->offset,
+                                                    .end = places[i]->offset + noted->op.bytes * noted->op.rows});
+    }
+}
+
+static struct known_graph *
+find(void *handle)
+{
+    for (size_t i = graph_count; i-- > 0;) {
+        if (graphs[i].handle == handle)
+            return &graphs[i];
+    }
+    return NULL;
+}
+
+static void
+keep(void *handle, const struct known_graph *from)
+{
+    struct known_graph copy = {.handle = handle, .nodes = from->nodes, .incomplete = from->incomplete};
+    for (uint32_t i = 0; i < from->argument_count; ++i)
+        add(&copy, &from->arguments[i]);
+    struct known_graph *grown = realloc(graphs, (graph_count + 1) * sizeof(*graphs)); /* `from` may be one of them */
+    if (grown == NULL)
+        scout_stop("out of memory");
+    graphs = grown;
+    graphs[graph_count++] = copy;
+}
+
+void
+graphs_describe(struct noted *noted, CUgraphExec graph)
+{
+    const struct known_graph *known = find(graph);
+    noted->op.kind = SCOUT_GRAPH;
+    noted->unknown = known == NULL || known->incomplete;
+    noted->nodes = known != NULL ? known->nodes : 0;
+    for (uint32_t i = 0; known != NULL && i < known->argument_count; ++i) {
+        if (noted->op.argument_count == ARGUMENTS_AT_MOST) {
+            noted->too_many = true;
+            return;
+        }
+        noted->arguments[noted->op.argument_count++] = known->arguments[i];
+    }
+}
+
+void
+record_capture_begun(CUstream stream, bool done)
+{
+    (void)stream;
+    if (!done)
+        return;
+    scout_lock();
+    if (captures_open++ == 0) {
+        free(captured.arguments);
+        captured = (struct known_graph){0};
+    }
+    scout_unlock();
+}
+
+void
+record_capture_ended(const CUgraph *graph, bool done)
+{
+    scout_lock();
+    if (captures_open > 0)
+        --captures_open;
+    if (done && graph != NULL && *graph != NULL)
+        keep(*graph, &captured);
+    scout_unlock();
+}
+
+void
+record_graph_made(CUgraph from, const CUgraphExec *made, bool done)
+{
+    if (!done || made == NULL)
+        return;
+    scout_lock();
+    const struct known_graph *known = find(from);
+    const struct known_graph unknown = {.incomplete = true};
+    keep(*made, known != NULL ? known : &unknown);
+    scout_unlock();
+}

@@ -1,0 +1,435 @@
+/*
+ * scout.h - the recorder of `ddprun scout`: what its files know of each other.
+ *
+ * libddprun-scout.so stands in the engine's place (interpose/engine.h) in a world of one. It averages nothing: it
+ * writes down what the trainer's device does, and makes launches again with changed inputs to see what depends on what.
+ *
+ * Data flow: the hooks call record.c around each operation. In the light pass it notes the operation, and course.c
+ * looks for a period in what was noted. In the deep pass it waits for each operation, and hands each launch to trial.c,
+ * which has the call made again and again (struct operation, `again`) with inputs that change.c has changed, and judges
+ * by compare.c what came of it. Afterwards the trainer's memory is what it would have been, bit for bit.
+ *
+ * Threads: record.c lets one operation at a time pass, from `begin` to `end`, and everything below it is called by the
+ * thread that is in it. That is held across the driver's call on purpose: operations of two threads must not run while
+ * one is repeated. The driver calls no hook, and what waits for another thread's operation (values that
+ * streams wait for) passes without it.
+ *
+ * Nothing here may change what the trainer computes, call exit, or write to stdout.
+ */
+#ifndef DDPRUN_TOOLS_SCOUT_TRAINER_SCOUT_H
+#define DDPRUN_TOOLS_SCOUT_TRAINER_SCOUT_H
+
+#include "base/protocol.h"
+#include "comm/driver.h"
+#include "interpose/engine.h"
+#include "tools/scout/format/log.h"
+#include "tools/scout/format/run.h"
+#include "tools/scout/trainer/change.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- core.c: one for the process ---- */
+
+struct scout_state {
+    const struct shim_services *services;
+    struct rank_status *status;
+    struct scout_run_settings settings;
+    struct scout_progress *progress; /* mapped, shared with the launcher */
+    struct scout_writer log;
+    struct driver driver;
+    _Atomic bool driver_ready;
+    uint64_t operation_count;
+    uint64_t copied_bytes; /* most memory that copies took at a time */
+};
+extern struct scout_state scout_state;
+
+/* Ends the process: the launcher prints the text. */
+void scout_stop(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* Fills the table of the driver, once. */
+void scout_ensure_driver(void);
+/* Ends the process if the driver's answer is no success. */
+void scout_require(CUresult result, const char *what);
+/* Around an operation, and around what changes while no operation may pass: allocations, graphs. */
+void scout_lock(void);
+void scout_unlock(void);
+
+/* ---- names.c: texts, call sites and loaded objects, numbered in the log ---- */
+
+uint32_t names_put(const char *text);
+/* The trainer's frames of this call, outermost last; SCOUT_NONE if none is known. */
+uint32_t names_site(void);
+/* The frames of the caller's call site, innermost first; returns how many. Nothing is written to the log. */
+enum { NAMES_FRAMES = 8 };
+uint32_t names_frames(struct scout_frame frames[NAMES_FRAMES]);
+/* Called for each object when it is met first; NULL: not. */
+extern void (*names_new_object)(uint32_t number, const char *path, const char *build_id);
+uint32_t names_site_of(void *const *stack, int depth);
+/* Whether the call was made by the program, or by a library on its behalf; not by CUDA or ddprun. */
+bool names_is_programs(void *const *stack, int depth);
+/* All loaded objects that the log does not have yet. */
+void names_put_objects(void);
+
+/* ---- host.c: files and clocks of the program ---- */
+
+/* Those since the last call. One thread at a time. */
+void host_put_calls(void);
+
+/* ---- modules.c: device code that the program loads ---- */
+
+/* An image in memory, or a file; the other one is NULL. Of each image once. */
+void modules_note(const void *image, const char *path);
+/* The size of an image, as far as the image itself says it: PTX, ELF. 0: unknown. */
+size_t modules_image_bytes(const void *image);
+
+/* ---- allocations.c: memory that the device reaches ---- */
+
+struct allocation {
+    uint32_t number; /* in the log */
+    uint64_t address, bytes;
+    uint32_t ordinal;
+    uint32_t memory;  /* enum scout_memory */
+    bool held_floats; /* some of its words have looked like numbers with a fraction */
+    bool host_wrote;  /* since `hash` was taken */
+    bool left_known;  /* managed memory: */
+    uint64_t left;    /* hash of what the last launch has left there */
+    bool is_shared;   /* the host wrote it between launches */
+    bool hash_known;
+    uint64_t hash;     /* of what it held last */
+    uint64_t *offsets; /* sorted: at which pointers into it were seen */
+    uint32_t offset_count, offset_room;
+};
+
+/* `bytes` 0: the driver is asked. Memory that is known already stays as it is. */
+void allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind);
+/* bytes 0: the allocation that begins at `address`. */
+void allocations_remove(uint64_t address, uint64_t bytes);
+/* The live allocation that holds `address`, asking the driver about one that is not known; NULL: host memory. Valid
+ * until an allocation is added or removed. */
+struct allocation *allocations_find(uint64_t address);
+/* The same, of those that are known already. */
+struct allocation *allocations_known(uint64_t address);
+/* How often memory was allocated or released so far: answers of the functions above hold until it changes. */
+uint64_t allocations_changes(void);
+/* Notes that a pointer to this byte was seen. */
+void allocations_note_offset(struct allocation *allocation, uint64_t offset);
+/* The next offset behind `offset`, or the allocation's size. */
+uint64_t allocations_next_offset(const struct allocation *allocation, uint64_t offset);
+/* The live one of this number; NULL: there is none. */
+struct allocation *allocations_numbered(uint32_t number);
+/* All live ones, [*count_p]. */
+struct allocation **allocations_all(size_t *count_p);
+/* The first one that the device can reach, as one name over its reincarnations. */
+uint64_t allocations_name(const struct allocation *allocation);
+
+/* ---- copies.c: room for copies of the device's memory ---- */
+
+/* NULL: there is none. What was given is not initialised. */
+void *copies_get(size_t bytes);
+/* Three copies that take the room of one, and of what is written to the other two. They begin equal; what is written to
+ * the first one shows in the others, where these were not written. Put back by copies_settle(). False: there is no room
+ * for COPIES_LARGE_TIMES as much. */
+enum { COPIES_VIEWS = 3, COPIES_LARGE_TIMES = 2 };
+bool copies_get_views(size_t bytes, void **view) __attribute__((warn_unused_result));
+void copies_put(void *copy);
+/* All were put back: next time there is room for as much as was asked for since the last time. */
+void copies_settle(void);
+/* All were put back, and none is asked for any more. */
+void copies_free(void);
+/* Pages for as long as the process runs, locked where the driver can do that: copies between them and the device need
+ * not wait. NULL: there are none. */
+void *copies_map(size_t bytes);
+
+/* ---- room.c: main memory that may be taken ---- */
+
+/* Bytes, of the machine and of the job's control groups. `root`: where /proc and /sys are; "". */
+uint64_t room_available(const char *root);
+
+/* ---- memory.c: copies ---- */
+
+/* Waits until the bytes are there, and for all before. */
+void memory_read(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
+/* These are done at the next memory_wait(): until then the memory of the host is theirs. */
+void memory_read_later(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
+void memory_write(const struct allocation *allocation, uint64_t offset, const void *from, size_t bytes);
+void memory_wait(void);
+/* Reads, and writes what is another there to `to`, page by page. */
+void memory_update(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
+/* Of all that it holds. Also notes whether it holds numbers with a fraction. */
+uint64_t memory_hash(struct allocation *allocation);
+/* Changes all of it by change_reversibly(), piece by piece. Returns the hash of what it holds then; *before_p, if it is
+ * not NULL: of what it held. */
+uint64_t memory_change_reversibly(const struct allocation *allocation, uint64_t *before_p);
+
+/* ---- kernels.c: the parameters of kernels ---- */
+
+struct kernel {
+    uint32_t name;     /* in the log */
+    const char *text;  /* the same */
+    uint64_t hash;     /* kernels_hash() of it */
+    const char *plain; /* for readers */
+    bool known;        /* the driver says what its parameters are */
+    unsigned parameter_count;
+    struct kernel_parameter {
+        size_t offset, bytes;
+        uint32_t type, table; /* of struct scout_argument */
+    } * parameters;
+};
+
+const struct kernel *kernels_find(CUfunction function);
+/* Where a parameter of a launch lies on the host, during the call; NULL: the launch has none. */
+const char *kernels_argument(const struct operation *operation, const struct kernel *kernel, unsigned number);
+/* Handles may be used again for other kernels. */
+void kernels_forget(void);
+/* Of a name as a plan has it, cut off. */
+uint64_t kernels_hash(const char *name);
+
+/* ---- record.c ---- */
+
+enum { ARGUMENTS_AT_MOST = 256 };
+
+/* An operation with its arguments as numbers of allocations. */
+struct noted {
+    struct scout_op op;
+    struct scout_argument arguments[ARGUMENTS_AT_MOST];
+    bool read_only[ARGUMENTS_AT_MOST]; /* the call's documentation says so */
+    uint32_t named_count;              /* of them, the first ones: that the call names; the rest its memory holds */
+    bool too_many;                     /* there are more */
+    bool unknown;                      /* the driver does not tell its parameters, or it is a graph not seen made */
+    bool opaque;                       /* the hook cannot tell what it gets */
+    uint32_t nodes;                    /* of a graph */
+    bool cooperative;                  /* its blocks wait for each other */
+    uint64_t lengths;                  /* hash of the numbers among its parameters that have no fraction */
+    const char *text;                  /* op.name, for readers */
+};
+
+void record_begin(struct operation *operation);
+void record_end(struct operation *operation, bool enqueued);
+void record_annotation(enum scout_annotated says, uint32_t group, const void *address, uint64_t bytes, uint32_t type,
+                       const struct ddp_site *site);
+void record_host_content(const void *source, size_t bytes, size_t pitch, size_t rows);
+void record_capture_begun(CUstream stream, bool done);
+void record_capture_ended(const CUgraph *graph, bool done);
+void record_graph_made(CUgraph from, const CUgraphExec *made, bool done);
+
+/* ---- loaders.c: copies of threads that launch nothing ---- */
+
+/* Whether it is a copy or a fill that the log has as such. Layers of rows, and lists of copies, are looked at as calls
+ * with arguments: repeated, like launches. */
+bool loaders_is_transfer(const struct operation *operation);
+/* Notes what this thread does. Returns whether it is a copy from the host by a thread that has launched nothing so far.
+ */
+bool loaders_note(const struct operation *operation);
+/* After such a copy: it enters the log when it is released. */
+void loaders_hold(const struct noted *noted);
+/* Before an operation: all that it touches, and all of its thread, where it launches. False: it is to be held, too. */
+bool loaders_release(const struct noted *noted);
+
+/* ---- course.c: light pass, deep pass, the end ---- */
+
+enum course { COURSE_LIGHT, COURSE_DEEP, COURSE_OVER };
+
+/* The place in the period of the operation that runs. */
+uint64_t course_turn(void);
+/* How many periods have been recorded before the one that runs. */
+uint64_t course_round(void);
+/* When a copy or a fill was made: where the host writes memory, no kernel has. */
+void course_note_copy(const struct scout_op *op);
+/* After each operation that ran, in the order of the log. */
+void course_note(const struct noted *noted);
+enum course course_now(void);
+/* What the log says last; once. `finished`: as many periods were recorded as were asked for. */
+void course_close_log(bool finished, const char *why);
+
+/* ---- ranges.c: sorted lists of byte ranges. Pure ---- */
+
+struct ranges_list {
+    struct scout_range *items;
+    uint32_t count, room;
+};
+
+/* Bytes [lo, hi), lo not below the end of the last one; joined with it where they touch. */
+void ranges_append(struct ranges_list *list, uint64_t lo, uint64_t hi);
+void ranges_clear(struct ranges_list *list);
+struct scout_ranges ranges_of(const struct ranges_list *list);
+
+/* ---- images.c: what a launch's memory held ---- */
+
+/* Copies of an allocation that a launch gets. */
+struct image {
+    struct allocation *allocation;
+    size_t words;                   /* the last one may have fewer bytes: the others are zero here */
+    uint32_t last_mask;             /* the bits of the last one that are there */
+    uint32_t *before, *after, *now; /* the first run; `now`: what the device holds */
+    size_t blocks;
+    bool is_large;   /* its copies are views of one file */
+    bool *looked;    /* [blocks]: copies have them, others say nothing */
+    bool *written;   /* [blocks]: the first run has changed something there */
+    bool *differs;   /* [blocks]: `now` may be another there than `after` */
+    bool is_written; /* by the first run */
+    bool is_settled; /* changing its parts has shown that no run writes it */
+    bool is_read;    /* since the last run */
+    bool is_known;   /* `now` is what the device holds */
+    bool is_fresh;   /* read, and not compared yet */
+    bool is_table;   /* it holds pointers: never changed */
+    float tolerance; /* 0: repetitions gave the same bits */
+};
+
+/* The images of a launch, and room for them: false with all put back if there is none. */
+struct images {
+    struct image *items;
+    size_t count;
+    uint64_t bytes; /* of copies */
+};
+bool images_add(struct images *images, struct allocation *allocation) __attribute__((warn_unused_result));
+/* Reads bytes [lo, hi) of one that was added, if they are not there yet: before the first run. */
+void images_look(struct image *image, uint64_t lo, uint64_t hi);
+/* Whether no more of it than needed is copied. */
+bool images_is_large(const struct allocation *allocation);
+/* What images of an allocation take of main memory, at most. */
+uint64_t images_bytes(const struct allocation *allocation);
+/* Notes what managed memory the host has written since the last launch. */
+void images_note_host(const struct images *images);
+/* The last run is over: remembers what it has left in managed memory. */
+void images_note_left(const struct images *images);
+struct image *images_find(const struct images *images, uint32_t alloc);
+/* What the first run has left. Returns whether memory of the host was changed. */
+bool images_first_run(struct images *images);
+/* After a run: what the device holds. `all`: also what no run has written. */
+void images_read(struct images *images, bool all);
+/* What images_read() has left out. */
+void images_read_rest(struct images *images);
+/* Puts `wanted` (before or after) back where the device holds something else. */
+void images_restore(struct images *images, bool after);
+/* Writes words [first, end) of `now` to the device. */
+void images_change(struct image *image, size_t first, size_t end);
+/* The first word of [from, to) that is not as the first run has left it; `to`: there is none. */
+size_t images_next_different(const struct image *image, size_t from, size_t to);
+/* The first word of [from, to) that the first run has changed; `to`: there is none. */
+size_t images_next_written(const struct image *image, size_t from, size_t to);
+void images_free(struct images *images);
+/* Whether two words are the same result. */
+static inline bool
+images_same(const struct image *image, uint32_t a, uint32_t b)
+{
+    return a == b || (image->tolerance > 0 && fabsf(change_as_float(a) - change_as_float(b)) <= image->tolerance);
+}
+
+/* A word that was changed on purpose, and that no run touched. */
+static inline bool
+images_left_alone(const struct image *image, size_t i, uint32_t changed)
+{
+    return changed != image->before[i] && image->now[i] == changed && image->after[i] == image->before[i];
+}
+
+/* A repetition of the same differs: widens the tolerance. False: beyond any. */
+bool images_learn(struct images *images, bool *differs_p);
+
+/* ---- hidden.c: memory that is no argument ---- */
+
+/* Hashes it before the first run. */
+void hidden_begin(const struct images *images);
+/* After it: the number of an allocation that was written, or SCOUT_NONE. */
+uint32_t hidden_written(void);
+/* Changes all of it, and back. */
+void hidden_change(void);
+void hidden_change_back(const char *kernel);
+
+/* ---- quiet.c: what a repeated kernel prints ---- */
+
+/* From now on stdout goes into memory. False: no file can be opened. */
+bool quiet_begin(void) __attribute__((warn_unused_result));
+/* Whether something has come. */
+bool quiet_has_text(void);
+void quiet_end(void);
+
+/* ---- integers.c: other contents for whole numbers ---- */
+
+/* Notes what a launch finds in a part of its memory, [count] words. Returns what it found there in another period: all
+ * that may be put there instead, [*other_count_p]; NULL: it has always been the same. *lost_p: it was another, which is
+ * not known any more. `key`: of the launch's place in the period, and of the part. Valid until the next call. */
+const uint32_t *integers_other(uint64_t key, const uint32_t *words, size_t count, size_t *other_count_p, bool *lost_p);
+
+/* ---- effect.c: the parts of a launch's memory, and what changing them did ---- */
+
+enum { PARTS_AT_MOST = 512, BASES_AT_MOST = 512 };
+
+/* Words [first, end) of an image: from an argument to the next one, or what lies between. */
+struct part {
+    size_t image;
+    size_t first, end;
+    bool is_argument;
+    bool is_tested;
+    bool was_tried;       /* also if it cannot be changed */
+    size_t tested_before; /* by an earlier launch: the larger, the later; 0: never */
+    bool matters;         /* something outside depends on it, or it is modified */
+    size_t few;           /* words that were changed in the last run of few */
+    bool is_open;         /* which of them showed nothing where something depends on it */
+    enum change change;
+    uint64_t key;       /* of the argument that points to it, or of its place, in any period */
+    uint32_t *integers; /* [end - first]: what CHANGE_INTEGER makes of it */
+    uint32_t named;     /* enum scout_type: as a kernel's name or a call says it */
+    uint32_t type;      /* the same, else what its bits look like, SCOUT_UNKNOWN: not asked for yet, or not known */
+    struct ranges_list killed, modified;
+    struct ranges_list *changed; /* [images]: outside the part */
+};
+
+struct elementwise_found {
+    size_t from; /* part */
+    size_t to;   /* image */
+    size_t to_base;
+    uint32_t from_bytes, to_bytes, samples; /* samples 0: open */
+};
+
+struct effect {
+    struct images images;
+    struct part parts[PARTS_AT_MOST];
+    size_t part_count;
+    size_t bases[BASES_AT_MOST], base_images[BASES_AT_MOST]; /* words at which arguments begin; sorted by image */
+    size_t base_count;
+    struct elementwise_found *found;
+    size_t found_count;
+    uint32_t verdict, why, tests, hidden_read, hidden_write;
+};
+
+/* `arguments_only`: of large images no part lies between arguments. */
+void effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only);
+/* Changes a part on the device. False: it cannot be changed. */
+bool effect_change(struct effect *effect, struct part *part);
+/* What the run did with it. */
+void effect_judge(struct effect *effect, struct part *part);
+/* Whether any word that was not changed on purpose, or a part that was, has another result. */
+bool effect_any(const struct effect *effect, const struct part *const *parts, size_t count);
+/* enum scout_type of what a part seems to hold. */
+uint32_t effect_type(const struct effect *effect, struct part *part);
+void effect_put(struct effect *effect);
+void effect_free(struct effect *effect);
+
+/* ---- elementwise.c: few words of its inputs, changed ---- */
+
+/* Of some parts at once; sets `few` of each. False: there is nothing to change. */
+bool elementwise_change(struct effect *effect, struct part *const *parts, size_t count);
+/* Notes what is elementwise. Returns whether all that changed is explained. */
+bool elementwise_judge(struct effect *effect);
+/* At the end: words that could not be changed act as the others of their argument do. */
+void elementwise_fill(struct effect *effect);
+
+/* ---- trial.c: a launch, repeated ---- */
+
+/* What the device answered when it was waited for, after a call. */
+void trial_note_done(CUresult result);
+/* Before the call. */
+void trial_begin(struct noted *launch);
+/* After a call that the device has done: true, the same call is to be made once more. When it returns false, the
+ * effect is written and the memory is as the first call left it. */
+bool trial_next(void);
+
+/* ---- play.c: `ddprun scout --prove` ---- */
+
+/* The engine that follows the plan in the file `path`; NULL: it is of another version. Does not return if there is no
+ * plan. */
+const struct engine *play_start(const struct shim_services *services, struct rank_status *status, const char *path);
+
+#endif

@@ -1,0 +1,603 @@
+/*
+ * trial.c - a launch is made again and again, each time with other inputs, and what came of it is compared.
+ *
+ * The call itself is repeated by the hook (struct operation, `again`), so between two repetitions this file is left and
+ * entered again: `next` says what the run that was just made was for. Before each repetition the launch's memory is as
+ * it was before the first run, but for what is changed on purpose; when all is known it is as the first run has left
+ * it.
+ *
+ * What cannot be repeated safely has one run, and its name says why.
+ */
+#include "base/clock.h"
+#include "base/mutant.h"
+#include "tools/scout/trainer/scout.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum {
+    LEARNING_RUNS = 3,     /* further repetitions where the first one differs */
+    HIDDEN_RUNS = 3,       /* with other memory changed, all of which must differ */
+    POINTERS_LOOKED = 512, /* words of an argument's memory that may be pointers */
+};
+
+enum run {
+    RUN_FIRST,    /* the trainer's */
+    RUN_AGAIN,    /* is the result the same? */
+    RUN_LEARNING, /* how much do results differ? */
+    RUN_HIDDEN,   /* with all memory changed that is no argument */
+    RUN_PART,     /* with one part changed */
+    RUN_GROUP,    /* with all parts of an allocation changed that are no arguments */
+    RUN_FEW,      /* with few words changed, of all parts that matter */
+    RUN_FEW_OF,   /* the same of one part */
+    RUN_END,
+};
+
+static struct effect effect = {.hidden_write = SCOUT_NONE, .why = SCOUT_NONE};
+static const struct noted *noted;
+static enum run next;
+static size_t at; /* the part, or the image of a group */
+static unsigned learned, hidden_runs;
+static const char *excluded; /* why there is no repetition; NULL: there is one */
+static bool too_large, looks_hidden, few_are_clean, is_cut_short;
+static uint32_t most_tests;
+static CUresult device_answer;
+
+/* Launches of which it is known that they use their arguments only: the kernel, its grid and the places of its
+ * pointers. Which memory the pointers lead to does not count: layers of the same shape are one. */
+static uint64_t *clean;
+static size_t clean_count;
+
+static uint64_t
+identity(void)
+{
+    const struct scout_op *op = &noted->op;
+    uint64_t hash = XXH3_64bits_withSeed(op->grid, sizeof(op->grid), op->name);
+    for (uint32_t i = 0; i < op->argument_count; ++i) {
+        const struct scout_argument *argument = &noted->arguments[i];
+        uint64_t words[] = {argument->slot, argument->at, op->kind == SCOUT_GRAPH ? argument->alloc : 0};
+        hash = XXH3_64bits_withSeed(words, sizeof(words), hash);
+    }
+    return hash;
+}
+
+static bool
+is_clean(void)
+{
+    uint64_t hash = identity();
+    for (size_t i = 0; i < clean_count; ++i) {
+        if (clean[i] == hash)
+            return true;
+    }
+    return false;
+}
+
+static void
+note_clean(void)
+{
+    uint64_t *grown = realloc(clean, (clean_count + 1) * sizeof(*clean));
+    if (grown == NULL)
+        return;
+    clean = grown;
+    clean[clean_count++] = identity();
+}
+
+/*
+ * Launches that use, of large memory, no more than up to the next place that a pointer was seen at: what lies between
+ * has been changed, and nothing came of it. The next launch of the kernel that has as far to go from each of its
+ * pointers, and the same numbers that may be counts, does not get all of such memory copied and changed again.
+ */
+static uint64_t *near;
+static size_t near_count;
+static bool stays_near;               /* this launch is one */
+static bool groups_done, gaps_matter; /* what lies between arguments was tried; something came of it */
+
+static uint64_t
+reach(void)
+{
+    const struct scout_op *op = &noted->op;
+    uint64_t words[] = {identity(), noted->lengths, op->block[0], op->block[1], op->block[2]};
+    uint64_t hash = XXH3_64bits(words, sizeof(words));
+    for (uint32_t i = 0; i < noted->named_count; ++i) {
+        const struct allocation *allocation = allocations_numbered(op->arguments[i].alloc);
+        uint64_t offset = op->arguments[i].offset;
+        hash = XXH3_64bits_withSeed((uint64_t[]){allocations_next_offset(allocation, offset) - offset},
+                                    sizeof(uint64_t), hash);
+    }
+    return MUTANT(SCOUT_COUNTS_UNSEEN) ? identity() : hash;
+}
+
+static bool
+is_near(void)
+{
+    uint64_t hash = reach();
+    for (size_t i = 0; i < near_count; ++i) {
+        if (near[i] == hash)
+            return true;
+    }
+    return false;
+}
+
+/* Whole numbers between arguments have no other contents before the second period. */
+static bool
+are_gaps_open(void)
+{
+    bool any = gaps_matter || effect.part_count == PARTS_AT_MOST, is_first = course_round() == 0;
+    for (size_t i = 0; i < effect.part_count && is_first; ++i) {
+        const struct part *part = &effect.parts[i];
+        any = any || (!part->is_argument && part->change == CHANGE_INTEGER && part->integers == NULL);
+    }
+    for (size_t i = 0; i < effect.images.count; ++i)
+        any = any || effect.images.items[i].is_table;
+    return any;
+}
+
+static void
+note_near(void)
+{
+    uint64_t *grown = realloc(near, (near_count + 1) * sizeof(*near));
+    if (grown == NULL)
+        return;
+    near = grown;
+    near[near_count++] = reach();
+}
+
+/* ---- launches with more arguments than tests ---- */
+
+/* Parts that an earlier launch of the same kernel has tested: each launch then tests others. */
+static uint64_t *had;
+static size_t had_count;
+
+static uint64_t
+key_of(const struct part *part)
+{
+    const struct allocation *allocation = effect.images.items[part->image].allocation;
+    uint64_t words[] = {noted->op.name, allocations_name(allocation), part->first};
+    return XXH3_64bits(words, sizeof(words));
+}
+
+/* Marks the parts that an earlier launch has tested, to come last if not all of them can be tested in this one. */
+static void
+share_tests(void)
+{
+    enum { OTHER_TESTS = 4 };
+    size_t arguments = 0;
+    for (size_t i = 0; i < effect.part_count; ++i)
+        arguments += effect.parts[i].is_argument;
+    for (size_t i = 0; i < effect.part_count && arguments + OTHER_TESTS > most_tests; ++i) {
+        struct part *part = &effect.parts[i];
+        for (size_t k = 0; part->is_argument && k < had_count; ++k) {
+            if (had[k] == key_of(part))
+                part->tested_before = k + 1;
+        }
+    }
+}
+
+static void
+note_had(const struct part *part)
+{
+    uint64_t *grown = realloc(had, (had_count + 1) * sizeof(*had));
+    if (grown == NULL)
+        return;
+    had = grown;
+    had[had_count++] = key_of(part);
+}
+
+/* ---- before the first run ---- */
+
+static bool
+add_image(struct allocation *allocation, uint64_t offset)
+{
+    if (!images_add(&effect.images, allocation))
+        return false;
+    images_look(images_find(&effect.images, allocation->number), stays_near ? offset : 0,
+                stays_near ? allocations_next_offset(allocation, offset) : allocation->bytes);
+    return true;
+}
+
+static bool
+add_images(void)
+{
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        struct allocation *allocation = allocations_numbered(noted->arguments[i].alloc);
+        if (allocation != NULL && !add_image(allocation, noted->arguments[i].offset))
+            return false;
+    }
+    return true;
+}
+
+/* A pointer in the memory of an argument: what it points to is an argument, too. */
+static bool
+follow_pointer(struct noted *launch, uint64_t address, uint32_t at, uint32_t type)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count), *target = NULL;
+    for (size_t i = 0; i < count && target == NULL; ++i) {
+        if (address - all[i]->address < all[i]->bytes)
+            target = all[i];
+    }
+    if (target == NULL || target->memory == SCOUT_PINNED)
+        return false;
+    uint64_t offset = address - target->address;
+    for (uint32_t i = 0; i < launch->op.argument_count; ++i) {
+        if (launch->arguments[i].alloc == target->number && launch->arguments[i].offset == offset)
+            return true;
+    }
+    if (launch->op.argument_count == ARGUMENTS_AT_MOST) {
+        launch->too_many = true;
+        return true;
+    }
+    allocations_note_offset(target, offset);
+    launch->arguments[launch->op.argument_count++] =
+        (struct scout_argument){.slot = UINT16_MAX,
+                                .at = at,
+                                .alloc = target->number,
+                                .offset = offset,
+                                .end = allocations_next_offset(target, offset),
+                                .type = type};
+    too_large = too_large || !add_image(target, offset);
+    return true;
+}
+
+/* Memory that holds addresses of other memory: what they point to counts as arguments, and they stay as they are. */
+static void
+follow_tables(struct noted *launch)
+{
+    for (uint32_t i = 0; i < launch->op.argument_count && !too_large; ++i) {
+        const struct scout_argument argument = launch->arguments[i];
+        struct image *image = images_find(&effect.images, argument.alloc);
+        uint64_t end = argument.end < argument.offset + POINTERS_LOOKED * sizeof(uint64_t)
+                           ? argument.end
+                           : argument.offset + POINTERS_LOOKED * sizeof(uint64_t);
+        for (uint64_t at = (argument.offset + 7) / 8 * 8; at + sizeof(uint64_t) <= end && !too_large; at += 8) {
+            uint64_t word;
+            memcpy(&word, (const char *)image->before + at, sizeof(word));
+            if (follow_pointer(launch, word, (uint32_t)at, argument.table)) {
+                image = images_find(&effect.images, argument.alloc); /* may have moved */
+                image->is_table = true;
+            }
+        }
+    }
+}
+
+static const char *
+reason_to_exclude(void)
+{
+    if (noted->unknown)
+        return noted->op.kind == SCOUT_GRAPH ? "a graph whose nodes are not known" : "its parameters are not known";
+    if (noted->too_many)
+        return "it has more arguments than are followed";
+    if (noted->opaque && noted->op.argument_count == 0)
+        return "what it works on is not known";
+    if (noted->cooperative)
+        return "a cooperative launch";
+    if (noted->op.answers)
+        return "it gives the host a result, besides what it writes";
+    return NULL;
+}
+
+void
+trial_begin(struct noted *launch)
+{
+    noted = launch;
+    next = RUN_FIRST;
+    at = learned = hidden_runs = 0;
+    few_are_clean = true;
+    is_cut_short = false;
+    most_tests = scout_state.settings.tests * (launch->nodes > 1 ? launch->nodes : 1);
+    excluded = reason_to_exclude();
+    groups_done = gaps_matter = false;
+    stays_near = excluded == NULL && is_clean() && is_near();
+    too_large = !add_images();
+    if (!too_large)
+        follow_tables(launch);
+    excluded = reason_to_exclude();
+    images_note_host(&effect.images);
+    looks_hidden = !too_large && !is_clean();
+    if (too_large)
+        images_free(&effect.images);
+    if (looks_hidden)
+        hidden_begin(&effect.images);
+    snprintf(scout_state.progress->kernel, sizeof(scout_state.progress->kernel), "%s", noted->text);
+    atomic_store(&scout_state.progress->trial_ms, (uint64_t)clock_now_ms());
+}
+
+void
+trial_note_done(CUresult result)
+{
+    device_answer = result;
+}
+
+/* ---- from run to run ---- */
+
+static bool
+is_group_of(const struct part *part, size_t image)
+{
+    return part->image == image && !part->is_argument;
+}
+
+/* The parts of an image that are no arguments; how many. */
+static size_t
+list_group(size_t image, const struct part **list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < effect.part_count; ++i) {
+        if (is_group_of(&effect.parts[i], image))
+            list[count++] = &effect.parts[i];
+    }
+    return count;
+}
+
+static size_t
+list_mattering(struct part **list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < effect.part_count; ++i) {
+        if (effect.parts[i].is_argument && effect.parts[i].matters)
+            list[count++] = &effect.parts[i];
+    }
+    return count;
+}
+
+/* Changes what `run` is for. False: there is nothing to change, so no run is needed. */
+static bool
+prepare(enum run run)
+{
+    const struct part *group[PARTS_AT_MOST] = {NULL};
+    struct part *mattering[PARTS_AT_MOST];
+    bool any = false;
+    size_t count;
+    switch (run) {
+    case RUN_AGAIN:
+    case RUN_LEARNING:
+        return true;
+    case RUN_HIDDEN:
+        hidden_change();
+        return true;
+    case RUN_PART:
+        effect.parts[at].was_tried = true;
+        return effect_change(&effect, &effect.parts[at]);
+    case RUN_GROUP:
+        count = list_group(at, group);
+        for (size_t i = 0; i < count; ++i)
+            any = effect_change(&effect, &effect.parts[group[i] - effect.parts]) || any;
+        return any;
+    case RUN_FEW:
+        return elementwise_change(&effect, mattering, list_mattering(mattering));
+    case RUN_FEW_OF:
+        mattering[0] = &effect.parts[at];
+        return elementwise_change(&effect, mattering, 1);
+    default:
+        return false;
+    }
+}
+
+/* Parts between arguments, after they were changed together: nothing depends on them, or each is looked at. */
+static void
+judge_group(void)
+{
+    const struct part *group[PARTS_AT_MOST] = {NULL};
+    size_t count = list_group(at, group);
+    bool any = effect_any(&effect, group, count);
+    gaps_matter = gaps_matter || any;
+    for (size_t i = 0; i < count; ++i) {
+        struct part *part = &effect.parts[group[i] - effect.parts];
+        if (!any) {
+            part->is_tested = false;
+        } else if (count == 1) {
+            effect_judge(&effect, part);
+        } else {
+            part->is_tested = false;
+            part->is_argument = part->matters = true; /* to be tested by itself; until then it counts as read */
+        }
+    }
+}
+
+static void
+judge(enum run run)
+{
+    bool differs = false;
+    switch (run) {
+    case RUN_AGAIN:
+    case RUN_LEARNING:
+        if (!images_learn(&effect.images, &differs)) {
+            effect.verdict = SCOUT_DIFFERS;
+            effect.why = names_put("the same launch twice gives different results");
+        } else if (differs) {
+            effect.verdict = SCOUT_TOLERANCE;
+            learned += run == RUN_AGAIN ? 0 : 1;
+        }
+        break;
+    case RUN_HIDDEN:
+        hidden_change_back(noted->text);
+        effect.hidden_read = effect_any(&effect, NULL, 0);
+        if (!effect.hidden_read)
+            note_clean();
+        if (!effect.hidden_read && hidden_runs > 0) /* what differed before was by chance */
+            effect.verdict = SCOUT_TOLERANCE;
+        ++hidden_runs;
+        break;
+    case RUN_PART:
+        effect_judge(&effect, &effect.parts[at]);
+        note_had(&effect.parts[at]);
+        break;
+    case RUN_GROUP:
+        judge_group();
+        break;
+    case RUN_FEW:
+        few_are_clean = elementwise_judge(&effect);
+        break;
+    case RUN_FEW_OF:
+        (void)elementwise_judge(&effect);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The next part that is an argument, and was not changed yet: the one whose test is longest ago. */
+static bool
+find_untested(void)
+{
+    size_t found = effect.part_count;
+    for (size_t i = 0; i < effect.part_count; ++i) {
+        const struct part *part = &effect.parts[i];
+        if (part->is_argument && !part->is_tested && !part->was_tried &&
+            (found == effect.part_count || part->tested_before < effect.parts[found].tested_before))
+            found = i;
+    }
+    at = found;
+    /* the last test is of few words */
+    is_cut_short = is_cut_short || (at < effect.part_count && effect.tests + 1 >= most_tests);
+    return at < effect.part_count && !is_cut_short;
+}
+
+/* The next one that matters, and whose words are not known to be elementwise or not from the run of all. */
+static bool
+find_few(void)
+{
+    enum { ENOUGH = 4 };
+    while (at < effect.part_count &&
+           (!effect.parts[at].is_argument || !effect.parts[at].is_tested || !effect.parts[at].matters ||
+            (few_are_clean && effect.parts[at].few >= ENOUGH && !effect.parts[at].is_open)))
+        ++at;
+    return at < effect.part_count;
+}
+
+/*
+ * What comes after `run`; sets `at`. Order: the same again, hidden memory, arguments, what lies between them (which may
+ * make more parts of arguments), few words of all, few words of each.
+ */
+static enum run
+following(enum run run)
+{
+    switch (run) {
+    case RUN_FIRST:
+        return RUN_AGAIN;
+    case RUN_AGAIN:
+    case RUN_LEARNING:
+        if (effect.verdict == SCOUT_DIFFERS)
+            return RUN_END;
+        if (effect.verdict == SCOUT_TOLERANCE && effect.tests < 1 + LEARNING_RUNS)
+            return RUN_LEARNING;
+        if (looks_hidden)
+            return RUN_HIDDEN;
+        /* fallthrough */
+    case RUN_HIDDEN:
+        if (effect.hidden_read && hidden_runs < HIDDEN_RUNS) /* atomics may differ now and then */
+            return RUN_HIDDEN;
+        at = (size_t)-1;
+        /* fallthrough */
+    case RUN_PART:
+        ++at;
+        if (find_untested())
+            return RUN_PART;
+        if (groups_done) {
+            return RUN_FEW;
+        }
+        at = (size_t)-1;
+        /* fallthrough */
+    case RUN_GROUP:
+        groups_done = true;
+        if (++at < effect.images.count && !is_cut_short)
+            return RUN_GROUP;
+        at = 0;
+        if (find_untested())
+            return RUN_PART;
+        return RUN_FEW;
+    case RUN_FEW:
+        at = (size_t)-1;
+        /* fallthrough */
+    case RUN_FEW_OF:
+        ++at;
+        return find_few() ? RUN_FEW_OF : RUN_END;
+    default:
+        return RUN_END;
+    }
+}
+
+static void
+finish(bool repeated)
+{
+    if (repeated && groups_done && next == RUN_END && !is_cut_short && !stays_near && effect.verdict != SCOUT_DIFFERS &&
+        !are_gaps_open())
+        note_near();
+    if (repeated) {
+        images_read_rest(&effect.images);
+        images_restore(&effect.images, true);
+        memory_wait();
+        quiet_end();
+    }
+    if (too_large) {
+        effect.verdict = SCOUT_TOO_LARGE;
+        effect.why = names_put("there is no room for copies of its arguments");
+    } else if (excluded != NULL) {
+        effect.verdict = SCOUT_EXCLUDED;
+        effect.why = names_put(excluded);
+    } else if (is_cut_short && effect.verdict != SCOUT_DIFFERS) {
+        effect.why = names_put("it has more inputs than are tried");
+    }
+    elementwise_fill(&effect);
+    effect_put(&effect);
+    effect_free(&effect);
+    atomic_store(&scout_state.progress->trial_ms, 0);
+}
+
+/* After the trainer's own run: whether it can be repeated. */
+static bool
+look_at_first_run(void)
+{
+    if (too_large || device_answer != CUDA_SUCCESS)
+        return false;
+    bool host_changed = images_first_run(&effect.images);
+    images_note_left(&effect.images);
+    if (excluded == NULL && host_changed)
+        excluded = "it writes memory of the host";
+    if (looks_hidden)
+        effect.hidden_write = hidden_written();
+    if (excluded == NULL && effect.hidden_write != SCOUT_NONE)
+        excluded = "it writes memory that is not among its arguments";
+    effect_make_parts(&effect, noted, stays_near);
+    share_tests();
+    return excluded == NULL;
+}
+
+bool
+trial_next(void)
+{
+    if (next == RUN_FIRST) {
+        if (!look_at_first_run()) {
+            finish(false);
+            return false;
+        }
+        if (!quiet_begin())
+            scout_stop("cannot open another file: raise the limit of open files");
+    } else {
+        if (device_answer != CUDA_SUCCESS)
+            scout_stop("the launch of %s failed with %s while it was made again with changed inputs", noted->text,
+                       driver_result_name(&scout_state.driver, device_answer));
+        images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN);
+        judge(next);
+        if (next == RUN_AGAIN && quiet_has_text()) {
+            excluded = "it prints";
+            finish(true);
+            return false;
+        }
+    }
+    next = following(next);
+    if (next != RUN_END && effect.tests < most_tests)
+        images_restore(&effect.images, false);
+    while (next != RUN_END && effect.tests < most_tests && !prepare(next))
+        next = following(next);
+    if (next == RUN_END || effect.tests >= most_tests) {
+        finish(true);
+        return false;
+    }
+    memory_wait();
+    ++effect.tests;
+    atomic_fetch_add(&scout_state.progress->tests, 1);
+    atomic_store(&scout_state.progress->trial_ms, (uint64_t)clock_now_ms());
+    return true;
+}

@@ -1,0 +1,485 @@
+/*
+ * chrome.c - see chrome.h.
+ */
+#include "tools/trace/chrome.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/trace/waits.h"
+
+#include <json-c/json.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tracks of a process, as they are shown from above: of the trainer one for each group, for groups may step on streams
+ * of their own; one for each communicator; what the host does; and which buckets are in force, with or without overlap.
+ */
+enum {
+    COMMUNICATORS_AT_MOST = 64,
+    TRACK_TRAINER = 1,
+    TRACK_COLLECTIVES = TRACK_TRAINER + TRACE_GROUPS,
+    TRACK_HOST = TRACK_COLLECTIVES + COMMUNICATORS_AT_MOST,
+    TRACK_RANKS,
+    TRACK_PLAN,
+    TRACK_GRAPHS,
+    TRACKS
+};
+
+enum { MOST_NAMES = 20, MOST_CURVES = 16, MEAN_NAME_BYTES = 112 };
+
+/* A bucket of a step that is shown; times are those of the common clock. */
+struct shown_bucket {
+    const struct trace_step *step;
+    const struct trace_bucket *bucket;
+    int64_t begin_ns, end_ns, step_begin_ns, released_ns;
+};
+
+/* One rank's run on its way to the file. */
+struct writing {
+    FILE *out;
+    const struct trace *trace;
+    int64_t origin_ns; /* of the common clock */
+    const struct trace_run *run;
+    const struct run_clock *clock;
+    unsigned batches;        /* of a step: more than one where ranks take turns */
+    int64_t ends_ns[TRACKS]; /* of each track: when the last slice ended */
+    struct shown_bucket *buckets;
+    size_t bucket_count, bucket_capacity;
+};
+
+static void
+put_text(FILE *out, const char *text)
+{
+    json_object *value = json_object_new_string(text);
+    fputs(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN), out);
+    json_object_put(value);
+}
+
+/* ---- events ---- */
+
+static double
+us(const struct writing *w, int64_t common_ns)
+{
+    return (double)(common_ns - w->origin_ns) / 1e3;
+}
+
+static int64_t
+after_boundary(const struct writing *w, const struct trace_step *step, double us)
+{
+    return clock_common(w->clock, step->boundary_ns + (int64_t)(us * 1e3));
+}
+
+static void
+begin_event(const struct writing *w, const char *phase, unsigned track, const char *name, int64_t at_ns)
+{
+    fprintf(w->out, ",\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"name\":", phase, w->run->rank, track,
+            us(w, at_ns));
+    put_text(w->out, name);
+}
+
+/* A slice; its "args" may follow, and a brace. False: there is none, for nothing of it is left. */
+static bool
+begin_slice(struct writing *w, unsigned track, const char *name, int64_t begin_ns, int64_t end_ns)
+{
+    begin_ns = begin_ns > w->ends_ns[track] ? begin_ns : w->ends_ns[track];
+    if (end_ns <= begin_ns)
+        return false;
+    w->ends_ns[track] = end_ns;
+    begin_event(w, "X", track, name, begin_ns);
+    fprintf(w->out, ",\"dur\":%.3f", us(w, end_ns) - us(w, begin_ns));
+    return true;
+}
+
+/* Inside the slice of the track that was written last. */
+static void
+inner_slice(const struct writing *w, unsigned track, const char *name, int64_t begin_ns, int64_t end_ns)
+{
+    if (end_ns <= begin_ns)
+        return;
+    begin_event(w, "X", track, name, begin_ns);
+    fprintf(w->out, ",\"dur\":%.3f}", us(w, end_ns) - us(w, begin_ns));
+}
+
+static void
+name_track(const struct writing *w, unsigned track, const char *name)
+{
+    fprintf(w->out,
+            ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}"
+            ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}",
+            w->run->rank, track, name, w->run->rank, track, track);
+}
+
+/* ---- a rank ---- */
+
+/* Tracks of the same kind: NAME, or NAME 0, NAME 1, ... */
+static void
+name_tracks(const struct writing *w, unsigned first, unsigned count, const char *name)
+{
+    for (unsigned i = 0; i < count; ++i) {
+        char *track = count == 1 ? xstrdup(name) : xasprintf("%s %u", name, i);
+        name_track(w, first + i, track);
+        free(track);
+    }
+}
+
+static void
+put_names(const struct writing *w)
+{
+    unsigned communicators = 0, groups = 1;
+    bool graphs = false;
+    for (size_t i = 0; i < w->run->step_count; ++i) {
+        graphs = graphs || w->run->steps[i].in_graph;
+        groups = (unsigned)w->run->steps[i].group >= groups ? (unsigned)w->run->steps[i].group + 1 : groups;
+        for (size_t k = 0; k < w->run->steps[i].bucket_count; ++k) {
+            unsigned communicator = w->run->steps[i].buckets[k].communicator;
+            communicators = communicator >= communicators ? communicator + 1 : communicators;
+        }
+    }
+    char *name = xasprintf("rank %d (%s)", w->run->rank, w->run->host);
+    fprintf(w->out, ",\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":", w->run->rank);
+    put_text(w->out, name);
+    fprintf(w->out, "}},\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
+            w->run->rank, w->run->rank);
+    free(name);
+    name_tracks(w, TRACK_TRAINER, groups, groups == 1 ? "trainer (device)" : "trainer (device), group");
+    name_tracks(w, TRACK_COLLECTIVES, communicators < COMMUNICATORS_AT_MOST ? communicators : COMMUNICATORS_AT_MOST,
+                "collectives");
+    name_track(w, TRACK_HOST, "DDP_STEP (host)");
+    name_track(w, TRACK_RANKS, "waits for ranks (host)");
+    if (w->run->plan_count > 0)
+        name_track(w, TRACK_PLAN, "plan");
+    if (graphs)
+        name_track(w, TRACK_GRAPHS, "steps in CUDA graphs (host)");
+}
+
+/* The tensors of a bucket, as the plan of that step has them. A control step may have other buckets. */
+static void
+put_tensors(const struct writing *w, const struct trace_step *step, unsigned bucket)
+{
+    const struct trace_plan *plan = NULL;
+    for (size_t i = 0; i < w->run->plan_count; ++i) {
+        const struct trace_plan *one = &w->run->plans[i];
+        if (one->group == step->group && one->after_step < step->number)
+            plan = one;
+    }
+    if (plan == NULL || bucket >= plan->bucket_count || (step->control && step->overlapped))
+        return;
+    fputs(",\"tensors\":[", w->out);
+    for (size_t i = 0; i < plan->member_counts[bucket] && i < MOST_NAMES; ++i) {
+        size_t tensor = plan->members[bucket][i];
+        if (tensor >= w->run->tensor_counts[step->group])
+            continue;
+        char text[160];
+        snprintf(text, sizeof(text), "%s (%s)", w->run->tensors[step->group][tensor].name,
+                 w->run->tensors[step->group][tensor].place);
+        fputs(i > 0 ? "," : "", w->out);
+        put_text(w->out, text);
+    }
+    fputs("]", w->out);
+}
+
+/* From the moment when the bucket was ready, through its collective, to the end of what DDP_STEP waits for. */
+static void
+put_flow(const struct writing *w, const struct trace_step *step, const struct trace_bucket *bucket, int64_t ready_ns,
+         int64_t begin_ns, int64_t end_ns)
+{
+    static const char *const phases[] = {"s", "t", "f"};
+    unsigned track = TRACK_COLLECTIVES + bucket->communicator;
+    unsigned trainer = TRACK_TRAINER + (unsigned)step->group;
+    const unsigned tracks[] = {trainer, track, trainer};
+    const int64_t times_ns[] = {ready_ns, begin_ns, end_ns - 1}; /* inside the slice, not at its end */
+    for (int i = 0; i < 3; ++i) {
+        begin_event(w, phases[i], tracks[i], "gradients", times_ns[i]);
+        fprintf(w->out, ",\"cat\":\"bucket\",\"id\":\"%lld.%d.%d.%llu.%u\",\"bp\":\"e\"}", (long long)w->run->job,
+                w->run->rank, step->group, (unsigned long long)step->number, bucket->number);
+    }
+}
+
+static int64_t
+clamp(int64_t ns, int64_t least_ns, int64_t most_ns)
+{
+    return ns < least_ns ? least_ns : ns > most_ns ? most_ns : ns;
+}
+
+/* Keeps it for put_buckets(): steps of several groups share a communicator. */
+static void
+keep_bucket(struct writing *w, const struct trace_step *step, const struct trace_bucket *bucket, int64_t step_begin_ns,
+            int64_t released_ns)
+{
+    if (isnan(bucket->begin_us) || isnan(bucket->end_us) || bucket->communicator >= COMMUNICATORS_AT_MOST)
+        return;
+    if (w->bucket_count == w->bucket_capacity) {
+        w->bucket_capacity = 2 * w->bucket_capacity + 64;
+        w->buckets = xrealloc(w->buckets, w->bucket_capacity * sizeof(w->buckets[0]));
+    }
+    w->buckets[w->bucket_count++] = (struct shown_bucket){.step = step,
+                                                          .bucket = bucket,
+                                                          .begin_ns = after_boundary(w, step, bucket->begin_us),
+                                                          .end_ns = after_boundary(w, step, bucket->end_us),
+                                                          .step_begin_ns = step_begin_ns,
+                                                          .released_ns = released_ns};
+}
+
+static void
+put_bucket(struct writing *w, const struct shown_bucket *shown)
+{
+    const struct trace_step *step = shown->step;
+    const struct trace_bucket *bucket = shown->bucket;
+    unsigned track = TRACK_COLLECTIVES + bucket->communicator;
+    char name[32];
+    snprintf(name, sizeof(name), "bucket %u", bucket->number);
+    int64_t begin_ns = shown->begin_ns > w->ends_ns[track] ? shown->begin_ns : w->ends_ns[track];
+    int64_t ready_ns = after_boundary(w, step, isnan(bucket->ready_us) ? 0 : bucket->ready_us);
+    if (!begin_slice(w, track, name, begin_ns, shown->end_ns))
+        return;
+    fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d,\"bytes\":%llu,\"early\":%s,\"path\":",
+            (unsigned long long)step->number, step->group, (unsigned long long)bucket->bytes,
+            bucket->early ? "true" : "false");
+    put_text(w->out, bucket->path);
+    fputs(",\"type\":", w->out);
+    put_text(w->out, bucket->type);
+    put_tensors(w, step, bucket->number);
+    fputs("}}", w->out);
+    put_flow(w, step, bucket, clamp(ready_ns, shown->step_begin_ns, begin_ns), begin_ns, shown->released_ns);
+}
+
+static int
+compare_begins(const void *a, const void *b)
+{
+    const struct shown_bucket *left = a, *right = b;
+    return left->begin_ns < right->begin_ns ? -1 : left->begin_ns > right->begin_ns;
+}
+
+static void
+put_buckets(struct writing *w)
+{
+    if (w->bucket_count > 1)
+        qsort(w->buckets, w->bucket_count, sizeof(w->buckets[0]), compare_begins);
+    for (size_t i = 0; i < w->bucket_count; ++i)
+        put_bucket(w, &w->buckets[i]);
+    w->bucket_count = 0;
+}
+
+/* What is known of a step in a graph is when the host launched it, which may be far ahead of the device: it is shown up
+ * to the next launch. */
+static void
+put_graph_step(struct writing *w, const struct trace_step *step, const struct trace_step *next)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "step %llu, in a CUDA graph, as launched", (unsigned long long)step->number);
+    int64_t begin_ns = clock_common(w->clock, step->entered_ns);
+    int64_t end_ns = next != NULL && next->entered_ns > 0 ? clock_common(w->clock, next->entered_ns) : begin_ns + 1000;
+    if (step->entered_ns > 0 && begin_slice(w, TRACK_GRAPHS, name, begin_ns, end_ns))
+        fputs("}", w->out);
+}
+
+static void
+put_control(struct writing *w, const struct trace_step *step, int64_t begin_ns, int64_t released_ns)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "control step %llu, %s overlap", (unsigned long long)step->number,
+             step->overlapped ? "with" : "without");
+    if (begin_slice(w, TRACK_PLAN, name, begin_ns, released_ns))
+        fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d}}", (unsigned long long)step->number, step->group);
+}
+
+/* Where ranks take turns, a step is a round. */
+static void
+name_step(const struct writing *w, const struct trace_step *step, char name[64])
+{
+    unsigned long long number = step->number, batches = w->batches;
+    if (batches > 1)
+        snprintf(name, 64, "round %llu (batches %llu to %llu)", number, (number - 1) * batches + 1, number * batches);
+    else
+        snprintf(name, 64, "step %llu", number);
+}
+
+static void
+put_step(struct writing *w, const struct trace_step *step)
+{
+    char name[64];
+    unsigned track = TRACK_TRAINER + (unsigned)step->group;
+    int64_t boundary_ns = after_boundary(w, step, 0), released_ns = after_boundary(w, step, step->released_us);
+    int64_t backward_ns = isnan(step->backward_us) ? boundary_ns : after_boundary(w, step, step->backward_us);
+    int64_t begin_ns = isnan(step->begin_us) ? backward_ns : after_boundary(w, step, step->begin_us);
+    begin_ns = begin_ns > w->ends_ns[track] ? begin_ns : w->ends_ns[track];
+    name_step(w, step, name);
+    if (!begin_slice(w, track, name, begin_ns, released_ns))
+        return;
+    struct last_rank last = waits_of(w->trace, w->run, step);
+    fprintf(w->out, ",\"args\":{\"group\":%d,\"overlapped\":%s,\"waited_us\":%.3f", step->group,
+            step->overlapped ? "true" : "false", fmax(step->released_us, 0));
+    if (w->batches > 1)
+        fprintf(w->out, ",\"own_batch\":%" PRIu64, (step->number - 1) * w->batches + (unsigned)w->run->rank + 1);
+    if (last.rank >= 0)
+        fprintf(w->out, ",\"exposed_us\":%.3f,\"waiting_us\":%.3f,\"waited_for_rank\":%d", last.waited,
+                fmax(step->released_us, 0) - last.waited, last.rank);
+    fputs("}}", w->out);
+    if (step->control)
+        put_control(w, step, begin_ns, released_ns);
+    boundary_ns = clamp(boundary_ns, begin_ns, released_ns);
+    backward_ns = clamp(backward_ns, begin_ns, boundary_ns);
+    inner_slice(w, track, "backward", backward_ns, boundary_ns);
+    inner_slice(w, track, "waits for averages", boundary_ns, released_ns);
+    for (size_t k = 0; k < step->bucket_count; ++k)
+        keep_bucket(w, step, &step->buckets[k], begin_ns, released_ns);
+    if (step->entered_ns > 0 && begin_slice(w, TRACK_HOST, "DDP_STEP", clock_common(w->clock, step->entered_ns),
+                                            clock_common(w->clock, step->left_ns)))
+        fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d}}", (unsigned long long)step->number, step->group);
+}
+
+static void
+put_us(const struct writing *w, const char *name, double us)
+{
+    if (!isnan(us))
+        fprintf(w->out, ",\"%s\":%.3f", name, us);
+}
+
+/* Of a moment at which steps became another way; `scope` "p": it is shown across all tracks. Its other "args" may
+ * follow, and two braces. */
+static void
+begin_change(const struct writing *w, const char *name, const char *scope, int64_t at_ns, int group,
+             uint64_t after_step)
+{
+    begin_event(w, "i", TRACK_PLAN, name, clock_common(w->clock, at_ns));
+    fprintf(w->out, ",\"s\":\"%s\",\"args\":{\"after_step\":%llu,\"group\":%d", scope, (unsigned long long)after_step,
+            group);
+}
+
+static void
+put_changes(const struct writing *w)
+{
+    const struct trace_run *run = w->run;
+    for (size_t i = 0; i < run->plan_count; ++i) {
+        const struct trace_plan *plan = &run->plans[i];
+        begin_change(w, "another plan of buckets", "p", plan->at_ns, plan->group, plan->after_step);
+        fprintf(w->out, ",\"buckets\":%zu}}", plan->bucket_count);
+    }
+    for (size_t i = 0; i < run->trial_count; ++i) {
+        const struct trace_trial *trial = &run->trials[i];
+        begin_change(w, "result of a trial", "t", trial->at_ns, trial->group, trial->after_step);
+        put_us(w, "slowed_us", trial->slowed_us);
+        put_us(w, "overlapped_us", trial->overlapped_us);
+        put_us(w, "apart_us", trial->apart_us);
+        fputs("}}", w->out);
+    }
+    for (size_t i = 0; i < run->overlap_count; ++i) {
+        const struct trace_overlap *overlap = &run->overlaps[i];
+        begin_change(w, overlap->overlaps ? "overlap is on again" : "overlap is off", "p", overlap->at_ns,
+                     overlap->group, overlap->after_step);
+        fputs("}}", w->out);
+    }
+}
+
+/* The first value of each curve: of each name and place. */
+static size_t
+find_curves(const struct trace_run *run, size_t curves[MOST_CURVES])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < run->mean_count && count < MOST_CURVES; ++i) {
+        size_t k = 0;
+        while (k < count && (strcmp(run->means[curves[k]].name, run->means[i].name) != 0 ||
+                             strcmp(run->means[curves[k]].place, run->means[i].place) != 0))
+            ++k;
+        if (k == count)
+            curves[count++] = i;
+    }
+    return count;
+}
+
+/* "loss", or where there is another curve of that name, "loss (train.c:88)". */
+static void
+mean_name(const struct trace_run *run, const size_t *curves, size_t curve_count, size_t i, char text[MEAN_NAME_BYTES])
+{
+    const struct trace_mean *mean = &run->means[i];
+    bool is_only = true;
+    for (size_t k = 0; k < curve_count; ++k)
+        is_only = is_only && (strcmp(run->means[curves[k]].name, mean->name) != 0 ||
+                              strcmp(run->means[curves[k]].place, mean->place) == 0);
+    snprintf(text, MEAN_NAME_BYTES, is_only ? "%s" : "%s (%s)", mean->name, mean->place);
+}
+
+static void
+put_run(struct writing *w)
+{
+    const struct trace_run *run = w->run;
+    put_names(w);
+    for (size_t i = 0; i < run->step_count; ++i) {
+        if (run->steps[i].in_graph)
+            put_graph_step(w, &run->steps[i], i + 1 < run->step_count ? &run->steps[i + 1] : NULL);
+        else
+            put_step(w, &run->steps[i]);
+    }
+    put_buckets(w);
+    for (size_t i = 0; i < run->exchange_count; ++i) {
+        const struct trace_exchange *exchange = &run->exchanges[i];
+        if (begin_slice(w, TRACK_RANKS, exchange->about, clock_common(w->clock, exchange->begin_ns),
+                        clock_common(w->clock, exchange->end_ns)))
+            fputs("}", w->out);
+    }
+    put_changes(w);
+    size_t curves[MOST_CURVES], curve_count = find_curves(run, curves);
+    for (size_t i = 0; i < run->mean_count; ++i) {
+        if (isnan(run->means[i].value) || run->means[i].at_ns == 0)
+            continue;
+        char name[MEAN_NAME_BYTES];
+        mean_name(run, curves, curve_count, i, name);
+        begin_event(w, "C", TRACK_HOST, name, clock_common(w->clock, run->means[i].at_ns));
+        fprintf(w->out, ",\"args\":{\"mean\":%.9g}}", run->means[i].value);
+    }
+}
+
+/* ---- the file ---- */
+
+/* How many of the program's batches a step is, as the launcher's line of the same job has it; else 1. */
+static unsigned
+batches_per_step(const struct trace *trace, const struct trace_run *run)
+{
+    json_object *summary, *batches;
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        if (trace->runs[i].job == run->job && json_object_object_get_ex(trace->runs[i].told, "summary", &summary) &&
+            json_object_object_get_ex(summary, "batches_per_step", &batches) &&
+            json_object_get_int(batches) == run->world)
+            return (unsigned)run->world;
+    }
+    return 1;
+}
+
+static int64_t
+earliest(const struct trace *trace, const struct run_clock *clocks)
+{
+    int64_t origin_ns = INT64_MAX;
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        int64_t at_ns = clock_common(&clocks[i], trace->runs[i].at_ns);
+        origin_ns = at_ns < origin_ns ? at_ns : origin_ns;
+    }
+    return origin_ns;
+}
+
+void
+chrome_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
+{
+    int64_t origin_ns = earliest(trace, clocks);
+    struct writing *w = xcalloc(1, sizeof(*w));
+    fprintf(out,
+            "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"writer\":\"ddprun trace\",\"world\":%d},\"traceEvents\":[\n"
+            "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_labels\",\"args\":{\"labels\":\"ddprun\"}}",
+            trace->world, trace->runs[0].rank);
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        bool same_rank = i > 0 && trace->runs[i - 1].rank == trace->runs[i].rank; /* a job that began again */
+        for (size_t t = 0; !same_rank && t < TRACKS; ++t)
+            w->ends_ns[t] = INT64_MIN;
+        w->out = out;
+        w->trace = trace;
+        w->origin_ns = origin_ns;
+        w->run = &trace->runs[i];
+        w->clock = &clocks[i];
+        w->batches = batches_per_step(trace, w->run);
+        put_run(w);
+    }
+    fputs("\n]}\n", out);
+    free(w->buckets);
+    free(w);
+}

@@ -1,0 +1,595 @@
+/*
+ * read.c - see read.h.
+ */
+#include "tools/trace/read.h"
+
+#include "base/printable.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+
+#include <json-c/json.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DEEPEST = 8, MOST_REMARKS = 20 };
+
+/* The places of what has grown: room for one more of them. */
+#define GROWN(array, count)                                                                                         \
+    ((array) = xrealloc((array), ((count) + 1) * sizeof(*(array))), memset(&(array)[(count)], 0, sizeof(*(array))), \
+     &(array)[(count)++])
+
+static void __attribute__((format(printf, 2, 3))) remark(struct trace *trace, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    if (trace->remark_count == MOST_REMARKS)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    printable_make(text, "");
+    *GROWN(trace->remarks, trace->remark_count) = xstrdup(text);
+}
+
+/* ---- fields of a line ---- */
+
+static bool
+get(json_object *line, const char *key, enum json_type type, json_object **value_p)
+{
+    return json_object_object_get_ex(line, key, value_p) && json_object_is_type(*value_p, type);
+}
+
+static int64_t
+whole(json_object *line, const char *key, int64_t absent)
+{
+    json_object *value;
+    return get(line, key, json_type_int, &value) ? json_object_get_int64(value) : absent;
+}
+
+/* Not negative. */
+static uint64_t
+count_of(json_object *line, const char *key)
+{
+    int64_t value = whole(line, key, 0);
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+/* A time: nanoseconds of some clock, of which sums cannot overflow; 0: there is none. */
+static int64_t
+time_of(json_object *line, const char *key)
+{
+    int64_t ns = whole(line, key, 0);
+    return ns > 0 && ns < INT64_C(1) << 61 ? ns : 0;
+}
+
+/* A finite number of at most a year of microseconds; NAN: there is none. */
+static double
+number(json_object *line, const char *key)
+{
+    json_object *value;
+    bool is_number = get(line, key, json_type_double, &value) || get(line, key, json_type_int, &value);
+    double found = is_number ? json_object_get_double(value) : NAN;
+    return fabs(found) < 3.2e13 ? found : NAN;
+}
+
+static bool
+truth(json_object *line, const char *key)
+{
+    json_object *value;
+    return get(line, key, json_type_boolean, &value) && json_object_get_boolean(value);
+}
+
+/* Cut where it is too long. */
+static void
+text(json_object *line, const char *key, char *to, size_t bytes)
+{
+    json_object *value;
+    snprintf(to, bytes, "%s", get(line, key, json_type_string, &value) ? json_object_get_string(value) : "");
+    printable_make(to, "");
+}
+
+static size_t
+list(json_object *line, const char *key, json_object **list_p)
+{
+    return get(line, key, json_type_array, list_p) ? json_object_array_length(*list_p) : 0;
+}
+
+static int
+group_of(json_object *line)
+{
+    int64_t group = whole(line, "group", 0);
+    return group >= 0 && group < TRACE_GROUPS ? (int)group : -1;
+}
+
+/* ---- lines ---- */
+
+static void
+take_step(struct trace_run *run, json_object *line)
+{
+    json_object *buckets;
+    size_t count = list(line, "buckets", &buckets);
+    struct trace_step step = {.number = count_of(line, "step"),
+                              .group = group_of(line),
+                              .overlapped = truth(line, "overlapped"),
+                              .in_graph = whole(line, "graph", -1) >= 0,
+                              .control = truth(line, "control"),
+                              .measured = !isnan(number(line, "predicted_us")),
+                              .boundary_ns = time_of(line, "boundary_ns"),
+                              .error_ns = time_of(line, "error_ns"),
+                              .entered_ns = time_of(line, "entered_ns"),
+                              .left_ns = time_of(line, "left_ns"),
+                              .begin_us = number(line, "interval_us"),
+                              .backward_us = number(line, "backward_us"),
+                              .released_us = number(line, "released_us"),
+                              .predicted_us = number(line, "predicted_us"),
+                              .bound_us = number(line, "bound_us"),
+                              .busy_factor = number(line, "busy_factor"),
+                              .busy_fixed_us = number(line, "busy_fixed_us"),
+                              .check_bytes = count_of(line, "check_bytes")};
+    if (step.group < 0 || (!step.in_graph && (step.boundary_ns <= 0 || isnan(step.released_us))))
+        return;
+    for (size_t k = 0; k < count; ++k) {
+        json_object *entry = json_object_array_get_idx(buckets, k);
+        struct trace_bucket *bucket = GROWN(step.buckets, step.bucket_count);
+        bucket->number = (unsigned)count_of(entry, "bucket");
+        bucket->communicator = (unsigned)count_of(entry, "communicator");
+        bucket->early = truth(entry, "early");
+        bucket->ready_us = number(entry, "ready_us");
+        bucket->begin_us = number(entry, "begin_us");
+        bucket->end_us = number(entry, "end_us");
+        bucket->bytes = count_of(entry, "bytes");
+        text(entry, "path", bucket->path, sizeof(bucket->path));
+        text(entry, "type", bucket->type, sizeof(bucket->type));
+    }
+    *GROWN(run->steps, run->step_count) = step;
+}
+
+static void
+take_tensors(struct trace_run *run, int group, json_object *line)
+{
+    json_object *tensors;
+    size_t count = list(line, "tensors", &tensors);
+    for (size_t i = run->tensor_counts[group]; i < count; ++i) {
+        json_object *entry = json_object_array_get_idx(tensors, i);
+        struct trace_tensor *tensor = GROWN(run->tensors[group], run->tensor_counts[group]);
+        text(entry, "name", tensor->name, sizeof(tensor->name));
+        text(entry, "place", tensor->place, sizeof(tensor->place));
+        text(entry, "type", tensor->type, sizeof(tensor->type));
+        tensor->elements = count_of(entry, "elements");
+        tensor->bytes = count_of(entry, "bytes");
+    }
+}
+
+static void
+take_plan(struct trace_run *run, json_object *line)
+{
+    json_object *buckets, *members;
+    int group = group_of(line);
+    if (group < 0)
+        return;
+    take_tensors(run, group, line);
+    struct trace_plan plan = {
+        .group = group, .after_step = count_of(line, "after_step"), .at_ns = time_of(line, "at_ns")};
+    size_t count = list(line, "buckets", &buckets);
+    for (size_t k = 0; k < count; ++k) {
+        size_t member_count = list(json_object_array_get_idx(buckets, k), "tensors", &members), unused = k;
+        size_t *numbers = xcalloc(member_count + 1, sizeof(*numbers));
+        for (size_t i = 0; i < member_count; ++i)
+            numbers[i] = (size_t)json_object_get_uint64(json_object_array_get_idx(members, i));
+        *GROWN(plan.member_counts, unused) = member_count;
+        *GROWN(plan.members, plan.bucket_count) = numbers;
+    }
+    *GROWN(run->plans, run->plan_count) = plan;
+}
+
+static void
+take_ready(struct trace_run *run, json_object *line)
+{
+    json_object *times;
+    struct trace_ready ready = {.group = group_of(line), .after_step = count_of(line, "after_step")};
+    size_t count = list(line, "ready", &times);
+    if (ready.group < 0 || count == 0)
+        return;
+    for (size_t i = 0; i < count; ++i) {
+        int64_t us = json_object_get_int64(json_object_array_get_idx(times, i));
+        *GROWN(ready.us, ready.count) = us < 0 && us > -(INT64_C(1) << 45) ? (double)us : 0.0;
+    }
+    *GROWN(run->readies, run->ready_count) = ready;
+}
+
+static void
+take_trial(struct trace_run *run, json_object *line)
+{
+    struct trace_trial trial = {.group = group_of(line),
+                                .after_step = count_of(line, "after_step"),
+                                .at_ns = time_of(line, "at_ns"),
+                                .slowed_us = number(line, "slowed_us"),
+                                .overlapped_us = number(line, "overlapped_us"),
+                                .apart_us = number(line, "apart_us")};
+    if (trial.group >= 0)
+        *GROWN(run->trials, run->trial_count) = trial;
+}
+
+static void
+take_overlap(struct trace_run *run, json_object *line)
+{
+    struct trace_overlap overlap = {.group = group_of(line),
+                                    .after_step = count_of(line, "after_step"),
+                                    .at_ns = time_of(line, "at_ns"),
+                                    .overlaps = truth(line, "overlap")};
+    if (overlap.group >= 0)
+        *GROWN(run->overlaps, run->overlap_count) = overlap;
+}
+
+static void
+take_costs(struct trace_run *run, json_object *line)
+{
+    json_object *sizes;
+    size_t count = list(line, "all_reduce_ns", &sizes);
+    run->cost_count = 0;
+    for (size_t i = 0; i < count; ++i) {
+        json_object *entry = json_object_array_get_idx(sizes, i);
+        bool is_pair = json_object_is_type(entry, json_type_array) && json_object_array_length(entry) == 2;
+        int64_t bytes = is_pair ? json_object_get_int64(json_object_array_get_idx(entry, 0)) : -1;
+        int64_t ns = is_pair ? json_object_get_int64(json_object_array_get_idx(entry, 1)) : 0;
+        bool rises = run->cost_count == 0 || (uint64_t)bytes > run->costs[run->cost_count - 1].bytes;
+        if (bytes >= 0 && ns > 0 && rises)
+            *GROWN(run->costs, run->cost_count) = (struct trace_cost){(uint64_t)bytes, ns};
+    }
+}
+
+static void
+take_exchange(struct trace_run *run, json_object *line)
+{
+    struct trace_exchange exchange = {
+        .number = count_of(line, "exchange"), .begin_ns = time_of(line, "begin_ns"), .end_ns = time_of(line, "end_ns")};
+    text(line, "about", exchange.about, sizeof(exchange.about));
+    if (exchange.begin_ns > 0 && exchange.end_ns >= exchange.begin_ns)
+        *GROWN(run->exchanges, run->exchange_count) = exchange;
+}
+
+static void
+take_mean(struct trace_run *run, json_object *line)
+{
+    struct trace_mean mean = {
+        .after_step = count_of(line, "after_step"), .at_ns = time_of(line, "at_ns"), .value = number(line, "value")};
+    text(line, "mean", mean.name, sizeof(mean.name));
+    text(line, "place", mean.place, sizeof(mean.place));
+    *GROWN(run->means, run->mean_count) = mean;
+}
+
+static void
+take_head(struct trace *trace, int rank, const char *name, json_object *line)
+{
+    int64_t world = whole(line, "world", 0);
+    struct trace_run run = {.job = whole(line, "job", 0),
+                            .rank = rank,
+                            .world = world > 0 && world <= TRACE_MOST_RANKS ? (int)world : rank + 1,
+                            .at_ns = time_of(line, "at_ns"),
+                            .unix_ns = time_of(line, "unix_ns")};
+    text(line, "host", run.host, sizeof(run.host));
+    run.bucket_bytes = count_of(line, "bucket_bytes");
+    run.check_every = count_of(line, "check_every");
+    json_object *value;
+    run.overlap = truth(line, "overlap") || !get(line, "overlap", json_type_boolean, &value);
+    run.verify = truth(line, "verify");
+    if (whole(line, "rank", rank) != rank)
+        remark(trace, "%s is of rank %lld: was it renamed?", name, (long long)whole(line, "rank", rank));
+    *GROWN(trace->runs, trace->run_count) = run;
+}
+
+static void
+take_summary(struct trace_run *run, json_object *line)
+{
+    json_object_put(run->told);
+    run->told = json_object_get(line);
+}
+
+static void
+take_line(struct trace_run *run, json_object *line)
+{
+    json_object *value;
+    if (json_object_object_get_ex(line, "step", &value))
+        take_step(run, line);
+    else if (json_object_object_get_ex(line, "plan", &value))
+        take_plan(run, line);
+    else if (json_object_object_get_ex(line, "ready", &value))
+        take_ready(run, line);
+    else if (json_object_object_get_ex(line, "trial", &value))
+        take_trial(run, line);
+    else if (json_object_object_get_ex(line, "overlap", &value))
+        take_overlap(run, line);
+    else if (json_object_object_get_ex(line, "all_reduce_ns", &value))
+        take_costs(run, line);
+    else if (json_object_object_get_ex(line, "exchange", &value))
+        take_exchange(run, line);
+    else if (json_object_object_get_ex(line, "mean", &value))
+        take_mean(run, line);
+    else if (json_object_object_get_ex(line, "end", &value))
+        run->ended = true;
+    else if (json_object_object_get_ex(line, "summary", &value))
+        take_summary(run, line);
+}
+
+/* ---- a file ---- */
+
+/* One line, which has a newline behind it; NULL: it is not an object. */
+static json_object *
+parse(const char *line, size_t bytes)
+{
+    struct json_tokener *tokener = json_tokener_new_ex(DEEPEST);
+    json_object *object =
+        tokener != NULL && bytes < INT32_MAX ? json_tokener_parse_ex(tokener, line, (int)bytes) : NULL;
+    if (tokener != NULL)
+        json_tokener_free(tokener);
+    if (object != NULL && !json_object_is_type(object, json_type_object)) {
+        json_object_put(object);
+        return NULL;
+    }
+    return object;
+}
+
+void
+trace_take_file(struct trace *trace, int rank, const char *name, const char *text, size_t bytes)
+{
+    size_t before = trace->run_count, line_number = 0;
+    const char *end = text + bytes;
+    for (const char *line = text, *next; line < end; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        next = newline != NULL ? newline + 1 : end;
+        ++line_number;
+        json_object *object = newline != NULL ? parse(line, (size_t)(newline - line)) : NULL;
+        int64_t version = object != NULL ? whole(object, "ddprun_trace", -1) : -1;
+        if (object == NULL) {
+            remark(trace, "%s, line %zu, is cut or is not JSON: the lines before it are shown", name, line_number);
+            return;
+        }
+        if (version >= 0 && version != TRACE_VERSION)
+            remark(trace, "%s is of version %lld, and this ddprun reads version %d: it is left out", name,
+                   (long long)version, TRACE_VERSION);
+        else if (version >= 0)
+            take_head(trace, rank, name, object);
+        else if (trace->run_count > before)
+            take_line(&trace->runs[trace->run_count - 1], object);
+        else
+            remark(trace, "%s does not begin as a trace: it is left out", name);
+        json_object_put(object);
+        if (version >= 0 ? version != TRACE_VERSION : trace->run_count == before)
+            return;
+    }
+    if (trace->run_count > before && !trace->runs[trace->run_count - 1].ended)
+        remark(trace, "%s has no end: the rank runs still, or was killed", name);
+}
+
+/* All that is in it now; *bytes_p of them, malloc'ed. NULL with errno. It may still grow: a mapping could shrink. */
+static char *
+contents(int fd, size_t *bytes_p)
+{
+    struct stat file;
+    size_t bytes = 0;
+    if (fd < 0 || fstat(fd, &file) != 0)
+        return NULL;
+    if (!S_ISREG(file.st_mode)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    char *all = xcalloc(1, (size_t)file.st_size + 1);
+    for (ssize_t got = 1; got > 0 && bytes < (size_t)file.st_size; bytes += (size_t)got) {
+        got = read(fd, all + bytes, (size_t)file.st_size - bytes);
+        if (got < 0) {
+            free(all);
+            return NULL;
+        }
+    }
+    *bytes_p = bytes;
+    return all;
+}
+
+static void
+read_file(int folder, struct trace *trace, int rank)
+{
+    char name[32];
+    size_t bytes;
+    snprintf(name, sizeof(name), "rank-%d.jsonl", rank);
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    char *all = contents(fd, &bytes);
+    if (all == NULL)
+        remark(trace, "%s cannot be read: %s", name, strerror(errno));
+    else if (bytes == 0)
+        remark(trace, "%s is empty", name);
+    else
+        trace_take_file(trace, rank, name, all, bytes);
+    free(all);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* ---- the folder ---- */
+
+/* The rank of a file of this name; -1: it is another one. */
+static int
+rank_of(const char *name)
+{
+    int rank, used = 0;
+    char again[32];
+    if (sscanf(name, "rank-%6d.jsonl%n", &rank, &used) != 1 || used == 0 || name[used] != '\0' || rank < 0 ||
+        rank >= TRACE_MOST_RANKS)
+        return -1;
+    snprintf(again, sizeof(again), "rank-%d.jsonl", rank);
+    return strcmp(again, name) == 0 ? rank : -1;
+}
+
+static int
+compare_runs(const void *a, const void *b)
+{
+    const struct trace_run *left = a, *right = b;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    return left->job < right->job ? -1 : left->job > right->job;
+}
+
+/* Groups write their steps one group after another. Of a step in a graph only its launch is known. */
+static int
+compare_steps(const void *a, const void *b)
+{
+    const struct trace_step *left = a, *right = b;
+    int64_t left_ns = left->in_graph ? left->entered_ns : left->boundary_ns;
+    int64_t right_ns = right->in_graph ? right->entered_ns : right->boundary_ns;
+    if (left_ns != right_ns)
+        return left_ns < right_ns ? -1 : 1;
+    return left->number < right->number ? -1 : left->number > right->number;
+}
+
+/* Files that an earlier, larger job has left there, and ranks without a file. */
+static void
+look_for_ranks(struct trace *trace)
+{
+    int64_t job = 0;
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        if (trace->runs[i].job > job) {
+            job = trace->runs[i].job;
+            trace->world = trace->runs[i].world;
+        }
+    }
+    int missing = 0, first = -1;
+    for (int rank = 0; rank < trace->world; ++rank) {
+        bool found = false;
+        for (size_t i = 0; i < trace->run_count && !found; ++i)
+            found = trace->runs[i].rank == rank && trace->runs[i].job == job;
+        missing += !found;
+        first = !found && first < 0 ? rank : first;
+    }
+    if (missing > 0)
+        remark(trace, "%d of %d ranks have no trace of this job here, the first of them rank %d", missing, trace->world,
+               first);
+}
+
+bool
+trace_read(const char *folder, struct trace *trace, struct error *error)
+{
+    *trace = (struct trace){0};
+    DIR *opened = opendir(folder);
+    if (opened == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the trace in %s: %s", folder, strerror(errno));
+    bool any = false;
+    for (const struct dirent *entry; (entry = readdir(opened)) != NULL;) {
+        int rank = rank_of(entry->d_name);
+        any = any || rank >= 0;
+        if (rank >= 0)
+            read_file(dirfd(opened), trace, rank);
+    }
+    closedir(opened);
+    if (!any)
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "no trace in %s: ddprun --trace %s writes rank-0.jsonl and so on there", folder, folder);
+    if (trace->run_count == 0)
+        return error_set(error, DDPRUN_EXIT_FAILURE, "no trace in %s that can be read: %s", folder,
+                         trace->remark_count > 0 ? trace->remarks[0] : "all files are empty");
+    qsort(trace->runs, trace->run_count, sizeof(trace->runs[0]), compare_runs);
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        struct trace_run *run = &trace->runs[i];
+        if (run->step_count > 1)
+            qsort(run->steps, run->step_count, sizeof(run->steps[0]), compare_steps);
+    }
+    look_for_ranks(trace);
+    return true;
+}
+
+/* ---- parts of it ---- */
+
+size_t
+trace_last_job(const struct trace *trace, const struct trace_run **runs)
+{
+    int64_t job = INT64_MIN;
+    size_t count = 0;
+    for (size_t i = 0; i < trace->run_count; ++i)
+        job = trace->runs[i].job > job ? trace->runs[i].job : job;
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        bool again = count > 0 && runs[count - 1]->rank == trace->runs[i].rank;
+        if (trace->runs[i].job == job && !again)
+            runs[count++] = &trace->runs[i];
+    }
+    return count;
+}
+
+int
+trace_main_group(const struct trace_run *run)
+{
+    uint64_t bytes[TRACE_GROUPS] = {0}; /* and one more: 0 of a group without steps */
+    int chosen = 0;
+    for (size_t i = 0; i < run->step_count; ++i) {
+        if (!run->steps[i].in_graph)
+            bytes[run->steps[i].group] = 1;
+    }
+    for (int g = 0; g < TRACE_GROUPS; ++g) {
+        for (size_t i = 0; i < run->tensor_counts[g] && bytes[g] > 0; ++i)
+            bytes[g] += run->tensors[g][i].bytes;
+        chosen = bytes[g] > bytes[chosen] ? g : chosen;
+    }
+    return chosen;
+}
+
+const struct trace_plan *
+trace_last_plan(const struct trace_run *run, int group)
+{
+    const struct trace_plan *last = NULL;
+    for (size_t i = 0; i < run->plan_count; ++i)
+        last = run->plans[i].group == group ? &run->plans[i] : last;
+    return last;
+}
+
+const struct trace_overlap *
+trace_last_overlap(const struct trace_run *run, int group)
+{
+    const struct trace_overlap *last = NULL;
+    for (size_t i = 0; i < run->overlap_count; ++i)
+        last = run->overlaps[i].group == group ? &run->overlaps[i] : last;
+    return last;
+}
+
+static void
+free_run(struct trace_run *run)
+{
+    for (size_t i = 0; i < run->step_count; ++i)
+        free(run->steps[i].buckets);
+    for (size_t i = 0; i < run->plan_count; ++i) {
+        for (size_t k = 0; k < run->plans[i].bucket_count; ++k)
+            free(run->plans[i].members[k]);
+        free(run->plans[i].members);
+        free(run->plans[i].member_counts);
+    }
+    for (int g = 0; g < TRACE_GROUPS; ++g)
+        free(run->tensors[g]);
+    for (size_t i = 0; i < run->ready_count; ++i)
+        free(run->readies[i].us);
+    free(run->readies);
+    free(run->trials);
+    free(run->overlaps);
+    free(run->costs);
+    free(run->steps);
+    free(run->exchanges);
+    free(run->means);
+    free(run->plans);
+    json_object_put(run->told);
+}
+
+void
+trace_free(struct trace *trace)
+{
+    for (size_t i = 0; i < trace->run_count; ++i)
+        free_run(&trace->runs[i]);
+    for (size_t i = 0; i < trace->remark_count; ++i)
+        free(trace->remarks[i]);
+    free(trace->runs);
+    free(trace->remarks);
+    *trace = (struct trace){0};
+}

@@ -1,0 +1,151 @@
+/*
+ * read.h - a trace, as ranks have written it: DIR/rank-N.jsonl, whose format is in docs/trace.md.
+ *
+ * What is whole is taken; what is not is named in `remarks`. Files come from other hosts and other times: nothing in
+ * them is believed before it was looked at.
+ */
+#ifndef DDPRUN_TOOLS_TRACE_READ_H
+#define DDPRUN_TOOLS_TRACE_READ_H
+
+#include "launcher/common/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TRACE_VERSION = 1, TRACE_MOST_RANKS = 1 << 16, TRACE_GROUPS = 64 };
+
+struct json_object;
+
+struct trace_bucket {
+    unsigned number, communicator;
+    bool early;
+    double ready_us, begin_us, end_us; /* to the step's boundary; NAN: not known */
+    uint64_t bytes;
+    char path[16], type[16];
+};
+
+struct trace_step {
+    uint64_t number;
+    int group;
+    bool overlapped;
+    bool in_graph; /* without times but entered_ns */
+    bool control;  /* of a trial: it overlaps where others do not, or the other way round */
+    bool measured; /* its buckets were planned from measured times */
+    int64_t boundary_ns, error_ns, entered_ns, left_ns;
+    double begin_us, backward_us, released_us; /* to the boundary; NAN: not known */
+    double predicted_us, bound_us;             /* of what is exposed: the plan's, and any plan's; NAN: not known */
+    double busy_factor, busy_fixed_us;         /* NAN: not known */
+    uint64_t check_bytes;
+    struct trace_bucket *buckets;
+    size_t bucket_count;
+};
+
+struct trace_exchange {
+    uint64_t number;
+    int64_t begin_ns, end_ns;
+    char about[64];
+};
+
+struct trace_mean {
+    char name[32], place[64];
+    uint64_t after_step;
+    int64_t at_ns; /* when it was written, up to a step later */
+    double value;
+};
+
+struct trace_tensor {
+    char name[64], place[64], type[16];
+    uint64_t elements, bytes;
+};
+
+/* The buckets in force from a step on: which tensors each of them has. */
+struct trace_plan {
+    int group;
+    uint64_t after_step;
+    int64_t at_ns;
+    size_t **members; /* [bucket_count][member_counts[k]]: numbers of tensors of the group */
+    size_t *member_counts;
+    size_t bucket_count;
+};
+
+/* When tensors were ready, as plans are made from it. */
+struct trace_ready {
+    int group;
+    uint64_t after_step;
+    double *us; /* [count]: to the boundary */
+    size_t count;
+};
+
+/* What a trial of steps with and without overlap found; medians of whole steps, NAN: not known. */
+struct trace_trial {
+    int group;
+    uint64_t after_step;
+    int64_t at_ns;
+    double slowed_us, overlapped_us, apart_us; /* apart: without overlap */
+};
+
+/* From the next step on steps overlap, or do not. */
+struct trace_overlap {
+    int group;
+    uint64_t after_step;
+    int64_t at_ns;
+    bool overlaps;
+};
+
+/* What an all-reduce of so many bytes takes on an idle device. */
+struct trace_cost {
+    uint64_t bytes;
+    int64_t ns;
+};
+
+/* One program of one rank. */
+struct trace_run {
+    int64_t job; /* the same on all ranks */
+    int rank, world;
+    char host[65];
+    int64_t at_ns, unix_ns;   /* the rank's clock, and the time of day */
+    bool ended;               /* its last line is there */
+    uint64_t bucket_bytes;    /* of --bucket-mb; 0: not given, or not known */
+    uint64_t check_every;     /* of --check-every; 0: never, or not known */
+    bool overlap, verify;     /* not --no-overlap, or not known; --verify */
+    struct json_object *told; /* what the launcher has added at the end (docs/trace.md, "summary"); NULL: it has not */
+    struct trace_step *steps;
+    struct trace_exchange *exchanges;
+    struct trace_mean *means;
+    struct trace_plan *plans;
+    struct trace_ready *readies;
+    struct trace_trial *trials;
+    struct trace_overlap *overlaps;
+    struct trace_cost *costs; /* of rising sizes */
+    struct trace_tensor *tensors[TRACE_GROUPS];
+    size_t step_count, exchange_count, mean_count, plan_count, ready_count, trial_count, overlap_count, cost_count,
+        tensor_counts[TRACE_GROUPS];
+};
+
+struct trace {
+    struct trace_run *runs; /* in the order of ranks, those of one rank in their order of time */
+    size_t run_count;
+    int world;      /* of the last job */
+    char **remarks; /* what is missing or not whole, for the user */
+    size_t remark_count;
+};
+
+/* Reads all of it; trace_free() releases it, in any case. Error: there is no trace, or not one that can be read. */
+bool trace_read(const char *folder, struct trace *trace, struct error *error) __attribute__((warn_unused_result));
+void trace_free(struct trace *trace);
+
+/* The runs of the last job, one of each rank, in their order; `runs` has room for trace->run_count. Returns how many.
+ */
+size_t trace_last_job(const struct trace *trace, const struct trace_run **runs);
+
+/* The group that stands for all: of those with steps outside of graphs, the one with most bytes. */
+int trace_main_group(const struct trace_run *run);
+
+/* The group's last plan, and where its overlap was switched last; NULL: it has none, or nowhere. */
+const struct trace_plan *trace_last_plan(const struct trace_run *run, int group);
+const struct trace_overlap *trace_last_overlap(const struct trace_run *run, int group);
+
+/* Takes the lines of one rank's file into `trace`; for trace_read() and the fuzzer. `name` is what remarks call it. */
+void trace_take_file(struct trace *trace, int rank, const char *name, const char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * trace.c - see trace.h.
+ */
+#include "tools/trace/trace.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/options/command.h"
+#include "launcher/options/options.h"
+#include "tools/trace/chrome.h"
+#include "tools/trace/picture.h"
+
+#include <stdio.h>
+
+static void
+say_remarks(const struct trace *trace, const struct run_clock *clocks)
+{
+    int64_t error_ns = 0, device_ns = 0;
+    for (size_t i = 0; i < trace->remark_count; ++i)
+        message_line("trace: %s", trace->remarks[i]);
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        if (clocks[i].error_ns == INT64_MAX)
+            message_line("trace: the clock of rank %d is not compared with that of the others", trace->runs[i].rank);
+        else
+            error_ns = clocks[i].error_ns > error_ns ? clocks[i].error_ns : error_ns;
+    }
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        for (size_t k = 0; k < trace->runs[i].step_count; ++k)
+            device_ns = trace->runs[i].steps[k].error_ns > device_ns ? trace->runs[i].steps[k].error_ns : device_ns;
+    }
+    message_line("trace: the ranks' clocks are aligned within %.3f ms, each device's with its host's within %.3f ms",
+                 (double)error_ns / 1e6, (double)device_ns / 1e6);
+}
+
+static int
+run_trace(const struct command *command, const struct options *options)
+{
+    struct picture_request request;
+    struct error error;
+    struct trace trace = {0};
+    int exit_code;
+    if (!picture_take(command, "timeline", options->program, &request, &exit_code))
+        return exit_code;
+    bool ok = picture_read(request.folder, false, &trace, &error);
+    if (ok) {
+        struct run_clock *clocks = clocks_align(&trace);
+        say_remarks(&trace, clocks);
+        struct picture picture;
+        picture_begin(&picture);
+        if (picture.out != NULL)
+            chrome_write(picture.out, &trace, clocks);
+        ok = picture_end(&picture, request.file, "-o", &error);
+        clocks_free(clocks, &trace);
+    }
+    trace_free(&trace);
+    if (!ok) {
+        message_line("%s", error.text);
+        return error.exit_code;
+    }
+    return close_stdout(stdout);
+}
+
+const struct command trace_command = {
+    .name = "trace",
+    .brief = "a timeline of what --trace DIR has written",
+    .usage = "Usage: ddprun trace DIR -o FILE\n\n"
+             "Makes a timeline of what ddprun --trace DIR has written: a file of Chrome's trace\n"
+             "events, which https://ui.perfetto.dev and chrome://tracing open. It has a process for\n"
+             "each rank, with tracks for steps and backward, collectives, and what the host waits\n"
+             "for; all ranks on one clock.\n",
+    .notes = "Exit codes: 0: written, with a line for each file that is missing or not whole;\n"
+             "1: there is no trace that can be read, or FILE cannot be written; 2: wrong options.\n",
+    .wants = "folder",
+    .example = "ddprun trace DIR -o timeline.json",
+    .mixes = true,
+    .rows = picture_rows,
+    .run = run_trace,
+};

@@ -1,0 +1,41 @@
+/*
+ * waits.c - see waits.h.
+ */
+#include "tools/trace/waits.h"
+
+#include <math.h>
+
+enum { MOST_APART = 256 };
+
+static bool
+is_same(const struct trace_step *step, const struct trace_step *wanted)
+{
+    return step->number == wanted->number && step->group == wanted->group && !step->in_graph;
+}
+
+/* Ranks write the same steps, in the order of their times: it is near the place that it has in another run. */
+static const struct trace_step *
+find_step(const struct trace_run *run, const struct trace_step *wanted, size_t place)
+{
+    for (size_t apart = 0; apart < MOST_APART; ++apart) {
+        if (place + apart < run->step_count && is_same(&run->steps[place + apart], wanted))
+            return &run->steps[place + apart];
+        if (apart <= place && place - apart < run->step_count && is_same(&run->steps[place - apart], wanted))
+            return &run->steps[place - apart];
+    }
+    return NULL;
+}
+
+struct last_rank
+waits_of(const struct trace *trace, const struct trace_run *run, const struct trace_step *step)
+{
+    struct last_rank last = last_rank_none();
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        const struct trace_run *other = &trace->runs[i];
+        const struct trace_step *theirs =
+            other->job == run->job ? find_step(other, step, (size_t)(step - run->steps)) : NULL;
+        if (theirs != NULL)
+            last_rank_add(&last, other->rank, fmax(theirs->released_us, 0));
+    }
+    return last.count == run->world ? last : last_rank_none();
+}
