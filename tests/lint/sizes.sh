@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # sizes.sh [BUILD] [--write] - no folder has more lines of code than tests/lint/sizes.txt allows, nor many fewer: lines that are gone
-# do not come back unseen. With --write the table takes the lines of today; sums stay as they are. Called by tests/run.sh.
+# do not come back unseen. With --write the table takes the lines of today. And a ratchet: the sums of core, tools and tests are
+# held to those that the table had when the issue before ended. sizes_test.sh is its test. Called by tests/run.sh.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+cd "${SIZES_ROOT:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 table=tests/lint/sizes.txt
 write=0
 [ "${*: -1}" != --write ] || write=1
@@ -10,12 +11,29 @@ slack=100 # lines that a folder may stay below its row
 
 # Code is what people write and read as such: no pages, no data.
 sources() {
-    find base bucketing comm interpose launcher samples softgpu tests tools -type f ! -path 'tests/fuzz/corpus/*' \
-        \( -name '*.[chS]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.def' -o -name '*.map' -o -name '*.in' \
-        -o -name '*.sh' -o -name '*.awk' -o -name '*.bash' -o -name '*.py' -o -name '*.cmake' -o -name CMakeLists.txt \)
+    local folders=(base bucketing comm interpose launcher samples softgpu tests tools) folder
+    for folder in "${folders[@]}"; do
+        [ ! -d "$folder" ] || find "$folder" -type f ! -path 'tests/fuzz/corpus/*' \
+            \( -name '*.[chS]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.def' -o -name '*.map' -o -name '*.in' \
+            -o -name '*.sh' -o -name '*.awk' -o -name '*.bash' -o -name '*.py' -o -name '*.cmake' -o -name CMakeLists.txt \)
+    done
 }
 
-sources | LC_ALL=C sort | xargs -d '\n' wc -l | awk -v table="$table" -v write="$write" -v slack="$slack" '
+# before: the last commit of the issue before the table's own. None: there is no history, or it is not that old.
+before() {
+    local commit issue
+    issue=$(sed -n 's/^issue //p' "$table")
+    git rev-parse --is-inside-work-tree >/dev/null 2>&1 || return 0
+    for commit in $(git log --format=%H -- "$table"); do
+        [ "$(git show "$commit:$table" 2>/dev/null | sed -n 's/^issue //p')" = "$issue" ] || {
+            echo "$commit"
+            return
+        }
+    done
+}
+
+count_lines() {
+    sources | LC_ALL=C sort | xargs -d '\n' wc -l | awk -v table="$table" -v write="$write" -v slack="$slack" '
     function complain(text) { print text; bad = 1 }
 
     # The longest row that the file lies below.
@@ -28,7 +46,7 @@ sources | LC_ALL=C sort | xargs -d '\n' wc -l | awk -v table="$table" -v write="
     BEGIN {
         while ((getline line < table) > 0) {
             lines[++count] = line
-            if (split(line, word) == 0 || line ~ /^#/)
+            if (split(line, word) == 0 || line ~ /^(#|issue |allow )/)
                 continue
             if (word[1] == "sum")
                 sum_allowed[word[2]] = word[3]
@@ -55,11 +73,11 @@ sources | LC_ALL=C sort | xargs -d '\n' wc -l | awk -v table="$table" -v write="
                 complain(row ": in " table ", and has no file")
             else if (!write && actual[row] > allowed[row])
                 complain(row ": " actual[row] " lines, " table " allows " allowed[row] \
-                         ". Delete what no user needs, or raise the row in this commit and say why in its message")
+                         ". Delete what no user needs, or raise the row in this commit and say in its message what was deleted for it")
             else if (!write && actual[row] + slack < allowed[row])
                 complain(row ": " actual[row] " lines; lower its row in " table ", " allowed[row])
         for (name in sum_allowed)
-            if (sum[name] > sum_allowed[name])
+            if (!write && sum[name] > sum_allowed[name])
                 complain("all of " name ": " sum[name] " lines, " table " allows " sum_allowed[name])
         if (write) {
             printf "" > table
@@ -67,6 +85,8 @@ sources | LC_ALL=C sort | xargs -d '\n' wc -l | awk -v table="$table" -v write="
                 split(lines[i], word)
                 if (word[1] in actual)
                     printf "%-28s %-14s %6d\n", word[1], word[2], actual[word[1]] > table
+                else if (word[1] == "sum")
+                    print "sum " word[2] " " sum[word[2]] > table
                 else
                     print lines[i] > table
             }
@@ -75,3 +95,39 @@ sources | LC_ALL=C sort | xargs -d '\n' wc -l | awk -v table="$table" -v write="
             sum["core"], sum["core/launcher"], sum["tool"], sum["stand-in"], sum["sample"], sum["test"]
         exit bad
     }'
+}
+
+# hold_sums COMMIT: no sum is above that of COMMIT and what the table allows its issue beyond that; a row that stands higher is
+# explained by a commit since then, in a line "sizes FOLDER: what was deleted for it".
+hold_sums() {
+    awk -v table="$table" -v messages="$(git log --format=%B "$1..HEAD" | sed -n 's/^sizes \([^ ]*\): .*/\1/p' | tr '\n' ' ')" '
+    /^#/ || NF < 2 { next }
+    $1 == "issue" { if (FILENAME == table) issue = $2; next }
+    $1 == "allow" { if (FILENAME == table && $2 == issue) beyond[$3] += $4; next }
+    $1 == "sum" { if (FILENAME == table) now[$2] = $3; else had[$2] = $3; next }
+    FILENAME == table { row[$1] = $3; next }
+    { had_row[$1] = $3; rows[$2] += $3 }
+    END {
+        for (name in now) {
+            limit = (name in had ? had[name] : rows[name]) + beyond[name]
+            if (now[name] > limit) {
+                print "all of " name ": " now[name] " lines in " table ", " limit " before issue " issue \
+                      ". Delete what no user needs, or add what the issue allows: allow " issue " " name " LINES"
+                bad = 1
+            }
+        }
+        for (folder in row)
+            if (folder in had_row && row[folder] > had_row[folder] && index(" " messages, " " folder " ") == 0) {
+                print folder ": " row[folder] " lines in " table ", " had_row[folder] " before issue " issue \
+                      "; no commit has a line \"sizes " folder ": what was deleted for it\""
+                bad = 1
+            }
+        exit bad
+    }' <(git show "$1:$table") "$table"
+}
+
+bad=0
+commit=$(before)
+[ "$write" -eq 1 ] || [ -z "$commit" ] || hold_sums "$commit" || bad=1
+count_lines || bad=1
+exit "$bad"
