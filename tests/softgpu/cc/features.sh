@@ -1,5 +1,5 @@
 #!/bin/bash
-# features.sh SOFTGPU_CC [FLAG...] - each program of features/ compiles and ends with exit code 0; nvcc accepts all of them, and the C or C++ compiler
+# features.sh SOFTGPU_CC [FLAG...] - each program of features/, behind managed.h, compiles and ends with exit code 0; nvcc accepts all of them, and the C or C++ compiler
 # with the toolkit's folder those in C and C++. The .cu files of one command line are compiled as one source, each in a namespace and with its main()
 # renamed; with DDPRUN_SOAK=1 each also alone, optimised. The first lines of a program say how it differs:
 #   // flags: FLAG...     its command line
@@ -17,6 +17,7 @@ is_global() { grep -q '^// global' "$1"; }
 # together FILE...: one source of programs. Their system headers stand first; their macros end with them.
 together() {
     local file program
+    printf '#include "%s/managed.h"\n' "$features"
     sed -n 's/^# *include *<\(.*\)>.*/#include <\1>/p' "$@" | sort -u
     for file in "$@"; do
         program=$(basename "$file" .cu)
@@ -47,7 +48,7 @@ declare -A groups=()
 for file in "$features"/*.cu; do
     if words=$(sed -n 's,^// refused: ,,p' "$file") && [ -n "$words" ]; then
         case_ "$(basename "$file")"
-        run 1 "$cc" -c "$file" -o refused.o
+        run 1 "$cc" -include "$features/managed.h" -c "$file" -o refused.o
         says "$words"
     else
         groups["$(flags_of "$file") "]+=" $file"
@@ -62,7 +63,7 @@ for flags in "${!groups[@]}"; do
     [ "${DDPRUN_SOAK:-0}" = 1 ] || continue
     for file in "${files[@]}"; do
         case_ "$(basename "$file")"
-        compile_and_run "$file" "${options[@]}"
+        compile_and_run "$file" "${options[@]}" -include "$features/managed.h"
     done
 done
 libraries=$(realpath "$(dirname "$cc")/../lib/softgpu")

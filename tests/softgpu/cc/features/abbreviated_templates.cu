@@ -20,8 +20,7 @@ k(int *p, A... a)
 int
 main()
 {
-    int *p;
-    cudaMallocManaged(&p, 128);
+    int *p = managed(128);
     k<5><<<1, 2>>>(p, 1, 2L);
     k<2><<<1, 1>>>(p, 1, 2L, 'a');
     cudaDeviceSynchronize();

@@ -28,8 +28,7 @@ using lib::k2;
 int
 main()
 {
-    int *p;
-    cudaMallocManaged(&p, 4);
+    int *p = managed(4);
     k<<<1, 1>>>(p);
     using lib::detail::k2;
     k2<<<1, 1>>>(p);

@@ -45,12 +45,9 @@ int
 main()
 {
     const int rows = 3, columns = 300;
-    float *x;
-    int *out;
-    unsigned long long *packed;
-    cudaMallocManaged(&x, rows * columns * sizeof(float));
-    cudaMallocManaged(&out, rows * sizeof(int));
-    cudaMallocManaged(&packed, 8);
+    float *x = managed(rows * columns * sizeof(float));
+    int *out = managed(rows * sizeof(int));
+    unsigned long long *packed = managed(8);
     *packed = 0;
     for (int i = 0; i < rows * columns; ++i)
         x[i] = i % 17;

@@ -52,8 +52,7 @@ main()
     for (int i = 0; i < 3; ++i)
         list.shape[i] = {{i, i + 1}};
     fill<<<4, 8>>>(list);
-    float *sums;
-    cudaMallocManaged(&sums, 16);
+    float *sums = managed(16);
     rows<<<1, 4>>>(reinterpret_cast<float(*)[4]>(list.data[3]), {{1, 2, 3, 4}}, sums);
     cudaDeviceSynchronize();
     return list.data[2][11] == 23 && list.data[3][0] == 31 && sums[0] == 4 * 30 + 2 + 10 ? 0 : 1;

@@ -29,11 +29,9 @@ extremes(const float *in, float *largest, double *product, int n)
 int
 main()
 {
-    float *in, *largest;
-    double *product;
-    cudaMallocManaged(&in, 400);
-    cudaMallocManaged(&largest, 4);
-    cudaMallocManaged(&product, 8);
+    float *in = managed(400);
+    float *largest = managed(4);
+    double *product = managed(8);
     for (int i = 0; i < 100; ++i)
         in[i] = -100.5f + i;
     *largest = -1e30f, *product = 1;

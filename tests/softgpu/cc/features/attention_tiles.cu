@@ -42,8 +42,7 @@ int
 main()
 {
     const int length = 11, head = 8;
-    float *m;
-    cudaMallocManaged(&m, 4 * length * head * sizeof(float));
+    float *m = managed(4 * length * head * sizeof(float));
     float *q = m, *k = m + length * head, *v = k + length * head, *out = v + length * head;
     for (int i = 0; i < length * head; ++i)
         q[i] = sinf(i), k[i] = cosf(2.0f * i), v[i] = sinf(3.0f * i + 1);

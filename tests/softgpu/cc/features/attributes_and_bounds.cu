@@ -35,8 +35,7 @@ __global__ [[deprecated]] void k3();
 int
 main()
 {
-    Pair *p;
-    cudaMallocManaged(&p, sizeof(Pair));
+    Pair *p = managed(sizeof(Pair));
     k1<<<1, kThreads>>>(0, p);
     k2<32><<<1, 64>>>(Pair{1, 2}, p);
     cudaFuncAttributes attributes;

@@ -23,8 +23,7 @@ k(float *out)
 int
 main()
 {
-    float *out;
-    cudaMallocManaged(&out, 64);
+    float *out = managed(64);
     k<<<1, 1>>>(out);
     cudaDeviceSynchronize();
     const float expected[] = {7.5f, -10, 3.5f, 3, 8, 12, 16256, -1, 1};

@@ -16,8 +16,7 @@ k(unsigned *out)
 int
 main()
 {
-    unsigned *o;
-    cudaMallocManaged(&o, 64);
+    unsigned *o = managed(64);
     k<<<1, 1>>>(o);
     cudaDeviceSynchronize();
     return o[0] == 8 + 64 + 31 + 63 + 4 && o[1] == 0x80000000u && o[2] == (1u << 28) + 2 && o[3] == 3 &&

@@ -42,10 +42,8 @@ struct Descending {
 int
 main()
 {
-    float *keys;
-    short *values;
-    cudaMallocManaged(&keys, 128 * sizeof(float));
-    cudaMallocManaged(&values, 128 * sizeof(short));
+    float *keys = managed(128 * sizeof(float));
+    short *values = managed(128 * sizeof(short));
     for (int i = 0; i < 128; ++i)
         keys[i] = (i * 37 + 11) % 128, values[i] = i;
     std::vector<float> expected(keys, keys + 64);

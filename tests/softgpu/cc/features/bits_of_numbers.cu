@@ -29,8 +29,7 @@ k(double *out, float one, double two)
 int
 main()
 {
-    double *out;
-    cudaMallocManaged(&out, 96);
+    double *out = managed(96);
     k<<<1, 1>>>(out, 1.0f, 2.0);
     cudaDeviceSynchronize();
     const double expected[] = {1, 3.1415927410125732, 1, 1.5, 4, 1, 1, 1, 23, 78, 30.25};

@@ -11,9 +11,8 @@ k(const int *in, int *out)
 int
 main()
 {
-    int *in, *out;
-    cudaMallocManaged(&in, 400);
-    cudaMallocManaged(&out, 12);
+    int *in = managed(400);
+    int *out = managed(12);
     for (int i = 0; i < 100; ++i)
         in[i] = i;
     k<<<1, 70>>>(in, out);

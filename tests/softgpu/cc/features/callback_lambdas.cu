@@ -14,8 +14,7 @@ increment(int *p)
 int
 main()
 {
-    int *p;
-    cudaMallocManaged(&p, 4);
+    int *p = managed(4);
     *p = 0;
     cudaStream_t stream;
     cudaStreamCreate(&stream);

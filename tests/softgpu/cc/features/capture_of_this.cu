@@ -41,8 +41,7 @@ class Amplifier
 int
 main()
 {
-    float *p;
-    cudaMallocManaged(&p, 128);
+    float *p = managed(128);
     for (int i = 0; i < 32; ++i)
         p[i] = i;
     Amplifier amplifier({.gain = {2, 3}, .shift = 1});

@@ -42,11 +42,10 @@ partition(int *sizes, int *ranks)
 int
 main()
 {
-    int *in, *out, *counter, *sums;
-    cudaMallocManaged(&in, 256);
-    cudaMallocManaged(&out, 256);
-    cudaMallocManaged(&counter, 4);
-    cudaMallocManaged(&sums, 64);
+    int *in = managed(256);
+    int *out = managed(256);
+    int *counter = managed(4);
+    int *sums = managed(64);
     *counter = 0;
     for (int i = 0; i < 64; ++i)
         in[i] = i;

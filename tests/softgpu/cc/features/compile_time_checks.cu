@@ -35,9 +35,8 @@ template <int... SIZES> struct Sizes {
 int
 main()
 {
-    Quad *in, *out;
-    cudaMallocManaged(&in, 4 * sizeof(Quad));
-    cudaMallocManaged(&out, 4 * sizeof(Quad));
+    Quad *in = managed(4 * sizeof(Quad));
+    Quad *out = managed(4 * sizeof(Quad));
     for (int i = 0; i < 4; ++i)
         in[i] = {{float(i), 0, 0, float(Sizes<4, 8, 16>::total)}};
     load<Quad, 4><<<1, 4>>>(in, out);

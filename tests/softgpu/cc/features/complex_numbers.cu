@@ -16,9 +16,8 @@ dft(const cuFloatComplex *x, cuFloatComplex *y, int n)
 int
 main()
 {
-    cuFloatComplex *x;
     cuDoubleComplex z = cuCmul(make_cuDoubleComplex(0, 1), make_cuDoubleComplex(0, 1));
-    cudaMallocManaged(&x, 16 * sizeof(*x));
+    cuFloatComplex *x = managed(16 * sizeof(*x));
     for (int i = 0; i < 8; ++i)
         x[i] = make_cuFloatComplex(1, 0);
     dft<<<1, 8>>>(x, x + 8, 8);

@@ -35,8 +35,7 @@ launch(std::span<int> data, const Config &config)
 int
 main()
 {
-    int *p;
-    cudaMallocManaged(&p, 128);
+    int *p = managed(128);
     p[31] = 20;
     launch({p, 32}, {.blocks = 1, .threads = 32});
     cudaDeviceSynchronize();

@@ -24,8 +24,7 @@ view(float *out)
 int
 main()
 {
-    float *out;
-    cudaMallocManaged(&out, 12);
+    float *out = managed(12);
     cudaStream_t stream;
     cudaStreamCreate(&stream);
     const Camera host = {{1, 2, 3}, 2}, *unused = &host;

@@ -34,8 +34,7 @@ look_up(float *out)
 int
 main()
 {
-    float *out;
-    cudaMallocManaged(&out, 128);
+    float *out = managed(128);
     look_up<<<1, 32>>>(out);
     cudaDeviceSynchronize();
     return out[0] == 1.5f && out[3] == 0.25f * 9 + 8 + 0.25f * 25 ? 0 : 1;

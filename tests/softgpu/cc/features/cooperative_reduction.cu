@@ -28,8 +28,7 @@ k(int *out)
 int
 main()
 {
-    int *out;
-    cudaMallocManaged(&out, 64);
+    int *out = managed(64);
     k<<<1, 64>>>(out);
     cudaDeviceSynchronize();
     return out[0] == 496 && out[1] == 4 && out[2] == 1520 ? 0 : 1;

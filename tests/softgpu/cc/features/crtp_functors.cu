@@ -42,8 +42,7 @@ apply(float *x, F f)
 int
 main()
 {
-    float *x;
-    cudaMallocManaged(&x, 32);
+    float *x = managed(32);
     x[0] = 0, x[1] = 10;
     apply<<<1, 2>>>(x, Gelu());
     cudaDeviceSynchronize();

@@ -21,8 +21,7 @@ k(const T *in, T *out)
 int
 main()
 {
-    int *m;
-    cudaMallocManaged(&m, 1024);
+    int *m = managed(1024);
     for (int i = 0; i < 64; ++i)
         m[i] = i;
     k<int, 64><<<1, 64>>>(m, m + 64);

@@ -18,8 +18,7 @@ template <typename T>
 bool
 multiplies(cublasHandle_t handle)
 {
-    T *p;
-    cudaMallocManaged(&p, 3 * 4 * sizeof(T));
+    T *p = managed(3 * 4 * sizeof(T));
     const T a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8};
     cudaMemcpy(p, a, sizeof(a), cudaMemcpyDefault);
     cudaMemcpy(p + 4, b, sizeof(b), cudaMemcpyDefault);
@@ -36,9 +35,8 @@ main()
         return 1;
     if (!multiplies<float>(handle) || !multiplies<double>(handle))
         return 2;
-    float *x, *scalars;
-    cudaMallocManaged(&x, 64);
-    cudaMallocManaged(&scalars, 16);
+    float *x = managed(64);
+    float *scalars = managed(16);
     for (int i = 0; i < 16; ++i)
         x[i] = i % 4;
     const float one = 1, zero = 0;

@@ -45,11 +45,9 @@ int
 main()
 {
     const int n = 20000;
-    float *a, *b;
-    double *m;
-    cudaMallocManaged(&a, n * sizeof(float));
-    cudaMallocManaged(&b, n * sizeof(float));
-    cudaMallocManaged(&m, 32);
+    float *a = managed(n * sizeof(float));
+    float *b = managed(n * sizeof(float));
+    double *m = managed(32);
     cudaMemset(m, 0, 32);
     Generator one(1234), same(1234);
     one.uniform(a, n);

@@ -22,10 +22,8 @@ struct Inc {
 int
 main()
 {
-    float *f;
-    int *i;
-    cudaMallocManaged(&f, 4);
-    cudaMallocManaged(&i, 4);
+    float *f = managed(4);
+    int *i = managed(4);
     k<<<1, 1>>>(1.0f, f, 2.0f);
     k2<<<1, 1>>>(Inc(), i);
     cudaDeviceSynchronize();

@@ -27,8 +27,7 @@ read(double *out)
 int
 main()
 {
-    double *out;
-    cudaMallocManaged(&out, 40);
+    double *out = managed(40);
     read<<<1, 1>>>(out);
     int first[3];
     cudaMemcpyFromSymbol(first, matrix, sizeof(first));

@@ -58,9 +58,8 @@ placed(int *out)
 int
 main()
 {
-    int *a, *b;
-    cudaMallocManaged(&a, 64);
-    cudaMallocManaged(&b, 64);
+    int *a = managed(64);
+    int *b = managed(64);
     lists<<<1, 16>>>(a);
     placed<<<1, 16>>>(b);
     cudaDeviceSynchronize();

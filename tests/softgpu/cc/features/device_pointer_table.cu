@@ -23,8 +23,7 @@ k(int which)
 int
 main()
 {
-    float *buffer;
-    cudaMallocManaged(&buffer, 32);
+    float *buffer = managed(32);
     cudaMemcpyToSymbol(workspace, &buffer, sizeof(buffer));
     k<<<1, 8>>>(1);
     cudaDeviceSynchronize();

@@ -37,8 +37,7 @@ square_any(void *p, ScalarType type, int n, cudaStream_t stream)
 int
 main()
 {
-    void *p;
-    cudaMallocManaged(&p, 8 * 200);
+    void *p = managed(8 * 200);
     ((float *)p)[150] = 3;
     square_any(p, ScalarType::Float, 200, 0);
     cudaDeviceSynchronize();

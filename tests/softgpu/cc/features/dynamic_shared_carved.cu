@@ -20,10 +20,9 @@ carve(T *out, Params p)
 int
 main()
 {
-    double *out;
     const Params p{1, 5000};
     const int bytes = p.cols * (sizeof(double) + sizeof(int) + sizeof(bool));
-    cudaMallocManaged(&out, p.cols * sizeof(double));
+    double *out = managed(p.cols * sizeof(double));
     if (cudaFuncSetAttribute(carve<double>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
         return 1;
     carve<double><<<1, 256, bytes>>>(out, p);

@@ -15,12 +15,9 @@ backward(const float *grad, const long *index, float *table_grad, half2 *counts,
 int
 main()
 {
-    float *m;
-    long *index;
-    half2 *counts;
-    cudaMallocManaged(&m, 400 * 4);
-    cudaMallocManaged(&index, 80);
-    cudaMallocManaged(&counts, 64);
+    float *m = managed(400 * 4);
+    long *index = managed(80);
+    half2 *counts = managed(64);
     for (int i = 0; i < 80; ++i)
         m[i] = i;
     for (int i = 0; i < 10; ++i)

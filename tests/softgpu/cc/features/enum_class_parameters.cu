@@ -40,10 +40,8 @@ layer(float *x, Activation a, Flags flags, const Activation *each)
 int
 main()
 {
-    float *x;
-    Activation *each;
-    cudaMallocManaged(&x, 16);
-    cudaMallocManaged(&each, 4);
+    float *x = managed(16);
+    Activation *each = managed(4);
     for (int i = 0; i < 4; ++i)
         x[i] = 8 * (i - 2), each[i] = i % 2 ? Activation::LeakyRelu : Activation::Identity;
     layer<><<<1, 4>>>(x, Activation::Identity, Flags::Bias | Flags::Residual, nullptr);

@@ -25,8 +25,7 @@ struct Affine {
 int
 main()
 {
-    float *p;
-    cudaMallocManaged(&p, 400);
+    float *p = managed(400);
     fill(p, 100, 2.0f);
     const Affine f{3, 4};
     for_each(100, [p, f] __device__(auto i) mutable { p[i] = f.a * p[i] + f.b + i; });

@@ -19,8 +19,7 @@ extern_c_run(float *a, float *b, float *c, int n)
 int
 main()
 {
-    float *m;
-    cudaMallocManaged(&m, 3 * 400);
+    float *m = managed(3 * 400);
     for (int i = 0; i < 200; ++i)
         m[i] = i;
     return extern_c_run(m, m + 100, m + 200, 100) == cudaSuccess && m[299] == 298 ? 0 : 1;

@@ -29,11 +29,9 @@ main()
                               {INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, 1, INT_MIN, 0, 0, INT_MIN},
                               {-2, -2, -2, -2, -2, 1, -2, 0, 0, -2},
                               {300, 300, 300, 300, 300, 0, 300, 44, 0, 300}};
-    float *x;
-    double *d;
     int *o, failed = 0;
-    cudaMallocManaged(&x, 64);
-    cudaMallocManaged(&d, 64);
+    float *x = managed(64);
+    double *d = managed(64);
     cudaMallocManaged(&o, sizeof(wanted));
     for (int i = 0; i < 5; ++i)
         d[i] = x[i] = values[i];

@@ -19,13 +19,12 @@ int
 main()
 {
     const int nodes = 64;
-    int *offsets, *edges, *frontier, *next, *next_count, *depth;
-    cudaMallocManaged(&offsets, (nodes + 1) * sizeof(int));
-    cudaMallocManaged(&edges, 2 * nodes * sizeof(int));
-    cudaMallocManaged(&frontier, nodes * sizeof(int));
-    cudaMallocManaged(&next, nodes * sizeof(int));
-    cudaMallocManaged(&next_count, sizeof(int));
-    cudaMallocManaged(&depth, nodes * sizeof(int));
+    int *offsets = managed((nodes + 1) * sizeof(int));
+    int *edges = managed(2 * nodes * sizeof(int));
+    int *frontier = managed(nodes * sizeof(int));
+    int *next = managed(nodes * sizeof(int));
+    int *next_count = managed(sizeof(int));
+    int *depth = managed(nodes * sizeof(int));
     for (int i = 0; i < nodes; ++i) {
         offsets[i] = 2 * i, depth[i] = -1;
         edges[2 * i] = (2 * i + 1) % nodes, edges[2 * i + 1] = (2 * i + 2) % nodes;

@@ -42,8 +42,7 @@ k(int *out, int n)
 int
 main()
 {
-    int *out;
-    cudaMallocManaged(&out, 32);
+    int *out = managed(32);
     k<<<1, 8>>>(out, 7);
     cudaDeviceSynchronize();
     return out[0] == 511 && out[1] == 1510 && out[2] == 7512 && out[3] == 2517 && out[7] == 0 ? 0 : 1;

@@ -28,8 +28,7 @@ loops(long n, int *v)
 int
 main()
 {
-    int *v;
-    cudaMallocManaged(&v, 7 * 5 * 3 * 4);
+    int *v = managed(7 * 5 * 3 * 4);
     volume<<<dim3(2, 2, 2), dim3(2, 2, 1)>>>(v, 7, 5, 3);
     loops<<<2, 8>>>(105, v);
     cudaDeviceSynchronize();

@@ -10,10 +10,8 @@ fill_floats(float *p)
 int
 main()
 {
-    float *p;
-    int *q;
-    cudaMallocManaged(&p, 32);
-    cudaMallocManaged(&q, 32);
+    float *p = managed(32);
+    int *q = managed(32);
     fill_floats(p);
     header_fill<int><<<1, 8>>>(q, 1);
     cudaDeviceSynchronize();

@@ -22,10 +22,8 @@ k(float *out, const __half *in)
 int
 main()
 {
-    float *out;
-    __half *in;
-    cudaMallocManaged(&out, 64);
-    cudaMallocManaged(&in, 4);
+    float *out = managed(64);
+    __half *in = managed(4);
     in[0] = __float2half(2.5f), in[1] = __float2half(4.0f);
     k<<<1, 1>>>(out, in);
     cudaDeviceSynchronize();

@@ -24,13 +24,10 @@ scale(half2 *x, float s, int n2)
 int
 main()
 {
-    float *master;
-    half *w, *g;
-    __nv_bfloat16 *copy;
-    cudaMallocManaged(&master, 16);
-    cudaMallocManaged(&w, 8);
-    cudaMallocManaged(&g, 8);
-    cudaMallocManaged(&copy, 8);
+    float *master = managed(16);
+    half *w = managed(8);
+    half *g = managed(8);
+    __nv_bfloat16 *copy = managed(8);
     for (int i = 0; i < 4; ++i)
         master[i] = i, g[i] = __float2half(2.0f);
     update<<<1, 32>>>(master, w, g, copy, 0.5f, 4);

@@ -48,10 +48,9 @@ int
 main()
 {
     Table table = {nullptr, nullptr, 128};
-    int *out;
     cudaMalloc(&table.keys, 128 * sizeof(*table.keys));
     cudaMalloc(&table.sums, 128 * sizeof(*table.sums));
-    cudaMallocManaged(&out, 64 * sizeof(int));
+    int *out = managed(64 * sizeof(int));
     cudaMemset(table.keys, 0xff, 128 * sizeof(*table.keys));
     cudaMemset(table.sums, 0, 128 * sizeof(*table.sums));
     insert_all<<<2, 64>>>(table, 200);

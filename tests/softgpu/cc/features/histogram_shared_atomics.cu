@@ -25,14 +25,10 @@ histogram(const unsigned char *data, int n, unsigned *bins, unsigned long long *
 int
 main()
 {
-    unsigned char *data;
-    unsigned *bins;
-    unsigned long long *sum;
-    int *largest;
-    cudaMallocManaged(&data, 10000);
-    cudaMallocManaged(&bins, 1024);
-    cudaMallocManaged(&sum, 8);
-    cudaMallocManaged(&largest, 4);
+    unsigned char *data = managed(10000);
+    unsigned *bins = managed(1024);
+    unsigned long long *sum = managed(8);
+    int *largest = managed(4);
     for (int i = 0; i < 10000; ++i)
         data[i] = i % 200;
     histogram<<<4, 64>>>(data, 10000, bins, sum, largest);

@@ -52,8 +52,7 @@ k(Complex<float> *z)
 int
 main()
 {
-    Complex<float> *z;
-    cudaMallocManaged(&z, sizeof(*z) * 4);
+    Complex<float> *z = managed(sizeof(*z) * 4);
     k<<<1, 4>>>(z);
     cudaDeviceSynchronize();
     return z[3].real() == 0 && z[3].abs() == 4 ? 0 : 1;

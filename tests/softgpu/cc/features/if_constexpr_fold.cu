@@ -30,10 +30,8 @@ int
 main()
 {
     auto make = [](int n) {
-        float *f;
-        int *i;
-        cudaMallocManaged(&f, n * 4);
-        cudaMallocManaged(&i, n * 4);
+        float *f = managed(n * 4);
+        int *i = managed(n * 4);
         return std::tuple(f, i, n);
     };
     auto [f, i, n] = make(10);

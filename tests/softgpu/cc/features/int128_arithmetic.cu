@@ -25,8 +25,7 @@ k(unsigned long long *out, Wide w, __int128 negative)
 int
 main()
 {
-    unsigned long long *out;
-    cudaMallocManaged(&out, 32);
+    unsigned long long *out = managed(32);
     Wide w;
     w.value = (static_cast<unsigned __int128>(7) << 64) + 9;
     k<<<1, 1>>>(out, w, -static_cast<__int128>(123456789000));

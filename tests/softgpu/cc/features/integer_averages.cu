@@ -17,8 +17,7 @@ k(long long *out, int three)
 int
 main()
 {
-    long long *out;
-    cudaMallocManaged(&out, 80);
+    long long *out = managed(80);
     k<<<1, 1>>>(out, 3);
     cudaDeviceSynchronize();
     const long long expected[] = {4 + 500 + 50000, 107 + 1007,    27, 3 + 30,       3 + 5,

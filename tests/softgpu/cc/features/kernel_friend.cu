@@ -35,8 +35,7 @@ Grid<T>::run()
 int
 main()
 {
-    long *cells;
-    cudaMallocManaged(&cells, 8 * sizeof(long));
+    long *cells = managed(8 * sizeof(long));
     cells[6] = 1;
     Grid<long>(cells, 8).run();
     cudaDeviceSynchronize();

@@ -20,8 +20,7 @@ k(double *p)
 int
 main()
 {
-    double *p;
-    cudaMallocManaged(&p, 8);
+    double *p = managed(8);
     k<<<2, 5>>>(p);
     cudaDeviceSynchronize();
     return *p == 10 ? 0 : 1;

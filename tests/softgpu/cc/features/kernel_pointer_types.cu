@@ -31,8 +31,7 @@ run_static(float *p)
 int
 main()
 {
-    float *p;
-    cudaMallocManaged(&p, 4);
+    float *p = managed(4);
     kernel_t table[] = {one, times<10>, &times<100>};
     Stage stages[] = {{one, 1}, {times<1000>, 2}};
     for (auto k : table)

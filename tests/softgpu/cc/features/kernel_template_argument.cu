@@ -34,8 +34,7 @@ launch_deduced(void (*kernel)(Params...), unsigned threads, Args... args)
 int
 main()
 {
-    float *p;
-    cudaMallocManaged(&p, 16);
+    float *p = managed(16);
     for (int i = 0; i < 4; ++i)
         p[i] = i;
     launch_typed<scale>(p, 2);

@@ -25,8 +25,7 @@ k(int *out)
 int
 main()
 {
-    int *out;
-    cudaMallocManaged(&out, 128);
+    int *out = managed(128);
     k<<<1, 32>>>(out);
     cudaDeviceSynchronize();
     return out[31] == 55 + 7 + 62 + 6 ? 0 : 1;

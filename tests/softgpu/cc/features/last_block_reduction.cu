@@ -33,8 +33,7 @@ sum_all(const T *in, volatile T *partial, T *out, int n)
 int
 main()
 {
-    double *m;
-    cudaMallocManaged(&m, 2000 * 8);
+    double *m = managed(2000 * 8);
     for (int i = 0; i < 1000; ++i)
         m[i] = i;
     for (int repeat = 0; repeat < 2; ++repeat)

@@ -11,10 +11,9 @@ axpy(T *y, const T *x, T a, int n)
 int
 main()
 {
-    float *x, *y;
     int n = 100;
-    cudaMallocManaged(&x, 400);
-    cudaMallocManaged(&y, 400);
+    float *x = managed(400);
+    float *y = managed(400);
     for (int i = 0; i < n; ++i)
         x[i] = i, y[i] = 1;
     cudaStream_t stream;

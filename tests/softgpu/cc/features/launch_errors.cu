@@ -9,8 +9,7 @@ one(int *p)
 int
 main()
 {
-    int *p;
-    cudaMallocManaged(&p, 4);
+    int *p = managed(4);
     *p = 0;
     one<<<1, 100000>>>(p);
     if (cudaPeekAtLastError() != cudaErrorInvalidConfiguration || cudaGetLastError() != cudaErrorInvalidConfiguration)

@@ -29,10 +29,8 @@ KERNEL(twice)(float *p)
 int
 main()
 {
-    int *in;
-    float *out;
-    cudaMallocManaged(&in, 256);
-    cudaMallocManaged(&out, 256);
+    int *in = managed(256);
+    float *out = managed(256);
     for (int i = 0; i < 64; ++i)
         in[i] = i;
     LAUNCH((convert<int, float>), 2, 32, in, out, 64);

@@ -23,8 +23,7 @@ k(int *o)
 int
 main()
 {
-    int *o;
-    cudaMallocManaged(&o, 64);
+    int *o = managed(64);
     k<<<2, 16>>>(o);
     cudaDeviceSynchronize();
     return o[0] == 8 && o[1] == 64 ? 0 : 1;

@@ -24,8 +24,7 @@ outer(const float *a, const float *b, float *c)
 int
 main()
 {
-    float *m;
-    cudaMallocManaged(&m, 400);
+    float *m = managed(400);
     for (int i = 0; i < 20; ++i)
         m[i] = i;
     outer<4, 8><<<1, 1>>>(m, m + 10, m + 20);

@@ -17,8 +17,7 @@ k(long long *out, bool yes)
 int
 main()
 {
-    long long *out;
-    cudaMallocManaged(&out, 24);
+    long long *out = managed(24);
     k<<<1'0 / 10, 0x1>>>(out, true);
     cudaDeviceSynchronize();
     return out[0] == 1000000 + 5 + 8 + 255 + 4096 && out[1] == 7 && out[2] == 26 + 97 + 98 ? 0 : 1;

@@ -18,12 +18,10 @@ count_keys(const int *keys, int *counts, unsigned *masks, int *all)
 int
 main()
 {
-    int *keys, *counts, *all;
-    unsigned *masks;
-    cudaMallocManaged(&keys, 128);
-    cudaMallocManaged(&counts, 16);
-    cudaMallocManaged(&all, 8);
-    cudaMallocManaged(&masks, 128);
+    int *keys = managed(128);
+    int *counts = managed(16);
+    int *all = managed(8);
+    unsigned *masks = managed(128);
     cudaMemset(counts, 0, 16);
     for (int i = 0; i < 32; ++i)
         keys[i] = i < 4 ? 3 : i % 3;

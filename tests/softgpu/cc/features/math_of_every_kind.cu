@@ -22,8 +22,7 @@ k(float x, double y, float *o)
 int
 main()
 {
-    float *o;
-    cudaMallocManaged(&o, 32);
+    float *o = managed(32);
     k<<<1, 1>>>(1.0f, 3.0, o);
     cudaDeviceSynchronize();
     const float wanted[] = {1.5f,

@@ -33,12 +33,9 @@ extract(const Particle *p, Member member, Value *out)
 int
 main()
 {
-    Particle *p;
-    float *out;
-    int *hits;
-    cudaMallocManaged(&p, 4 * sizeof(*p));
-    cudaMallocManaged(&out, 16);
-    cudaMallocManaged(&hits, 16);
+    Particle *p = managed(4 * sizeof(*p));
+    float *out = managed(16);
+    int *hits = managed(16);
     cudaMemset(p, 0, 4 * sizeof(*p));
     set_member<<<1, 4>>>(p, &Particle::x, 10);
     set_member<<<1, 4>>>(p, &Particle::v, 2);

@@ -19,8 +19,7 @@ publish(int *__restrict__ out, const int *const __restrict__ in)
 int
 main()
 {
-    int *m;
-    cudaMallocManaged(&m, 64);
+    int *m = managed(64);
     m[1] = 2, m[2] = 3, m[3] = 4;
     publish<<<1, 33>>>(m, m + 1);
     cudaDeviceSynchronize();

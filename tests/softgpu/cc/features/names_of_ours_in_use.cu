@@ -13,8 +13,7 @@ name(int launch, stub image, int *grid, const int params, int frame, int shared,
 int
 main()
 {
-    int *grid;
-    cudaMallocManaged(&grid, 16);
+    int *grid = managed(16);
     name<<<1, 2>>>(1, {2}, grid, 3, 4, 5, 6, 7);
     cudaDeviceSynchronize();
     return grid[1] == 29 ? 0 : 1;

@@ -34,8 +34,7 @@ both(int *out)
 int
 main()
 {
-    int *out;
-    cudaMallocManaged(&out, 64 * sizeof(int));
+    int *out = managed(64 * sizeof(int));
     tuned::fixed<96><<<1, 4>>>(out);
     tuned::plain<<<2, 8>>>(out + 8);
     tuned::both<<<1, 5>>>(out + 32);

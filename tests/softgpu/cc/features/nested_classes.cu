@@ -29,10 +29,8 @@ template <typename T> struct Op {
 int
 main()
 {
-    float *in;
-    double *out;
-    cudaMallocManaged(&in, 400);
-    cudaMallocManaged(&out, 8);
+    float *in = managed(400);
+    double *out = managed(8);
     for (int i = 0; i < 100; ++i)
         in[i] = i;
     if (Op<float>::launch({in, out, 100}) != cudaSuccess)

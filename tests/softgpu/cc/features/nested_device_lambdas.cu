@@ -15,8 +15,7 @@ apply_twice(const F &f, int x)
 int
 main()
 {
-    int *out;
-    cudaMallocManaged(&out, 64);
+    int *out = managed(64);
     const int base = 7;
     launch<<<1, 16>>>(
         [=] __device__(int i) {

@@ -33,10 +33,8 @@ value(long long *out)
 int
 main()
 {
-    float *p;
-    long long *out;
-    cudaMallocManaged(&p, 16);
-    cudaMallocManaged(&out, 8);
+    float *p = managed(16);
+    long long *out = managed(8);
     for (int i = 0; i < 4; ++i)
         p[i] = i;
     combine<Mode::Add, true, 'y'><<<1, 4>>>(p, 3);

@@ -32,8 +32,7 @@ k(double *out)
 int
 main()
 {
-    double *out;
-    cudaMallocManaged(&out, 144);
+    double *out = managed(144);
     k<<<1, 1>>>(out);
     if (cudaDeviceSynchronize() != cudaSuccess)
         return 100;

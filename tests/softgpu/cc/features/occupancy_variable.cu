@@ -35,9 +35,8 @@ main()
     cudaFunction_t function = nullptr;
     if (cudaGetFuncBySymbol(&function, reinterpret_cast<const void *>(tile_sum)) != cudaSuccess || function == nullptr)
         return 5;
-    float *in, *out;
-    cudaMallocManaged(&in, 4 * block);
-    cudaMallocManaged(&out, 4);
+    float *in = managed(4 * block);
+    float *out = managed(4);
     in[block - 1] = 5;
     tile_sum<<<1, block, shared(block)>>>(in, out);
     cudaDeviceSynchronize();

@@ -22,8 +22,7 @@ k(float *p)
 int
 main()
 {
-    float *p;
-    cudaMallocManaged(&p, 16);
+    float *p = managed(16);
     p[3] = 1;
     k<<<1, 1>>>(p);
     cudaDeviceSynchronize();

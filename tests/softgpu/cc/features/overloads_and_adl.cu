@@ -32,10 +32,8 @@ measure(const float *p, float *out, float add = 2.0f)
 int
 main()
 {
-    geo::P *p;
-    float *out;
-    cudaMallocManaged(&p, sizeof(*p));
-    cudaMallocManaged(&out, 12);
+    geo::P *p = managed(sizeof(*p));
+    float *out = managed(12);
     *p = {3, 4};
     out[2] = 5;
     measure<<<1, 1>>>(p, out);

@@ -56,8 +56,7 @@ twice(floatX *p, size_t n)
 int
 main()
 {
-    floatX *p;
-    cudaMallocManaged(&p, 64 * sizeof(floatX));
+    floatX *p = managed(64 * sizeof(floatX));
     for (int i = 0; i < 64; ++i)
         p[i] = __float2bfloat16((float)i);
     twice<<<1, 32>>>(p, 64);

@@ -16,8 +16,7 @@ convolve(const float *image, const float *kernel, const float *body, int width, 
 int
 main()
 {
-    float *m;
-    cudaMallocManaged(&m, 100 * sizeof(float));
+    float *m = managed(100 * sizeof(float));
     for (int i = 0; i < 100; ++i)
         m[i] = i < 10 ? i : 1;
     convolve<<<1, 32>>>(m, m + 10, m + 20, 10, m + 30);

@@ -35,10 +35,8 @@ run(const int *in, typename Policy::value_type *out)
 int
 main()
 {
-    int *in;
-    double *out;
-    cudaMallocManaged(&in, 512);
-    cudaMallocManaged(&out, 512);
+    int *in = managed(512);
+    double *out = managed(512);
     for (int i = 0; i < 128; ++i)
         in[i] = i;
     run<Wide>(in, out);

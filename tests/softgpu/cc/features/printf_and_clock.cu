@@ -17,8 +17,7 @@ k(long long *ticks)
 int
 main()
 {
-    long long *ticks;
-    cudaMallocManaged(&ticks, 32);
+    long long *ticks = managed(32);
     k<<<1, 4>>>(ticks);
     return cudaDeviceSynchronize() == cudaSuccess && ticks[3] >= 0 ? 0 : 1;
 }

@@ -35,12 +35,10 @@ int
 main()
 {
     const int rows = 3, columns = 32;
-    float *x, *scales, *out;
-    int8_t *q;
-    cudaMallocManaged(&x, rows * columns * 4);
-    cudaMallocManaged(&scales, rows * 4);
-    cudaMallocManaged(&out, rows * rows * 4);
-    cudaMallocManaged(&q, rows * columns);
+    float *x = managed(rows * columns * 4);
+    float *scales = managed(rows * 4);
+    float *out = managed(rows * rows * 4);
+    int8_t *q = managed(rows * columns);
     for (int i = 0; i < rows * columns; ++i)
         x[i] = sinf(0.7f * i) * (i / columns + 1);
     quantise<<<rows, 8>>>(x, q, scales, columns);

@@ -57,8 +57,7 @@ triangles(int *out, int n)
 int
 main()
 {
-    int *out;
-    cudaMallocManaged(&out, 400);
+    int *out = managed(400);
     triangles<<<2, 8>>>(out, 100);
     cudaDeviceSynchronize();
     return out[0] == 0 && out[10] == 55 && out[99] == 4950 ? 0 : 1;

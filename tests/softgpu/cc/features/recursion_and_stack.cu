@@ -41,8 +41,7 @@ sort_rows(int *a, int n)
 int
 main()
 {
-    int *a;
-    cudaMallocManaged(&a, 4 * 20 * 4);
+    int *a = managed(4 * 20 * 4);
     for (int i = 0; i < 80; ++i)
         a[i] = i * 37 % 80;
     sort_rows<<<1, 4>>>(a, 20);

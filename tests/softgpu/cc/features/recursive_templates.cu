@@ -53,9 +53,8 @@ k(const float *in, float *out)
 int
 main()
 {
-    float *in, *out;
-    cudaMallocManaged(&in, 32);
-    cudaMallocManaged(&out, 16);
+    float *in = managed(32);
+    float *out = managed(16);
     for (int i = 0; i < 8; ++i)
         in[i] = i + 1;
     k<<<1, 1>>>(in, out);

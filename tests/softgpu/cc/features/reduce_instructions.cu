@@ -19,10 +19,8 @@ reductions(int *i, unsigned *u)
 int
 main()
 {
-    int *i;
-    unsigned *u;
-    cudaMallocManaged(&i, 16);
-    cudaMallocManaged(&u, 20);
+    int *i = managed(16);
+    unsigned *u = managed(20);
     reductions<<<1, 32>>>(i, u);
     cudaDeviceSynchronize();
     if (i[0] != -16 || i[1] != -16 || i[2] != 0 || i[3] != 28)

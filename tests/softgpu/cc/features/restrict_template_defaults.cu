@@ -23,12 +23,9 @@ template __global__ void k<short, Plus, false>(short *, short);
 int
 main()
 {
-    int *i;
-    double *d;
-    short *s;
-    cudaMallocManaged(&i, 4);
-    cudaMallocManaged(&d, 8);
-    cudaMallocManaged(&s, 2);
+    int *i = managed(4);
+    double *d = managed(8);
+    short *s = managed(2);
     k<<<1, 1>>>(i, 1);
     k<int, Plus, true><<<1, 1>>>(i, 2);
     k<double, Plus, true><<<1, 1>>>(d, 1.5);

@@ -19,8 +19,7 @@ k(double *out, float x, double y)
 int
 main()
 {
-    double *out;
-    cudaMallocManaged(&out, 80);
+    double *out = managed(80);
     k<<<1, 1>>>(out, 2.0f, 2.0);
     cudaDeviceSynchronize();
     const double expected[] = {8, 10.5, 9.5, 4.5, 2318, 1, 24.5, 1, 11};

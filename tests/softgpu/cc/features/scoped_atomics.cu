@@ -28,21 +28,15 @@ vectors(float4 *p)
 int
 main()
 {
-    int *a;
-    unsigned *u;
-    unsigned long long *l;
-    float *f;
-    double *d;
-    cudaMallocManaged(&a, 20);
-    cudaMallocManaged(&u, 16);
-    cudaMallocManaged(&l, 8);
-    cudaMallocManaged(&f, 4);
-    cudaMallocManaged(&d, 8);
+    int *a = managed(20);
+    unsigned *u = managed(16);
+    unsigned long long *l = managed(8);
+    float *f = managed(4);
+    double *d = managed(8);
     for (int i = 0; i < 5; ++i)
         a[i] = 0;
     u[0] = ~0u, u[1] = u[2] = u[3] = 0, *l = 0, *f = 0, *d = 0;
-    float4 *v;
-    cudaMallocManaged(&v, 32);
+    float4 *v = managed(32);
     cudaMemset(v, 0, 32);
     vectors<<<1, 16>>>(v);
     scoped<<<1, 64>>>(a, u, l, f, d);

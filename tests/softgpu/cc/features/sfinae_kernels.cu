@@ -56,12 +56,9 @@ read(T t, float *out)
 int
 main()
 {
-    int *i;
-    double *d;
-    float *f;
-    cudaMallocManaged(&i, 4);
-    cudaMallocManaged(&d, 8);
-    cudaMallocManaged(&f, 8);
+    int *i = managed(4);
+    double *d = managed(8);
+    float *f = managed(8);
     *i = 7, *d = 7;
     half_of<<<1, 1>>>(i);
     half_of<<<1, 1>>>(d);

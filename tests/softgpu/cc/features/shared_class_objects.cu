@@ -52,10 +52,8 @@ k(int *out, float *x)
 int
 main()
 {
-    int *out;
-    float *x;
-    cudaMallocManaged(&out, 128);
-    cudaMallocManaged(&x, 128);
+    int *out = managed(128);
+    float *x = managed(128);
     k<<<1, 32>>>(out, x);
     cudaDeviceSynchronize();
     return out[5] == 49631 + 3201 && x[0] == 24 && x[31] == 7 ? 0 : 1;

@@ -32,10 +32,8 @@ reverse(T *d, int n)
 int
 main()
 {
-    double *d;
-    float *f;
-    cudaMallocManaged(&d, 64 * sizeof(double));
-    cudaMallocManaged(&f, 64 * sizeof(float));
+    double *d = managed(64 * sizeof(double));
+    float *f = managed(64 * sizeof(float));
     for (int i = 0; i < 64; ++i)
         d[i] = f[i] = i;
     reverse<double><<<1, 64, 64 * sizeof(double)>>>(d, 64);

@@ -15,9 +15,8 @@ template <typename T>
 bool
 is_right()
 {
-    T *in, *out;
-    cudaMallocManaged(&in, 32 * sizeof(T));
-    cudaMallocManaged(&out, 128 * sizeof(T));
+    T *in = managed(32 * sizeof(T));
+    T *out = managed(128 * sizeof(T));
     for (int i = 0; i < 32; ++i)
         in[i] = T(float(i));
     rotate<<<1, 32>>>(in, out);

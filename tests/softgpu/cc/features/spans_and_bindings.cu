@@ -29,8 +29,7 @@ scale_all(std::span<float> values, float by)
 int
 main()
 {
-    float *p;
-    cudaMallocManaged(&p, 100 * sizeof(float));
+    float *p = managed(100 * sizeof(float));
     std::span<float> all(p, 100);
     std::iota(all.begin(), all.end(), 0.0f);
     const std::map<std::string, std::pair<int, int>> parts = {{"first", {0, 10}}, {"last", {90, 10}}};

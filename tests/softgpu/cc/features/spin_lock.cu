@@ -30,8 +30,7 @@ k(volatile int *count, unsigned *seen, int *smallest)
 int
 main()
 {
-    unsigned *m;
-    cudaMallocManaged(&m, 64);
+    unsigned *m = managed(64);
     m[4] = 100, m[5] = 0xffu;
     k<<<8, 32>>>((int *)m, m + 2, (int *)m + 1);
     cudaDeviceSynchronize();

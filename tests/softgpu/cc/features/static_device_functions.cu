@@ -36,8 +36,7 @@ store(T *out, T v)
 int
 main()
 {
-    int *out;
-    cudaMallocManaged(&out, 16);
+    int *out = managed(16);
     cudaMemset(out, 0, 16);
     k<<<2, 8>>>(out);
     store<int><<<1, 1>>>(out, clamp(9, 0, 3));

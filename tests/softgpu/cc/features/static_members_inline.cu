@@ -23,8 +23,7 @@ k(float *out)
 int
 main()
 {
-    float *out;
-    cudaMallocManaged(&out, 8);
+    float *out = managed(8);
     k<<<1, 1>>>(out);
     cudaDeviceSynchronize();
     return out[0] == 0.5f + 3 + 255 + 7 + 4 && out[1] == 3 + 2 + 2 + 8 + 0.5f ? 0 : 1;

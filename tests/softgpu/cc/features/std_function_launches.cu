@@ -12,8 +12,7 @@ add(int *p, int v)
 int
 main()
 {
-    int *p;
-    cudaMallocManaged(&p, 4);
+    int *p = managed(4);
     std::map<std::string, std::function<void(int)>> table;
     table["plus"] = [p](int v) { add<<<1, 2>>>(p, v); };
     table["minus"] = [=](int v) { add<<<1, 1>>>(p, -v); };

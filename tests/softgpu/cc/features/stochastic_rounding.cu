@@ -33,10 +33,8 @@ k(T *out)
 int
 main()
 {
-    float *f;
-    __nv_bfloat16 *b;
-    cudaMallocManaged(&f, 256);
-    cudaMallocManaged(&b, 256);
+    float *f = managed(256);
+    __nv_bfloat16 *b = managed(256);
     k<<<1, 32>>>(f);
     k<<<1, 32>>>(b);
     cudaDeviceSynchronize();

@@ -28,12 +28,11 @@ set(int *p, int v)
 int
 main()
 {
-    int *p;
     float ms = -1;
     cudaEvent_t start, stop;
     cudaEventCreate(&start);
     cudaEventCreate(&stop);
-    cudaMallocManaged(&p, 64 * sizeof(int));
+    int *p = managed(64 * sizeof(int));
     Stream a, b;
     cudaEventRecord(start, a);
     set<<<1, 64, 64 * sizeof(int), a>>>(p, 5);

@@ -12,8 +12,7 @@ main()
     cudaDeviceGetStreamPriorityRange(&least, &greatest);
     if (least < greatest)
         return 1;
-    long *p;
-    cudaMallocManaged(&p, sizeof(*p));
+    long *p = managed(sizeof(*p));
     *p = 1;
     cudaStream_t streams[3];
     cudaEvent_t done[3];

@@ -50,8 +50,7 @@ class Net
 int
 main()
 {
-    float *x;
-    cudaMallocManaged(&x, 12);
+    float *x = managed(12);
     x[0] = 1, x[1] = 2, x[2] = 4;
     Net net({3, 4, 1});
     return net.forward(x) == -3 ? 0 : 1;

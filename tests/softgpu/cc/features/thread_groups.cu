@@ -38,9 +38,8 @@ sums(const int *in, int *out, unsigned tile_size)
 int
 main()
 {
-    int *in, *out;
-    cudaMallocManaged(&in, 64 * sizeof(int));
-    cudaMallocManaged(&out, 18 * sizeof(int));
+    int *in = managed(64 * sizeof(int));
+    int *out = managed(18 * sizeof(int));
     for (int i = 0; i < 64; ++i)
         in[i] = i;
     out[17] = 0;

@@ -28,11 +28,9 @@ rank_all(const Version *v, int n, int *rank, int *orders)
 int
 main()
 {
-    Version *v;
-    int *rank, *orders;
-    cudaMallocManaged(&v, 4 * sizeof(*v));
-    cudaMallocManaged(&rank, 16);
-    cudaMallocManaged(&orders, 16);
+    Version *v = managed(4 * sizeof(*v));
+    int *rank = managed(16);
+    int *orders = managed(16);
     v[0] = {.major_part = 2, .minor_part = 1}, v[1] = {1, 9}, v[2] = {2, 0}, v[3] = {1, 9};
     rank_all<<<1, 4>>>(v, 4, rank, orders);
     cudaDeviceSynchronize();

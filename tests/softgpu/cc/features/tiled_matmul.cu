@@ -33,8 +33,7 @@ int
 main()
 {
     const int M = 10, N = 13, K = 9;
-    float *m;
-    cudaMallocManaged(&m, 1000 * sizeof(float));
+    float *m = managed(1000 * sizeof(float));
     float *A = m, *B = m + 200, *C = m + 400;
     for (int i = 0; i < 200; ++i)
         A[i] = i % 7 - 3, B[i] = i % 5 - 2;

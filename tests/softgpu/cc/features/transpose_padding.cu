@@ -19,8 +19,7 @@ DEFINE_TRANSPOSE(transpose_padded, 1)
 int
 main()
 {
-    float *m;
-    cudaMallocManaged(&m, 3 * 32 * 48 * 4);
+    float *m = managed(3 * 32 * 48 * 4);
     float *in = m, *a = m + 32 * 48, *b = a + 32 * 48;
     for (int i = 0; i < 32 * 48; ++i)
         in[i] = i;

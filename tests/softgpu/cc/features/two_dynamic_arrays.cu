@@ -33,12 +33,9 @@ prefix(const short *in, double *out, int n)
 int
 main()
 {
-    unsigned char *p;
-    short *in;
-    double *out;
-    cudaMallocManaged(&p, 50);
-    cudaMallocManaged(&in, 100);
-    cudaMallocManaged(&out, 400);
+    unsigned char *p = managed(50);
+    short *in = managed(100);
+    double *out = managed(400);
     for (int i = 0; i < 50; ++i)
         p[i] = i, in[i] = i == 7 ? -7 : i;
     reverse_bytes<<<1, 50, 50>>>(p, 50);

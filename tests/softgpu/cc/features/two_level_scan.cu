@@ -35,9 +35,8 @@ int
 main()
 {
     const int n = 300, threads = 64, blocks = (n + threads - 1) / threads;
-    int *data, *sums;
-    cudaMallocManaged(&data, n * 4);
-    cudaMallocManaged(&sums, blocks * 4);
+    int *data = managed(n * 4);
+    int *sums = managed(blocks * 4);
     for (int i = 0; i < n; ++i)
         data[i] = i;
     scan_blocks<<<blocks, threads, 2 * threads * sizeof(int)>>>(data, sums, n);

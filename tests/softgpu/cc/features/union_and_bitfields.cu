@@ -34,8 +34,7 @@ k(unsigned *out)
 int
 main()
 {
-    unsigned *out;
-    cudaMallocManaged(&out, 32);
+    unsigned *out = managed(32);
     k<<<1, 8>>>(out);
     cudaDeviceSynchronize();
     return out[0] == 130 + 1 + 7 + 10000 + 1 + 2 && out[7] == 130 + 1 + 0 + 3000 + 1 + 1 ? 0 : 1;

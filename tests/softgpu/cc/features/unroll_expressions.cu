@@ -44,9 +44,8 @@ k(const int *p, int *out, int n)
 int
 main()
 {
-    int *p, *out;
-    cudaMallocManaged(&p, 32);
-    cudaMallocManaged(&out, 4);
+    int *p = managed(32);
+    int *out = managed(4);
     for (int i = 0; i < 8; ++i)
         p[i] = i;
     k<<<1, 1>>>(p, out, 8);

@@ -47,8 +47,7 @@ launch_all(float *p)
 int
 main()
 {
-    float *p;
-    cudaMallocManaged(&p, 16);
+    float *p = managed(16);
     for (int i = 0; i < 4; ++i)
         p[i] = 1;
     launch_all(p);

@@ -49,8 +49,7 @@ launch(dim3 g, dim3 b, void (*kernel)(A...), A... args)
 int
 main()
 {
-    float *p;
-    cudaMallocManaged(&p, 40);
+    float *p = managed(40);
     p[9] = 5;
     const Chain<Mul, Add, Mul> chain(Mul{2}, Add{1}, Mul{10});
     map_kernel<<<1, 32>>>(p, 10, chain);

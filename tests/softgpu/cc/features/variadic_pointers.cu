@@ -26,14 +26,10 @@ sum(Out *out, const In *...in)
 int
 main()
 {
-    char *c;
-    float *f;
-    double *d;
-    int *i;
-    cudaMallocManaged(&c, 8);
-    cudaMallocManaged(&f, 32);
-    cudaMallocManaged(&d, 64);
-    cudaMallocManaged(&i, 32);
+    char *c = managed(8);
+    float *f = managed(32);
+    double *d = managed(64);
+    int *i = managed(32);
     zero_all<<<1, 32>>>(8, c, f, d);
     gather<4, 8, 15><<<1, 8>>>(i);
     sum<<<1, 8>>>(d, c, f, i);

@@ -22,17 +22,12 @@ other_types(const int *i, const double *d, unsigned char *c, long long *l)
 int
 main()
 {
-    float *in, *out;
-    int *i;
-    double *d;
-    unsigned char *c;
-    long long *l;
-    cudaMallocManaged(&in, 256);
-    cudaMallocManaged(&out, 256);
-    cudaMallocManaged(&i, 64);
-    cudaMallocManaged(&d, 128);
-    cudaMallocManaged(&c, 32);
-    cudaMallocManaged(&l, 128);
+    float *in = managed(256);
+    float *out = managed(256);
+    int *i = managed(64);
+    double *d = managed(128);
+    unsigned char *c = managed(32);
+    long long *l = managed(128);
     for (int k = 0; k < 64; ++k)
         in[k] = k;
     for (int k = 0; k < 16; ++k)

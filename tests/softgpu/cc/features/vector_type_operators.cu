@@ -32,8 +32,7 @@ k(float *out)
 int
 main()
 {
-    float *out;
-    cudaMallocManaged(&out, 64);
+    float *out = managed(64);
     k<<<dim3(1, 3), 4>>>(out);
     cudaDeviceSynchronize();
     return out[3] == 28 + 3 + 12 + 1 + 1 + 255 ? 0 : 1;

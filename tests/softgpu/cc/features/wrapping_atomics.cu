@@ -18,16 +18,11 @@ wrap(unsigned *u, float *f, unsigned short *s, unsigned long long *l, long long 
 int
 main()
 {
-    unsigned *u;
-    float *f;
-    unsigned short *s;
-    unsigned long long *l;
-    long long *m;
-    cudaMallocManaged(&u, 12);
-    cudaMallocManaged(&f, 4);
-    cudaMallocManaged(&s, 4);
-    cudaMallocManaged(&l, 16);
-    cudaMallocManaged(&m, 8);
+    unsigned *u = managed(12);
+    float *f = managed(4);
+    unsigned short *s = managed(4);
+    unsigned long long *l = managed(16);
+    long long *m = managed(8);
     u[0] = u[1] = u[2] = 0, *f = 7, *s = 65530, l[0] = 0, l[1] = 5, *m = 0;
     wrap<<<1, 32>>>(u, f, s, l, m);
     cudaDeviceSynchronize();
