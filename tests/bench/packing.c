@@ -41,14 +41,8 @@ static find_image_fn
 open_kernels(void)
 {
     char path[PATH_MAX + 64];
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
-    for (int i = 0; i < 2 && length > 0; ++i) {
-        while (length > 0 && path[--length] != '/')
-            ;
-    }
-    if (length <= 0)
-        return NULL;
-    strcpy(path + length, "/lib/softgpu/libddprun-kernels.so");
+    report_program_folder(path, 2);
+    strcat(path, "/lib/softgpu/libddprun-kernels.so");
     void *library = dlopen(path, RTLD_NOW);
     void *found = library != NULL ? dlsym(library, "ddprun_kernel_image") : NULL;
     if (found == NULL)
@@ -145,17 +139,8 @@ main(int argc, char **argv)
     };
     struct report report = {.json = false};
     int pairs = 21;
-    for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "--json") == 0) {
-            report.json = true;
-        } else if (strcmp(argv[i], "--pairs") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0 &&
-                   atoi(argv[i + 1]) <= PAIRS_AT_MOST) {
-            pairs = atoi(argv[++i]);
-        } else {
-            fprintf(stderr, "Usage: packing [--json] [--pairs N]   (N from 1 to %d, default 21)\n", PAIRS_AT_MOST);
-            return 2;
-        }
-    }
+    if (!report_take_options(&report, argc, argv, &pairs, PAIRS_AT_MOST))
+        return 2;
     static struct memory memory;
     find_image_fn find_image = open_kernels();
     if (find_image == NULL)

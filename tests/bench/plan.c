@@ -173,23 +173,9 @@ main(int argc, char **argv)
 {
     struct report report = {.json = false};
     int pairs = 7;
-    for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "--json") == 0) {
-            report.json = true;
-        } else if (strcmp(argv[i], "--pairs") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0 &&
-                   atoi(argv[i + 1]) <= PAIRS_AT_MOST) {
-            pairs = atoi(argv[++i]);
-        } else {
-            fprintf(stderr, "Usage: plan [--json] [--pairs N]   (N from 1 to %d, default 7)\n", PAIRS_AT_MOST);
-            return 2;
-        }
-    }
-    ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
-    for (int i = 0; i < 2 && length > 0; ++i) {
-        char *slash = strrchr(folder, '/');
-        if (slash != NULL)
-            *slash = '\0';
-    }
+    if (!report_take_options(&report, argc, argv, &pairs, PAIRS_AT_MOST))
+        return 2;
+    report_program_folder(folder, 2);
     if (mkdtemp(work) == NULL)
         fail("cannot make a folder", strerror(errno));
     atexit(remove_work);

@@ -5,8 +5,46 @@
 
 #include <json-c/json.h>
 
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool
+report_take_options(struct report *report, int argc, char **argv, int *pairs, int at_most)
+{
+    int usual = *pairs;
+    for (int i = 1; i < argc; ++i) {
+        int asked = i + 1 < argc ? atoi(argv[i + 1]) : 0;
+        if (strcmp(argv[i], "--json") == 0) {
+            report->json = true;
+        } else if (strcmp(argv[i], "--pairs") == 0 && asked > 0 && asked <= at_most) {
+            *pairs = asked;
+            ++i;
+        } else {
+            fprintf(stderr, "Usage: %s [--json] [--pairs N]   (N from 1 to %d, default %d)\n",
+                    program_invocation_short_name, at_most, usual);
+            return false;
+        }
+    }
+    return true;
+}
+
+void
+report_program_folder(char *folder, int levels)
+{
+    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (length <= 0) {
+        perror("/proc/self/exe");
+        exit(1);
+    }
+    folder[length] = '\0';
+    for (int i = 0; i < levels; ++i)
+        dirname(folder);
+}
 
 static void
 print_json(const char *name, double value, const char *unit, const char *bar, bool holds)

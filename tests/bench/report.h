@@ -18,6 +18,13 @@ struct report {
     bool head_printed;
 };
 
+/* Takes --json and --pairs N, N up to `at_most`. False: an option is unknown; the usage is printed to stderr. */
+bool report_take_options(struct report *report, int argc, char **argv, int *pairs, int at_most);
+
+/* The folder of the program, `levels` - 1 above it, in `folder` of PATH_MAX bytes; ends the program if that is unknown.
+ */
+void report_program_folder(char *folder, int levels);
+
 /* Prints one figure: its name, the value in `unit`, and whether it is on the right side of `limit`. */
 void report_figure(struct report *report, const char *name, double value, const char *unit, enum bar bar, double limit);
 
