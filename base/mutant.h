@@ -37,7 +37,6 @@ enum mutant {
     MUTANT_OPTIONAL_UNSEEN,        /* and may be others than have been seen */
     MUTANT_OPTIONAL_FIXED,         /* intervals may lack fixed touches, too */
     MUTANT_LAYOUT_DIFFERS,         /* odd ranks have other layouts in a trial than the others do */
-    MUTANT_SIZE_DIFFERS,           /* odd ranks keep communicators that the others do not */
     MUTANT_VERDICT_DIFFERS,        /* odd ranks take a layout that the others do not */
     MUTANT_BUSY_FACTOR_DIFFERS,    /* odd ranks take an all-reduce for slower beside backward than the others do */
 

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 12
+#define DDPRUN_PROTOCOL_VERSION 13
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -118,7 +118,6 @@ struct job_options {
     uint32_t communicator_count; /* 1 to DDPRUN_MOST_COMMUNICATORS */
     uint64_t bucket_bytes;       /* upper bound of a bucket; 0: as measured */
     uint32_t check_every;        /* steps between two comparisons of parameter hashes; 0: never */
-    uint32_t try_ctas;           /* blocks of collectives' kernels that a trial compares with NCCL's choice; 0: none */
     uint32_t sync_every;         /* steps between two averages of parameters; 0: each step averages */
     double outer_rate;           /* of the step behind such an average, */
     double outer_momentum;       /* and its momentum */

@@ -57,7 +57,7 @@ leave_call(const struct collectives *c, struct communicator *communicator, ncclR
            struct comm_error *error)
 {
     atomic_store(&communicator->called_us, 0);
-    return nccl_ok(c, communicator->comms[0], result, what, error);
+    return nccl_ok(c, communicator->comm, result, what, error);
 }
 
 /* Work that may never return, in a thread of its own. */
@@ -226,7 +226,7 @@ create_communicator(struct collectives *c, struct communicator *communicator, in
     nccl_config_fill(&config, c->nccl->version, true);
     if (most_ctas > 0)
         config.max_ctas = most_ctas;
-    ncclResult_t result = c->nccl->ncclCommInitRankConfig_p(&communicator->comms[0], c->world_size, communicator->id,
+    ncclResult_t result = c->nccl->ncclCommInitRankConfig_p(&communicator->comm, c->world_size, communicator->id,
                                                             c->rank, (ncclConfig_t *)&config);
     return nccl_ok(c, NULL, result, "ncclCommInitRankConfig", error);
 }
@@ -252,7 +252,6 @@ collectives_open(struct collectives *c, const struct driver *driver, const struc
                                           .world_size = rendezvous->world_size,
                                           .reduction = options->reduction,
                                           .compression = options->compression},
-                              .lock = PTHREAD_MUTEX_INITIALIZER,
                               .rank = rendezvous->rank,
                               .world_size = rendezvous->world_size,
                               .timeout_s = options->timeout_s};
@@ -316,86 +315,9 @@ collectives_reduce_program(struct collectives *c, CUdeviceptr address, size_t co
     if (!wire_scale(&c->setting, address, count, type, 1, mean.before, stream, error))
         return false;
     struct communicator *own = enter_call(&c->communicators[c->communicator_count]);
-    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, mean.operation, own->comms[0], stream);
+    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, mean.operation, own->comm, stream);
     return leave_call(c, own, result, "ncclAllReduce", error) &&
            wire_scale(&c->setting, address, count, type, 1, mean.after, stream, error);
-}
-
-/* ---- communicators of buckets in other sizes ---- */
-
-/* Ends a communicator, once it is taken out of its place, where nothing finds it any more. NULL: nothing. */
-static bool
-close_taken(struct collectives *c, ncclComm_t *place, struct comm_error *error)
-{
-    pthread_mutex_lock(&c->lock);
-    ncclComm_t comm = *place;
-    *place = NULL;
-    pthread_mutex_unlock(&c->lock);
-    return comm == NULL || (nccl_ok(c, comm, c->nccl->ncclCommFinalize_p(comm), "ncclCommFinalize", error) &&
-                            nccl_ok(c, NULL, c->nccl->ncclCommDestroy_p(comm), "ncclCommDestroy", error));
-}
-
-static bool
-create_sizes(struct collectives *c, struct comm_error *error)
-{
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        for (unsigned s = 1; s <= COLLECTIVES_SIZES_AT_MOST && c->most_ctas[s] > 0; ++s) {
-            ncclComm_t comm = NULL;
-            struct nccl_config config;
-            nccl_config_fill(&config, c->nccl->version, true);
-            config.max_ctas = (int)c->most_ctas[s];
-            ncclResult_t result =
-                c->nccl->ncclCommSplit_p(c->communicators[i].comms[0], 0, c->rank, &comm, (ncclConfig_t *)&config);
-            if (!nccl_ok(c, NULL, result, "ncclCommSplit", error))
-                return false;
-            pthread_mutex_lock(&c->lock);
-            c->communicators[i].comms[s] = comm;
-            pthread_mutex_unlock(&c->lock);
-        }
-    }
-    return true;
-}
-
-bool
-collectives_open_sizes(struct collectives *c, const uint32_t *most_ctas, unsigned count, struct comm_error *error)
-{
-    for (unsigned s = 0; s < COLLECTIVES_SIZES_AT_MOST; ++s)
-        c->most_ctas[1 + s] = s < count ? most_ctas[s] : 0;
-    return run_in_time(c, create_sizes, "ncclCommSplit", error);
-}
-
-void
-collectives_use_size(struct collectives *c, unsigned size)
-{
-    c->size = size;
-}
-
-/* All but the first of each communicator. */
-static bool
-close_sizes(struct collectives *c, struct comm_error *error)
-{
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        for (unsigned s = 1; s <= COLLECTIVES_SIZES_AT_MOST; ++s) {
-            if (!close_taken(c, &c->communicators[i].comms[s], error))
-                return false;
-        }
-    }
-    return true;
-}
-
-bool
-collectives_keep_size(struct collectives *c, unsigned size, struct comm_error *error)
-{
-    pthread_mutex_lock(&c->lock);
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        ncclComm_t *comms = c->communicators[i].comms, kept = comms[size];
-        comms[size] = comms[0];
-        comms[0] = kept;
-    }
-    pthread_mutex_unlock(&c->lock);
-    c->size = 0;
-    c->most_ctas[0] = size > 0 ? c->most_ctas[size] : c->most_ctas[0];
-    return run_in_time(c, close_sizes, "ncclCommFinalize", error);
 }
 
 /* ---- what is sent ---- */
@@ -429,7 +351,7 @@ collectives_send_from_zero(struct collectives *c, CUdeviceptr address, size_t by
 {
     void *buffer = (void *)(uintptr_t)address;
     struct communicator *of = enter_call(&c->communicators[0]);
-    ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, of->comms[0], stream);
+    ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, of->comm, stream);
     return leave_call(c, of, result, "ncclBroadcast", error);
 }
 
@@ -451,10 +373,8 @@ void
 collectives_unstage(struct collectives *c, struct staging *staging)
 {
     for (unsigned i = 0; i < c->communicator_count; ++i) {
-        for (unsigned s = 0; s <= COLLECTIVES_SIZES_AT_MOST; ++s) {
-            if (staging->handles[i][s] != NULL && c->nccl->ncclCommDeregister_p != NULL)
-                (void)c->nccl->ncclCommDeregister_p(c->communicators[i].comms[s], staging->handles[i][s]);
-        }
+        if (staging->handles[i] != NULL && c->nccl->ncclCommDeregister_p != NULL)
+            (void)c->nccl->ncclCommDeregister_p(c->communicators[i].comm, staging->handles[i]);
     }
     if (staging->address != 0 && c->nccl->ncclMemFree_p != NULL)
         (void)c->nccl->ncclMemFree_p((void *)(uintptr_t)staging->address);
@@ -470,11 +390,8 @@ collectives_stage(struct collectives *c, size_t bytes, struct staging *staging)
     bool ok = nccl->ncclMemAlloc_p != NULL && nccl->ncclMemFree_p != NULL && nccl->ncclCommRegister_p != NULL &&
               nccl->ncclCommDeregister_p != NULL && nccl->ncclMemAlloc_p(&memory, bytes) == ncclSuccess;
     staging->address = (CUdeviceptr)(uintptr_t)memory;
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        for (unsigned s = 0; ok && s <= COLLECTIVES_SIZES_AT_MOST && c->communicators[i].comms[s] != NULL; ++s)
-            ok = nccl->ncclCommRegister_p(c->communicators[i].comms[s], memory, bytes, &staging->handles[i][s]) ==
-                 ncclSuccess;
-    }
+    for (unsigned i = 0; ok && i < c->communicator_count; ++i)
+        ok = nccl->ncclCommRegister_p(c->communicators[i].comm, memory, bytes, &staging->handles[i]) == ncclSuccess;
     if (!ok)
         collectives_unstage(c, staging);
     return ok;
@@ -494,12 +411,10 @@ collectives_reduce_on(struct collectives *c, const struct bucket_wire *wire, siz
     if (!wire_pack(wire, &c->setting, weight, stream, error))
         return false;
 
-    /* A graph that is captured keeps its communicator for its life: the one that stays. */
     void *buffer = (void *)(uintptr_t)wire->address;
-    unsigned size = stream == collectives_stream_of(c, bucket) ? c->size : 0;
     struct communicator *of = enter_call(&c->communicators[collectives_communicator_of(c, bucket)]);
     ncclResult_t result = c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type,
-                                                   wire_operation(wire, &c->setting), of->comms[size], stream);
+                                                   wire_operation(wire, &c->setting), of->comm, stream);
     return leave_call(c, of, result, "ncclAllReduce", error) && wire_unpack(wire, &c->setting, stream, error);
 }
 
@@ -533,30 +448,25 @@ collectives_gather_words(struct collectives *c, unsigned communicator, CUdevicep
 {
     struct communicator *of = enter_call(&c->communicators[communicator]);
     ncclResult_t result = c->nccl->ncclAllGather_p((const void *)(uintptr_t)send, (void *)(uintptr_t)receive, count,
-                                                   ncclUint64, of->comms[0], of->stream);
+                                                   ncclUint64, of->comm, of->stream);
     return leave_call(c, of, result, "ncclAllGather", error);
 }
 
 /* ---- the end ---- */
 
-static bool
-is_sound(const struct collectives *c, ncclComm_t comm, struct comm_error *error)
-{
-    ncclResult_t state = ncclSuccess, asked = c->nccl->ncclCommGetAsyncError_p(comm, &state);
-    return nccl_ok(c, comm, asked, "ncclCommGetAsyncError", error) && nccl_ok(c, comm, state, "NCCL", error);
-}
-
 bool
 collectives_sound(struct collectives *c, struct comm_error *error)
 {
-    bool sound = true;
-    pthread_mutex_lock(&c->lock); /* these calls only read two words */
     for (unsigned i = 0; i < atomic_load(&c->open_count); ++i) {
-        for (unsigned s = 0; s <= COLLECTIVES_SIZES_AT_MOST; ++s)
-            sound = sound && (c->communicators[i].comms[s] == NULL || is_sound(c, c->communicators[i].comms[s], error));
+        ncclResult_t state = ncclSuccess;
+        ncclComm_t comm = c->communicators[i].comm;
+        ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(comm, &state);
+        if (asked != ncclSuccess)
+            return nccl_failed(c, comm, asked, "ncclCommGetAsyncError", error);
+        if (state != ncclSuccess)
+            return nccl_failed(c, comm, state, "NCCL", error);
     }
-    pthread_mutex_unlock(&c->lock);
-    return sound;
+    return true;
 }
 
 int64_t
@@ -571,14 +481,15 @@ static bool
 close_communicators(struct collectives *c, struct comm_error *error)
 {
     for (unsigned i = 0; i < atomic_load(&c->open_count); ++i) {
-        struct communicator *of = &c->communicators[i];
-        if (of->comms[0] != NULL &&
-            !cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(of->stream), "cuStreamSynchronize", error))
+        ncclComm_t comm = c->communicators[i].comm;
+        if (comm == NULL)
+            continue;
+        if (!cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->communicators[i].stream), "cuStreamSynchronize",
+                     error) ||
+            !nccl_ok(c, comm, c->nccl->ncclCommFinalize_p(comm), "ncclCommFinalize", error) ||
+            !nccl_ok(c, NULL, c->nccl->ncclCommDestroy_p(comm), "ncclCommDestroy", error))
             return false;
-        for (unsigned s = 0; s <= COLLECTIVES_SIZES_AT_MOST; ++s) {
-            if (!close_taken(c, &of->comms[s], error))
-                return false;
-        }
+        c->communicators[i].comm = NULL;
     }
     return true;
 }

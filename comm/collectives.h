@@ -21,17 +21,13 @@
 #include "comm/rendezvous.h"
 #include "comm/wire.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Communicators of buckets in other sizes: collectives_open_sizes(). */
-enum { COLLECTIVES_SIZES_AT_MOST = 2 };
-
 struct communicator {
     ncclUniqueId id;
-    ncclComm_t comms[1 + COLLECTIVES_SIZES_AT_MOST]; /* as NCCL chooses, then the other sizes, or NULL */
+    ncclComm_t comm;
     CUstream stream;
     CUevent joined;            /* recorded when the first communicator last waited for this one; the first has none */
     _Atomic int64_t called_us; /* clock_now_us() when the issuer entered the NCCL call that it is inside; 0: none */
@@ -53,9 +49,6 @@ struct collectives {
         communicators[DDPRUN_MOST_COMMUNICATORS + 1]; /* the one of its own behind the last of buckets */
     unsigned communicator_count;                      /* of buckets */
     _Atomic unsigned open_count; /* that are open: those of buckets, and one more once it is there */
-    unsigned size;               /* of comms[], through which buckets go */
-    uint32_t most_ctas[1 + COLLECTIVES_SIZES_AT_MOST]; /* of each size; 0: as NCCL chooses, or there is none */
-    pthread_mutex_t lock; /* guards comms[] between the issuer, which alone changes them, and collectives_sound() */
     struct wire_setting setting;
     CUcontext context;
     CUstream stream; /* of the first communicator */
@@ -88,24 +81,6 @@ CUstream collectives_program_stream(const struct collectives *collectives);
 bool collectives_reduce_program(struct collectives *collectives, CUdeviceptr address, size_t count, ncclDataType_t type,
                                 ncclRedOp_t operation, struct comm_error *error) __attribute__((warn_unused_result));
 
-/*
- * Other sizes: beside each communicator of buckets one for each of most_ctas[0..count), whose kernels have at most so
- * many blocks (NCCL's maxCTAs), from 1 to COLLECTIVES_SIZES_AT_MOST. Fewer blocks leave backward more multiprocessors.
- * All share the communicator's stream, so none runs beside another. Collective, while no bucket is on its way and there
- * are no other sizes; waits and fails as collectives_open(). NCCL may fail on some ranks: the caller asks all ranks,
- * and ends the sizes if one failed.
- */
-bool collectives_open_sizes(struct collectives *collectives, const uint32_t *most_ctas, unsigned count,
-                            struct comm_error *error) __attribute__((warn_unused_result));
-
-/* Buckets go through this size from now on; 0: the first. The same on all ranks. */
-void collectives_use_size(struct collectives *collectives, unsigned size);
-
-/* This size takes the place of the first, and all others end. Collective, while no bucket is on its way and no staging
- * is registered; waits and fails as collectives_open(). */
-bool collectives_keep_size(struct collectives *collectives, unsigned size, struct comm_error *error)
-    __attribute__((warn_unused_result));
-
 /* Which communicator reduces a bucket; its stream. */
 unsigned collectives_communicator_of(const struct collectives *collectives, size_t bucket);
 CUstream collectives_stream_of(const struct collectives *collectives, size_t bucket);
@@ -127,16 +102,15 @@ bool collectives_place(struct collectives *collectives, struct bucket_wire *wire
                        struct comm_error *error) __attribute__((warn_unused_result));
 
 /*
- * Device memory of NCCL's own (ncclMemAlloc), registered with each communicator of buckets, in all sizes that there
- * are, from which NCCL may reduce with fewer copies and multiprocessors. If one rank gives registered memory to a
- * collective, all must (NCCL manual, "User Buffer Registration"): the caller sees to it. False, and nothing is kept:
- * NCCL is older than 2.19, or has none. The second function gives it back, which may wait for the device; all zero is
- * ignored.
+ * Device memory of NCCL's own (ncclMemAlloc), registered with each communicator of buckets, from which NCCL may reduce
+ * with fewer copies and multiprocessors. If one rank gives registered memory to a collective, all must (NCCL manual,
+ * "User Buffer Registration"): the caller sees to it. False, and nothing is kept: NCCL is older than 2.19, or has none.
+ * The second function gives it back, which may wait for the device; all zero is ignored.
  */
 struct staging {
     CUdeviceptr address;
     size_t bytes;
-    void *handles[DDPRUN_MOST_COMMUNICATORS][1 + COLLECTIVES_SIZES_AT_MOST];
+    void *handles[DDPRUN_MOST_COMMUNICATORS];
 };
 bool collectives_stage(struct collectives *collectives, size_t bytes, struct staging *staging);
 void collectives_unstage(struct collectives *collectives, struct staging *staging);

@@ -15,7 +15,6 @@ enum contradiction {
     SYNC_AND_SUM,
     SYNC_AND_COMPRESS,
     OUTER_WITHOUT_SYNC,
-    TRY_WITHOUT_TRIALS,
     PARTS_WITHOUT_TRACE,
     PER_HOST_AND_HOSTS,
     CONTRADICTIONS,
@@ -33,8 +32,6 @@ static const char *const texts[CONTRADICTIONS] = {
                           "leave out one of the two",
     [OUTER_WITHOUT_SYNC] = "--outer-lr and --outer-momentum are of the step behind an average of --sync-every; give "
                            "--sync-every K, too",
-    [TRY_WITHOUT_TRIALS] = "--try-ctas is decided by a trial, and --no-trials, --no-overlap, --bucket-mb, --verify and "
-                           "--sync-every have none; leave out one of the two",
     [PARTS_WITHOUT_TRACE] = "--trace-steps and --trace-args say what is in a trace; give --trace DIR or --page FILE, "
                             "too",
     [PER_HOST_AND_HOSTS] = "--nproc-per-node counts the ranks of one host, and --hosts does too; leave "
@@ -63,9 +60,6 @@ holds(enum contradiction which, const struct options *options)
         return job->sync_every > 0 && job->compression != DDPRUN_COMPRESS_NONE;
     case OUTER_WITHOUT_SYNC:
         return job->has_outer && job->sync_every == 0;
-    case TRY_WITHOUT_TRIALS:
-        return job->try_ctas > 0 &&
-               (!job->trials || !job->overlap || job->bucket_bytes > 0 || job->verify || job->sync_every > 0);
     case PARTS_WITHOUT_TRACE:
         return (job->trace_last > 0 || options->trace_args) && options->trace_dir == NULL && options->page == NULL;
     default: /* with --hosts, -n is the number of ranks on all hosts together */
@@ -101,9 +95,6 @@ settle(enum contradiction which, struct options *options, const struct options *
             options->job.sync_every = 0;
             options->job.has_outer = false;
         }
-        break;
-    case TRY_WITHOUT_TRIALS:
-        options->job.try_ctas = given->job.try_ctas;
         break;
     case PARTS_WITHOUT_TRACE:
         options->job.trace_first = options->job.trace_last = 0;

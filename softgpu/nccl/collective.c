@@ -509,7 +509,7 @@ collective_run(struct exchange *exchange, const struct collective *what)
             catch_up(&run);
             bool slows = exchange->link.slows > 1.0 && exchange->link_begins != NULL;
             if (slows)
-                exchange->link_begins(link_model_slows(&exchange->link, exchange->most_blocks));
+                exchange->link_begins(exchange->link.slows);
             run.why = spend_on_link(&run, start_ns);
             if (slows)
                 exchange->link_ends();

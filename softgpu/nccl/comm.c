@@ -231,7 +231,7 @@ start_comm(struct ncclComm *comm)
 
 /* NULL, and the error noted, without memory. */
 static struct ncclComm *
-new_comm(struct comm_settings settings)
+new_comm(bool is_blocking)
 {
     struct ncclComm *comm = calloc(1, sizeof(*comm));
     if (!comm) {
@@ -239,13 +239,12 @@ new_comm(struct comm_settings settings)
         return NULL;
     }
     exchange_init(&comm->exchange);
-    comm->is_blocking = settings.is_blocking;
-    comm->exchange.most_blocks = settings.most_blocks;
+    comm->is_blocking = is_blocking;
     return comm;
 }
 
 ncclResult_t
-comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int rank, struct comm_settings settings)
+comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking)
 {
     if (rank_count < 1 || rank_count > SEGMENT_MAX_RANKS)
         return nccl_error(ncclInvalidArgument, "a communicator of %d ranks: the stand-in has 1 to %d", rank_count,
@@ -267,7 +266,7 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
     ncclResult_t result = nccl_cuda(softgpu_context_ensure(&context), "finding the device");
     if (result != ncclSuccess)
         return result;
-    struct ncclComm *comm = new_comm(settings);
+    struct ncclComm *comm = new_comm(is_blocking);
     if (!comm)
         return ncclSystemError;
     comm->exchange.link = link;
@@ -291,9 +290,9 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
 }
 
 ncclResult_t
-comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, struct comm_settings settings)
+comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, bool is_blocking)
 {
-    struct ncclComm *comm = new_comm(settings);
+    struct ncclComm *comm = new_comm(is_blocking);
     if (!comm)
         return ncclSystemError;
     comm->origin = *origin;
@@ -331,25 +330,21 @@ comm_finish_start(struct ncclComm **comm_p)
 
 /* The beginning of ncclConfig_t, which every version of nccl.h has; what lies behind it may be shorter or longer. */
 _Static_assert(sizeof(ncclUniqueId) == 128 && offsetof(ncclConfig_t, size) == 0 && offsetof(ncclConfig_t, magic) == 8 &&
-                   offsetof(ncclConfig_t, version) == 12 && offsetof(ncclConfig_t, blocking) == 16 &&
-                   offsetof(ncclConfig_t, maxCTAs) == 28,
+                   offsetof(ncclConfig_t, version) == 12 && offsetof(ncclConfig_t, blocking) == 16,
                "nccl.h of NCCL 2");
 
-/* `size` tells how much of the struct the caller's header knew; these have been in it since NCCL 2.17. */
+/* `size` tells how much of the struct the caller's header knew; `blocking` has been in it from the beginning. */
 ncclResult_t
-comm_config(const ncclConfig_t *config, struct comm_settings *settings)
+comm_config(const ncclConfig_t *config, bool *is_blocking_p)
 {
     if (!config)
         return ncclSuccess;
-    if (config->magic != 0xcafebeefu || config->size < offsetof(ncclConfig_t, maxCTAs) + sizeof(config->maxCTAs))
+    if (config->magic != 0xcafebeefu || config->size < offsetof(ncclConfig_t, blocking) + sizeof(config->blocking))
         return nccl_error(ncclInvalidArgument, "the configuration was not made with NCCL_CONFIG_INITIALIZER");
-    bool says_blocking = config->blocking != NCCL_CONFIG_UNDEF_INT,
-         says_most = config->maxCTAs != NCCL_CONFIG_UNDEF_INT;
-    if (says_blocking && config->blocking != 0 && config->blocking != 1)
+    if (config->blocking == NCCL_CONFIG_UNDEF_INT)
+        return ncclSuccess;
+    if (config->blocking != 0 && config->blocking != 1)
         return nccl_error(ncclInvalidArgument, "the configuration has blocking=%d: give 0 or 1", config->blocking);
-    if (says_most && config->maxCTAs < 1)
-        return nccl_error(ncclInvalidArgument, "the configuration has maxCTAs=%d: give 1 or more", config->maxCTAs);
-    settings->is_blocking = says_blocking ? config->blocking != 0 : settings->is_blocking;
-    settings->most_blocks = says_most ? config->maxCTAs : settings->most_blocks;
+    *is_blocking_p = config->blocking != 0;
     return ncclSuccess;
 }

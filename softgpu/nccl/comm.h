@@ -125,27 +125,19 @@ ncclResult_t comm_check(const struct ncclComm *comm, const char *call);
  * visitor. */
 ncclResult_t comm_check_ready(struct ncclComm *comm, const char *call);
 
-/* What a configuration says. */
-struct comm_settings {
-    bool is_blocking;
-    int most_blocks; /* maxCTAs; 0: as many as there are */
-};
-
 /* Makes a communicator and starts the thread that initialises it, in the current context (without one:
  * device 0). */
-ncclResult_t comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int rank,
-                        struct comm_settings settings);
+ncclResult_t comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking);
 
 /* The same for one that comes from another; it has its parent's device and link. */
-ncclResult_t comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin,
-                              struct comm_settings settings);
+ncclResult_t comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, bool is_blocking);
 
 /* Waits for that thread. On failure, and where this rank has no part in it, destroys the communicator and clears
  * *comm_p; returns why. */
 ncclResult_t comm_finish_start(struct ncclComm **comm_p);
 
-/* Takes the settings out of a configuration (may be NULL); what that does not say stays as it is. */
-ncclResult_t comm_config(const ncclConfig_t *config, struct comm_settings *settings);
+/* Takes `blocking` out of a configuration (may be NULL); *is_blocking_p stays as it is if that does not say. */
+ncclResult_t comm_config(const ncclConfig_t *config, bool *is_blocking_p);
 
 /* The result of the last call of a communicator that does not block; ncclInProgress while it is under way. */
 ncclResult_t comm_work_state(struct ncclComm *comm);

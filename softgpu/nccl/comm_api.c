@@ -6,12 +6,12 @@
 #include "nccl/visit.h"
 
 static ncclResult_t
-init_rank(ncclComm_t *comm_p, int rank_count, const ncclUniqueId *id, int rank, struct comm_settings settings)
+init_rank(ncclComm_t *comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking)
 {
     if (!comm_p)
         return nccl_error(ncclInvalidArgument, "the place for the new communicator is NULL");
     struct ncclComm *comm = NULL;
-    ncclResult_t result = comm_start(&comm, rank_count, id, rank, settings);
+    ncclResult_t result = comm_start(&comm, rank_count, id, rank, is_blocking);
     return comm != NULL && result == ncclSuccess ? group_publish(comm_p, comm) : result;
 }
 
@@ -29,16 +29,16 @@ NCCL_EXPORT(ncclGetUniqueId);
 ncclResult_t
 pncclCommInitRank(ncclComm_t *comm, int rank_count, ncclUniqueId id, int rank)
 {
-    return init_rank(comm, rank_count, &id, rank, (struct comm_settings){.is_blocking = true});
+    return init_rank(comm, rank_count, &id, rank, true);
 }
 NCCL_EXPORT(ncclCommInitRank);
 
 ncclResult_t
 pncclCommInitRankConfig(ncclComm_t *comm, int rank_count, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-    struct comm_settings settings = {.is_blocking = true};
-    ncclResult_t result = comm_config(config, &settings);
-    return result == ncclSuccess ? init_rank(comm, rank_count, &id, rank, settings) : result;
+    bool is_blocking = true;
+    ncclResult_t result = comm_config(config, &is_blocking);
+    return result == ncclSuccess ? init_rank(comm, rank_count, &id, rank, is_blocking) : result;
 }
 NCCL_EXPORT(ncclCommInitRankConfig);
 
@@ -66,8 +66,7 @@ pncclCommInitAll(ncclComm_t *comms, int device_count, const int *devices)
         if (result == ncclSuccess)
             result = nccl_cuda(driver->ctx_set_current(context), "cuCtxSetCurrent");
         if (result == ncclSuccess)
-            result =
-                comm_start(&comms[started], device_count, &id, started, (struct comm_settings){.is_blocking = true});
+            result = comm_start(&comms[started], device_count, &id, started, true);
         if (result == ncclSuccess)
             ++started;
     }

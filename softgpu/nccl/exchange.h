@@ -17,7 +17,6 @@
 struct exchange {
     struct segment segment;
     struct link_model link;
-    int most_blocks; /* of its collectives' kernels (maxCTAs), for the link's `slows`; 0: as many as there are */
     int (*work_running)(void);         /* softgpuWorkRunning(), for the link's busy_factor; NULL: nothing else runs */
     void (*link_begins)(double slows); /* softgpuLinkBegins() and softgpuLinkEnds(), for its `slows`; or NULL */
     void (*link_ends)(void);

@@ -66,10 +66,3 @@ link_model_ns(const struct link_model *model, size_t bytes, bool pays_latency)
     double ns = (pays_latency ? model->latency_us * 1e3 : 0.0) + (double)bytes / model->gbytes_per_s;
     return (int64_t)ns;
 }
-
-double
-link_model_slows(const struct link_model *model, int most_blocks)
-{
-    bool fewer = most_blocks > 0 && most_blocks < LINK_BLOCKS;
-    return fewer ? 1.0 + (model->slows - 1.0) * most_blocks / LINK_BLOCKS : model->slows;
-}

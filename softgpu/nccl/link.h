@@ -8,8 +8,7 @@
  *
  * With busy_factor=2, too, the time of a collective goes by half as fast while a kernel or a host function of another
  * stream runs in the process, as on a GPU, where they share multiprocessors. With slows=1.2 such work takes 1.2 times
- * as long while the time of a collective passes; of a communicator of fewer than LINK_BLOCKS blocks (maxCTAs) only by
- * that share of it.
+ * as long while the time of a collective passes.
  */
 #ifndef SOFTGPU_NCCL_LINK_H
 #define SOFTGPU_NCCL_LINK_H
@@ -19,9 +18,6 @@
 #include <stdint.h>
 
 #define LINK_VARIABLE "SOFTGPU_LINK"
-
-/* Blocks of a communicator's kernels that `slows` is of. */
-enum { LINK_BLOCKS = 16 };
 
 struct link_model {
     double latency_us;
@@ -33,9 +29,6 @@ struct link_model {
 /* Reads the value of the variable; NULL or "" is no model: nothing takes time. False: malformed, *model_p is untouched.
  */
 bool link_model_parse(const char *value, struct link_model *model_p);
-
-/* How many times as long other work takes beside a collective of at most so many blocks; 0: of as many as there are. */
-double link_model_slows(const struct link_model *model, int most_blocks);
 
 /* How long an operation on `bytes` takes at least. */
 int64_t link_model_ns(const struct link_model *model, size_t bytes, bool pays_latency);

@@ -96,12 +96,11 @@ pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclCon
         return nccl_error(ncclInvalidArgument, "ncclCommSplit: a color of %d: give 0 or more, or NCCL_SPLIT_NOCOLOR",
                           color);
     struct comm_origin origin = {.parent = comm, .meet = meet_for_split, .color = color, .key = key};
-    struct comm_settings settings = {comm->is_blocking, comm->exchange.most_blocks};
+    bool is_blocking = comm->is_blocking;
     struct ncclComm *started;
-    result = comm_config(config, &settings);
-    settings.is_blocking |= color == NCCL_SPLIT_NOCOLOR;
+    result = comm_config(config, &is_blocking);
     if (result == ncclSuccess)
-        result = comm_start_child(&started, &origin, settings);
+        result = comm_start_child(&started, &origin, is_blocking || color == NCCL_SPLIT_NOCOLOR);
     return result == ncclSuccess ? group_publish(newcomm, started) : result;
 }
 NCCL_EXPORT(ncclCommSplit);
@@ -206,11 +205,11 @@ pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
     if (!segment_is_mapped(&comm->exchange.segment))
         return nccl_error(ncclInvalidArgument, "%s: the communicator was never initialised", call);
     struct comm_origin origin = {.parent = comm, .meet = meet_for_shrink};
-    struct comm_settings settings = {comm->is_blocking, comm->exchange.most_blocks};
+    bool is_blocking = comm->is_blocking;
     struct ncclComm *started;
     result = check_shrink(comm, excludeRanksList, excludeRanksCount, &origin);
     if (result == ncclSuccess)
-        result = comm_config(config, &settings);
+        result = comm_config(config, &is_blocking);
     if (result != ncclSuccess)
         return result;
     if (aborts)
@@ -218,7 +217,7 @@ pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
     else
         comm_wait_for_operations(comm);
     origin.note_tag = note_tag(&origin, comm->rank_count, next_serial(comm, &origin));
-    result = comm_start_child(&started, &origin, settings);
+    result = comm_start_child(&started, &origin, is_blocking);
     return result == ncclSuccess ? group_publish(newcomm, started) : result;
 }
 NCCL_EXPORT(ncclCommShrink);

@@ -130,7 +130,6 @@ ncclCommInitRankConfig(void **comm, int ranks, struct id id, int rank, struct co
 #define EXIST(name) __asm__(".globl " #name "\n.set " #name ", ncclGetVersion\n");
 EXIST(ncclGetUniqueId)
 EXIST(ncclCommAbort)
-EXIST(ncclCommSplit)
 EXIST(ncclCommDestroy)
 EXIST(ncclCommFinalize)
 EXIST(ncclCommGetAsyncError)

@@ -105,11 +105,6 @@ layouts() { # steps with other buckets
         grep -q '^{"layout_trial"' "$work/layouts/rank-0.jsonl"
 }
 
-sizes() { # communicators with fewer blocks, which are no better here
-    run env SOFTGPU_LINK=latency_us=1000,gbytes_per_s=0.2 "$launcher" -n 2 --timeout "$seconds" --try-ctas 1 "$build/tests/trainers/paced" \
-        --layers 12 --kib 64 --layer-us 3000 --forward-us 0 --steps 170 && [ "$code" -eq 0 ] && grep -q '^ddprun: --try-ctas: a step' "$work/stderr"
-}
-
 structs_memory() { trainer structs_memory; }
 weighted() { run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb 0.006 --timeout "$seconds" "$build/tests/trainers/weights" uneven && [ "$code" -eq 0 ]; }
 wrong_weights() {
@@ -227,7 +222,6 @@ mutant PLANS_UNCOMPARED other_buckets
 mutant CONTROL_BUCKETS_DIFFER trial
 mutant LAYOUT_DIFFERS layouts
 mutant VERDICT_DIFFERS layouts
-mutant SIZE_DIFFERS sizes
 mutant BUSY_FACTOR_DIFFERS measured_buckets
 mutant OPTIONAL_ANYWHERE clips_branch
 mutant OPTIONAL_UNSEEN clips_both

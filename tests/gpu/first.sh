@@ -11,7 +11,7 @@ source "$here/report.sh"
 # shellcheck source=tests/patience.sh
 source "$root/tests/patience.sh"
 
-all_checks=(doctor exit_order handles addresses tensor_maps reading bandwidth overlap blocks tokens sums lt_verify host_memory reduces
+all_checks=(doctor exit_order handles addresses tensor_maps reading bandwidth overlap tokens sums lt_verify host_memory reduces
     nonfinite outer communicators scout check_every world_of_one launch_cost all_reduce)
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
@@ -264,15 +264,6 @@ overlap() {
     report_row "exposed communication of a step, overlapped" "less than without: $(summary exposed_ms) ms" "$exposed ms" measured
     CUDA_DEVICE_MAX_CONNECTIONS=1 ddprun 120 2 --bucket-mb 0.02 "$programs/ladder_static" --layers 12 "${size[@]}"
     report_row "exposed communication, CUDA_DEVICE_MAX_CONNECTIONS=1" "more than overlapped: $exposed ms" "$(summary exposed_ms) ms" measured
-}
-
-blocks() {
-    local size=(--width 1024 --batch 1024 --steps 400) lines
-    [ "$rehearse" -eq 0 ] || size=(--width 128 --batch 32 --steps 280)
-    ddprun 300 2 --no-cost-cache --try-ctas 8 "$programs/ladder_static" --layers 12 "${size[@]}"
-    expect_success "collectives with fewer blocks: end" "exit code 0"
-    lines=$(grep -E '^ddprun: (--try-ctas|collectives (have|stay))' "$log/stderr" | sed 's/^ddprun: //' | paste -sd ';' | sed 's/;/; /g')
-    report_row "collectives with fewer blocks: made, compared, and kept or ended" "shorter steps" "${lines:-no trial}" measured
 }
 
 tokens() {

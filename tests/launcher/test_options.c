@@ -169,12 +169,11 @@ static const struct flagged {
     unsigned flag;
     const char *names;
 } flagged[] = {
-    {TERM, "bucket-mb no-overlap no-trials try-ctas reduce sync-every outer-lr outer-momentum compress communicators "
+    {TERM, "bucket-mb no-overlap no-trials reduce sync-every outer-lr outer-momentum compress communicators "
            "check-every verify "
            "timeout hang-warning hang-timeout heartbeat-timeout "},
     {TRACED,
-     "bucket-mb no-overlap no-trials try-ctas reduce sync-every outer-lr outer-momentum compress communicators nccl "
-     "check-every "
+     "bucket-mb no-overlap no-trials reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
      "verify "},
     {NO_CHECK, "sync-every outer-lr outer-momentum max-restarts trace dry-run output metrics summary-json page "},
     {NO_SCOUT, "hosts dry-run "},
@@ -214,12 +213,11 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
                      OPTIONS_RUN);
     terms_write(&options, false, terms, sizeof(terms));
     const char *rest = strstr(terms, "--device");
-    ck_assert_str_eq(
-        rest,
-        "--device gpu\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--no-trials off\n--try-ctas 0\n--reduce mean\n"
-        "--sync-every 8\n--outer-lr 0.69999999999999996\n--outer-momentum 0\n--compress none\n"
-        "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n--hang-warning 60\n"
-        "--hang-timeout 600\n--heartbeat-timeout 0\n");
+    ck_assert_str_eq(rest,
+                     "--device gpu\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--no-trials off\n--reduce mean\n"
+                     "--sync-every 8\n--outer-lr 0.69999999999999996\n--outer-momentum 0\n--compress none\n"
+                     "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n--hang-warning 60\n"
+                     "--hang-timeout 600\n--heartbeat-timeout 0\n");
     options_free(&options);
 }
 

@@ -270,9 +270,7 @@ void
 all_reduce_cost_keep(void)
 {
     bool is_news = found.factor != kept.busy.factor || found.fixed_ns != kept.busy.fixed_ns;
-    bool is_other =
-        engine_state.collectives.most_ctas[0] > 0; /* of collectives that the next run does not begin with */
-    if (engine_state.rendezvous.rank != 0 || kept.count == 0 || found.factor == 0 || !is_news || is_other)
+    if (engine_state.rendezvous.rank != 0 || kept.count == 0 || found.factor == 0 || !is_news)
         return;
     kept.busy = found;
     cost_cache_write(key, &kept);

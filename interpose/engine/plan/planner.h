@@ -47,22 +47,6 @@ void layouts_wear(const struct group *group, const struct plan *plan) BY_ISSUER;
 /* The issuer, there too: the plan in force again, and frees the others, if there are any of this group. */
 void layouts_end(const struct group *group) BY_ISSUER;
 
-/* ---- sizes.c: communicators whose kernels have fewer blocks, for a trial ---- */
-/* How many blocks a size has at most: sizes are numbered from 1; 0: it is NCCL's own, or the user wants no such size.
- */
-uint32_t sizes_ctas(unsigned size);
-/* The issuer: whether the user wants a trial of them, and none has begun. */
-bool sizes_are_wanted(void) BY_ISSUER;
-/* Collective, the issuer, at a boundary, once: makes them, for a trial of this group. Rank 0 reports time and memory.
- * False, and there are none: not on all ranks. */
-bool sizes_begin(const struct group *group) BY_ISSUER;
-/* The issuer, at a boundary. If there are none for this group: false, or nothing. */
-bool sizes_are_open(const struct group *group) BY_ISSUER;
-/* Buckets go through this size from now on; 0: through NCCL's own. */
-void sizes_use(const struct group *group, unsigned size) BY_ISSUER;
-/* Collective: this size stays, and the others end. Rank 0 reports which one stays. */
-void sizes_keep(const struct group *group, unsigned size) BY_ISSUER;
-
 /* ---- plans.c ---- */
 /* The issuer: ends the job, naming the first difference, unless all ranks have this plan. */
 void plans_compare(const struct group *group, const struct plan *plan) BY_ISSUER;

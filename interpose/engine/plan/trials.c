@@ -3,12 +3,11 @@
  * buckets would, is measured now and then; where steps are shorter another way, they go that way.
  *
  * Called by the issuer at boundaries. In a trial (bucketing/trial.h) steps go the present way and others in turn: the
- * first one has steps with overlap and without it, the second one all layouts (layouts.c), the third one, with
- * --try-ctas, communicators with fewer blocks (sizes.c). Later trials have one way each, and no communicators. Which
- * step goes which way follows from the group's boundaries, which all ranks count alike; a few boundaries later the
- * ranks exchange their times, and each computes the same result. The first trial comes when the plan has settled;
- * behind step FREE_STEPS, others come when they are at most 0.5 % of the steps and of the time. Steps change their way
- * when two trials in a row want it. Of several groups one at a time has a trial.
+ * first one has steps with overlap and without it, the second one all layouts (layouts.c). Later trials have one way
+ * each. Which step goes which way follows from the group's boundaries, which all ranks count alike; a few boundaries
+ * later the ranks exchange their times, and each computes the same result. The first trial comes when the plan has
+ * settled; behind step FREE_STEPS, others come when they are at most 0.5 % of the steps and of the time. Steps change
+ * their way when two trials in a row want it. Of several groups one at a time has a trial.
  *
  * None in runs that repeat call by call or are compared (--no-trials, --bucket-mb, --verify, `ddprun check`), nor where
  * steps are captured in CUDA graphs, leave ranks their own parameters (--sync-every) or do not overlap.
@@ -34,27 +33,13 @@ enum {
 
 enum phase { TRIAL_NONE, TRIAL_RUNS, TRIAL_ENDED };
 
-/* What another way changes: overlap is off where it is on, or on; or the layout is WAY_LAYOUT + enum layout; or the
- * communicators are those of size 1 + WAY - WAY_SIZE. */
-enum {
-    WAY_PRESENT = 0,
-    WAY_OVERLAP,
-    WAY_LAYOUT,
-    WAY_SIZE = WAY_LAYOUT + LAYOUTS,
-    WAYS = WAY_SIZE + COLLECTIVES_SIZES_AT_MOST
-};
+/* What another way changes: overlap is off where it is on, or on; or the layout is WAY_LAYOUT + enum layout. */
+enum { WAY_PRESENT = 0, WAY_OVERLAP, WAY_LAYOUT, WAYS = WAY_LAYOUT + LAYOUTS };
 
 static bool
 is_layout(int kind)
 {
-    return kind >= WAY_LAYOUT && kind < WAY_SIZE;
-}
-
-/* 0: NCCL's own. */
-static unsigned
-size_of(int kind)
-{
-    return kind >= WAY_SIZE ? (unsigned)(1 + kind - WAY_SIZE) : 0;
+    return kind >= WAY_LAYOUT;
 }
 
 struct trial {
@@ -170,25 +155,10 @@ say_change(const struct trial *trial, const struct trial_result *result)
                      ms_of(result->other_ns), ms_of(result->present_ns));
 }
 
-/* The same, of communicators. */
-static void
-say_size(int kind, const struct trial_result *result)
-{
-    if (engine_state.rendezvous.rank == 0 && size_of(kind) > 0)
-        message_line("--try-ctas: a step takes %.3g ms with at most %u block%s, and %.3g ms as NCCL chooses",
-                     ms_of(result->other_ns), sizes_ctas(size_of(kind)), sizes_ctas(size_of(kind)) > 1 ? "s" : "",
-                     ms_of(result->present_ns));
-}
-
 /* Steps go another way from here on. */
 static void
 change(struct trial *trial, struct group *group, int kind, const struct trial_result *result) BY_ISSUER
 {
-    if (kind >= WAY_SIZE) {
-        sizes_keep(group, size_of(kind));
-        measure_way_changed(group);
-        return;
-    }
     if (is_layout(kind)) {
         planner_take_layout(group, (enum layout)(kind - WAY_LAYOUT), result);
         return;
@@ -216,8 +186,7 @@ follow(struct trial *trial, struct group *group, const struct trial_result *resu
             best = w;
         if (trial->kinds[w] == WAY_OVERLAP)
             trial->slowed_ns = trial_slowed(of, !trial->off);
-        say_size(trial->kinds[w], of);
-        trace_trial(group, of, trial->bucket_counts[w], sizes_ctas(size_of(trial->kinds[w])), !trial->off);
+        trace_trial(group, of, trial->bucket_counts[w], !trial->off);
         if (!trial->off)
             planner_observed(group, of->present_wait_ns, is_layout(trial->kinds[w]));
     }
@@ -232,7 +201,7 @@ follow(struct trial *trial, struct group *group, const struct trial_result *resu
     trial->doubted = confirmed ? WAY_PRESENT : wanted;
     if (confirmed)
         change(trial, group, wanted, &results[best]);
-    if (trial->doubted != WAY_PRESENT || (!trial->off && (!trial->surveyed || sizes_are_wanted()))) {
+    if (trial->doubted != WAY_PRESENT || (!trial->surveyed && !trial->off)) {
         trial->due = group->boundary_count + 1;
     } else {
         trial->due = group->boundary_count +
@@ -330,9 +299,7 @@ is_tried(const struct trial *trial, int kind) BY_ISSUER
         return kind == WAY_OVERLAP;
     if (!trial->surveyed)
         return is_layout(kind) && kind != WAY_LAYOUT + LAYOUT_FORECAST;
-    if (sizes_are_wanted())
-        return size_of(kind) > 0 && sizes_ctas(size_of(kind)) > 0;
-    return kind == WAY_OVERLAP + (int)(trial->judged % (WAY_SIZE - WAY_OVERLAP));
+    return kind == WAY_OVERLAP + (int)(trial->judged % (WAYS - WAY_OVERLAP));
 }
 
 static void
@@ -346,13 +313,12 @@ begin(struct trial *trial, struct group *group, CUstream stream) BY_ISSUER
         else if (is_tried(trial, kind))
             add_way(trial, kind, NULL);
     }
-    int other = trial->shape.ways > 1 ? trial->kinds[1] : WAY_PRESENT;
-    if ((is_layout(other) && !layouts_begin(group, &trial->plans[1], trial->shape.ways - 1)) ||
-        (size_of(other) > 0 && !sizes_are_open(group) && !sizes_begin(group)))
+    if (trial->shape.ways > 1 && is_layout(trial->kinds[1]) &&
+        !layouts_begin(group, &trial->plans[1], trial->shape.ways - 1))
         trial->shape.ways = 1;
     trial->surveyed |= surveys;
     if (trial->shape.ways == 1) { /* nothing to compare steps with, or no memory for it: the next way */
-        trial->due = group->boundary_count + (surveys && !sizes_are_wanted() ? trial_pause(TRIAL_ROUNDS, 0, 0) : 1);
+        trial->due = group->boundary_count + (surveys ? trial_pause(TRIAL_ROUNDS, 0, 0) : 1);
         trial->doubted = WAY_PRESENT;
         ++trial->judged;
         return;
@@ -408,15 +374,12 @@ trials_next_interval(struct group *group, CUstream stream)
         advance(trial, group);
     else if (is_due(trial, group))
         begin(trial, group, stream);
-    if (trial->phase == TRIAL_NONE && size_of(trial->doubted) == 0)
-        sizes_keep(group, 0);
     group->tried = trial->phase == TRIAL_RUNS;
     size_t way = group->tried ? trial_way(&trial->shape, steps_passed(trial, group)) : 0;
     bool overlaps = (way > 0 && trial->kinds[way] == WAY_OVERLAP) == trial->off;
     group->withheld = group->overlapping && !overlaps;
     group->control = way > 0;
     layouts_wear(group, way > 0 ? trial->plans[way] : NULL);
-    sizes_use(group, way > 0 ? size_of(trial->kinds[way]) : 0);
     if (MUTANT(CONTROL_BUCKETS_DIFFER) && group->control)
         planner_reset(group);
     if (!group->withheld)

@@ -24,9 +24,9 @@ void trace_make_room(const struct group *group, size_t bucket_count) BY_ISSUER;
 /* When each gradient was ready, and when backward was done (ready_ns[gradient_count]), on the last rank: ns since the
  * step began. */
 void trace_ready(const struct group *group, const int64_t *ready_ns) BY_ISSUER;
-/* What a trial has found of steps with other buckets, so many, beside the present ones, or with collectives of at most
- * so many blocks; both 0: of steps with the other way of overlap. */
-void trace_trial(const struct group *group, const struct trial_result *result, size_t bucket_count, uint32_t most_ctas,
+/* What a trial has found of steps with other buckets, so many, beside the present ones; 0: of steps with the other way
+ * of overlap. */
+void trace_trial(const struct group *group, const struct trial_result *result, size_t bucket_count,
                  bool overlaps) BY_ISSUER;
 /* Steps overlap from here on, or do not. */
 void trace_overlap(const struct group *group, bool overlaps) BY_ISSUER;

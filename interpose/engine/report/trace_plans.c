@@ -66,17 +66,16 @@ trace_file_write_plan(const struct group *group, uint64_t number)
 }
 
 void
-trace_trial(const struct group *group, const struct trial_result *result, size_t bucket_count, uint32_t most_ctas,
-            bool overlaps)
+trace_trial(const struct group *group, const struct trial_result *result, size_t bucket_count, bool overlaps)
 {
     if (!trace_file_is_open())
         return;
-    bool of_layout = bucket_count > 0, of_size = most_ctas > 0;
+    bool of_layout = bucket_count > 0;
     struct json *line = trace_file_begin();
-    json_add_u64(line, of_size ? "ctas_trial" : of_layout ? "layout_trial" : "trial", result->rounds);
+    json_add_u64(line, of_layout ? "layout_trial" : "trial", result->rounds);
     add_group(line, group);
-    if (of_layout || of_size) {
-        json_add_u64(line, of_size ? "most_ctas" : "buckets", of_size ? most_ctas : bucket_count);
+    if (of_layout) {
+        json_add_u64(line, "buckets", bucket_count);
         json_add_us(line, "present_us", (double)result->present_ns / 1e3);
         json_add_us(line, "other_us", (double)result->other_ns / 1e3);
     } else {

@@ -264,21 +264,14 @@ issue_prepare_plan(struct group *group)
     say_compression();
 }
 
-uint64_t
-memory_free(uint64_t *all_bytes_p)
+/* Whether memory for a while would leave the program an eighth of the device's, for what it may allocate meanwhile. */
+static bool
+is_memory_spare(uint64_t bytes)
 {
     size_t free_bytes = 0, all_bytes = 0;
     bool known = engine_state.driver.cuMemGetInfo_p != NULL &&
                  engine_state.driver.cuMemGetInfo_p(&free_bytes, &all_bytes) == CUDA_SUCCESS;
-    *all_bytes_p = known ? all_bytes : 0;
-    return known ? free_bytes : 0;
-}
-
-bool
-memory_is_spare(uint64_t bytes)
-{
-    uint64_t all_bytes, free_bytes = memory_free(&all_bytes);
-    return all_bytes > 0 && free_bytes >= all_bytes / 8 && bytes <= free_bytes - all_bytes / 8;
+    return known && free_bytes >= all_bytes / 8 && bytes <= free_bytes - all_bytes / 8;
 }
 
 bool
@@ -294,7 +287,7 @@ issue_prepare_others(struct group *group, struct shipment *others, size_t count)
         bytes[i] = packed_by_all(&others[i], group->places, &total, &alike);
         most = total > most ? total : most;
     }
-    uint64_t good = alike && memory_is_spare(most); /* else buckets would need memory of their own */
+    uint64_t good = alike && is_memory_spare(most); /* else buckets would need memory of their own */
     least_of_ranks("memory for buckets", &good, 1);
     good = good && (most == 0 || stage(&others[0].staging, most));
     for (size_t i = 0; i < count; ++i) {
@@ -317,30 +310,6 @@ issue_free_others(struct shipment *others, size_t count)
         others[i].send_order = NULL;
     }
     collectives_unstage(&engine_state.collectives, &others[0].staging);
-}
-
-void
-issue_unstage(void)
-{
-    streams_wait_for_buckets();
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        free_wires(&memory_state.groups[g].shipment);
-        collectives_unstage(&engine_state.collectives, &memory_state.groups[g].shipment.staging);
-    }
-    (void)context_exchange_capture_mode(mode);
-}
-
-void
-issue_stage(void)
-{
-    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        struct group *group = &memory_state.groups[g];
-        if (group->shipment.plan == NULL)
-            continue;
-        make_wires(&group->shipment);
-        stage_buckets(group);
-    }
 }
 
 void

@@ -21,18 +21,8 @@ enum { OTHERS_AT_MOST = 4 };
 bool issue_prepare_others(struct group *group, struct shipment *others, size_t count) BY_ISSUER;
 /* The issuer: gives all of that back, but for the plans. */
 void issue_free_others(struct shipment *others, size_t count) BY_ISSUER;
-/* Collective, the issuer, while no step has other plans: gives back the memory that NCCL knows, of all groups, and
- * takes such memory again. No bucket is sent in between. */
-void issue_unstage(void) BY_ISSUER;
-void issue_stage(void) BY_ISSUER;
 /* The issuer: prepares the shipment of a step in a capture, whose plan is set; `places` are the group's. Enqueues on no
  * captured stream. */
 void issue_prepare_captured(struct shipment *shipment, const size_t *places) BY_ISSUER;
-
-/* Free memory of the device, in bytes, and all of it; both 0: unknown. */
-uint64_t memory_free(uint64_t *all_bytes_p);
-/* Whether so many bytes of device memory for a while leave the program an eighth of the device's, for what it may
- * allocate meanwhile. */
-bool memory_is_spare(uint64_t bytes);
 
 #endif

@@ -178,10 +178,6 @@ TEST(link_model_is_read_as_documented)
     ck_assert_double_eq(model.busy_factor, 1.0);
     ck_assert(link_model_parse("busy_factor=2.5,latency_us=7", &model));
     ck_assert_double_eq(model.busy_factor, 2.5);
-    ck_assert(link_model_parse("slows=3", &model));
-    ck_assert_double_eq(link_model_slows(&model, 0), 3.0);
-    ck_assert_double_eq(link_model_slows(&model, LINK_BLOCKS / 2), 2.0);
-    ck_assert_double_eq(link_model_slows(&model, 2 * LINK_BLOCKS), 3.0);
     ck_assert(link_model_parse("latency_us=7", &model));
     ck_assert_int_eq(link_model_ns(&model, 1u << 30, true), 7000);
 

@@ -80,9 +80,6 @@ split_in_the_background(int rank, int n, struct ranks_shared *shared)
     ncclComm_t comm = device_comm(rank, n, shared, 0), part;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    config.maxCTAs = 0;
-    EXPECT_NCCL(ncclCommSplit(comm, 3, rank, &part, &config), ncclInvalidArgument);
-    config.maxCTAs = 4;
     EXPECT_NCCL(ncclCommSplit(comm, 3, rank, &part, &config), ncclInProgress);
     EXPECT_NCCL(device_await_ready(part), ncclSuccess);
     expect_comm(part, rank, n, 2, 2 * (float)n);
