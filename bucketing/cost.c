@@ -75,13 +75,12 @@ cost_of_link(int64_t latency_ns, double bytes_per_us, struct cost *cost_p)
 }
 
 struct cost
-cost_raised(const struct cost *cost, int64_t more_ns, int64_t trainer_ns)
+cost_raised(const struct cost *cost, int64_t more_ns)
 {
     struct cost raised = *cost;
     int64_t most = COST_MOST_FS / COST_FS_PER_NS;
     for (size_t i = 0; i < raised.count; ++i)
         raised.segments[i].base_fs += (more_ns < most ? more_ns : most) * COST_FS_PER_NS;
-    raised.trainer_fs = (trainer_ns < most ? trainer_ns : most) * COST_FS_PER_NS;
     return raised;
 }
 

@@ -36,8 +36,6 @@ struct cost_segment {
 /* segments[0].bytes is 0. An empty cost (count 0) says that nothing is known. */
 struct cost {
     size_t count;
-    int64_t
-        trainer_fs; /* by which an all-reduce lengthens the work that it runs beside: in no sum but that of buckets */
     struct cost_segment segments[COST_SEGMENTS_AT_MOST];
 };
 
@@ -53,8 +51,8 @@ bool cost_fit(const struct cost_sample *samples, size_t count, struct cost *cost
 /* The cost of latency_ns + bytes / bandwidth, with bytes_per_us = MB/s. False if it cannot be computed. */
 bool cost_of_link(int64_t latency_ns, double bytes_per_us, struct cost *cost_p) __attribute__((warn_unused_result));
 
-/* The same cost, and more_ns >= 0 for each all-reduce; each lengthens the work beside it by trainer_ns >= 0. */
-struct cost cost_raised(const struct cost *cost, int64_t more_ns, int64_t trainer_ns);
+/* The same cost, and more_ns >= 0 for each all-reduce. */
+struct cost cost_raised(const struct cost *cost, int64_t more_ns);
 
 /* The cost of one all-reduce, in femtoseconds; at most COST_MOST_FS. `cost` must not be empty. */
 int64_t cost_fs(const struct cost *cost, uint64_t bytes);

@@ -207,41 +207,30 @@ mean_end_fs(struct draft *draft, const struct cost *cost, const size_t *ends, si
     return sum_fs;
 }
 
-/* What partition_merged() is asked for, in thousandths, fewest buckets first, then least cautious first. The first
- * ASKED_OF_FREE end later, which pays where a bucket costs the trainer time. */
+/* What partition_merged() is asked for, in thousandths, fewest buckets first, then least cautious first. */
 static const struct {
     unsigned slack, margin;
-} asked[] = {{1000, 0}, {500, 0}, {200, 0}, {100, 0}, {50, 0},  {20, 0}, {8, 0},
-             {2, 0},    {0, 0},   {0, 10},  {0, 30},  {0, 100}, {0, 300}};
+} asked[] = {{2, 0}, {0, 0}, {0, 10}, {0, 30}, {0, 100}, {0, 300}};
 
-enum { ASKED = sizeof(asked) / sizeof(asked[0]), ASKED_OF_FREE = 7, TOLERATED = 1 /* thousandth */ };
-
-/* What so many buckets cost the trainer's own work. */
-static int64_t
-trainer_fs(const struct cost *cost, size_t bucket_count)
-{
-    __int128 fs = (__int128)cost->trainer_fs * bucket_count;
-    return fs > COST_MOST_FS ? COST_MOST_FS : (int64_t)fs;
-}
+enum { ASKED = sizeof(asked) / sizeof(asked[0]), TOLERATED = 1 /* thousandth */ };
 
 /* Puts into the draft the candidate with the fewest buckets among those that do within a thousandth as well as any. */
 static bool
 choose_buckets(struct draft *draft, const struct cost *cost)
 {
     int64_t mean_fs[ASKED], least_fs = INT64_MAX;
-    size_t bucket_counts[ASKED], first = cost->trainer_fs > 0 ? 0 : ASKED_OF_FREE, chosen = first;
+    size_t bucket_counts[ASKED], chosen = 0;
     int64_t best_end_fs, end_fs;
-    if (partition_best(draft->ready, draft->count, cost, draft->trial, &bucket_counts[first], &best_end_fs) !=
-        PARTITION_OK)
+    if (partition_best(draft->ready, draft->count, cost, draft->trial, &bucket_counts[0], &best_end_fs) != PARTITION_OK)
         return false;
-    for (size_t a = first; a < ASKED; ++a) {
+    for (size_t a = 0; a < ASKED; ++a) {
         if (partition_merged(draft->ready, draft->count, cost, best_end_fs / 1000 * asked[a].slack, asked[a].margin,
                              draft->trial, &bucket_counts[a], &end_fs) != PARTITION_OK)
             return false;
-        mean_fs[a] = mean_end_fs(draft, cost, draft->trial, bucket_counts[a]) + trainer_fs(cost, bucket_counts[a]);
+        mean_fs[a] = mean_end_fs(draft, cost, draft->trial, bucket_counts[a]);
         least_fs = mean_fs[a] < least_fs ? mean_fs[a] : least_fs;
     }
-    for (size_t a = first; a < ASKED; ++a) {
+    for (size_t a = 0; a < ASKED; ++a) {
         bool good = mean_fs[a] <= least_fs + least_fs / 1000 * TOLERATED;
         bool chosen_is_good = mean_fs[chosen] <= least_fs + least_fs / 1000 * TOLERATED;
         if (good && (!chosen_is_good || bucket_counts[a] < bucket_counts[chosen]))
@@ -269,11 +258,9 @@ draft_for(const struct place *places, const struct plan_gradient *gradients, siz
 
 /* Keeps the better of two drafts, and frees the other; `gain` is how many thousandths of its end are worth a change. */
 static struct draft *
-better_of(struct draft *kept, struct draft *other, const struct cost *cost, int gain)
+better_of(struct draft *kept, struct draft *other, int gain)
 {
-    bool better = kept != NULL && other != NULL &&
-                  other->end_fs + trainer_fs(cost, other->bucket_count) <
-                      kept->end_fs + trainer_fs(cost, kept->bucket_count) - kept->end_fs / 1000 * gain;
+    bool better = kept != NULL && other != NULL && other->end_fs < kept->end_fs - kept->end_fs / 1000 * gain;
     if (kept == NULL || better) {
         draft_free(kept);
         return other;
@@ -303,12 +290,12 @@ best_draft(struct place *places, const struct plan_gradient *gradients, size_t c
     uint64_t grain = grain_of(total_bytes);
     struct draft *draft = draft_for(places, gradients, count, 0, cost);
     if (draft != NULL)
-        draft = better_of(draft, draft_for(places, gradients, count, grain, cost), cost, 1);
+        draft = better_of(draft, draft_for(places, gradients, count, grain, cost), 1);
     for (uint64_t windows = 1; draft != NULL && windows <= WINDOWS_AT_MOST; windows *= 2) {
         if (sort_by_type(places, gradients, count, total_bytes, windows) < 2)
             break;
-        draft = better_of(draft, draft_for(places, gradients, count, 0, cost), cost, 0);
-        draft = better_of(draft, draft_for(places, gradients, count, grain, cost), cost, 1);
+        draft = better_of(draft, draft_for(places, gradients, count, 0, cost), 0);
+        draft = better_of(draft, draft_for(places, gradients, count, grain, cost), 1);
     }
     return draft;
 }

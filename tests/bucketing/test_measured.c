@@ -132,35 +132,6 @@ TEST(a_gradient_is_cut_where_that_is_earlier)
     plan_free(plan);
 }
 
-/* Of twenty gradients 1 ms apart, an all-reduce of each takes 1 ms: free buckets are many, and dear ones are few. */
-TEST(a_bucket_more_has_to_pay_for_itself)
-{
-    enum { COUNT = 20, MS = 1000000 };
-    struct scene scene = {.count = COUNT};
-    struct cost free_of_charge;
-    size_t before = SIZE_MAX;
-    for (size_t i = 0; i < COUNT; ++i) {
-        scene.gradients[i] = (struct plan_gradient){1000000, 1};
-        scene.ready_ns[i] = (int64_t)(i + 1) * MS;
-        scene.order[i] = i;
-    }
-    ck_assert(cost_of_link(10000, 1100.0, &free_of_charge));
-    for (int64_t trainer_ns = 0; trainer_ns <= 100 * MS; trainer_ns = trainer_ns * 8 + 20000) {
-        struct plan_forecast forecast, of_one;
-        scene.cost = cost_raised(&free_of_charge, 0, trainer_ns);
-        struct plan *plan = build(&scene, &forecast);
-        struct plan *one = plan_build(1, scene.gradients, scene.order, COUNT, UINT64_MAX);
-        ck_assert(plan != NULL && plan_forecast(one, scene.ready_ns, &scene.cost, &of_one));
-        ck_assert_uint_le(plan->bucket_count, before);
-        ck_assert_int_le(forecast.end_ns + (int64_t)plan->bucket_count * trainer_ns, of_one.end_ns + trainer_ns);
-        before = plan->bucket_count;
-        ck_assert(trainer_ns > 0 || before > 5);
-        plan_free(one);
-        plan_free(plan);
-    }
-    ck_assert_uint_eq(before, 1);
-}
-
 TEST(what_cannot_be_is_refused)
 {
     struct scene scene;

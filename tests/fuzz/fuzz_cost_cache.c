@@ -57,7 +57,7 @@ fuzz_cost_cache(const uint8_t *bytes, size_t count)
     bool factor = read.busy.factor == 0 || (read.busy.factor >= BUSY_NONE && read.busy.factor <= BUSY_MOST);
     fuzz_require(factor && read.busy.fixed_ns >= 0, "what is beside backward is within bounds");
     fuzz_require(cost_fit(read.samples, read.count, &cost), "samples fit a cost");
-    cost = cost_raised(&cost, read.busy.fixed_ns, 0);
+    cost = cost_raised(&cost, read.busy.fixed_ns);
     int64_t before = 0;
     for (uint64_t size = 1; size < (uint64_t)1 << 50; size *= 4) {
         int64_t now = cost_fs(&cost, size);

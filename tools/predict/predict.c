@@ -85,7 +85,7 @@ model_exposed(const struct model *model, const struct cost *cost, unsigned bytes
     }
     ready_ns[count] = done_ns;
     busy_to_work(ready_ns, count + 1, model->busy.factor);
-    const struct cost beside = cost_raised(cost, model->busy.fixed_ns, 0);
+    const struct cost beside = cost_raised(cost, model->busy.fixed_ns);
     struct plan *plan = plan_build_measured(1, gradients, ready_ns, model->order, count, &beside, &forecast);
     bool known = plan != NULL;
     if (known)

@@ -75,19 +75,6 @@ keep_forecast(const struct group *group, struct plan *plan) BY_ISSUER
     forecast_plans[group->id] = plan;
 }
 
-/* When gradients were ready and backward was done, in work, at the last review: [gradient_count + 1]; NULL: none. */
-static int64_t *last_ready_ns[GROUPS_AT_MOST] GUARDED_BY(issuer_role);
-
-static void
-keep_ready(const struct group *group, const int64_t *ready_ns) BY_ISSUER
-{
-    size_t bytes = (group->gradient_count + 1) * sizeof(*ready_ns);
-    free(last_ready_ns[group->id]);
-    last_ready_ns[group->id] = ready_ns != NULL ? malloc(bytes) : NULL;
-    if (last_ready_ns[group->id] != NULL)
-        memcpy(last_ready_ns[group->id], ready_ns, bytes);
-}
-
 /* The issuer: `plan` is in force from now on, learned from `history` (or from nothing: NULL). */
 static void
 adopt(struct group *group, struct plan *plan, const struct history *history) BY_ISSUER
@@ -149,7 +136,6 @@ planner_reset(struct group *group)
     group->intervals = 0;
     group->early_buckets = 0;
     issuer_unlock();
-    keep_ready(group, NULL);
     adopt(group, plan, NULL);
 }
 
@@ -328,9 +314,8 @@ is_worth_it(const struct group *group, const struct plan *best, const struct pla
             const struct plan_forecast *of_present) BY_ISSUER
 {
     int64_t differ_ns = of_present->end_ns / (group->measured ? 100 : 1000);
-    int64_t best_ns = of_best->end_ns + group->bucket_ns * (int64_t)best->bucket_count;
-    int64_t present_ns = of_present->end_ns + group->bucket_ns * (int64_t)group->plan->bucket_count;
-    return best_ns < present_ns - differ_ns || (!group->measured && best->bucket_count < group->plan->bucket_count);
+    return of_best->end_ns < of_present->end_ns - differ_ns ||
+           (!group->measured && best->bucket_count < group->plan->bucket_count);
 }
 
 /* A forecast in work, as times on the clock: behind backward both go at one speed. */
@@ -358,7 +343,7 @@ adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_
     size_t count = group->gradient_count;
     int64_t done_ns = latest_ns[count];
     trace_ready(group, latest_ns);
-    const struct cost cost = cost_raised(all_reduce_cost(), group->busy.fixed_ns, group->bucket_ns);
+    const struct cost cost = cost_raised(all_reduce_cost(), group->busy.fixed_ns);
     busy_to_work(latest_ns, count + 1, group->busy.factor);
     struct plan_forecast forecast, present;
     struct plan_gradient *gradients = gradients_of(group);
@@ -371,7 +356,6 @@ adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_
     }
     shift_forecast(&forecast, done_ns - latest_ns[count]);
     shift_forecast(&present, done_ns - latest_ns[count]);
-    keep_ready(group, latest_ns);
     int64_t bound_ns, exposed_ns = behind(present.end_ns, done_ns), observed_ns = exposed_ns;
     if (group->observed) /* by a trial: forecasts are off by so much */
         measure_promised(group, &observed_ns, &bound_ns);
@@ -405,24 +389,6 @@ planner_layout(const struct group *group, enum layout layout)
     return plan;
 }
 
-/*
- * A trial prefers `other` to the plan in force. What forecasts of the two do not explain of that, a bucket costs the
- * trainer: with T a step's time, E the end that is forecast and n the number of buckets, T = E + n * cost + the same.
- */
-static int64_t
-cost_of_bucket(const struct group *group, const struct plan *other, int64_t gained_ns) BY_ISSUER
-{
-    struct plan_forecast of_present, of_other;
-    const struct cost cost = cost_raised(all_reduce_cost(), group->busy.fixed_ns, 0);
-    int64_t fewer = (int64_t)group->plan->bucket_count - (int64_t)other->bucket_count;
-    const int64_t *ready_ns = last_ready_ns[group->id];
-    if (fewer == 0 || ready_ns == NULL || cost.count == 0 ||
-        !plan_forecast(group->plan, ready_ns, &cost, &of_present) || !plan_forecast(other, ready_ns, &cost, &of_other))
-        return group->bucket_ns;
-    int64_t bucket_ns = (of_other.end_ns - of_present.end_ns + gained_ns) / fewer;
-    return bucket_ns > 0 ? bucket_ns : 0;
-}
-
 void
 planner_take_layout(struct group *group, enum layout layout, const struct trial_result *result)
 {
@@ -431,7 +397,6 @@ planner_take_layout(struct group *group, enum layout layout, const struct trial_
     if (plan == NULL)
         return;
     plans_compare(group, plan);
-    group->bucket_ns = cost_of_bucket(group, plan, result->gained_ns);
     issuer_lock();
     bool good = readiness_switch(&group->readiness, plan);
     group->plan = plan;
