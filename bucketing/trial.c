@@ -68,7 +68,7 @@ bool
 trial_compare(const struct trial_step *const *ranks, size_t rank_count, const struct trial_shape *shape, size_t way,
               struct trial_result *result)
 {
-    enum { PRESENT, OTHER, PRESENT_WAIT, OTHER_WAIT, GAINED, WORK, VALUES };
+    enum { PRESENT, OTHER, OTHER_WAIT, GAINED, WORK, VALUES };
     int64_t values[VALUES][TRIAL_STEPS_AT_MOST];
     size_t count = 0;
     *result = (struct trial_result){0};
@@ -79,7 +79,6 @@ trial_compare(const struct trial_step *const *ranks, size_t rank_count, const st
             continue;
         values[PRESENT][count] = present.own_ns + present.wait_ns;
         values[OTHER][count] = other.own_ns + other.wait_ns;
-        values[PRESENT_WAIT][count] = present.wait_ns;
         values[OTHER_WAIT][count] = other.wait_ns;
         values[GAINED][count] = values[PRESENT][count] - values[OTHER][count];
         values[WORK][count] = other.own_ns - present.own_ns;
@@ -95,7 +94,6 @@ trial_compare(const struct trial_step *const *ranks, size_t rank_count, const st
     result->rounds = count;
     result->present_ns = median(values[PRESENT], count);
     result->other_ns = median(values[OTHER], count);
-    result->present_wait_ns = median(values[PRESENT_WAIT], count);
     result->other_wait_ns = median(values[OTHER_WAIT], count);
     result->gained_ns = median(values[GAINED], count);
     result->work_ns = median(values[WORK], count);

@@ -37,12 +37,12 @@ struct trial_step {
 /* One of the other ways beside way 0: medians over the rounds of which all ranks know both steps, in ns. */
 struct trial_result {
     size_t rounds;
-    int64_t present_ns, other_ns;           /* a step of either way */
-    int64_t present_wait_ns, other_wait_ns; /* what of it is exposed */
-    int64_t gained_ns;                      /* by which the other way's step is shorter; negative: longer */
-    size_t gains;                           /* rounds in which it was shorter */
-    int64_t work_ns;                        /* by which its own work is longer; negative: shorter */
-    size_t more, less;                      /* rounds in which its own work was longer, and shorter */
+    int64_t present_ns, other_ns; /* a step of either way */
+    int64_t other_wait_ns;        /* what of the other one is exposed */
+    int64_t gained_ns;            /* by which the other way's step is shorter; negative: longer */
+    size_t gains;                 /* rounds in which it was shorter */
+    int64_t work_ns;              /* by which its own work is longer; negative: shorter */
+    size_t more, less;            /* rounds in which its own work was longer, and shorter */
 };
 
 /* Which way step number `step` of a trial goes. */

@@ -62,7 +62,6 @@ struct group {
 
     /* ---- the issuer's role ---- */
     struct shipment shipment GUARDED_BY(issuer_role); /* of `plan` */
-    bool observed GUARDED_BY(issuer_role);            /* what `plan` promises is what a trial has measured of it */
     struct busy busy GUARDED_BY(issuer_role);         /* the same on all ranks; factor 0: not known yet */
     CUevent *bucket_done GUARDED_BY(issuer_role); /* [done_capacity]: on the communication stream, after the bucket */
     size_t done_capacity GUARDED_BY(issuer_role);

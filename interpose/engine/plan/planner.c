@@ -91,7 +91,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history) BY_
     group->plan = plan;
     group->readiness = readiness;
     group->overlapping = history != NULL;
-    group->measured = group->chosen = group->observed = false;
+    group->measured = group->chosen = false;
     group->overlapped_steps = 0; /* the checks of the first steps begin anew */
     for (size_t i = 0; i < group->gradient_count; ++i) {
         const struct tensor *tensor = tensor_gradient(group, i);
@@ -356,15 +356,13 @@ adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_
     }
     shift_forecast(&forecast, done_ns - latest_ns[count]);
     shift_forecast(&present, done_ns - latest_ns[count]);
-    int64_t bound_ns, exposed_ns = behind(present.end_ns, done_ns), observed_ns = exposed_ns;
-    if (group->observed) /* by a trial: forecasts are off by so much */
-        measure_promised(group, &observed_ns, &bound_ns);
+    int64_t exposed_ns = behind(present.end_ns, done_ns);
     if (group->chosen) { /* by a trial: another one decides */
         keep_forecast(group, plan);
     } else if (is_worth_it(group, plan, &forecast, &present)) {
         plans_compare(group, plan);
         adopt(group, plan, &group->history);
-        observed_ns += behind(forecast.end_ns, done_ns) - exposed_ns;
+        exposed_ns = behind(forecast.end_ns, done_ns);
     } else {
         plan_free(plan);
     }
@@ -372,7 +370,7 @@ adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_
     group->measured = true;
     issuer_unlock();
     measure_times_used(group);
-    measure_promise(group, observed_ns > 0 ? observed_ns : 0, behind(forecast.bound_ns, done_ns));
+    measure_promise(group, exposed_ns, behind(forecast.bound_ns, done_ns));
 }
 
 struct plan *
@@ -411,20 +409,14 @@ planner_take_layout(struct group *group, enum layout layout, const struct trial_
     measure_way_changed(group);
     if (bound_ns >= 0) /* else no plan has promised anything */
         measure_promise(group, result->other_wait_ns, bound_ns);
-    group->observed = true;
 }
 
 void
-planner_observed(struct group *group, int64_t exposed_ns, bool layouts)
+planner_compared(struct group *group)
 {
-    int64_t promised_ns, bound_ns;
-    measure_promised(group, &promised_ns, &bound_ns);
-    group->observed = true;
     issuer_lock();
-    group->chosen |= layouts;
+    group->chosen = true;
     issuer_unlock();
-    if (bound_ns >= 0) /* else no plan has promised anything */
-        measure_promise(group, exposed_ns, bound_ns);
 }
 
 /* The decision of all ranks' votes: the same on all of them. */

@@ -23,9 +23,9 @@ enum layout { LAYOUT_HALF, LAYOUT_QUARTER, LAYOUT_BY_SIZE, LAYOUT_FORECAST, LAYO
 struct plan *planner_layout(const struct group *group, enum layout layout) BY_ISSUER;
 /* Collective: it is the plan in force from here on, because a trial prefers it. */
 void planner_take_layout(struct group *group, enum layout layout, const struct trial_result *result) BY_ISSUER;
-/* The issuer: so much was exposed with the plan in force in a trial; what is promised is corrected by it. `layouts`: it
- * was compared with other layouts, and trials decide from here on: forecasts only make the plan that they try. */
-void planner_observed(struct group *group, int64_t exposed_ns, bool layouts) BY_ISSUER;
+/* The issuer: a trial has compared the plan in force with other layouts. From here on trials decide: forecasts only
+ * make the plan that they try. */
+void planner_compared(struct group *group) BY_ISSUER;
 /* For the report: so many buckets are launched early from here on; 0: none, until the next plan. */
 void planner_report_buckets(size_t count);
 

@@ -187,8 +187,8 @@ follow(struct trial *trial, struct group *group, const struct trial_result *resu
         if (trial->kinds[w] == WAY_OVERLAP)
             trial->slowed_ns = trial_slowed(of, !trial->off);
         trace_trial(group, of, trial->bucket_counts[w], !trial->off);
-        if (!trial->off)
-            planner_observed(group, of->present_wait_ns, is_layout(trial->kinds[w]));
+        if (!trial->off && is_layout(trial->kinds[w]))
+            planner_compared(group);
     }
     trial->owed += engine_state.boundary_count > FREE_STEPS ? steps_of(trial) - trial->shape.rounds : 0;
     int wanted = trial->kinds[best];
