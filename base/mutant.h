@@ -38,7 +38,6 @@ enum mutant {
     MUTANT_OPTIONAL_FIXED,         /* intervals may lack fixed touches, too */
     MUTANT_LAYOUT_DIFFERS,         /* odd ranks have other layouts in a trial than the others do */
     MUTANT_VERDICT_DIFFERS,        /* odd ranks take a layout that the others do not */
-    MUTANT_BUSY_FACTOR_DIFFERS,    /* odd ranks take an all-reduce for slower beside backward than the others do */
 
     /* ready */
     MUTANT_READY_TOO_EARLY,         /* a gradient counts as ready one touch before its last */

@@ -74,16 +74,6 @@ cost_of_link(int64_t latency_ns, double bytes_per_us, struct cost *cost_p)
     return true;
 }
 
-struct cost
-cost_raised(const struct cost *cost, int64_t more_ns)
-{
-    struct cost raised = *cost;
-    int64_t most = COST_MOST_FS / COST_FS_PER_NS;
-    for (size_t i = 0; i < raised.count; ++i)
-        raised.segments[i].base_fs += (more_ns < most ? more_ns : most) * COST_FS_PER_NS;
-    return raised;
-}
-
 static int64_t
 at_most(__int128 fs)
 {

@@ -51,9 +51,6 @@ bool cost_fit(const struct cost_sample *samples, size_t count, struct cost *cost
 /* The cost of latency_ns + bytes / bandwidth, with bytes_per_us = MB/s. False if it cannot be computed. */
 bool cost_of_link(int64_t latency_ns, double bytes_per_us, struct cost *cost_p) __attribute__((warn_unused_result));
 
-/* The same cost, and more_ns >= 0 for each all-reduce. */
-struct cost cost_raised(const struct cost *cost, int64_t more_ns);
-
 /* The cost of one all-reduce, in femtoseconds; at most COST_MOST_FS. `cost` must not be empty. */
 int64_t cost_fs(const struct cost *cost, uint64_t bytes);
 

@@ -5,7 +5,6 @@
  * of memory.
  */
 #include "base/status_page.h"
-#include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/step/step.h"
@@ -174,7 +173,6 @@ close_device(void)
     wait_for_averages();
     checks_final_hash();
     trace_close();
-    all_reduce_cost_keep();
     nonfinite_close();
     watch_stop();
     /* NCCL waits in ncclCommFinalize until all graphs with its operations are destroyed, and few programs destroy

@@ -88,11 +88,6 @@ other_buckets() { # one rank has buckets of another size
     [ "$code" -eq 1 ] && grep -q "different plans of buckets" "$work/stderr"
 }
 
-measured_buckets() { # buckets from measured times, on a link that is slower beside backward
-    run env SOFTGPU_LINK=latency_us=1000,gbytes_per_s=0.2,busy_factor=2 "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/paced" \
-        --layers 12 --kib 256 --layer-us 2000 --steps 70 && [ "$code" -eq 0 ]
-}
-
 trial() { # buckets of a trial are the same in all its steps, and it has a result: steps are shorter without overlap
     run env SOFTGPU_LINK=latency_us=1000,gbytes_per_s=0.05,slows=6,busy_factor=4 "$launcher" -n 2 --timeout "$seconds" \
         "$build/tests/trainers/paced" --layers 12 --kib 64 --layer-us 5000 --forward-us 0 --steps 110 && [ "$code" -eq 0 ] &&
@@ -222,7 +217,6 @@ mutant PLANS_UNCOMPARED other_buckets
 mutant CONTROL_BUCKETS_DIFFER trial
 mutant LAYOUT_DIFFERS layouts
 mutant VERDICT_DIFFERS layouts
-mutant BUSY_FACTOR_DIFFERS measured_buckets
 mutant OPTIONAL_ANYWHERE clips_branch
 mutant OPTIONAL_UNSEEN clips_both
 mutant OPTIONAL_FIXED clips_skip

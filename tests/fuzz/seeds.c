@@ -287,7 +287,7 @@ put_trace(void)
         "\"buckets\":[{\"bucket\":0,\"early\":true,\"ready_us\":-50,\"begin_us\":-40.5,\"end_us\":9.0,\"bytes\":16,"
         "\"path\":\"in place\",\"type\":\"float32\",\"communicator\":0}]}\n"
         "{\"step\":9,\"overlapped\":true,\"group\":0,\"boundary_ns\":990000,\"error_ns\":5,\"interval_us\":-80.5,"
-        "\"backward_us\":-70,\"released_us\":9.5,\"exposed_us\":9.0,\"check_bytes\":8,\"busy_factor\":1.5,"
+        "\"backward_us\":-70,\"released_us\":9.5,\"exposed_us\":9.0,\"check_bytes\":8,"
         "\"buckets\":[{\"bucket\":0,\"early\":true,\"ready_us\":-50,\"begin_us\":-40.5,\"end_us\":9.0,\"bytes\":16,"
         "\"path\":\"in place\",\"type\":\"float32\",\"communicator\":0}]}\n"
         "{\"step\":10,\"overlapped\":false,\"group\":0,\"control\":true,\"boundary_ns\":1090000,\"interval_us\":-80.5,"

@@ -2,12 +2,10 @@
  * model.c - a model of a step, from a trace.
  *
  * Medians over the steps of steps.h. The rank that waited least at a boundary came last, and waited for the network
- * alone; a bucket's collective contains the wait for ranks that come later, so of all ranks its least time counts (as
- * in bucketing/busy.h).
+ * alone; a bucket's collective contains the wait for ranks that come later, so of all ranks its least time counts.
  */
 #include "tools/predict/model.h"
 
-#include "bucketing/busy.h"
 #include "launcher/common/waiting.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/predict/steps.h"
@@ -434,7 +432,6 @@ take_last_words(struct model *model, const struct looked_at *at)
     const struct trace_step *last = at->steps[(at->step_count - 1) * at->run_count];
     model->overlapped = at->overlapped || model->ranks == 1; /* which could */
     model->measured = last->measured;
-    model->busy = (struct busy){BUSY_NONE, 0};
     model->check_every = at->runs[0]->check_every;
     model->fixed = at->runs[0]->bucket_bytes > 0;
     model->verify = at->runs[0]->verify;
@@ -445,10 +442,6 @@ take_last_words(struct model *model, const struct looked_at *at)
         sent += (double)last->buckets[k].bytes;
     model->kept =
         model->narrow && model->bytes > 0 ? (unsigned)fmin(fmax(1e3 * sent / (double)model->bytes, 1), 1000) : 1000;
-    if (model->cost_measured && last->busy_factor > 1.0 && last->busy_factor * 1e3 < BUSY_MOST)
-        model->busy.factor = (unsigned)(last->busy_factor * 1e3);
-    if (model->cost_measured && last->busy_fixed_us > 0.0 && last->busy_fixed_us < 1e6)
-        model->busy.fixed_ns = llround(last->busy_fixed_us * 1e3);
 }
 
 struct model *

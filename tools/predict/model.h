@@ -4,7 +4,6 @@
 #ifndef DDPRUN_TOOLS_PREDICT_MODEL_H
 #define DDPRUN_TOOLS_PREDICT_MODEL_H
 
-#include "bucketing/busy.h"
 #include "bucketing/cost.h"
 #include "bucketing/plan.h"
 #include "tools/predict/predict.h"
@@ -49,7 +48,6 @@ struct model {
     struct cost_sample samples[MODEL_SAMPLES_AT_MOST]; /* of an all-reduce of these ranks */
     size_t sample_count;                               /* 0: not known */
     bool cost_measured;                                /* by the engine; else fitted to the buckets' times */
-    struct busy busy;                                  /* how much longer beside backward */
 };
 
 /* The cost of an all-reduce on `ranks` ranks: over `link`, or (NULL) as measured. False: not known. */

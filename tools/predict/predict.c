@@ -7,7 +7,6 @@
  */
 #include "tools/predict/predict.h"
 
-#include "bucketing/busy.h"
 #include "bucketing/measured.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/predict/model.h"
@@ -84,9 +83,7 @@ model_exposed(const struct model *model, const struct cost *cost, unsigned bytes
         gradients[i].bytes = gradients[i].bytes * bytes_kept / 1000;
     }
     ready_ns[count] = done_ns;
-    busy_to_work(ready_ns, count + 1, model->busy.factor);
-    const struct cost beside = cost_raised(cost, model->busy.fixed_ns);
-    struct plan *plan = plan_build_measured(1, gradients, ready_ns, model->order, count, &beside, &forecast);
+    struct plan *plan = plan_build_measured(1, gradients, ready_ns, model->order, count, cost, &forecast);
     bool known = plan != NULL;
     if (known)
         *exposed_us = fmax(0.0, (double)(forecast.end_ns - ready_ns[count]) / 1e3);

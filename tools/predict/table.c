@@ -177,12 +177,7 @@ print_assumptions(const struct forecasts *forecasts)
             "- %u ranks take what they took; others are predicted, with buckets planned for them, and are off by as\n"
             "  much as the prediction for these is.\n",
             model->ranks);
-    if (model->busy.factor > BUSY_NONE || model->busy.fixed_ns > 0)
-        printf(
-            "- beside backward an all-reduce takes %.3f ms more and %.2f times as long, as measured; backward is as\n"
-            "  fast as here.\n",
-            (double)model->busy.fixed_ns / 1e6, model->busy.factor / 1e3);
-    else if (model->slowed_us > 0.0)
+    if (model->slowed_us > 0.0)
         printf("- all-reduces beside backward make a step %.3f ms longer, on all numbers of ranks as here.\n",
                model->slowed_us / 1e3);
     else

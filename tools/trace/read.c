@@ -132,8 +132,6 @@ take_step(struct trace_run *run, json_object *line)
                               .released_us = number(line, "released_us"),
                               .predicted_us = number(line, "predicted_us"),
                               .bound_us = number(line, "bound_us"),
-                              .busy_factor = number(line, "busy_factor"),
-                              .busy_fixed_us = number(line, "busy_fixed_us"),
                               .check_bytes = count_of(line, "check_bytes")};
     if (step.group < 0 || (!step.in_graph && (step.boundary_ns <= 0 || isnan(step.released_us))))
         return;

@@ -34,7 +34,6 @@ struct trace_step {
     int64_t boundary_ns, error_ns, entered_ns, left_ns;
     double begin_us, backward_us, released_us; /* to the boundary; NAN: not known */
     double predicted_us, bound_us;             /* of what is exposed: the plan's, and any plan's; NAN: not known */
-    double busy_factor, busy_fixed_us;         /* NAN: not known */
     uint64_t check_bytes;
     struct trace_bucket *buckets;
     size_t bucket_count;

@@ -34,8 +34,7 @@ static const int64_t look_ns = INT64_C(250) * 1000 * 1000;    /* and of a look w
 static struct cost cost;
 static bool sought;
 static char key[700];
-static struct cost_kept kept; /* for the key; `busy` as an earlier run has found it */
-static struct busy found;     /* by this run; factor 0: it has found nothing */
+static struct cost_kept kept; /* for the key */
 
 const struct cost *
 all_reduce_cost(void)
@@ -252,26 +251,4 @@ all_reduce_cost_find(uint64_t gradient_bytes)
     struct cost fitted;
     if (kept.count > 0 && cost_fit(kept.samples, kept.count, &fitted))
         cost = fitted;
-}
-
-struct busy
-all_reduce_busy(void)
-{
-    return kept.busy.factor > 0 ? kept.busy : (struct busy){BUSY_NONE, 0};
-}
-
-void
-all_reduce_busy_found(const struct busy *busy)
-{
-    found = *busy;
-}
-
-void
-all_reduce_cost_keep(void)
-{
-    bool is_news = found.factor != kept.busy.factor || found.fixed_ns != kept.busy.fixed_ns;
-    if (engine_state.rendezvous.rank != 0 || kept.count == 0 || found.factor == 0 || !is_news)
-        return;
-    kept.busy = found;
-    cost_cache_write(key, &kept);
 }

@@ -22,13 +22,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILE_BYTES_AT_MOST = 16384, MOST_FIXED_NS = 1000000000 };
+enum { FILE_BYTES_AT_MOST = 16384 };
 
-/* A file is HEAD and its key, a line with bytes and nanoseconds for each sample, a line of BESIDE with a factor in
- * thousandths and nanoseconds, if they are known, and END, which shows that it is whole. */
-#define HEAD   "ddprun all-reduce cost, version 3: "
-#define BESIDE "beside backward "
-#define END    "end\n"
+/* A file is HEAD and its key, a line with bytes and nanoseconds for each sample, and END, which shows that it is whole.
+ */
+#define HEAD "ddprun all-reduce cost, version 4: "
+#define END  "end\n"
 
 static bool
 cache_path(const char *key, char *path, size_t bytes)
@@ -55,28 +54,16 @@ read_file(const char *path)
     return text;
 }
 
-/* A number of at least `least` and the character behind it, which *text_p is moved past. */
+/* A number from 1 on and the character behind it, which *text_p is moved past. */
 static bool
-take_number(const char **text_p, int64_t least, char behind, int64_t *number_p)
+take_number(const char **text_p, char behind, int64_t *number_p)
 {
     char *end;
     errno = 0;
     *number_p = strtoll(*text_p, &end, 10);
-    if (errno != 0 || *number_p < least || *end != behind)
+    if (errno != 0 || *number_p < 1 || *end != behind)
         return false;
     *text_p = end + 1;
-    return true;
-}
-
-static bool
-take_beside(const char **text_p, struct busy *busy)
-{
-    int64_t factor;
-    *text_p += strlen(BESIDE);
-    if (!take_number(text_p, BUSY_NONE, ' ', &factor) || factor > BUSY_MOST ||
-        !take_number(text_p, 0, '\n', &busy->fixed_ns) || busy->fixed_ns > MOST_FIXED_NS)
-        return false;
-    busy->factor = (unsigned)factor;
     return true;
 }
 
@@ -89,15 +76,12 @@ parse(const char *text, const char *key, struct cost_kept *kept)
     if (strncmp(text, HEAD, head) != 0 || strncmp(text + head, key, length) != 0 || text[head + length] != '\n')
         return false;
     text += head + length + 1;
-    for (; strcmp(text, END) != 0 && strncmp(text, BESIDE, strlen(BESIDE)) != 0; ++kept->count) {
+    for (; strcmp(text, END) != 0; ++kept->count) {
         int64_t bytes, ns;
-        if (kept->count == COST_SAMPLES_AT_MOST || !take_number(&text, 1, ' ', &bytes) ||
-            !take_number(&text, 1, '\n', &ns))
+        if (kept->count == COST_SAMPLES_AT_MOST || !take_number(&text, ' ', &bytes) || !take_number(&text, '\n', &ns))
             return false;
         kept->samples[kept->count] = (struct cost_sample){(uint64_t)bytes, ns};
     }
-    if (strcmp(text, END) != 0 && (!take_beside(&text, &kept->busy) || strcmp(text, END) != 0))
-        return false;
     return kept->count > 0 && cost_fit(kept->samples, kept->count, &ignored);
 }
 
@@ -129,8 +113,6 @@ cost_cache_write(const char *key, const struct cost_kept *kept)
     bool written = file != NULL && fprintf(file, HEAD "%s\n", key) > 0;
     for (size_t i = 0; i < kept->count && written; ++i)
         written = fprintf(file, "%" PRIu64 " %" PRId64 "\n", kept->samples[i].bytes, kept->samples[i].ns) > 0;
-    if (kept->busy.factor > 0 && written)
-        written = fprintf(file, BESIDE "%u %" PRId64 "\n", kept->busy.factor, kept->busy.fixed_ns) > 0;
     written = written && fputs(END, file) >= 0;
     if (file != NULL)
         written = fclose(file) == 0 && written;

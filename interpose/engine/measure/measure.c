@@ -1,9 +1,8 @@
 /*
- * measure.c - when do gradients become ready, how long do buckets take beside backward, and how long does the trainer's
- * stream wait at a boundary?
+ * measure.c - when do gradients become ready, and how long does the trainer's stream wait at a boundary?
  *
  * All by timing events, recorded where things happen and read at a later boundary, when all of them are complete: the
- * host never waits. Ready times and buckets are sampled in a few intervals after a plan was learned, and again before
+ * host never waits. Ready times are sampled in a few intervals after a plan was learned, and again before
  * each review; waits at as many boundaries as events are free for. Times of one group; each group has its own. Captured
  * steps are left out: events in a graph cannot be read.
  *
@@ -29,12 +28,6 @@ struct wait {
     bool control; /* it goes another way than the others: not in the median */
 };
 
-/* One bucket of the interval that is, or was last, sampled. */
-struct bucket_events {
-    CUevent begin, end; /* on its stream, around its collective */
-    bool recorded;
-};
-
 struct measured {
     /* ---- guarded by lock ---- */
     bool recording;    /* this interval is sampled */
@@ -48,10 +41,6 @@ struct measured {
     int64_t *samples[INTERVALS_SAMPLED]; /* each [capacity + 1] */
     size_t sample_count;
     bool wanted;
-    uint64_t interval; /* that is, or was last, sampled */
-    struct bucket_events *buckets;
-    size_t bucket_capacity;
-    int64_t *bucket_samples; /* as measure_bucket_times() gives them */
 
     struct wait waits[WAITS_IN_FLIGHT];
     size_t wait_at;
@@ -200,39 +189,11 @@ measure_released(const struct group *group, CUstream stream)
 
 /* ---- ready times ---- */
 
-/* Each bucket's time, beside backward and behind it, if its collective could start before backward was done. */
-static void
-read_buckets(struct measured *of, const struct group *group) BY_ISSUER
-{
-    size_t words = BUSY_WORDS(group->plan->bucket_count);
-    int64_t *sample = of->bucket_samples + of->sample_count * words, whole_ns, before_ns;
-    memset(sample, 0, words * sizeof(*sample));
-    sample[0] = (int64_t)of->interval;
-    for (size_t k = 0; k < group->plan->bucket_count; ++k) {
-        const struct bucket_events *bucket = &of->buckets[k];
-        if (!bucket->recorded || !elapsed_ns(bucket->begin, of->done, &before_ns) ||
-            !elapsed_ns(bucket->begin, bucket->end, &whole_ns))
-            continue;
-        sample[1 + 2 * k] = before_ns < whole_ns ? before_ns : whole_ns;
-        sample[2 + 2 * k] = whole_ns - sample[1 + 2 * k];
-    }
-}
-
-static bool
-are_buckets_complete(const struct measured *of, const struct group *group) BY_ISSUER
-{
-    for (size_t k = 0; k < group->plan->bucket_count; ++k) {
-        if (of->buckets[k].recorded && !is_complete(of->buckets[k].end))
-            return false;
-    }
-    return true;
-}
-
 /* The sampled interval's times, once all its events are complete. */
 static void
 read_sample(struct measured *of, const struct group *group) BY_ISSUER
 {
-    if (!of->pending || !is_complete(of->done) || !are_buckets_complete(of, group))
+    if (!of->pending || !is_complete(of->done))
         return;
     size_t count = group->gradient_count;
     int64_t *sample = of->samples[of->sample_count], last;
@@ -250,7 +211,6 @@ read_sample(struct measured *of, const struct group *group) BY_ISSUER
             return;
         sample[i] = ns < last ? ns : last;
     }
-    read_buckets(of, group);
     ++of->sample_count;
 }
 
@@ -262,38 +222,6 @@ measure_ready_event(const struct group *group, size_t gradient)
         return NULL;
     of->recorded[gradient] = 1;
     return of->ready[gradient];
-}
-
-/* With several communicators buckets share the link, too, and a time says nothing of one collective. */
-static bool
-is_bucket_timed(const struct measured *of)
-{
-    return of->recording && engine_state.collectives.communicator_count == 1;
-}
-
-static void
-record_bucket(CUevent event)
-{
-    require_cuda(engine_state.driver.cuEventRecord_p(event, engine_state.collectives.stream),
-                 "cuEventRecord of a bucket's time");
-}
-
-void
-measure_bucket_begin(const struct group *group, size_t bucket)
-{
-    const struct measured *of = measured_of(group);
-    if (is_bucket_timed(of))
-        record_bucket(of->buckets[bucket].begin);
-}
-
-void
-measure_bucket_end(const struct group *group, size_t bucket)
-{
-    struct measured *of = measured_of(group);
-    if (!is_bucket_timed(of))
-        return;
-    record_bucket(of->buckets[bucket].end);
-    of->buckets[bucket].recorded = true;
 }
 
 void
@@ -355,23 +283,6 @@ make_room(struct measured *of, size_t count)
     of->capacity = count;
 }
 
-/* Room for the plan's buckets; a new plan has no samples yet. */
-static void
-make_bucket_room(struct measured *of, size_t count)
-{
-    if (count > of->bucket_capacity) {
-        of->buckets = realloc(of->buckets, count * sizeof(*of->buckets));
-        free(of->bucket_samples);
-        of->bucket_samples = calloc(INTERVALS_SAMPLED * BUSY_WORDS(count), sizeof(*of->bucket_samples));
-        if (of->buckets == NULL || of->bucket_samples == NULL)
-            stop_job("out of memory");
-        for (; of->bucket_capacity < count; ++of->bucket_capacity)
-            of->buckets[of->bucket_capacity] = (struct bucket_events){timing_event(), timing_event(), false};
-    }
-    for (size_t k = 0; k < count; ++k)
-        of->buckets[k].recorded = false;
-}
-
 void
 measure_next_interval(const struct group *group, CUstream stream)
 {
@@ -385,8 +296,6 @@ measure_next_interval(const struct group *group, CUstream stream)
         group->overlapped_steps % 2 != 0) /* so that ranks that read a sample one boundary later take the same ones */
         return;
     make_room(of, group->gradient_count);
-    make_bucket_room(of, group->plan->bucket_count);
-    of->interval = group->boundary_count;
     record(of->begin, stream);
     issuer_lock();
     memset(of->recorded, 0, group->gradient_count);
@@ -449,13 +358,6 @@ measure_times(const struct group *group, int64_t *ns)
         ns[i] = median(values, INTERVALS_SAMPLED);
     }
     return true;
-}
-
-void
-measure_bucket_times(const struct group *group, int64_t *words)
-{
-    const struct measured *of = measured_of(group);
-    memcpy(words, of->bucket_samples, MEASURED_INTERVALS * BUSY_WORDS(group->plan->bucket_count) * sizeof(*words));
 }
 
 void

@@ -2,16 +2,14 @@
  * measure.h - what the engine measures so that plans of buckets fit the machine and the program.
  *
  * all_reduce_cost.c: what an all-reduce costs, once, at the first agreement on annotations; cost_cache.c keeps it from
- * run to run. measure.c: when gradients become ready, how long buckets take beside backward, and how long the trainer's
- * stream waited at boundaries: by events on the device that are read when they are complete. The host waits for nothing
- * after the start.
+ * run to run. measure.c: when gradients become ready, and how long the trainer's stream waited at boundaries: by
+ * events on the device that are read when they are complete. The host waits for nothing after the start.
  *
  * Used by planner.c (which makes plans of it), boundary.c and touches.c (where things happen), trace.c.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_MEASURE_MEASURE_H
 #define DDPRUN_INTERPOSE_ENGINE_MEASURE_MEASURE_H
 
-#include "bucketing/busy.h"
 #include "bucketing/cost.h"
 #include "bucketing/measured.h"
 #include "bucketing/trial.h"
@@ -31,22 +29,14 @@ const struct cost *all_reduce_cost(void);
  */
 void all_reduce_cost_find(uint64_t gradient_bytes);
 
-/* What it takes longer beside backward, as an earlier run has found; the same on all ranks. */
-struct busy all_reduce_busy(void);
-/* What this run has found: kept for later ones at the end. */
-void all_reduce_busy_found(const struct busy *busy);
-/* At the end of the run: rank 0 keeps it. */
-void all_reduce_cost_keep(void);
-
 /* ---- cost_cache.c: rank 0 only; never fails, and reports once if it cannot read or write ---- */
 
 enum { COST_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
 
-/* What was measured for a key: of an idle device, and beside backward; factor 0: that is not known. */
+/* What was measured for a key. */
 struct cost_kept {
     struct cost_sample samples[COST_SAMPLES_AT_MOST];
     size_t count;
-    struct busy busy;
 };
 /* Reads it, if it is there and sound; count 0: it is not. */
 void cost_cache_read(const char *key, struct cost_kept *kept);
@@ -61,10 +51,6 @@ void measure_forget(const struct group *group) BY_ISSUER;
 
 /* With lock held: the event to record on the stream that has just made the gradient ready; NULL: none. */
 CUevent measure_ready_event(const struct group *group, size_t gradient) WITH_LOCK;
-
-/* The issuer, around a bucket's collective, on whose stream all that it needs is there. */
-void measure_bucket_begin(const struct group *group, size_t bucket) BY_ISSUER;
-void measure_bucket_end(const struct group *group, size_t bucket) BY_ISSUER;
 
 /* The issuer, at a boundary: the group's backward is done on `stream`, which has not been made to wait. */
 void measure_backward_done(const struct group *group, CUstream stream) BY_ISSUER;
@@ -85,12 +71,6 @@ void measure_wanted(const struct group *group) BY_ISSUER;
  * was done (in ns[gradient_count]): medians of several intervals. False while there are too few.
  */
 bool measure_times(const struct group *group, int64_t *ns) BY_ISSUER;
-
-/*
- * The issuer, where measure_times() has returned true: what the buckets of the plan in force took in the same
- * intervals, as busy.h wants it: words[MEASURED_INTERVALS * BUSY_WORDS(bucket_count)].
- */
-void measure_bucket_times(const struct group *group, int64_t *words) BY_ISSUER;
 
 /* The issuer: the times have been used; a review wants new ones. */
 void measure_times_used(const struct group *group) BY_ISSUER;

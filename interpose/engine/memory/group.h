@@ -16,7 +16,6 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_MEMORY_GROUP_H
 #define DDPRUN_INTERPOSE_ENGINE_MEMORY_GROUP_H
 
-#include "bucketing/busy.h"
 #include "bucketing/history.h"
 #include "bucketing/readiness.h"
 #include "interpose/engine/core/shipment.h"
@@ -62,7 +61,6 @@ struct group {
 
     /* ---- the issuer's role ---- */
     struct shipment shipment GUARDED_BY(issuer_role); /* of `plan` */
-    struct busy busy GUARDED_BY(issuer_role);         /* the same on all ranks; factor 0: not known yet */
     CUevent *bucket_done GUARDED_BY(issuer_role); /* [done_capacity]: on the communication stream, after the bucket */
     size_t done_capacity GUARDED_BY(issuer_role);
 };

@@ -169,15 +169,15 @@ planner_votes_within(const struct group *group, uint64_t intervals)
 
 /*
  * A vote: a word of the bits below; the order in which the rank's gradients became ready; and, if it has them, when
- * they did, after them when backward was done, and then what the buckets took beside backward (busy.h).
+ * they did, and after them when backward was done.
  */
 enum { VOTE_REPEATS = 1, VOTE_WANTS_PLAN = 2, VOTE_HAS_TIMES = 4 };
 
 static size_t
 vote_words(const struct group *group, uint64_t bits) BY_ISSUER
 {
-    size_t count = group->gradient_count, bucket_words = MEASURED_INTERVALS * BUSY_WORDS(group->plan->bucket_count);
-    return 1 + count + ((bits & VOTE_HAS_TIMES) != 0 ? count + 1 + bucket_words : 0);
+    size_t count = group->gradient_count;
+    return 1 + count + ((bits & VOTE_HAS_TIMES) != 0 ? count + 1 : 0);
 }
 
 /* The result of all votes: bits that every rank has set, and bits that some have. False if they are no votes. */
@@ -283,30 +283,6 @@ latest_times(const struct control_messages *votes, size_t count)
     return latest_ns;
 }
 
-/* What an all-reduce takes longer beside the group's backward, from what the buckets took on all ranks. */
-static void
-fit_busy(struct group *group, const struct control_messages *votes) BY_ISSUER
-{
-    size_t bucket_count = group->plan->bucket_count, before = 1 + group->gradient_count + group->gradient_count + 1;
-    const int64_t **ranks = calloc((size_t)votes->count, sizeof(*ranks));
-    uint64_t *bytes = calloc(bucket_count + 1, sizeof(*bytes));
-    if (ranks == NULL || bytes == NULL)
-        stop_job("out of memory");
-    for (int r = 0; r < votes->count; ++r)
-        ranks[r] = (const int64_t *)votes->messages[r] + before;
-    for (size_t k = 0; k < bucket_count; ++k)
-        bytes[k] = group->plan->buckets[k].bytes;
-    if (group->busy.factor == 0)
-        group->busy = all_reduce_busy();
-    group->busy =
-        busy_fit(ranks, (size_t)votes->count, MEASURED_INTERVALS, bytes, bucket_count, all_reduce_cost(), group->busy);
-    if (MUTANT(BUSY_FACTOR_DIFFERS) && engine_state.rendezvous.rank % 2 == 1)
-        group->busy.factor = BUSY_MOST;
-    all_reduce_busy_found(&group->busy);
-    free(bytes);
-    free(ranks);
-}
-
 /* Whether `best` is worth a change: it ends earlier by more than times differ from day to day, or needs fewer buckets.
  */
 static bool
@@ -318,14 +294,6 @@ is_worth_it(const struct group *group, const struct plan *best, const struct pla
            (!group->measured && best->bucket_count < group->plan->bucket_count);
 }
 
-/* A forecast in work, as times on the clock: behind backward both go at one speed. */
-static void
-shift_forecast(struct plan_forecast *forecast, int64_t ns)
-{
-    forecast->end_ns += ns;
-    forecast->bound_ns += ns;
-}
-
 /* How long after backward. */
 static int64_t
 behind(int64_t end_ns, int64_t done_ns)
@@ -335,27 +303,24 @@ behind(int64_t end_ns, int64_t done_ns)
 
 /*
  * All ranks have come with ready times of the plan in force. All of them compute the same from the same numbers: the
- * plan that these times, as work (busy.h), make best, and whether it is worth a change.
+ * plan that these times make best, and whether it is worth a change.
  */
 static void
-adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_ISSUER
+adopt_measured(struct group *group, const size_t *order, const int64_t *latest_ns) BY_ISSUER
 {
     size_t count = group->gradient_count;
     int64_t done_ns = latest_ns[count];
     trace_ready(group, latest_ns);
-    const struct cost cost = cost_raised(all_reduce_cost(), group->busy.fixed_ns);
-    busy_to_work(latest_ns, count + 1, group->busy.factor);
+    const struct cost *cost = all_reduce_cost();
     struct plan_forecast forecast, present;
     struct plan_gradient *gradients = gradients_of(group);
     struct plan *plan =
-        plan_build_measured(group->plan->version + 1, gradients, latest_ns, order, count, &cost, &forecast);
+        plan_build_measured(group->plan->version + 1, gradients, latest_ns, order, count, cost, &forecast);
     free(gradients);
-    if (plan == NULL || !plan_forecast(group->plan, latest_ns, &cost, &present)) {
+    if (plan == NULL || !plan_forecast(group->plan, latest_ns, cost, &present)) {
         plan_free(plan); /* out of all bounds: buckets stay as they are, on all ranks */
         return;
     }
-    shift_forecast(&forecast, done_ns - latest_ns[count]);
-    shift_forecast(&present, done_ns - latest_ns[count]);
     int64_t exposed_ns = behind(present.end_ns, done_ns);
     if (group->chosen) { /* by a trial: another one decides */
         keep_forecast(group, plan);
@@ -433,7 +398,6 @@ follow_votes(struct group *group, const struct control_messages *votes) BY_ISSUE
         adopt_order(group, order);
     } else if ((in_all & VOTE_HAS_TIMES) != 0) {
         int64_t *latest_ns = latest_times(votes, count);
-        fit_busy(group, votes);
         adopt_measured(group, order, latest_ns);
         free(latest_ns);
     }
@@ -459,8 +423,6 @@ planner_vote(struct group *group, bool repeats)
     if (vote == NULL)
         stop_job("out of memory");
     bool has_times = !wants && measure_times(group, (int64_t *)vote + 1 + count);
-    if (has_times)
-        measure_bucket_times(group, (int64_t *)vote + 1 + count + count + 1);
     vote[0] = (repeats ? VOTE_REPEATS : 0) | (wants ? VOTE_WANTS_PLAN : 0) | (has_times ? VOTE_HAS_TIMES : 0);
     history_order(&group->history, (size_t *)vote + 1);
     char about[64];

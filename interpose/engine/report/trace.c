@@ -42,7 +42,6 @@ struct step_trace {
     CUevent boundary, released;     /* around what the trainer's stream waits */
     int64_t entered_ns, left_ns;    /* the host, in DDP_STEP */
     int64_t predicted_ns, bound_ns; /* negative: not known */
-    struct busy busy;               /* with them */
     uint64_t check_bytes;
     struct bucket_trace *buckets;
     size_t bucket_count;
@@ -136,16 +135,6 @@ trace_costs(const struct cost *cost)
     idle_cost = cost->count > 0 ? cost : NULL;
 }
 
-static void
-add_costs(struct json *line, uint64_t bytes, const struct busy *busy)
-{
-    if (idle_cost == NULL)
-        return;
-    double idle_us = (double)cost_fs(idle_cost, bytes) / (1e3 * COST_FS_PER_NS);
-    json_add_us(line, "idle_us", idle_us);
-    json_add_us(line, "busy_us", (idle_us + (double)busy->fixed_ns / 1e3) * busy->factor / 1e3);
-}
-
 /* The time of an event that may be incomplete still, on another stream or in another thread: then the line is without.
  */
 static void
@@ -185,8 +174,8 @@ add_bucket(struct json *line, const struct step_trace *step, size_t k)
         json_add_us(line, "ready_us", ready_us < begin_us ? ready_us : begin_us);
     json_add_us(line, "begin_us", begin_us);
     json_add_us(line, "end_us", elapsed_us(step->boundary, bucket->end));
-    if (step->predicted_ns >= 0)
-        add_costs(line, bucket->bytes, &step->busy);
+    if (step->predicted_ns >= 0 && idle_cost != NULL)
+        json_add_us(line, "idle_us", (double)cost_fs(idle_cost, bucket->bytes) / (1e3 * COST_FS_PER_NS));
     json_add_u64(line, "bytes", bucket->bytes);
     json_add_text(line, "path", wire_path_name(bucket->path));
     json_add_text(line, "type", wire_type_name(bucket->type));
@@ -207,8 +196,6 @@ write_step(struct step_trace *step, int group)
     if (step->predicted_ns >= 0) {
         json_add_us(line, "predicted_us", (double)step->predicted_ns / 1e3);
         json_add_us(line, "bound_us", (double)step->bound_ns / 1e3);
-        json_add_double(line, "busy_factor", (double)step->busy.factor / 1e3);
-        json_add_us(line, "busy_fixed_us", (double)step->busy.fixed_ns / 1e3);
     }
     json_add_u64(line, "check_bytes", step->check_bytes);
     json_open(line, "buckets", '[');
@@ -449,7 +436,6 @@ trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, 
     step->control = group->control;
     step->predicted_ns = promised_ns;
     step->bound_ns = bound_ns;
-    step->busy = group->busy;
 }
 
 void

@@ -364,12 +364,10 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     begin_range(group, bucket);
     struct weight weight = weight_of(group);
     nonfinite_look(group, &group->shipment.wires[bucket]);
-    measure_bucket_begin(group, bucket);
     if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, weight_factor(&weight),
                             &error))
         stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
                     (unsigned long long)engine_state.boundary_count + 1, error.text);
-    measure_bucket_end(group, bucket);
     if (MUTANT(OWN_GRADIENTS_LATE))
         duplicate_batch_own_gradients(group, bucket);
     range_end();

@@ -56,7 +56,6 @@ make_step(const struct made *made, int s)
                                           .boundary_ns = 1 + s,
                                           .begin_us = -own_of(made, r, s),
                                           .backward_us = -own_of(made, r, s) / 2,
-                                          .busy_factor = NAN,
                                           .check_bytes = made->check_us > 0.0 ? 8 : 0,
                                           .buckets = buckets[r][s],
                                           .bucket_count = TENSORS};
