@@ -43,7 +43,7 @@ add_all(struct word_list *words, char *const *more)
 static bool
 goes_along(const char *variable, size_t name_length)
 {
-    static const char *const names[] = {"PATH", "LD_LIBRARY_PATH", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"};
+    static const char *const names[] = {"PATH", "LD_LIBRARY_PATH", "XDG_CACHE_HOME"};
     static const char *const prefixes[] = {"CUDA_", "NCCL_", "SOFTGPU_", "UCX_", "OMP_", "DDPRUN_", "_DDPRUN_"};
     for (size_t i = 0; i < name_length; ++i) {
         if (!isalnum((unsigned char)variable[i]) && variable[i] != '_')

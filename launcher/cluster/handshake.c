@@ -101,7 +101,7 @@ handshake_agree(const struct handshake *handshakes, int count, struct error *err
         find_difference(&a, &b);
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "ranks 0 (host %s) and %d (host %s) were asked for different things: %.*s and %.*s; give "
-                         "all ranks the same options, DDPRUN_ variables and settings file",
+                         "all ranks the same options and DDPRUN_ variables",
                          handshakes[0].host, i, handshakes[i].host, (int)strcspn(a, "\n"), a, (int)strcspn(b, "\n"), b);
     }
     return true;

@@ -43,8 +43,9 @@ distance(const char *a, const char *b)
     return d[m][n];
 }
 
-unsigned
-option_name_slack(const char *name)
+/* How many letters of a name may be wrong. */
+static unsigned
+name_slack(const char *name)
 {
     return 1 + (unsigned)strlen(name) / 3; /* farther is no typing error */
 }
@@ -138,7 +139,7 @@ unknown_long_option(const struct command *command, const char *word, struct erro
 {
     char *name = xstrdup(word + strspn(word, "-")), of[64] = ", before the program";
     name[strcspn(name, "=")] = '\0';
-    const char *nearest = option_nearest(command, name, option_name_slack(name));
+    const char *nearest = option_nearest(command, name, name_slack(name));
     bool is_tool = command->name[0] != '\0';
     if (is_tool)
         snprintf(of, sizeof(of), " of %s", command->name);

@@ -129,9 +129,6 @@ bool command_begin(const struct command *command, char **words, void *target, ch
 /* The name among the rows that `name` was probably meant to be, with at most so many letters wrong; or NULL. */
 const char *option_nearest(const struct command *command, const char *name, unsigned most);
 
-/* How many letters of a name may be wrong. */
-unsigned option_name_slack(const char *name);
-
 /* The same of a command; `commands` ends with NULL. */
 const struct command *command_nearest(const struct command *const *commands, const char *name);
 const struct command *command_named(const struct command *const *commands, const char *name);

@@ -117,9 +117,7 @@ options_print_help_all(FILE *out, const struct command *const *commands)
     }
     fputs("\nOf an option that is given twice the last counts, but for --env.\n"
           "\nEach option that can stand for all runs is a setting too: --bucket-mb 10 is\n"
-          "DDPRUN_BUCKET_MB=10 in the environment and \"bucket-mb\": 10 in the file of settings,\n"
-          "$XDG_CONFIG_HOME/ddprun/config.json or what --config names. The file goes before the\n"
-          "environment, the command line before both.\n"
+          "DDPRUN_BUCKET_MB=10 in the environment. The command line goes before it.\n"
           "\nThe program finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its\n"
           "environment. Rank 0 has the terminal's input and prints as it is; lines of other\n"
           "ranks begin with [rank] ([rank]+ where a line longer than 64 KiB continues).\n"

@@ -1,6 +1,6 @@
 /*
  * option_table.h - the table of ddprun's own options (options.def), for the files that parse them (options.c), print
- * their help (help.c), read settings (settings.c) and go through rows with a flag.
+ * their help (help.c), apply settings (settings.c) and go through rows with a flag.
  */
 #ifndef DDPRUN_LAUNCHER_OPTIONS_OPTION_TABLE_H
 #define DDPRUN_LAUNCHER_OPTIONS_OPTION_TABLE_H
@@ -28,7 +28,7 @@ bool contradictions_settle(struct options *options, const struct options *given,
 
 /* ---- settings.c ---- */
 
-/* Applies the environment's settings, then the file's. Error (DDPRUN_EXIT_USAGE): a value or the file is wrong. */
+/* Applies the environment's settings. Error (DDPRUN_EXIT_USAGE): a value is wrong, or a name nearly right. */
 bool settings_apply(struct options *options, struct error *error) __attribute__((warn_unused_result));
 
 /* "bucket-mb" gives "DDPRUN_BUCKET_MB". */

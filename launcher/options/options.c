@@ -48,10 +48,10 @@ check_rank_count(const struct options *options, const struct options *given, str
 {
     if (options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL)
         return true;
-    bool set = given->rank_count == 0 && options->ranks_setting != NULL;
+    bool set = given->rank_count == 0 && options->ranks_by_setting;
     return error_set(error, DDPRUN_EXIT_USAGE,
-                     "%.1500s%s'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help",
-                     set ? options->ranks_setting : "", set ? ": " : "", options->rank_count, OPTIONS_MOST_RANKS);
+                     "%s'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help",
+                     set ? "DDPRUN_RANKS: " : "", options->rank_count, OPTIONS_MOST_RANKS);
 }
 
 static struct options
@@ -83,13 +83,12 @@ check_belongs(const struct options *options, struct error *error)
                      options->check.given, options->check.given);
 }
 
-/* Twice: what --config says is known only after the first time, and what the file says gives way to the second. */
+/* Twice: what the environment says counts only where the command line is right, and gives way to it. */
 enum options_result
 options_parse(int argc, char **argv, struct options *options_p, struct error *error)
 {
     struct options first = default_options(), options = default_options();
     enum options_result result = parse_all(argc, argv, &first, error);
-    options.config = first.config;
     if (first.dry_run)
         options_p->dry_run = true;
     if (result != OPTIONS_RUN) {

@@ -1,8 +1,8 @@
 /*
- * options.h - what the user asked for: on the command line of `ddprun`, in a file of settings, in the environment.
+ * options.h - what the user asked for: on the command line of `ddprun`, or in the environment.
  *
- * One table, options.def, is the source of all three forms, of the help and of completion. The environment gives way to
- * the file, and the file to the command line. Called by main() once, and by the unit tests.
+ * One table, options.def, is the source of both forms, of the help and of completion. The environment gives way to the
+ * command line. Called by main() once, and by the unit tests.
  */
 #ifndef DDPRUN_LAUNCHER_OPTIONS_OPTIONS_H
 #define DDPRUN_LAUNCHER_OPTIONS_OPTIONS_H
@@ -88,11 +88,11 @@ struct check_options {
 
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
 struct options {
-    struct job_options job;    /* what the engine reads, too; job_prepare() settles the paths in it */
-    int rank_count;            /* 0: not given */
-    const char *ranks_setting; /* the setting that said rank_count, for messages; NULL: none did */
-    bool ranks_per_host;       /* rank_count was given as --nproc-per-node */
-    const char *hosts;         /* hosts and their ranks, as in host_list.h; NULL: this machine only */
+    struct job_options job; /* what the engine reads, too; job_prepare() settles the paths in it */
+    int rank_count;         /* 0: not given */
+    bool ranks_by_setting;  /* DDPRUN_RANKS was given */
+    bool ranks_per_host;    /* rank_count was given as --nproc-per-node */
+    const char *hosts;      /* hosts and their ranks, as in host_list.h; NULL: this machine only */
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
@@ -120,7 +120,6 @@ struct options {
     bool yes;            /* what --plan auto asks is answered */
     const char *metrics; /* file for figures of the job while it runs; NULL: none */
     const char *report;  /* file for long reports, "-": stderr; NULL: report.h names one */
-    const char *config;  /* file of settings; NULL: the user's own, if there is one */
     unsigned max_restarts;
     bool quiet, verbose;
     struct check_options check;
@@ -131,8 +130,8 @@ struct options {
 
 /*
  * Options end at the first non-option argument, the program. `options` is set only when the result is OPTIONS_RUN; else
- * no more than its dry_run, to true, if that was asked for before what is wrong. Reads the environment and the file of
- * settings too, once the command line was found to be right. Not thread-safe (getopt).
+ * no more than its dry_run, to true, if that was asked for before what is wrong. Reads the environment too, once
+ * the command line was found to be right. Not thread-safe (getopt).
  */
 enum options_result options_parse(int argc, char **argv, struct options *options, struct error *error)
     __attribute__((warn_unused_result));

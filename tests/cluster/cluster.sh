@@ -8,7 +8,6 @@ hosts_up
 export TMPDIR=$hosts_work # lib.sh works there: memory that both hosts see
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
-export XDG_CONFIG_HOME=$hosts_work/none
 limit=120
 
 # What is there before a job: daemons and whatever they start once.

@@ -4,7 +4,6 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 runtime=() # no trainer runs here
-export XDG_CONFIG_HOME=$work/none
 unset PMIX_NAMESPACE SLURM_JOB_ID OMPI_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS PMI_RANK
 
 # stub FOLDER NAME VERSION: a launcher that is known by its version, shows its arguments and folder, and ends with 5.
@@ -35,13 +34,13 @@ hosts() {
         folders+=("$work/$folder")
     done
     path=$(IFS=: && echo "${folders[*]}")
-    run env -i "PATH=$path" "XDG_CONFIG_HOME=$XDG_CONFIG_HOME" NCCL_DEBUG=WARN DDPRUN_RANKS=3 UNRELATED=1 "$ddprun" "$@"
+    run env -i "PATH=$path" NCCL_DEBUG=WARN DDPRUN_RANKS=3 UNRELATED=1 "$ddprun" "$@"
 }
 
 root=
 [ "$(id -u)" -ne 0 ] || root='--allow-run-as-root|'
 begin="${root}--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/|-x|_DDPRUN_HOSTS_FOLDER=$work/a folder|"
-variables="-x|PATH|-x|XDG_CONFIG_HOME|-x|NCCL_DEBUG|"
+variables="-x|PATH|-x|NCCL_DEBUG|"
 # probes LAUNCHER: the parameters with which a lost host is noticed; not by PRRTE, which would end well.
 probes() {
     if [ "$1" = openmpi4 ]; then

@@ -15,7 +15,6 @@ typedef void (*fuzz_function)(const uint8_t *bytes, size_t count);
 
 /* One function for each parser: main.c has the table. */
 void fuzz_options(const uint8_t *bytes, size_t count);
-void fuzz_settings(const uint8_t *bytes, size_t count);
 void fuzz_gpu_list(const uint8_t *bytes, size_t count);
 void fuzz_substitute(const uint8_t *bytes, size_t count);
 void fuzz_hosts(const uint8_t *bytes, size_t count);

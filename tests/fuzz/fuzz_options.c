@@ -1,6 +1,6 @@
 /*
- * fuzz_options.c - targets: the command line, its settings in the environment and in a file, and the command lines of
- * tools; lists of GPUs and hosts; substitution in arguments.
+ * fuzz_options.c - targets: the command line, its settings in the environment, and the command lines of tools;
+ * lists of GPUs and hosts; substitution in arguments.
  *
  * Required: an answer is a job that makes sense, or one error with exit code 2. Never: to read other files than the
  * given one.
@@ -82,11 +82,11 @@ parse_tools(int argc, char **argv)
                  "a file has a name");
 }
 
-/* Options that read a file belong to another target. */
+/* Lists of hosts have a target of their own. */
 static bool
 reads_a_file(const char *word)
 {
-    return strncmp(word, "--con", 5) == 0 || strstr(word, "CONFIG") != NULL || strstr(word, "file=") != NULL;
+    return strstr(word, "file=") != NULL;
 }
 
 /* Each line a word; those in front that look like a variable of the environment are one. */
@@ -114,19 +114,6 @@ fuzz_options(const uint8_t *bytes, size_t count)
     for (int i = 0; i < set_count; ++i)
         unsetenv(set[i]);
     free(text);
-}
-
-void
-fuzz_settings(const uint8_t *bytes, size_t count)
-{
-    if (memmem(bytes, count, "file=", 5) != NULL) /* lists of hosts */
-        return;
-    char path[64];
-    int fd = fuzz_file(bytes, count);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    char *words[] = {"ddprun", "--config", path, "train", NULL};
-    parse(4, words);
-    close(fd);
 }
 
 /* What was understood is understood again, the same, when it is written down. */

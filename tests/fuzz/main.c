@@ -24,7 +24,6 @@ static const struct target {
     fuzz_function run;
 } targets[] = {
     {"options", fuzz_options},
-    {"settings", fuzz_settings},
     {"gpu_list", fuzz_gpu_list},
     {"hosts", fuzz_hosts},
     {"substitute", fuzz_substitute},
@@ -122,7 +121,6 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
         exit(2);
     }
     atexit(remove_folder);
-    setenv("XDG_CONFIG_HOME", folder, 1);
     setenv("XDG_CACHE_HOME", folder, 1);
     unsetenv("HOME");
     return 0;

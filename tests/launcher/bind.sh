@@ -76,12 +76,8 @@ all=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
     report "--bind numa spreads ranks over nodes" "$(bound "$first $second" 'binding of ranks: numa')"
     ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft
     report "DDPRUN_BIND" "$(bound "$first $second" 'core \(by --bind\)')"
-    printf '{ "bind": "none" }\n' >"$top/config/ddprun/config.json"
-    ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft
-    report "\"bind\" in the file of settings goes before it" "$(bound "$found" 'none \(by --bind\)')"
-    ranks env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
-    report "and --bind before that" "$(bound "$first $second" 'core \(by --bind\)')"
-    rm "$top/config/ddprun/config.json"
+    ranks env DDPRUN_BIND=none HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
+    report "--bind goes before it" "$(bound "$first $second" 'core \(by --bind\)')"
     ranks "$ddprun" $soft --bind somewhere
     report "--bind somewhere" "$([ $rc = 2 ] && grep -q "'somewhere' is not one of none, numa, core" <<<"$said" || echo "$rc: $said")"
 }

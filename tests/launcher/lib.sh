@@ -21,11 +21,11 @@ started=()
 limit=$(patient 60) # of one command
 export limit        # for shells in quotes
 # No settings but a case's own.
-export TMPDIR=$top/tmp XDG_CONFIG_HOME=$top/config
+export TMPDIR=$top/tmp
 unset XDG_RUNTIME_DIR CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CUDA_HOME SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NO_COLOR
 unset NCCL_HOSTID NCCL_SOCKET_IFNAME HWLOC_XMLFILE HWLOC_SYNTHETIC SLURM_STEP_NUM_TASKS PMIX_NAMESPACE "${!DDPRUN_@}"
 export DDPRUN_REPORT=- # reports are looked at whole, and leave no file
-mkdir -p "$top/tmp" "$top/config/ddprun" "$top/bin" "$top/lib/softgpu" "$top/gpu"
+mkdir -p "$top/tmp" "$top/bin" "$top/lib/softgpu" "$top/gpu"
 
 # The launcher finds its libraries from its own place: a private copy with stubs, whatever else the build holds.
 cp "$build/bin/ddprun" "$top/bin/ddprun"

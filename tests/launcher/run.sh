@@ -272,21 +272,9 @@ done
 
 # ---- settings, and the program's surroundings ----
 mkdir "$top/elsewhere"
-printf '{ "ranks": 2, "check-every": 5, "timeout": 40 }\n' >"$top/config/ddprun/config.json"
-printf '{ "ranks": 3 }\n' >"$top/other.json"
-DDPRUN_CHECK_EVERY=6 DDPRUN_BUCKET_MB=1 run --timeout 50 "$fake" options
-report "settings: environment, file, command line" "$(expect 0 "$out" '^\[1\] check_every=5' "$out" '^bucket_bytes=1048576' \
-    "$out" '^timeout_s=50')"
-run --config "$top/other.json" "$fake" env RANK
-report "--config instead of the user's own" "$(expect 0 "$out" '^\[2\] RANK=2')"
-printf '{ "trace": true }\n' >"$top/config/ddprun/config.json"
-bad "a setting of the wrong kind" 2 '/ddprun/config.json: "trace" wants a number or a string .DIR., and gets true' "$fake" exit 0
-printf '{ "env": { "C": null } }\n' >"$top/config/ddprun/config.json"
-bad "a variable of the wrong kind" 2 '"env": "C" wants a string or a number, and gets null' "$fake" exit 0
-rm "$top/config/ddprun/config.json"
-mkdir "$top/here" && printf '{ "ranks": 9 }\n' >"$top/here/config.json"
-run_in_front sh -c 'cd "$1" && timeout -k 1 "$limit" "$0" "$2" env WORLD_SIZE' "$ddprun" "$top/here" "$fake"
-report "the current folder is not searched" "$(expect 0 "$out" '^WORLD_SIZE=1')"
+DDPRUN_RANKS=2 DDPRUN_CHECK_EVERY=6 DDPRUN_BUCKET_MB=1 DDPRUN_TIMEOUT=40 run --timeout 50 "$fake" options
+report "settings: environment, command line" "$(expect 0 "$out" '^\[1\] check_every=6' "$out" '^bucket_bytes=1048576' "$out" '^timeout_s=50')"
+bad "--config is gone" 2 "unknown or ambiguous option --config" --config x "$fake" exit 0
 run -n 2 --env 'WHO=I am {rank} of {world_size}' --subst "$fake" env WHO env RANK say 'at {local_rank} {other}'
 report "--env and --subst" "$(expect 0 "$out" '\[1\] WHO=I am 1 of 2$' "$out" '\[1\] RANK=1' "$out" 'at 1 \{other\}')"
 # shellcheck disable=SC2086

@@ -12,13 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_WORDS = 16 };
 
-static char config[] = "/tmp/ddprun-test-contradictions-XXXXXX"; /* a file with settings */
-
-/* Of options whose values differ in what they exclude, several. "CONFIG" stands for the file. */
+/* Of options whose values differ in what they exclude, several. */
 static const struct sample {
     const char *name, *value;
 } samples[] = {
@@ -62,7 +59,6 @@ static const struct sample {
     {"subst", NULL},
     {"hosts", "h1:1,h2:1"},
     {"interface", "lo"},
-    {"config", "CONFIG"},
     {"dry-run", NULL},
     {"output", "none"},
     {"output", "files=logs"},
@@ -131,7 +127,7 @@ add_words(char **words, size_t count, const struct sample *sample, char name[40]
     snprintf(name, 40, "--%s", sample->name);
     words[count++] = name;
     if (sample->value != NULL)
-        words[count++] = (char *)(uintptr_t)(strcmp(sample->value, "CONFIG") == 0 ? config : sample->value);
+        words[count++] = (char *)(uintptr_t)sample->value;
     return count;
 }
 
@@ -265,84 +261,57 @@ LOOP_TEST(options_of_check_belong_to_check, 0, SAMPLES)
     }
 }
 
-/* Parses `words` beside the settings in `text`. */
+/* Parses these words beside `settings`: variables without "DDPRUN_", "NAME=value NAME=value". */
 static enum options_result
-parse_beside(const char *text, const char *word, const char *value, struct options *options, struct error *error)
+parse_beside(const char *settings, const char *word, const char *value, struct options *options, struct error *error)
 {
-    FILE *file = fopen(config, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
-    char *words[MOST_WORDS] = {"ddprun", "--config", config};
-    int count = 3;
+    enum { MOST_SETTINGS = 4 };
+    char text[100], *words[MOST_WORDS] = {"ddprun"}, names[MOST_SETTINGS][40];
+    int count = 1, set = 0;
+    snprintf(text, sizeof(text), "%s", settings);
+    for (char *setting = strtok(text, " "); setting != NULL && set < MOST_SETTINGS; setting = strtok(NULL, " ")) {
+        size_t length = strcspn(setting, "=");
+        snprintf(names[set], sizeof(names[set]), "DDPRUN_%.*s", (int)length, setting);
+        setenv(names[set++], setting + length + 1, 1);
+    }
     if (word != NULL)
         words[count++] = (char *)(uintptr_t)word;
     if (value != NULL)
         words[count++] = (char *)(uintptr_t)value;
     words[count++] = "./train";
     enum options_result result = options_parse(count, words, options, error);
-    file = fopen(config, "w");
-    fputs("{}", file);
-    fclose(file);
+    while (set > 0)
+        unsetenv(names[--set]);
     return result;
-}
-
-TEST(an_invalid_setting_gets_a_message_with_the_right_name)
-{
-    static const struct {
-        const char *member, *told;
-        bool suggests;
-    } cases[] = {
-        {"bukcet-mb", "did you mean \"bucket-mb\"?", true},
-        {"confg", "did you mean --config, on the command line?", true},
-        {"config", "is for the command line only", false},
-        {"dry-run", "is for the command line only", false},
-        {"help", "is for the command line only", false},
-        {"steps", "is for the command line only", false},
-        {"keep-files", "is for the command line only", false},
-        {"frobnicate", "is not a setting", false},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
-        struct options options;
-        struct error error = {0};
-        char text[64];
-        snprintf(text, sizeof(text), "{\"%s\": \"x\"}", cases[i].member);
-        ck_assert_int_eq(parse_beside(text, NULL, NULL, &options, &error), OPTIONS_BAD);
-        ck_assert_msg(strstr(error.text, cases[i].told) != NULL, "%s", error.text);
-        ck_assert_msg((strstr(error.text, "did you mean") != NULL) == cases[i].suggests, "%s", error.text);
-    }
 }
 
 TEST(the_command_line_counts_against_a_setting)
 {
     struct options options;
     struct error error = {0};
-    ck_assert_int_eq(parse_beside("{\"quiet\": true}", "-v", NULL, &options, &error), OPTIONS_RUN);
+    ck_assert_int_eq(parse_beside("QUIET=1", "-v", NULL, &options, &error), OPTIONS_RUN);
     ck_assert(options.verbose && !options.quiet);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("{\"verbose\": true, \"progress\": \"on\"}", "-q", NULL, &options, &error),
-                     OPTIONS_RUN);
+    ck_assert_int_eq(parse_beside("VERBOSE=1 PROGRESS=on", "-q", NULL, &options, &error), OPTIONS_RUN);
     ck_assert(options.quiet && !options.verbose && options.progress == PROGRESS_AUTO);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("{\"check-every\": 0}", "--verify", NULL, &options, &error), OPTIONS_RUN);
+    ck_assert_int_eq(parse_beside("CHECK_EVERY=0", "--verify", NULL, &options, &error), OPTIONS_RUN);
     ck_assert(options.job.verify && options.job.check_every != 0);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("{\"sync-every\": 8, \"outer-lr\": 0.7}", "--reduce", "sum", &options, &error),
-                     OPTIONS_RUN);
+    ck_assert_int_eq(parse_beside("SYNC_EVERY=8 OUTER_LR=0.7", "--reduce", "sum", &options, &error), OPTIONS_RUN);
     ck_assert(options.job.sync_every == 0 && !options.job.has_outer && options.job.reduction == DDPRUN_REDUCE_SUM);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("{\"outer-lr\": 0.7}", "--sync-every", "8", &options, &error), OPTIONS_RUN);
+    ck_assert_int_eq(parse_beside("OUTER_LR=0.7", "--sync-every", "8", &options, &error), OPTIONS_RUN);
     ck_assert(options.job.has_outer && options.job.outer_rate == 0.7 && options.job.outer_momentum == 0);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("{\"trace\": \"traces\"}", "--trace-steps", "5-9", &options, &error), OPTIONS_RUN);
+    ck_assert_int_eq(parse_beside("TRACE=traces", "--trace-steps", "5-9", &options, &error), OPTIONS_RUN);
     ck_assert(options.job.trace_first == 5 && options.job.trace_last == 9);
     options_free(&options);
 
     /* Never is a check taken away without a word, and settings that exclude each other have no order. */
-    ck_assert_int_eq(parse_beside("{\"verify\": true}", "--check-every", "0", &options, &error), OPTIONS_BAD);
-    ck_assert_int_eq(parse_beside("{\"quiet\": true, \"verbose\": true}", NULL, NULL, &options, &error), OPTIONS_BAD);
-    ck_assert_int_eq(parse_beside("{\"sync-every\": 8, \"reduce\": \"sum\"}", NULL, NULL, &options, &error),
-                     OPTIONS_BAD);
+    ck_assert_int_eq(parse_beside("VERIFY=1", "--check-every", "0", &options, &error), OPTIONS_BAD);
+    ck_assert_int_eq(parse_beside("QUIET=1 VERBOSE=1", NULL, NULL, &options, &error), OPTIONS_BAD);
+    ck_assert_int_eq(parse_beside("SYNC_EVERY=8 REDUCE=sum", NULL, NULL, &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(error.exit_code, 2);
 }
 
@@ -361,11 +330,10 @@ TEST(what_a_trace_has_wants_a_trace)
             ck_assert_msg(parse(&parts[i], &traces[k], &error) == OPTIONS_RUN, "%s", error.text);
     }
     /* A setting is of the runs that have a trace. */
-    ck_assert_int_eq(parse_beside("{\"trace-args\": true, \"trace-steps\": \"5-9\"}", NULL, NULL, &options, &error),
-                     OPTIONS_RUN);
+    ck_assert_int_eq(parse_beside("TRACE_ARGS=1 TRACE_STEPS=5-9", NULL, NULL, &options, &error), OPTIONS_RUN);
     ck_assert(!options.trace_args && options.job.trace_last == 0);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("{\"trace-args\": true}", "--page", "page.html", &options, &error), OPTIONS_RUN);
+    ck_assert_int_eq(parse_beside("TRACE_ARGS=1", "--page", "page.html", &options, &error), OPTIONS_RUN);
     ck_assert(options.trace_args);
     options_free(&options);
 }
@@ -391,17 +359,4 @@ TEST(a_mistyped_variable_is_not_ignored)
         ck_assert_msg((result == OPTIONS_RUN) == (cases[i].told == NULL), "%s: %s", cases[i].variable, error.text);
         ck_assert_msg(cases[i].told == NULL || strstr(error.text, cases[i].told) != NULL, "%s", error.text);
     }
-}
-
-int
-main(void)
-{
-    int fd = mkstemp(config);
-    if (fd < 0 || write(fd, "{}", 2) != 2)
-        return EXIT_FAILURE;
-    close(fd);
-    setenv("XDG_CONFIG_HOME", "/nowhere/at/all", 1);
-    int status = tests_run();
-    unlink(config);
-    return status;
 }

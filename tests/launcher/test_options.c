@@ -12,8 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { MOST_WORDS = 64 };
 
@@ -187,10 +185,9 @@ static const struct flagged {
     {NOT_HANDED_ON,
      "ranks hosts yes dry-run steps alone reference sample tolerance floor-factor batch-grows free scout annotations "
      "per-rank json keep-files "},
-    {COMMAND_LINE_ONLY,
-     "hosts yes config dry-run steps alone reference sample tolerance floor-factor batch-grows free scout "
-     "annotations per-rank json keep-files "
-     "version help help-all "},
+    {COMMAND_LINE_ONLY, "hosts yes dry-run steps alone reference sample tolerance floor-factor batch-grows free scout "
+                        "annotations per-rank json keep-files "
+                        "version help help-all "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)
@@ -390,7 +387,7 @@ static const char *const bad_lines[] = {
     "--max-restarts 1001 ./train",
     "--quiet --verbose ./train",
     "--verify --check-every 0 ./train",
-    "--config /no/such/file ./train",
+    "--config file ./train",
     "--frob ./train",
     "--no-o ./train --",
     "-x ./train",
@@ -495,157 +492,57 @@ TEST(names_in_braces_are_replaced)
 
 /* ---- settings ---- */
 
-/* Writes `text` as the user's own file of settings, in a folder that is gone when the test ends. */
-static char config_home[] = "/tmp/ddprun-test-options-XXXXXX";
-
 static void
-write_config(const char *text)
+unset_settings(void)
 {
-    char path[128];
-    snprintf(path, sizeof(path), "%s/ddprun/config.json", config_home);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static void
-make_config_home(void)
-{
-    char path[128];
-    strcpy(config_home + sizeof(config_home) - 7, "XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(config_home));
-    snprintf(path, sizeof(path), "%s/ddprun", config_home);
-    ck_assert_int_eq(mkdir(path, 0700), 0);
-    setenv("XDG_CONFIG_HOME", config_home, 1);
-}
-
-static void
-remove_config_home(void)
-{
-    char path[128];
-    snprintf(path, sizeof(path), "%s/ddprun/config.json", config_home);
-    unlink(path);
-    *strrchr(path, '/') = '\0';
-    rmdir(path);
-    rmdir(config_home);
-    unsetenv("XDG_CONFIG_HOME");
     unsetenv("DDPRUN_BUCKET_MB");
     unsetenv("DDPRUN_VERIFY");
     unsetenv("DDPRUN_RANKS");
 }
 
-TEST_GROUP(settings, .setup = make_config_home, .teardown = remove_config_home);
+TEST_GROUP(settings, .teardown = unset_settings);
 
-TEST(the_file_goes_before_the_environment_and_the_command_line_before_both)
+TEST(the_command_line_goes_before_the_environment)
 {
     struct options options;
     struct error error = {0};
     setenv("DDPRUN_BUCKET_MB", "1", 1);
     setenv("DDPRUN_VERIFY", "1", 1);
     setenv("DDPRUN_RANKS", "5", 1);
-    write_config(
-        "{ \"bucket-mb\": 2, \"verify\": false, \"env\": { \"A\": \"b c\", \"N\": 1 }, \"output\": \"none\" }");
     ck_assert_msg(parse("-n 3 ./train", &options, &error) == OPTIONS_RUN, "%s", error.text);
     ck_assert_int_eq(options.rank_count, 3);
-    ck_assert_uint_eq(options.job.bucket_bytes, 2u << 20);
-    ck_assert(!options.job.verify);
-    ck_assert_str_eq(options.variables[0], "A=b c");
-    ck_assert_str_eq(options.variables[1], "N=1");
-    ck_assert_int_eq(options.output, OUTPUT_NONE);
+    ck_assert_uint_eq(options.job.bucket_bytes, 1u << 20);
+    ck_assert(options.job.verify);
     options_free(&options);
 
-    ck_assert_int_eq(parse("--bucket-mb 4 --verify ./train", &options, &error), OPTIONS_RUN);
+    setenv("DDPRUN_VERIFY", "0", 1);
+    ck_assert_int_eq(parse("--bucket-mb 4 ./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 5);
     ck_assert_uint_eq(options.job.bucket_bytes, 4u << 20);
-    ck_assert(options.job.verify);
+    ck_assert(!options.job.verify);
     options_free(&options);
 }
 
-static const struct bad_settings {
-    const char *variable, *value; /* or NULL */
-    const char *file;             /* or NULL */
-    const char *told;
+static const struct bad_setting {
+    const char *variable, *value, *told;
 } bad_settings[] = {
-    {"DDPRUN_BUCKET_MB", "much", NULL, "DDPRUN_BUCKET_MB"},
-    {"DDPRUN_VERIFY", "yes", NULL, "write 1 or 0"},
-    {NULL, NULL, "{ \"buket-mb\": 3 }", "did you mean \"bucket-mb\""},
-    {NULL, NULL, "{ \"bucket-mb\": -3 }", "\"bucket-mb\""},
-    {NULL, NULL, "{ \"bucket-mb\": [3] }",
-     "config.json: \"bucket-mb\" wants a number or a string (X), and gets an array"},
-    {NULL, NULL, "{ \"trace\": true }", "\"trace\" wants a number or a string (DIR), and gets true"},
-    {NULL, NULL, "{ \"nccl\": false }", "\"nccl\" wants a number or a string (PATH), and gets false"},
-    {NULL, NULL, "{ \"ranks\": true }", "\"ranks\" wants a number or a string (N), and gets true"},
-    {NULL, NULL, "{ \"ranks\": { \"a\": 1 } }", "\"ranks\" wants a number or a string (N), and gets an object"},
-    {NULL, NULL, "{ \"output\": null }", "\"output\" wants a number or a string (WHICH), and gets null"},
-    {NULL, NULL, "{ \"verify\": null }", "\"verify\" wants true or false, and gets null"},
-    {NULL, NULL, "{ \"verify\": [true] }", "\"verify\" wants true or false, and gets an array"},
-    {NULL, NULL, "{ \"verify\": {} }", "\"verify\" wants true or false, and gets an object"},
-    {NULL, NULL, "{ \"verify\": \"yes\" }", "\"verify\": 'yes' is neither on nor off"},
-    {NULL, NULL, "{ \"env\": [\"A=1\"] }", "\"env\" wants an object, {\"NAME\": \"value\", ...}, and gets an array"},
-    {NULL, NULL, "{ \"env\": null }", "\"env\" wants an object"},
-    {NULL, NULL, "{ \"env\": { \"C\": null } }", "\"env\": \"C\" wants a string or a number, and gets null"},
-    {NULL, NULL, "{ \"env\": { \"C\": true } }", "\"env\": \"C\" wants a string or a number, and gets true"},
-    {NULL, NULL, "{ \"env\": { \"D\": [1] } }", "\"env\": \"D\" wants a string or a number, and gets an array"},
-    {NULL, NULL, "{ \"env\": { \"D\": {} } }", "\"env\": \"D\" wants a string or a number, and gets an object"},
-    {NULL, NULL, "{ \"env\": { \"a=b\": \"1\" } }", "\"env\": \"a=b\" is not the name of a variable"},
-    {NULL, NULL, "{ \"env\": { \"\": \"1\" } }", "\"env\": \"\" is not the name of a variable"},
-    {NULL, NULL, "{ \"trace\": \"a\\u0000b\" }", "\"trace\" holds a \\u0000"},
-    {NULL, NULL, "{ \"env\": { \"A\": \"\\u0000\" } }", "\"env\": \"A\" holds a \\u0000"},
-    {NULL, NULL, "{ \"quiet\": true,\n \"ranks\\u0000x\": 1 }", "config.json, line 2: a string holds a \\u0000"},
-    {NULL, NULL, "{ \"env\": { \"A\\u0000B\": \"\\\\\" } }", "line 1: a string holds a \\u0000"},
-    {"DDPRUN_RANKS", "0", NULL, "DDPRUN_RANKS: '0' is not a number of ranks from 1 to 256"},
-    {"DDPRUN_RANKS", "300", NULL, "DDPRUN_RANKS: '300' is not a number of ranks from 1 to 256"},
-    {NULL, NULL, "{ \"ranks\": 300 }", "config.json: \"ranks\": '300' is not a number of ranks from 1 to 256"},
-    {"DDPRUN_RANKS", "2", "{ \"ranks\": 300 }", "config.json: \"ranks\": '300' is not"},
-    {NULL, NULL, "{ \"dry-run\": true }", "command line only"},
-    {NULL, NULL, "{ \"help\": true }", "command line only"},
-    {NULL, NULL, "{ \"verify\": ", "config.json, line 1: unexpected end of data"},
-    {NULL, NULL, "", "line 1: unexpected end of data"},
-    {NULL, NULL, "{\n  \"verify\": true,\n  timeout: 3\n}\n", "line 3: quoted object property name expected"},
-    {NULL, NULL, "{ \"verify\": true,\n}", "line 2: "},
-    {NULL, NULL, "{ \"verify\": true }\n\n{ \"timeout\": 3 }", "line 3: "},
-    {NULL, NULL, "null", "holds no settings"},
-    {NULL, NULL, "[1, 2]", "holds no settings"},
+    {"DDPRUN_BUCKET_MB", "much", "DDPRUN_BUCKET_MB: 'much' is not"},
+    {"DDPRUN_BUCKET_MB", "-3", "DDPRUN_BUCKET_MB: '-3' is not"},
+    {"DDPRUN_VERIFY", "yes", "DDPRUN_VERIFY: 'yes' is neither on nor off; write 1 or 0"},
+    {"DDPRUN_RANKS", "0", "DDPRUN_RANKS: '0' is not a number of ranks from 1 to 256"},
+    {"DDPRUN_RANKS", "300", "DDPRUN_RANKS: '300' is not a number of ranks from 1 to 256"},
 };
 
-TABLE_TEST(bad_settings_are_named_with_their_place, bad_settings)
+TABLE_TEST(bad_settings_are_named, bad_settings)
 {
-    const struct bad_settings *bad = &bad_settings[_i];
+    const struct bad_setting *bad = &bad_settings[_i];
     struct options options;
     struct error error = {0};
-    if (bad->variable != NULL)
-        setenv(bad->variable, bad->value, 1);
-    if (bad->file != NULL)
-        write_config(bad->file);
+    setenv(bad->variable, bad->value, 1);
     ck_assert_int_eq(parse("./train", &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
     ck_assert_msg(strstr(error.text, bad->told) != NULL, "not told: %s in: %s", bad->told, error.text);
     ck_assert_ptr_null(strchr(error.text, '\n'));
-}
-
-/* Numbers as they are written, an option taken back, a backslash that stands before "u0000". */
-TEST(a_file_of_settings_gives_what_it_says)
-{
-    struct options options;
-    struct error error = {0};
-    setenv("DDPRUN_VERIFY", "1", 1);
-    write_config("{ \"verify\": false, \"quiet\": true, \"no-overlap\": 1, \"ranks\": \"2\", \"trace\": \"a\\u0020b\", "
-                 "\"env\": { \"A\": \"\\\\u0000\", \"B\": 1.50, \"C\": \"\", \"D\": \"a=b\" } }");
-    ck_assert_msg(parse("./train", &options, &error) == OPTIONS_RUN, "%s", error.text);
-    ck_assert(!options.job.verify && options.quiet && !options.job.overlap);
-    ck_assert_int_eq(options.rank_count, 2);
-    ck_assert_str_eq(options.trace_dir, "a b");
-    static const char *const variables[] = {"A=\\u0000", "B=1.50", "C=", "D=a=b"};
-    for (int i = 0; i < 4; ++i)
-        ck_assert_str_eq(options.variables[i], variables[i]);
-    ck_assert_ptr_null(options.variables[4]);
-    options_free(&options);
-
-    write_config("{ \"env\": \"A=b\" }");
-    ck_assert_msg(parse("./train", &options, &error) == OPTIONS_RUN, "%s", error.text);
-    ck_assert_str_eq(options.variables[0], "A=b");
-    options_free(&options);
 }
 
 TEST(too_many_ranks_are_named_with_their_place)
@@ -661,12 +558,4 @@ TEST(too_many_ranks_are_named_with_their_place)
     ck_assert_int_eq(parse("--hosts h1:200,h2:200 ./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 300);
     options_free(&options);
-}
-
-int
-main(void)
-{
-    setenv("XDG_CONFIG_HOME", "/nonexistent", 1); /* not the settings of the user who runs the tests */
-
-    return tests_run();
 }

@@ -18,7 +18,7 @@
 static bool
 refuse(const struct options *options, struct error *error)
 {
-    if (options->rank_count > 0 && options->ranks_setting == NULL)
+    if (options->rank_count > 0 && !options->ranks_by_setting)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "-n before predict says nothing: write ddprun predict -n %d,... program", options->rank_count);
     if (getenv("PMIX_RANK") != NULL && getenv("PMIX_NAMESPACE") != NULL && getenv(DDPRUN_ENV_JOB_DIR) == NULL)
