@@ -5,7 +5,7 @@
 # and therefore lie in a folder of their own that no loader searches). They find their parts from their own place, so a prefix
 # may be moved as a whole.
 #
-#   bin/ddprun, bin/softgpu-cc          lib/ddprun/        shim and engine
+#   bin/ddprun, bin/softgpu-cc          lib/ddprun/        shim and engines
 #   include/ddprun.h                    lib/softgpu/       the stand-in, with toolkit/ for build systems
 #   share/pkgconfig/ddprun.pc           share/cmake/ddprun/  find_package(ddprun)
 #   lib/python3/dist-packages/ddprun.py, which Debian's python3 finds under /usr
@@ -26,7 +26,7 @@ endfunction()
 # ---- ddprun ----
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME ddprun)
 install(TARGETS ddprun RUNTIME DESTINATION bin)
-install(TARGETS shim engine scout files LIBRARY DESTINATION lib/ddprun)
+install(TARGETS shim engine check_engine scout files LIBRARY DESTINATION lib/ddprun)
 install(TARGETS pmix_member LIBRARY DESTINATION lib/ddprun COMPONENT pmix)
 install(FILES interpose/include/ddprun.h DESTINATION include)
 install(FILES interpose/python/ddprun.py DESTINATION lib/python3/dist-packages)
@@ -72,7 +72,7 @@ install(FILES LICENSE DESTINATION share/doc/ddprun-softgpu RENAME copyright COMP
 
 # ---- a wheel for Python: cmake --build build --target wheel ----
 add_custom_target(wheel COMMAND python3 ${package_dir}/wheel.py ${CMAKE_BINARY_DIR} ${CMAKE_BINARY_DIR}/wheel VERBATIM)
-foreach(part ddprun shim engine scout files pmix_member wire_kernels_gpu man_ddprun.1 man_ddprun.h.3 man_ddprun-troubleshooting.7)
+foreach(part ddprun shim engine check_engine scout files pmix_member wire_kernels_gpu man_ddprun.1 man_ddprun.h.3 man_ddprun-troubleshooting.7)
     if(TARGET ${part}) # kernels for GPUs need nvcc
         add_dependencies(wheel ${part})
     endif()

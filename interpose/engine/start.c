@@ -5,11 +5,11 @@
  * of memory.
  */
 #include "base/status_page.h"
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
-#include "tools/check/trainer/check.h"
 
 #include "base/message.h"
 
@@ -55,7 +55,7 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     size_t base = total / world, more = total % world; /* the first `more` ranks have one item more */
     *first = rank * base + (rank < more ? rank : more);
     *count = base + (rank < more);
-    check_shard(total, first, count, site);
+    OBSERVED(shard, total, first, count, site);
     user_metrics_shard(total);
     if (more != 0 && rank == 0)
         weight_note_shard(total, site);
@@ -124,7 +124,7 @@ mean(const char *label, void *value, int type, const struct ddp_site *site)
     require_host_memory(value, site);
     if (engine_state.rendezvous.world_size > 1)
         average(value, type, site);
-    check_mean(value_at(value, type), &called);
+    OBSERVED(mean, value_at(value, type), &called);
     user_metrics_mean(value_at(value, type), label, site);
 }
 
@@ -189,7 +189,7 @@ before_context_destroy(CUcontext context)
     functions_after_unload();
     if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context)
         return;
-    check_program_ends();
+    OBSERVED(program_ends);
     unaveraged_last_look(0, UINT64_MAX);
     close_device();
     unmap_before_free(1, SIZE_MAX - 1); /* all memory goes */
@@ -235,7 +235,7 @@ end_in_order(void)
     static _Atomic bool ended;
     if (atomic_exchange(&ended, true))
         return;
-    check_program_ends();
+    OBSERVED(program_ends);
     unaveraged_refuse_end();
     if (!engine_state.alone) {
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
@@ -265,17 +265,17 @@ after_fork_in_child(void)
 /* ---- operations, where more than averages is wanted of them ---- */
 
 static void
-begin_operation(struct operation *operation)
+begin_observed(struct operation *operation)
 {
-    check_operation_begins(operation);
+    engine_state.observer->operation_begins(operation);
     touches_begin(operation);
 }
 
 static void
-end_operation(struct operation *operation, bool enqueued)
+end_observed(struct operation *operation, bool enqueued)
 {
     touches_end(operation, enqueued);
-    check_operation_ends(operation, enqueued);
+    engine_state.observer->operation_ends(operation, enqueued);
 }
 
 static void
@@ -310,9 +310,6 @@ end_watched(struct operation *operation, bool enqueued)
 }
 
 /* ---- the start ---- */
-
-static const struct stop_asked asked_at_stop = {
-    .kernel_name = function_name, .takes_alarm = check_takes_alarm, .notes_stop = check_notes_stop};
 
 static struct engine engine = {
     .abi = ENGINE_ABI,
@@ -370,7 +367,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine_state.services = services;
     engine_state.status = status;
     engine_state.pid = getpid();
-    stop_ask(&asked_at_stop);
+    stop_ask(function_name);
     if (services->abi != ENGINE_ABI)
         return NULL;
     status_waits_at("the start");
@@ -390,7 +387,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
              shares = number_option(DDPRUN_ENV_REHEARSAL, 0, 1 << 20);
     engine_state.alone = world == 1 && shares == 0;
     engine_state.shard_world = shares > 0 ? shares : world;
-    check_open(leave);
+    OBSERVED(opens, leave);
     unaveraged_open((int64_t)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000));
     ranges_open();
     trace_open();
@@ -398,17 +395,14 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
 
     engine.rank = engine_state.rendezvous.rank;
     engine.world_size = engine_state.rendezvous.world_size;
-    if (check_is_on())
-        check_show_rank(&engine.rank, &engine.world_size);
     engine.local_rank = engine_state.rendezvous.local_rank;
     engine.watching = !engine_state.alone;
     if (engine.watching)
         watch_start(tell_launcher);
-    if (check_is_on() && engine.watching) {
-        engine.begin = begin_operation;
-        engine.end = end_operation;
-    } else if (check_is_on()) {
-        alone_install(&engine);
+    if (engine_state.observer != NULL) {
+        engine.begin = begin_observed;
+        engine.end = end_observed;
+        engine_state.observer->shows(&engine);
     } else if (engine.watching && engine.rank == 0) {
         engine.begin = begin_watched;
         engine.end = end_watched;

@@ -262,11 +262,12 @@ is_set(char *const *list, const char *name)
 static void
 set_engine(char ***list, const struct installation *installation)
 {
+    const char *engine = is_set(*list, DDPRUN_ENV_CHECK_RUN) ? installation->check : installation->engine;
     bool is_played = is_set(*list, DDPRUN_ENV_SCOUT_PLAY);
     bool is_scouted = is_played || is_set(*list, DDPRUN_ENV_SCOUT_RUN);
-    environment_set(list, DDPRUN_ENV_ENGINE, is_scouted ? installation->scout : installation->engine);
+    environment_set(list, DDPRUN_ENV_ENGINE, is_scouted ? installation->scout : engine);
     if (is_played)
-        environment_set(list, DDPRUN_ENV_SCOUT_ENGINE, installation->engine);
+        environment_set(list, DDPRUN_ENV_SCOUT_ENGINE, engine);
 }
 
 char **
@@ -431,6 +432,7 @@ installation_find(bool softgpu, struct installation *found_p, struct error *erro
     struct installation found = {
         .shim = find_library(prefix, "libddprun.so"),
         .engine = find_library(prefix, "libddprun-engine.so"),
+        .check = find_library(prefix, "libddprun-check.so"),
         .scout = find_library(prefix, "libddprun-scout.so"),
         .files = find_library(prefix, "libddprun-files.so"),
         .softgpu_lib = xasprintf("%s/lib/softgpu", prefix),
@@ -456,6 +458,7 @@ installation_free(struct installation *installation)
 {
     free(installation->shim);
     free(installation->engine);
+    free(installation->check);
     free(installation->scout);
     free(installation->files);
     free(installation->softgpu_lib);

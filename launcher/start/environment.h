@@ -13,6 +13,7 @@
 struct installation {
     char *shim;
     char *engine;
+    char *check;       /* the engine of runs of `ddprun check` */
     char *scout;       /* the recorder of `ddprun scout` */
     char *files;       /* for runs of `ddprun check` and `ddprun scout` (tools/sandbox/) */
     char *softgpu_lib; /* folder */

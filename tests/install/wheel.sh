@@ -47,7 +47,7 @@ check "the same build makes the same wheel" cmp "$wheel" "$work/second/${wheel##
 check "it is for this kind of machine" [ "${wheel##*-}" = "linux_$(uname -m).whl" ]
 check "pip installs it" exits 0 "${pip[@]}" install --no-index --no-deps --no-compile "$wheel"
 check "with man pages" [ -s "$work/venv/share/man/man7/ddprun-troubleshooting.7" ]
-for library in '' -engine -scout -files -pmix; do
+for library in '' -engine -check -scout -files -pmix; do
     check "with libddprun$library.so" [ -s "$libs/lib/ddprun/libddprun$library.so" ]
 done
 check "without the stand-in" [ ! -e "$libs/lib/softgpu" ]

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build}
 page=docs/engine.md
-objects=$build/interpose/CMakeFiles/engine.dir/engine
+objects=$build/interpose/CMakeFiles/engine_objects.dir/engine
 [ -d "$objects" ] || {
     echo "no $objects: build first"
     exit 1

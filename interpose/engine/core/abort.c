@@ -4,7 +4,7 @@
  * A rank that cannot continue writes why into its status record, asks its supervisor to end everything, and waits to
  * be killed. It never exits by itself while the launcher lives: the other ranks would learn of it late.
  */
-#include "interpose/engine/core/core.h"
+#include "interpose/engine/core/observer.h"
 
 #include "base/message.h"
 
@@ -18,7 +18,7 @@
 /* The launcher kills within two seconds; beyond this it is not there. */
 enum { WAIT_FOR_LAUNCHER_S = 10 };
 
-static const struct stop_asked *asked; /* constant once the engine has started */
+static const char *(*kernel_name)(CUfunction function); /* constant once the engine has started */
 
 static _Atomic bool told;     /* the status record says why */
 static _Atomic bool stopping; /* a thread ends the job */
@@ -29,9 +29,9 @@ static char soon_text[sizeof(engine_state.status->failure)];
 static _Atomic bool soon_asked;
 
 void
-stop_ask(const struct stop_asked *what)
+stop_ask(const char *(*name_of)(CUfunction function))
 {
-    asked = what;
+    kernel_name = name_of;
 }
 
 /* What the launcher finds in the status record, whatever becomes of this process: the first reason stays. */
@@ -42,7 +42,7 @@ tell(enum rank_follows follows, const char *text)
         return;
     flight_note(FLIGHT_STOP, 0, 0, text);
     if (follows == RANK_FOLLOWS_NOBODY)
-        asked->notes_stop(text);
+        OBSERVED(job_stops, text);
     struct rank_status *status = engine_state.status;
     snprintf(status->failure, sizeof(status->failure), "%s", text);
     atomic_store(&status->failure_follows, follows);
@@ -72,10 +72,10 @@ static void
 append_last_kernel(char *text, size_t bytes)
 {
     CUfunction last = __atomic_load_n(&engine_state.services->launches->last, __ATOMIC_RELAXED);
-    const char *kernel = last != NULL ? asked->kernel_name(last) : NULL;
+    const char *name = last != NULL ? kernel_name(last) : NULL;
     size_t used = strlen(text);
-    if (kernel != NULL)
-        snprintf(text + used, bytes - used, "; last kernel launched: `%.128s`", kernel);
+    if (name != NULL)
+        snprintf(text + used, bytes - used, "; last kernel launched: `%.128s`", name);
 }
 
 void
@@ -123,7 +123,7 @@ stop_job_soon(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (asked->takes_alarm(text))
+    if (engine_state.observer != NULL && engine_state.observer->takes_alarm(text))
         return;
     pthread_mutex_lock(&soon_lock);
     if (!atomic_load(&soon_asked)) {

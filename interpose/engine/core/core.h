@@ -11,14 +11,8 @@
 #include "interpose/engine/core/state.h"
 
 /* ---- abort.c ---- */
-/* What the end of the job asks of files above this one. */
-struct stop_asked {
-    const char *(*kernel_name)(CUfunction function);
-    bool (*takes_alarm)(const char *text); /* what would end the job soon; true: it is not to end */
-    void (*notes_stop)(const char *text);  /* it ends for this reason */
-};
-/* Before anything else of the engine. */
-void stop_ask(const struct stop_asked *asked);
+/* Before anything else of the engine: what names a kernel for reports. */
+void stop_ask(const char *(*name_of)(CUfunction function));
 
 /*
  * Ends the whole job: tells the launcher why, and does not return. Any thread that may block. `message` is one line

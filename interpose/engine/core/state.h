@@ -41,6 +41,14 @@
 
 enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; bits of a mask */
 
+/* What an observer may switch off when it opens, bits of engine_state.off: what it looks at itself. */
+enum engine_off {
+    OFF_LAUNCH_FILTER = 1, /* each launch is reported */
+    OFF_NONFINITE = 2,     /* verify/nonfinite.c */
+    OFF_UNAVERAGED = 4,    /* verify/unaveraged.c */
+    OFF_FORGOTTEN = 8,     /* verify/forgotten_tensor.c */
+};
+
 /* How often addresses of tensors were copied to the device, at some time (engine_state). */
 struct escape_count {
     uint64_t all, certain;
@@ -72,8 +80,9 @@ struct engine_state {
     struct control control;
     int status_count, status_index; /* records of the ranks of this launcher; which is `status` */
     pid_t pid;
-    bool is_check; /* a run of `ddprun check`; `takes_turn`: this rank computes the share of one of several */
-    bool takes_turn;
+    const struct observer *observer; /* observer.h; NULL in a job */
+    unsigned off;                    /* of enum engine_off: what an observer has switched off */
+    bool takes_turn;                 /* this rank computes the share of one of several */
     bool alone; /* a world of one, in which nothing is averaged and nothing is recorded; false in a rehearsal */
     uint64_t shard_world; /* among so many ranks DDP_SHARD shares out: the world, but in a rehearsal of more */
 

@@ -143,7 +143,7 @@ void
 launch_filter_add_kernel(CUfunction function, const struct function_layout *layout)
 {
     size_t count = 0;
-    if (atomic_load(&memory_state.any_escaped) || engine_state.is_check) /* which looks at every launch */
+    if (atomic_load(&memory_state.any_escaped) || (engine_state.off & OFF_LAUNCH_FILTER) != 0)
         return;
     for (unsigned i = 0; i < layout->param_count; ++i)
         count += layout->params[i].bytes / sizeof(uint64_t);

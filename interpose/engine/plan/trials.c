@@ -250,8 +250,7 @@ may_try(const struct group *group) BY_ISSUER
 {
     const struct job_options *options = &engine_state.options;
     return options->overlap && options->trials && options->bucket_bytes == 0 && !options->verify &&
-           options->sync_every == 0 && !engine_state.is_check && group->overlapping &&
-           atomic_load(&engine_state.graph_count) == 0;
+           options->sync_every == 0 && group->overlapping && atomic_load(&engine_state.graph_count) == 0;
 }
 
 static bool

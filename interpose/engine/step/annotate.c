@@ -5,10 +5,10 @@
  * Called by the shim in whichever thread annotates. What cannot be right ends the job, naming the macro and its place:
  * nothing that was annotated is ever left out.
  */
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
-#include "tools/check/trainer/check.h"
 
 #include <stdio.h>
 
@@ -221,7 +221,7 @@ annotate_shared(enum tensor_role role, void *ptr, size_t count, int type, const 
         device_ensure_events();
     bool changed = place_or_stop(&tensor);
     if (changed && role == TENSOR_PARAMETER)
-        check_annotated(&tensor);
+        OBSERVED(annotated, &tensor);
     if (engine_state.alone || !changed)
         return;
     CUcontext before = context_enter();

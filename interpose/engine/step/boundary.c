@@ -6,13 +6,13 @@
  * trainer's stream.
  */
 #include "interpose/engine/core/hashing.h"
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/plan/planner.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
-#include "tools/check/trainer/check.h"
 
 #include "base/clock.h"
 #include "base/mutant.h"
@@ -123,7 +123,7 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
     context_leave(before);
     if (captured)
         refuse_capture(&memory_state.groups[group], site);
-    check_boundary_begins(group, captured, site);
+    OBSERVED(boundary_begins, group, captured, site);
     weight_refuse_share(&memory_state.groups[group]);
     atomic_fetch_add(&engine_state.status->graph_step, captured); /* launches are not reported */
     engine_lock();
@@ -292,7 +292,7 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
     range_begin("%s, step %llu, group %d", name, (unsigned long long)engine_state.boundary_count + 1, group);
     if (engine_state.alone) {
         step_alone(group, stream, site);
-        check_boundary_ends(group);
+        OBSERVED(boundary_ends, group);
     } else {
         device_refuse_after_reset(name, site);
         device_ensure_driver(site);
@@ -307,15 +307,15 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
                      name, site->file, site->line);
         if (state == CAPTURE_ACTIVE) {
             refuse_capture(&memory_state.groups[group], site);
-            check_boundary_begins(group, true, site);
+            OBSERVED(boundary_begins, group, true, site);
             host_memory_refuse_capture(group, site);
             ensure_agreement(&memory_state.groups[group], true, site);
             capture_step(capture, &memory_state.groups[group], stream, site);
         } else {
-            check_boundary_begins(group, false, site);
+            OBSERVED(boundary_begins, group, false, site);
             forgotten_tensor_step(group);
             step_together(&memory_state.groups[group], stream, site);
-            check_boundary_ends(group);
+            OBSERVED(boundary_ends, group);
         }
         (void)context_exchange_capture_mode(mode);
         context_leave(before);

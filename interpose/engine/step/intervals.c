@@ -2,10 +2,10 @@
  * intervals.c - what the program itself says of the open interval: that touches do not count (DDP_NO_SYNC), and
  * that a gradient is complete (DDP_GRADIENT_READY).
  */
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
-#include "tools/check/trainer/check.h"
 
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ static struct ddp_site no_sync_site; /* where touches began or ended not to coun
 void
 interval_no_sync(int begins, const struct ddp_site *site)
 {
-    check_no_sync();
+    OBSERVED(no_sync);
     engine_lock();
     bool again = begins && memory_state.no_sync, never = !begins && !memory_state.no_sync;
     struct ddp_site since = no_sync_site;

@@ -13,12 +13,12 @@
  * and one back. Memory that the host may read or write at any moment goes through a buffer on the device, and the call
  * returns when the result is there.
  */
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
-#include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
 
@@ -397,7 +397,7 @@ reduce_together(struct reduction *reduction)
     issue_ready(); /* buckets may have been ready all the while */
 }
 
-/* In a world of one it is looked at only, by `ddprun check`. */
+/* In a world of one it is looked at only, by an observer. */
 static void
 reduce_on_device(struct reduction *reduction)
 {
@@ -410,18 +410,19 @@ reduce_on_device(struct reduction *reduction)
     if (reduction->call.on_host && !alone)
         ensure_staged(reduction);
     CUcontext before = context_enter();
-    const struct check_reduced memory = {reduction->address, reduction->memory, reduction->bytes, &reduction->call};
+    const struct observed_reduction observed = {reduction->address, reduction->memory, reduction->bytes,
+                                                &reduction->call};
     context_require(reduction->stream, before, "DDP_REDUCE", site);
     if (reduction->call.count > 0 && stream_is_captured(reduction->stream))
         stop_job(MADE_FORMAT ": the stream is being captured into a CUDA graph, and a reduction in a graph is not "
                              "served; call it outside of the capture",
                  MADE(reduction));
-    check_reduce_begins(&memory, reduction->stream);
+    OBSERVED(reduce_begins, &observed, reduction->stream);
     if (!alone) {
         look_at_annotations(reduction);
         reduce_together(reduction);
     }
-    check_reduce_ends(&memory, reduction->stream);
+    OBSERVED(reduce_ends, &observed, reduction->stream);
     context_leave(before);
     (void)context_exchange_capture_mode(mode);
 }
@@ -444,7 +445,7 @@ reduce_memory(void *ptr, size_t count, int type, int op, void *stream, const str
         reduction.number = atomic_load(&engine_state.status->reduce_count) + 1;
         note(&reduction);
     }
-    if (engine_state.rendezvous.world_size > 1 || check_is_on())
+    if (engine_state.rendezvous.world_size > 1 || engine_state.observer != NULL)
         reduce_on_device(&reduction);
     atomic_flag_clear(&reducing);
 }

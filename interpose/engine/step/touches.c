@@ -5,13 +5,13 @@
  * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/memory/hits.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
-#include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
 
@@ -186,7 +186,7 @@ touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t 
 {
     if (source == NULL || bytes == 0 || rows == 0)
         return;
-    check_copied(0, source, bytes, pitch, rows);
+    OBSERVED(copied, source, bytes, pitch, rows);
     if (pitch > 0 && atomic_load(&engine_state.captures_open) > 0)
         capture_source(source, pitch * (rows - 1) + bytes);
     if (pitch == bytes) {

@@ -434,7 +434,7 @@ void
 forgotten_tensor_step(int group)
 {
     uint64_t step = engine_state.boundary_count;
-    if (engine_state.rendezvous.rank != 0 || engine_state.is_check)
+    if (engine_state.rendezvous.rank != 0 || (engine_state.off & OFF_FORGOTTEN) != 0)
         return;
     if (has_moved(group) && step > FIRST_LOOK && looks.asked_count < ASKED_AT_MOST)
         looks.asked = true;

@@ -111,7 +111,7 @@ make_room(size_t count)
 void
 nonfinite_prepare(void)
 {
-    if (!engine_state.collectives.setting.kernels.loaded || engine_state.is_check)
+    if (!engine_state.collectives.setting.kernels.loaded || (engine_state.off & OFF_NONFINITE) != 0)
         return;
     if (nonfinite.found == NULL) {
         make_memory();

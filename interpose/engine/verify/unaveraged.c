@@ -12,7 +12,7 @@
  *
  * What is found stands in the status record at once: a program that leaves by _exit() is judged by the launcher. Called
  * by hooks in any thread; after the first DDP_STEP each function is a test of a flag. Nothing of this is done in a
- * world of one, with --unannotated, or in a run of `ddprun check`.
+ * world of one, with --unannotated, or where an observer has switched it off (OFF_UNAVERAGED).
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/verify/verify.h"
@@ -55,7 +55,8 @@ unaveraged_open(int64_t wait_ms)
     course.wait_ms = wait_ms;
     atomic_store(&course.next_look, 1);
     atomic_store(&engine_state.status->unannotated, engine_state.options.unannotated);
-    if (engine_state.rendezvous.world_size == 1 || engine_state.options.unannotated || engine_state.is_check)
+    if (engine_state.rendezvous.world_size == 1 || engine_state.options.unannotated ||
+        (engine_state.off & OFF_UNAVERAGED) != 0)
         atomic_store(&course.over, true);
 }
 

@@ -10,7 +10,7 @@ mkdir -p "$copy/bin" "$copy/lib"
 cp "$ddprun" "$copy/bin/"
 ln -s "$build/lib/libddprun.so" "$build/lib/softgpu" "$copy/lib/"
 ln -s "$build/tests/tools/sandbox/libfiles_mutants.so" "$copy/lib/libddprun-files.so"
-ln -s "$build/tests/mutants/libddprun-engine.so" "$copy/lib/libddprun-engine.so"
+ln -s "$build"/tests/mutants/libddprun-{engine,check}.so "$copy/lib/"
 ddprun=$copy/bin/ddprun
 
 # ---- scenes ----

@@ -1,12 +1,13 @@
 /*
- * check.h - a run of `ddprun check` (tools/check/format/run.h): what the engine shows of itself in it, and when.
+ * check.h - a run of `ddprun check` (tools/check/format/run.h): what the engine in libddprun-check.so shows of itself,
+ * and when.
  *
- * Data flow: boundaries, annotations, operations and the end of the program are reported to course.c, which knows the
- * step; values.c reads tensors, compare.c writes them to the reference or compares them with it, force.c sets gradients
- * to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c compares what comes from the host, by the call
- * that brings it (call_site.c); updaters.c finds the unannotated memory that updates write, memory.c compares it,
- * used.c the gradients that updates read; alone.c makes a world of one report its operations. Outside of a check each
- * of these functions does nothing but look at one flag.
+ * Data flow: observer.c is what the engine calls; boundaries, annotations, operations and the end of the program are
+ * reported to course.c, which knows the step; values.c reads tensors, compare.c writes them to the reference or
+ * compares them with it, force.c sets gradients to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c
+ * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the unannotated memory
+ * that updates write, memory.c compares it, used.c the gradients that updates read; alone.c makes a world of one report
+ * its operations.
  *
  * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
  * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Parameters and states that
@@ -29,54 +30,29 @@
 #ifndef DDPRUN_TOOLS_CHECK_TRAINER_CHECK_H
 #define DDPRUN_TOOLS_CHECK_TRAINER_CHECK_H
 
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/memory.h"
 #include "tools/check/format/run.h"
 
 /* ---- course.c ---- */
-/* Whether the process is a run of `ddprun check`: constant once the engine has started. */
-static inline bool
-check_is_on(void)
-{
-    return engine_state.is_check;
-}
-/* At the engine's start, when rank and world are known: reads DDPRUN_ENV_CHECK_RUN. `leave` ends the process with code
- * 0, when all ranks have come there, without what exit() calls. */
+/* The calls of observer.c's table (interpose/engine/core/observer.h). */
 void check_open(void (*leave)(void));
-/* Which rank of how many the program is to be, if not the one that the process is. */
-void check_show_rank(int *rank, int *world_size);
-/* A parameter was annotated, for the first time, and holds what all ranks begin with. */
 void check_annotated(const struct tensor *parameter);
-/* DDP_STEP, before anything of it is done; `captured`: into a graph. May not return: the program is ended. */
 void check_boundary_begins(int group, bool captured, const struct ddp_site *site);
-/* Gradients and buffers are averaged, or will be on the device. */
 void check_boundary_ends(int group);
-/* DDP_NO_SYNC_BEGIN. */
 void check_no_sync(void);
 void check_mean(double value, const struct ddp_site *site);
-/* A DDP_REDUCE, and what it reduces. */
-struct check_reduced {
-    CUdeviceptr address;
-    enum memory_kind kind; /* MEMORY_DEVICE, MEMORY_MANAGED or MEMORY_HOST */
-    size_t bytes;
-    const struct reduce_call *call;
-};
-/* Around it, in the order of a stream; the context is current. The first may not return: the program is ended. */
-void check_reduce_begins(const struct check_reduced *reduced, CUstream stream);
-void check_reduce_ends(const struct check_reduced *reduced, CUstream stream);
-/* DDP_SHARD: may change which share this process gets. */
+void check_reduce_begins(const struct observed_reduction *reduced, CUstream stream);
+void check_reduce_ends(const struct observed_reduction *reduced, CUstream stream);
 void check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
+void check_operation_begins(const struct operation *operation);
+void check_operation_ends(const struct operation *operation, bool enqueued);
+void check_program_ends(void);
+bool check_takes_alarm(const char *text);
+void check_notes_stop(const char *text);
 /* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to `to` on the device; 0: that is
  * not known. Any thread. */
 void check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows);
-/* Around each operation of the trainer. */
-void check_operation_begins(const struct operation *operation);
-void check_operation_ends(const struct operation *operation, bool enqueued);
-/* The program ends with code 0, or the device of what is annotated is reset: there will be no further step. */
-void check_program_ends(void);
-/* What would end the job: true if it was written down instead, and the run continues. Any thread. */
-bool check_takes_alarm(const char *text);
-/* The job is ended for this reason. */
-void check_notes_stop(const char *text);
 
 /* ---- values.c ---- */
 struct check_values;

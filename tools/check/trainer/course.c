@@ -18,6 +18,7 @@ enum { STEP_WAIT_MS = 2000 }; /* at least, for a DDP_STEP behind enough rounds *
 
 static struct {
     void (*leave)(void);
+    bool opened;           /* rows can be written */
     int64_t begin_ms;      /* of the run */
     int64_t least_ms;      /* that its start and CHECK_STEPS_LEAST steps took */
     int64_t last_ms;       /* when the step before began */
@@ -47,30 +48,21 @@ check_open(void (*leave)(void))
     course.leave = leave;
     course.begin_ms = clock_now_ms();
     const char *path = getenv(DDPRUN_ENV_CHECK_RUN);
-    if (path == NULL || path[0] == '\0')
-        return;
-    if (!check_run_load(path, &check_run))
+    if (!check_run_load(path != NULL ? path : "", &check_run))
         stop_job("cannot read %s, the request of ddprun check to this rank: %m; on several hosts use --reference "
                  "with a file in a folder that all of them have",
-                 path);
+                 path != NULL ? path : "the file");
     /* A script that trains several times: the first training is compared, and the others need not run. */
     if (engine_state.rendezvous.generation > 0)
         course.leave();
-    engine_state.is_check = true;
+    course.opened = true;
+    engine_state.off = OFF_LAUNCH_FILTER | OFF_NONFINITE | OFF_UNAVERAGED | OFF_FORGOTTEN;
+    engine_state.options.trials = false;
     engine_state.takes_turn = check_run.turn_count + check_run.grown_count > 0;
     /* The launcher compares the ranks, by the hashes that all of them leave of every tensor at every step. */
     engine_state.options.check_every = 0;
     values_open();
     updaters_open();
-}
-
-void
-check_show_rank(int *rank, int *world_size)
-{
-    if (check_run.grown_count == 0)
-        return;
-    *rank = (int)check_run.grown;
-    *world_size = (int)check_run.grown_count;
 }
 
 /* ---- what the program says ---- */
@@ -79,7 +71,7 @@ void
 check_annotated(const struct tensor *parameter)
 {
     bool is_grown = check_run.keeps_start || check_run.grown_count > 0;
-    if (check_is_on() && (check_run.perturbed || is_grown) && !course.any_boundary) {
+    if ((check_run.perturbed || is_grown) && !course.any_boundary) {
         CUcontext before = context_enter();
         context_synchronize("at a DDP_PARAMETER");
         if (check_run.perturbed)
@@ -101,15 +93,13 @@ check_no_sync(void)
 void
 check_mean(double value, const struct ddp_site *site)
 {
-    if (check_is_on() && !course.over && course.wait_until_ms == 0 && check_run.turn_count == 0)
+    if (!course.over && course.wait_until_ms == 0 && check_run.turn_count == 0)
         compare_mean(value, course.means++, course.steps, site);
 }
 
 void
 check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
-    if (!check_is_on())
-        return;
     size_t world = (size_t)engine_state.rendezvous.world_size;
     if (check_run.turn_count + check_run.grown_count > 0) {
         size_t turns = check_run.turn_count + check_run.grown_count, turn = check_run.turn + check_run.grown;
@@ -141,7 +131,7 @@ check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, siz
     bool is_compared = (!check_run.perturbed || check_run.is_far) && check_run.turn_count == 0 && !check_run.probes &&
                        check_run.factor == 0;
     is_compared = is_compared && (!course.in_rounds || values_writer() != NULL); /* a DDP_STEP may come */
-    if (!check_is_on() || course.over || !is_compared || source == NULL || bytes == 0 || pitch == 0 || course.graphs ||
+    if (course.over || !is_compared || source == NULL || bytes == 0 || pitch == 0 || course.graphs ||
         atomic_load(&engine_state.captures_open) > 0)
         return;
     if (pitch == bytes) {
@@ -467,7 +457,7 @@ reduce_begins(const struct tensor *memory, CUstream stream)
 }
 
 static struct tensor
-memory_of(const struct check_reduced *reduced)
+memory_of(const struct observed_reduction *reduced)
 {
     return (struct tensor){.address = reduced->address,
                            .kind = reduced->kind,
@@ -478,10 +468,8 @@ memory_of(const struct check_reduced *reduced)
 }
 
 void
-check_reduce_begins(const struct check_reduced *reduced, CUstream stream)
+check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
 {
-    if (!check_is_on())
-        return;
     struct tensor memory = memory_of(reduced);
     pthread_mutex_lock(&looking);
     reduce_begins(&memory, stream);
@@ -489,9 +477,9 @@ check_reduce_begins(const struct check_reduced *reduced, CUstream stream)
 }
 
 void
-check_reduce_ends(const struct check_reduced *reduced, CUstream stream)
+check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
 {
-    if (!check_is_on() || reduced->call->count == 0 || check_run.turn_count > 0)
+    if (reduced->call->count == 0 || check_run.turn_count > 0)
         return;
     struct tensor memory = memory_of(reduced);
     pthread_mutex_lock(&looking);
@@ -559,8 +547,6 @@ boundary_begins(int group, bool captured, const struct ddp_site *site)
 void
 check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 {
-    if (!check_is_on())
-        return;
     pthread_mutex_lock(&looking);
     boundary_begins(group, captured, site);
     pthread_mutex_unlock(&looking);
@@ -609,8 +595,6 @@ host_source_of(const struct operation *operation, size_t *bytes_p)
 void
 check_boundary_ends(int group)
 {
-    if (!check_is_on())
-        return;
     pthread_mutex_lock(&looking);
     boundary_ends(group);
     pthread_mutex_unlock(&looking);
@@ -619,7 +603,7 @@ check_boundary_ends(int group)
 void
 check_operation_begins(const struct operation *operation)
 {
-    if (!check_is_on() || course.over)
+    if (course.over)
         return;
     if (course.steps == 2 && operation->host_source != NULL)
         atomic_fetch_add(&course.copied_bytes, operation->host_bytes);
@@ -642,14 +626,14 @@ check_operation_begins(const struct operation *operation)
 void
 check_operation_ends(const struct operation *operation, bool enqueued)
 {
-    if (check_is_on() && !course.over && course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
+    if (!course.over && course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
         updaters_operation_ends(operation, enqueued);
 }
 
 void
 check_program_ends(void)
 {
-    if (!check_is_on() || course.over)
+    if (course.over)
         return;
     if (course.wait_until_ms > 0) {
         end_run(course.rounds, false);
@@ -674,7 +658,7 @@ check_program_ends(void)
 bool
 check_takes_alarm(const char *text)
 {
-    if (!check_is_on())
+    if (!course.opened)
         return false;
     struct check_row row = {.kind = CHECK_ROW_ALARM, .step = course.steps};
     snprintf(row.text, sizeof(row.text), "%s", text);
@@ -685,7 +669,7 @@ check_takes_alarm(const char *text)
 void
 check_notes_stop(const char *text)
 {
-    if (!check_is_on())
+    if (!course.opened)
         return;
     struct check_row row = {.kind = CHECK_ROW_STOPPED, .step = course.steps, .value = DDPRUN_EXIT_FAILURE};
     snprintf(row.text, sizeof(row.text), "%s", text);

@@ -1,0 +1,71 @@
+/*
+ * observer.h - what another library may see of the engine, and change: a table of calls that the engine makes.
+ *
+ * In a job there is none: engine_state.observer is NULL. A library that has an observer is linked of the engine's own
+ * objects and of its own, and sets the pointer as it is loaded, before the engine starts (tools/check/trainer/). All
+ * calls are there; each comes in the thread of the trainer's call, without the lock and without the issuer's role,
+ * unless its comment says otherwise. `site` and what it points to live as long as the process.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_CORE_OBSERVER_H
+#define DDPRUN_INTERPOSE_ENGINE_CORE_OBSERVER_H
+
+#include "interpose/engine/core/core.h"
+
+struct tensor;
+
+/* A DDP_REDUCE, and what it reduces. */
+struct observed_reduction {
+    CUdeviceptr address;
+    enum memory_kind kind; /* MEMORY_DEVICE, MEMORY_MANAGED or MEMORY_HOST */
+    size_t bytes;
+    const struct reduce_call *call;
+};
+
+struct observer {
+    /* ---- start and end ---- */
+    /* The engine starts; rank and world are known, and engine_state.options may be changed. `leave` ends the process
+     * with code 0, when all ranks have come there, without what exit() calls. */
+    void (*opens)(void (*leave)(void));
+    /* Fills in what the shim gets: which rank of how many the program is to be, and in a world of one the calls that
+     * are wanted, for nothing is reported to the engine there. */
+    void (*shows)(struct engine *engine);
+    /* The program ends with code 0, or the device of what is annotated is reset: there will be no further step. */
+    void (*program_ends)(void);
+    /* What would end the job: true if it is not to. Any thread that must not block. */
+    bool (*takes_alarm)(const char *text);
+    /* The job is ended for this reason. Any thread. */
+    void (*job_stops)(const char *text);
+
+    /* ---- annotations ---- */
+    /* A parameter, for the first time; it holds what all ranks begin with. */
+    void (*annotated)(const struct tensor *parameter);
+    /* DDP_STEP, before anything of it is done; `captured`: into a graph. May not return: the program is ended. */
+    void (*boundary_begins)(int group, bool captured, const struct ddp_site *site);
+    /* Gradients and buffers are averaged, or will be on the device. */
+    void (*boundary_ends)(int group);
+    /* DDP_NO_SYNC_BEGIN, or its end. */
+    void (*no_sync)(void);
+    /* DDP_MEAN has found `value`. */
+    void (*mean)(double value, const struct ddp_site *site);
+    /* Around a DDP_REDUCE, in the order of a stream; the context is current. The first may not return. */
+    void (*reduce_begins)(const struct observed_reduction *reduction, CUstream stream);
+    void (*reduce_ends)(const struct observed_reduction *reduction, CUstream stream);
+    /* DDP_SHARD: may change which share this process gets. */
+    void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
+
+    /* ---- work of the trainer's; any thread ---- */
+    /* Around each operation. */
+    void (*operation_begins)(const struct operation *operation);
+    void (*operation_ends)(const struct operation *operation, bool enqueued);
+    /* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to the device. */
+    void (*copied)(const void *source, size_t bytes, size_t pitch, size_t rows);
+};
+
+/* Calls the observer, if there is one: OBSERVED(boundary_ends, group). */
+#define OBSERVED(call, ...)                           \
+    do {                                              \
+        if (engine_state.observer != NULL)            \
+            engine_state.observer->call(__VA_ARGS__); \
+    } while (0)
+
+#endif
