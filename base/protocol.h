@@ -149,10 +149,8 @@ struct rank_mean {
     _Atomic uint64_t value; /* bits of a double */
 };
 
-/* What the program says of itself. */
+/* Values that the program averages. */
 struct rank_told {
-    _Atomic uint64_t shard_total; /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
-    _Atomic uint64_t shard_calls; /* how often DDP_SHARD was called */
     _Atomic uint32_t mean_count;
     struct rank_mean means[RANK_MEANS_AT_MOST]; /* [mean_count] */
 };
@@ -225,62 +223,23 @@ enum rank_follows {
     RANK_MAY_FOLLOW = 2,     /* one or the other: a call that needs other ranks failed, and its message names no rank */
 };
 
+/* What the types of rank_fields.def are in a record. */
+#define RECORD_LONG   _Atomic uint64_t
+#define RECORD_NUMBER _Atomic uint32_t
+#define RECORD_FLAG   _Atomic uint32_t
+#define RECORD_TEXT   char
+
 /* One rank's record. Written by that rank only, read by the launcher; fields beyond `stage` are for messages and
  * reports. Texts may be seen half written. */
 struct rank_status {
-    _Atomic uint32_t protocol;        /* DDPRUN_PROTOCOL_VERSION once the rank has written anything */
-    _Atomic uint32_t generation;      /* how many programs were this rank before, one after the other */
-    _Atomic uint32_t stage;           /* enum rank_stage; never decreases, but for the next generation */
-    _Atomic int32_t pid;              /* the process that is the rank */
-    _Atomic uint64_t step;            /* boundaries passed so far */
-    _Atomic uint64_t overlapped_step; /* boundaries for which buckets went out before the boundary */
-    _Atomic uint64_t batch_count;     /* --plan: batches of the program so far, as many as ranks to a step; else 0 */
-    _Atomic uint64_t graph_step;      /* boundaries passed in launches of CUDA graphs; in a world of one: captured */
-    _Atomic uint64_t gradient_count;
-    _Atomic uint64_t gradient_bytes;
-    _Atomic uint64_t averaged_parameter_count; /* of gradient_count: parameters (DDP_STEP_PARAMETERS), */
-    _Atomic uint64_t averaged_state_count;     /* and states of float types */
-    _Atomic uint64_t sync_count, sync_bytes;   /* --sync-every: averages so far, and what this rank gave to them */
-    _Atomic uint64_t outer_bytes;              /* --outer-lr: device memory for anchors and velocities */
-    _Atomic uint64_t step_bytes;               /* what it would give to an average in each step; 0: no --sync-every */
-    _Atomic uint64_t gradient_elements, parameter_elements; /* that are annotated; what is compared across ranks */
-    _Atomic uint64_t parameter_count;
-    /* Before the first DDP_STEP: */
-    _Atomic uint64_t reported_launch_count; /* launches and library calls reported to the engine */
-    _Atomic uint64_t gradient_work;         /* of them, those that may have worked on gradients */
-    _Atomic uint64_t changed_count;         /* how often a parameter was seen to have changed */
-    _Atomic uint32_t unannotated;           /* 1: --unannotated */
-    _Atomic uint64_t bucket_count;          /* of the plan in force; 0 while everything is reduced at the boundary */
-    _Atomic uint64_t plan_count;            /* plans adopted so far; written before bucket_count, as is: */
-    _Atomic uint64_t plan_step;             /* boundaries passed when bucket_count was set */
-    /* How long the trainer's stream waited at boundaries of that plan: */
-    _Atomic uint64_t exposed_count;      /* of them, that were looked at last */
-    _Atomic uint64_t exposed_ns;         /* their median */
-    _Atomic uint64_t exposed_bound_ns;   /* the least that any buckets could reach; UINT64_MAX: not known, as of: */
-    _Atomic uint64_t exposed_planned_ns; /* what the plan has promised */
-    _Atomic uint64_t exposed_steps[RANK_EXPOSED_STEPS]; /* of the last ones, each (rank_exposed_pack()) */
-    _Atomic uint64_t trial_count; /* trials of steps with and without overlap so far; the same on all ranks, as is: */
-    _Atomic uint64_t slowed_ns;   /* by how much collectives slow a step's own work, as the last one found */
-    _Atomic uint64_t overlap_off_step; /* boundaries passed when steps last ceased to overlap; 0: they do overlap */
-    /* Calls between the first bucket of a step and its boundary that may wait for the device, and so for other ranks:
-     */
-    _Atomic uint64_t frees_amid, loads_amid; /* memory was given back, device code was loaded */
-    _Atomic uint64_t training_us;            /* from the first boundary that was passed to the last, on the host */
-    _Atomic uint32_t nccl_version;           /* as NCCL_VERSION_CODE; 0: not opened */
-    struct rank_told told;                   /* the program, of itself */
-    _Atomic uint64_t reduce_count;           /* calls of DDP_REDUCE, with one that is being compared now */
-    _Atomic uint64_t reduce_bytes;           /* that all of them were given */
-    _Atomic uint32_t reduction;              /* enum ddprun_reduction: what became of gradients */
-    _Atomic uint64_t check_count;            /* comparisons of parameter hashes across ranks that found all equal */
-    _Atomic uint64_t checked_step;           /* step after which the last of them looked at the parameters */
-    _Atomic uint64_t parameter_hash;         /* what it found, the same on all ranks */
-    _Atomic uint32_t failure_follows;        /* enum rank_follows: what `failure` is (set before stage) */
-
-    /* An infinite element or NaN that this rank was about to send, the first: */
-    _Atomic uint32_t nonfinite;         /* enum rank_nonfinite; written last */
-    _Atomic uint32_t nonfinite_in_part; /* 1: not all of each bucket is looked at in each step */
-    _Atomic uint64_t nonfinite_step;    /* the step, from 1 */
-    char nonfinite_what[288];           /* "gradient 4 of 6 (`w`, 16 float32, train.cu:169) has NaN" */
+    _Atomic uint32_t protocol;   /* DDPRUN_PROTOCOL_VERSION once the rank has written anything */
+    _Atomic uint32_t generation; /* how many programs were this rank before, one after the other */
+    _Atomic uint32_t stage;      /* enum rank_stage; never decreases, but for the next generation */
+    _Atomic int32_t pid;         /* the process that is the rank; a next generation clears all below, from `step` */
+#define FACT(type, name, array, ...) RECORD_##type name array;
+#include "base/rank_fields.def"
+    struct rank_told told;            /* the program, of itself */
+    _Atomic uint32_t failure_follows; /* enum rank_follows: what `failure` is (set before stage) */
 
     /* What this rank waits for: on the host at `place`, and on the device for a collective. Times: CLOCK_MONOTONIC. */
     _Atomic uint32_t waits;           /* 1: this rank waits for the others at `place` (written before) */

@@ -378,7 +378,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!rendezvous_open(&engine_state.rendezvous, engine_state.status_index, atomic_load(&status->generation),
                          (int)engine_state.options.timeout_s, &error))
         stop_job("%s", error.text);
-    atomic_store(&status->reduction, engine_state.options.reduction);
+    atomic_store(&status->sums, engine_state.options.reduction == DDPRUN_REDUCE_SUM);
     flight_note(FLIGHT_START, (uint64_t)engine_state.rendezvous.rank, 0, NULL);
     if (!control_open(&engine_state.control, &engine_state.rendezvous, (int)engine_state.options.timeout_s, &error))
         stop_job_by(error.cause, "%s", error.text);

@@ -13,8 +13,7 @@
 
 #define TEXT_OF(number)   #number
 #define MAGIC_OF(version) "DDPRUN" TEXT_OF(version)
-static const char magic[AUTH_MAGIC_BYTES] = MAGIC_OF(13);
-_Static_assert(DDPRUN_PROTOCOL_VERSION == 13, "the magic names the version");
+static const char magic[AUTH_MAGIC_BYTES] = MAGIC_OF(DDPRUN_PROTOCOL_VERSION);
 
 /* What is hashed. */
 struct auth_text {

@@ -1,6 +1,6 @@
 /*
  * rank_view_wire.h - what a supervisor sees of its rank, as bytes for supervisor 0. Pure; a field of struct rank_view
- * that supervisor 0 is to know has a row in rank_view_wire.c.
+ * that supervisor 0 is to know has a row in base/rank_fields.def.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_RANK_VIEW_WIRE_H
 #define DDPRUN_LAUNCHER_CLUSTER_RANK_VIEW_WIRE_H

@@ -5,7 +5,9 @@
 
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
+#include "launcher/report/summary.h"
 #include "launcher/watch/pace.h"
+#include "launcher/watch/verdict.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -48,10 +50,13 @@ struct text {
     const struct metrics_job *job;
 };
 
+/* A counter if its name says so. */
 static void
-put_head(const struct text *text, const char *name, const char *type, const char *help)
+put_head(const struct text *text, const char *name, const char *help)
 {
-    fprintf(text->out, "# HELP ddprun_%s %s\n# TYPE ddprun_%s %s\n", name, help, name, type);
+    size_t length = strlen(name);
+    bool counts = length > 6 && strcmp(name + length - 6, "_total") == 0;
+    fprintf(text->out, "# HELP ddprun_%s %s\n# TYPE ddprun_%s %s\n", name, help, name, counts ? "counter" : "gauge");
 }
 
 /* As the format wants it in a label. */
@@ -79,70 +84,38 @@ put_name(const struct text *text, const char *name)
 
 /* What is not known (NAN) has no line. */
 static void
-put(const struct text *text, const char *name, const char *type, const char *help, double value)
+put(const struct text *text, const char *name, const char *help, double value)
 {
     if (isnan(value))
         return;
-    put_head(text, name, type, help);
+    put_head(text, name, help);
     put_name(text, name);
     fprintf(text->out, "} %.12g\n", value);
 }
 
-static double
-seconds_of(uint64_t ns, bool known)
-{
-    return known ? (double)ns * 1e-9 : NAN;
-}
+/* What a figure of each kind is as a number; NAN: not known. */
+#define NUMBER_count(value) (double)(value)
+#define NUMBER_some(value)  ((value) > 0 ? (double)(value) : NAN)
+#define NUMBER_index(value) ((value) >= 0 ? (double)(value) : NAN)
+#define NUMBER_real(value)  (value)
+#define NUMBER_ns(value)    ((value) != UINT64_MAX ? (double)(value)*1e-9 : NAN)
 
+/* The figures of base/rank_fields.def, in their order. */
 static void
-put_pace(const struct text *out, const struct rank_view *ranks, int count)
+put_figures(const struct text *text, const struct summary *job)
 {
-    struct pace pace = pace_of(ranks, count);
-    bool known = pace.count > 0, bounded = known && pace.bound_ns != UINT64_MAX;
-    put(out, "steps_per_second", "gauge", "Mean from the first DDP_STEP on.",
-        pace.steps_per_s > 0.0 ? pace.steps_per_s : NAN);
-    put(out, "items_per_second", "gauge", "Items that DDP_SHARD shares out, on all ranks together.",
-        pace.items_per_s > 0.0 ? pace.items_per_s : NAN);
-    put(out, "exposed_seconds", "gauge", "What a step waits for the network, median of the last steps.",
-        seconds_of(pace.exposed_ns, known));
-    put(out, "exposed_bound_seconds", "gauge", "The least that any buckets would leave exposed.",
-        seconds_of(pace.bound_ns, bounded));
-    put(out, "slowed_seconds", "gauge", "By how much collectives slow a step's own work, as tried last.",
-        seconds_of(ranks[0].slowed_ns, ranks[0].trial_count > 0));
-    put(out, "waiting_seconds", "gauge", "What a step waits for other ranks; 0: less than matters.",
-        seconds_of(pace.waiting_ns, pace.waiting_ns != UINT64_MAX));
-    put(out, "straggler_rank", "gauge", "The rank that the others wait for in most steps; -1: none.",
-        known ? pace.straggler : NAN);
-}
-
-static void
-put_job(const struct text *out, const struct rank_view *ranks, int count, int exit_code)
-{
-    const struct rank_view *first = &ranks[0];
-    uint64_t steps = first->step;
-    for (int i = 1; i < count; ++i)
-        steps = ranks[i].step < steps ? ranks[i].step : steps;
-    put(out, "running", "gauge", "1 while the job runs, 0 after its end.", exit_code < 0);
-    put(out, "exit_code", "gauge", "How the job ended.", exit_code < 0 ? NAN : exit_code);
-    put(out, "ranks", "gauge", "Ranks of the job.", count);
-    put(out, "restarts_total", "counter", "Restarts after failures.", out->job->restarts);
-    put(out, "steps_total", "counter", "Steps that all ranks have made.", (double)steps);
-    put_pace(out, ranks, count);
-    put(out, "step_bytes", "gauge", "Bytes that a step averages, of one rank.",
-        first->gradient_count > 0 ? (double)first->gradient_bytes : NAN);
-    put(out, "buckets", "gauge", "Buckets of a step.", first->bucket_count > 0 ? (double)first->bucket_count : NAN);
-    put(out, "reduce_bytes_total", "counter", "Bytes of DDP_REDUCE, of one rank.",
-        first->reduce_count > 0 ? (double)first->reduce_bytes : NAN);
-    put(out, "checks_total", "counter", "Comparisons of parameters across ranks.", (double)first->check_count);
-    put(out, "checked_step", "gauge", "The step of the last of them.",
-        first->check_count > 0 ? (double)first->checked_step : NAN);
+    const struct rank_view *first = &job->ranks[0];
+    struct pace pace = pace_of(job->ranks, job->rank_count);
+#define METRIC(kind, metric, help, value)    put(text, metric, help, NUMBER_##kind(value));
+#define BOTH(kind, key, metric, help, value) put(text, metric, help, NUMBER_##kind(value));
+#include "base/rank_fields.def"
 }
 
 static void
 put_means(const struct text *text, const struct rank_view *rank)
 {
     if (rank->mean_count > 0)
-        put_head(text, "mean", "gauge", "The last value of a DDP_MEAN.");
+        put_head(text, "mean", "The last value of a DDP_MEAN.");
     for (unsigned i = 0; i < rank->mean_count; ++i) {
         double value = rank->means[i].value;
         put_name(text, "mean");
@@ -159,7 +132,7 @@ put_means(const struct text *text, const struct rank_view *rank)
 static void
 put_ranks(const struct text *text, const struct rank_view *ranks, int count)
 {
-    put_head(text, "rank_steps_total", "counter", "Steps of each rank.");
+    put_head(text, "rank_steps_total", "Steps of each rank.");
     for (int i = 0; i < count; ++i) {
         put_name(text, "rank_steps_total");
         fprintf(text->out, ",rank=\"%d\"", i);
@@ -176,10 +149,12 @@ metrics_compose(const struct metrics_job *job, const struct rank_view *ranks, in
     struct text text = {.out = open_memstream(&bytes, &length), .job = job};
     if (text.out == NULL)
         return xstrdup("");
-    put_job(&text, ranks, count, exit_code);
+    const struct summary summary = {
+        .ranks = ranks, .rank_count = count, .exit_code = exit_code, .restarts = job->restarts};
+    put_figures(&text, &summary);
     put_means(&text, &ranks[0]);
     put_ranks(&text, ranks, count);
-    put(&text, "written_seconds", "gauge", "When this was written, as time of day.", unix_s);
+    put(&text, "written_seconds", "When this was written, as time of day.", unix_s);
     if (fclose(text.out) == 0)
         return bytes;
     free(bytes);

@@ -7,6 +7,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/status_line.h"
 #include "launcher/watch/pace.h"
+#include "launcher/watch/verdict.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -50,15 +51,6 @@ progress_new(enum progress_choice choice)
     return NULL;
 }
 
-static uint64_t
-least_step(const struct rank_view *ranks, int count)
-{
-    uint64_t least = ranks[0].step;
-    for (int i = 1; i < count; ++i)
-        least = ranks[i].step < least ? ranks[i].step : least;
-    return least;
-}
-
 static void __attribute__((format(printf, 3, 4))) append(char *text, size_t bytes, const char *format, ...)
 {
     size_t used = strlen(text);
@@ -84,8 +76,8 @@ progress_compose(const struct rank_view *ranks, int count, double steps_per_s, c
     struct pace pace = pace_of(ranks, count);
     double exposed = (double)pace.exposed_ns * 1e-9 * steps_per_s;
     char waiting[PACE_TEXT_BYTES];
-    if (least_step(ranks, count) > 0)
-        snprintf(text, bytes, "step %" PRIu64, least_step(ranks, count));
+    if (verdict_least_steps(ranks, count) > 0)
+        snprintf(text, bytes, "step %" PRIu64, verdict_least_steps(ranks, count));
     else
         snprintf(text, bytes, "no DDP_STEP yet");
     if (steps_per_s >= 1.0)
@@ -147,7 +139,7 @@ progress_show(struct progress *progress, const struct rank_view *ranks, int coun
 {
     if (progress == NULL)
         return;
-    uint64_t step = least_step(ranks, count);
+    uint64_t step = verdict_least_steps(ranks, count);
     if (step == 0 && (count == 1 || ranks[0].gradient_count == 0))
         return;
     if (progress->first_step_ns == 0)

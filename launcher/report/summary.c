@@ -3,6 +3,7 @@
  */
 #include "launcher/report/summary.h"
 
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_table.h"
@@ -10,6 +11,7 @@
 #include "launcher/report/closing.h"
 #include "launcher/watch/nonfinite.h"
 #include "launcher/watch/pace.h"
+#include "launcher/watch/verdict.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,39 +27,19 @@
 #include <unistd.h>
 
 static void
-add_number(struct json_object *object, const char *name, uint64_t value)
+add_count(struct json_object *object, const char *name, uint64_t value)
 {
     json_object_object_add(object, name, json_object_new_uint64(value));
 }
 
-/* How many bytes the sequence of UTF-8 at `text` has; 0: invalid UTF-8 (RFC 3629, section 4). */
-static size_t
-sequence_at(const unsigned char *text)
-{
-    unsigned char first = text[0], low = 0x80, high = 0xbf;
-    size_t more = first < 0x80 ? 0 : first >= 0xc2 && first <= 0xdf ? 1 : (first & 0xf0) == 0xe0 ? 2 : 3;
-    if ((first >= 0x80 && first < 0xc2) || first > 0xf4)
-        return 0;
-    low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : low;
-    high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : high;
-    for (size_t i = 1; i <= more; ++i, low = 0x80, high = 0xbf) {
-        if (text[i] < low || text[i] > high) /* the end of the text too */
-            return 0;
-    }
-    return 1 + more;
-}
-
-/* JSON is UTF-8; a rank's words may be anything, and cut anywhere. */
+/* JSON is UTF-8, and escapes controls; a rank's words may be anything, and cut anywhere. */
 static struct json_object *
 new_string(const char *text)
 {
+    static const char controls[] = "\001\002\003\004\005\006\a\b\t\n\v\f\r\016\017\020\021\022\023\024\025\026\027\030"
+                                   "\031\032\033\034\035\036\037\177";
     char *copy = xstrdup(text);
-    for (char *at = copy; *at != '\0';) {
-        size_t bytes = sequence_at((const unsigned char *)at);
-        if (bytes == 0)
-            *at = '?';
-        at += bytes > 0 ? bytes : 1;
-    }
+    printable_make(copy, controls);
     struct json_object *string = json_object_new_string(copy);
     free(copy);
     return string;
@@ -69,16 +51,9 @@ add_text(struct json_object *object, const char *name, const char *text)
     json_object_object_add(object, name, text != NULL && text[0] != '\0' ? new_string(text) : NULL);
 }
 
-/* JSON has no infinities and no NaN: these are null. */
-static void
-add_real(struct json_object *object, const char *name, double value)
-{
-    json_object_object_add(object, name, isfinite(value) ? json_object_new_double(value) : NULL);
-}
-
 /* What was measured, with five digits, and as a number with a fraction also if that is 0. */
 static void
-add_measured(struct json_object *object, const char *name, double value)
+add_real(struct json_object *object, const char *name, double value)
 {
     char text[32];
     snprintf(text, sizeof(text), "%.5g", value);
@@ -87,10 +62,28 @@ add_measured(struct json_object *object, const char *name, double value)
     json_object_object_add(object, name, isfinite(value) ? json_object_new_double_s(value, text) : NULL);
 }
 
-static double
-ms_of(uint64_t ns, bool known)
+static void
+add_part(struct json_object *object, const char *name, struct json_object *part)
 {
-    return known ? (double)ns * 1e-6 : NAN;
+    json_object_object_add(object, name, part);
+}
+
+static void
+add_some(struct json_object *object, const char *name, uint64_t value)
+{
+    add_part(object, name, value > 0 ? json_object_new_uint64(value) : NULL);
+}
+
+static void
+add_index(struct json_object *object, const char *name, int value)
+{
+    add_part(object, name, value >= 0 ? json_object_new_int(value) : NULL);
+}
+
+static void
+add_ns(struct json_object *object, const char *name, uint64_t value)
+{
+    add_real(object, name, value != UINT64_MAX ? (double)value * 1e-6 : NAN);
 }
 
 /* One rank: where it was, how far it came, how it ended. */
@@ -100,13 +93,13 @@ describe_rank(const struct rank_view *rank, int number)
     struct json_object *object = json_object_new_object();
     bool exited = rank->ended && rank->signal == 0;
     const char *name = rank->signal != 0 ? sigabbrev_np(rank->signal) : NULL;
-    add_number(object, "rank", (uint64_t)number);
+    add_count(object, "rank", (uint64_t)number);
     add_text(object, "host", rank->host);
-    json_object_object_add(object, "pid", rank->pid > 0 ? json_object_new_int(rank->pid) : NULL);
+    add_some(object, "pid", rank->pid > 0 ? (uint64_t)rank->pid : 0);
     add_text(object, "gpu", rank->gpu);
-    add_number(object, "steps", rank->step);
-    add_measured(object, "waited_ms", ms_of(rank->exposed_ns, rank->exposed_count > 0));
-    json_object_object_add(object, "exit_code", exited ? json_object_new_int(rank->exit_code) : NULL);
+    add_count(object, "steps", rank->step);
+    add_ns(object, "waited_ms", rank->exposed_count > 0 ? rank->exposed_ns : UINT64_MAX);
+    add_index(object, "exit_code", exited ? rank->exit_code : -1);
     add_text(object, "signal", name);
     return object;
 }
@@ -117,35 +110,14 @@ describe_means(const struct rank_view *rank)
     struct json_object *means = json_object_new_array();
     for (unsigned i = 0; i < rank->mean_count; ++i) {
         struct json_object *mean = json_object_new_object();
+        double value = rank->means[i].value;
         add_text(mean, "name", rank->means[i].name);
         add_text(mean, "place", rank->means[i].place);
-        add_number(mean, "step", rank->means[i].step);
-        add_real(mean, "value", rank->means[i].value);
+        add_count(mean, "step", rank->means[i].step);
+        add_part(mean, "value", isfinite(value) ? json_object_new_double(value) : NULL); /* JSON has no infinities */
         json_object_array_add(means, mean);
     }
     return means;
-}
-
-/* As the closing lines say it. */
-static void
-add_pace(struct json_object *object, const struct summary *summary)
-{
-    struct pace pace = pace_of(summary->ranks, summary->rank_count);
-    bool known = pace.count > 0;
-    add_measured(object, "steps_per_second", pace.steps_per_s > 0.0 ? pace.steps_per_s : NAN);
-    add_measured(object, "items_per_second", pace.items_per_s > 0.0 ? pace.items_per_s : NAN);
-    add_measured(object, "exposed_ms", ms_of(pace.exposed_ns, known));
-    add_measured(object, "exposed_bound_ms", ms_of(pace.bound_ns, known && pace.bound_ns != UINT64_MAX));
-    uint64_t planned_ns = summary->ranks[0].exposed_planned_ns;
-    add_measured(object, "exposed_planned_ms", ms_of(planned_ns, known && planned_ns != UINT64_MAX));
-    add_measured(object, "slowed_ms", ms_of(summary->ranks[0].slowed_ns, summary->ranks[0].trial_count > 0));
-    add_measured(object, "waiting_ms", ms_of(pace.waiting_ns, pace.waiting_ns != UINT64_MAX));
-    json_object_object_add(object, "waited_for", pace.straggler >= 0 ? json_object_new_int(pace.straggler) : NULL);
-    add_number(object, "measured_steps", pace.count);
-    json_object_object_add(object, "first_measured",
-                           pace.first_step > 0 ? json_object_new_uint64(pace.first_step) : NULL);
-    json_object_object_add(object, "last_measured",
-                           pace.first_step > 0 ? json_object_new_uint64(pace.last_step) : NULL);
 }
 
 /* The first infinite element or NaN, if parameters have kept it, or the job has failed. */
@@ -156,21 +128,11 @@ describe_nonfinite(const struct summary *summary)
     if (first.rank < 0 || !(first.stays || summary->exit_code != 0))
         return NULL;
     struct json_object *object = json_object_new_object();
-    json_object_object_add(object, "rank", json_object_new_int(first.rank));
-    json_object_object_add(object, "ranks", json_object_new_int(first.ranks));
-    add_number(object, "step", summary->ranks[first.rank].nonfinite_step);
+    add_index(object, "rank", first.rank);
+    add_index(object, "ranks", first.ranks);
+    add_count(object, "step", summary->ranks[first.rank].nonfinite_step);
     add_text(object, "what", summary->ranks[first.rank].nonfinite_what);
     return object;
-}
-
-/* That all ranks have made. */
-static uint64_t
-least_steps(const struct summary *summary)
-{
-    uint64_t steps = summary->ranks[0].step;
-    for (int i = 1; i < summary->rank_count; ++i)
-        steps = summary->ranks[i].step < steps ? summary->ranks[i].step : steps;
-    return steps;
 }
 
 static struct json_object *
@@ -180,10 +142,10 @@ describe_attempt(const struct summary *summary)
     struct json_object *attempt = json_object_new_object();
     if (summary->reason != NULL)
         snprintf(reason, sizeof(reason), "%.*s", (int)strcspn(summary->reason, "\n"), summary->reason);
-    json_object_object_add(attempt, "exit_code", json_object_new_int(summary->exit_code));
+    add_index(attempt, "exit_code", summary->exit_code);
     add_text(attempt, "reason", reason);
-    add_measured(attempt, "seconds", summary->seconds);
-    add_number(attempt, "steps", least_steps(summary));
+    add_real(attempt, "seconds", summary->seconds);
+    add_count(attempt, "steps", verdict_least_steps(summary->ranks, summary->rank_count));
     return attempt;
 }
 
@@ -214,57 +176,43 @@ summary_attempts(const struct summary *summary)
     return text;
 }
 
-struct json_object *
-summary_describe(const struct summary *summary)
+static struct json_object *
+describe_ranks(const struct summary *summary)
 {
-    const struct rank_view *first = &summary->ranks[0];
-    uint64_t steps = least_steps(summary), overlapped = first->overlapped_step;
-    for (int i = 1; i < summary->rank_count; ++i) {
-        overlapped = summary->ranks[i].overlapped_step < overlapped ? summary->ranks[i].overlapped_step : overlapped;
-    }
-    char hash[24], nccl[32];
-    snprintf(hash, sizeof(hash), "%016" PRIx64, first->parameter_hash);
-    bool batch = first->shard_total > 0 && first->shard_total != UINT64_MAX;
-
-    struct json_object *object = json_object_new_object(), *each = json_object_new_array();
-    json_object_object_add(object, "ddprun_version", json_object_new_string(DDPRUN_VERSION));
-    add_text(object, "nccl_version", first->nccl_version != 0 ? verbose_nccl_text(first->nccl_version, nccl) : NULL);
-    json_object_object_add(object, "exit_code", json_object_new_int(summary->exit_code));
-    add_text(object, "reason", summary->reason);
-    json_object_object_add(object, "ranks", json_object_new_int(summary->rank_count));
-    add_measured(object, "seconds", summary->seconds);
-    add_number(object, "restarts", summary->restarts);
-    json_object_object_add(object, "attempts", describe_attempts(summary));
-    add_number(object, "trainings", first->generation + (first->stage >= RANK_STAGE_RANK ? 1U : 0U));
-    add_number(object, "steps", steps);
-    add_number(object, "overlapped_steps", overlapped);
-    json_object_object_add(object, "overlap_off_step",
-                           first->overlap_off_step > 0 ? json_object_new_uint64(first->overlap_off_step) : NULL);
-    add_number(object, "graph_steps", first->graph_step);
-    bool turns = first->batch_count > 0;
-    json_object_object_add(object, "batches", turns ? json_object_new_uint64(first->batch_count) : NULL);
-    json_object_object_add(object, "batches_per_step", turns ? json_object_new_int(summary->rank_count) : NULL);
-    json_object_object_add(object, "batch_per_pass", batch ? json_object_new_uint64(first->shard_total) : NULL);
-    add_number(object, "gradients",
-               first->gradient_count - first->averaged_parameter_count - first->averaged_state_count);
-    add_number(object, "averaged_parameters", first->averaged_parameter_count);
-    add_number(object, "averaged_states", first->averaged_state_count);
-    add_number(object, "gradient_bytes", first->gradient_bytes);
-    add_number(object, "gradient_elements", first->gradient_elements);
-    add_number(object, "parameter_elements", first->parameter_elements);
-    add_number(object, "buckets", first->bucket_count);
-    add_number(object, "reduce_calls", first->reduce_count);
-    add_number(object, "reduce_bytes", first->reduce_bytes);
-    add_number(object, "frees_in_backward", first->frees_amid);
-    add_number(object, "loads_in_backward", first->loads_amid);
-    add_pace(object, summary);
-    json_object_object_add(object, "nonfinite", describe_nonfinite(summary));
-    add_number(object, "comparisons", first->check_count);
-    add_text(object, "parameter_hash", first->check_count > 0 ? hash : NULL);
-    json_object_object_add(object, "means", describe_means(first));
+    struct json_object *each = json_object_new_array();
     for (int i = 0; i < summary->rank_count; ++i)
         json_object_array_add(each, describe_rank(&summary->ranks[i], i));
-    json_object_object_add(object, "each_rank", each);
+    return each;
+}
+
+static const char *
+nccl_text(const struct rank_view *first, char text[32])
+{
+    return first->nccl_version != 0 ? verbose_nccl_text(first->nccl_version, text) : NULL;
+}
+
+static uint64_t
+least_overlapped(const struct summary *job)
+{
+    uint64_t least = job->ranks[0].overlapped_step;
+    for (int i = 1; i < job->rank_count; ++i)
+        least = job->ranks[i].overlapped_step < least ? job->ranks[i].overlapped_step : least;
+    return least;
+}
+
+/* The figures of base/rank_fields.def, in their order. */
+struct json_object *
+summary_describe(const struct summary *job)
+{
+    const struct rank_view *first = &job->ranks[0];
+    struct pace pace = pace_of(job->ranks, job->rank_count);
+    char hash[24], nccl[32];
+    snprintf(hash, sizeof(hash), "%016" PRIx64, first->parameter_hash);
+    struct json_object *object = json_object_new_object();
+#define FIGURE(kind, key, value)             add_##kind(object, key, value);
+#define BOTH(kind, key, metric, help, value) add_##kind(object, key, value);
+#define SHOWN(type, name, when, key)         add_count(object, key, first->name);
+#include "base/rank_fields.def"
     return object;
 }
 

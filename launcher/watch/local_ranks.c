@@ -131,59 +131,27 @@ read_means(struct rank_view *view, const struct rank_status *status)
 }
 
 static void
+read_longs(uint64_t *to, const _Atomic uint64_t *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / sizeof(*to); ++i)
+        to[i] = atomic_load(&from[i]);
+}
+
+/* The types of rank_fields.def, from a record into a view. */
+#define READ_LONG(name)   read_longs((uint64_t *)&view->name, (const _Atomic uint64_t *)&status->name, sizeof(view->name))
+#define READ_NUMBER(name) view->name = atomic_load(&status->name)
+#define READ_FLAG(name)   view->name = atomic_load(&status->name) != 0
+#define READ_TEXT(name)   copy_text(view->name, sizeof(view->name), status->name, sizeof(status->name))
+
+static void
 read_status(struct rank_view *view, const struct rank_status *status)
 {
     view->generation = atomic_load(&status->generation);
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
-    view->step = atomic_load(&status->step);
-    view->overlapped_step = atomic_load(&status->overlapped_step);
-    view->batch_count = atomic_load(&status->batch_count);
-    view->graph_step = atomic_load(&status->graph_step);
-    view->gradient_count = atomic_load(&status->gradient_count);
-    view->frees_amid = atomic_load(&status->frees_amid);
-    view->loads_amid = atomic_load(&status->loads_amid);
-    view->sync_count = atomic_load(&status->sync_count);
-    view->sync_bytes = atomic_load(&status->sync_bytes);
-    view->step_bytes = atomic_load(&status->step_bytes);
-    view->outer_bytes = atomic_load(&status->outer_bytes);
-    view->averaged_parameter_count = atomic_load(&status->averaged_parameter_count);
-    view->averaged_state_count = atomic_load(&status->averaged_state_count);
-    view->gradient_bytes = atomic_load(&status->gradient_bytes);
-    view->gradient_elements = atomic_load(&status->gradient_elements);
-    view->parameter_elements = atomic_load(&status->parameter_elements);
-    view->bucket_count = atomic_load(&status->bucket_count);
-    view->plan_count = atomic_load(&status->plan_count);
-    view->plan_step = atomic_load(&status->plan_step);
-    view->exposed_count = atomic_load(&status->exposed_count);
-    view->exposed_ns = atomic_load(&status->exposed_ns);
-    view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
-    view->exposed_planned_ns = atomic_load(&status->exposed_planned_ns);
-    view->trial_count = atomic_load(&status->trial_count);
-    view->slowed_ns = atomic_load(&status->slowed_ns);
-    view->overlap_off_step = atomic_load(&status->overlap_off_step);
-    for (int i = 0; i < RANK_EXPOSED_STEPS; ++i)
-        view->exposed_steps[i] = atomic_load(&status->exposed_steps[i]);
-    view->training_us = atomic_load(&status->training_us);
-    view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
-    view->shard_total = atomic_load(&status->told.shard_total);
-    view->shard_calls = atomic_load(&status->told.shard_calls);
-    view->nccl_version = atomic_load(&status->nccl_version);
+#define FACT(type, name, ...) READ_##type(name);
+#include "base/rank_fields.def"
+    view->launch_count = view->reported_launch_count + atomic_load(&status->launch_count);
     read_means(view, status);
-    view->check_count = atomic_load(&status->check_count);
-    view->parameter_count = atomic_load(&status->parameter_count);
-    view->launch_count = atomic_load(&status->reported_launch_count) + atomic_load(&status->launch_count);
-    view->gradient_work = atomic_load(&status->gradient_work);
-    view->changed_count = atomic_load(&status->changed_count);
-    view->reduce_count = atomic_load(&status->reduce_count);
-    view->reduce_bytes = atomic_load(&status->reduce_bytes);
-    view->unannotated = atomic_load(&status->unannotated) != 0;
-    view->checked_step = atomic_load(&status->checked_step);
-    view->parameter_hash = atomic_load(&status->parameter_hash);
-    view->nonfinite = atomic_load(&status->nonfinite);
-    view->nonfinite_in_part = atomic_load(&status->nonfinite_in_part) != 0;
-    view->nonfinite_step = atomic_load(&status->nonfinite_step);
-    copy_text(view->nonfinite_what, sizeof(view->nonfinite_what), status->nonfinite_what,
-              sizeof(status->nonfinite_what));
     if (view->stage != RANK_STAGE_FAILED)
         return;
     uint32_t follows = atomic_load(&status->failure_follows);

@@ -85,6 +85,15 @@ verdict_most_steps(const struct rank_view *ranks, int count)
     return most;
 }
 
+uint64_t
+verdict_least_steps(const struct rank_view *ranks, int count)
+{
+    uint64_t least = ranks[0].step;
+    for (int i = 1; i < count; ++i)
+        least = ranks[i].step < least ? ranks[i].step : least;
+    return least;
+}
+
 bool
 verdict_any_became_rank(const struct rank_view *ranks, int count)
 {

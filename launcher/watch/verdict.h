@@ -38,6 +38,9 @@ bool verdict_find_at_end(const struct rank_view *ranks, int count, struct error 
 /* That any rank made in the last training. What is known of a rank elsewhere may still be of the one before. */
 uint64_t verdict_most_steps(const struct rank_view *ranks, int count);
 
+/* That all ranks have made. */
+uint64_t verdict_least_steps(const struct rank_view *ranks, int count);
+
 bool verdict_any_became_rank(const struct rank_view *ranks, int count);
 
 /* What it reduces by DDP_REDUCE is its own business: it needs no DDP_STEP. */

@@ -146,8 +146,8 @@ do_mean(char **words)
 static void
 do_shard(char **words)
 {
-    atomic_store(&status->told.shard_total, number(words[0]));
-    atomic_store(&status->told.shard_calls, atomic_load(&status->step));
+    atomic_store(&status->shard_total, number(words[0]));
+    atomic_store(&status->shard_calls, atomic_load(&status->step));
 }
 
 /* wait PLACE: as if for the other ranks there. */

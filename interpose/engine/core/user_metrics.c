@@ -67,10 +67,10 @@ void
 user_metrics_shard(size_t total)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the record against other threads */
-    _Atomic uint64_t *told = &engine_state.status->told.shard_total;
+    _Atomic uint64_t *told = &engine_state.status->shard_total;
     pthread_mutex_lock(&lock);
     uint64_t before = atomic_load(told);
     atomic_store(told, before == 0 || before == total ? total : UINT64_MAX);
-    atomic_fetch_add(&engine_state.status->told.shard_calls, 1);
+    atomic_fetch_add(&engine_state.status->shard_calls, 1);
     pthread_mutex_unlock(&lock);
 }
