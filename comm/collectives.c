@@ -443,10 +443,10 @@ collectives_wait(struct collectives *c, struct comm_error *error)
 }
 
 bool
-collectives_gather_words(struct collectives *c, unsigned communicator, CUdeviceptr send, CUdeviceptr receive,
-                         size_t count, struct comm_error *error)
+collectives_gather_words(struct collectives *c, CUdeviceptr send, CUdeviceptr receive, size_t count,
+                         struct comm_error *error)
 {
-    struct communicator *of = enter_call(&c->communicators[communicator]);
+    struct communicator *of = enter_call(&c->communicators[0]);
     ncclResult_t result = c->nccl->ncclAllGather_p((const void *)(uintptr_t)send, (void *)(uintptr_t)receive, count,
                                                    ncclUint64, of->comm, of->stream);
     return leave_call(c, of, result, "ncclAllGather", error);

@@ -133,10 +133,10 @@ bool collectives_join(struct collectives *collectives, struct comm_error *error)
 /* Waits on the host until no bucket is on its way any more. */
 bool collectives_wait(struct collectives *collectives, struct comm_error *error) __attribute__((warn_unused_result));
 
-/* send[count] of each rank to receive[rank * count] on all, through that communicator. Device memory. Collective. */
-bool collectives_gather_words(struct collectives *collectives, unsigned communicator, CUdeviceptr send,
-                              CUdeviceptr receive, size_t count, struct comm_error *error)
-    __attribute__((warn_unused_result));
+/* send[count] of each rank to receive[rank * count] on all, through the first communicator. Device memory. Collective.
+ */
+bool collectives_gather_words(struct collectives *collectives, CUdeviceptr send, CUdeviceptr receive, size_t count,
+                              struct comm_error *error) __attribute__((warn_unused_result));
 
 /*
  * Whether the communicators are still sound; false with NCCL's words when a peer is gone or an operation failed. Any

@@ -188,7 +188,6 @@ void notice_print(void);
 struct gathered {
     bool compares;             /* the words are hashes: how they differ is wanted, not the words of all ranks */
     bool on_device;            /* and is found there */
-    unsigned communicator;     /* through which they go; set before gather_prepare() */
     size_t count;              /* words of each rank */
     CUdeviceptr send, receive; /* device: count, and count for each rank */
     CUdeviceptr found;         /* device: `differs` */
@@ -197,7 +196,7 @@ struct gathered {
 };
 /* Makes room for so many words, the same on all ranks; waits if others are on their way. */
 void gather_prepare(struct gathered *gathered, size_t count);
-/* The issuer: what host functions on the communicator's stream have left in mine[] goes to all ranks; then
+/* The issuer: what host functions on the first communicator's stream have left in mine[] goes to all ranks; then
  * compare(arg), a host function too, finds all[rank * count], or differs[]. `what` is in static storage. */
 void gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhostFn compare, void *arg) BY_ISSUER;
 
@@ -229,11 +228,9 @@ bool reduce_calls_add(const struct reduce_call *call, uint64_t *number_p, const 
 /* What this rank says of its calls so far. Any thread. */
 void reduce_calls_say(uint64_t words[REDUCE_WORDS]);
 
-/*
- * Of what all ranks said at the same place, words[rank * REDUCE_WORDS]: false with the reason, which names both calls,
- * if two of them have made different calls. Any thread, host functions too.
- */
-bool reduce_calls_judge(const uint64_t *words, int rank_count, char why[512]);
+/* Of what all ranks said at the same place, `offset` bytes into their messages: if two have made different calls, ends
+ * the job with a message that names both. */
+void reduce_calls_compare(const struct control_messages *all, size_t offset);
 
 /* ---- flight.c: what this rank did last, for reports; any thread ---- */
 void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);

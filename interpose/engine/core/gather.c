@@ -1,9 +1,9 @@
 /*
  * gather.c - words of all ranks side by side, without a wait on the host.
  *
- * Each rank fills words in pinned memory, by host functions on a communicator's stream; they are sent through
- * the communicator, and a host function sees those of all ranks. All in the order of that stream, so one set of memory
- * is enough. Used by checks.c, duplicate_batch.c, weights.c and reduce.c; the issuer's role.
+ * Each rank fills words in pinned memory, by host functions on the first communicator's stream; they are sent
+ * through it, and a host function sees those of all ranks. All in the order of that stream, so one set of memory
+ * is enough. Used by checks.c, duplicate_batch.c and weights.c; the issuer's role.
  */
 #include "interpose/engine/core/core.h"
 #include "interpose/engine/core/hashing.h"
@@ -11,9 +11,9 @@
 #include "comm/device_hash.h"
 
 static CUstream
-stream_of(const struct gathered *gathered)
+stream(void)
 {
-    return engine_state.collectives.communicators[gathered->communicator].stream;
+    return engine_state.collectives.communicators[0].stream;
 }
 
 static void
@@ -30,7 +30,7 @@ free_words(struct gathered *gathered)
         if (gathered->on_device)
             (void)driver->cuMemFree_p(gathered->found);
     }
-    *gathered = (struct gathered){.compares = gathered->compares, .communicator = gathered->communicator};
+    *gathered = (struct gathered){.compares = gathered->compares};
 }
 
 void
@@ -43,7 +43,7 @@ gather_prepare(struct gathered *gathered, size_t count)
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     if (gathered->count > 0)
-        require_cuda(driver->cuStreamSynchronize_p(stream_of(gathered)), "waiting for checks in flight");
+        require_cuda(driver->cuStreamSynchronize_p(stream()), "waiting for checks in flight");
     free_words(gathered);
     size_t bytes = count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
     gathered->on_device = gathered->compares && engine_state.collectives.setting.kernels.loaded;
@@ -63,10 +63,9 @@ gather_prepare(struct gathered *gathered, size_t count)
 }
 
 static void
-copy_out(const struct gathered *gathered, void *to, CUdeviceptr from, size_t bytes)
+copy_out(void *to, CUdeviceptr from, size_t bytes)
 {
-    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, stream_of(gathered)),
-                 "copying words that are compared");
+    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, stream()), "copying words that are compared");
     hashing_note_copy(bytes);
 }
 
@@ -76,10 +75,9 @@ compare_on_device(const struct gathered *gathered)
 {
     struct comm_error error;
     if (!device_hash_compare(gathered->receive, gathered->count, engine_state.rendezvous.world_size, gathered->found,
-                             &engine_state.driver, &engine_state.collectives.setting.kernels, stream_of(gathered),
-                             &error))
+                             &engine_state.driver, &engine_state.collectives.setting.kernels, stream(), &error))
         stop_job_by(error.cause, "%s", error.text);
-    copy_out(gathered, gathered->differs, gathered->found, gathered->count * sizeof(uint32_t));
+    copy_out(gathered->differs, gathered->found, gathered->count * sizeof(uint32_t));
 }
 
 void
@@ -88,15 +86,15 @@ gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhost
     const struct driver *driver = &engine_state.driver;
     struct comm_error error;
     size_t bytes = gathered->count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
-    require_cuda(driver->cuMemcpyHtoDAsync_p(gathered->send, gathered->mine, bytes, stream_of(gathered)),
+    require_cuda(driver->cuMemcpyHtoDAsync_p(gathered->send, gathered->mine, bytes, stream()),
                  "copying words that are compared");
-    inflight_sending(what, number, gathered->communicator);
-    if (!collectives_gather_words(&engine_state.collectives, gathered->communicator, gathered->send, gathered->receive,
-                                  gathered->count, &error))
+    inflight_sending(what, number, 0);
+    if (!collectives_gather_words(&engine_state.collectives, gathered->send, gathered->receive, gathered->count,
+                                  &error))
         stop_job_by(error.cause, "%s: %s", what, error.text);
     if (gathered->on_device)
         compare_on_device(gathered);
-    copy_out(gathered, gathered->all, gathered->receive, gathered->on_device ? bytes : all);
-    require_cuda(driver->cuLaunchHostFunc_p(stream_of(gathered), compare, arg), "cuLaunchHostFunc");
-    inflight_sent(what, number, gathered->communicator);
+    copy_out(gathered->all, gathered->receive, gathered->on_device ? bytes : all);
+    require_cuda(driver->cuLaunchHostFunc_p(stream(), compare, arg), "cuLaunchHostFunc");
+    inflight_sent(what, number, 0);
 }

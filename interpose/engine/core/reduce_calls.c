@@ -1,13 +1,14 @@
 /*
  * reduce_calls.c - which calls of DDP_REDUCE this rank has made, and whether all ranks have made the same.
  *
- * Called by step/reduce.c, by the end of the program (verify/checks.c), and by host functions that compare what came
- * of all ranks. Ranks compare each combination of place, count, type and operation before its first call, so every
- * rank knows the text behind every key that another rank may send. The sequence is a hash over keys in their order;
- * the last keys come with it, so that a difference is named by its call, unless it is older than those.
+ * Called by step/reduce.c and by the end of the program (verify/checks.c). Ranks compare each combination of place,
+ * count, type and operation before its first call, so every rank knows the text behind every key that another rank may
+ * send. The sequence is a hash over keys in their order; the last keys come with it, so that a difference is named by
+ * its call, unless it is older than those.
  */
 #include "interpose/engine/core/core.h"
 
+#include "base/mutant.h"
 #include "comm/hash.h"
 
 #include <stdio.h>
@@ -166,8 +167,8 @@ text_of(uint64_t key, char text[sizeof(((struct reduce_kind *)0)->text)])
 }
 
 /* The two have made different calls: which is the first. */
-static void
-name_difference(const uint64_t *zero, const uint64_t *other, int rank, char why[512])
+static _Noreturn void
+stop_with_difference(const uint64_t *zero, const uint64_t *other, int rank)
 {
     char mine[sizeof(((struct reduce_kind *)0)->text)], theirs[sizeof(mine)];
     uint64_t common = zero[0] < other[0] ? zero[0] : other[0], most = zero[0] < other[0] ? other[0] : zero[0];
@@ -178,33 +179,28 @@ name_difference(const uint64_t *zero, const uint64_t *other, int rank, char why[
     if (number <= common) {
         text_of(key_in(zero, number), mine);
         text_of(key_in(other, number), theirs);
-        snprintf(why, 512,
-                 "ranks 0 and %d differ in call number %llu of DDP_REDUCE%s: %s on rank 0, %s on rank %d; all ranks "
+        stop_job("ranks 0 and %d differ in call number %llu of DDP_REDUCE%s: %s on rank 0, %s on rank %d; all ranks "
                  "must make the same calls in the same order",
                  rank, (unsigned long long)number, whole ? "" : ", or in an earlier one", mine, theirs, rank);
-    } else if (zero[0] != other[0]) {
+    }
+    if (zero[0] != other[0]) {
         text_of(key_in(zero[0] > other[0] ? zero : other, most), mine);
-        snprintf(why, 512,
-                 "rank 0 has made %llu calls of DDP_REDUCE and rank %d %llu at the same place; the last that only one "
+        stop_job("rank 0 has made %llu calls of DDP_REDUCE and rank %d %llu at the same place; the last that only one "
                  "has made is %s; all ranks must make the same calls in the same order",
                  (unsigned long long)zero[0], rank, (unsigned long long)other[0], mine);
-    } else {
-        snprintf(why, 512,
-                 "ranks 0 and %d differ in their calls of DDP_REDUCE, more than %d calls before number %llu; all ranks "
-                 "must make the same calls in the same order",
-                 rank, REDUCE_CALLS_KEPT, (unsigned long long)zero[0]);
     }
+    stop_job("ranks 0 and %d differ in their calls of DDP_REDUCE, more than %d calls before number %llu; all ranks "
+             "must make the same calls in the same order",
+             rank, REDUCE_CALLS_KEPT, (unsigned long long)zero[0]);
 }
 
-bool
-reduce_calls_judge(const uint64_t *words, int rank_count, char why[512])
+void
+reduce_calls_compare(const struct control_messages *all, size_t offset)
 {
-    for (int r = 1; r < rank_count; ++r) {
-        const uint64_t *other = words + (size_t)r * REDUCE_WORDS;
-        if (other[0] == words[0] && other[1] == words[1])
-            continue;
-        name_difference(words, other, r, why);
-        return false;
+    const uint64_t *zero = (const void *)((const char *)all->messages[0] + offset);
+    for (int r = 1; r < all->count; ++r) {
+        const uint64_t *other = (const void *)((const char *)all->messages[r] + offset);
+        if ((other[0] != zero[0] || other[1] != zero[1]) && !MUTANT(REDUCES_UNCOMPARED))
+            stop_with_difference(zero, other, r);
     }
-    return true;
 }

@@ -6,8 +6,8 @@
  * first call of each combination of place, count, type and operation the ranks compare it through the control plane:
  * there NCCL may connect, and no rank sends what another does not expect. The issuer's role is held meanwhile: no
  * bucket may get between the comparison and the call. From then on such a call only enqueues; that the calls came in
- * the same order is compared with every call that blocks, every --check-every calls, where parameters are
- * compared, and at the end.
+ * the same order is compared with every call that blocks, before every --check-every'th and the first one after a
+ * comparison of parameters, which wait for all ranks too, and at the end.
  *
  * Device memory is reduced in place, in the order of the trainer's stream: an event leads to the communicator's stream,
  * and one back. Memory that the host may read or write at any moment goes through a buffer on the device, and the call
@@ -43,9 +43,9 @@ struct reduction {
 
 /* The issuer's, once the communicator is open. */
 static struct {
-    CUevent ready, done;                     /* what comes before a call on the trainer's stream; the result is there */
-    CUdeviceptr staged;                      /* STAGED_BYTES, or 0: no call has needed it */
-    struct gathered at_calls, at_boundaries; /* words of all ranks: through that communicator, through the first */
+    CUevent ready, done; /* what comes before a call on the trainer's stream; the result is there */
+    CUdeviceptr staged;  /* STAGED_BYTES, or 0: no call has needed it */
+    bool after_boundary; /* parameters were compared since the last call */
 } own;
 
 /* ---- what is asked for ---- */
@@ -179,25 +179,10 @@ struct said {
     uint64_t early[GROUPS_AT_MOST]; /* buckets of each group that have left before their boundary */
 };
 
-static void
-judge(const struct control_messages *all)
-{
-    char why[512];
-    uint64_t *words = calloc((size_t)all->count, sizeof(uint64_t[REDUCE_WORDS]));
-    if (words == NULL)
-        stop_job("out of memory");
-    for (int r = 0; r < all->count; ++r)
-        memcpy(words + (size_t)r * REDUCE_WORDS, ((const struct said *)all->messages[r])->words,
-               sizeof(uint64_t[REDUCE_WORDS]));
-    if (!reduce_calls_judge(words, all->count, why) && !MUTANT(REDUCES_UNCOMPARED))
-        stop_job("%s", why);
-    free(words);
-}
-
-/* The issuer waits for all ranks, and ends the job if one of them makes another call. Whether all have sent as many
- * buckets. */
+/* The issuer waits for all ranks, and ends the job if one of them is not at a comparison of that name, or has made
+ * other calls. Whether all have sent as many buckets. */
 static bool
-compare(const struct reduction *reduction) BY_ISSUER
+compare(const char *about) BY_ISSUER
 {
     struct said mine;
     struct control_messages all;
@@ -206,51 +191,13 @@ compare(const struct reduction *reduction) BY_ISSUER
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         mine.early[g] = memory_state.groups[g].early_buckets;
     issuer_unlock();
-    exchange(reduction->kind->text, &mine, sizeof(mine), &all);
-    judge(&all);
+    exchange(about, &mine, sizeof(mine), &all);
+    reduce_calls_compare(&all, offsetof(struct said, words));
     bool same = true;
     for (int r = 0; r < all.count; ++r)
         same = same && memcmp(((const struct said *)all.messages[r])->early, mine.early, sizeof(mine.early)) == 0;
     control_free_messages(&all);
     return same;
-}
-
-/* ---- the sequence of calls, in the order of a communicator's stream ---- */
-
-struct compared_words {
-    struct gathered *through;
-    uint64_t mine[REDUCE_WORDS];
-};
-
-static void CUDA_CB
-store_mine(void *data)
-{
-    const struct compared_words *compared = data;
-    memcpy(compared->through->mine, compared->mine, sizeof(compared->mine));
-}
-
-static void CUDA_CB
-compare_received(void *data)
-{
-    char why[512];
-    struct compared_words *compared = data;
-    const uint64_t *words = compared->through->all;
-    if (!reduce_calls_judge(words, engine_state.rendezvous.world_size, why) && !MUTANT(REDUCES_UNCOMPARED))
-        stop_job_soon("%s", why);
-    free(compared);
-}
-
-static void
-compare_sequence(struct gathered *through, uint64_t number) BY_ISSUER
-{
-    struct compared_words *compared = malloc(sizeof(*compared));
-    if (compared == NULL)
-        stop_job("out of memory");
-    compared->through = through;
-    reduce_calls_say(compared->mine);
-    CUstream stream = engine_state.collectives.communicators[through->communicator].stream;
-    require_cuda(engine_state.driver.cuLaunchHostFunc_p(stream, store_mine, compared), "cuLaunchHostFunc");
-    gather_send(through, "the comparison of DDP_REDUCE calls", number, compare_received, compared); /* frees it */
 }
 
 /* At the same calls on all ranks: whether the number is one at which they are compared. */
@@ -261,12 +208,21 @@ is_due(uint64_t number)
     return every > 0 && number % every == 0;
 }
 
-/* Once the first call is made it is made on all ranks: they have compared it. */
 void
 reduce_compare_at_boundary(void)
 {
-    if (own.ready != NULL)
-        compare_sequence(&own.at_boundaries, engine_state.boundary_count);
+    own.after_boundary = true;
+}
+
+/* Before this call, where it waits anyway or a comparison is due. False: ranks have not sent as many buckets. */
+static bool
+compare_before(const struct reduction *reduction, bool first) BY_ISSUER
+{
+    bool due = own.after_boundary || is_due(reduction->number);
+    own.after_boundary = false;
+    if (first || reduction->call.on_host || (own.ready == NULL && reduction->call.count > 0))
+        return compare(reduction->kind->text);
+    return !due || compare("the comparison of DDP_REDUCE calls");
 }
 
 /* ---- sending ---- */
@@ -281,9 +237,6 @@ prepare(bool same_buckets) BY_ISSUER
     if (same_buckets)
         streams_wait_for_buckets();
     device_open_program_communicator();
-    own.at_calls.communicator = engine_state.collectives.communicator_count;
-    gather_prepare(&own.at_calls, REDUCE_WORDS);
-    gather_prepare(&own.at_boundaries, REDUCE_WORDS);
     require_cuda(engine_state.driver.cuEventCreate_p(&own.done, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     require_cuda(engine_state.driver.cuEventCreate_p(&own.ready, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
@@ -370,12 +323,10 @@ note(const struct reduction *reduction)
 static void
 reduce_together(struct reduction *reduction)
 {
-    bool same_buckets = true;
     role_take();
     bool first = reduce_calls_add(&reduction->call, &reduction->number, &reduction->kind);
     note(reduction);
-    if (first || reduction->call.on_host || (own.ready == NULL && reduction->call.count > 0))
-        same_buckets = compare(reduction);
+    bool same_buckets = compare_before(reduction, first);
     if (reduction->call.count > 0 && !atomic_load(&engine_state.collectives_ready)) { /* so no bucket ever was */
         role_give();
         device_ensure_collectives();
@@ -391,8 +342,6 @@ reduce_together(struct reduction *reduction)
             reduce_in_place(reduction);
         range_end();
     }
-    if (own.ready != NULL && is_due(reduction->number))
-        compare_sequence(&own.at_calls, reduction->number);
     role_give();
     issue_ready(); /* buckets may have been ready all the while */
 }

@@ -567,21 +567,6 @@ checks_final_hash(void)
 /* What a rank says at the end before the hashes: its steps, whether it has hashes, its calls of DDP_REDUCE. */
 enum { WORDS_BEFORE = 2 + REDUCE_WORDS };
 
-static void
-refuse_other_reduces(const struct control_messages *all)
-{
-    char why[512];
-    uint64_t *words = calloc((size_t)all->count, sizeof(uint64_t[REDUCE_WORDS]));
-    if (words == NULL)
-        stop_job("out of memory");
-    for (int r = 0; r < all->count; ++r)
-        memcpy(words + (size_t)r * REDUCE_WORDS, (const uint64_t *)all->messages[r] + 2,
-               sizeof(uint64_t[REDUCE_WORDS]));
-    if (!reduce_calls_judge(words, all->count, why) && !MUTANT(REDUCES_UNCOMPARED))
-        stop_job("%s", why);
-    free(words);
-}
-
 /*
  * A difference in memory of the host ends nothing there: what was freed holds anything. It is left out of differs[],
  * and rank 0 reports the first. Returns whether there was one.
@@ -641,7 +626,7 @@ checks_at_end(void)
         if (known)
             memcpy(words + (size_t)r * count, theirs + WORDS_BEFORE, count * sizeof(*words));
     }
-    refuse_other_reduces(&all);
+    reduce_calls_compare(&all, 2 * sizeof(*mine));
 
     uint64_t hash;
     const struct comparison comparison = {.after_step = mine[0], .left_out = checks.left_out};
