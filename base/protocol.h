@@ -33,27 +33,14 @@
 /* What /proc/self/fd/1 leads to in a rank whose stdout ddprun made: written line by line; absent: left as it is. */
 #define DDPRUN_ENV_STDOUT "_DDPRUN_STDOUT"
 
-/* A run of `ddprun check`: absolute path of its settings (tools/check/format/run.h); absent: an ordinary run. */
-#define DDPRUN_ENV_CHECK_RUN "_DDPRUN_CHECK_RUN"
-/* Folder that what such ranks write is kept in, with --keep-files: one in it for each rank; absent: in the job folder.
- */
-#define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
+/* Set: a load of device code makes a process the rank, too, and the engine hears of it; absent: memory alone does. */
+#define DDPRUN_ENV_MODULES "_DDPRUN_MODULES"
 
-/* A run of `ddprun scout`: absolute path of its settings (tools/scout/format/run.h); absent: an ordinary run. */
-#define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
-
-/* Decimal, set by `ddprun predict`: one rank does all that one of several does, with itself, and DDP_SHARD gives each
+/* Decimal, of a rehearsal: one rank does all that one of several does, with itself, and DDP_SHARD gives each
  * rank the share that it had among so many. */
 #define DDPRUN_ENV_REHEARSAL "_DDPRUN_REHEARSAL"
-/* A run of `ddprun scout --prove`, or of `ddprun --plan`: absolute path of its plan (tools/plan/format/play.h), in the
- * job's folder with --plan (DDPRUN_PLAN_NAME), and of the engine that the player stands in front of; absent: an
- * ordinary run. */
-#define DDPRUN_ENV_SCOUT_PLAY   "_DDPRUN_SCOUT_PLAY"
-#define DDPRUN_ENV_SCOUT_ENGINE "_DDPRUN_SCOUT_ENGINE"
-#define DDPRUN_PLAN_NAME        "plan"
-/* Decimal, from `ddprun check --plan` to the ddprun of a run: one process plays the turns of so many ranks; absent: an
- * ordinary run. */
-#define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
+/* What --plan follows, in the job folder. */
+#define DDPRUN_PLAN_NAME "plan"
 
 /* From `python -m ddprun` to ddprun: the Python that starts a program *.py; absent or empty: none does. */
 #define DDPRUN_ENV_PYTHON "_DDPRUN_PYTHON"

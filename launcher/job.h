@@ -34,7 +34,8 @@ struct job {
     /* Make what the players of --plan follow, and the page of --page, by main(). */
     bool (*make_plan)(const char *plan, bool unproved, const char *to, struct error *error);
     bool (*make_page)(const char *trace_dir, const char *file, const char *option, struct error *error);
-    struct signals signals; /* fd -1: not taken over yet */
+    const struct rank_equipment *equipment; /* of its ranks, by main(); NULL: none */
+    struct signals signals;                 /* fd -1: not taken over yet */
 
     /* under a cluster's launcher */
     bool has_launcher; /* there is one, though this may be the only process of its job */

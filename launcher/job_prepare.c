@@ -310,6 +310,7 @@ job_settings(const struct job *job, const char *job_dir)
         .options = &job->options,
         .devices = &job->devices,
         .installation = &job->installation,
+        .equipment = job->equipment,
         .job_dir = job_dir,
     };
 }

@@ -111,7 +111,7 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
         .place = &job->placement.ranks[index],
     };
     struct spawned spawned;
-    bool ok = environment_add_files(settings, index, &environment, error);
+    bool ok = settings->equipment == NULL || settings->equipment->prepare(settings, index, &environment, error);
     order.environment = &environment;
     ok = ok && output_choose(&job->options, job->place.rank_count, &order, error);
     if (ok) {

@@ -17,6 +17,7 @@
 #include "tools/page/page.h"
 #include "tools/plan/command/auto.h"
 #include "tools/plan/command/plan_file.h"
+#include "tools/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -276,6 +277,7 @@ main(int argc, char **argv)
     job.options = options;
     job.make_plan = plan_file_prepare;
     job.make_page = page_make;
+    job.equipment = &tools_equipment;
     job.restarts = take_restarts(&job.attempts); /* before the job copies the environment */
     exit_code = run_job(&job, result == OPTIONS_BAD ? &error : NULL);
     bool ended = job_end(&job);

@@ -196,17 +196,17 @@ is_in_object(const void *image)
 }
 
 static bool
-is_scouted(void)
+are_modules_wanted(void)
 {
-    return getenv(DDPRUN_ENV_SCOUT_RUN) != NULL;
+    return getenv(DDPRUN_ENV_MODULES) != NULL;
 }
 
-/* Programs load modules before their first allocation, which makes a process the rank. The recorder needs those
- * modules, so in a scouted process a load makes it the rank. */
+/* Programs load modules before their first allocation, which makes a process the rank. An engine that needs those
+ * modules asks for them, and then a load makes it the rank. */
 #define DEFINE_MODULE(fn, parameters, arguments, image, path)                                             \
     DEFINE_TOLD(fn, parameters)                                                                           \
     {                                                                                                     \
-        bool apart = is_scouted() && !is_in_object(image);                                                \
+        bool apart = are_modules_wanted() && !is_in_object(image);                                        \
         if (apart)                                                                                        \
             note_allocation();                                                                            \
         if (shim_is_watched())                                                                            \

@@ -8,14 +8,11 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/substitute.h"
 #include "launcher/start/program.h"
-#include "tools/sandbox/files.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static size_t
@@ -251,25 +248,6 @@ set_place(char ***list, const struct rank_settings *settings, int index)
     free(path);
 }
 
-static bool
-is_set(char *const *list, const char *name)
-{
-    const char *value = environment_get(list, name);
-    return value != NULL && value[0] != '\0';
-}
-
-/* `ddprun scout` puts its library in the engine's place, or in front of it. */
-static void
-set_engine(char ***list, const struct installation *installation)
-{
-    const char *engine = is_set(*list, DDPRUN_ENV_CHECK_RUN) ? installation->check : installation->engine;
-    bool is_played = is_set(*list, DDPRUN_ENV_SCOUT_PLAY);
-    bool is_scouted = is_played || is_set(*list, DDPRUN_ENV_SCOUT_RUN);
-    environment_set(list, DDPRUN_ENV_ENGINE, is_scouted ? installation->scout : engine);
-    if (is_played)
-        environment_set(list, DDPRUN_ENV_SCOUT_ENGINE, engine);
-}
-
 char **
 environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index)
 {
@@ -283,103 +261,12 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 
     set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);
     environment_set(&list, DDPRUN_ENV_JOB_DIR, settings->job_dir);
-    if (settings->options->plan != NULL) {
-        char *plan = xasprintf("%s/" DDPRUN_PLAN_NAME, settings->job_dir);
-        environment_set(&list, DDPRUN_ENV_SCOUT_PLAY, plan);
-        free(plan);
-    }
-    set_engine(&list, settings->installation);
+    environment_set(&list, DDPRUN_ENV_ENGINE, settings->installation->engine);
+    if (settings->equipment != NULL)
+        settings->equipment->choose(settings, &list);
     set_nccl(&list, settings);
     set_place(&list, settings, index);
     return list;
-}
-
-/* ---- files of check and scout ---- */
-
-static bool
-make_folder(const char *path)
-{
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
-/* By a plan all ranks see one date, until steps begin. Where a cluster's launcher starts a ddprun for each it is the
- * plan's. */
-static void
-set_date(const struct rank_settings *settings, char ***environment)
-{
-    static time_t start;
-    struct stat plan;
-    if (settings->options->plan == NULL || is_set(*environment, FILES_ENV_DATE))
-        return;
-    if (start == 0)
-        start = time(NULL);
-    if (settings->place.rank_count < settings->place.world_size && stat(settings->options->plan, &plan) == 0)
-        start = plan.st_mtime;
-    char *date = xasprintf("%lld000000 0", (long long)start);
-    environment_set(environment, FILES_ENV_DATE, date);
-    free(date);
-}
-
-/* What ddprun and the engine say to each other is not the program's. Rank 0 of a plan writes the user's files. */
-static bool
-redirect_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
-{
-    bool is_writer = settings->options->plan != NULL && settings->place.first_rank + index == 0 &&
-                     !is_set(*environment, DDPRUN_ENV_CHECK_RUN);
-    const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
-    char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
-    char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);
-    bool ok = (make_folder(all) && make_folder(folder)) ||
-              error_set(error, DDPRUN_EXIT_FAILURE,
-                        "cannot make %s, for what the program writes: %s; make room there, "
-                        "or set TMPDIR",
-                        folder, strerror(errno));
-    if (ok) {
-        char *except = xasprintf("%s:%s", settings->job_dir, settings->options->job.trace_dir);
-        environment_set(environment, FILES_ENV_DIR, folder);
-        environment_set(environment, FILES_ENV_EXCEPT, is_writer ? "/" : except);
-        set_date(settings, environment);
-        free(except);
-    }
-    free(folder);
-    free(all);
-    return ok;
-}
-
-static bool
-check_part(const char *path, const char *what, struct error *error)
-{
-    if (access(path, R_OK) != 0)
-        return error_set(error, DDPRUN_EXIT_NOT_RUN,
-                         "%s is missing: %s: %s; build or install ddprun again, keeping bin/ and lib/ side by side",
-                         what, path, strerror(errno));
-    /* LD_PRELOAD is split at blanks and ':', LD_LIBRARY_PATH at ':' and ';', and neither has a way to quote (ld.so(8)).
-     */
-    if (strpbrk(path, " \t\n:;") != NULL)
-        return error_set(error, DDPRUN_EXIT_NOT_RUN,
-                         "%s lies in a folder with a blank, ':' or ';' in its name, which LD_PRELOAD and "
-                         "LD_LIBRARY_PATH cannot hold: "
-                         "%s; move ddprun to another folder",
-                         what, path);
-    return true;
-}
-
-bool
-environment_add_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
-{
-    bool is_played = is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
-    bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN) && !is_played;
-    bool is_for_check = is_scouted && is_set(*environment, DDPRUN_ENV_CHECK_FILES);
-    bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || is_played || is_for_check;
-    const char *files = settings->installation->files; /* without it a program would write the user's files */
-    if (redirects && (!check_part(files, "the library that keeps a check's files apart", error) ||
-                      !redirect_files(settings, index, environment, error)))
-        return false;
-    if (is_scouted)
-        environment_set(environment, FILES_ENV_NOTES, "1");
-    if (redirects || is_scouted)
-        environment_add_preload(environment, files);
-    return true;
 }
 
 /* ---- what lies next to the launcher ---- */
@@ -423,6 +310,24 @@ installation_library(const char *name)
 }
 
 bool
+installation_check(const char *path, const char *what, struct error *error)
+{
+    if (access(path, R_OK) != 0)
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s is missing: %s: %s; build or install ddprun again, keeping bin/ and lib/ side by side",
+                         what, path, strerror(errno));
+    /* LD_PRELOAD is split at blanks and ':', LD_LIBRARY_PATH at ':' and ';', and neither has a way to quote (ld.so(8)).
+     */
+    if (strpbrk(path, " \t\n:;") != NULL)
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s lies in a folder with a blank, ':' or ';' in its name, which LD_PRELOAD and "
+                         "LD_LIBRARY_PATH cannot hold: "
+                         "%s; move ddprun to another folder",
+                         what, path);
+    return true;
+}
+
+bool
 installation_find(bool softgpu, struct installation *found_p, struct error *error)
 {
     char *prefix = own_prefix();
@@ -432,9 +337,6 @@ installation_find(bool softgpu, struct installation *found_p, struct error *erro
     struct installation found = {
         .shim = find_library(prefix, "libddprun.so"),
         .engine = find_library(prefix, "libddprun-engine.so"),
-        .check = find_library(prefix, "libddprun-check.so"),
-        .scout = find_library(prefix, "libddprun-scout.so"),
-        .files = find_library(prefix, "libddprun-files.so"),
         .softgpu_lib = xasprintf("%s/lib/softgpu", prefix),
         .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
     };
@@ -443,9 +345,9 @@ installation_find(bool softgpu, struct installation *found_p, struct error *erro
         found.kernels = NULL;
     }
     free(prefix);
-    if (check_part(found.shim, "the library that ddprun preloads", error) &&
-        check_part(found.engine, "the engine of ddprun", error) &&
-        (!softgpu || check_part(found.softgpu_lib, "the stand-in (softgpu)", error))) {
+    if (installation_check(found.shim, "the library that ddprun preloads", error) &&
+        installation_check(found.engine, "the engine of ddprun", error) &&
+        (!softgpu || installation_check(found.softgpu_lib, "the stand-in (softgpu)", error))) {
         *found_p = found;
         return true;
     }
@@ -458,9 +360,6 @@ installation_free(struct installation *installation)
 {
     free(installation->shim);
     free(installation->engine);
-    free(installation->check);
-    free(installation->scout);
-    free(installation->files);
     free(installation->softgpu_lib);
     free(installation->kernels);
     *installation = (struct installation){0};

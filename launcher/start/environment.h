@@ -13,9 +13,6 @@
 struct installation {
     char *shim;
     char *engine;
-    char *check;       /* the engine of runs of `ddprun check` */
-    char *scout;       /* the recorder of `ddprun scout` */
-    char *files;       /* for runs of `ddprun check` and `ddprun scout` (tools/sandbox/) */
     char *softgpu_lib; /* folder */
     char *kernels;     /* for the device of this job; NULL: not built */
 };
@@ -27,6 +24,9 @@ bool installation_find(bool softgpu, struct installation *installation, struct e
 
 void installation_free(struct installation *installation);
 
+/* Error (DDPRUN_EXIT_NOT_RUN): this part of it, called `what`, is missing, or lies in such a folder. */
+bool installation_check(const char *path, const char *what, struct error *error) __attribute__((warn_unused_result));
+
 /* Path of a library among ddprun's own, malloc'ed; it may not be there. */
 char *installation_library(const char *name);
 
@@ -36,6 +36,17 @@ struct job_place {
     int first_local_rank, local_size; /* among the ranks of this host, whichever launcher starts them */
 };
 
+struct rank_settings;
+
+/* What a tool loads into ranks besides. */
+struct rank_equipment {
+    /* The libraries, the one in the engine's place too (DDPRUN_ENV_ENGINE): at the end of environment_for_rank(). */
+    void (*choose)(const struct rank_settings *settings, char ***environment);
+    /* Rank `index` is about to be started: makes what these libraries need. Error: they or their needs are not there.
+     */
+    bool (*prepare)(const struct rank_settings *settings, int index, char ***environment, struct error *error);
+};
+
 /* Everything that the ranks' environments are made from; borrowed. Functions below take a rank's number among those
  * that this launcher starts, from 0. */
 struct rank_settings {
@@ -43,6 +54,7 @@ struct rank_settings {
     const struct options *options;
     const struct device_plan *devices;
     const struct installation *installation;
+    const struct rank_equipment *equipment; /* NULL: none */
     const char *job_dir;
 };
 
@@ -59,13 +71,5 @@ char **environment_arguments(const struct rank_settings *settings, int index);
 /* The environment of a rank: `inherited`, changed. Under a cluster's launcher all that say which process of its job
  * this is are left out, for that is the supervisor. */
 char **environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index);
-
-/*
- * Of `ddprun check` and `ddprun scout`: adds to the environment of rank `index` what loads tools/sandbox/: with
- * a private folder, which is made, in a run of a check, or one that proves a plan of `ddprun scout`; to note files and
- * clocks in a scouted run. Else nothing. Error (DDPRUN_EXIT_FAILURE): the folder cannot be made.
- */
-bool environment_add_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
-    __attribute__((warn_unused_result));
 
 #endif

@@ -57,8 +57,10 @@ script() {
 part=$work/part
 mkdir -p "$part/bin" "$part/lib"
 cp "$ddprun" "$part/bin/"
-ln -s "$build"/lib/{libddprun.so,libddprun-engine.so,softgpu} "$part/lib/"
+ln -s "$build"/lib/{libddprun.so,libddprun-engine.so,libddprun-files.so,softgpu} "$part/lib/"
 whole=$ddprun ddprun=$part/bin/ddprun
+refused "no engine of its own" 127 "the engine that this run loads is missing: .*libddprun-check.so: .*build or install ddprun again" check "${right[@]}"
+rm "$part/lib/libddprun-files.so"
 refused "no library that keeps files apart" 127 "the library that keeps a check's files apart is missing: .*build or install ddprun again" check "${right[@]}"
 ddprun=$whole
 

@@ -10,6 +10,7 @@
 #include "launcher/start/environment.h"
 #include "tools/common/inner_log.h"
 #include "tools/common/inner_run.h"
+#include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * run.h - one run of `ddprun check`: what the launcher asks of the engine, and what the engine answers.
  *
- * Down: DDPRUN_ENV_CHECK_RUN (base/protocol.h) names a file of settings, struct check_run. Up: each rank appends struct
+ * Down: DDPRUN_ENV_CHECK_RUN names a file of settings, struct check_run. Up: each rank appends struct
  * check_row to a file of its own, "<results>-<rank>", as it goes; what was written before the rank ended is there,
  * whatever became of it.
  */
@@ -14,6 +14,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Absolute path of struct check_run; absent: an ordinary run. */
+#define DDPRUN_ENV_CHECK_RUN "_DDPRUN_CHECK_RUN"
+/* Folder that what such ranks write is kept in, with --keep-files: one in it for each rank; absent: in the job folder.
+ */
+#define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
 
 enum { CHECK_PROBED_AT_MOST = 4096 }; /* as many as there may be ranges (tools/check/trainer/memory.c) */
 

@@ -14,6 +14,7 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/job_folder.h"
+#include "tools/check/format/run.h"
 #include "tools/common/inner_run.h"
 #include "tools/plan/command/cache.h"
 #include "tools/plan/command/plan_file.h"

@@ -3,7 +3,7 @@
  * (tools/plan/trainer/play.c), and in a whole training, `ddprun --plan` (follow.c); and the page on which each
  * player of a proof reports.
  *
- * Down: DDPRUN_ENV_SCOUT_PLAY (base/protocol.h) names the plan's file. Up: the player of rank R maps the file
+ * Down: DDPRUN_ENV_SCOUT_PLAY names the plan's file. Up: the player of rank R maps the file
  * "<pages>-R", which the launcher has made: a struct play_page, hashes, samples. What stands there outlives a trainer
  * that crashes.
  */
@@ -15,6 +15,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Absolute path of the plan, in the job's folder with --plan (DDPRUN_PLAN_NAME), and of the engine that the player
+ * stands in front of; absent: an ordinary run. */
+#define DDPRUN_ENV_SCOUT_PLAY   "_DDPRUN_SCOUT_PLAY"
+#define DDPRUN_ENV_SCOUT_ENGINE "_DDPRUN_SCOUT_ENGINE"
+/* Decimal, from `ddprun check --plan` to the ddprun of a run: one process plays the turns of so many ranks; absent: an
+ * ordinary run. */
+#define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 #define PLAY_VERSION 6
 

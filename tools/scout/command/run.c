@@ -8,6 +8,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "tools/common/inner_run.h"
+#include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/format/log.h"

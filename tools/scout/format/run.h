@@ -1,7 +1,7 @@
 /*
  * run.h - one run of `ddprun scout`: what the launcher asks of the recorder, and how far the recorder is.
  *
- * Down: DDPRUN_ENV_SCOUT_RUN (base/protocol.h) names a file that holds struct scout_run_settings. Up: the log
+ * Down: DDPRUN_ENV_SCOUT_RUN names a file that holds struct scout_run_settings. Up: the log
  * (tools/scout/format/log.h), and struct scout_progress in a file that both map, which outlives a trainer that crashes.
  */
 #ifndef DDPRUN_TOOLS_SCOUT_FORMAT_RUN_H
@@ -11,6 +11,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Absolute path of struct scout_run_settings; absent: an ordinary run. */
+#define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
 
 #define SCOUT_RUN_VERSION 1
 

@@ -5,6 +5,7 @@
  * In a world of one. Annotations are written down; nothing is averaged.
  */
 #include "base/message.h"
+#include "tools/plan/format/play.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <errno.h>

@@ -1,0 +1,132 @@
+/*
+ * ranks.c - see ranks.h.
+ */
+#include "tools/ranks.h"
+
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/check/format/run.h"
+#include "tools/plan/format/play.h"
+#include "tools/sandbox/files.h"
+#include "tools/scout/format/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static bool
+is_set(char *const *list, const char *name)
+{
+    const char *value = environment_get(list, name);
+    return value != NULL && value[0] != '\0';
+}
+
+static void
+set_engine(char ***environment, const char *name)
+{
+    char *path = installation_library(name);
+    environment_set(environment, DDPRUN_ENV_ENGINE, path);
+    free(path);
+}
+
+static void
+choose(const struct rank_settings *settings, char ***environment)
+{
+    if (settings->options->plan != NULL) {
+        char *plan = xasprintf("%s/" DDPRUN_PLAN_NAME, settings->job_dir);
+        environment_set(environment, DDPRUN_ENV_SCOUT_PLAY, plan);
+        free(plan);
+    }
+    bool is_played = is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
+    bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN);
+    if (is_set(*environment, DDPRUN_ENV_CHECK_RUN))
+        set_engine(environment, "libddprun-check.so");
+    if (is_played) /* the player stands in front of it */
+        environment_set(environment, DDPRUN_ENV_SCOUT_ENGINE, environment_get(*environment, DDPRUN_ENV_ENGINE));
+    if (is_played || is_scouted)
+        set_engine(environment, "libddprun-scout.so");
+    if (is_scouted)
+        environment_set(environment, DDPRUN_ENV_MODULES, "1");
+}
+
+/* ---- files ---- */
+
+static bool
+make_folder(const char *path)
+{
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+/* By a plan all ranks see one date, until steps begin. Where a cluster's launcher starts a ddprun for each it is the
+ * plan's. */
+static void
+set_date(const struct rank_settings *settings, char ***environment)
+{
+    static time_t start;
+    struct stat plan;
+    if (settings->options->plan == NULL || is_set(*environment, FILES_ENV_DATE))
+        return;
+    if (start == 0)
+        start = time(NULL);
+    if (settings->place.rank_count < settings->place.world_size && stat(settings->options->plan, &plan) == 0)
+        start = plan.st_mtime;
+    char *date = xasprintf("%lld000000 0", (long long)start);
+    environment_set(environment, FILES_ENV_DATE, date);
+    free(date);
+}
+
+/* What ddprun and the engine say to each other is not the program's. Rank 0 of a plan writes the user's files. */
+static bool
+redirect_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
+{
+    bool is_writer = settings->options->plan != NULL && settings->place.first_rank + index == 0 &&
+                     !is_set(*environment, DDPRUN_ENV_CHECK_RUN);
+    const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
+    char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
+    char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);
+    bool ok = (make_folder(all) && make_folder(folder)) ||
+              error_set(error, DDPRUN_EXIT_FAILURE,
+                        "cannot make %s, for what the program writes: %s; make room there, "
+                        "or set TMPDIR",
+                        folder, strerror(errno));
+    if (ok) {
+        char *except = xasprintf("%s:%s", settings->job_dir, settings->options->job.trace_dir);
+        environment_set(environment, FILES_ENV_DIR, folder);
+        environment_set(environment, FILES_ENV_EXCEPT, is_writer ? "/" : except);
+        set_date(settings, environment);
+        free(except);
+    }
+    free(folder);
+    free(all);
+    return ok;
+}
+
+static bool
+add_files(const struct rank_settings *settings, int index, char ***environment, bool redirects, struct error *error)
+{
+    char *library = installation_library("libddprun-files.so"); /* without it a program would write the user's files */
+    bool ok = !redirects || (installation_check(library, "the library that keeps a check's files apart", error) &&
+                             redirect_files(settings, index, environment, error));
+    if (ok)
+        environment_add_preload(environment, library);
+    free(library);
+    return ok;
+}
+
+static bool
+prepare(const struct rank_settings *settings, int index, char ***environment, struct error *error)
+{
+    bool is_played = is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
+    bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN) && !is_played;
+    bool is_for_check = is_scouted && is_set(*environment, DDPRUN_ENV_CHECK_FILES);
+    bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || is_played || is_for_check;
+    if (is_scouted)
+        environment_set(environment, FILES_ENV_NOTES, "1");
+    return (!redirects && !is_scouted) ||
+           (add_files(settings, index, environment, redirects, error) &&
+            installation_check(environment_get(*environment, DDPRUN_ENV_ENGINE), "the engine that this run loads", error));
+}
+
+const struct rank_equipment tools_equipment = {.choose = choose, .prepare = prepare};
