@@ -25,7 +25,7 @@ struct kernels {
     } in[DDPRUN_COMPRESSION_COUNT]; /* by enum ddprun_compression; none: plain copies */
     CUfunction scale[KERNEL_TYPES]; /* each element times a number, over another, in place; */
     CUfunction pack_scaled[KERNEL_TYPES], unpack_scaled[KERNEL_TYPES]; /* or on the way */
-    CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES];              /* comm/outer.h */
+    CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES];              /* comm/wire.h */
     CUfunction chunks;                                                 /* makes the table that packing takes */
     CUfunction hash, compare;
     CUfunction nonfinite; /* comm/kernels/nonfinite.h */

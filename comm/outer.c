@@ -1,7 +1,7 @@
 /*
- * outer.c - see outer.h.
+ * outer.c - see wire.h.
  */
-#include "comm/outer.h"
+#include "comm/wire.h"
 
 #include "base/mutant.h"
 

@@ -8,7 +8,6 @@
 #include "launcher/cluster/cluster.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/report/summary.h"
-#include "launcher/start/dry_run.h"
 #include "launcher/start/environment.h"
 
 #include <ctype.h>

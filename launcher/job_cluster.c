@@ -12,7 +12,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/options.h"
 #include "launcher/report/summary.h"
-#include "launcher/start/file_limit.h"
+#include "launcher/start/spawn.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -9,9 +9,9 @@
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/report.h"
-#include "launcher/start/annotated.h"
-#include "launcher/start/file_limit.h"
-#include "launcher/start/nccl.h"
+#include "launcher/start/child.h"
+#include "launcher/start/spawn.h"
+#include "launcher/start/trial.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,6 @@
 #include "base/status_page.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
-#include "launcher/start/guardian.h"
 #include "launcher/start/spawn.h"
 
 #include <errno.h>

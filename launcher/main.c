@@ -11,12 +11,11 @@
 #include "launcher/hosts.h"
 #include "launcher/job.h"
 #include "launcher/report/summary.h"
-#include "launcher/start/dry_run.h"
-#include "launcher/start/file_limit.h"
+#include "launcher/start/environment.h"
+#include "launcher/start/spawn.h"
 #include "tools/commands.h"
 #include "tools/page/page.h"
 #include "tools/plan/command/auto.h"
-#include "tools/plan/command/plan_file.h"
 #include "tools/ranks.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
  * outer.cu - the kernels of an outer step: parameters that ranks have averaged move the anchor, from which the average
- * began, by SGD with Nesterov's momentum, and become what the anchor is then (comm/outer.h).
+ * began, by SGD with Nesterov's momentum, and become what the anchor is then (comm/wire.h).
  *
  * Built as wire.cu is, behind it; launched by comm/outer.c with any number of threads and blocks. The anchor and its
  * velocity are float32, or float64 for float64. They touch nothing outside of the `count` values.

@@ -169,4 +169,16 @@ void options_unset_settings(unsigned flags);
  * GPU or stand-in. Writes "name value\n" ... into terms[bytes]; a longer text is cut. Pure. */
 void terms_write(const struct options *options, bool softgpu, char *terms, size_t bytes);
 
+/* ---- substitute.c: {rank}, {local_rank} and {world_size} in a program's arguments and variables ---- */
+/* Numbers to put in. */
+struct places {
+    int rank, local_rank, world_size;
+};
+
+/* A new string: `text` with the three names replaced; other braces stay as they are. */
+char *substitute_text(const char *text, const struct places *places);
+
+/* A new NULL-terminated list of new strings; release with words_free(). */
+char **substitute_list(char *const *list, const struct places *places);
+
 #endif

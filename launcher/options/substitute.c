@@ -1,7 +1,7 @@
 /*
- * substitute.c - see substitute.h.
+ * substitute.c - see options.h.
  */
-#include "launcher/options/substitute.h"
+#include "launcher/options/options.h"
 
 #include "launcher/common/xcalloc.h"
 

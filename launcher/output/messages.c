@@ -1,7 +1,7 @@
 /*
- * messages.c - see messages.h.
+ * messages.c - see relay.h.
  */
-#include "launcher/output/messages.h"
+#include "launcher/output/relay.h"
 
 #include "base/clock.h"
 #include "base/message.h"

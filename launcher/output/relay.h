@@ -1,7 +1,7 @@
 /*
  * relay.h - carries what ranks print to the launcher's stdout or stderr, line by line, each with the rank in front.
  *
- * Relays run beside the supervisor as threads, one for each stream and one for our own messages (messages.h): only they
+ * Relays run beside the supervisor as threads, one for each stream and one for our own messages (below): only they
  * wait for a slow terminal or a full pipe. A rank that prints faster than that waits itself (its pipe is full); memory
  * stays at 64 KiB for each rank and stream.
  *
@@ -21,6 +21,7 @@
 #define DDPRUN_LAUNCHER_OUTPUT_RELAY_H
 
 #include "launcher/common/error.h"
+#include "launcher/common/signals.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +73,30 @@ struct output_stall {
 /* Whether stdout or stderr takes nothing now. Reports this once if it has lasted for `warning_ns`; 0: never. Never
  * waits. */
 bool output_stall_look(struct output_stall *stall, uint64_t now_ns, uint64_t warning_ns);
+
+/* ---- messages.c ---- */
+/*
+ * What ddprun itself says, carried to stderr by a thread: the supervisor must end ranks and take signals also while
+ * no process reads stderr.
+ *
+ * While messages are open, message_line() puts them into a pipe, from which a relay writes them. What goes beyond
+ * the MESSAGES_BYTES that may be unread is lost. One in a process; main thread.
+ */
+
+enum { MESSAGES_BYTES = 1 << 20 }; /* where the system allows it, else what a pipe holds */
+
+struct messages {
+    struct relay *relay; /* NULL: not open, messages are written directly */
+    int fd;              /* our end of the pipe */
+};
+
+/* Signals that ask for the end are blocked, and read from a descriptor, from before this call until after the close. */
+bool messages_open(struct messages *messages, struct error *error) __attribute__((warn_unused_result));
+
+/*
+ * Returns when all messages have been written; with `hurried` after `limit_ms` at most; and at a signal that asks for
+ * the end. What has not been read by then is lost. Does nothing if they are not open.
+ */
+void messages_close(struct messages *messages, const struct signals *signals, bool hurried, int limit_ms);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * terminal_input.c - see terminal_input.h.
+ * terminal_input.c - see output.h.
  */
-#include "launcher/output/terminal_input.h"
+#include "launcher/output/output.h"
 
 #include "base/protocol.h"
 

@@ -12,7 +12,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/stacks.h"
-#include "launcher/watch/rank_describe.h"
+#include "launcher/watch/verdict.h"
 
 #include <errno.h>
 #include <fcntl.h>

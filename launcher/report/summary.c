@@ -9,7 +9,6 @@
 #include "launcher/options/option_table.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/closing.h"
-#include "launcher/watch/nonfinite.h"
 #include "launcher/watch/pace.h"
 #include "launcher/watch/verdict.h"
 

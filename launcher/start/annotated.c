@@ -1,7 +1,7 @@
 /*
- * annotated.c - see annotated.h.
+ * annotated.c - see trial.h.
  */
-#include "launcher/start/annotated.h"
+#include "launcher/start/trial.h"
 
 #include "launcher/start/elf_file.h"
 #include "launcher/start/elf_needs.h"

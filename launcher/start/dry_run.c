@@ -1,7 +1,7 @@
 /*
- * dry_run.c - see dry_run.h.
+ * dry_run.c - see environment.h.
  */
-#include "launcher/start/dry_run.h"
+#include "launcher/start/environment.h"
 
 #include "launcher/common/close_stdout.h"
 

@@ -6,7 +6,7 @@
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/options/substitute.h"
+#include "launcher/options/options.h"
 #include "launcher/start/program.h"
 
 #include <errno.h>

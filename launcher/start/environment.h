@@ -8,6 +8,10 @@
 
 #include "launcher/options/options.h"
 #include "launcher/start/devices.h"
+#include "launcher/start/placement.h"
+#include "launcher/start/program.h"
+
+#include <stdio.h>
 
 /* What the launcher found next to itself, by the folders of the build: bin/ddprun, lib/... All absolute; owned here. */
 struct installation {
@@ -71,5 +75,17 @@ char **environment_arguments(const struct rank_settings *settings, int index);
 /* The environment of a rank: `inherited`, changed. Under a cluster's launcher all that say which process of its job
  * this is are left out, for that is the supervisor. */
 char **environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index);
+
+/* ---- dry_run.c: what ddprun would start, printed instead of started ---- */
+/*
+ * One command for each rank, which a shell understands: variables that differ from the environment that ddprun has, the
+ * program, its arguments; by taskset where a rank is bound to processors. Not in it: a rank's memory node, and
+ * the job's folder with the options for the engine. Returns ddprun's exit code.
+ */
+int dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program,
+                  const struct placement *placement);
+
+/* One command, quoted so that a shell takes it back word by word; no end of line. */
+void dry_run_print_words(FILE *out, char *const *words);
 
 #endif

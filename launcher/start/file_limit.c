@@ -1,7 +1,7 @@
 /*
- * file_limit.c - see file_limit.h.
+ * file_limit.c - see spawn.h.
  */
-#include "launcher/start/file_limit.h"
+#include "launcher/start/spawn.h"
 
 #include "base/protocol.h"
 

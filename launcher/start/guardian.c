@@ -1,10 +1,10 @@
 /*
- * guardian.c - see guardian.h.
+ * guardian.c - see spawn.h.
  *
  * Rule of this file, as in spawn.c: behind fork only async-signal-safe calls. The launcher may have threads (PMIx),
  * whose locks the child has copied in a locked state.
  */
-#include "launcher/start/guardian.h"
+#include "launcher/start/spawn.h"
 
 #include "launcher/options/options.h"
 #include "launcher/start/job_folder.h"

@@ -2,7 +2,7 @@
  * job_folder.h - the folder that all processes of one job share: status page, rank locks, the supervisor's socket
  * (base/protocol.h).
  *
- * Made and removed by the launcher, mode 0700; if the launcher is killed, the guardian removes the folder (guardian.h).
+ * Made and removed by the launcher, mode 0700; if the launcher is killed, the guardian removes the folder (spawn.h).
  * The launcher holds a flock on the folder itself as long as it lives, so that a later launcher can tell a folder whose
  * owner and guardian were killed from one in use, and removes it.
  */

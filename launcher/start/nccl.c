@@ -1,7 +1,7 @@
 /*
- * nccl.c - see nccl.h.
+ * nccl.c - see child.h.
  */
-#include "launcher/start/nccl.h"
+#include "launcher/start/child.h"
 
 #include "launcher/common/xcalloc.h"
 

@@ -8,7 +8,6 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/gpu_list.h"
 #include "launcher/start/nvml.h"
-#include "launcher/start/placement_share.h"
 
 #include <errno.h>
 #include <linux/mempolicy.h>

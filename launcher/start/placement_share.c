@@ -1,7 +1,7 @@
 /*
- * placement_share.c - see placement_share.h.
+ * placement_share.c - see placement.h.
  */
-#include "launcher/start/placement_share.h"
+#include "launcher/start/placement.h"
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"

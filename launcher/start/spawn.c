@@ -9,8 +9,6 @@
 #include "base/clock.h"
 #include "base/protocol.h"
 #include "launcher/start/environment.h"
-#include "launcher/start/file_limit.h"
-#include "launcher/start/guardian.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -44,4 +44,44 @@ struct spawned {
 bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct error *error)
     __attribute__((warn_unused_result));
 
+/* ---- file_limit.c: how many files ddprun may have open: raised for a job, given back to what it starts ---- */
+/*
+ * Each rank takes two pipes and its engine's socket, in a cluster supervisor 0 two sockets. Where no descriptor is
+ * left, ranks would wait for ever, and PMIx and libevent end the process. Main thread, before others.
+ */
+
+/*
+ * Raises the soft limit to `wanted` more files than are open now, as far as the hard one goes. Error
+ * (DDPRUN_EXIT_FAILURE): fewer than `needed` more may be opened then.
+ */
+bool file_limit_raise(unsigned wanted, unsigned needed, struct error *error) __attribute__((warn_unused_result));
+
+/* In a process that is about to become another program: the soft limit that ddprun was started with. Async-signal-safe.
+ */
+void file_limit_give_back(void);
+
+/* ---- guardian.c: ends what ranks have started, and removes the job folder, when ddprun itself is killed ---- */
+/*
+ * A rank's first process then ends by PR_SET_PDEATHSIG, and a trainer behind a script notices (the engine's watch
+ * thread). What else they have started, such as loaders of data, would live on: the guardian, a process of its own
+ * that only waits for the end of a socket, kills the process groups of all ranks, and removes the folder. It is in a
+ * session of its own, so that what is sent to ddprun's group does not reach it. One in a process; main thread.
+ */
+
+/* Before the first rank. `folder`: path of the job folder. Where no process can be made, there is no guardian. */
+void guardian_start(const char *folder);
+
+/*
+ * The process group of a rank. Async-signal-safe: the rank's process itself says it before its program runs. The number
+ * must not be free before guardian_dismiss().
+ */
+void guardian_add(pid_t group);
+
+/* When no rank is left: the guardian kills no process, and has ended when this returns. Does nothing without a
+ * guardian. */
+void guardian_dismiss(void);
+
+/* The guardian's process, which is no rank's; 0: no guardian runs. */
+pid_t guardian_process(void);
+
 #endif

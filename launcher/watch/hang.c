@@ -12,7 +12,7 @@
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/watch/rank_describe.h"
+#include "launcher/watch/verdict.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * judge.c - see judge.h.
+ * judge.c - see hang.h.
  */
-#include "launcher/watch/judge.h"
+#include "launcher/watch/hang.h"
 
 #include "launcher/common/xcalloc.h"
 #include "launcher/watch/verdict.h"

@@ -1,7 +1,7 @@
 /*
- * nonfinite.c - see nonfinite.h.
+ * nonfinite.c - see verdict.h.
  */
-#include "launcher/watch/nonfinite.h"
+#include "launcher/watch/verdict.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "launcher/watch/processes.h"
 
 #include "launcher/common/xcalloc.h"
-#include "launcher/start/guardian.h"
+#include "launcher/start/spawn.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
- * rank_describe.c - see rank_describe.h.
+ * rank_describe.c - see verdict.h.
  */
-#include "launcher/watch/rank_describe.h"
+#include "launcher/watch/verdict.h"
 
 #include "base/protocol.h"
 

@@ -10,6 +10,9 @@
 #include "launcher/common/error.h"
 #include "launcher/common/rank_view.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /* It ended with exit code 0, but not in the way in which a rank that is done ends. */
 bool verdict_is_unfinished(const struct rank_view *rank);
 
@@ -51,5 +54,54 @@ bool verdict_is_unaveraged(const struct rank_view *rank);
 
 /* Of one that left by _exit(), at whose end the parameters were not looked at: work on gradients is enough. */
 bool verdict_left_unaveraged(const struct rank_view *rank);
+
+/* ---- rank_describe.c: what one rank waits for, what it does and where it is, as text ---- */
+/*
+ * For the lines about ranks that hang (hang.h) and for reports. Pure; the words follow from the view alone.
+ */
+
+/* What the rank waits for, as text that follows "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". Into text[bytes].
+ */
+void rank_describe_wait(const struct rank_view *view, char *text, size_t bytes);
+
+/* What the rank does itself, a clause of its own: "it is in cuStreamSynchronize (73.0 s)", "its GPU has not reached
+ * bucket 0 of step 5". */
+void rank_describe_activity(const struct rank_view *view, char *text, size_t bytes);
+
+/* " (host a, process 12, GPU 3)", as far as it is known. */
+void rank_describe_place(const struct rank_view *view, char *text, size_t bytes);
+
+/* Nothing on the host keeps the rank from continuing: its device has to end its work. */
+bool rank_is_on_device(const struct rank_view *view);
+
+/* ---- nonfinite.c: which rank was the first to have an infinite element or NaN in what it was about to send? ---- */
+/*
+ * Each rank finds its own, and a step later all have it. So the rank of the least step counts, when all have had the
+ * time to tell theirs. Pure.
+ */
+
+/* The first, as far as the views say. */
+struct nonfinite_first {
+    int rank;   /* the lowest of those that have found it in the least step; -1: none has */
+    int ranks;  /* how many have found it in that step */
+    bool stays; /* parameters are not finite any more */
+};
+struct nonfinite_first nonfinite_first(const struct rank_view *ranks, int count);
+
+/*
+ * Called at each look at the ranks: true once, with a line for the user, when a finding stays and each rank that has
+ * not ended has looked twice since then, or has not done so for ten seconds.
+ */
+enum { NONFINITE_TEXT_BYTES = 768 };
+bool nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES]);
+
+/* From nonfinite_begin_looks() on: whether each rank that has not ended, and whose engine looks at all, has looked
+ * twice. */
+void nonfinite_begin_looks(struct rank_view *ranks, int count);
+bool nonfinite_have_looked(struct rank_view *ranks, int count);
+
+/* nonfinite_look() at the end, when none comes any more. `failed`: also of a finding that parameters were not looked at
+ * after, for that may be why. */
+bool nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES]);
 
 #endif

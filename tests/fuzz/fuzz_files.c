@@ -7,7 +7,7 @@
 
 #include "launcher/start/elf_file.h"
 #include "launcher/start/elf_needs.h"
-#include "tools/doctor/examine_program.h"
+#include "tools/doctor/examine.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,6 @@
 #include "launcher/options/gpu_list.h"
 #include "launcher/options/host_list.h"
 #include "launcher/options/options.h"
-#include "launcher/options/substitute.h"
 #include "tools/predict/request.h"
 #include "tools/trace/picture.h"
 

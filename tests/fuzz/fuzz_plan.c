@@ -7,7 +7,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "tools/plan/command/plan_file.h"
+#include "tools/plan/command/auto.h"
 #include "tools/plan/format/play_json.h"
 
 #include <errno.h>

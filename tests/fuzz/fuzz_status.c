@@ -12,10 +12,8 @@
 #include "launcher/report/summary.h"
 #include "launcher/watch/hang.h"
 #include "launcher/watch/local_ranks.h"
-#include "launcher/watch/nonfinite.h"
 #include "launcher/watch/preload_watch.h"
 #include "launcher/watch/processes.h"
-#include "launcher/watch/rank_describe.h"
 
 #include <json-c/json.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #include "comm/device_hash.h"
 #include "comm/kernels/nonfinite.h"
 #include "comm/nccl_versions.h"
-#include "comm/outer.h"
+#include "comm/wire.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

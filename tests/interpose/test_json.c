@@ -3,7 +3,7 @@
  * byte, numbers at their limits and at random, objects and arrays in each other. And the point stays one in every
  * locale of this machine.
  */
-#include "interpose/engine/report/json.h"
+#include "interpose/engine/report/trace_file.h"
 
 #include "tests/test.h"
 

@@ -5,7 +5,7 @@
  *
  * Scenes are played on synthetic views and a synthetic clock.
  */
-#include "launcher/watch/judge.h"
+#include "launcher/watch/hang.h"
 
 #include "base/protocol.h"
 

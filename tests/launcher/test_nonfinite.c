@@ -2,7 +2,7 @@
  * test_nonfinite.c - the rank of the least step is named, once, when all have had the time to tell theirs; what the
  * program leaves out of the update is not, unless the job has failed.
  */
-#include "launcher/watch/nonfinite.h"
+#include "launcher/watch/verdict.h"
 
 #include "tests/test.h"
 

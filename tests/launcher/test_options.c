@@ -6,7 +6,6 @@
 #include "launcher/options/option_table.h"
 
 #include "launcher/options/options.h"
-#include "launcher/options/substitute.h"
 
 #include "tests/test.h"
 

@@ -2,7 +2,7 @@
  * test_placement.c - ranks get processors near their GPUs, cores of their own if they want them, and never one that the
  * launcher may not use: on random machines, with random sets of allowed processors and random places of GPUs.
  */
-#include "launcher/start/placement_share.h"
+#include "launcher/start/placement.h"
 
 #include "tests/test.h"
 

@@ -8,7 +8,6 @@
 #include "launcher/output/relay.h"
 
 #include "base/message.h"
-#include "launcher/output/messages.h"
 
 #include "tests/test.h"
 

@@ -1,7 +1,7 @@
 /*
- * inner_log.c - see inner_log.h.
+ * inner_log.c - see inner_run.h.
  */
-#include "tools/common/inner_log.h"
+#include "tools/common/inner_run.h"
 
 #include <fcntl.h>
 #include <stdio.h>

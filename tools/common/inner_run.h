@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* From now on SIGCHLD and the signals that ask for the end are read by inner_run_next_signal(). *old: the mask that the
@@ -18,5 +19,13 @@ int inner_run_next_signal(void);
 
 /* Whether the child has ended; then its status is in *status_p, and it is no longer a child. Does not wait. */
 bool inner_run_has_ended(pid_t pid, int *status_p);
+
+/* ---- inner_log.c: what a ddprun that another one has started, and its ranks, have written to files ---- */
+/* The first message of ddprun's own in the file, without "ddprun: "; nothing changes where there is none, or where
+ * `message` is not empty. */
+void inner_log_read(const char *path, char *message, size_t size);
+
+/* Shows the last lines of the file on stderr; false if there is nothing in it. */
+bool inner_log_show_end(const char *path);
 
 #endif

@@ -9,7 +9,7 @@
 #include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
-#include "tools/doctor/examine_program.h"
+#include "tools/doctor/examine.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

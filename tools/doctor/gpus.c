@@ -7,7 +7,6 @@
 #include "launcher/start/child.h"
 #include "launcher/start/nvml.h"
 #include "tools/doctor/examine.h"
-#include "tools/doctor/examine_program.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

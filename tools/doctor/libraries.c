@@ -3,7 +3,6 @@
  */
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
-#include "launcher/start/nccl.h"
 #include "tools/doctor/examine.h"
 
 #include <stdio.h>

@@ -2,9 +2,8 @@
  * loading.c - what the dynamic loader says of the program with the shim preloaded, as a rank would be started.
  */
 #include "launcher/common/xcalloc.h"
-#include "launcher/start/annotated.h"
 #include "launcher/start/trial.h"
-#include "tools/doctor/examine_program.h"
+#include "tools/doctor/examine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * script.c - the doctor's look at a script: who interprets it, and whether it says something that takes the preload
  * away.
  */
-#include "tools/doctor/examine_program.h"
+#include "tools/doctor/examine.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
  */
 #include "launcher/common/xcalloc.h"
 #include "tools/doctor/examine.h"
-#include "tools/doctor/examine_program.h"
 
 #include <fcntl.h>
 #include <stdio.h>

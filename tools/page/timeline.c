@@ -4,7 +4,7 @@
 #include "tools/page/chart.h"
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
-#include "tools/trace/waits.h"
+#include "tools/trace/read.h"
 
 #include <math.h>
 #include <string.h>

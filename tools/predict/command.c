@@ -10,8 +10,7 @@
 #include "launcher/options/command.h"
 #include "launcher/start/job_folder.h"
 #include "tools/common/inner_run.h"
-#include "tools/predict/rehearse.h"
-#include "tools/predict/table.h"
+#include "tools/predict/request.h"
 
 #include <stdlib.h>
 

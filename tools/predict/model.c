@@ -8,7 +8,6 @@
 
 #include "launcher/common/waiting.h"
 #include "launcher/common/xcalloc.h"
-#include "tools/predict/steps.h"
 
 #include <json-c/json.h>
 

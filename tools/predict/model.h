@@ -7,6 +7,7 @@
 #include "bucketing/cost.h"
 #include "bucketing/plan.h"
 #include "tools/predict/predict.h"
+#include "tools/trace/read.h"
 
 enum { MODEL_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
 
@@ -58,5 +59,31 @@ bool model_cost(const struct model *model, unsigned ranks, const struct link *li
  * sent. False: beyond all bounds. */
 bool model_exposed(const struct model *model, const struct cost *cost, unsigned bytes_kept, double *exposed_us)
     __attribute__((warn_unused_result));
+
+/* ---- steps.c ---- */
+/*
+ * The steps of a trace that a model is made of: those of the last job, of the group with the most bytes, of the last
+ * of its plans of buckets that has enough.
+ */
+
+/* Of a plan: all is checked in three of its first steps, and the next one waits for that. They do not count. */
+enum { STEPS_FIRST = 4 };
+/* A plan with fewer says little of its steps. */
+enum { STEPS_ENOUGH = 8 };
+
+/* Points into the trace. */
+struct looked_at {
+    bool overlapped;               /* its steps do */
+    const struct trace_run **runs; /* one of each rank, of the last job */
+    size_t run_count;
+    int group;
+    const struct trace_plan *plan;
+    const struct trace_step **steps; /* [step_count * run_count], oldest first */
+    size_t step_count;
+};
+
+/* NULL; or what is missing, for the user. steps_free() in any case. */
+const char *steps_look(const struct trace *trace, struct looked_at *at) __attribute__((warn_unused_result));
+void steps_free(struct looked_at *at);
 
 #endif

@@ -1,17 +1,16 @@
 /*
- * rehearse.c - see rehearse.h.
+ * rehearse.c - see request.h.
  *
  * One rank alone averages nothing, and its trace has no steps: in a rehearsal (DDPRUN_ENV_REHEARSAL) it does all that
  * one of several does, with itself.
  */
-#include "tools/predict/rehearse.h"
+#include "tools/predict/request.h"
 
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
-#include "tools/common/inner_log.h"
 #include "tools/common/inner_run.h"
 
 #include <errno.h>

@@ -5,7 +5,10 @@
 #define DDPRUN_TOOLS_PREDICT_REQUEST_H
 
 #include "launcher/options/command.h"
+#include "launcher/options/options.h"
 #include "tools/predict/predict.h"
+
+#include <signal.h>
 
 enum { PREDICT_MOST_COUNTS = 64, PREDICT_MOST_RANKS = 1000000, PREDICT_LEAST_STEPS = 40 };
 
@@ -27,5 +30,37 @@ void predict_take_program(struct predict_request *request, char *const *words);
 
 /* "100Gbit,5us": bandwidth in Gbit, Mbit, GB or MB a second (of 10^9 and 10^6), latency in ns, us or ms. */
 bool predict_parse_link(const char *text, struct link *link) __attribute__((warn_unused_result));
+
+/* ---- table.c ---- */
+/*
+ * What `ddprun predict` prints: a step on each number of ranks, with the batch shared out among them and with the
+ * batch kept on each, how many are worth it, and what is assumed.
+ */
+
+/* Borrowed. */
+struct forecasts {
+    const struct predict_request *request;
+    struct model *kept;                        /* each rank has a part of the batch, one of */
+    unsigned shares;                           /* so many: 1 is the whole */
+    struct model *shared[PREDICT_MOST_COUNTS]; /* each has the share of one of counts[i] ranks; NULL: not looked at */
+};
+
+/* To standard output. Error: a number of ranks that cannot be predicted; nothing is printed then. */
+bool table_print(const struct forecasts *forecasts, struct error *error) __attribute__((warn_unused_result));
+
+/* ---- rehearse.c: a run of the program for some steps, by a ddprun of its own, for its trace ---- */
+/* One rank with a link, or else two; DDP_SHARD gives each the share that it has among `shares` ranks. Borrowed. */
+struct rehearsal {
+    const struct options *options;
+    const struct predict_request *request;
+    unsigned shares;
+    const char *folder; /* for the trace and what the program prints; the caller removes it */
+    const char *trace;  /* in it */
+    sigset_t old_mask;  /* of inner_run_block_signals() */
+};
+
+/* Returns when the program has made its steps, or has ended. Error: it failed by itself, took too long, or a signal
+ * asked for the end (exit code 128 + signal). */
+bool rehearse(const struct rehearsal *rehearsal, struct error *error) __attribute__((warn_unused_result));
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * steps.c - see steps.h.
+ * steps.c - see model.h.
  */
-#include "tools/predict/steps.h"
+#include "tools/predict/model.h"
 
 #include "launcher/common/waiting.h"
 #include "launcher/common/xcalloc.h"

@@ -1,7 +1,7 @@
 /*
- * table.c - see table.h.
+ * table.c - see request.h.
  */
-#include "tools/predict/table.h"
+#include "tools/predict/request.h"
 
 #include "base/protocol.h"
 #include "tools/predict/model.h"

@@ -1,10 +1,10 @@
 /*
- * chrome.c - see chrome.h.
+ * chrome.c - see clocks.h.
  */
-#include "tools/trace/chrome.h"
+#include "tools/trace/clocks.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/trace/waits.h"
+#include "tools/trace/read.h"
 
 #include <json-c/json.h>
 

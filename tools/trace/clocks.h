@@ -11,6 +11,8 @@
 
 #include "tools/trace/read.h"
 
+#include <stdio.h>
+
 /* What is to be taken from a rank's clock, at some times of it. */
 struct clock_difference {
     int64_t at_ns, difference_ns, error_ns;
@@ -29,5 +31,15 @@ void clocks_free(struct run_clock *clocks, const struct trace *trace);
 
 /* A time of the rank's clock on that of the lowest rank. */
 int64_t clock_common(const struct run_clock *clock, int64_t ns);
+
+/* ---- chrome.c ---- */
+/*
+ * A trace as Chrome's trace events (Google, "Trace Event Format"), which Perfetto and chrome://tracing show: a
+ * process for each rank, with tracks for its trainer, its collectives and its host.
+ */
+
+/* Slices of one track never overlap: where clocks differ by less than is known of them, one begins where the one
+ * before it has ended. */
+void chrome_write(FILE *out, const struct trace *trace, const struct run_clock *clocks);
 
 #endif

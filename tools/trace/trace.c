@@ -8,7 +8,7 @@
 #include "launcher/common/close_stdout.h"
 #include "launcher/options/command.h"
 #include "launcher/options/options.h"
-#include "tools/trace/chrome.h"
+#include "tools/trace/clocks.h"
 #include "tools/trace/picture.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * waits.c - see waits.h.
+ * waits.c - see read.h.
  */
-#include "tools/trace/waits.h"
+#include "tools/trace/read.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * inflight.c - which collectives are on their way, between two events each, for the watch thread (watchdog.c). The
  * issuer calls this around everything that it sends.
  */
-#include "interpose/engine/core/inflight.h"
+#include "interpose/engine/core/core.h"
 
 struct awaited awaited_of[DDPRUN_MOST_COMMUNICATORS + 1];
 

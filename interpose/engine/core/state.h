@@ -24,6 +24,7 @@
 #define DDPRUN_INTERPOSE_ENGINE_CORE_STATE_H
 
 #include "base/protocol.h"
+#include "bucketing/plan.h"
 #include "comm/collectives.h"
 #include "comm/control.h"
 #include "comm/driver.h"
@@ -163,5 +164,20 @@ issuer_unlock(void) REQUIRES(issuer_role) RELEASES(group_fields) RELEASES(engine
     capability_share(&group_fields);
     pthread_mutex_unlock(&engine_mutex);
 }
+
+/* ---- shipment.c: buckets as they are sent: those of a group outside of graphs, or those of one captured step ---- */
+/* What calls of DDP_WEIGHT add up to: this rank's items, and all ranks' together. 0 of 0: there was none. */
+struct weight {
+    uint64_t count, total;
+};
+
+/* The issuer's. */
+struct shipment {
+    struct plan *plan;
+    struct bucket_wire *wires; /* [wire_count]: one for each of the plan's buckets */
+    size_t wire_count;
+    struct staging staging; /* of buckets that all ranks pack; each wire has a part of it lent */
+    size_t *send_order;     /* places among the plan's pieces: within each bucket as its members are sent */
+};
 
 #endif

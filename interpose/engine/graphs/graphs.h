@@ -16,7 +16,7 @@
 #define DDPRUN_INTERPOSE_ENGINE_GRAPHS_GRAPHS_H
 
 #include "interpose/engine/core/core.h"
-#include "interpose/engine/core/shipment.h"
+#include "interpose/engine/core/state.h"
 
 /* One DDP_STEP of a recording. */
 struct captured_step {

@@ -18,7 +18,6 @@
 
 #include "bucketing/history.h"
 #include "bucketing/readiness.h"
-#include "interpose/engine/core/shipment.h"
 #include "interpose/engine/core/state.h"
 
 #include <stdbool.h>

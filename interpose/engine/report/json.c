@@ -1,7 +1,7 @@
 /*
- * json.c - see json.h.
+ * json.c - see trace_file.h.
  */
-#include "interpose/engine/report/json.h"
+#include "interpose/engine/report/trace_file.h"
 
 #include "interpose/engine/core/core.h"
 

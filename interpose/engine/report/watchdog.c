@@ -10,7 +10,7 @@
  * dead. It holds no lock there. This thread takes the lock only, makes no call of NCCL but
  * ncclCommGetAsyncError (comm/nccl.h), and counts such a call as waiting in the collective.
  */
-#include "interpose/engine/core/inflight.h"
+#include "interpose/engine/core/core.h"
 #include "interpose/engine/report/report.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /*
  * outer.c - --outer-lr and --outer-momentum: behind an average of --sync-every all ranks make the same outer step
- * (comm/outer.h) from the parameters as the outer step before has left them, the anchor.
+ * (comm/wire.h) from the parameters as the outer step before has left them, the anchor.
  *
  * The anchor begins where DDP_PARAMETER stands, as the parameters that all ranks take from rank 0, and again where a
  * parameter is annotated again. Called by annotate.c and boundary.c; DDP_SYNC averages without an outer step, so the
@@ -8,7 +8,7 @@
  */
 #include "interpose/engine/step/step.h"
 
-#include "comm/outer.h"
+#include "comm/wire.h"
 
 static struct outer_rule
 own_rule(void)

@@ -5,7 +5,7 @@
  *
  * Compiled with mutants (base/mutant.h): a scene fails with each rule broken.
  */
-#include "tools/check/command/data.h"
+#include "tools/check/command/pattern.h"
 
 #include "tests/test.h"
 

@@ -7,8 +7,6 @@
  */
 #include "world.h"
 
-#include "tools/check/command/items.h"
-#include "tools/check/command/seeded.h"
 #include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"

@@ -2,7 +2,7 @@
  * test_words.c - --alone is split into the words that a shell makes of it: a table, and for random lines the
  * shell's own.
  */
-#include "tools/check/command/words.h"
+#include "tools/check/command/session.h"
 
 #include "base/protocol.h"
 

@@ -9,7 +9,7 @@
 #include "launcher/start/elf_needs.h"
 #include "launcher/start/program.h"
 #include "launcher/start/trial.h"
-#include "tools/doctor/examine_program.h"
+#include "tools/doctor/examine.h"
 #include "tools/doctor/findings.h"
 
 #include "tests/test.h"

@@ -1,7 +1,7 @@
 /*
  * test_records.c - which files say how many records they have, and which seem to.
  */
-#include "tools/scout/command/report/records.h"
+#include "tools/scout/command/report/site.h"
 
 #include "tests/test.h"
 

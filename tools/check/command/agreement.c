@@ -1,11 +1,11 @@
 /*
- * agreement.c - see agreement.h.
+ * agreement.c - see evidence.h.
  */
-#include "tools/check/command/agreement.h"
+#include "tools/check/command/evidence.h"
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
-#include "tools/check/command/items.h"
+#include "tools/check/command/verdict.h"
 
 #include <stdlib.h>
 

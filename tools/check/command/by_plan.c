@@ -9,7 +9,7 @@
 #include "base/mutant.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
-#include "tools/plan/command/plan_file.h"
+#include "tools/plan/command/auto.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,10 @@
 /*
- * carried.c - see carried.h.
+ * carried.c - see verdict.h.
  */
-#include "tools/check/command/carried.h"
+#include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"
-#include "tools/check/command/data.h"
-#include "tools/check/command/sentence.h"
+#include "tools/check/command/pattern.h"
 
 /* What the rows have of the call site in the step, 0: of other values than one rank's in any; NULL: nothing. */
 static const struct check_copy *

@@ -16,10 +16,9 @@
 #include "launcher/options/option_table.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
-#include "tools/check/command/readings.h"
-#include "tools/check/command/seeded.h"
+#include "tools/check/command/evidence.h"
 #include "tools/check/command/session.h"
-#include "tools/check/command/show.h"
+#include "tools/check/command/verdict.h"
 #include "tools/common/inner_run.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 /*
- * data.c - see data.h. Which call sites count, in which steps, and the sentence.
+ * data.c - see pattern.h. Which call sites count, in which steps, and the sentence.
  */
-#include "tools/check/command/data.h"
+#include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/copied.h"
-#include "tools/check/command/place.h"
-#include "tools/check/command/sentence.h"
+#include "tools/check/command/evidence.h"
+#include "tools/check/command/verdict.h"
 
 #include <stdio.h>
 #include <stdlib.h>

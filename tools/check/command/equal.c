@@ -1,11 +1,10 @@
 /*
- * equal.c - see equal.h. Whatever hides mistakes is not called equal.
+ * equal.c - see pattern.h. Whatever hides mistakes is not called equal.
  */
-#include "tools/check/command/equal.h"
+#include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"
-#include "tools/check/command/items.h"
-#include "tools/check/command/sentence.h"
+#include "tools/check/command/verdict.h"
 
 #include <math.h>
 

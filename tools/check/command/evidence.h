@@ -75,4 +75,31 @@ bool check_evidence_in_rounds(const struct check_evidence *evidence);
 /* Shares are unequal, and weighted by DDP_WEIGHT. */
 bool check_evidence_weighs(const struct check_evidence *evidence);
 
+/* ---- readings.c ---- */
+/*
+ * Where the program of a check reads the date or random bytes, from the rows that its ranks have left.
+ */
+
+/* Fills in `readings` and `reading_places`. Reads the program's debug information. */
+void readings_describe(struct check_evidence *evidence);
+
+/* ---- agreement.c ---- */
+/*
+ * Do the ranks have the same bits? Pure: each of them has left a hash of every parameter, state, averaged gradient
+ * and buffer at every step. This asks for no tolerance and no reference.
+ */
+
+struct agreement {
+    unsigned moment;             /* of the first difference (items_moment()); 0: none */
+    const struct check_row *row; /* of the rank that differs from rank 0 then */
+    int rank;
+};
+
+struct agreement agreement_find(const struct check_evidence *evidence);
+
+/* ---- place.c: where in the source a call of the checked program stands ---- */
+/* `frames`: as a CHECK_ROW_SITE has them. "train.cu:31 from main.cu:80", or what is known; text that is no list of
+ * frames is a place already. Reads the object's debug information. Returns `text`. */
+const char *place_name(const char *frames, char *text, size_t room);
+
 #endif

@@ -1,7 +1,7 @@
 /*
- * factor.c - see factor.h.
+ * factor.c - see pattern.h.
  */
-#include "tools/check/command/factor.h"
+#include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"
 

@@ -1,7 +1,7 @@
 /*
- * items.c - see items.h.
+ * items.c - see verdict.h.
  */
-#include "tools/check/command/items.h"
+#include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"

@@ -4,7 +4,7 @@
 #include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"
-#include "tools/check/command/items.h"
+#include "tools/check/command/verdict.h"
 
 #include <math.h>
 #include <stdlib.h>

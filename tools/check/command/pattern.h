@@ -5,6 +5,7 @@
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_PATTERN_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_PATTERN_H
 
+#include "tools/check/command/evidence.h"
 #include "tools/check/command/verdict.h"
 
 struct pattern {
@@ -60,5 +61,84 @@ bool pattern_has_uneven_shares(const struct check_evidence *evidence, uint64_t *
 
 /* Of the runs on one rank: the worst difference of a parameter or gradient from the reference. */
 double pattern_worst(const struct check_evidence *evidence, const struct check_rows *run);
+
+/* ---- update.c ---- */
+/*
+ * Why parameters, optimizer state or later gradients differ, where the gradients of the step are equal: what comes
+ * between DDP_STEP and the next one. In the order of evidence, beside verdict.c. Pure.
+ */
+
+/* Of unannotated memory, before other causes: true if it is the cause. */
+bool update_judge_memory(const struct check_evidence *evidence, struct check_verdict *verdict,
+                         const struct pattern *pattern);
+
+/* Of gradients: true if they are clipped before they are averaged. */
+bool update_judge_clipping(const struct check_evidence *evidence, struct check_verdict *verdict,
+                           const struct check_item *first);
+
+void update_judge(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern);
+
+/* ---- factor.c ---- */
+/*
+ * Whether what an update has changed is one factor times what one rank's has: a learning rate, or gradients, that
+ * are multiplied or divided once too often. Pure.
+ */
+
+struct factor {
+    double value;        /* of the first rank that differs; N and 1/N are exact */
+    size_t apart, moved; /* parameters that have it, and all that move in the step */
+    bool mixed;          /* another rank has another factor, and not 1 */
+};
+
+/* Of the parameters in the step of `first`, which is one of them and differs. False: they have no common factor. */
+bool factor_of_update(const struct check_evidence *evidence, const struct check_item *first, struct factor *factor);
+
+/* Of gradients, as all states that differ at the moment show them: first moments have the factor, second ones its
+ * square. False: they do not. */
+bool factor_of_states(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment,
+                      double *factor_p);
+
+/* Of a row of norms: false if it is no multiple of the reference. */
+bool factor_of_row(const struct check_row *row, double *factor_p);
+
+/* ", the number of ranks", ", its reciprocal", or nothing. */
+const char *factor_meaning(const struct check_evidence *evidence, double factor);
+
+/* ---- data.c ---- */
+/*
+ * Do the ranks' data together make the batch? From what each rank has copied from the host, by call site, beside
+ * what one rank has copied in the same step (tools/check/format/copies.h).
+ */
+
+/*
+ * If gradients differ first, and what ranks have copied for them is not the reference's batch in shares, decides the
+ * verdict: which call site, which ranks, which items. It names a cause of what differs, and makes nothing different:
+ * false where the data are right, or nothing is known of them.
+ */
+bool data_verdict(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern);
+
+/* The same where nothing else is known: a rank has copied what one rank never has. */
+bool data_verdict_unknown(const struct check_evidence *evidence, struct check_verdict *verdict,
+                          const struct pattern *pattern);
+
+/* Where in the source a call site stands that copies to the device. Returns `text`. */
+enum { DATA_PLACE_BYTES = 300 };
+const char *data_name_site(const struct check_evidence *evidence, uint64_t site, char text[DATA_PLACE_BYTES]);
+
+/* ---- equal.c: is what does not differ from one rank equal? For verdict.c. Pure ---- */
+/* Where the ranks' gradients are a multiple of one rank's, and the update is known to undo that, they do not differ;
+ * *pattern is then found again. */
+void equal_settle_factor(const struct check_evidence *evidence, struct check_verdict *verdict, struct pattern *pattern);
+
+/* Nothing differs: equal, unless all ranks had one batch, a tolerance hides mistakes, or nothing has moved. */
+void equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict);
+
+/* A parameter that has become infinite or NaN on one rank, too, at the moment or before it; 0: at any. What comes then
+ * proves nothing. True if that is the verdict. */
+bool equal_judge_endless(const struct check_evidence *evidence, struct check_verdict *verdict, unsigned moment);
+
+/* The ranks' bits differ, before anything differs from one rank. */
+void equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *verdict,
+                       const struct agreement *agreement);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * place.c - see place.h.
+ * place.c - see evidence.h.
  */
-#include "tools/check/command/place.h"
+#include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/report/site.h"

@@ -1,7 +1,7 @@
 /*
- * readings.c - see readings.h.
+ * readings.c - see evidence.h.
  */
-#include "tools/check/command/readings.h"
+#include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/report/site.h"

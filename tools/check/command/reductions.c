@@ -1,15 +1,13 @@
 /*
- * reductions.c - see reductions.h. A result may depend on the number of ranks and be right: what each rank puts into
+ * reductions.c - see verdict.h. A result may depend on the number of ranks and be right: what each rank puts into
  * its place of a table, the largest of the ranks' shares, a sum that the program divides by the number of ranks. So a
  * result alone accuses no program that has a DDP_STEP. In rounds a wrong result is what others are computed from, and a
  * sum that has no DDP_REDUCE shows in the next result: if there is one that depends on those before.
  */
-#include "tools/check/command/reductions.h"
+#include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"
-#include "tools/check/command/items.h"
 #include "tools/check/command/pattern.h"
-#include "tools/check/command/sentence.h"
 #include "tools/check/format/element.h"
 
 #include <math.h>

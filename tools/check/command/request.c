@@ -10,7 +10,6 @@
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
-#include "tools/check/command/words.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/reference.h"
 

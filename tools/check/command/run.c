@@ -8,7 +8,6 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
-#include "tools/common/inner_log.h"
 #include "tools/common/inner_run.h"
 #include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"

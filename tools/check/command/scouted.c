@@ -8,8 +8,8 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/finding.h"
-#include "tools/scout/command/play_plan.h"
-#include "tools/scout/command/report/annotated.h"
+#include "tools/scout/command/prove.h"
+#include "tools/scout/command/report/insert.h"
 #include "tools/scout/command/run.h"
 
 #include <errno.h>

@@ -1,13 +1,10 @@
 /*
- * seeded.c - see seeded.h.
+ * seeded.c - see verdict.h.
  */
-#include "tools/check/command/seeded.h"
+#include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"
-#include "tools/check/command/carried.h"
-#include "tools/check/command/items.h"
 #include "tools/check/command/pattern.h"
-#include "tools/check/command/sentence.h"
 
 #include <math.h>
 #include <stdio.h>

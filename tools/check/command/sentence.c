@@ -1,9 +1,7 @@
 /*
- * sentence.c - see sentence.h.
+ * sentence.c - see verdict.h.
  */
-#include "tools/check/command/sentence.h"
-
-#include "tools/check/command/items.h"
+#include "tools/check/command/verdict.h"
 
 #include <math.h>
 #include <stdarg.h>

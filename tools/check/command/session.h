@@ -7,11 +7,14 @@
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_SESSION_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_SESSION_H
 
+#include "launcher/common/error.h"
 #include "launcher/options/options.h"
 #include "launcher/start/job_folder.h"
 #include "tools/check/command/evidence.h"
 #include "tools/check/command/run.h"
 #include "tools/check/command/verdict.h"
+
+#include <stdio.h>
 
 struct check {
     const struct options *options;
@@ -106,5 +109,28 @@ char *scouted_compare(const struct check *check, const struct check_verdict *ver
  */
 bool turns_compare(const char *reference, char *const *files, int count, bool sums, struct check_rows *rows)
     __attribute__((warn_unused_result));
+
+/* ---- words.c: a line of arguments split as a shell splits words, nothing expanded (--alone) ---- */
+/*
+ * Words are separated by blanks; '...' holds everything but ', "..." everything but " and \ in front of " \ $ `, and \
+ * outside of quotes takes the next character as it is (POSIX, Shell Command Language, 2.2). `first` comes before them.
+ * NULL-terminated, malloc'ed as a list and one by one; NULL with an error (DDPRUN_EXIT_USAGE): a quote is not closed.
+ */
+char **words_split(const char *first, const char *line, struct error *error);
+
+/* ---- show.c: the verdict of a check, for people (a table on stdout) and for programs (--json) ---- */
+/* At most 20 tensors, worst first, and what limits the comparison. */
+void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict);
+
+/* The verdict and what to do. `colour`: its first word has one. */
+void check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict,
+                         bool colour);
+
+/* All tensors. False with errno; the file is then as it was before. */
+bool check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
+                      int exit_code) __attribute__((warn_unused_result));
+
+/* The same without a verdict: why there is no verdict. */
+bool check_write_json_error(const char *path, const struct error *error) __attribute__((warn_unused_result));
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * show.c - see show.h.
+ * show.c - see session.h.
  */
-#include "tools/check/command/show.h"
+#include "tools/check/command/session.h"
 
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
-#include "tools/check/command/items.h"
-#include "tools/check/command/sentence.h"
+#include "tools/check/command/verdict.h"
 
 #include <errno.h>
 #include <json-c/json.h>

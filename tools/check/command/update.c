@@ -1,12 +1,10 @@
 /*
- * update.c - see update.h.
+ * update.c - see pattern.h.
  */
-#include "tools/check/command/update.h"
+#include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"
-#include "tools/check/command/factor.h"
-#include "tools/check/command/items.h"
-#include "tools/check/command/sentence.h"
+#include "tools/check/command/verdict.h"
 
 #include <math.h>
 #include <stdio.h>

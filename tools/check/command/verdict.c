@@ -6,14 +6,7 @@
 #include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"
-#include "tools/check/command/data.h"
-#include "tools/check/command/equal.h"
-#include "tools/check/command/factor.h"
-#include "tools/check/command/items.h"
 #include "tools/check/command/pattern.h"
-#include "tools/check/command/reductions.h"
-#include "tools/check/command/sentence.h"
-#include "tools/check/command/update.h"
 #include "tools/check/format/element.h"
 
 #include <math.h>

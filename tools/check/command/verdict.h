@@ -114,4 +114,99 @@ const char *check_cause_name(enum check_cause cause);
 /* "parameter", "gradient", ... (sentence.c) */
 const char *check_role_name(uint32_t role);
 
+/* ---- sentence.c ---- */
+/*
+ * The parts of a verdict's sentence, and what it decides: between verdict.c and equal.c, which draw the conclusions.
+ * Pure.
+ */
+
+void sentence_say(char text[1024], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void sentence_decide(struct check_verdict *verdict, enum check_result result, enum check_cause cause,
+                     const struct check_item *first);
+
+/* "parameter 2 of 6, `w1` (train.cu:12), 400 elements", "unannotated memory 2, which `adam` writes (argument 3), ...".
+ */
+const char *sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400]);
+
+/* "on all ranks", "on rank 1", "on 3 of 4 ranks" */
+const char *sentence_name_ranks(const struct check_evidence *evidence, const struct check_item *item, char text[48]);
+
+/* How a verdict on an item that differs begins: "after step 3 parameter 2 of 6, `w1` (train.cu:12), 400 elements,
+ * differs from one rank's by 0.5 on all ranks". */
+const char *sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
+                           const struct check_item *item, char text[600]);
+
+/* ---- items.c ---- */
+/*
+ * From rows to tensors: how far each is from the reference, where it begins to differ, and what its floor is.
+ * Between verdict.c, which says what that means, and the rows. Pure.
+ */
+
+/* Every tensor that occurs in the runs, by role and number; `*count_p` of them, malloc'ed. `ranked`: the run that is
+ * judged. */
+struct check_item *items_make(const struct check_evidence *evidence, const struct check_rows *ranked, size_t *count_p);
+
+/*
+ * When something is compared, as a number that grows: parameters and unannotated memory when step `step` begins,
+ * gradients, buffers and means when its averages are there. 0: never.
+ */
+unsigned items_moment(uint32_t role, uint32_t step);
+unsigned items_moment_of(const struct check_row *row);
+
+/* The step that made the first difference: of a parameter or memory the one whose update left it so, 0: none had. */
+uint32_t items_step(const struct check_item *item);
+
+/* The relative difference that counts as equal in a type of element.h; above ITEMS_BEARABLE times that, nothing does.
+ */
+enum { ITEMS_BEARABLE = 4 };
+double items_tolerance(int type);
+
+/* Puts those that differ first, and the worst of them before others. */
+void items_sort(struct check_item *items, size_t count);
+
+/* ---- carried.c ---- */
+/*
+ * Does the host keep what is trained, and copy it to the device, where no annotation names it? From what ranks copy,
+ * by call site (tools/check/format/copies.h).
+ */
+
+/*
+ * Of what is equal otherwise. A weight or a state of the host's may differ from rank to rank by too little to show in
+ * gradients, as at a small learning rate; its bits tell. Data may differ, too: a run of one rank from parameters that
+ * are far away tells them apart, for it copies the same data.
+ */
+void carried_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);
+
+/* ---- seeded.c ---- */
+/*
+ * Do the data of N ranks that compute what one computes depend on the clock, or on random bytes? Above verdict.h,
+ * for check.c. Pure.
+ *
+ * All runs of a check begin with one date, and read the same random bytes: so a shuffle that is seeded by them is
+ * one shuffle. In training each rank has a clock of its own. Two further runs give each rank other ones, first below
+ * those of rank 0 and then above: only what differs in both depends on them, for ranks may agree on the lowest or
+ * the highest seed.
+ */
+
+/* As check_judge(), with check_evidence.apart. */
+void seeded_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);
+
+/* ---- reductions.c ---- */
+/*
+ * What the results of DDP_REDUCE say: all there is of a program without DDP_STEP, whose steps are rounds of such
+ * calls, and something besides of others. Pure.
+ */
+
+/* Results that are the number of ranks times one rank's, or that part of it, do not count as different: the program may
+ * divide by it. */
+void reductions_settle(const struct check_evidence *evidence, struct check_verdict *verdict);
+
+/* Of a program whose steps are rounds; false: it has others. Nothing has ended it. */
+bool reductions_judge_rounds(const struct check_evidence *evidence, struct check_verdict *verdict,
+                             struct check_wishes *wishes);
+
+/* Of another one, that is equal but for these: the verdict if some differ. */
+void reductions_judge_besides(const struct check_evidence *evidence, struct check_verdict *verdict);
+
 #endif

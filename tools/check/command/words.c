@@ -1,7 +1,7 @@
 /*
- * words.c - see words.h.
+ * words.c - see session.h.
  */
-#include "tools/check/command/words.h"
+#include "tools/check/command/session.h"
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"

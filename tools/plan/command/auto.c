@@ -17,8 +17,6 @@
 #include "tools/check/format/run.h"
 #include "tools/common/inner_run.h"
 #include "tools/plan/command/cache.h"
-#include "tools/plan/command/plan_file.h"
-#include "tools/plan/command/preview.h"
 #include "tools/scout/command/prove.h"
 #include "tools/scout/command/scout.h"
 

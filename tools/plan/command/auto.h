@@ -5,7 +5,11 @@
 #ifndef DDPRUN_TOOLS_PLAN_COMMAND_AUTO_H
 #define DDPRUN_TOOLS_PLAN_COMMAND_AUTO_H
 
+#include "launcher/common/error.h"
 #include "launcher/options/options.h"
+
+#include <json-c/json.h>
+#include <stdbool.h>
 
 struct auto_job {
     const char *program; /* its file */
@@ -23,6 +27,20 @@ struct auto_job {
  * or the user said no, or a signal asked for the end.
  */
 bool plan_auto(struct options *options, const struct auto_job *job, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* ---- preview.c: what a training by a plan is going to do, printed before it begins: `--plan auto` ---- */
+/* What is averaged and compared, which batches become one update, what printed figures mean, and what speed was
+ * forecast: lines to stderr. `plan`: as plan_cache_next() or `ddprun scout --prove` has made it, with "forecast". */
+void preview_print(struct json_object *plan, int ranks);
+
+/* ---- plan_file.c: `--plan FILE`: a plan of `ddprun scout --prove --json FILE`, made ready for the ranks ---- */
+/*
+ * Reads the plan `path` and writes `to`, mode 0600, for the players of the ranks (tools/plan/format/play.h).
+ * `unproved`: also a plan whose proof (d) did not pass. Error, with the exit code of wrong usage: it is no plan, of
+ * another version, of a program that cannot be played, or not proved; or `to` cannot be written.
+ */
+bool plan_file_prepare(const char *path, bool unproved, const char *to, struct error *error)
     __attribute__((warn_unused_result));
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * plan_file.c - see plan_file.h.
+ * plan_file.c - see auto.h.
  */
-#include "tools/plan/command/plan_file.h"
+#include "tools/plan/command/auto.h"
 
 #include "base/printable.h"
 #include "base/protocol.h"

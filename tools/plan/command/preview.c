@@ -1,7 +1,7 @@
 /*
- * preview.c - see preview.h.
+ * preview.c - see auto.h.
  */
-#include "tools/plan/command/preview.h"
+#include "tools/plan/command/auto.h"
 
 #include "base/message.h"
 

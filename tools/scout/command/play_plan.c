@@ -1,7 +1,7 @@
 /*
- * play_plan.c - see play_plan.h.
+ * play_plan.c - see prove.h.
  */
-#include "tools/scout/command/play_plan.h"
+#include "tools/scout/command/prove.h"
 
 #include "launcher/common/xcalloc.h"
 

@@ -8,7 +8,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/inner_run.h"
 #include "tools/plan/format/play_json.h"
-#include "tools/scout/command/play_plan.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -14,9 +14,7 @@
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/prove.h"
 #include "tools/scout/command/report/plan.h"
-#include "tools/scout/command/report/print.h"
 #include "tools/scout/command/run.h"
-#include "tools/scout/command/show.h"
 #include "tools/scout/format/log.h"
 #include "tools/scout/format/run.h"
 

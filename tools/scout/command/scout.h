@@ -11,6 +11,9 @@
 
 #include "launcher/options/command.h"
 #include "tools/scout/command/run.h"
+#include "tools/scout/format/log.h"
+
+#include <stdio.h>
 
 enum { SCOUT_TIMEOUT_S = 900 }; /* of a run, unless --timeout says otherwise */
 
@@ -22,5 +25,9 @@ extern const struct command scout_command;
  * `ddprun scout --prove`. Main thread. */
 bool scout_make_plan(struct scout_order *order, const char *path, bool unproved, struct error *error)
     __attribute__((warn_unused_result));
+
+/* ---- show.c: what was recorded, as a table ---- */
+/* The operations of one period, with what repeating them showed. */
+void scout_show(FILE *out, const struct scout_log *log, uint64_t period);
 
 #endif

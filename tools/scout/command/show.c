@@ -1,7 +1,7 @@
 /*
- * show.c - see show.h.
+ * show.c - see scout.h.
  */
-#include "tools/scout/command/show.h"
+#include "tools/scout/command/scout.h"
 
 static void
 show_place(FILE *out, const struct scout_place *place)

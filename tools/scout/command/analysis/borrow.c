@@ -1,7 +1,7 @@
 /*
- * borrow.c - see borrow.h.
+ * borrow.c - see finding.h.
  */
-#include "tools/scout/command/analysis/borrow.h"
+#include "tools/scout/command/analysis/finding.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/graph.h"

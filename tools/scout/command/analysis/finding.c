@@ -5,12 +5,9 @@
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
-#include "tools/scout/command/analysis/borrow.h"
 #include "tools/scout/command/analysis/graph.h"
-#include "tools/scout/command/analysis/groups.h"
-#include "tools/scout/command/analysis/period.h"
+#include "tools/scout/command/analysis/roles.h"
 #include "tools/scout/command/analysis/rules.h"
-#include "tools/scout/command/analysis/types.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * groups.c - see groups.h.
+ * groups.c - see roles.h.
  */
-#include "tools/scout/command/analysis/groups.h"
+#include "tools/scout/command/analysis/roles.h"
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"

@@ -1,11 +1,11 @@
 /*
- * period.c - see period.h.
+ * period.c - see finding.h.
  *
  * Memory that launches write counts by what it is; other memory by its size: batches that lie in memory of their own,
  * or one behind the other, are all alike. A place that is new in each period (a history of losses) is like another one
  * that was new as many operations ago.
  */
-#include "tools/scout/command/analysis/period.h"
+#include "tools/scout/command/analysis/finding.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/graph.h"

@@ -37,4 +37,14 @@ enum roles_verdict { ROLES_FOUND, ROLES_NO_LOOP, ROLES_REFUSED };
 /* Fills in tensors, notes and, with ROLES_REFUSED or ROLES_NO_LOOP, the reason of `finding`. */
 enum roles_verdict roles_find(const struct graph *graph, uint32_t period, struct scout_finding *finding);
 
+/* ---- types.c: of which type tensors are ---- */
+/* Gives each tensor of a finding whose roles were found its type. ROLES_REFUSED, with the finding's reason: two types
+ * are said of a tensor, or of a parameter or gradient none is known. `graph`: of the finding's period and the next. */
+enum roles_verdict types_find(const struct graph *graph, struct scout_finding *finding);
+
+/* ---- groups.c: which gradients are complete together, and before which operation they must be averaged ---- */
+/* Adds groups to a finding whose tensors are known, and joins tensors that lie side by side. `graph`: of its period and
+ * the next. */
+void groups_find(const struct graph *graph, uint32_t period, struct scout_finding *finding);
+
 #endif

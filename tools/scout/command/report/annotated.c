@@ -1,10 +1,10 @@
 /*
- * annotated.c - see annotated.h.
+ * annotated.c - see insert.h.
  *
  * Memory that is made again in each step is annotated in each: annotations and tensors are compared by memory, not by
  * allocation, and bytes that are annotated twice count once.
  */
-#include "tools/scout/command/report/annotated.h"
+#include "tools/scout/command/report/insert.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/graph.h"

@@ -9,7 +9,7 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/graph.h"
-#include "tools/scout/command/report/shares.h"
+#include "tools/scout/command/report/spots.h"
 
 #include <inttypes.h>
 #include <stdio.h>

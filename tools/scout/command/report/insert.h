@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct insertion {
     char *file;
@@ -31,5 +32,27 @@ void insertions_free(struct insertions *insertions);
 
 /* Whether a tensor has an annotation of its own. */
 bool insertions_wants(const struct scout_finding *finding, const struct scout_tensor *tensor);
+
+/* ---- lines.c: the annotation lines that a finding comes to, and where they stand ---- */
+/* The patch-like listing. */
+void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites);
+
+/* ---- annotated.c ---- */
+/*
+ * The annotations of a program, held against what was found: what is missing, what is superfluous.
+ *
+ * Threads: one at a time.
+ */
+
+/* One line for each difference; one line if there is none. */
+void annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
+
+/*
+ * Of a program whose steps are equal on all ranks, what these leave open: parameters without an annotation, where
+ * gradients of more elements are annotated, and a step behind an operation that trains with gradients. Returns how many
+ * lines it has printed.
+ */
+uint32_t annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
+                              struct sites *sites);
 
 #endif

@@ -1,10 +1,9 @@
 /*
- * lines.c - see lines.h.
+ * lines.c - see insert.h.
  */
-#include "tools/scout/command/report/lines.h"
+#include "tools/scout/command/report/insert.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/scout/command/report/insert.h"
 
 #include <stdio.h>
 #include <stdlib.h>

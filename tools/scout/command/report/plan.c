@@ -7,7 +7,6 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "tools/scout/command/report/insert.h"
-#include "tools/scout/command/report/records.h"
 #include "tools/scout/command/report/site.h"
 
 #include <errno.h>

@@ -1,11 +1,9 @@
 /*
- * print.c - see print.h.
+ * print.c - see plan.h.
  */
-#include "tools/scout/command/report/print.h"
+#include "tools/scout/command/report/plan.h"
 
-#include "tools/scout/command/report/annotated.h"
-#include "tools/scout/command/report/lines.h"
-#include "tools/scout/command/report/records.h"
+#include "tools/scout/command/report/insert.h"
 #include "tools/scout/command/report/site.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /*
- * records.c - see records.h.
+ * records.c - see site.h.
  */
-#include "tools/scout/command/report/records.h"
+#include "tools/scout/command/report/site.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * shares.c - see shares.h.
+ * shares.c - see spots.h.
  */
-#include "tools/scout/command/report/shares.h"
+#include "tools/scout/command/report/spots.h"
 
 #include "launcher/common/xcalloc.h"
 

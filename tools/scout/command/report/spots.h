@@ -55,4 +55,8 @@ bool spot_find_behind(struct search *search, const struct site_place *place, str
 bool spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
                            const struct lifted *said, struct spot *spot);
 
+/* ---- shares.c: the lines that give each rank its share of the data ---- */
+/* All data, or none: labels that are not shared as their images are wrong. */
+void shares_place(struct search *search);
+
 #endif
