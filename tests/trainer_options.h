@@ -1,0 +1,68 @@
+/*
+ * trainer_options.h - the command line of a trainer as a table: `--name value`, one row for each name. C++, for the
+ * trainers of all tests; includes nothing of the product.
+ *
+ *     take_options(argc, argv, 1, {{"--steps", &steps}, {"--rate", &rate}, {"--save", &save_to}});
+ *
+ * What a row points to keeps its value where the option is not given, and its type says how the text is read.
+ */
+#ifndef DDPRUN_TESTS_TRAINER_OPTIONS_H
+#define DDPRUN_TESTS_TRAINER_OPTIONS_H
+
+#include <initializer_list>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct option_row {
+    const char *name;
+    void *value;
+    void (*read)(void *value, const char *text);
+
+    option_row(const char *name, int *value) : name(name), value(value)
+    {
+        read = [](void *to, const char *text) { *(int *)to = atoi(text); };
+    }
+    option_row(const char *name, unsigned *value) : name(name), value(value)
+    {
+        read = [](void *to, const char *text) { *(unsigned *)to = (unsigned)strtoul(text, NULL, 10); };
+    }
+    option_row(const char *name, size_t *value) : name(name), value(value)
+    {
+        read = [](void *to, const char *text) { *(size_t *)to = strtoul(text, NULL, 10); };
+    }
+    option_row(const char *name, float *value) : name(name), value(value)
+    {
+        read = [](void *to, const char *text) { *(float *)to = (float)atof(text); };
+    }
+    option_row(const char *name, double *value) : name(name), value(value)
+    {
+        read = [](void *to, const char *text) { *(double *)to = atof(text); };
+    }
+    option_row(const char *name, const char **value) : name(name), value(value)
+    {
+        read = [](void *to, const char *text) { *(const char **)to = text; };
+    }
+};
+
+/* Words from `first` on. Ends the program, with exit code 2 and the names that there are, where one is none of them. */
+static inline void
+take_options(int argc, char **argv, int first, std::initializer_list<option_row> rows)
+{
+    for (int i = first; i < argc; i += 2) {
+        const option_row *found = NULL;
+        for (const option_row &row : rows)
+            found = strcmp(argv[i], row.name) == 0 ? &row : found;
+        if (found != NULL && i + 1 < argc) {
+            found->read(found->value, argv[i + 1]);
+            continue;
+        }
+        fprintf(stderr, "%s: %s is no option, or has no value. There are:", argv[0], argv[i]);
+        for (const option_row &row : rows)
+            fprintf(stderr, " %s", row.name);
+        fputc('\n', stderr);
+        exit(2);
+    }
+}
+
+#endif
