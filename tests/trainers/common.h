@@ -1,13 +1,13 @@
 /*
- * common.h - what trainers of this folder share that train in one of several modes: the mode, and the order of streams.
+ * common.h - what trainers of this folder share that train in one of several modes: the mode, and what a rank adds.
  */
 #ifndef TESTS_TRAINERS_COMMON_H
 #define TESTS_TRAINERS_COMMON_H
 
-#include "../trainer.h"
+#include "../trainer_memory.h"
 
-#include <cuda_runtime.h>
 #include <ddprun.h>
+#include <initializer_list>
 #include <string.h>
 
 /* The first argument, or what the trainer does without one. */
@@ -19,6 +19,22 @@ is_mode(const char *name)
     return strcmp(mode, name) == 0;
 }
 
+/* Whether the mode is one of these words. */
+static inline bool
+is_one_of(std::initializer_list<const char *> names)
+{
+    bool found = false;
+    for (const char *name : names)
+        found = found || is_mode(name);
+    return found;
+}
+
+static inline bool
+begins_with(const char *part)
+{
+    return strncmp(mode, part, strlen(part)) == 0;
+}
+
 /* What this rank adds to its gradients: the mean over all ranks is another. */
 static inline float
 mine(void)
@@ -26,12 +42,17 @@ mine(void)
     return 1.0f + (float)DDP_RANK();
 }
 
-/* What `first` has got so far comes before what `second` gets from now on. */
-static inline void
-stream_follow(cudaStream_t first, cudaStream_t second, cudaEvent_t event)
+static inline bool
+is_last_rank(void)
 {
-    CHECK(cudaEventRecord(event, first));
-    CHECK(cudaStreamWaitEvent(second, event, 0));
+    return DDP_RANK() == DDP_WORLD_SIZE() - 1;
+}
+
+/* Of mine() over all ranks. */
+static inline double
+mean_of_all(void)
+{
+    return 0.5 * (1 + DDP_WORLD_SIZE());
 }
 
 #endif

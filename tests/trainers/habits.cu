@@ -2,29 +2,16 @@
  * habits.cu - one training program with the odd habits that trainers have: which thread does what, when memory comes
  * and goes, what else the process does. Each is a mode; all of them must train right.
  *
- * Four layers of one gradient each; rank r adds 1 + r to every element of each gradient in each step, so that the mean
- * of two ranks is 1.5, and an update takes a half of it from the weight: everything is exact in float32. Exit code 0
- * only if every weight is what it has to be at the end. For two or three ranks. Built by softgpu-cc and by nvcc.
+ * As exact.h. For two or three ranks. Built by softgpu-cc and by nvcc.
  */
-#include "common.h"
-#include "kernels.h"
+enum { LAYERS = 4, COUNT = 4096 };
+#include "exact.h"
 
 #include <cuda.h>
-#include <cuda_runtime.h>
-#include <ddprun.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-enum { LAYERS = 4, COUNT = 4096, THREADS = 64, BLOCKS = COUNT / THREADS, BYTES = COUNT * 4 };
-
-static float *weights[LAYERS], *gradients[LAYERS];
-static cudaStream_t stream;
-static int steps = 12, steps_made;
 
 __global__ void
 add_rarely(float *values, float summand)
@@ -41,57 +28,18 @@ take_slowly(float *values, float summand)
     values[blockIdx.x * blockDim.x + threadIdx.x] += x;
 }
 
-/* The mean over ranks of 1 + rank. */
-static float
-mean_of_all(void)
-{
-    return 0.5f * (float)(1 + DDP_WORLD_SIZE());
-}
-
-static void
-allocate(void)
-{
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc(&weights[l], BYTES));
-        CHECK(cudaMalloc(&gradients[l], BYTES));
-        CHECK(cudaMemset(weights[l], 0, BYTES));
-        CHECK(cudaMemset(gradients[l], 0, BYTES));
-    }
-    CHECK(cudaDeviceSynchronize());
-}
-
-static void
-annotate(void)
-{
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
-}
-
-static void
-backward(cudaStream_t on)
-{
-    for (int l = LAYERS - 1; l >= 0; --l)
-        add<<<BLOCKS, THREADS, 0, on>>>(gradients[l], mine());
-}
-
 static void
 optimize(void)
 {
-    for (int l = 0; l < LAYERS; ++l) {
-        update<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l]);
-        CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
-    }
-    ++steps_made;
+    layers_update();
+    expect_steps(1);
 }
 
 static void
 train_plainly(void)
 {
     for (int step = 0; step < steps; ++step) {
-        backward(stream);
+        layers_backward(0, stream);
         DDP_STEP(stream);
         optimize();
     }
@@ -112,8 +60,8 @@ in_a_thread(void *(*body)(void *))
 static void *
 train_in_worker(void *unused)
 {
-    allocate();
-    annotate();
+    layers_create();
+    layers_annotate();
     train_plainly();
     return unused;
 }
@@ -122,7 +70,7 @@ train_in_worker(void *unused)
 static void *
 backward_in_thread(void *unused)
 {
-    backward(cudaStreamPerThread);
+    layers_backward(0, cudaStreamPerThread);
     CHECK(cudaStreamSynchronize(cudaStreamPerThread));
     return unused;
 }
@@ -133,7 +81,7 @@ backward_of_half(void *which)
 {
     for (int l = LAYERS - 1; l >= 0; --l) {
         if ((l < LAYERS / 2) == (which == NULL))
-            add<<<BLOCKS, THREADS, 0, cudaStreamPerThread>>>(gradients[l], mine());
+            layer_backward(l, cudaStreamPerThread);
     }
     return which;
 }
@@ -166,7 +114,7 @@ train_lazily(void)
             CHECK(cudaMalloc(&gradients[l], BYTES));
             DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
             CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
-            add<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], mine());
+            layer_backward(l, stream);
         }
         DDP_STEP(stream);
         optimize();
@@ -181,18 +129,13 @@ train_lazily(void)
 static void
 annotate_late(void)
 {
-    cudaStream_t other;
-    CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    annotate_parameters();
     for (int l = 0; l < LAYERS; ++l)
-        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
-    for (int l = 0; l < LAYERS; ++l)
-        take_slowly<<<BLOCKS, THREADS, 0, other>>>(gradients[l], mine());
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
+        take_slowly<<<BLOCKS, THREADS, 0, side>>>(gradients[l], mine());
+    annotate_gradients();
     DDP_STEP(stream);
     optimize();
     train_plainly();
-    CHECK(cudaStreamDestroy(other));
 }
 
 /* A data loader: a forked child that asks where it is, as user code does, and ends by exit(). */
@@ -248,11 +191,11 @@ train_on_a_foreign_stream(void)
         exit(1);
     if (is_mode("foreign-step-stream")) {
         (void)cuCtxSetCurrent(primary);
-        backward(stream);
+        layers_backward(0, stream);
         DDP_STEP(foreign);
     }
     if (!is_mode("foreign-step"))
-        backward(is_mode("foreign-default") ? 0 : foreign);
+        layers_backward(0, is_mode("foreign-default") ? 0 : foreign);
     DDP_STEP(0);
 }
 
@@ -261,7 +204,7 @@ static void
 train_with_rare_write(void)
 {
     for (int step = 0; step < steps; ++step) {
-        backward(stream);
+        layers_backward(0, stream);
         if (step >= 8)
             add_rarely<<<BLOCKS, THREADS, 0, stream>>>(gradients[LAYERS - 1], step < 10 ? 0.0f : mine());
         CHECK(cudaStreamSynchronize(stream));
@@ -278,7 +221,7 @@ train_until_one_hangs(void)
         for (int l = LAYERS - 1; l >= 0; --l) {
             if (step == 8 && l == 0 && DDP_RANK() == 1)
                 pause();
-            add<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], mine());
+            layer_backward(l, stream);
         }
         DDP_STEP(stream);
         optimize();
@@ -291,11 +234,11 @@ static void
 train_with_a_slow_rank(void)
 {
     for (int step = 0; step < steps; ++step) {
-        if (step == 2 && DDP_RANK() == DDP_WORLD_SIZE() - 1) {
+        if (step == 2 && is_last_rank()) {
             struct timespec pause_of = {2, 0}; /* being late is the point */
             nanosleep(&pause_of, NULL);
         }
-        backward(stream);
+        layers_backward(0, stream);
         DDP_STEP(stream);
         optimize();
         CHECK(cudaStreamSynchronize(stream));
@@ -316,7 +259,7 @@ train_in_turns(void (*before_step)(void), void *(*step)(void *))
 static void
 backward_here(void)
 {
-    backward(stream);
+    layers_backward(0, stream);
 }
 
 static void
@@ -327,32 +270,16 @@ backward_elsewhere(void)
 
 /* ---- the end ---- */
 
-static int
-weights_are_right(void)
-{
-    float *host = (float *)malloc(BYTES), expected = -0.5f * mean_of_all() * (float)steps_made;
-    int right = 1;
-    for (int l = 0; l < LAYERS && right; ++l) {
-        CHECK(cudaMemcpy(host, weights[l], BYTES, cudaMemcpyDeviceToHost));
-        for (int i = 0; i < COUNT && right; ++i)
-            right = host[i] == expected;
-        if (!right)
-            fprintf(stderr, "habits: a weight of layer %d is not %g after %d steps\n", l, (double)expected, steps_made);
-    }
-    free(host);
-    return right;
-}
-
 static void
 train(void)
 {
-    allocate();
+    layers_create();
     if (is_mode("annotate-late")) {
         annotate_late();
         return;
     }
-    annotate();
-    if (strncmp(mode, "foreign-", 8) == 0)
+    layers_annotate();
+    if (begins_with("foreign-"))
         train_on_a_foreign_stream();
     if (is_mode("thread-per-backward"))
         train_in_turns(backward_elsewhere, step_in_thread);
@@ -375,9 +302,7 @@ train(void)
 int
 main(int argc, char **argv)
 {
-    mode = argc > 1 ? argv[1] : "plain";
-    if (argc > 2)
-        steps = atoi(argv[2]);
+    take_mode(argc, argv, "plain");
     if (is_mode("usage")) { /* libcuda is loaded, and the program does not use it */
         printf("rank %d: usage: habits HABIT\n", DDP_RANK());
         return 0;
@@ -399,5 +324,5 @@ main(int argc, char **argv)
         use_another_context();
         train_plainly();
     }
-    return weights_are_right() ? 0 : 1;
+    return weights_are_right(0) ? 0 : 1;
 }

@@ -18,4 +18,17 @@ update(float *weight, const float *gradient)
     weight[i] -= 0.5f * gradient[i];
 }
 
+/* For a log, or statistics of a batch: one number is read, or written. */
+__global__ void
+look(const float *values, float *out)
+{
+    *out = values[threadIdx.x];
+}
+
+__global__ void
+set(float *value, float to)
+{
+    *value = to;
+}
+
 #endif

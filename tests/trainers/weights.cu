@@ -1,31 +1,18 @@
 /*
- * weights.cu - a trainer whose ranks have shares of unequal size, which it weighs by DDP_WEIGHT.
+ * weights.cu - a trainer whose ranks have shares of unequal size, which it weighs by DDP_WEIGHT, in the
+ * frame of exact.h.
  *
- * Item i of a batch has the gradient i + 1, and a rank's gradient is the mean over its share. An update takes a half of
- * the mean over all items from each weight. The host knows what every weight must be at the end, and the program's exit
- * code is 0 only if it is. Modes: uneven: other shares in every step; equal: shares of one size zero: the last rank has
- * no item in every third step; its gradients then hold NaN, and it runs no kernel on them sometimes: DDP_WEIGHT in
- * every fifth step only, the others have equal shares accumulate: two passes, a call for each; groups: the last layer
- * is a group of its own graph: the step is captured; other-launch: and DDP_WEIGHT says something else before a launch
- *   late: DDP_WEIGHT stands behind backward; above: count exceeds total; alone: count is less than total on all ranks
- *   sum, total: the last rank's count or total is too large from the tenth step on
- *   missing: the last rank does not call it from the tenth step on; never: it never does
+ * Item i of a batch has the gradient i + 1, and a rank's gradient is the mean over its share. Modes: uneven: other
+ * shares in every step; equal: shares of one size zero: the last rank has no item in every third step; its gradients
+ * then hold NaN, and it runs no kernel on them sometimes: DDP_WEIGHT in every fifth step only, the others have equal
+ * shares accumulate: two passes, a call for each; groups: the last layer is a group of its own graph: the step is
+ * captured; other-launch: and DDP_WEIGHT says something else before a launch late: DDP_WEIGHT stands behind backward;
+ * above: count exceeds total; alone: count is less than total on all ranks sum, total: the last rank's count or total
+ * is too large from the tenth step on missing: the last rank does not call it from the tenth step on; never: it never
+ * does
  */
-#include "common.h"
-#include "kernels.h"
-
-#include <cuda_runtime.h>
-#include <ddprun.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { LAYERS = 4, COUNT = 1000, THREADS = 50, BLOCKS = COUNT / THREADS, STEPS = 30, WRONG_FROM = 9 };
-
-static float *weights[LAYERS], *gradients[LAYERS];
-static cudaStream_t stream;
-static double expected;
+enum { LAYERS = 4, COUNT = 1024, STEPS = 30, WRONG_FROM = 9 };
+#include "exact.h"
 
 /* ---- shares ---- */
 
@@ -64,7 +51,7 @@ sum_of(int first, int count)
 static void
 weigh(const struct share *share, int step)
 {
-    bool last = DDP_RANK() == DDP_WORLD_SIZE() - 1, wrong = last && step >= WRONG_FROM;
+    bool last = is_last_rank(), wrong = last && step >= WRONG_FROM;
     int count = share->count, total = share->total;
     if (is_mode("sometimes") && step % 5 != 0)
         return;
@@ -125,14 +112,14 @@ prepare_gradients(int step)
 {
     bool idle = share_of(DDP_RANK(), step).count == 0;
     for (int l = 0; l < LAYERS; ++l)
-        CHECK(cudaMemsetAsync(gradients[l], idle ? 0xff : 0, COUNT * sizeof(float), stream));
+        CHECK(cudaMemsetAsync(gradients[l], idle ? 0xff : 0, BYTES, stream));
 }
 
 static void
 train_directly(void)
 {
     for (int step = 0; step < STEPS; ++step) {
-        expected -= 0.5 * work_through(step);
+        expect(0.5 * work_through(step));
         optimize();
         prepare_gradients(step + 1);
     }
@@ -156,7 +143,7 @@ train_in_graph(void)
         else if (step % 2 == 0) /* the same as captured, of twice as many */
             DDP_WEIGHT(2 * share.count, 2 * share.total);
         CHECK(cudaGraphLaunch(launched, stream));
-        expected -= 0.5 * mean;
+        expect(0.5 * mean);
     }
     CHECK(cudaDeviceSynchronize());
     CHECK(cudaGraphExecDestroy(launched));
@@ -168,47 +155,24 @@ train_in_graph(void)
 static void
 create(void)
 {
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc(&weights[l], COUNT * sizeof(float)));
-        CHECK(cudaMalloc(&gradients[l], COUNT * sizeof(float)));
-        CHECK(cudaMemset(weights[l], 0, COUNT * sizeof(float)));
-    }
+    layers_create();
     prepare_gradients(0);
     CHECK(cudaDeviceSynchronize());
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+    annotate_parameters();
     for (int l = 0; l < LAYERS; ++l) {
         DDP_GRADIENT_GROUP(is_mode("groups") && l == LAYERS - 1 ? 1 : 0);
         DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
     }
 }
 
-static int
-weights_are_right(void)
-{
-    float host[COUNT];
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMemcpy(host, weights[l], sizeof(host), cudaMemcpyDeviceToHost));
-        for (int i = 0; i < COUNT; ++i) {
-            if (!(fabs((double)host[i] - expected) <= 1e-5 * fabs(expected))) {
-                fprintf(stderr, "weights: weight %d of layer %d is %.9g, not %.9g\n", i, l, (double)host[i], expected);
-                return 0;
-            }
-        }
-    }
-    return 1;
-}
-
 int
 main(int argc, char **argv)
 {
-    mode = argc > 1 ? argv[1] : "uneven";
+    take_mode(argc, argv, "uneven");
     create();
     if (is_mode("graph") || is_mode("other-launch"))
         train_in_graph();
     else
         train_directly();
-    CHECK(cudaDeviceSynchronize());
-    return weights_are_right() ? 0 : 1;
+    return weights_are_right(1e-5) ? 0 : 1;
 }
