@@ -12,7 +12,7 @@ for mode in forget-parameter stream-again graph-in-thread all-hidden buffer; do
 done
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" annotate-last
 failed_with "a gradient annotated again after it was averaged" 1 \
-    "DDP_GRADIENT .here.gradients\[0\]. .*: gradients of this step have been averaged already"
+    "DDP_GRADIENT .gradients\[0\]. .*: gradients of this step have been averaged already"
 run "$ddprun" -n 2 "$corners" wrong-memory
 failed_with "annotations that name other memory, beside a buffer that kernels reach unseen" 1 "has touched an annotated gradient"
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" capture

@@ -3,33 +3,21 @@
  * through a table in memory, streams that come and go, default streams of other threads, parameters that are forgotten,
  * gradients that are annotated when they have been written. Each is a mode.
  *
- * corners MODE [STEPS]. Rank r adds 1 + r to every element of each gradient in each step, and an update takes a half of
- * the mean from the weight, so that everything is exact in float32. What must be waited for is slow. Exit code 0 only
- * if every weight is what it has to be at the end.
+ * As exact.h. What must be waited for is slow.
  */
-#include "common.h"
-#include "kernels.h"
+enum { LAYERS = 4, COUNT = 1024, SLOW = 1000000 };
+#include "exact.h"
 
-#include <cuda_runtime.h>
-#include <ddprun.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { LAYERS = 4, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS, SLOW = 1000000 };
 
 struct table {
     float *weights[LAYERS], *gradients[LAYERS];
     float *statistics;
 };
 
-static int steps = 12;
-static struct table here, *table; /* on the host and, in some modes, on the device */
-static float *extra, *seen;
-static cudaStream_t stream;
-static cudaEvent_t event;
+static struct table *table; /* on the device, filled in some modes */
+static float *extra, *seen, *statistics;
 static cudaGraphExec_t graph;
 
 /* The same value, late. */
@@ -99,19 +87,11 @@ subtract_difference(float *weight, const float *statistics, float expected)
 static void
 create(void)
 {
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    CHECK(cudaMalloc(&extra, BYTES));
-    CHECK(cudaMalloc(&seen, sizeof(float)));
+    layers_create();
+    extra = device_floats(COUNT);
+    seen = device_floats(1);
+    statistics = device_floats(1);
     CHECK(cudaMalloc(&table, sizeof(*table)));
-    CHECK(cudaMalloc(&here.statistics, sizeof(float)));
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc(&here.weights[l], BYTES));
-        CHECK(cudaMalloc(&here.gradients[l], BYTES));
-        CHECK(cudaMemset(here.weights[l], 0, BYTES));
-        CHECK(cudaMemset(here.gradients[l], 0, BYTES));
-    }
-    CHECK(cudaDeviceSynchronize());
 }
 
 static void
@@ -120,27 +100,11 @@ annotate(void)
     if (is_mode("forget-parameter"))
         DDP_PARAMETER(extra, COUNT, DDP_FLOAT32);
     for (int l = 0; l < LAYERS; ++l) {
-        DDP_PARAMETER(here.weights[l], COUNT, DDP_FLOAT32);
-        DDP_GRADIENT(here.gradients[l], COUNT, DDP_FLOAT32);
+        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
     }
     if (is_mode("buffer") || is_mode("wrong-memory"))
-        DDP_BUFFER(here.statistics, 1, DDP_FLOAT32);
-}
-
-static void
-backward(int first_layer)
-{
-    for (int l = LAYERS - 1; l >= first_layer; --l)
-        add<<<BLOCKS, THREADS, 0, stream>>>(here.gradients[l], mine());
-}
-
-static void
-optimize(void)
-{
-    for (int l = 0; l < LAYERS; ++l) {
-        update<<<BLOCKS, THREADS, 0, stream>>>(here.weights[l], here.gradients[l]);
-        CHECK(cudaMemsetAsync(here.gradients[l], 0, BYTES, stream));
-    }
+        DDP_BUFFER(statistics, 1, DDP_FLOAT32);
 }
 
 /* ---- modes ---- */
@@ -149,9 +113,9 @@ optimize(void)
 static void
 forget_parameter(int step)
 {
-    backward(0);
+    layers_backward(0, stream);
     DDP_STEP(stream);
-    optimize();
+    layers_update();
     if (step == steps / 2)
         DDP_FORGET(extra);
 }
@@ -180,19 +144,18 @@ stream_with_handle(cudaStream_t wanted)
 static void
 stream_again(int)
 {
-    cudaStream_t side;
-    CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+    cudaStream_t side = stream_create();
     nothing<<<1, 1, 0, side>>>();
     CHECK(cudaStreamSynchronize(side));
     CHECK(cudaStreamDestroy(side));
     side = stream_with_handle(side);
     stream_follow(stream, side, event);
     add_all_slowly_through<<<1, 1, 0, side>>>(table, 0, mine());
-    backward(1);
+    layers_backward(1, stream);
     DDP_STEP(stream);
     stream_follow(side, stream, event);
     CHECK(cudaStreamDestroy(side));
-    optimize();
+    layers_update();
 }
 
 /* A graph that ddprun cannot look into, on the default stream of another thread than that of DDP_STEP. */
@@ -210,12 +173,12 @@ graph_in_thread(int)
 {
     pthread_t thread;
     CHECK(cudaEventRecord(event, stream));
-    if (pthread_create(&thread, NULL, launch_graph, NULL) != 0 || pthread_join(thread, NULL) != 0)
-        exit(1);
-    backward(1);
+    CHECK(pthread_create(&thread, NULL, launch_graph, NULL));
+    CHECK(pthread_join(thread, NULL));
+    layers_backward(1, stream);
     DDP_STEP(stream);
     CHECK(cudaStreamWaitEvent(stream, event, 0));
-    optimize();
+    layers_update();
 }
 
 static void
@@ -224,7 +187,7 @@ make_graph(void)
     cudaGraph_t made;
     cudaGraphNode_t node;
     float summand = mine();
-    void *arguments[] = {&here.gradients[0], &summand};
+    void *arguments[] = {&gradients[0], &summand};
     cudaKernelNodeParams kernel = {};
     kernel.func = (void *)add_all_slowly;
     kernel.gridDim = kernel.blockDim = dim3(1);
@@ -250,16 +213,13 @@ all_hidden(int)
 static void
 buffer(int)
 {
-    static cudaStream_t side;
-    if (side == NULL)
-        CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
     set_slowly_through<<<1, 1, 0, side>>>(table, mine());
-    backward(0);
+    layers_backward(0, stream);
     DDP_STEP(stream);
     look_through<<<1, 1, 0, side>>>(table, seen);
     stream_follow(side, stream, event);
-    optimize();
-    subtract_difference<<<BLOCKS, THREADS, 0, stream>>>(here.weights[0], seen, 1.0f);
+    layers_update();
+    subtract_difference<<<BLOCKS, THREADS, 0, stream>>>(weights[0], seen, 1.0f);
     stream_follow(stream, side, event);
 }
 
@@ -269,13 +229,12 @@ static void
 annotate_last(int)
 {
     CHECK(cudaStreamSynchronize(stream));
-    CHECK(cudaFree(here.gradients[0]));
-    CHECK(cudaMalloc(&here.gradients[0], BYTES));
-    CHECK(cudaMemsetAsync(here.gradients[0], 0, BYTES, stream));
-    backward(0);
-    DDP_GRADIENT(here.gradients[0], COUNT, DDP_FLOAT32);
+    CHECK(cudaFree(gradients[0]));
+    gradients[0] = device_floats(COUNT);
+    layers_backward(0, stream);
+    DDP_GRADIENT(gradients[0], COUNT, DDP_FLOAT32);
     DDP_STEP(stream);
-    optimize();
+    layers_update();
 }
 
 /* What is annotated is not what backward writes; kernels reach other memory through the table. */
@@ -285,7 +244,7 @@ wrong_memory(int)
     static float *others[LAYERS];
     for (int l = 0; l < LAYERS; ++l) {
         if (others[l] == NULL)
-            CHECK(cudaMalloc(&others[l], BYTES));
+            others[l] = device_floats(COUNT);
         add<<<BLOCKS, THREADS, 0, stream>>>(others[l], mine());
     }
     set_slowly_through<<<1, 1, 0, stream>>>(table, mine());
@@ -296,19 +255,16 @@ wrong_memory(int)
 static void
 capture(int step)
 {
-    static cudaStream_t side;
     cudaGraph_t made;
-    if (side == NULL)
-        CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
     stream_follow(stream, side, event);
-    CHECK(cudaMemsetAsync(here.gradients[0], 0, BYTES, side));
+    CHECK(cudaMemsetAsync(gradients[0], 0, BYTES, side));
     stream_follow(side, stream, event);
     if (step > 0)
         CHECK(cudaStreamBeginCapture(side, cudaStreamCaptureModeRelaxed));
     nothing<<<1, 1, 0, side>>>();
-    backward(0);
+    layers_backward(0, stream);
     DDP_STEP(stream);
-    optimize();
+    layers_update();
     if (step == 0)
         return;
     CHECK(cudaStreamEndCapture(side, &made));
@@ -323,13 +279,13 @@ reset(int step)
         CHECK(cudaDeviceReset());
         create();
         annotate();
-        DDP_FORGET(here.gradients[0]);
-        DDP_GRADIENT(here.gradients[0], COUNT, DDP_FLOAT32);
+        DDP_FORGET(gradients[0]);
+        DDP_GRADIENT(gradients[0], COUNT, DDP_FLOAT32);
         steps -= step;
     }
-    backward(0);
+    layers_backward(0, stream);
     DDP_STEP(stream);
-    optimize();
+    layers_update();
 }
 
 static const struct {
@@ -348,36 +304,19 @@ static const struct {
     {"capture", capture, false},
 };
 
-static int
-weights_are_right(void)
-{
-    float host[COUNT], expected = -0.25f * (float)(1 + DDP_WORLD_SIZE()) * (float)steps;
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMemcpy(host, here.weights[l], BYTES, cudaMemcpyDeviceToHost));
-        for (int i = 0; i < COUNT; ++i) {
-            if (host[i] != expected) {
-                fprintf(stderr, "corners: weight %d of layer %d is %g, not %g\n", i, l, (double)host[i],
-                        (double)expected);
-                return 0;
-            }
-        }
-    }
-    return 1;
-}
-
 int
 main(int argc, char **argv)
 {
-    mode = argc > 1 ? argv[1] : "";
-    if (argc > 2)
-        steps = atoi(argv[2]);
+    take_mode(argc, argv, "");
     create();
     for (const auto &of : modes) {
         if (!is_mode(of.mode))
             continue;
-        struct table shown = here;
-        for (int l = 0; l < LAYERS && (is_mode("buffer") || is_mode("wrong-memory")); ++l)
-            shown.gradients[l] = NULL;
+        struct table shown = {};
+        memcpy(shown.weights, weights, sizeof(weights));
+        if (!is_mode("buffer") && !is_mode("wrong-memory"))
+            memcpy(shown.gradients, gradients, sizeof(gradients));
+        shown.statistics = statistics;
         if (of.hides)
             CHECK(cudaMemcpy(table, &shown, sizeof(shown), cudaMemcpyHostToDevice));
         CHECK(cudaDeviceSynchronize()); /* the copy may return before it is done, and `stream` follows no other */
@@ -386,8 +325,8 @@ main(int argc, char **argv)
             make_graph();
         for (int step = 0, all = steps; step < all; ++step)
             of.step(step);
-        CHECK(cudaDeviceSynchronize());
-        return weights_are_right() ? 0 : 1;
+        expect_steps(steps);
+        return weights_are_right(0) ? 0 : 1;
     }
     fprintf(stderr, "corners: %s is no mode\n", mode);
     return 2;

@@ -3,39 +3,23 @@
  * struct on the device, constant memory, managed or pinned memory, the arrays of a batched GEMM, tensor maps. Each is a
  * mode.
  *
- * Two gradients are reached unseen, four as usual; rank r adds 1 + r to every element of each in each step, and an
- * update takes a half of the mean from the weight, so that everything is exact in float32. Kernels that go through
- * memory run on a stream that DDP_STEP does not name. Exit code 0 only if every weight is what it has to be at the end.
+ * As exact.h. Two gradients are reached unseen, four as usual; kernels that go through memory run on a stream that
+ * DDP_STEP does not name.
  *
  * odd and odd-late: all gradients lie in one flat buffer, at odd offsets. The table of odd-late is copied in the second
  * step, after the ranks have agreed; that of too-late, too-late-used and too-late-written in the ninth, after backward,
  * when the gradients' buckets are launched: nothing goes through it, or kernels of later steps do, or one of the same
  * step.
  */
-#include "common.h"
-#include "kernels.h"
+enum { HIDDEN = 2, LAYERS = 6, SIDE = 32, COUNT = SIDE * SIDE };
+#include "exact.h"
 
 #include <cublas_v2.h>
 #include <cudaTypedefs.h>
-#include <cuda_runtime.h>
-#include <ddprun.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #ifdef __SOFTGPU__
 #include <softgpu/tensor_map.h>
 #endif
-
-enum {
-    HIDDEN = 2,
-    LAYERS = 6,
-    SIDE = 32,
-    COUNT = SIDE * SIDE,
-    BYTES = COUNT * 4,
-    THREADS = 64,
-    BLOCKS = COUNT / THREADS
-};
 
 struct table {
     float *gradients[HIDDEN];
@@ -52,10 +36,6 @@ struct maps {
     cuuint64_t words[HIDDEN][CU_TENSOR_MAP_NUM_QWORDS];
 };
 
-static int steps = 12;
-static float *weights[LAYERS], *gradients[LAYERS];
-static cudaStream_t stream, side;
-static cudaEvent_t event;
 static struct table *table;         /* where kernels find it */
 static struct packed_table *packed; /* likewise */
 static cublasHandle_t cublas;
@@ -113,18 +93,6 @@ update_through(const struct table *through, float *first, float *second)
     weight[i] -= 0.5f * through->gradients[blockIdx.y][i];
 }
 
-static bool
-is_odd(void)
-{
-    return strncmp(mode, "odd", 3) == 0;
-}
-
-static bool
-is_too_late(void)
-{
-    return strncmp(mode, "too-late", 8) == 0;
-}
-
 /* The step from which on hidden gradients are reached through the table. */
 static int
 first_hidden(void)
@@ -137,20 +105,10 @@ first_hidden(void)
 static void
 create(void)
 {
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    float *flat;
-    CHECK(cudaMalloc(&flat, LAYERS * (BYTES + sizeof(float)) + 2 * sizeof(float)));
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc(&weights[l], BYTES));
-        if (is_odd())
-            gradients[l] = flat + 1 + l * (COUNT + 1) + l % 2;
-        else
-            CHECK(cudaMalloc(&gradients[l], BYTES));
-        CHECK(cudaMemset(weights[l], 0, BYTES));
-        CHECK(cudaMemset(gradients[l], 0, BYTES));
-    }
+    layers_create();
+    float *flat = device_floats(LAYERS * (COUNT + 1) + 2);
+    for (int l = 0; l < LAYERS && begins_with("odd"); ++l)
+        gradients[l] = flat + 1 + l * (COUNT + 1) + l % 2;
     CHECK(cudaMalloc(&packed, sizeof(*packed)));
     if (is_mode("managed"))
         CHECK(cudaMallocManaged(&table, sizeof(*table), cudaMemAttachGlobal));
@@ -169,13 +127,11 @@ create_batch(void)
         host[i] = 1.0f;
         host[SIDE + i] = mine();
     }
-    CHECK(cudaMalloc(&ones, SIDE * sizeof(float)));
-    CHECK(cudaMalloc(&column, SIDE * sizeof(float)));
-    CHECK(cudaMemcpy(ones, host, SIDE * sizeof(float), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(column, host + SIDE, SIDE * sizeof(float), cudaMemcpyHostToDevice));
+    ones = device_copy(host, SIDE);
+    column = device_copy(host + SIDE, SIDE);
     CHECK(cudaMalloc(&arrays, 3 * HIDDEN * sizeof(*arrays)));
-    if (cublasCreate(&cublas) != CUBLAS_STATUS_SUCCESS || cublasSetStream(cublas, side) != CUBLAS_STATUS_SUCCESS)
-        exit(1);
+    CHECK(cublasCreate(&cublas));
+    CHECK(cublasSetStream(cublas, side));
     if (is_mode("batched-built")) {
         fill_arrays<<<1, 1>>>(arrays, ones, column, gradients[0], gradients[1]);
     } else {
@@ -230,11 +186,9 @@ write_maps(void)
     for (int l = 0; l < HIDDEN; ++l) {
         bool replaces = is_mode("map-replace");
         CUtensorMap map;
-        CUresult result = encode_map(&map, replaces ? weights[l] : gradients[l]);
-        if (result == CUDA_SUCCESS && replaces)
-            result = replace(&map, gradients[l]);
-        if (result != CUDA_SUCCESS)
-            exit(1);
+        CHECK(encode_map(&map, replaces ? weights[l] : gradients[l]));
+        if (replaces)
+            CHECK(replace(&map, gradients[l]));
         memcpy(maps.words[l], map.opaque, sizeof(map.opaque));
     }
 }
@@ -245,7 +199,7 @@ write_table(void)
 {
     struct table host = {{gradients[0], gradients[1]}};
     struct packed_table odd = {7, {gradients[0], gradients[1]}};
-    if (strncmp(mode, "map", 3) == 0)
+    if (begins_with("map"))
         write_maps();
     else if (is_mode("managed") || is_mode("pinned"))
         *table = host;
@@ -264,22 +218,12 @@ write_table(void)
 }
 
 static void
-annotate(void)
-{
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
-}
-
-static void
 add_batched(void)
 {
     const float one = 1.0f;
     float **c = (float **)(arrays + 2 * HIDDEN);
-    if (cublasSgemmBatched(cublas, CUBLAS_OP_N, CUBLAS_OP_T, SIDE, SIDE, 1, &one, arrays, SIDE, arrays + HIDDEN, SIDE,
-                           &one, c, SIDE, HIDDEN) != CUBLAS_STATUS_SUCCESS)
-        exit(1);
+    CHECK(cublasSgemmBatched(cublas, CUBLAS_OP_N, CUBLAS_OP_T, SIDE, SIDE, 1, &one, arrays, SIDE, arrays + HIDDEN, SIDE,
+                             &one, c, SIDE, HIDDEN));
 }
 
 static void
@@ -287,10 +231,10 @@ backward_hidden(int step)
 {
     dim3 grid(BLOCKS, HIDDEN);
     for (int l = 0; l < HIDDEN && step < first_hidden(); ++l) /* as usual */
-        add<<<BLOCKS, THREADS, 0, side>>>(gradients[l], mine());
+        layer_backward(l, side);
     if (step < first_hidden())
         return;
-    if (strncmp(mode, "map", 3) == 0)
+    if (begins_with("map"))
         add_through_maps<<<grid, THREADS, 0, side>>>(maps, mine());
     else if (is_mode("constant"))
         add_through_constant<<<grid, THREADS, 0, side>>>(mine());
@@ -321,12 +265,11 @@ train(void)
     for (int step = 0; step < steps; ++step) {
         if (is_mode("each-step") || (is_mode("odd-late") && step == 1))
             write_table();
-        for (int l = LAYERS - 1; l >= HIDDEN; --l)
-            add<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], mine());
+        layers_backward(HIDDEN, stream);
         backward_hidden(step);
         for (int l = 0; l < HIDDEN && is_mode("declared"); ++l)
             DDP_GRADIENT_READY(gradients[l], side);
-        if (is_too_late() && step == 8)
+        if (begins_with("too-late") && step == 8)
             write_table();
         if (is_mode("too-late-written") && step == 8)
             add_through<<<dim3(BLOCKS, HIDDEN), THREADS, 0, side>>>(table, mine());
@@ -339,41 +282,21 @@ train(void)
             CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
         stream_follow(stream, side, event);
     }
-    CHECK(cudaDeviceSynchronize());
-}
-
-static int
-weights_are_right(void)
-{
-    float host[COUNT], expected = -0.25f * (float)(1 + DDP_WORLD_SIZE()) * (float)steps;
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMemcpy(host, weights[l], BYTES, cudaMemcpyDeviceToHost));
-        for (int i = 0; i < COUNT; ++i) {
-            if (host[i] != expected) {
-                fprintf(stderr, "escapes: weight %d of layer %d is %g, not %g\n", i, l, (double)host[i],
-                        (double)expected);
-                return 0;
-            }
-        }
-    }
-    return 1;
 }
 
 int
 main(int argc, char **argv)
 {
-    mode = argc > 1 ? argv[1] : "once";
-    if (argc > 2)
-        steps = atoi(argv[2]);
+    take_mode(argc, argv, "once");
     create();
     if (is_mode("batched") || is_mode("batched-built"))
         create_batch();
-    if (!is_mode("after") && !is_mode("each-step") && !is_mode("odd-late") && !is_too_late() &&
-        !is_mode("batched-built"))
+    if (!is_one_of({"after", "each-step", "odd-late", "batched-built"}) && !begins_with("too-late"))
         write_table();
-    annotate();
+    layers_annotate();
     if (is_mode("after"))
         write_table();
     train();
-    return weights_are_right() ? 0 : 1;
+    expect_steps(steps);
+    return weights_are_right(0) ? 0 : 1;
 }

@@ -2,25 +2,15 @@
  * ways.cu - one training program whose gradients are written in the ways that the driver offers, one a mode: copies and
  * fills of every kind, values from a stream, all forms of launch; and whose memory goes in the ways that there are.
  *
- * ways MODE [STEPS]. As habits.cu: rank r writes 1 + r to every element of each gradient in each step, the update takes
- * a half of the mean from the weight, and everything is exact in float32. Exit code 0 only if every weight is right.
+ * As exact.h, but that what a rank has is written, not added.
  */
 #define CUDA_ENABLE_DEPRECATED
-#include "common.h"
-#include "kernels.h"
+enum { LAYERS = 4, COUNT = 256, ROWS = 4, LAYERS_OF_BLOCK = 2 };
+#include "exact.h"
 
 #include <cuda.h>
-#include <cuda_runtime.h>
-#include <ddprun.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { LAYERS = 4, COUNT = 256, BYTES = COUNT * 4, ROWS = 4, LAYERS_OF_BLOCK = 2 };
-
-static float *weights[LAYERS], *gradients[LAYERS], *source, on_host[COUNT];
-static cudaStream_t stream;
-static int steps = 12;
+static float *source, on_host[COUNT];
 static __device__ float variables[LAYERS][COUNT];
 
 __global__ void
@@ -214,7 +204,7 @@ static const struct way {
 static void (*write_gradient)(float *) = by_launch;
 
 static void
-backward()
+write_all()
 {
     for (int l = LAYERS - 1; l >= 0; --l) {
         if (gradients[l] != NULL)
@@ -223,7 +213,7 @@ backward()
 }
 
 static void
-optimize()
+use_all()
 {
     for (int l = 0; l < LAYERS; ++l) {
         if (gradients[l] != NULL)
@@ -232,53 +222,64 @@ optimize()
 }
 
 static void
-annotate_gradients()
-{
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
-}
-
-static void
 train()
 {
     for (int step = 0; step < steps; ++step) {
-        backward();
+        write_all();
         DDP_STEP(stream);
-        optimize();
+        use_all();
     }
     CHECK(cudaStreamSynchronize(stream));
 }
 
 /* ---- ways in which memory goes ---- */
 
-/* Virtual memory that is mapped for each step, and unmapped as soon as its gradients were used. */
-static void
-train_in_mapped_memory()
+/* Virtual memory for so many chunks of the least size. */
+static CUdeviceptr
+reserve(int chunks, size_t *granularity)
 {
+    CUmemAllocationProp kind = {};
+    CUdeviceptr place;
+    kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CHECK(cuMemGetAllocationGranularity(granularity, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    CHECK(cuMemAddressReserve(&place, chunks * *granularity, 0, 0, 0));
+    return place;
+}
+
+/* Memory that lasts until it is unmapped. */
+static void
+map_chunk(CUdeviceptr place, size_t bytes)
+{
+    CUmemGenericAllocationHandle memory;
     CUmemAllocationProp kind = {};
     kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     CUmemAccessDesc access = {};
     access.location = kind.location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    CHECK(cuMemCreate(&memory, bytes, &kind, 0));
+    CHECK(cuMemMap(place, bytes, 0, memory, 0));
+    CHECK(cuMemSetAccess(place, bytes, &access, 1));
+    CHECK(cuMemRelease(memory));
+}
+
+/* Virtual memory that is mapped for each step, and unmapped as soon as its gradients were used. */
+static void
+train_in_mapped_memory()
+{
     size_t granularity;
-    CUdeviceptr place;
-    CUmemGenericAllocationHandle memory;
-    CHECK(cuMemGetAllocationGranularity(&granularity, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-    CHECK(cuMemAddressReserve(&place, granularity, 0, 0, 0));
+    CUdeviceptr place = reserve(1, &granularity);
     for (int step = 0; step < steps; ++step) {
-        CHECK(cuMemCreate(&memory, granularity, &kind, 0));
-        CHECK(cuMemMap(place, granularity, 0, memory, 0));
-        CHECK(cuMemSetAccess(place, granularity, &access, 1));
+        map_chunk(place, granularity);
         for (int l = 0; l < LAYERS; ++l)
             gradients[l] = (float *)(uintptr_t)place + l * COUNT;
         annotate_gradients();
-        backward();
+        write_all();
         DDP_STEP(stream);
-        optimize();
+        use_all();
         CHECK(cudaStreamSynchronize(stream));
         CHECK(cuMemUnmap(place, granularity));
-        CHECK(cuMemRelease(memory));
     }
     CHECK(cuMemAddressFree(place, granularity));
 }
@@ -287,23 +288,10 @@ train_in_mapped_memory()
 static void
 train_across_chunks()
 {
-    CUmemAllocationProp kind = {};
-    kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    CUmemAccessDesc access = {};
-    access.location = kind.location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     size_t granularity;
-    CUdeviceptr place;
-    CHECK(cuMemGetAllocationGranularity(&granularity, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-    CHECK(cuMemAddressReserve(&place, 2 * granularity, 0, 0, 0));
-    for (int i = 0; i < 2; ++i) {
-        CUmemGenericAllocationHandle memory;
-        CHECK(cuMemCreate(&memory, granularity, &kind, 0));
-        CHECK(cuMemMap(place + i * granularity, granularity, 0, memory, 0));
-        CHECK(cuMemRelease(memory));
-    }
-    CHECK(cuMemSetAccess(place, 2 * granularity, &access, 1));
+    CUdeviceptr place = reserve(2, &granularity);
+    map_chunk(place, granularity);
+    map_chunk(place + granularity, granularity);
     float *border = (float *)(uintptr_t)(place + granularity);
     for (int l = 0; l < LAYERS; ++l)
         gradients[l] = border + (l - 1) * COUNT - COUNT / 2;
@@ -354,13 +342,13 @@ free_too_early()
 {
     annotate_gradients();
     for (int step = 0; step < steps; ++step) {
-        backward();
+        write_all();
         if (step == steps / 2) {
             CHECK(cudaFree(gradients[LAYERS - 1]));
             gradients[LAYERS - 1] = NULL;
         }
         DDP_STEP(stream);
-        optimize();
+        use_all();
     }
 }
 
@@ -369,7 +357,7 @@ reset_too_early()
 {
     annotate_gradients();
     train();
-    backward();
+    write_all();
     CHECK(cudaDeviceReset());
     DDP_STEP(stream);
 }
@@ -406,40 +394,16 @@ static const struct {
     {"old-launch", launch_as_of_old},  {"chunks", train_across_chunks},
 };
 
-static int
-check_weights(int made)
-{
-    float mean = 0.5f * (float)(1 + DDP_WORLD_SIZE()), expected = -0.5f * mean * (float)made;
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMemcpy(on_host, weights[l], BYTES, cudaMemcpyDeviceToHost));
-        for (int i = 0; i < COUNT; ++i) {
-            if (on_host[i] != expected) {
-                fprintf(stderr, "ways: rank %d, weight %d[%d] is %g, not %g\n", DDP_RANK(), l, i, on_host[i], expected);
-                return 1;
-            }
-        }
-    }
-    return 0;
-}
-
 int
 main(int argc, char **argv)
 {
-    mode = argc > 1 ? argv[1] : "launch";
-    if (argc > 2)
-        steps = atoi(argv[2]);
+    take_mode(argc, argv, "launch");
     int made = steps;
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK(cudaMalloc(&source, BYTES));
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc(&weights[l], BYTES));
-        CHECK(cudaMemset(weights[l], 0, BYTES));
-        CHECK(cudaMalloc(&gradients[l], BYTES));
-        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
-    }
+    layers_create();
+    annotate_parameters();
     for (int i = 0; i < COUNT; ++i)
         on_host[i] = mine();
-    CHECK(cudaMemcpy(source, on_host, BYTES, cudaMemcpyHostToDevice));
+    source = device_copy(on_host, COUNT);
 
     bool known = false;
     for (const auto &way : ways) {
@@ -461,5 +425,6 @@ main(int argc, char **argv)
         fprintf(stderr, "ways: %s is no mode\n", mode);
         return 2;
     }
-    return check_weights(made);
+    expect_steps(made);
+    return weights_are_right(0) ? 0 : 1;
 }
