@@ -4,29 +4,15 @@
  * that is drawn into a capture after its last kernel outside, gradients declared complete in steps before but not in
  * the captured one, many steps in one graph, captures that no thread ends. Each is a mode.
  *
- * Rank r adds 1 + r to every element of a gradient; an update takes a half of the mean from the weight. The exit code
- * is 0 only if every weight is what the host knows it must be, and 4 if a captured average does not wait for its
- * producers.
+ * As exact.h; the exit code is 4 if a captured average does not wait for its producers.
  */
-#include "common.h"
+enum { LAYERS = 4, COUNT = 1024, STEPS = 24, HIDDEN = 2 };
+#include "exact.h"
 #include "graph_nodes.h"
-#include "kernels.h"
 
-#include <cuda.h>
-#include <cuda_runtime.h>
-#include <ddprun.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-enum { LAYERS = 4, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS, STEPS = 24, HIDDEN = 2 };
-
-static float *weights[LAYERS], *gradients[LAYERS], *scratch, **table; /* table: device, addresses of the first HIDDEN */
-static double expected[LAYERS];
-static cudaStream_t stream, side;
-static cudaEvent_t event;
+static float *scratch, **table; /* table: device, addresses of the first HIDDEN */
 static cudaGraph_t graph;
 static cudaGraphExec_t exec;
 
@@ -36,40 +22,18 @@ add_hidden(float *const *addresses, int layer, float summand)
     addresses[layer][blockIdx.x * blockDim.x + threadIdx.x] += summand;
 }
 
-__global__ void
-look(const float *values, float *out)
-{
-    *out = values[threadIdx.x];
-}
-
-static void
-backward_of(int layer)
-{
-    add<<<BLOCKS, THREADS, 0, stream>>>(gradients[layer], 1.0f + (float)DDP_RANK());
-}
-
 static void
 hidden_backward_of(int layer, cudaStream_t on)
 {
-    add_hidden<<<BLOCKS, THREADS, 0, on>>>(table, layer, 1.0f + (float)DDP_RANK());
-}
-
-static void
-optimize(void)
-{
-    for (int l = 0; l < LAYERS; ++l) {
-        update<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l]);
-        CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
-    }
+    add_hidden<<<BLOCKS, THREADS, 0, on>>>(table, layer, mine());
 }
 
 static void
 whole_step(void)
 {
-    for (int l = LAYERS - 1; l >= 0; --l)
-        backward_of(l);
+    layers_backward(0, stream);
     DDP_STEP(stream);
-    optimize();
+    layers_update();
 }
 
 static void
@@ -84,9 +48,7 @@ ten_steps(void)
 static void
 capture(void (*body)(void))
 {
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    body();
-    CHECK(cudaStreamEndCapture(stream, &graph));
+    graph = graph_capture(stream, cudaStreamCaptureModeRelaxed, body);
 }
 
 static void
@@ -124,15 +86,14 @@ require_order(void)
 static void
 step_with_side(void)
 {
-    for (int l = LAYERS - 1; l >= HIDDEN; --l)
-        backward_of(l);
+    layers_backward(HIDDEN, stream);
     look<<<1, 1, 0, side>>>(weights[0], scratch);
     stream_follow(stream, side, event);
     for (int l = HIDDEN - 1; l >= 0; --l)
         hidden_backward_of(l, side);
     DDP_STEP(stream);
     stream_follow(side, stream, event);
-    optimize();
+    layers_update();
 }
 
 static void
@@ -151,14 +112,14 @@ step_with_table(bool declares)
     for (int l = LAYERS - 1; l >= 0; --l) {
         CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
         if (l >= HIDDEN)
-            backward_of(l);
+            layer_backward(l, stream);
         else
             hidden_backward_of(l, stream);
         if (declares && l < HIDDEN)
             DDP_GRADIENT_READY(gradients[l], stream);
     }
     DDP_STEP(stream);
-    optimize();
+    layers_update();
 }
 
 static void
@@ -210,8 +171,8 @@ change_node(void)
     cudaGraphNode_t nodes[LAYERS];
     size_t count = LAYERS;
     cudaKernelNodeParams work = {0};
-    float mine = 1.0f + (float)DDP_RANK();
-    void *arguments[] = {&gradients[LAYERS - 1], &mine};
+    float summand = mine();
+    void *arguments[] = {&gradients[LAYERS - 1], &summand};
     work.func = (void *)add;
     work.gridDim = dim3(BLOCKS);
     work.blockDim = dim3(THREADS);
@@ -230,8 +191,7 @@ other_node(int step)
         CHECK(cudaGraphInstantiate(&first, graph, 0));
         CHECK(cudaGraphDestroy(graph));
     }
-    for (int l = LAYERS - 1; l >= 0; --l)
-        backward_of(l);
+    layers_backward(0, stream);
     if (step == 14) {
         change_node();
         CHECK(cudaGraphExecDestroy(exec));
@@ -239,7 +199,7 @@ other_node(int step)
     }
     launch(look_at_weights);
     DDP_STEP(stream);
-    optimize();
+    layers_update();
 }
 
 static void
@@ -315,56 +275,24 @@ one_step(int step)
 static void
 create(void)
 {
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    CHECK(cudaMalloc(&scratch, sizeof(float)));
+    layers_create();
+    scratch = device_floats(1);
     CHECK(cudaMalloc(&table, HIDDEN * sizeof(*table)));
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc(&weights[l], BYTES));
-        CHECK(cudaMalloc(&gradients[l], BYTES));
-        CHECK(cudaMemset(weights[l], 0, BYTES));
-        CHECK(cudaMemset(gradients[l], 0, BYTES));
-    }
     if (is_mode("drawn-in") || is_mode("undeclared"))
         CHECK(cudaMemcpy(table, gradients, HIDDEN * sizeof(*table), cudaMemcpyHostToDevice));
     CHECK(cudaDeviceSynchronize());
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
-}
-
-static bool
-weights_are_right(void)
-{
-    static float host[COUNT];
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMemcpy(host, weights[l], BYTES, cudaMemcpyDeviceToHost));
-        for (int i = 0; i < COUNT; ++i) {
-            if (fabs((double)host[i] - expected[l]) > 1e-5 * fabs(expected[l])) {
-                fprintf(stderr, "graph_corners: weight %d of layer %d is %.9g, not %.9g\n", i, l, (double)host[i],
-                        expected[l]);
-                return false;
-            }
-        }
-    }
-    return true;
+    layers_annotate();
 }
 
 int
 main(int argc, char **argv)
 {
-    double mean = 0;
-    mode = argc > 1 ? argv[1] : "";
+    take_mode(argc, argv, "");
     create();
-    for (int r = 0; r < DDP_WORLD_SIZE(); ++r)
-        mean += (1.0 + r) / DDP_WORLD_SIZE();
     for (int step = 0; step < STEPS; ++step) {
-        int count = one_step(step);
-        for (int l = 0; l < LAYERS; ++l)
-            expected[l] -= 0.5 * mean * (count + (is_mode("other-node") && step >= 14 && l == LAYERS - 1));
+        expect_steps(one_step(step));
+        if (is_mode("other-node") && step >= 14)
+            expected[LAYERS - 1] -= 0.5 * mean_of_all();
     }
-    CHECK(cudaStreamSynchronize(stream));
-    return weights_are_right() ? 0 : 1;
+    return weights_are_right(1e-5) ? 0 : 1;
 }

@@ -2,9 +2,7 @@
  * graphs.cu - a trainer that captures: whole steps, several in one graph, halves of steps, again and again, by fork and
  * join, and in ways that cannot be followed. Each is a mode.
  *
- * Rank r adds (1 + r) * factor to every element of a gradient in each pass over its layer; factor is another one in
- * each step, and lies in device memory. An update takes a half of the mean from the weight and zeroes the gradient. The
- * host knows what every weight must be at the end, and the program's exit code is 0 only if it is.
+ * As exact.h, but that rank r adds (1 + r) * factor; factor is another one in each step, and lies in device memory.
  */
 #include "graphs_steps.h"
 
@@ -77,7 +75,7 @@ group_on(int g, cudaStream_t on)
         backward_of(l, on);
     DDP_STEP_GROUP(g, on);
     for (int l = g; l < LAYERS; l += 2) {
-        update<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], 0.5f, NULL);
+        update_with<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], 0.5f, NULL);
         CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, on));
     }
 }
@@ -174,17 +172,15 @@ free_and_annotate(void)
 {
     CHECK(cudaStreamSynchronize(stream));
     CHECK(cudaFree(gradients[2]));
-    CHECK(cudaMalloc(&gradients[2], BYTES));
-    CHECK(cudaMemset(gradients[2], 0, BYTES));
+    gradients[2] = device_floats(COUNT);
     DDP_GRADIENT(gradients[2], COUNT, DDP_FLOAT32);
 }
 
 static void
 free_weight(void)
 {
-    float *other;
+    float *other = device_floats(COUNT);
     CHECK(cudaStreamSynchronize(stream));
-    CHECK(cudaMalloc(&other, BYTES));
     CHECK(cudaMemcpy(other, weights[2], BYTES, cudaMemcpyDeviceToDevice));
     CHECK(cudaFree(weights[2]));
     weights[2] = other;
@@ -216,7 +212,7 @@ copy_number(void)
 static bool
 misuse(int step)
 {
-    bool one = DDP_RANK() == DDP_WORLD_SIZE() - 1;
+    bool one = is_last_rank();
     if (step == 10 && is_mode("one-rank-eager") && one) {
         whole_step();
         return true;
@@ -259,21 +255,10 @@ misuse(int step)
 
 /* ---- all of it ---- */
 
-/* The steps that this one of the loop makes: how many, and how much of a half a pass counts. */
-static void
-expect(int count, double share)
-{
-    double sum = 0;
-    for (int r = 0; r < DDP_WORLD_SIZE(); ++r)
-        sum += 1.0 + r;
-    for (int l = 0; l < LAYERS; ++l)
-        expected[l] -= count * (share * sum / DDP_WORLD_SIZE() + (is_mode("buffer") ? 1.0 : 0.0));
-}
-
 static bool
 is_eager(int step)
 {
-    if (is_mode("first") || is_mode("halves") || is_mode("backward-only") || is_mode("update-only"))
+    if (is_one_of({"first", "halves", "backward-only", "update-only"}))
         return false;
     if (is_mode("mixed"))
         return step < 6 || step % 5 == 4 || step >= 20;
@@ -285,7 +270,7 @@ is_eager(int step)
 static void
 one_step(int step)
 {
-    double share = 0.5 * factor_of(step);
+    double share = 0.5 * factor_of(step); /* of the mean, that an update takes */
     int count = 1;
     set<<<1, 1, 0, stream>>>(factors, factor_of(step));
     if (is_eager(step)) {
@@ -308,8 +293,7 @@ one_step(int step)
         exec_update(step);
     } else if (is_mode("clone")) {
         cloned();
-    } else if (is_mode("halves") || is_mode("backward-only") || is_mode("update-only") || is_mode("step-and-update") ||
-               is_mode("by-hand")) {
+    } else if (is_one_of({"halves", "backward-only", "update-only", "step-and-update", "by-hand"})) {
         by_halves();
     } else if (is_mode("child")) {
         with_child();
@@ -333,32 +317,25 @@ one_step(int step)
         change_update(0.125f, false);
     if (is_mode("set-rate") && step > 10)
         share /= 4;
-    expect(count, share);
+    expect(count * (share * mean_of_all() + (is_mode("buffer") ? 1.0 : 0.0)));
 }
 
 static void
 create(void)
 {
     int group = 0;
-    for (cudaStream_t *s : {&stream, &side, &third})
-        CHECK(cudaStreamCreateWithFlags(s, cudaStreamNonBlocking));
-    for (cudaEvent_t &event : events)
-        CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    CHECK(cudaMalloc(&factors, sizeof(float)));
-    CHECK(cudaMalloc(&statistics, 2 * sizeof(float)));
-    CHECK(cudaMalloc(&scratch, LAYERS * sizeof(float)));
+    layers_create();
+    third = stream_create();
+    for (cudaEvent_t &one : events)
+        one = event_create();
+    factors = device_floats(1);
+    statistics = device_floats(2);
+    scratch = device_floats(LAYERS);
     CHECK(cudaMalloc(&table, sizeof(gradients)));
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc(&weights[l], BYTES));
-        CHECK(cudaMalloc(&gradients[l], BYTES));
-        CHECK(cudaMemset(weights[l], 0, BYTES));
-        CHECK(cudaMemset(gradients[l], 0, BYTES));
-    }
     if (is_mode("hidden"))
         CHECK(cudaMemcpy(table, gradients, 2 * sizeof(gradients[0]), cudaMemcpyHostToDevice));
     CHECK(cudaDeviceSynchronize());
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+    annotate_parameters();
     for (int l = 0; l < LAYERS; ++l) {
         if ((is_mode("groups") || is_mode("at-once")) && group != l % 2)
             DDP_GRADIENT_GROUP(group = l % 2);
@@ -368,29 +345,11 @@ create(void)
         DDP_BUFFER(statistics, 1, DDP_FLOAT32);
 }
 
-static int
-weights_are_right(void)
-{
-    float host[COUNT];
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMemcpy(host, weights[l], BYTES, cudaMemcpyDeviceToHost));
-        for (int i = 0; i < COUNT; ++i) {
-            if (fabs((double)host[i] - expected[l]) > 1e-5 * fabs(expected[l])) {
-                fprintf(stderr, "graphs: weight %d of layer %d is %.9g, not %.9g\n", i, l, (double)host[i],
-                        expected[l]);
-                return 0;
-            }
-        }
-    }
-    return 1;
-}
-
 int
 main(int argc, char **argv)
 {
-    mode = argc > 1 ? argv[1] : "whole";
-    if (argc > 2)
-        steps = atoi(argv[2]);
+    steps = 24;
+    take_mode(argc, argv, "whole");
     create();
     std::thread other;
     for (int step = 0; step < steps; ++step) {
@@ -411,5 +370,5 @@ main(int argc, char **argv)
         drop(which);
     if (kept != NULL)
         CHECK(cudaGraphDestroy(kept));
-    return weights_are_right() ? 0 : 1;
+    return weights_are_right(1e-5) ? 0 : 1;
 }

@@ -4,30 +4,20 @@
  */
 #ifndef TESTS_TRAINERS_GRAPHS_STEPS_H
 #define TESTS_TRAINERS_GRAPHS_STEPS_H
-#include "common.h"
+
+enum { LAYERS = 6, COUNT = 1024, GRAPHS = 3 };
+#include "exact.h"
 #include "graph_nodes.h"
 
-#include <cuda.h>
-#include <cuda_runtime.h>
-#include <ddprun.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { LAYERS = 6, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS, GRAPHS = 3 };
-
-static int steps = 24;
-static float *weights[LAYERS], *gradients[LAYERS], *factors, *statistics, *scratch;
+static float *factors, *statistics, *scratch;
 static float **table; /* device: the gradients' addresses, where a mode hides them */
-static double expected[LAYERS];
-static cudaStream_t stream, side, third;
+static cudaStream_t third;
 static cudaEvent_t events[8];
 static cudaGraphExec_t execs[GRAPHS];
 static cudaGraph_t kept; /* the last graph that was captured */
 
 __global__ void
-add(float *values, const float *factor, float summand)
+add_times(float *values, const float *factor, float summand)
 {
     values[blockIdx.x * blockDim.x + threadIdx.x] += summand * *factor;
 }
@@ -39,19 +29,7 @@ add_hidden(float *const *addresses, int layer, const float *factor, float summan
 }
 
 __global__ void
-set(float *value, float to)
-{
-    *value = to;
-}
-
-__global__ void
-look(const float *values, float *out)
-{
-    *out = values[threadIdx.x];
-}
-
-__global__ void
-update(float *weight, const float *gradient, float rate, const float *more)
+update_with(float *weight, const float *gradient, float rate, const float *more)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     weight[i] -= rate * gradient[i] + (more != NULL ? *more : 0.0f);
@@ -66,8 +44,7 @@ factor_of(int step)
 static void
 order(cudaStream_t first, cudaStream_t second, int event)
 {
-    CHECK(cudaEventRecord(events[event], first));
-    CHECK(cudaStreamWaitEvent(second, events[event], 0));
+    stream_follow(first, second, events[event]);
 }
 
 /* ---- what a step enqueues ---- */
@@ -75,11 +52,10 @@ order(cudaStream_t first, cudaStream_t second, int event)
 static void
 backward_of(int layer, cudaStream_t on)
 {
-    float mine = 1.0f + (float)DDP_RANK();
     if (is_mode("hidden") && layer < 2)
-        add_hidden<<<BLOCKS, THREADS, 0, on>>>(table, layer, factors, mine);
+        add_hidden<<<BLOCKS, THREADS, 0, on>>>(table, layer, factors, mine());
     else
-        add<<<BLOCKS, THREADS, 0, on>>>(gradients[layer], factors, mine);
+        add_times<<<BLOCKS, THREADS, 0, on>>>(gradients[layer], factors, mine());
 }
 
 /* On one stream; or on two, which part and come together again. */
@@ -114,7 +90,8 @@ optimize(float rate)
         look<<<1, 1, 0, stream>>>(statistics, statistics + 1);
     for (int l = 0; l < LAYERS; ++l) {
         cudaStream_t on = forks && l % 3 == 0 ? third : stream;
-        update<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], rate, is_mode("buffer") ? statistics + 1 : NULL);
+        update_with<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], rate,
+                                                is_mode("buffer") ? statistics + 1 : NULL);
         CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, on));
     }
     if (forks)
@@ -138,7 +115,7 @@ step_of_groups(void)
             backward_of(l, stream);
         DDP_STEP_GROUP(g, stream);
         for (int l = g; l < LAYERS; l += 2) {
-            update<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l], 0.5f, NULL);
+            update_with<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l], 0.5f, NULL);
             CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
         }
     }
@@ -156,10 +133,7 @@ forward(void)
 static cudaGraph_t
 capture(void (*body)(void))
 {
-    cudaGraph_t graph;
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    body();
-    CHECK(cudaStreamEndCapture(stream, &graph));
+    cudaGraph_t graph = graph_capture(stream, cudaStreamCaptureModeGlobal, body);
     if (kept != NULL)
         CHECK(cudaGraphDestroy(kept));
     kept = graph;
@@ -228,10 +202,10 @@ build_backward(void)
     cudaGraphNode_t node;
     CHECK(cudaGraphCreate(&graph, 0));
     for (int l = 0; l < LAYERS; ++l) {
-        float mine = 1.0f + (float)DDP_RANK();
-        void *arguments[] = {&gradients[l], &factors, &mine};
+        float summand = mine();
+        void *arguments[] = {&gradients[l], &factors, &summand};
         cudaKernelNodeParams work = {0};
-        work.func = (void *)add;
+        work.func = (void *)add_times;
         work.gridDim = dim3(BLOCKS);
         work.blockDim = dim3(THREADS);
         work.kernelParams = arguments;

@@ -9,22 +9,13 @@
  *       COUNT gradients of an odd number of elements lie in one flat buffer; a pointer to each but the last is hidden
  *       among tokens, FIRST, FIRST + STRIDE, ... bytes from the beginning of a batch of its own.
  *
- * Rank r adds 1 + r to every element of each gradient in each step, and an update takes a half of the mean from the
- * weight, so that everything is exact in float32. Exit code 0 only if every weight is what it has to be at the end.
+ * As exact.h.
  */
-#include "../trainer.h"
-#include "kernels.h"
+enum { LAYERS = 6, COUNT = 1024, TOKENS = 65536, VOCABULARY = 50257, BATCH_BYTES = TOKENS * 4, ODD = 3 };
+#include "exact.h"
 
-#include <cuda_runtime.h>
-#include <ddprun.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { TOKENS = 65536, VOCABULARY = 50257, BATCH_BYTES = TOKENS * 4, LAYERS = 6, COUNT = 1024, THREADS = 64, ODD = 3 };
-
-static cudaStream_t stream;
 static unsigned char host[BATCH_BYTES], *batch; /* batch: in a pool, far from the gradients */
 static uint64_t state;
 
@@ -63,35 +54,11 @@ copy(void)
 }
 
 static void
-require(const float *device, int count, float expected)
+train(const char *kind, const char *when, long offset)
 {
-    static float values[TOKENS * ODD];
-    CHECK(cudaDeviceSynchronize());
-    CHECK(cudaMemcpy(values, device, count * sizeof(float), cudaMemcpyDeviceToHost));
-    for (int i = 0; i < count; ++i) {
-        if (values[i] == expected)
-            continue;
-        fprintf(stderr, "tokens: weight %d is %g, not %g\n", i, (double)values[i], (double)expected);
-        exit(1);
-    }
-}
-
-static void
-train(const char *kind, const char *when, int steps, long offset)
-{
-    float *weights[LAYERS], *gradients[LAYERS], mine = 1.0f + (float)DDP_RANK();
-    for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc(&weights[l], COUNT * sizeof(float)));
-        CHECK(cudaMalloc(&gradients[l], COUNT * sizeof(float)));
-        CHECK(cudaMemset(weights[l], 0, COUNT * sizeof(float)));
-        CHECK(cudaMemset(gradients[l], 0, COUNT * sizeof(float)));
-    }
     fill(kind);
     copy();
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
-    for (int l = 0; l < LAYERS; ++l)
-        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
+    layers_annotate();
     for (int step = 0; step < steps; ++step) {
         fill(kind);
         if (offset >= 0 && step >= 8)
@@ -100,34 +67,27 @@ train(const char *kind, const char *when, int steps, long offset)
             if (l == (strcmp(when, "before") == 0 ? LAYERS - 1 : LAYERS / 2))
                 copy();
             if (l == 0 && offset >= 0 && step >= 8)
-                add_through<<<COUNT / THREADS, THREADS, 0, stream>>>(batch + offset, mine);
+                add_through<<<BLOCKS, THREADS, 0, stream>>>(batch + offset, mine());
             else
-                add<<<COUNT / THREADS, THREADS, 0, stream>>>(gradients[l], mine);
+                layer_backward(l, stream);
         }
         DDP_STEP(stream);
-        for (int l = 0; l < LAYERS; ++l) {
-            update<<<COUNT / THREADS, THREADS, 0, stream>>>(weights[l], gradients[l]);
-            CHECK(cudaMemsetAsync(gradients[l], 0, COUNT * sizeof(float), stream));
-        }
+        layers_update();
     }
-    for (int l = 0; l < LAYERS; ++l)
-        require(weights[l], COUNT, -0.25f * (float)(1 + DDP_WORLD_SIZE()) * (float)steps);
+    expect_steps(steps);
+    REQUIRE(weights_are_right(0));
 }
 
 static void
 sweep(size_t first, size_t stride, int count)
 {
-    static float summands[TOKENS * ODD];
-    float *weights, *flat, *mine;
-    size_t bytes = (size_t)count * ODD * sizeof(float);
-    CHECK(cudaMalloc(&weights, bytes));
-    CHECK(cudaMalloc(&flat, bytes));
-    CHECK(cudaMalloc(&mine, bytes));
-    for (int i = 0; i < count * ODD; ++i)
-        summands[i] = 1.0f + (float)DDP_RANK();
-    CHECK(cudaMemcpy(mine, summands, bytes, cudaMemcpyHostToDevice));
-    CHECK(cudaMemset(weights, 0, bytes));
-    DDP_PARAMETER(weights, count * ODD, DDP_FLOAT32);
+    static float host_floats[TOKENS * ODD];
+    int all = count * ODD;
+    size_t bytes = (size_t)all * sizeof(float);
+    for (int i = 0; i < all; ++i)
+        host_floats[i] = mine();
+    float *weight = device_floats(all), *flat = device_floats(all), *summands = device_copy(host_floats, all);
+    DDP_PARAMETER(weight, all, DDP_FLOAT32);
     for (int g = 0; g < count; ++g)
         DDP_GRADIENT(flat + ODD * g, ODD, DDP_FLOAT32);
     fill("int32");
@@ -141,11 +101,14 @@ sweep(size_t first, size_t stride, int count)
         memcpy(at, saved, sizeof(saved));
     }
     for (int step = 0; step < 8; ++step) {
-        CHECK(cudaMemcpyAsync(flat, mine, bytes, cudaMemcpyDeviceToDevice, stream));
+        CHECK(cudaMemcpyAsync(flat, summands, bytes, cudaMemcpyDeviceToDevice, stream));
         DDP_STEP(stream);
-        update<<<count * ODD, 1, 0, stream>>>(weights, flat);
+        update<<<all, 1, 0, stream>>>(weight, flat);
     }
-    require(weights, count * ODD, -0.25f * (float)(1 + DDP_WORLD_SIZE()) * 8);
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaMemcpy(host_floats, weight, bytes, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < all; ++i)
+        REQUIRE(host_floats[i] == -4.0f * (float)mean_of_all());
 }
 
 int
@@ -153,13 +116,14 @@ main(int argc, char **argv)
 {
     if (argc < 5)
         return 2;
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    layers_create();
     CHECK(cudaMallocAsync(&batch, BATCH_BYTES, stream));
     CHECK(cudaStreamSynchronize(stream));
+    steps = atoi(argv[3]);
     state = strtoull(argv[4], NULL, 10) + UINT64_C(1000) * (uint64_t)DDP_RANK();
     if (strcmp(argv[1], "sweep") == 0)
         sweep(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10), atoi(argv[4]));
     else
-        train(argv[1], argv[2], atoi(argv[3]), argc > 5 ? atol(argv[5]) : -1);
+        train(argv[1], argv[2], argc > 5 ? atol(argv[5]) : -1);
     return 0;
 }
