@@ -9,10 +9,10 @@
 #ifndef DDPRUN_TESTS_TRAINER_OPTIONS_H
 #define DDPRUN_TESTS_TRAINER_OPTIONS_H
 
-#include <initializer_list>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <vector>
 
 struct option_row {
     const char *name;
@@ -47,7 +47,7 @@ struct option_row {
 
 /* Words from `first` on. Ends the program, with exit code 2 and the names that there are, where one is none of them. */
 static inline void
-take_options(int argc, char **argv, int first, std::initializer_list<option_row> rows)
+take_options(int argc, char **argv, int first, const std::vector<option_row> &rows)
 {
     for (int i = first; i < argc; i += 2) {
         const option_row *found = NULL;

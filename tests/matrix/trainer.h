@@ -17,6 +17,7 @@ extern "C" {
 #include "common/parameter_file.h"
 }
 
+#include "../trainer_options.h"
 #include "device.h"
 
 #include <ddprun.h>
@@ -36,24 +37,15 @@ struct options {
 
 static struct options options = {12, 24, 1, NULL};
 
+/* `more`: the program's own. */
 static void
-options_parse(int argc, char **argv)
+options_parse(int argc, char **argv, std::vector<option_row> more = {})
 {
-    for (int i = 1; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--steps") == 0)
-            options.steps = atoi(value);
-        else if (strcmp(argv[i], "--batch") == 0)
-            options.batch = atoi(value);
-        else if (strcmp(argv[i], "--seed") == 0)
-            options.seed = (unsigned)atoi(value);
-        else if (strcmp(argv[i], "--save") == 0)
-            options.save = value;
-        else {
-            fprintf(stderr, "Usage: %s [--steps N] [--batch N] [--seed N] [--save FILE]\n", argv[0]);
-            exit(2);
-        }
-    }
+    more.insert(more.end(), {{"--steps", &options.steps},
+                             {"--batch", &options.batch},
+                             {"--seed", &options.seed},
+                             {"--save", &options.save}});
+    take_options(argc, argv, 1, more);
     if (options.steps < 1 || options.batch < DDP_WORLD_SIZE()) {
         fprintf(stderr, "%s: --steps and --batch must be at least 1, and --batch no less than the ranks\n", argv[0]);
         exit(2);
@@ -147,6 +139,19 @@ record_add(const char *letter, int number, const float *values, size_t count)
     one->values = values;
     one->count = count;
     one->history = device_floats((size_t)options.steps * count);
+}
+
+/* A parameter gets other memory, and what it had is freed; the device has done all work on it. */
+static inline void
+record_move(float **values, size_t count)
+{
+    float *moved = device_floats(count);
+    device_copy(moved, *values, count * sizeof(float), 0);
+    device_wait();
+    for (struct recorded &one : record)
+        one.values = one.values == *values ? moved : one.values;
+    device_free(*values);
+    *values = moved;
 }
 
 /* All parameters as they are now, in the order of `stream`. */

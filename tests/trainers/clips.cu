@@ -73,15 +73,6 @@ read_first(float *sum, const float *values)
         *sum = values[0];
 }
 
-/* Of names with spaces around them. */
-static bool
-is_one_of(const char *names)
-{
-    char name[32];
-    snprintf(name, sizeof(name), " %s ", mode);
-    return strstr(names, name) != NULL;
-}
-
 /* ---- what a step consists of: on the device, and on the host for all ranks ---- */
 
 static void
@@ -113,6 +104,12 @@ read_all(void)
 }
 
 static void
+note_zeros(void)
+{
+    memset(right_gradient, 0, sizeof(right_gradient));
+}
+
+static void
 clear_one(int k, cudaStream_t on)
 {
     if (is_mode("kernel") || is_mode("state"))
@@ -127,10 +124,7 @@ static void
 clear_all(void)
 {
     cudaStream_t on = is_mode("side") ? side : stream;
-    for (int k = 0; k < GRADIENTS; ++k) {
-        for (int r = 0; r < DDP_WORLD_SIZE(); ++r)
-            right_gradient[k][r] = 0.0;
-    }
+    note_zeros();
     if (is_mode("gemm") || is_mode("device")) /* backward does */
         return;
     if (on == side)
@@ -149,9 +143,8 @@ clear_parts(void)
     for (int k = 0; k < GRADIENTS; ++k) {
         CHECK(cudaMemsetAsync(gradient[k], 0, COUNT * sizeof(float) / 2, stream));
         CHECK(cudaMemsetAsync(gradient[k] + COUNT / 2, 0, COUNT * sizeof(float) / 2, stream));
-        for (int r = 0; r < DDP_WORLD_SIZE(); ++r)
-            right_gradient[k][r] = 0.0;
     }
+    note_zeros();
 }
 
 /* Each gradient gets what is `mine()` times its number. */
@@ -241,21 +234,14 @@ static void
 launch_graph(void)
 {
     static cudaGraphExec_t graph;
-    if (graph == NULL) {
-        cudaGraph_t captured;
-        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-        clear_all();
-        for (int k = GRADIENTS - 1; k >= 0; --k)
-            backward_one(k);
-        CHECK(cudaStreamEndCapture(stream, &captured));
-        CHECK(cudaGraphInstantiate(&graph, captured, 0));
-        CHECK(cudaGraphDestroy(captured));
-    }
+    if (graph == NULL)
+        graph = graph_make(stream, [] {
+            clear_all();
+            for (int k = GRADIENTS - 1; k >= 0; --k)
+                backward_one(k);
+        });
     CHECK(cudaGraphLaunch(graph, stream));
-    for (int k = 0; k < GRADIENTS; ++k) {
-        for (int r = 0; r < DDP_WORLD_SIZE(); ++r)
-            right_gradient[k][r] = 0.0;
-    }
+    note_zeros();
     note_backward(1.0);
 }
 
@@ -270,7 +256,8 @@ run_update(int step)
     if (is_mode("logs") && DDP_RANK() == 0 && step % 5 == 4)
         require_equal(gradient[0], right_gradient[0][0]);
     if (step % (is_mode("norm") ? 2 : 3) == 0 && (step > LEARNED || !is_mode("late")) &&
-        is_one_of(" scale late norm kernel state copy start gemm device side passes groups graph behind "))
+        is_one_of({"scale", "late", "norm", "kernel", "state", "copy", "start", "gemm", "device", "side", "passes",
+                   "groups", "graph", "behind"}))
         scale_all(0, is_mode("groups") ? GRADIENTS / 2 : GRADIENTS);
     if (!skips)
         update_all();
@@ -316,14 +303,13 @@ main(int argc, char **argv)
     mode = argc > 1 ? argv[1] : "scale";
     int steps = argc > 2 ? atoi(argv[2]) : STEPS;
     float numbers[3 + GRADIENTS] = {0.0f, 1.0f, 0.5f}, ones[COUNT], *all;
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    stream = stream_create();
+    side = stream_create();
+    event = event_create();
     CHECK(cublasCreate(&blas));
     CHECK(cublasSetStream(blas, stream));
     CHECK(cublasSetPointerMode(blas, is_mode("device") ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST));
-    CHECK(cudaMalloc(&all, (2 * GRADIENTS + 5) * COUNT * sizeof(float)));
-    CHECK(cudaMemset(all, 0, (2 * GRADIENTS + 5) * COUNT * sizeof(float)));
+    all = device_floats((2 * GRADIENTS + 5) * COUNT);
     for (int i = 0; i < COUNT; ++i)
         ones[i] = 1.0f;
     for (int k = 0; k < GRADIENTS; ++k) {

@@ -105,8 +105,8 @@ expect_steps(int count)
     expect(0.5 * mean_of_all() * count);
 }
 
-/* All work on weights comes before what is on `stream`. Prints the first that is not right. `allowed`: relative; 0 where
- * all numbers are exact. */
+/* All work on weights comes before what is on `stream`. Prints the first that is not right. `allowed`: relative; 0
+ * where all numbers are exact. */
 static inline bool
 weights_are_right(double allowed)
 {

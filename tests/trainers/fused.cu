@@ -20,17 +20,12 @@
  * parameters; forgotten: biases are a group that is never stepped; captured: in a capture; unstepped: rank 1 leaves out
  * a step; no-sync: between DDP_NO_SYNC_BEGIN and its end
  */
+#include "../trainer_options.h"
+#include "../trainer_save.h"
 #include "common.h"
-
-extern "C" {
-#include "common/parameter_file.h"
-}
 
 #include <cublas_v2.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LAYERS = 4, WIDTH = 32, SQUARE = WIDTH * WIDTH, BATCH = 24, STEPS = 100 };
 
@@ -327,9 +322,9 @@ make(float **memory, size_t elements, float scale)
 static void
 create(void)
 {
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    stream = stream_create();
+    side = stream_create();
+    event = event_create();
     CHECK(cublasCreate(&blas));
     CHECK(cublasSetStream(blas, stream));
     for (int l = 0; l <= LAYERS; ++l) {
@@ -342,7 +337,7 @@ create(void)
         make(&bias[l], WIDTH, 0.1f);
         if (is_mode("momentum"))
             make(&velocity[l], SQUARE, 0);
-        if (is_mode("mixed") || is_mode("gradients") || is_mode("descent") || is_mode("local") || is_mode("clears"))
+        if (is_one_of({"mixed", "gradients", "descent", "local", "clears"}))
             make(&gradient[l], SQUARE, 0);
     }
     if (is_mode("momentum")) {
@@ -372,23 +367,12 @@ annotate(void)
 static void
 save(const char *path)
 {
-    struct parameter parameters[2 * LAYERS];
+    std::vector<parameter> parameters;
     for (int l = 0; l < LAYERS; ++l) {
-        snprintf(parameters[2 * l].name, sizeof(parameters[0].name), "weight%d", l);
-        snprintf(parameters[2 * l + 1].name, sizeof(parameters[0].name), "bias%d", l);
-        parameters[2 * l].count = SQUARE;
-        parameters[2 * l + 1].count = WIDTH;
-        for (int k = 0; k < 2; ++k) {
-            struct parameter *saved = &parameters[2 * l + k];
-            saved->values = (float *)malloc(saved->count * sizeof(float));
-            REQUIRE(saved->values != NULL);
-            CHECK(cudaMemcpy(saved->values, k == 0 ? weight[l] : bias[l], saved->count * sizeof(float),
-                             cudaMemcpyDeviceToHost));
-        }
+        save_add(&parameters, "weight", l, weight[l], SQUARE);
+        save_add(&parameters, "bias", l, bias[l], WIDTH);
     }
-    CHECK(parameter_file_write(path, DDP_RANK(), parameters, 2 * LAYERS));
-    for (int i = 0; i < 2 * LAYERS; ++i)
-        free(parameters[i].values);
+    save_write(path, DDP_RANK(), &parameters);
 }
 
 int
@@ -396,18 +380,9 @@ main(int argc, char **argv)
 {
     const char *path = NULL;
     mode = argc > 1 ? argv[1] : "gemm";
-    for (int i = 2; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--steps") == 0)
-            steps = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--every") == 0)
-            every = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--sync") == 0)
-            syncs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--forget") == 0)
-            forgets = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--save") == 0)
-            path = argv[i + 1];
-    }
+    take_options(
+        argc, argv, 2,
+        {{"--steps", &steps}, {"--every", &every}, {"--sync", &syncs}, {"--forget", &forgets}, {"--save", &path}});
     create();
     annotate();
     train();

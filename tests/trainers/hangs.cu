@@ -19,20 +19,17 @@
  *               came of that step, and annotate no parameter that would be compared
  *   mean        all average their loss after each step; it does what it does for a checkpoint before that
  */
-#include "../trainer.h"
+#include "../trainer_memory.h"
+#include "../trainer_options.h"
 
-#include <cuda_runtime.h>
 #include <ddprun.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LAYERS = 3, COUNT = 4096, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS };
+enum { LAYERS = 3, COUNT = 4096, THREADS = 64, BLOCKS = COUNT / THREADS };
 
 static const char *how = "";
 static int steps = 12, at = 8, rank = 1;
@@ -192,24 +189,14 @@ int
 main(int argc, char **argv)
 {
     atexit(at_exit); /* before CUDA is there, so that it runs when ddprun has taken its leave */
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--how") == 0)
-            how = argv[i + 1];
-        else if (strcmp(argv[i], "--at") == 0)
-            at = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--rank") == 0)
-            rank = atoi(argv[i + 1]);
-        else
-            return 2;
-    }
+    take_options(argc, argv, 1, {{"--how", &how}, {"--at", &at}, {"--rank", &rank}});
     if (is("undone"))
         at = steps;
     CHECK(cudaMalloc((void **)&flag, sizeof(int)));
     CHECK(cudaMemset(flag, 0, sizeof(int)));
     for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc((void **)&weights[l], BYTES));
-        CHECK(cudaMalloc((void **)&gradients[l], BYTES));
-        CHECK(cudaMemset(weights[l], 0, BYTES));
+        weights[l] = device_floats(COUNT);
+        gradients[l] = device_floats(COUNT);
         if (l == 0 && is("parameter") && DDP_RANK() == rank)
             stop_soon();
         if (!is("undone"))

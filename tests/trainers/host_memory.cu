@@ -89,7 +89,7 @@ allocate(enum kind kind, size_t bytes)
 static bool
 has_pages_of_its_own(void)
 {
-    return is_mode("not-there") || is_mode("in-file") || is_mode("unmapped") || is_mode("protected");
+    return is_one_of({"not-there", "in-file", "unmapped", "protected"});
 }
 
 static float *
@@ -309,14 +309,11 @@ check_synced(void)
 static void
 train_in_graph(void)
 {
-    cudaGraph_t graph;
-    cudaGraphExec_t launched;
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    work_through((float)(DDP_RANK() + 1));
-    step_all();
-    optimize();
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&launched, graph, 0));
+    cudaGraphExec_t launched = graph_make(stream, [] {
+        work_through(mine());
+        step_all();
+        optimize();
+    });
     for (int step = 0; step < STEPS; ++step) {
         store_all(buffer, DDP_RANK() == 0 ? mean_of_ranks() : -1.0f, kind_of(1));
         CHECK(cudaGraphLaunch(launched, stream));
@@ -382,7 +379,7 @@ main(int argc, char **argv)
     kind_option = argc > 1 ? argv[1] : "";
     mode = argc > 2 ? argv[2] : "";
     CHECK(cudaSetDevice(0));
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    stream = stream_create();
     annotate();
     if (is_mode("graph"))
         train_in_graph();

@@ -5,13 +5,10 @@
  * Kernels only, no library; every sum in a fixed order, so that one process gives the same bits every time. Built by
  * softgpu-cc and by nvcc. Prints one line "step N loss L" a step on rank 0, and saves its parameters as the samples do.
  */
-extern "C" {
-#include "common/parameter_file.h"
-}
+#include "../trainer_memory.h"
+#include "../trainer_options.h"
+#include "../trainer_save.h"
 
-#include "../trainer.h"
-
-#include <cuda_runtime.h>
 #include <ddprun.h>
 #include <signal.h>
 #include <stdint.h>
@@ -336,8 +333,8 @@ create(struct trainer *t)
         CHECK(cudaMemset(layer->momentum, 0, square));
         hide<<<1, 1>>>(t->hidden_pointers, l, layer->gradient); /* addresses that are copied would be noticed */
     }
-    CHECK(cudaStreamCreateWithFlags(&t->side_stream, cudaStreamNonBlocking));
-    CHECK(cudaEventCreateWithFlags(&t->event, cudaEventDisableTiming));
+    t->side_stream = stream_create();
+    t->event = event_create();
 }
 
 static void
@@ -385,10 +382,8 @@ forward_backward(struct trainer *t, size_t count)
     cudaStream_t weights_on = t->options.streams == 2 ? t->side_stream : 0;
     for (int l = layers - 1; l >= 0; --l) {
         const float *in = l > 0 ? t->layers[l - 1].output : t->input;
-        if (t->options.streams == 2) {
-            CHECK(cudaEventRecord(t->event, 0));
-            CHECK(cudaStreamWaitEvent(weights_on, t->event, 0));
-        }
+        if (t->options.streams == 2)
+            stream_follow(0, weights_on, t->event);
         backward_weight<<<blocks(square), THREADS, 0, weights_on>>>(
             t->layers[l].delta, in, t->layers[l].gradient, width, (int)count, 1.0f / (float)t->options.accumulate);
         if (l > 0)
@@ -397,10 +392,8 @@ forward_backward(struct trainer *t, size_t count)
     }
     /* The host reads the loss and loads the next batch after the default stream; the side stream must be done by then.
      */
-    if (t->options.streams == 2) {
-        CHECK(cudaEventRecord(t->event, weights_on));
-        CHECK(cudaStreamWaitEvent(0, t->event, 0));
-    }
+    if (t->options.streams == 2)
+        stream_follow(weights_on, 0, t->event);
 }
 
 static void
@@ -454,21 +447,13 @@ train(struct trainer *t)
     }
 }
 
-static int
+static void
 save(struct trainer *t)
 {
-    size_t count = (size_t)t->options.width * (size_t)t->options.width;
-    struct parameter parameters[LAYERS_AT_MOST];
-    for (int l = 0; l < t->options.layers; ++l) {
-        snprintf(parameters[l].name, sizeof(parameters[l].name), "w%d", l);
-        parameters[l].count = count;
-        parameters[l].values = (float *)malloc(count * sizeof(float));
-        CHECK(cudaMemcpy(parameters[l].values, t->layers[l].weight, count * sizeof(float), cudaMemcpyDeviceToHost));
-    }
-    int status = parameter_file_write(t->options.save, DDP_RANK(), parameters, (size_t)t->options.layers);
+    std::vector<parameter> parameters;
     for (int l = 0; l < t->options.layers; ++l)
-        free(parameters[l].values);
-    return status;
+        save_add(&parameters, "w", l, t->layers[l].weight, (size_t)t->options.width * (size_t)t->options.width);
+    save_write(t->options.save, DDP_RANK(), &parameters);
 }
 
 static void
@@ -503,64 +488,31 @@ leave_at_end(const struct trainer *t)
         usleep(1500000);
 }
 
-static const char USAGE[] =
-    "Usage: ladder [--layers N] [--width N] [--batch N] [--steps N] [--seed N] [--accumulate N] [--fewer-from STEP]\n"
-    "              [--streams 1|2] [--time 1] [--exit N] [--rate X] [--save FILE] [--resident 0|1]\n"
-    "              [--carry X] [--fault NAME] [--fault-step N] [--fault-rank N]\n";
-
 int
 main(int argc, char **argv)
 {
     static struct trainer t;
     struct options *o = &t.options;
     *o = (struct options){8, 48, 12, 1, 24, 1, 0, 1, 0, 0, NULL, NULL, 0, -1, 0.05f, 0, 0.0f};
-    for (int i = 1; i < argc; i += 2) {
-        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        int number = value != NULL ? atoi(value) : 0;
-        if (value == NULL) {
-            fputs(USAGE, stderr);
-            return 2;
-        }
-        if (strcmp(name, "--layers") == 0 && number <= LAYERS_AT_MOST)
-            o->layers = number;
-        else if (strcmp(name, "--width") == 0)
-            o->width = number;
-        else if (strcmp(name, "--batch") == 0)
-            o->batch = (size_t)number;
-        else if (strcmp(name, "--steps") == 0)
-            o->steps = number;
-        else if (strcmp(name, "--seed") == 0)
-            o->seed = number;
-        else if (strcmp(name, "--accumulate") == 0)
-            o->accumulate = number;
-        else if (strcmp(name, "--fewer-from") == 0)
-            o->fewer_from = number;
-        else if (strcmp(name, "--streams") == 0)
-            o->streams = number;
-        else if (strcmp(name, "--time") == 0)
-            o->time = number;
-        else if (strcmp(name, "--exit") == 0)
-            o->exit = number;
-        else if (strcmp(name, "--resident") == 0)
-            o->resident = number;
-        else if (strcmp(name, "--carry") == 0)
-            o->carry = (float)atof(value);
-        else if (strcmp(name, "--rate") == 0)
-            o->rate = (float)atof(value);
-        else if (strcmp(name, "--save") == 0)
-            o->save = value;
-        else if (strcmp(name, "--fault") == 0)
-            o->fault = value;
-        else if (strcmp(name, "--fault-step") == 0)
-            o->fault_step = number;
-        else if (strcmp(name, "--fault-rank") == 0)
-            o->fault_rank = number;
-        else {
-            fputs(USAGE, stderr);
-            return 2;
-        }
-    }
-
+    take_options(argc, argv, 1,
+                 {{"--layers", &o->layers},
+                  {"--width", &o->width},
+                  {"--batch", &o->batch},
+                  {"--steps", &o->steps},
+                  {"--seed", &o->seed},
+                  {"--accumulate", &o->accumulate},
+                  {"--fewer-from", &o->fewer_from},
+                  {"--streams", &o->streams},
+                  {"--time", &o->time},
+                  {"--exit", &o->exit},
+                  {"--resident", &o->resident},
+                  {"--carry", &o->carry},
+                  {"--rate", &o->rate},
+                  {"--save", &o->save},
+                  {"--fault", &o->fault},
+                  {"--fault-step", &o->fault_step},
+                  {"--fault-rank", &o->fault_rank}});
+    REQUIRE(o->layers <= LAYERS_AT_MOST);
     create(&t);
     initialise(&t);
     annotate(&t);
@@ -573,8 +525,8 @@ main(int argc, char **argv)
     if (o->time && DDP_RANK() == 0)
         fprintf(stderr, "trained for %.6f s\n",
                 (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
-    if (o->save != NULL && save(&t) != 0)
-        return 1;
+    if (o->save != NULL)
+        save(&t);
     if (fault_is(&t, "reset", 0))
         CHECK(cudaDeviceReset());
     else

@@ -10,19 +10,13 @@
  * All gradients lie in one buffer, W0 b0 W1 b1 ..., each annotated by itself; so do the parameters. A rank's gradients
  * are the mean over its samples. Prints nothing; saves its parameters as the samples do.
  */
-extern "C" {
-#include "common/parameter_file.h"
-}
-
-#include "../trainer.h"
+#include "../trainer_memory.h"
+#include "../trainer_options.h"
+#include "../trainer_save.h"
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
-#include <cuda_runtime.h>
 #include <ddprun.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LAYERS = 4, WIDTH = 32, SQUARE = WIDTH * WIDTH, LAYER = SQUARE + WIDTH, THREADS = 64, MASK_LD = 128 };
 
@@ -324,37 +318,23 @@ train(void)
     }
 }
 
-static int
+static void
 save(void)
 {
-    struct parameter tensors[LAYERS];
-    for (int l = 0; l < LAYERS; ++l) {
-        snprintf(tensors[l].name, sizeof(tensors[l].name), "layer%d", l);
-        tensors[l].count = LAYER;
-        tensors[l].values = (float *)malloc(LAYER * sizeof(float));
-        CHECK(cudaMemcpy(tensors[l].values, weight(l), LAYER * sizeof(float), cudaMemcpyDeviceToHost));
-    }
-    int status = parameter_file_write(save_to, DDP_RANK(), tensors, LAYERS);
+    std::vector<parameter> tensors;
     for (int l = 0; l < LAYERS; ++l)
-        free(tensors[l].values);
-    return status;
+        save_add(&tensors, "layer", l, weight(l), LAYER);
+    save_write(save_to, DDP_RANK(), &tensors);
 }
 
 int
 main(int argc, char **argv)
 {
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--way") == 0)
-            way = argv[i + 1];
-        else if (strcmp(argv[i], "--steps") == 0)
-            steps = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--save") == 0)
-            save_to = argv[i + 1];
-        else
-            return 2;
-    }
+    take_options(argc, argv, 1, {{"--way", &way}, {"--steps", &steps}, {"--save", &save_to}});
     create();
     annotate();
     train();
-    return save_to != NULL && save() != 0;
+    if (save_to != NULL)
+        save();
+    return 0;
 }

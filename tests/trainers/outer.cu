@@ -13,6 +13,7 @@
  * Each rank counts its steps in a DDP_STATE, in its own way: it must stay its own. It does the same in a DDP_BUFFER,
  * which takes rank 0's at averages, and at no other step. Exit code 1: something is not so.
  */
+#include "../trainer_options.h"
 #include "common.h"
 
 #include <cuda_bf16.h>
@@ -263,20 +264,10 @@ main(int argc, char **argv)
     REQUIRE(argc > 2);
     mode = argv[1];
     kind = argv[2];
-    for (int i = 3; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--every") == 0)
-            every = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--rate") == 0)
-            rate = atof(argv[i + 1]);
-        else if (strcmp(argv[i], "--momentum") == 0)
-            momentum = atof(argv[i + 1]);
-    }
-    CHECK(cudaMalloc(&counter, COUNT * sizeof(float)));
-    CHECK(cudaMemset(counter, 0, COUNT * sizeof(float)));
-    CHECK(cudaMalloc(&tally, COUNT * sizeof(float)));
-    CHECK(cudaMemset(tally, 0, COUNT * sizeof(float)));
-    CHECK(cudaMalloc(&gradient, COUNT * sizeof(float)));
-    CHECK(cudaMemset(gradient, 0, COUNT * sizeof(float)));
+    take_options(argc, argv, 3, {{"--every", &every}, {"--rate", &rate}, {"--momentum", &momentum}});
+    counter = device_floats(COUNT);
+    tally = device_floats(COUNT);
+    gradient = device_floats(COUNT);
     of_float.create(DDP_FLOAT32);
     of_double.create(DDP_FLOAT64);
     of_half.create(DDP_FLOAT16);

@@ -21,16 +21,12 @@
  *
  * Exit code 3 if a parameter is wrong, also with --sync-every.
  */
-#include "../trainer.h"
+#include "../trainer_memory.h"
+#include "../trainer_options.h"
 
 #include <algorithm>
-#include <cuda_runtime.h>
 #include <ddprun.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <vector>
 
 struct options {
     int batch = 0; /* items, that DDP_SHARD shares out once: a layer takes as long as this rank has of them */
@@ -87,11 +83,8 @@ make_layers(const options &options)
     for (int l = 0; l < options.layers; ++l) {
         /* A large tensor and a small one in turn, as weights and biases are. */
         size_t bytes = l % 2 == 0 ? (size_t)options.kib * 1024 : 256;
-        layer made = {nullptr, nullptr, bytes / sizeof(float)};
-        CHECK(cudaMalloc((void **)&made.weight, bytes));
-        CHECK(cudaMalloc((void **)&made.gradient, bytes));
-        CHECK(cudaMemset(made.weight, 0, bytes));
-        CHECK(cudaMemset(made.gradient, 0, bytes));
+        size_t count = bytes / sizeof(float);
+        layer made = {device_floats(count), device_floats(count), count};
         DDP_PARAMETER(made.weight, made.count, DDP_FLOAT32);
         DDP_GRADIENT_GROUP(l * options.groups / options.layers);
         DDP_GRADIENT(made.gradient, made.count, DDP_FLOAT32);
@@ -211,51 +204,36 @@ print_apart(const options &options, const std::vector<cudaEvent_t> &events, cons
            median(host[1]), median(whole[0]), median(host[0]));
 }
 
-static options
-parse(int argc, char **argv)
-{
-    options options;
-    const struct {
-        const char *name;
-        int *value;
-    } known[] = {
-        {"--layers", &options.layers},         {"--kib", &options.kib},         {"--layer-us", &options.layer_us},
-        {"--forward-us", &options.forward_us}, {"--steps", &options.steps},     {"--slower-from", &options.slower_from},
-        {"--declares", &options.declares},     {"--late-us", &options.late_us}, {"--late-rank", &options.late_rank},
-        {"--late-from", &options.late_from},   {"--apart", &options.apart},     {"--host-from", &options.host_from},
-        {"--batch", &options.batch},           {"--groups", &options.groups}};
-    for (int i = 1; i < argc; i += 2) {
-        int *value = nullptr;
-        for (const auto &row : known)
-            value = strcmp(argv[i], row.name) == 0 ? row.value : value;
-        if (value == nullptr || i + 1 == argc) {
-            fprintf(stderr, "Usage: paced [--layers N] [--kib N] [--layer-us N] [--forward-us N] [--steps N]\n"
-                            "             [--slower-from STEP] [--declares 0|1] [--late-us N] [--late-rank RANK|-1]\n"
-                            "             [--late-from STEP] [--apart N] [--host-from STEP] [--groups N]\n");
-            exit(2);
-        }
-        *value = atoi(argv[i + 1]);
-    }
-    return options;
-}
-
 int
 main(int argc, char **argv)
 {
-    options options = parse(argc, argv);
+    options options;
+    take_options(argc, argv, 1,
+                 {{"--layers", &options.layers},
+                  {"--kib", &options.kib},
+                  {"--layer-us", &options.layer_us},
+                  {"--forward-us", &options.forward_us},
+                  {"--steps", &options.steps},
+                  {"--slower-from", &options.slower_from},
+                  {"--declares", &options.declares},
+                  {"--late-us", &options.late_us},
+                  {"--late-rank", &options.late_rank},
+                  {"--late-from", &options.late_from},
+                  {"--apart", &options.apart},
+                  {"--host-from", &options.host_from},
+                  {"--batch", &options.batch},
+                  {"--groups", &options.groups}});
     if (options.batch > 0) {
         size_t first, count, batch = (size_t)options.batch;
         DDP_SHARD(batch, &first, &count);
         options.layer_us = (int)((size_t)options.layer_us * count / batch);
         options.forward_us = (int)((size_t)options.forward_us * count / batch);
     }
-    cudaStream_t stream;
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    cudaStream_t stream = stream_create();
     std::vector<cudaEvent_t> events((size_t)options.steps * 3);
     for (cudaEvent_t &event : events)
         CHECK(cudaEventCreate(&event));
     std::vector<layer> layers = make_layers(options);
-    CHECK(cudaDeviceSynchronize());
 
     std::vector<double> host_ms;
     for (int step = 0; step < options.steps; ++step) {

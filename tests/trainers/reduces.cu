@@ -34,16 +34,6 @@ is_last(void)
     return ranks > 1 && rank == ranks - 1;
 }
 
-template <typename T>
-static T *
-device_memory(const T *from, size_t count)
-{
-    T *memory;
-    CHECK(cudaMalloc((void **)&memory, count * sizeof(T)));
-    CHECK(cudaMemcpy(memory, from, count * sizeof(T), cudaMemcpyHostToDevice));
-    return memory;
-}
-
 /* ---- types ---- */
 
 /* What ranks hold, and what becomes of it: `value` of a rank, and how two values become one. */
@@ -92,7 +82,7 @@ check_type(const char *name, int type, const numbers<T> &of)
     for (int op = DDP_OP_SUM; op <= DDP_OP_MAX; ++op) {
         if (op == DDP_OP_MEAN && of.share == NULL)
             continue;
-        T *memory = device_memory(mine, COUNT);
+        T *memory = device_copy(mine, COUNT);
         DDP_REDUCE(memory, COUNT, type, op, 0);
         CHECK(cudaMemcpy(found, memory, sizeof(found), cudaMemcpyDeviceToHost));
         require_all(name, op, found, COUNT, of);
@@ -256,14 +246,9 @@ require_device_floats(const char *what, const float *memory, float wanted)
 static void
 reduce_in_order(void)
 {
-    cudaStream_t streams[2];
-    cudaEvent_t event;
-    float *memory, *copy;
-    CHECK(cudaEventCreate(&event));
-    CHECK(cudaMalloc((void **)&memory, COUNT * sizeof(float)));
-    CHECK(cudaMalloc((void **)&copy, COUNT * sizeof(float)));
-    for (int s = 0; s < 2; ++s)
-        CHECK(cudaStreamCreateWithFlags(&streams[s], cudaStreamNonBlocking));
+    cudaStream_t streams[2] = {stream_create(), stream_create()};
+    cudaEvent_t event = event_create();
+    float *memory = device_floats(COUNT), *copy = device_floats(COUNT);
     for (int turn = 0; turn < 20; ++turn) {
         cudaStream_t stream = streams[turn % 2];
         let_go =
@@ -289,8 +274,8 @@ reduce_here(const char *what, float *memory, size_t count)
     static float *source;
     static cudaStream_t other;
     if (source == NULL) {
-        CHECK(cudaMalloc((void **)&source, COUNT * sizeof(float)));
-        CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+        source = device_floats(COUNT);
+        other = stream_create();
     }
     for (int turn = 0; turn < 5; ++turn) {
         for (size_t i = 0; i < count; ++i)
@@ -331,20 +316,15 @@ reduce_of_the_host(void)
 static void
 reduce_in_training(void)
 {
-    float *weights[LAYERS], *gradients[LAYERS], *loss, host_loss;
-    cudaStream_t stream;
+    float *weights[LAYERS], *gradients[LAYERS], *loss = device_floats(COUNT), host_loss;
+    cudaStream_t stream = stream_create();
     float expected = 0;
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK(cudaMalloc((void **)&loss, COUNT * sizeof(float)));
     for (int l = 0; l < LAYERS; ++l) {
-        CHECK(cudaMalloc((void **)&weights[l], COUNT * sizeof(float)));
-        CHECK(cudaMalloc((void **)&gradients[l], COUNT * sizeof(float)));
-        CHECK(cudaMemset(weights[l], 0, COUNT * sizeof(float)));
-        CHECK(cudaMemset(gradients[l], 0, COUNT * sizeof(float)));
+        weights[l] = device_floats(COUNT);
+        gradients[l] = device_floats(COUNT);
         DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
         DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
     }
-    CHECK(cudaDeviceSynchronize());
     for (int step = 0; step < STEPS; ++step) {
         for (int l = LAYERS - 1; l >= 0; --l) {
             if (l == LAYERS - 1 && !(step > 10 && step % 4 == 0 && is_last())) /* a touch less: not as learned */
@@ -378,9 +358,7 @@ reduce_in_training(void)
 static void
 reduce_between_steps(void)
 {
-    float *memory[3], zeros[COUNT] = {0};
-    for (int i = 0; i < 3; ++i)
-        memory[i] = device_memory(zeros, COUNT);
+    float *memory[] = {device_floats(COUNT), device_floats(COUNT), device_floats(COUNT)};
     DDP_PARAMETER(memory[0], COUNT, DDP_FLOAT32);
     DDP_GRADIENT(memory[1], COUNT, DDP_FLOAT32);
     for (int step = 0; step < 12; ++step) {
@@ -401,8 +379,7 @@ reduce_between_steps(void)
 static void
 reduce_steadily(int calls)
 {
-    float *memory;
-    CHECK(cudaMalloc((void **)&memory, COUNT * sizeof(float)));
+    float *memory = device_floats(COUNT);
     for (int call = 0; call < calls; ++call) {
         CHECK(cudaMemset(memory, 0, COUNT * sizeof(float)));
         add<<<BLOCKS, THREADS>>>(memory, (float)(call % 100 + rank));
@@ -415,9 +392,7 @@ reduce_steadily(int calls)
 static void
 move_centres(void)
 {
-    float *centres;
-    float zeros[COUNT] = {0};
-    centres = device_memory(zeros, COUNT);
+    float *centres = device_floats(COUNT);
     DDP_PARAMETER(centres, COUNT, DDP_FLOAT32);
     for (int turn = 1; turn <= 40; ++turn) {
         add<<<BLOCKS, THREADS>>>(centres, (float)(1 + rank));
@@ -431,10 +406,9 @@ move_centres(void)
 static void
 reduce_nothing(void)
 {
-    float zeros[COUNT] = {0};
     for (int i = 0; i < 3; ++i)
         DDP_REDUCE(NULL, 0, DDP_FLOAT32, DDP_OP_SUM, 0);
-    float *memory = device_memory(zeros, COUNT);
+    float *memory = device_floats(COUNT);
     DDP_REDUCE(memory, 0, DDP_INT32, DDP_OP_MAX, 0);
     add<<<BLOCKS, THREADS>>>(memory, 1.0f);
     DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
@@ -544,8 +518,7 @@ main(int argc, char **argv)
     else if (is_mode("zero"))
         reduce_nothing();
     else {
-        float zeros[COUNT] = {0};
-        float *memory = device_memory(zeros, COUNT);
+        float *memory = device_floats(COUNT);
         if (is_mode("swapped"))
             reduce_swapped(memory);
         else if (is_mode("one-knows"))

@@ -15,12 +15,10 @@
  * end).
  */
 #include "../trainer.h"
+#include "../trainer_options.h"
 
 #include <cuda_runtime.h>
 #include <ddprun.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TENSORS_AT_MOST = 16, GRAPH_AT_MOST = 20 };
 
@@ -188,33 +186,25 @@ train(const struct tensor *tensors, int step, int *flags)
 static void
 parse(int argc, char **argv)
 {
-    const struct {
-        const char *name;
-        int *value;
-    } known[] = {{"--type", &options.type},
-                 {"--flat", &options.flat},
-                 {"--tensors", &options.tensors},
-                 {"--count", &options.count},
-                 {"--steps", &options.steps},
-                 {"--rank", &options.rank},
-                 {"--step", &options.step},
-                 {"--tensor", &options.tensor},
-                 {"--whole", &options.whole},
-                 {"--infinite", &options.infinite},
-                 {"--skip", &options.skip},
-                 {"--leave", &options.leave},
-                 {"--parameters", &options.parameters},
-                 {"--mask", &options.mask},
-                 {"--groups", &options.groups},
-                 {"--graph", &options.graph},
-                 {"--eager", &options.eager},
-                 {"--ahead", &options.ahead}};
-    for (int i = 1; i + 1 < argc; i += 2) {
-        for (const auto &row : known) {
-            if (strcmp(argv[i], row.name) == 0)
-                *row.value = atoi(argv[i + 1]);
-        }
-    }
+    take_options(argc, argv, 1,
+                 {{"--type", &options.type},
+                  {"--flat", &options.flat},
+                  {"--tensors", &options.tensors},
+                  {"--count", &options.count},
+                  {"--steps", &options.steps},
+                  {"--rank", &options.rank},
+                  {"--step", &options.step},
+                  {"--tensor", &options.tensor},
+                  {"--whole", &options.whole},
+                  {"--infinite", &options.infinite},
+                  {"--skip", &options.skip},
+                  {"--leave", &options.leave},
+                  {"--parameters", &options.parameters},
+                  {"--mask", &options.mask},
+                  {"--groups", &options.groups},
+                  {"--graph", &options.graph},
+                  {"--eager", &options.eager},
+                  {"--ahead", &options.ahead}});
     if (options.tensors > TENSORS_AT_MOST || options.graph > GRAPH_AT_MOST)
         exit(2);
 }

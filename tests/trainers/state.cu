@@ -67,18 +67,12 @@ update(float *values, float *speed, const float *slope, const int32_t *steps)
 static void
 create(void)
 {
-    CHECK(cudaMalloc(&weight, COUNT * sizeof(float)));
-    CHECK(cudaMalloc(&gradient, COUNT * sizeof(float)));
-    CHECK(cudaMalloc(&momentum, COUNT * sizeof(float)));
-    CHECK(cudaMalloc(&counter, sizeof(*counter)));
-    CHECK(cudaMalloc(&seen, sizeof(*seen)));
-    CHECK(cudaMalloc(&flags, FLAGS));
-    CHECK(cudaMemset(weight, 0, COUNT * sizeof(float)));
-    CHECK(cudaMemset(gradient, 0, COUNT * sizeof(float)));
-    CHECK(cudaMemset(momentum, 0, COUNT * sizeof(float)));
-    CHECK(cudaMemset(counter, 0, sizeof(*counter)));
-    CHECK(cudaMemset(seen, 0, sizeof(*seen)));
-    CHECK(cudaMemset(flags, 0, FLAGS));
+    weight = device_floats(COUNT);
+    gradient = device_floats(COUNT);
+    momentum = device_floats(COUNT);
+    counter = (int32_t *)device_floats(1);
+    seen = (int64_t *)device_floats(2);
+    flags = (unsigned char *)device_floats(1);
     expected_weight = 0;
     expected_momentum = 4;
 }
@@ -105,7 +99,7 @@ annotate_state(void)
     DDP_STATE(momentum, COUNT, DDP_FLOAT32);
     DDP_STATE(counter, 1, DDP_INT32);
     DDP_STATE(seen, 1, DDP_INT64);
-    if (is_mode("another-line") && DDP_RANK() == DDP_WORLD_SIZE() - 1)
+    if (is_mode("another-line") && is_last_rank())
         DDP_STATE(flags, FLAGS, DDP_UINT8);
     else
         DDP_STATE(flags, FLAGS, DDP_UINT8);
@@ -127,12 +121,9 @@ static void
 destroy(void)
 {
     CHECK(cudaDeviceSynchronize());
-    CHECK(cudaFree(weight));
-    CHECK(cudaFree(gradient));
-    CHECK(cudaFree(momentum));
-    CHECK(cudaFree(counter));
-    CHECK(cudaFree(seen));
-    CHECK(cudaFree(flags));
+    for (void *memory :
+         {(void *)weight, (void *)gradient, (void *)momentum, (void *)counter, (void *)seen, (void *)flags})
+        CHECK(cudaFree(memory));
 }
 
 /* ---- training ---- */
@@ -140,7 +131,7 @@ destroy(void)
 static void
 half_way(void)
 {
-    if (is_mode("drift") && DDP_RANK() == DDP_WORLD_SIZE() - 1)
+    if (is_mode("drift") && is_last_rank())
         set_flag<<<1, 1, 0, stream>>>(flags + 1);
     if (is_mode("forget"))
         DDP_FORGET(flags);
@@ -156,11 +147,9 @@ train_step(int step)
     count_step<<<1, 1, 0, side>>>(counter, seen);
     backward<<<BLOCKS, THREADS, 0, stream>>>(gradient, (int)first, (int)count);
     DDP_STEP(stream);
-    CHECK(cudaEventRecord(event, side));
-    CHECK(cudaStreamWaitEvent(stream, event, 0));
+    stream_follow(side, stream, event);
     update<<<BLOCKS, THREADS, 0, stream>>>(weight, momentum, gradient, counter);
-    CHECK(cudaEventRecord(event, stream));
-    CHECK(cudaStreamWaitEvent(side, event, 0));
+    stream_follow(stream, side, event);
     expected_momentum = 0.5 * expected_momentum + (ITEMS - 1) / 2.0;
     expected_weight -= expected_momentum / (17 + step + 1);
 }
@@ -200,9 +189,9 @@ int
 main(int argc, char **argv)
 {
     mode = argc > 1 ? argv[1] : "resume";
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    stream = stream_create();
+    side = stream_create();
+    event = event_create();
     int right = 1;
     for (int training = 0; training < (is_mode("again") ? 2 : 1); ++training) {
         if (training > 0)

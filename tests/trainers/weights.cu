@@ -128,15 +128,13 @@ train_directly(void)
 static void
 train_in_graph(void)
 {
-    cudaGraph_t graph;
-    cudaGraphExec_t launched;
+    static double mean;
     struct share share = share_of(DDP_RANK(), 0);
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    double mean = work_through(0);
-    optimize();
-    prepare_gradients(0);
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&launched, graph, 0));
+    cudaGraphExec_t launched = graph_make(stream, [] {
+        mean = work_through(0);
+        optimize();
+        prepare_gradients(0);
+    });
     for (int step = 0; step < STEPS; ++step) {
         if (is_mode("other-launch") && step == WRONG_FROM)
             DDP_WEIGHT(share.count, share.total + 1);
@@ -147,7 +145,6 @@ train_in_graph(void)
     }
     CHECK(cudaDeviceSynchronize());
     CHECK(cudaGraphExecDestroy(launched));
-    CHECK(cudaGraphDestroy(graph));
 }
 
 /* ---- all of it ---- */
