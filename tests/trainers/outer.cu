@@ -32,44 +32,26 @@ static float known_tally[RANKS_AT_MOST];
 
 /* ---- numbers ---- */
 
-__host__ __device__ static float
-widen(float value)
+/* What a number is computed with. */
+template <typename Number> struct wide {
+    typedef float type;
+};
+template <> struct wide<double> {
+    typedef double type;
+};
+
+template <typename Number>
+__host__ __device__ static typename wide<Number>::type
+widen(Number value)
 {
-    return value;
-}
-__host__ __device__ static double
-widen(double value)
-{
-    return value;
-}
-__host__ __device__ static float
-widen(__half value)
-{
-    return __half2float(value);
-}
-__host__ __device__ static float
-widen(__nv_bfloat16 value)
-{
-    return __bfloat162float(value);
+    return (typename wide<Number>::type)value;
 }
 
 template <typename Number>
 __host__ __device__ static Number
 narrow(double value)
 {
-    return (Number)value;
-}
-template <>
-__host__ __device__ __half
-narrow<__half>(double value)
-{
-    return __float2half((float)value);
-}
-template <>
-__host__ __device__ __nv_bfloat16
-narrow<__nv_bfloat16>(double value)
-{
-    return __float2bfloat16((float)value);
+    return (Number)(typename wide<Number>::type)value;
 }
 
 template <typename Number>
@@ -90,7 +72,8 @@ move_all(Number *values, int rank)
     values[i] = moved(values[i], i, rank);
 }
 
-template <typename Number, typename Wide> struct parameter {
+template <typename Number> struct parameter {
+    typedef typename wide<Number>::type Wide;
     Number *values;
     Number known[RANKS_AT_MOST][COUNT];
     Wide anchor[COUNT], velocity[COUNT];
@@ -181,10 +164,10 @@ template <typename Number, typename Wide> struct parameter {
     }
 };
 
-static parameter<float, float> of_float;
-static parameter<double, double> of_double;
-static parameter<__half, float> of_half;
-static parameter<__nv_bfloat16, float> of_bfloat;
+static parameter<float> of_float;
+static parameter<double> of_double;
+static parameter<__half> of_half;
+static parameter<__nv_bfloat16> of_bfloat;
 
 /* ---- training ---- */
 

@@ -17,6 +17,8 @@
 #include "kernels.h"
 
 #include <atomic>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <math.h>
@@ -97,45 +99,6 @@ small(int r, size_t i)
     return 1 + (int)((i + 5 * (size_t)r) % 12);
 }
 
-static uint32_t
-float_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
-static uint16_t
-half_of(float value)
-{
-    uint32_t bits = float_bits(value);
-    return value == 0 ? 0 : (uint16_t)(((bits >> 23) - 112) << 10 | (bits >> 13 & 0x3ff));
-}
-
-static float
-float_of_half(uint16_t half)
-{
-    uint32_t bits = ((uint32_t)(half >> 10) + 112) << 23 | (uint32_t)(half & 0x3ff) << 13;
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return half == 0 ? 0.0f : value;
-}
-
-static uint16_t
-bfloat_of(float value)
-{
-    return (uint16_t)(float_bits(value) >> 16);
-}
-
-static float
-float_of_bfloat(uint16_t bfloat)
-{
-    uint32_t bits = (uint32_t)bfloat << 16;
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
 /* Whole numbers beyond what a float of the same size holds, of both signs where there are two. */
 template <typename T>
 static T
@@ -166,30 +129,14 @@ whole_numbers(void)
     return numbers<T>{large<T>, add_whole<T>, less_than<T>, NULL};
 }
 
+/* Of floating types, also those that a float is needed to compute with. */
 template <typename T>
 static numbers<T>
 float_numbers(void)
 {
-    return numbers<T>{[](int r, size_t i) { return (T)small(r, i); }, add_whole<T>, less_than<T>,
-                      [](T sum, int parts) { return sum / (T)parts; }};
-}
-
-static numbers<uint16_t>
-half_numbers(void)
-{
-    return numbers<uint16_t>{[](int r, size_t i) { return half_of((float)small(r, i)); },
-                             [](uint16_t a, uint16_t b) { return half_of(float_of_half(a) + float_of_half(b)); },
-                             [](uint16_t a, uint16_t b) { return float_of_half(a) < float_of_half(b); },
-                             [](uint16_t sum, int parts) { return half_of(float_of_half(sum) / (float)parts); }};
-}
-
-static numbers<uint16_t>
-bfloat_numbers(void)
-{
-    return numbers<uint16_t>{[](int r, size_t i) { return bfloat_of((float)small(r, i)); },
-                             [](uint16_t a, uint16_t b) { return bfloat_of(float_of_bfloat(a) + float_of_bfloat(b)); },
-                             [](uint16_t a, uint16_t b) { return float_of_bfloat(a) < float_of_bfloat(b); },
-                             [](uint16_t sum, int parts) { return bfloat_of(float_of_bfloat(sum) / (float)parts); }};
+    return numbers<T>{[](int r, size_t i) { return (T)(float)small(r, i); },
+                      [](T a, T b) { return (T)((float)a + (float)b); }, [](T a, T b) { return (float)a < (float)b; },
+                      [](T sum, int parts) { return (T)((float)sum / (float)parts); }};
 }
 
 static void
@@ -201,8 +148,8 @@ reduce_types(void)
     check_type("uint64", DDP_UINT64, whole_numbers<uint64_t>());
     check_type("float32", DDP_FLOAT32, float_numbers<float>());
     check_type("float64", DDP_FLOAT64, float_numbers<double>());
-    check_type("float16", DDP_FLOAT16, half_numbers());
-    check_type("bfloat16", DDP_BFLOAT16, bfloat_numbers());
+    check_type("float16", DDP_FLOAT16, float_numbers<__half>());
+    check_type("bfloat16", DDP_BFLOAT16, float_numbers<__nv_bfloat16>());
 }
 
 /* ---- in the order of a stream ---- */
