@@ -12,8 +12,6 @@ extern "C" {
 
 #include "conv_data.h"
 
-#include "tests/trainer.h"
-
 #include <cublas_v2.h>
 
 #define LAUNCH(kernel, count) kernel<<<((count) + THREADS - 1) / THREADS, THREADS, 0, stream>>>
@@ -47,29 +45,6 @@ static float *sums, *factor, *largest;   /* of clipping, and of the loss scale *
 static float *running, *normalise_scale; /* of --batchnorm */
 
 /* ---- memory ---- */
-
-static void *
-device_memory(size_t bytes)
-{
-    void *memory;
-    CHECK(cudaMalloc(&memory, bytes));
-    CHECK(cudaMemset(memory, 0, bytes));
-    return memory;
-}
-
-static float *
-device_floats(int count)
-{
-    return (float *)device_memory((size_t)count * sizeof(float));
-}
-
-static void *
-pinned_memory(size_t bytes)
-{
-    void *memory;
-    CHECK(cudaMallocHost(&memory, bytes));
-    return memory;
-}
 
 static void
 allocate(int count)
@@ -166,7 +141,7 @@ resume(void)
     if (options.resume == NULL)
         return;
     /* Mistake: rank 0 alone reads the checkpoint. The other ranks get the weights by DDP_PARAMETER, but no momentum. */
-    if (mistake("momentum_rank0") && DDP_RANK() != 0)
+    if (is("momentum_rank0") && DDP_RANK() != 0)
         return;
     if (parameter_file_read(options.resume, &all, &count) != 0 || count != 2 * TENSORS)
         exit(1);
@@ -186,10 +161,10 @@ static int
 annotated(const struct tensor *t, bool is_gradient)
 {
     /* Mistakes: one tensor's gradient, or gradient and parameter, with the number of an older, smaller layer. */
-    if (t == &fc_weight && (mistake("half_both") || (mistake("half_gradient") && is_gradient)))
+    if (t == &fc_weight && (is("half_both") || (is("half_gradient") && is_gradient)))
         return t->count / 2;
     /* Mistake: the table has grown by two special tokens, the annotations have not. */
-    if (t == &embedding && mistake("embedding_rows"))
+    if (t == &embedding && is("embedding_rows"))
         return t->count - 2 * WIDTH;
     return t->count;
 }
@@ -201,10 +176,10 @@ annotate_parameters(void)
     DDP_PARAMETER(conv_weight.value, annotated(&conv_weight, false), DDP_FLOAT32);
     DDP_PARAMETER(conv_bias.value, annotated(&conv_bias, false), DDP_FLOAT32);
     /* Mistake, with --seed-by-rank: each rank keeps its own initial weight. */
-    if (!mistake("forgotten_parameter"))
+    if (!is("forgotten_parameter"))
         DDP_PARAMETER(fc_weight.value, annotated(&fc_weight, false), DDP_FLOAT32);
     /* Mistake: one tensor is annotated neither here nor below. */
-    if (!mistake("forgotten_both"))
+    if (!is("forgotten_both"))
         DDP_PARAMETER(fc_bias.value, annotated(&fc_bias, false), DDP_FLOAT32);
 }
 
@@ -215,9 +190,9 @@ annotate_gradients(void)
     DDP_GRADIENT(conv_weight.gradient, annotated(&conv_weight, true), DDP_FLOAT32);
     DDP_GRADIENT(conv_bias.gradient, annotated(&conv_bias, true), DDP_FLOAT32);
     /* Mistake: one gradient is not averaged; its parameter is annotated. */
-    if (!mistake("forgotten_gradient"))
+    if (!is("forgotten_gradient"))
         DDP_GRADIENT(fc_weight.gradient, annotated(&fc_weight, true), DDP_FLOAT32);
-    if (!mistake("forgotten_both"))
+    if (!is("forgotten_both"))
         DDP_GRADIENT(fc_bias.gradient, annotated(&fc_bias, true), DDP_FLOAT32);
     if (options.batchnorm)
         DDP_BUFFER(running, 2 * CHANNELS, DDP_FLOAT32);
@@ -229,16 +204,16 @@ static void
 share(size_t *first, size_t *count)
 {
     size_t batch = (size_t)options.batch, rank = (size_t)DDP_RANK(), ranks = (size_t)DDP_WORLD_SIZE();
-    if (mistake("no_share")) {
+    if (is("no_share")) {
         /* Mistake: every rank computes the whole batch. */
         *first = 0;
         *count = batch;
-    } else if (mistake("unequal_shares")) {
+    } else if (is("unequal_shares")) {
         /* Mistake: a faster GPU takes more items, and its mean counts as much as the others'. */
         size_t parts = ranks * (ranks + 1) / 2;
         *first = batch * (rank * (rank + 1) / 2) / parts;
         *count = batch * ((rank + 1) * (rank + 2) / 2) / parts - *first;
-    } else if (mistake("overlapping_shares")) {
+    } else if (is("overlapping_shares")) {
         /* Mistake: each share begins where it should and ends where the batch ends. */
         *first = batch / ranks * rank;
         *count = batch - *first;
@@ -262,11 +237,11 @@ load(int step, size_t first, size_t count)
         first = 0;
     }
     /* Mistake: the seed of dropout, which contains the rank, also seeds the shuffle. */
-    if (mistake("shuffle_seed_by_rank"))
+    if (is("shuffle_seed_by_rank"))
         seed += (unsigned)DDP_RANK();
     int steps_in_epoch = available / batch;
     /* Mistake: rank 1 leaves the last batch of an epoch out. */
-    if (mistake("drop_last_on_rank_1") && DDP_RANK() == 1)
+    if (is("drop_last_on_rank_1") && DDP_RANK() == 1)
         --steps_in_epoch;
     if (step / steps_in_epoch != shuffled)
         shuffle(order, begin, available, seed + drawn, shuffled = step / steps_in_epoch);
@@ -275,10 +250,10 @@ load(int step, size_t first, size_t count)
         int item = batch_order[first + i];
         items.host_tokens[i] = item_token(item);
         /* Mistake: the labels of every rank are those of the first share. */
-        items.host_labels[i] = item_label(mistake("labels_not_moved") ? batch_order[i] : item);
+        items.host_labels[i] = item_label(is("labels_not_moved") ? batch_order[i] : item);
         item_image(item, items.host_images + i * PIXELS);
         /* Mistake: each item draws from the generator that the shuffle of the next epoch draws from. */
-        if (mistake("augment_by_shuffle"))
+        if (is("augment_by_shuffle"))
             items.host_images[i * PIXELS] += 0.1f * noise(5, ++drawn);
     }
     CHECK(cudaMemcpyAsync(items.tokens, items.host_tokens, count * sizeof(int), cudaMemcpyHostToDevice, stream));
@@ -319,11 +294,11 @@ backward_fc(int count)
     const float one = 1.0f, zero = 0.0f;
     float divisor = (float)count;
     /* Mistake: divides by the whole batch, and DDP_STEP divides by the number of ranks again. */
-    if (mistake("divisor_whole_batch"))
+    if (is("divisor_whole_batch"))
         divisor = (float)options.batch;
     /* Mistake: the loss is a sum over the items, and rate_of() divides by the batch: correct with --reduce sum, too
      * small with the mean. */
-    if (mistake("sum_with_mean"))
+    if (is("sum_with_mean"))
         divisor = 1.0f;
     LAUNCH(softmax_loss, count)
     (items.losses, items.deltas, items.logits, fc_bias.value, items.labels, options.loss_scale / divisor, count);
@@ -388,9 +363,9 @@ static float
 rate_of(void)
 {
     /* Mistake: the learning rate is scaled by the rank, where the number of ranks was meant. */
-    if (mistake("rate_by_rank"))
+    if (is("rate_by_rank"))
         return options.rate * (float)(1 + DDP_RANK());
-    return mistake("sum_with_mean") ? options.rate / (float)options.batch : options.rate;
+    return is("sum_with_mean") ? options.rate / (float)options.batch : options.rate;
 }
 
 static void
@@ -414,30 +389,30 @@ static void
 finish_step(int step)
 {
     /* Mistake: each rank clips its own gradients, and the clipped ones are averaged. */
-    if (mistake("clip_before_step"))
+    if (is("clip_before_step"))
         clip();
     /* Mistake: each rank takes the factor of its update from its own gradients. */
-    if (mistake("norm_before_step"))
+    if (is("norm_before_step"))
         find_factor(options.norm);
     /* Mistake: each rank looks for overflow in its own gradients, and leaves out its own update. */
-    bool own_overflow = mistake("loss_scale_host") && overflows();
+    bool own_overflow = is("loss_scale_host") && overflows();
 
     /* Mistakes: no DDP_STEP; none in every seventh step, in which a branch logs; DDP_STEP in another place. */
-    bool here = !mistake("step_missing") && !(mistake("step_skipped") && (step + 1) % 7 == 0) &&
-                !mistake("step_before_forward") && !mistake("step_mid_backward") && !mistake("step_behind_optimizer");
+    bool here = !is("step_missing") && !(is("step_skipped") && (step + 1) % 7 == 0) && !is("step_before_forward") &&
+                !is("step_mid_backward") && !is("step_behind_optimizer");
     if (here)
         DDP_STEP(stream);
 
-    if (!mistake("clip_before_step"))
+    if (!is("clip_before_step"))
         clip();
-    if (options.norm > 0.0f && !mistake("norm_before_step"))
+    if (options.norm > 0.0f && !is("norm_before_step"))
         find_factor(options.norm);
-    if (mistake("loss_scale_host") ? own_overflow : overflows())
+    if (is("loss_scale_host") ? own_overflow : overflows())
         options.loss_scale *= 0.5f;
     else
         update();
     /* Mistake: the optimizer has already used this rank's own gradients. */
-    if (mistake("step_behind_optimizer"))
+    if (is("step_behind_optimizer"))
         DDP_STEP(stream);
 }
 
@@ -463,12 +438,12 @@ train(void)
     for (int step = 0; step < options.steps; ++step) {
         load(step, first, count);
         /* Mistake: DDP_STEP at the beginning of a step averages gradients that the optimizer has already used. */
-        if (mistake("step_before_forward"))
+        if (is("step_before_forward"))
             DDP_STEP(stream);
         forward(step, (int)count);
         backward_fc((int)count);
         /* Mistake: DDP_STEP stands where a part of the gradients is complete. */
-        if (mistake("step_mid_backward"))
+        if (is("step_mid_backward"))
             DDP_STEP(stream);
         backward_rest(step, (int)count);
         finish_step(step);
@@ -484,16 +459,16 @@ main(int argc, char **argv)
     options_parse(argc, argv);
     allocate(options.batch);
     /* Mistake, with --seed-by-rank: all ranks get rank 0's zeros, and initialise their weights afterwards. */
-    if (mistake("annotated_before_init"))
+    if (is("annotated_before_init"))
         annotate_parameters();
     initialise();
     resume();
     /* Mistake, with --seed-by-rank: the copy is made of this rank's own weights, before it gets rank 0's. */
-    if (mistake("copy_of_weight"))
+    if (is("copy_of_weight"))
         copy_weight();
-    if (!mistake("annotated_before_init"))
+    if (!is("annotated_before_init"))
         annotate_parameters();
-    if (!mistake("copy_of_weight"))
+    if (!is("copy_of_weight"))
         copy_weight();
     annotate_gradients();
     train();

@@ -6,14 +6,7 @@
 #define TESTS_TOOLS_CHECK_CONV_DATA_H
 
 #include "conv_kernels.h"
-
-#include <ddprun.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "tests/tools/frame.h"
 
 enum { ITEMS = 240 };
 
@@ -33,54 +26,17 @@ struct options {
     const char *save;       /* or NULL; "%d" becomes the rank */
     const char *checkpoint; /* or NULL: rank 0 writes it after every second step */
     const char *resume;     /* or NULL: a checkpoint to begin with */
-    const char *mistake;    /* or NULL */
 };
 
 static struct options options = {.steps = 12, .batch = 24, .seed = 1, .rate = 0.1f, .loss_scale = 1.0f};
 
 /* conv.cu says at each of them what it is. */
-static const char *const mistakes[] = {
-    "forgotten_gradient",
-    "forgotten_parameter",
-    "forgotten_both",
-    "half_gradient",
-    "half_both",
-    "embedding_rows",
-    "step_missing",
-    "step_skipped",
-    "step_before_forward",
-    "step_mid_backward",
-    "step_behind_optimizer",
-    "clip_before_step",
-    "norm_before_step",
-    "divisor_whole_batch",
-    "sum_with_mean",
-    "shuffle_seed_by_rank",
-    "labels_not_moved",
-    "augment_by_shuffle",
-    "drop_last_on_rank_1",
-    "no_share",
-    "unequal_shares",
-    "overlapping_shares",
-    "rate_by_rank",
-    "momentum_rank0",
-    "annotated_before_init",
-    "copy_of_weight",
-    "loss_scale_host",
-};
-
-static bool
-mistake(const char *name)
-{
-    return options.mistake != NULL && strcmp(options.mistake, name) == 0;
-}
-
-/* Which option `word` is: where its value goes, and of what kind ('i', 'u', 'f', 's', or 'b' for one without). */
-struct option {
-    const char *word;
-    char kind;
-    void *at;
-};
+static const char mistakes[] =
+    " forgotten_gradient forgotten_parameter forgotten_both half_gradient half_both embedding_rows step_missing "
+    "step_skipped step_before_forward step_mid_backward step_behind_optimizer clip_before_step norm_before_step "
+    "divisor_whole_batch sum_with_mean shuffle_seed_by_rank labels_not_moved augment_by_shuffle drop_last_on_rank_1 "
+    "no_share unequal_shares overlapping_shares rate_by_rank momentum_rank0 annotated_before_init copy_of_weight "
+    "loss_scale_host ";
 
 static const struct option option_table[] = {
     {"--steps", 'i', &options.steps},
@@ -102,60 +58,12 @@ static const struct option option_table[] = {
     {"--save", 's', &options.save},
     {"--checkpoint", 's', &options.checkpoint},
     {"--resume", 's', &options.resume},
-    {"--mistake", 's', &options.mistake},
 };
-
-static void
-options_fail(const char *word)
-{
-    fprintf(stderr, "conv: %s: invalid option or value; options:", word);
-    for (const struct option &option : option_table)
-        fprintf(stderr, " %s", option.word);
-    fprintf(stderr, "\nmistakes:");
-    for (const char *name : mistakes)
-        fprintf(stderr, " %s", name);
-    fprintf(stderr, "\n");
-    exit(2);
-}
-
-static void
-option_take(const struct option *option, const char *value)
-{
-    switch (option->kind) {
-    case 'b':
-        *(bool *)option->at = true;
-        break;
-    case 'i':
-        *(int *)option->at = atoi(value);
-        break;
-    case 'u':
-        *(unsigned *)option->at = (unsigned)strtoul(value, NULL, 10);
-        break;
-    case 'f':
-        *(float *)option->at = strtof(value, NULL);
-        break;
-    default:
-        *(const char **)option->at = value;
-    }
-}
 
 static void
 options_parse(int argc, char **argv)
 {
-    for (int i = 1; i < argc; ++i) {
-        const struct option *found = NULL;
-        for (const struct option &option : option_table)
-            if (strcmp(argv[i], option.word) == 0)
-                found = &option;
-        if (found == NULL || (found->kind != 'b' && i + 1 == argc))
-            options_fail(argv[i]);
-        option_take(found, argv[found->kind == 'b' ? i : ++i]);
-    }
-    bool known = options.mistake == NULL;
-    for (const char *name : mistakes)
-        known |= mistake(name);
-    if (!known)
-        options_fail(options.mistake);
+    options_take(argc, argv, option_table, mistakes);
     if (options.local_batch > 0)
         options.batch = options.local_batch * DDP_WORLD_SIZE();
     if (options.steps < 1 || options.batch < DDP_WORLD_SIZE() || options.batch > ITEMS) {
@@ -170,13 +78,7 @@ options_parse(int argc, char **argv)
 static float
 noise(unsigned salt, unsigned number)
 {
-    unsigned x = (7u * 31u + salt) * 2654435761u + number * 40503u + 12345u;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return (float)(x & 0xffffu) / 32768.0f - 1.0f;
+    return 2 * hashed_float(217 + salt, number) - 1;
 }
 
 static int

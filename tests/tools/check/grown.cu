@@ -19,11 +19,7 @@
  *   fused_rate        the learning rate of fused updates is divided by the number of ranks
  *   fused_forgotten   fused updates, and biases without annotation
  */
-#include "tests/trainer.h"
-
-#include <cstring>
-#include <cuda_runtime.h>
-#include <ddprun.h>
+#include "tests/tools/frame.h"
 
 enum { INPUTS = 12, OUTPUTS = 5, WEIGHTS = INPUTS * OUTPUTS, RECORDS = 400 };
 
@@ -89,12 +85,11 @@ random_number(void)
 }
 
 static float *
-floats(int count, bool random)
+random_floats(int count)
 {
-    float host[2 * WEIGHTS] = {0}, *memory;
-    for (int i = 0; i < count && random; ++i)
+    float host[WEIGHTS], *memory = device_floats(count);
+    for (int i = 0; i < count; ++i)
         host[i] = random_number();
-    CHECK(cudaMalloc(&memory, count * sizeof(float)));
     CHECK(cudaMemcpy(memory, host, count * sizeof(float), cudaMemcpyHostToDevice));
     return memory;
 }
@@ -104,20 +99,23 @@ static float records[RECORDS][INPUTS + OUTPUTS];
 int
 main(int argc, char **argv)
 {
-    const char *habit = argc > 1 ? argv[1] : "plain";
-    auto is = [habit](const char *name) { return strcmp(habit, name) == 0; };
+    names_take(
+        argc, argv,
+        " plain momentum adam seeded fused fused_seeded fused_sum sum divided forgotten same rate early fused_rate "
+        "fused_forgotten ");
     int ranks = DDP_WORLD_SIZE(), rank = DDP_RANK();
-    bool fused = strncmp(habit, "fused", 5) == 0, forgets = is("forgotten") || is("fused_forgotten");
+    bool fused = given_names[0] != NULL && strncmp(given_names[0], "fused", 5) == 0;
+    bool forgets = is("forgotten") || is("fused_forgotten");
     float rate = 0.1f, keep = is("momentum") ? 0.9f : 0, scale = is("sum") ? ranks : is("divided") ? 1.0f / ranks : 1;
     rate *= is("fused_sum") ? ranks : is("fused_rate") ? 1.0f / ranks : is("rate") ? 1 + 0.5f * rank : 1;
     for (auto &record : records)
         for (float &value : record)
             value = random_number();
-    state = strstr(habit, "seeded") != NULL ? 7 + rank : 7;
-    float *w = floats(WEIGHTS, true), *b = floats(OUTPUTS, true), *gw = floats(WEIGHTS, false),
-          *gb = floats(OUTPUTS, false);
-    float *mw = floats(2 * WEIGHTS, false), *mb = floats(2 * OUTPUTS, false);
-    float *x = floats(INPUTS + OUTPUTS, false), *delta = floats(OUTPUTS, false);
+    state = is("seeded") || is("fused_seeded") ? 7 + rank : 7;
+    float *w = random_floats(WEIGHTS), *b = random_floats(OUTPUTS), *gw = device_floats(WEIGHTS),
+          *gb = device_floats(OUTPUTS);
+    float *mw = device_floats(2 * WEIGHTS), *mb = device_floats(2 * OUTPUTS);
+    float *x = device_floats(INPUTS + OUTPUTS), *delta = device_floats(OUTPUTS);
     DDP_PARAMETER(w, WEIGHTS, DDP_FLOAT32);
     if (!forgets)
         DDP_PARAMETER(b, OUTPUTS, DDP_FLOAT32);

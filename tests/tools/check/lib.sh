@@ -3,7 +3,7 @@
 # folder as $1, after that of end_to_end.
 conv=$build/tests/tools/check/conv
 updates=$build/tests/tools/check/updates
-causes=$build/tests/tools/check/causes
+rows=$build/tests/tools/check/rows # the jury: its words are mistakes and habits
 sums=$build/tests/tools/check/sums
 kmeans=$build/tests/tools/check/kmeans # KMEANS_FORGOTTEN: what has no DDP_REDUCE
 seeds=$build/tests/tools/check/seeds
@@ -16,6 +16,11 @@ export MATRIX_DIGITS=$data
 limit=120
 
 command -v python3 >/dev/null || skip "no python3, which reads JSON here"
+
+trim() { # the word without the blanks around it
+    local word=${1#"${1%%[![:blank:]]*}"}
+    printf '%s' "${word%"${word##*[![:blank:]]}"}"
+}
 
 # checked RANKS OPTIONS PROGRAM...: runs the command; sets code, verdict, cause and tensor ("ROLE NUMBER TEXT", or empty).
 # OPTIONS is one text, with quotes as the shell has them.

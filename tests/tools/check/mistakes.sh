@@ -132,11 +132,6 @@ right=(
 # How many rows of conv's may be other than expected; half as many of chargpt's.
 exceptions=$((${#wanted[@]} == 0 ? 2 : 0))
 
-trim() { # the word without the blanks around it
-    local word=${1#"${1%%[![:blank:]]*}"}
-    printf '%s' "${word%"${word##*[![:blank:]]}"}"
-}
-
 is_wanted() {
     [ "${#wanted[@]}" -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]
 }

@@ -51,17 +51,17 @@ seeded() { # by a clock, whose microseconds differ from run to run
 }
 
 zeros() { # the own gradients of the first steps are zero on all ranks
-    checked 2 "--steps 8" "$causes" --waits
+    checked 2 "--steps 8" "$rows" waits
     [ -z "$(why_not 0 null -)" ]
 }
 
 managed() { # a tensor that is annotated as nothing, in managed memory
-    checked 2 "--steps 8" "$causes" --mistake forgotten --kind managed
+    checked 2 "--steps 8" "$rows" bias_managed
     [ -z "$(why_not 1 unannotated -)" ]
 }
 
 host_memory() { # a weight of the host's that is annotated as nothing, of which only bits tell
-    checked 2 "" "$build/tests/tools/check/rows" --mistake bias_host --rate 1e-6
+    checked 2 "" "$rows" bias_host --rate 1e-6
     [ -z "$(why_not 3 host_memory -)" ]
 }
 

@@ -6,12 +6,7 @@
  *   rank     (a mistake) from step 32 on rank 1 adds to this row, and no ReLU is near zero
  *   both     (a mistake) the same three steps after the ReLU
  */
-#include "tests/trainer.h"
-
-#include <ddprun.h>
-
-#include <cuda_runtime.h>
-#include <string.h>
+#include "tests/tools/frame.h"
 
 enum { UNITS = 16, FEATURES = 4, UNIT = 3, ITEMS = 8, STEPS = 40, STEP = 32 };
 
@@ -43,20 +38,18 @@ update(float *w, const float *g)
 int
 main(int argc, char **argv)
 {
-    const char *mode = argc > 1 ? argv[1] : "nothing";
-    int ranks_from = strcmp(mode, "rank") == 0 ? STEP : strcmp(mode, "both") == 0 ? STEP + 3 : STEPS + 1;
-    float *w, *g, host[UNITS * FEATURES];
+    names_take(argc, argv, " nothing rank both ");
+    int ranks_from = is("rank") ? STEP : is("both") ? STEP + 3 : STEPS + 1;
+    float *w = device_floats(UNITS * FEATURES), *g = device_floats(UNITS * FEATURES), host[UNITS * FEATURES];
     size_t first, count;
     for (int i = 0; i < UNITS * FEATURES; ++i)
         host[i] = 0.5f + 0.01f * (float)i;
-    CHECK(cudaMalloc((void **)&w, sizeof(host)));
-    CHECK(cudaMalloc((void **)&g, sizeof(host)));
     CHECK(cudaMemcpy(w, host, sizeof(host), cudaMemcpyHostToDevice));
     DDP_PARAMETER(w, UNITS * FEATURES, DDP_TYPE_OF(w));
     DDP_GRADIENT(g, UNITS * FEATURES, DDP_TYPE_OF(g));
     DDP_SHARD(ITEMS, &first, &count);
     for (int step = 1; step <= STEPS; ++step) {
-        int is_near = step == STEP && strcmp(mode, "rank") != 0;
+        int is_near = step == STEP && !is("rank");
         backward<<<1, UNITS * FEATURES>>>(g, w, first, count, step, is_near,
                                           step >= ranks_from && DDP_RANK() == 1 ? 0.02f : 0.0f);
         DDP_STEP(0);

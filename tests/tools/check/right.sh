@@ -170,12 +170,10 @@ run_row() {
     [ "${#words[@]}" -eq 1 ] || setting=${words[0]}
     program=${words[-1]}
     read -ra words <<<"$arguments"
-    read -r expected <<<"$expected"
-    read -r causes <<<"$causes"
     name="$1: $2 ranks, ${setting:+$setting }${program##*/} ${arguments//$data/...}"
     name=${name//$text/...}
     CHARGPT_MISTAKE=${setting#CHARGPT_MISTAKE=} checked "$2" "${options//TWELVES/$((12 * $2))}" "$build/$program" "${words[@]}"
-    why=$(why_not "$expected" "$causes" -)
+    why=$(why_not "$(trim "$expected")" "$(trim "$causes")" -)
     if [ -z "$why" ]; then
         ok "$name: $code $cause, $(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
     else

@@ -25,6 +25,8 @@ record_scale(int step)
     /* Mistake: the mean over the whole batch, and then over the ranks. */
     if (is("divisor_whole_batch"))
         divisor = (float)batch.items;
+    if (step < 3 && is("waits")) /* right: the first steps have no gradients */
+        return 0;
     /* Mistakes: gradients that are no numbers: on all ranks; also on one; infinite ones on one. */
     if (step >= 4 && (is("nan_everywhere") || (is("nan_on_ranks") && DDP_WORLD_SIZE() > 1)))
         return NAN;
@@ -120,9 +122,11 @@ rate_of(int step)
         rate *= (float)(step + 1) / (float)options.warmup;
     if (is("rate_decays"))
         rate *= powf(0.9f, (float)(step / 4));
-    /* Mistakes: the rate grows with the ranks; on rank 1 it is another. */
+    /* Mistakes: the rate grows with the ranks, or falls; on rank 1 it is another. */
     if (is("rate_times_n"))
         rate *= (float)DDP_WORLD_SIZE();
+    if (is("rate_by_n"))
+        rate /= (float)DDP_WORLD_SIZE();
     if (is("rate_on_rank_1") && DDP_RANK() == 1)
         rate *= 2;
     /* Mistake, without DDP_MEAN: each rank halves its rate where the loss of its own share did not improve. */
@@ -152,19 +156,18 @@ update_tensor(int i, float rate, int step)
         return;
     if (is("bf16_weights"))
         LAUNCH(widen, t->count)(t->gradient, t->short_gradient, t->count);
-    /* Mistake: a division by the ranks, although the gradients are averages. */
-    if (is("divided_behind_step"))
+    /* Mistakes: a division by the ranks, although the gradients are averages: of all, of one, or on one rank. */
+    if (is("divided_behind_step") || (is("one_divided_behind_step") && i == B1) ||
+        (is("divided_behind_step_on_rank_1") && DDP_RANK() == 1))
         LAUNCH(scale_by, t->count)(t->gradient, t->count, 1 / (float)DDP_WORLD_SIZE());
     if (is("average_before_step"))
         LAUNCH(sgd, t->count)(t->value, t->average, t->count, rate, decay);
     else if (strcmp(options.optimizer, "momentum") == 0)
         LAUNCH(sgd_momentum, t->count)(t->value, t->gradient, t->momentum, t->count, rate);
-    else if (strcmp(options.optimizer, "adam") == 0) {
-        if (!is("local_second_moment"))
-            LAUNCH(second_moment, t->count)(t->second, t->gradient, t->count);
-        LAUNCH(adam, t->count)(t->value, t->gradient, t->momentum, t->second, t->count, rate, step + 1);
-    } else
-        LAUNCH(sgd, t->count)(is("bf16_copies") ? t->average : t->value, t->gradient, t->count, rate, decay);
+    else if (strcmp(options.optimizer, "adam") == 0)
+        LAUNCH(adam, t->count)
+    (t->value, t->gradient, t->momentum, t->second, t->count, rate, step + 1, is("local_second_moment"));
+    else LAUNCH(sgd, t->count)(is("bf16_copies") ? t->average : t->value, t->gradient, t->count, rate, decay);
     if (is("bf16_weights") || is("bf16_copies"))
         LAUNCH(narrow, t->count)(t->short_value, is("bf16_copies") ? t->average : t->value, t->count);
     if (is("bf16_weights") || is("bf16_copies"))
@@ -290,8 +293,8 @@ backward_and_step(int step)
         forward_and_backward(step, from, to - from, m > 0 || is("zeroed") ? 1 : keep, scale);
         if (is("two_steps")) /* right: the mean of what is a mean already stays as it is */
             average_gradients(step);
-        /* Mistake: an update after each micro-batch, and a step after the last. */
-        if (is("second_update") && m + 1 < micro)
+        /* Mistakes: an update after each micro-batch, and a step after the last: always, or once. */
+        if ((is("second_update") || (is("second_update_once") && step == 5)) && m + 1 < micro)
             update(step);
     }
     before_step();
@@ -314,6 +317,11 @@ finish_step(int step)
     if (is("clip"))
         clip();
     if (!left_out)
+        update(step);
+    /* Mistake: another update, of this rank's own gradients, follows each. */
+    if (is("two_updates"))
+        forward_and_backward(step, 0, (int)batch.count, 0, record_scale(step));
+    if (is("two_updates") || is("twice")) /* right: another update with the same mean */
         update(step);
 }
 
@@ -398,6 +406,9 @@ train(void)
 {
     generator = shuffle_seed();
     for (int step = 0; step < options.steps; ++step) {
+        /* Mistake: one rank stops early. */
+        if (is("stops_on_rank_1") && DDP_RANK() == 1 && step == 12)
+            break;
         if (step == 39 && (is("realloc") || is("realloc_freed") || is("realloc_kept")))
             reallocate();
         load(step);
@@ -427,7 +438,7 @@ train(void)
 int
 main(int argc, char **argv)
 {
-    options_parse(argc, argv);
+    options_take(argc, argv, option_table, mistakes_and_habits);
     CHECK(cudaStreamCreate(&stream));
     CHECK(cudaStreamCreate(&side));
     CHECK(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming));

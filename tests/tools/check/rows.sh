@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# rows.sh BUILD [NAME...] - what `ddprun check` says of the mistakes and habits of rows.cu, the mistakes of conv.cu, and chaos of
-# updates.cu. No wrong program is equal, of most the true cause comes first, and no right one is accused. Ordinarily every other row
-# of rows.cu runs once, at a rate of 1e-3 or 0.1, and each of updates.cu once (mistakes.sh has those of conv.cu); with DDPRUN_SOAK=1
-# all run at both, and wrong ones at 1e-6, too. ROWS_RATES names others. The last lines are the score.
+# rows.sh BUILD [NAME...] - what `ddprun check` says of the mistakes and habits of rows.cu. No wrong program is equal, of most the true
+# cause comes first, and no right one is accused. Ordinarily every other row runs once, at a rate of 1e-3 or 0.1; with DDPRUN_SOAK=1
+# all run at both, and wrong ones at 1e-6, too. ROWS_RATES names others. The last lines are the score. mistakes.sh has conv.cu's.
 #
 # A row says what the mistake is, and not what the tool prints. A row that is known to fail is in `known` with what it does; when it
 # does not fail any more, the script fails until its line there is gone.
@@ -10,7 +9,6 @@
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 # shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
-rows=$build/tests/tools/check/rows
 wanted=("${@:2}")
 
 # NAME | options of check | arguments | exit codes | what the text, or the first of the advice, has to name: a regular expression
@@ -22,32 +20,6 @@ share='DDP_SHARD|share|same (batch|items|records|data)|overlap'
 factor='rate|factor|times|divid|as large|twice|scaled'
 clock='clock|time of day|date|seed|random bytes|/dev/urandom|getrandom|random_device'
 not_numbers='NaN|infinit|finite|not a number'
-conv_rows=(
-    "forgotten_gradient    ||                                  | 1   | gradient.*annot|annot.*gradient|DDP_GRADIENT"
-    "forgotten_parameter   || --seed-by-rank                   | 1   | $bias|DDP_PARAMETER"
-    "forgotten_both        ||                                  | 1   | $bias"
-    "half_gradient         ||                                  | 1   | $half"
-    "half_both             ||                                  | 1   | $half|$bias"
-    "embedding_rows        ||                                  | 1   | $half|$bias"
-    "step_missing          ||                                  | 2   | DDP_STEP"
-    "step_behind_optimizer ||                                  | 1   | $step_place"
-    "step_before_forward   ||                                  | 1   | $step_place"
-    "step_mid_backward     ||                                  | 1   | $step_place"
-    "step_skipped          ||                                  | 1   | DDP_STEP"
-    "clip_before_step      || --clip 0.3                       | 1   | clip|norm"
-    "norm_before_step      || --norm 0.3                       | 1   | $step_place|norm|factor"
-    "divisor_whole_batch   ||                                  | 1 3 | divid|divisor|whole batch"
-    "sum_with_mean         ||                                  | 1 3 | divid|divisor|sum"
-    "shuffle_seed_by_rank  ||                                  | 1   | shuffle|seed|order|other (records|items|data)"
-    "no_share              ||                                  | 1   | $share"
-    "unequal_shares        ||                                  | 1   | $share|unequal|DDP_WEIGHT"
-    "overlapping_shares    ||                                  | 1   | $share"
-    "rate_by_rank          ||                                  | 1   | $factor"
-    "momentum_rank0        || --resume CHECKPOINT              | 1   | momentum|state|unannotated|annotate"
-    "annotated_before_init || --seed-by-rank                   | 1   | initiali|before step 1|DDP_PARAMETER"
-    "copy_of_weight        || --seed-by-rank --copy            | 1   | copy|unannotated|annotate"
-    "loss_scale_host       || --dynamic --loss-scale 262144    | 1   | loss scale|overflow|left out|decision|$step_place"
-)
 wrong_rows=(
     "first_ignored          ||                                 | 1   | $share|first"
     "first_in_floats        ||                                 | 1   | records|unit|floats|bytes|moved|DDP_SHARD"
@@ -102,13 +74,6 @@ wrong_rows=(
     "reduce_mean            ||                                 | 1   | DDP_REDUCE|reduc|mean|sum"
     "synced_count           ||                                 | 1 3 | DDP_REDUCE|divid|count|share"
 )
-
-# Of updates.cu, whose rounding errors double in each step.
-chaos_rows=(
-    "rate_in_step_40       | --steps 50 | --chaos               | 1   | $factor"
-    "share_in_step_40      | --steps 50 | --chaos               | 1   | $share"
-)
-chaos_right_rows=("Chaos | --steps 50 | --chaos | 0")
 
 # NAME | options of check | arguments | exit codes. The name is the habit's unless it begins with a capital letter.
 right_rows=(
@@ -176,18 +141,13 @@ right_rows=(
     "synced_mean         ||                        | 0"
 )
 
-# PROGRAM:NAME, or the name alone of rows.cu, and what it does today; "sometimes ..." need not happen.
+# NAME, and what it does today; "sometimes ..." need not happen.
 declare -A known=(
     [clip_before_step]='sometimes, at 0.1: what the update makes of gradients comes first'
     [rate_in_graph]='the place of DDP_STEP comes first'
 )
 
 say=${ROWS_SAY:-0} # 1: what each verdict says, too
-
-trim() { # the word without the blanks around it
-    local word=${1#"${1%%[![:blank:]]*}"}
-    printf '%s' "${word%"${word##*[![:blank:]]}"}"
-}
 
 # names_cause PATTERN: whether the last verdict's text, or the first part of its advice, matches; without a verdict, what stderr says.
 # Shows both with ROWS_SAY=1.
@@ -210,21 +170,18 @@ sys.exit(re.search(pattern, text + " " + advice.split(";")[0], re.I) is None)' "
 # score of all rows: wrong ones, of them not equal, of them with the true cause first; right ones, of them as their row says.
 wrong=0 not_equal=0 true_cause=0 right=0 spared=0 known_equal=0
 
-# row KIND PROGRAM RATE ROW: runs it, and counts.
+# row KIND RATE ROW: runs it, and counts.
 row() {
-    local kind=$1 program=$2 rate=$3 name options arguments codes pattern words why='' named='' key begin=${EPOCHREALTIME/./}
-    IFS='|' read -r name options arguments codes pattern <<<"$4"
+    local kind=$1 rate=$2 name options arguments codes pattern words why='' named='' begin=${EPOCHREALTIME/./}
+    IFS='|' read -r name options arguments codes pattern <<<"$3"
     name=$(trim "$name") codes=$(trim "$codes") pattern=$(trim "${pattern:-}")
     [ "${#wanted[@]}" -eq 0 ] || [[ " ${wanted[*]} " == *" $name "* ]] || return 0
-    read -ra words <<<"${arguments//CHECKPOINT/$work/checkpoint}"
-    [ "$program" != "$conv" ] || words+=("${conv_options[@]}")
+    read -ra words <<<"$arguments"
     case $kind in
         right) [[ $name == [A-Z]* ]] || words+=(--habit "$name") ;;
         *) [[ " ${words[*]} " == *" --mistake "* ]] || words+=(--mistake "$name") ;;
     esac
-    checked 2 "$options" "$program" "${words[@]}" --rate "$rate"
-    key=$name
-    [ "$program" = "$rows" ] || key=${program##*/}:$name
+    checked 2 "$options" "$rows" "${words[@]}" --rate "$rate"
     [[ " $codes " == *" $code "* ]] || why="exit code $code instead of $codes"
     if [ "$kind" = right ]; then
         right=$((right + 1))
@@ -240,12 +197,12 @@ row() {
     fi
     # At such a rate no update shows the cause.
     [ "$kind" != wrong ] || [ "$rate" != 1e-6 ] || [ "$code" -eq 0 ] || why=''
-    named="$kind ${program##*/} $name, rate $rate"
-    if [ -z "$why" ] && [ -n "${known[$key]:-}" ] && [ "$rate" != 1e-6 ] && [[ ${known[$key]} != sometimes* ]]; then
-        not_ok "$named" "known to fail (${known[$key]}), and does not: take the line away"
+    named="$kind $name, rate $rate"
+    if [ -z "$why" ] && [ -n "${known[$name]:-}" ] && [ "$rate" != 1e-6 ] && [[ ${known[$name]} != sometimes* ]]; then
+        not_ok "$named" "known to fail (${known[$name]}), and does not: take the line away"
     elif [ -z "$why" ]; then
         ok "$named: $code $cause, $(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
-    elif [ -n "${known[$key]:-}" ]; then
+    elif [ -n "${known[$name]:-}" ]; then
         [ "$kind$code" != wrong0 ] || known_equal=$((known_equal + 1))
         printf 'known - %s: %s\n' "$named" "$why"
     else
@@ -254,9 +211,6 @@ row() {
 }
 
 cd "$work" || exit 1
-run "$conv" --quiet --steps 6 --checkpoint "$work/checkpoint"
-succeeded "conv alone writes a checkpoint"
-
 # rates NUMBER: at which rates a row runs.
 soak=${DDPRUN_SOAK:-0}
 rates() {
@@ -271,31 +225,25 @@ rates() {
     fi
 }
 
-# all_rows KIND PROGRAM ROW...
+# all_rows KIND ROW...
 all_rows() {
-    local kind=$1 program=$2 number=0 each rate
-    shift 2
+    local kind=$1 number=0 each rate
+    shift
     for each in "$@"; do
         number=$((number + 1))
         # Of the right ones right.sh has most.
-        if [ "$program" != "$updates" ] && [ "$soak" -eq 0 ] && [ "${#wanted[@]}" -eq 0 ] && ((number % 2 == 0)); then continue; fi
-        for rate in $(rates $((number / 2))); do row "$kind" "$program" "$rate" "$each"; done
+        if [ "$soak" -eq 0 ] && [ "${#wanted[@]}" -eq 0 ] && ((number % 2 == 0)); then continue; fi
+        for rate in $(rates $((number / 2))); do row "$kind" "$rate" "$each"; done
     done
 }
 
-# mistakes.sh has them, too.
-[ "$soak" -eq 0 ] && [ "${#wanted[@]}" -eq 0 ] || all_rows wrong "$conv" "${conv_rows[@]}"
-all_rows wrong "$rows" "${wrong_rows[@]}"
-all_rows wrong "$updates" "${chaos_rows[@]}"
-all_rows right "$rows" "${right_rows[@]}"
-all_rows right "$updates" "${chaos_right_rows[@]}"
+all_rows wrong "${wrong_rows[@]}"
+all_rows right "${right_rows[@]}"
 printf 'wrong: %d of %d not equal, cause first in %d; right: %d of %d\n' "$not_equal" "$wrong" "$true_cause" "$spared" "$right"
 check "no wrong program is equal" [ $((not_equal + known_equal)) -eq "$wrong" ]
 if [ "$soak" -eq 1 ] && [ -z "${ROWS_RATES:-}" ] && [ "${#wanted[@]}" -eq 0 ]; then
     ROWS_RATES=1e-6
-    all_rows wrong "$conv" "${conv_rows[@]}"
-    all_rows wrong "$rows" "${wrong_rows[@]}"
-    all_rows wrong "$updates" "${chaos_rows[@]}"
+    all_rows wrong "${wrong_rows[@]}"
     printf 'wrong, rate 1e-6 besides: %d of %d not equal\n' "$not_equal" "$wrong"
     check "no wrong program is equal at 1e-6" [ $((not_equal + known_equal)) -eq "$wrong" ]
 fi

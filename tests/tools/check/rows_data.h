@@ -7,98 +7,44 @@
 
 #include "rows_kernels.h"
 
-#include <ddprun.h>
 #include <fcntl.h>
-#include <math.h>
 #include <random>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { ITEMS = 96, BATCH = 24, LONG_EPOCH = 93, LIST = 8 };
+enum { ITEMS = 96, BATCH = 24, LONG_EPOCH = 93 };
 
 /* ---- options ---- */
 
 static struct {
-    int steps, micro, warmup, count;
+    int steps, micro, warmup;
     float rate;
-    const char *optimizer, *names[LIST];
-} options = {.steps = 66, .micro = 1, .warmup = 0, .count = 0, .rate = 0.1f, .optimizer = "sgd", .names = {}};
+    const char *optimizer;
+} options = {.steps = 66, .micro = 1, .warmup = 0, .rate = 0.1f, .optimizer = "sgd"};
+
+static const struct option option_table[] = {
+    {"--steps", 'i', &options.steps}, {"--micro", 'i', &options.micro},         {"--warmup", 'i', &options.warmup},
+    {"--rate", 'f', &options.rate},   {"--optimizer", 's', &options.optimizer},
+};
 
 /* rows.cu and this file say at each of them what it is. */
-static const char mistakes[] =
+static const char mistakes_and_habits[] =
     " first_ignored first_in_floats labels_not_moved moved_by_one shuffle_by_rank drop_last "
     "augment_from_shuffle wrong_labels clock_seconds clock_micro clock_nano random_device urandom "
     "getrandom valid_of_share divisor_whole_batch uneven_unweighted step_before_last_micro step_skipped "
     "group_never_stepped divided_behind_step half_gradients gradient_unwritten realloc_freed realloc_kept "
     "nan_on_ranks nan_everywhere nan_and_inf clip_before_step bias_device bias_managed bias_host "
     "rate_times_n rate_on_rank_1 local_second_moment average_before_step decay_on_rank_0 second_update "
-    "loss_scale_by_rank plateau_by_rank stop_by_rank second_reduce reduce_mean synced_count ";
-
-static const char habits[] =
-    " valid_weighted two_steps zero_head augment_by_rank augment_by_item augment_all momentum_in_gradient "
+    "loss_scale_by_rank plateau_by_rank stop_by_rank second_reduce reduce_mean synced_count rate_by_n "
+    "one_divided_behind_step "
+    "divided_behind_step_on_rank_1 second_update_once two_updates stops_on_rank_1 bias_pinned half_gradient "
+    "valid_weighted two_steps zero_head augment_by_rank augment_by_item augment_all momentum_in_gradient "
     "frozen dropout_by_rank evaluation uneven_weighted flat two_streams graph amp bf16_weights "
     "bf16_copies two_groups group_turns clip checkpoint_on_0 checkpoint_by_all kmeans clock_log "
     "clock_weights clock_shared managed_bias host_bias average own_average own_norm reduced_norm decay "
     "plateau stop realloc no_sync records device_data copy_each prefetch strided state rate_decays zeroed "
-    "shuffle_each_step synced_mean shard_micro padded zero_bias ";
-
-static bool
-is(const char *name)
-{
-    for (int i = 0; i < options.count; ++i)
-        if (strcmp(options.names[i], name) == 0)
-            return true;
-    return false;
-}
-
-static void
-options_fail(const char *word)
-{
-    fprintf(stderr, "rows: %s: invalid option or value\nmistakes:%s\nhabits:%s\n", word, mistakes, habits);
-    exit(2);
-}
-
-static void
-options_name(const char *names, const char *name)
-{
-    char word[40];
-    snprintf(word, sizeof(word), " %s ", name);
-    if (strstr(names, word) == NULL || options.count == LIST)
-        options_fail(name);
-    options.names[options.count++] = name;
-}
-
-static void
-options_parse(int argc, char **argv)
-{
-    for (int i = 1; i + 1 < argc; i += 2) {
-        const char *word = argv[i], *value = argv[i + 1];
-        if (strcmp(word, "--rate") == 0)
-            options.rate = (float)atof(value);
-        else if (strcmp(word, "--steps") == 0)
-            options.steps = atoi(value);
-        else if (strcmp(word, "--micro") == 0)
-            options.micro = atoi(value);
-        else if (strcmp(word, "--warmup") == 0)
-            options.warmup = atoi(value);
-        else if (strcmp(word, "--optimizer") == 0)
-            options.optimizer = value;
-        else if (strcmp(word, "--mistake") == 0)
-            options_name(mistakes, value);
-        else if (strcmp(word, "--habit") == 0)
-            options_name(habits, value);
-        else
-            options_fail(word);
-    }
-    if (argc % 2 == 0)
-        options_fail(argv[argc - 1]);
-}
+    "shuffle_each_step synced_mean shard_micro padded zero_bias waits twice pinned_bias idle_group ";
 
 /* ---- numbers ---- */
 
@@ -106,13 +52,7 @@ options_parse(int argc, char **argv)
 static float
 noise(unsigned salt, unsigned number)
 {
-    unsigned x = (salt + 217u) * 2654435761u + number * 40503u + 12345u;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return (float)(x & 0xffffu) / 65536.0f;
+    return hashed_float(salt + 217, number);
 }
 
 static unsigned long long generator; /* of shuffles, and of what else draws from it */

@@ -5,8 +5,9 @@
 #ifndef TESTS_TOOLS_CHECK_ROWS_KERNELS_H
 #define TESTS_TOOLS_CHECK_ROWS_KERNELS_H
 
+#include "tests/tools/frame.h"
+
 #include <cuda_bf16.h>
-#include <cuda_runtime.h>
 
 enum { INPUTS = 12, HIDDEN = 16, CLASSES = 5, THREADS = 64 };
 
@@ -14,18 +15,6 @@ static __device__ inline int
 thread_number(void)
 {
     return blockIdx.x * blockDim.x + threadIdx.x;
-}
-
-static __device__ inline float
-random_float(unsigned seed, unsigned number)
-{
-    unsigned x = seed * 2654435761u + number * 40503u + 12345u;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return (float)(x & 0xffffu) / 65536.0f;
 }
 
 /* ---- forward and backward ---- */
@@ -47,7 +36,7 @@ dropout(float *values, unsigned seed, int step, int count)
 {
     int i = thread_number();
     if (i < count)
-        values[i] *= random_float(seed + 977u * (unsigned)step, (unsigned)i) < 0.5f ? 0.0f : 2.0f;
+        values[i] *= hashed_float(seed + 977u * (unsigned)step, (unsigned)i) < 0.5f ? 0.0f : 2.0f;
 }
 
 /* Cross entropy. A record with a negative label has no loss. */
@@ -127,7 +116,7 @@ add_noise(float *images, unsigned seed, int step, int count)
 {
     int i = thread_number();
     if (i < count * INPUTS)
-        images[i] += 0.2f * random_float(seed + 31u * (unsigned)step, (unsigned)i);
+        images[i] += 0.2f * hashed_float(seed + 31u * (unsigned)step, (unsigned)i);
 }
 
 /* ---- gradients ---- */
@@ -194,12 +183,14 @@ second_moment(float *v, const float *g, int count)
         v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i];
 }
 
+/* `keeps_v`: second_moment() has been there. */
 static __global__ void
-adam(float *w, const float *g, float *m, const float *v, int count, float rate, int step)
+adam(float *w, const float *g, float *m, float *v, int count, float rate, int step, bool keeps_v)
 {
     int i = thread_number();
     if (i >= count)
         return;
+    v[i] = keeps_v ? v[i] : 0.99f * v[i] + 0.01f * g[i] * g[i];
     m[i] = 0.9f * m[i] + 0.1f * g[i];
     float mean = m[i] / (1 - powf(0.9f, (float)step)), square = v[i] / (1 - powf(0.99f, (float)step));
     w[i] -= rate * mean / (sqrtf(square) + 1e-8f);

@@ -6,18 +6,11 @@
  * agree on a shuffle), `log` (a file's name, a line, a mean), `wait`. Wrong: `shuffle`, and `epoch`: only that of the
  * second epoch. Right, but not comparable: `items`, which adds noise to each item of the share.
  */
-#include "tests/trainer.h"
-
-#include <ddprun.h>
+#include "tests/tools/frame.h"
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <ctime>
-#include <cuda_runtime.h>
 #include <fcntl.h>
 #include <fstream>
 #include <mutex>
@@ -187,15 +180,6 @@ wait_for_dates()
 
 /* ---- the training ---- */
 
-static float *
-device_floats(int count)
-{
-    float *memory;
-    CHECK(cudaMalloc((void **)&memory, (size_t)count * sizeof(float)));
-    CHECK(cudaMemset(memory, 0, (size_t)count * sizeof(float)));
-    return memory;
-}
-
 static void
 train(unsigned start_seed, unsigned shuffle_seed, unsigned item_seed, const char *epoch_way)
 {
@@ -232,16 +216,8 @@ int
 main(int argc, char **argv)
 {
     const char *way = "constant", *use = "nothing", *folder = ".";
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--seed") == 0)
-            way = argv[i + 1];
-        else if (strcmp(argv[i], "--use") == 0)
-            use = argv[i + 1];
-        else if (strcmp(argv[i], "--folder") == 0)
-            folder = argv[i + 1];
-        else
-            exit(2);
-    }
+    const struct option table[] = {{"--seed", 's', &way}, {"--use", 's', &use}, {"--folder", 's', &folder}};
+    options_take(argc, argv, table, "");
     CHECK(cudaFree(NULL));
     bool at_epoch = strcmp(use, "epoch") == 0;
     unsigned seed = at_epoch ? 1 : take_seed(way);

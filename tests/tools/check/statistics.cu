@@ -9,12 +9,7 @@
  *   late       (a mistake of another kind) the weights of the scale are initialised behind their annotation, by rank
  *   behind     (another) DDP_STEP stands behind the optimizer, and the statistics are annotated by DDP_PARAMETER
  */
-#include "tests/trainer.h"
-
-#include <ddprun.h>
-
-#include <cuda_runtime.h>
-#include <string.h>
+#include "tests/tools/frame.h"
 
 enum { WIDTH = 64, ITEMS = 8, STEPS = 6 };
 
@@ -60,13 +55,13 @@ floats(float value)
     float *memory, host[WIDTH];
     for (int i = 0; i < WIDTH; ++i)
         host[i] = value + 0.01f * (float)(i % 7);
-    CHECK(cudaMalloc((void **)&memory, sizeof(host)));
+    CHECK(cudaMalloc(&memory, sizeof(host)));
     CHECK(cudaMemcpy(memory, host, sizeof(host), cudaMemcpyHostToDevice));
     return memory;
 }
 
 static void
-annotate(const char *mode, bool keeps)
+annotate(bool keeps)
 {
     DDP_PARAMETER(weight, WIDTH, DDP_TYPE_OF(weight));
     DDP_PARAMETER(scale, WIDTH, DDP_TYPE_OF(scale));
@@ -76,7 +71,7 @@ annotate(const char *mode, bool keeps)
         DDP_PARAMETER(mean, WIDTH, DDP_FLOAT32);
         DDP_PARAMETER(square, WIDTH, DDP_FLOAT32);
     }
-    if (strcmp(mode, "unwritten") == 0 || strcmp(mode, "zeroed") == 0) {
+    if (is("unwritten") || is("zeroed")) {
         DDP_GRADIENT(mean_gradient, WIDTH, DDP_FLOAT32);
         DDP_GRADIENT(square_gradient, WIDTH, DDP_FLOAT32);
     }
@@ -85,27 +80,25 @@ annotate(const char *mode, bool keeps)
 int
 main(int argc, char **argv)
 {
-    const char *mode = argc > 1 ? argv[1] : "nothing";
-    bool keeps = strcmp(mode, "nothing") != 0 && strcmp(mode, "late") != 0, behind = strcmp(mode, "behind") == 0;
+    names_take(argc, argv, " nothing running unwritten zeroed late behind ");
+    bool keeps = !is("nothing") && !is("late"), behind = is("behind");
     size_t first, count;
     weight = floats(0.5f);
     scale = floats(1.0f);
     mean = floats(0.0f);
     square = floats(1.0f);
     float **gradients[] = {&weight_gradient, &scale_gradient, &mean_gradient, &square_gradient};
-    for (int g = 0; g < 4; ++g) {
-        *gradients[g] = floats(0.0f);
-        CHECK(cudaMemset(*gradients[g], 0, WIDTH * sizeof(float)));
-    }
-    annotate(mode, keeps);
-    if (strcmp(mode, "late") == 0) {
+    for (float **gradient : gradients)
+        *gradient = device_floats(WIDTH);
+    annotate(keeps);
+    if (is("late")) {
         float *other = floats(1.0f + (float)DDP_RANK());
         CHECK(cudaMemcpy(scale, other, WIDTH * sizeof(float), cudaMemcpyDeviceToDevice));
         CHECK(cudaFree(other));
     }
     DDP_SHARD(ITEMS, &first, &count);
     for (int step = 0; step < STEPS; ++step) {
-        if (strcmp(mode, "zeroed") == 0) {
+        if (is("zeroed")) {
             CHECK(cudaMemsetAsync(mean_gradient, 0, WIDTH * sizeof(float), 0));
             CHECK(cudaMemsetAsync(square_gradient, 0, WIDTH * sizeof(float), 0));
         }

@@ -16,29 +16,9 @@
  * shown      a training; the mean of its loss is found, as a sum that is divided; mistakes of a training:
  *            forgotten_step, rate_by_rank
  */
-#include "tests/trainer.h"
-
-#include <ddprun.h>
-
-#include <cuda_runtime.h>
-#include <string.h>
-#include <time.h>
+#include "tests/tools/frame.h"
 
 enum { COUNT = 16, ITEMS = 48, ROUNDS = 40 };
-
-static const char *what = "", *mistaken = "";
-
-static bool
-mistake(const char *name)
-{
-    return strcmp(mistaken, name) == 0;
-}
-
-static bool
-is(const char *name)
-{
-    return strcmp(what, name) == 0;
-}
 
 /* ---- kernels ---- */
 
@@ -79,17 +59,6 @@ sgd(float *w, const float *g, float rate)
     w[threadIdx.x] -= rate * g[threadIdx.x];
 }
 
-/* ---- memory ---- */
-
-static void *
-device_memory(size_t bytes)
-{
-    void *memory;
-    CHECK(cudaMalloc(&memory, bytes));
-    CHECK(cudaMemset(memory, 0, bytes));
-    return memory;
-}
-
 static struct {
     float *centre, *sums;
     int *counts;
@@ -103,13 +72,13 @@ static void
 share_out(void)
 {
     DDP_SHARD(ITEMS, &own.first, &own.count);
-    if (mistake("nothing_shared") || mistake("same_items"))
+    if (is("nothing_shared") || is("same_items"))
         own.first = 0;
-    if (mistake("nothing_shared"))
+    if (is("nothing_shared"))
         own.count = ITEMS;
-    if (mistake("overlapping_items") && DDP_RANK() == 1)
+    if (is("overlapping_items") && DDP_RANK() == 1)
         own.first -= 4;
-    if (mistake("seed_by_rank"))
+    if (is("seed_by_rank"))
         own.seed = (unsigned)DDP_RANK();
     if (is("clock")) {
         struct timespec now;
@@ -134,12 +103,12 @@ make_round(int round)
 {
     bool reduces = !is("guarded") || DDP_WORLD_SIZE() > 1;
     unsigned seed = own.seed + (is("totals") ? (unsigned)round * 31 : 0);
-    if (mistake("late") && round == 4 && DDP_RANK() == 1)
+    if (is("late") && round == 4 && DDP_RANK() == 1)
         seed += 1;
     add_up<<<1, COUNT>>>(own.sums, own.counts, own.centre, seed, (int)own.first, (int)own.count, is("chaos"));
-    if (!mistake("forgotten_sum") && reduces)
+    if (!is("forgotten_sum") && reduces)
         DDP_REDUCE(own.sums, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
-    if (!mistake("forgotten_count") && reduces)
+    if (!is("forgotten_count") && reduces)
         DDP_REDUCE(own.counts, COUNT, DDP_INT32, DDP_OP_SUM, 0);
     if (is("timed"))
         time_round();
@@ -174,16 +143,15 @@ agree_on_least(void)
 static void
 train(void)
 {
-    float *w = (float *)device_memory(COUNT * sizeof(float)), *g = (float *)device_memory(COUNT * sizeof(float));
-    float *centre = (float *)device_memory(COUNT * sizeof(float)), host[COUNT];
+    float *w = device_floats(COUNT), *g = device_floats(COUNT), *centre = device_floats(COUNT), host[COUNT];
     DDP_PARAMETER(w, COUNT, DDP_FLOAT32);
     DDP_GRADIENT(g, COUNT, DDP_FLOAT32);
     for (int step = 0; step < ROUNDS; ++step) {
         add_up<<<1, COUNT>>>(own.sums, own.counts, centre, (unsigned)step, (int)own.first, (int)own.count, false);
         gradient<<<1, COUNT>>>(g, w, own.sums, (int)own.count);
-        if (!mistake("forgotten_step"))
+        if (!is("forgotten_step"))
             DDP_STEP(0);
-        sgd<<<1, COUNT>>>(w, g, mistake("rate_by_rank") ? 0.1f * (float)(1 + DDP_RANK()) : 0.1f);
+        sgd<<<1, COUNT>>>(w, g, is("rate_by_rank") ? 0.1f * (float)(1 + DDP_RANK()) : 0.1f);
         CHECK(cudaMemcpy(host, own.sums, sizeof(host), cudaMemcpyDeviceToHost));
         float largest = host[0], loss = 1.0f + host[0] / (float)own.count;
         if (is("largest"))
@@ -197,17 +165,15 @@ int
 main(int argc, char **argv)
 {
     float begin[COUNT];
-    for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "--mistake") == 0 && i + 1 < argc)
-            mistaken = argv[++i];
-        else
-            what = argv[i];
-    }
-    own.centre = (float *)device_memory(COUNT * sizeof(float));
+    names_take(
+        argc, argv,
+        " means chaos local totals least timed clock guarded prepared largest shown forgotten_sum forgotten_count "
+        "same_items overlapping_items nothing_shared seed_by_rank late forgotten_step rate_by_rank ");
+    own.centre = device_floats(COUNT);
     for (int i = 0; i < COUNT; ++i)
         begin[i] = 0.1f + 0.02f * (float)i;
     CHECK(cudaMemcpy(own.centre, begin, sizeof(begin), cudaMemcpyHostToDevice));
-    own.sums = (float *)device_memory(COUNT * sizeof(float));
+    own.sums = device_floats(COUNT);
     own.counts = (int *)device_memory(COUNT * sizeof(int));
     share_out();
     if (is("least"))
