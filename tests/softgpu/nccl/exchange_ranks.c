@@ -27,3 +27,15 @@ exchange_leave(struct exchange *exchange)
     segment_set_state(&exchange->segment, RANK_LEFT, NULL);
     exchange_release(exchange);
 }
+
+struct collective
+exchange_sum(float *values, size_t count)
+{
+    return (struct collective){.kind = OPERATION_ALL_REDUCE,
+                               .type = ncclFloat32,
+                               .op = ncclSum,
+                               .root = -1,
+                               .count = count,
+                               .send = values,
+                               .receive = values};
+}

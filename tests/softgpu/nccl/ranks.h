@@ -37,6 +37,38 @@ bool ranks_run(int rank_count, rank_function function, unsigned may_die);
 /* The same, and the ranks find in `shared` what the test wrote there, and leave there what it will read. */
 bool ranks_run_shared(int rank_count, rank_function function, unsigned may_die, struct ranks_shared *shared);
 
+/*
+ * A test (tests/test.h) whose body is what each of `ranks` ranks does: it knows its `rank`, their number `n` and what
+ * is `shared`. `die`: who may die, as in ranks_run().
+ */
+#define RANKS_TEST(name, ranks, die)                   \
+    RANKS_FUNCTION_(name)                              \
+    TEST(name)                                         \
+    {                                                  \
+        ck_assert(ranks_run(ranks, name##_main, die)); \
+    }                                                  \
+    RANKS_BODY_(name)
+
+/* The same for each number of ranks from `first` to, without, `last`, which is _i in `die`. */
+#define RANKS_LOOP_TEST(name, first, last, die)     \
+    RANKS_FUNCTION_(name)                           \
+    LOOP_TEST(name, first, last)                    \
+    {                                               \
+        ck_assert(ranks_run(_i, name##_main, die)); \
+    }                                               \
+    RANKS_BODY_(name)
+
+#define RANKS_BODY_(name)                                                                    \
+    static void name##_rank(int rank __attribute__((unused)), int n __attribute__((unused)), \
+                            struct ranks_shared *shared __attribute__((unused)))
+#define RANKS_FUNCTION_(name)                                            \
+    RANKS_BODY_(name);                                                   \
+    static int name##_main(int rank, int n, struct ranks_shared *shared) \
+    {                                                                    \
+        name##_rank(rank, n, shared);                                    \
+        return 0;                                                        \
+    }
+
 /* A shared block for ranks_run_shared(). */
 struct ranks_shared *ranks_shared_new(void);
 void ranks_shared_free(struct ranks_shared *shared);

@@ -84,8 +84,7 @@ LOOP_TEST(collectives_on_a_stream, 1, 5)
 
 /* Operations of a communicator on different streams run in the order of the calls: each reads what the one before
  * wrote. */
-static int
-order_across_streams(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(operations_on_different_streams_keep_their_order, 2, 0)
 {
     enum { STEPS = 12 };
     device_start();
@@ -103,17 +102,10 @@ order_across_streams(int rank, int n, struct ranks_shared *shared)
     EXPECT_CUDA(cuCtxSynchronize());
     expect_all(values[STEPS], COUNT, expected);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(operations_on_different_streams_keep_their_order)
-{
-    ck_assert(ranks_run(2, order_across_streams, 0));
 }
 
 /* Two communicators, of which the second knows the ranks by other numbers, on two streams at the same time. */
-static int
-two_communicators(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(communicators_do_not_disturb_each_other, 3, 0)
 {
     device_start();
     int mirrored = n - 1 - rank;
@@ -130,16 +122,9 @@ two_communicators(int rank, int n, struct ranks_shared *shared)
     expect_all(b, COUNT, (float)(n - 1));
     EXPECT_NCCL(ncclCommDestroy(second), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(first), ncclSuccess);
-    return 0;
 }
 
-TEST(communicators_do_not_disturb_each_other)
-{
-    ck_assert(ranks_run(3, two_communicators, 0));
-}
-
-static int
-groups(int rank, int n, struct ranks_shared *shared)
+RANKS_LOOP_TEST(groups_are_enqueued_at_their_end, 1, 4, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -178,16 +163,9 @@ groups(int rank, int n, struct ranks_shared *shared)
     EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(a, COUNT, (float)(n * n));
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
 }
 
-LOOP_TEST(groups_are_enqueued_at_their_end, 1, 4)
-{
-    ck_assert(ranks_run(_i, groups, 0));
-}
-
-static int
-operators_and_memory(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(operators_and_registered_memory, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -213,17 +191,10 @@ operators_and_memory(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclCommDeregister(comm, handle), ncclSuccess);
     EXPECT_NCCL(ncclMemFree(values), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(operators_and_registered_memory)
-{
-    ck_assert(ranks_run(2, operators_and_memory, 0));
 }
 
 /* Rank 1 joins only after rank 0 has seen that its communicator is on its way. */
-static int
-non_blocking(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(initialisation_in_the_background, 2, 0)
 {
     device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
@@ -251,17 +222,10 @@ non_blocking(int rank, int n, struct ranks_shared *shared)
 
     config.magic = 0;
     EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, id, rank, &config), ncclInvalidArgument);
-    return 0;
-}
-
-TEST(initialisation_in_the_background)
-{
-    ck_assert(ranks_run(2, non_blocking, 0));
 }
 
 /* One process, two devices: ncclCommInitAll, and a group over both. */
-static int
-one_process(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(one_process_with_two_devices, 1, 0)
 {
     (void)rank, (void)n, (void)shared;
     EXPECT(setenv("SOFTGPU_DEVICES", "2", 1) == 0);
@@ -303,12 +267,6 @@ one_process(int rank, int n, struct ranks_shared *shared)
         EXPECT_NCCL(ncclCommDestroy(grouped[d]), ncclSuccess);
         EXPECT_NCCL(ncclCommDestroy(comms[d]), ncclSuccess);
     }
-    return 0;
-}
-
-TEST(one_process_with_two_devices)
-{
-    ck_assert(ranks_run(1, one_process, 0));
 }
 
 static int64_t
@@ -334,8 +292,7 @@ time_group(ncclComm_t comm, float *values, size_t count, int group)
 }
 
 /* 40 ms latency, 25 ms for a million bytes: at least that long, with the right result. */
-static int
-slow_link(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(link_model_takes_its_time, 2, 0)
 {
     EXPECT(setenv("SOFTGPU_LINK", "latency_us=40000,gbytes_per_s=0.04", 1) == 0);
     device_start();
@@ -346,12 +303,6 @@ slow_link(int rank, int n, struct ranks_shared *shared)
     expect_all(values, 250000, (float)(n - 1));
     EXPECT(time_group(comm, values, 250000, 3) >= 40000000 + 3 * 25000000);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(link_model_takes_its_time)
-{
-    ck_assert(ranks_run(2, slow_link, 0));
 }
 
 static void
@@ -363,8 +314,7 @@ sleep_100_ms(void *argument)
 }
 
 /* 60 ms by itself. Of 100 ms beside other work only a quarter counts: 135 ms. */
-static int
-slow_beside_work(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(link_model_is_slower_beside_other_work, 2, 0)
 {
     EXPECT(setenv("SOFTGPU_LINK", "latency_us=60000,busy_factor=4", 1) == 0);
     device_start();
@@ -380,18 +330,11 @@ slow_beside_work(int rank, int n, struct ranks_shared *shared)
     EXPECT_CUDA(cuCtxSynchronize());
     EXPECT(now_ns() - start >= 130000000);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(link_model_is_slower_beside_other_work)
-{
-    ck_assert(ranks_run(2, slow_beside_work, 0));
 }
 
 /* 100 ms of work by itself. While the link is in use, for 60 ms, it is a third as fast: 140 ms. On a busy machine the
    all-reduce may begin when the work is nearly done: the longest of three counts. */
-static int
-work_slower_beside(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(link_model_slows_other_work, 2, 0)
 {
     EXPECT(setenv("SOFTGPU_LINK", "latency_us=60000,slows=3", 1) == 0);
     device_start();
@@ -413,16 +356,9 @@ work_slower_beside(int rank, int n, struct ranks_shared *shared)
     }
     EXPECT(longest >= 139000000);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
 }
 
-TEST(link_model_slows_other_work)
-{
-    ck_assert(ranks_run(2, work_slower_beside, 0));
-}
-
-static int
-wrong_arguments(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(wrong_arguments_are_refused, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0), none = NULL;
@@ -470,10 +406,4 @@ wrong_arguments(int rank, int n, struct ranks_shared *shared)
     expect_all(values, 10, (float)n);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(NULL), ncclSuccess);
-    return 0;
-}
-
-TEST(wrong_arguments_are_refused)
-{
-    ck_assert(ranks_run(2, wrong_arguments, 0));
 }

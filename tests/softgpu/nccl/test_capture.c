@@ -40,9 +40,10 @@ end(CUstream stream)
     return exec;
 }
 
+TEST_GROUP(capture, .timeout_s = 100);
+
 /* Every collective and a pair of messages, with eager operations before, between and behind the launches. */
-static int
-everything(int rank, int n, struct ranks_shared *shared)
+RANKS_LOOP_TEST(captured_operations_run_at_each_launch, 1, 4, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -86,14 +87,6 @@ everything(int rank, int n, struct ranks_shared *shared)
     }
     EXPECT_CUDA(cuGraphExecDestroy(exec));
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST_GROUP(capture, .timeout_s = 100);
-
-LOOP_TEST(captured_operations_run_at_each_launch, 1, 4)
-{
-    ck_assert(ranks_run(_i, everything, 0));
 }
 
 /*
@@ -101,8 +94,7 @@ LOOP_TEST(captured_operations_run_at_each_launch, 1, 4)
  * order alone makes each read what the one before wrote. The eager first half of a step doubles (with two ranks), the
  * graph adds by all-reduce into the other buffer on two captured streams.
  */
-static int
-mixed(int rank, int n, struct ranks_shared *shared)
+RANKS_LOOP_TEST(graphs_and_eager_operations_keep_their_order, 2, 4, 0)
 {
     enum { STEPS = 8 };
     device_start();
@@ -129,17 +121,10 @@ mixed(int rank, int n, struct ranks_shared *shared)
     EXPECT_CUDA(cuGraphExecDestroy(exec));
     EXPECT_CUDA(cuEventDestroy(fork));
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-LOOP_TEST(graphs_and_eager_operations_keep_their_order, 2, 4)
-{
-    ck_assert(ranks_run(_i, mixed, 0));
 }
 
 /* Ranks that launch graphs which do not match find out as they do without graphs. */
-static int
-different_graphs(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(graphs_that_do_not_match_are_found, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -152,17 +137,10 @@ different_graphs(int rank, int n, struct ranks_shared *shared)
     EXPECT(device_await_error(comm) == ncclInvalidUsage);
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
     EXPECT_CUDA(cuStreamSynchronize(stream));
-    return 0;
-}
-
-TEST(graphs_that_do_not_match_are_found)
-{
-    ck_assert(ranks_run(2, different_graphs, 0));
 }
 
 /* A graph that outlives its communicator moves nothing, and one line says why. */
-static int
-outlived(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(a_graph_that_outlives_its_communicator_is_reported, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -181,10 +159,4 @@ outlived(int rank, int n, struct ranks_shared *shared)
     EXPECT(read(ends[0], said, sizeof(said) - 1) > 0);
     EXPECT(__builtin_strstr(said, "operations of a communicator that is destroyed"));
     expect_all(b, COUNT, 5);
-    return 0;
-}
-
-TEST(a_graph_that_outlives_its_communicator_is_reported)
-{
-    ck_assert(ranks_run(2, outlived, 0));
 }

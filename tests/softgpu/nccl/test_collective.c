@@ -122,11 +122,12 @@ run_and_check(struct exchange *exchange, enum operation_kind kind, ncclDataType_
     free(in_place && kind == OPERATION_ALL_GATHER ? receive : send);
 }
 
-static int
-every_kind_type_and_size(int rank, int rank_count, struct ranks_shared *shared)
+TEST_GROUP(right, .timeout_s = 100);
+
+RANKS_LOOP_TEST(collectives_are_right, 1, 5, 0)
 {
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     unsigned operation = 0;
     for (int kind = 0; kind < OPERATION_KIND_COUNT; ++kind) {
         for (int type = 0; type < ncclNumTypes; ++type) {
@@ -139,14 +140,6 @@ every_kind_type_and_size(int rank, int rank_count, struct ranks_shared *shared)
         }
     }
     exchange_leave(&exchange);
-    return 0;
-}
-
-TEST_GROUP(right, .timeout_s = 100);
-
-LOOP_TEST(collectives_are_right, 1, 5)
-{
-    ck_assert(ranks_run(_i, every_kind_type_and_size, 0));
 }
 
 /* Any kind, type, size and place after any other. */
@@ -178,15 +171,14 @@ LOOP_TEST(random_operations_are_right, 2, 5)
 }
 
 /* Values whose sum depends on the order: every rank must find the sum in the order of the ranks, to the last bit. */
-static int
-order_matters(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_LOOP_TEST(sums_are_formed_in_the_order_of_the_ranks, 2, 5, 0)
 {
     enum { COUNT = 300007 };
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     float *values = malloc(COUNT * sizeof(*values)), *scattered = malloc((COUNT / 4 + 1) * sizeof(*scattered));
     float *expected = malloc(COUNT * sizeof(*expected));
-    for (int r = 0; r < rank_count; ++r) {
+    for (int r = 0; r < n; ++r) {
         unsigned seed = 77u + (unsigned)r;
         for (size_t i = 0; i < COUNT; ++i) {
             float value = ldexpf((float)(rand_r(&seed) % 65536 - 32768), rand_r(&seed) % 40 - 20);
@@ -195,7 +187,7 @@ order_matters(int rank, int rank_count, struct ranks_shared *shared)
                 values[i] = value;
         }
     }
-    size_t block = COUNT / (size_t)rank_count;
+    size_t block = COUNT / (size_t)n;
     struct collective scatter = {.kind = OPERATION_REDUCE_SCATTER,
                                  .type = ncclFloat32,
                                  .op = ncclSum,
@@ -203,16 +195,10 @@ order_matters(int rank, int rank_count, struct ranks_shared *shared)
                                  .count = block,
                                  .send = values,
                                  .receive = scattered};
-    float *block_sum = rank_count >= 4 ? scattered : malloc(block * sizeof(float));
+    float *block_sum = n >= 4 ? scattered : malloc(block * sizeof(float));
     scatter.receive = block_sum;
     collective_run(&exchange, &scatter);
-    struct collective reduce = {.kind = OPERATION_ALL_REDUCE,
-                                .type = ncclFloat32,
-                                .op = ncclSum,
-                                .root = -1,
-                                .count = COUNT,
-                                .send = values,
-                                .receive = values};
+    struct collective reduce = exchange_sum(values, COUNT);
     collective_run(&exchange, &reduce);
     EXPECT(memcmp(values, expected, COUNT * sizeof(*values)) == 0);
     EXPECT(memcmp(block_sum, expected + (size_t)rank * block, block * sizeof(float)) == 0);
@@ -222,23 +208,16 @@ order_matters(int rank, int rank_count, struct ranks_shared *shared)
     free(scattered);
     free(expected);
     exchange_leave(&exchange);
-    return 0;
 }
 
-LOOP_TEST(sums_are_formed_in_the_order_of_the_ranks, 2, 5)
-{
-    ck_assert(ranks_run(_i, order_matters, 0));
-}
-
-static int
-premulsum(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_LOOP_TEST(premulsum_scales_each_rank_by_its_own, 1, 4, 0)
 {
     enum { COUNT = 200001 };
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     static const enum operation_kind kinds[] = {OPERATION_ALL_REDUCE, OPERATION_REDUCE, OPERATION_REDUCE_SCATTER};
     for (size_t k = 0; k < 3; ++k) {
-        size_t send_count = kinds[k] == OPERATION_REDUCE_SCATTER ? COUNT * (size_t)rank_count : COUNT;
+        size_t send_count = kinds[k] == OPERATION_REDUCE_SCATTER ? COUNT * (size_t)n : COUNT;
         float *values = malloc(send_count * sizeof(*values)), *result = malloc(COUNT * sizeof(*result));
         float scalar = (float)(rank + 1);
         for (size_t i = 0; i < send_count; ++i)
@@ -256,7 +235,7 @@ premulsum(int rank, int rank_count, struct ranks_shared *shared)
         for (size_t i = 0; i < COUNT && (k != 1 || rank == 0); ++i) {
             size_t at = kinds[k] == OPERATION_REDUCE_SCATTER ? (size_t)rank * COUNT + i : i;
             int expected = 0;
-            for (int r = 0; r < rank_count; ++r)
+            for (int r = 0; r < n; ++r)
                 expected += (r + 1) * element(r, at, 0);
             EXPECT(result[i] == (float)expected);
             EXPECT(values[i] == (float)element(rank, i, 0)); /* only the wire is scaled */
@@ -265,26 +244,19 @@ premulsum(int rank, int rank_count, struct ranks_shared *shared)
         free(result);
     }
     exchange_leave(&exchange);
-    return 0;
-}
-
-LOOP_TEST(premulsum_scales_each_rank_by_its_own, 1, 4)
-{
-    ck_assert(ranks_run(_i, premulsum, 0));
 }
 
 /* Every rank sends a message to every rank, itself too, of sizes from nothing to many pieces. */
-static int
-all_to_all(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_LOOP_TEST(messages_arrive, 1, 5, 0)
 {
     static const size_t bytes[] = {0, 1, SEGMENT_CHANNEL_BYTES, 5 * SEGMENT_CHANNEL_BYTES + 3};
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     for (size_t s = 0; s < 4; ++s) {
         struct transfer transfers[2 * RANKS_MAX];
         unsigned char *send[RANKS_MAX], *receive[RANKS_MAX];
         int count = 0;
-        for (int peer = 0; peer < rank_count; ++peer) {
+        for (int peer = 0; peer < n; ++peer) {
             send[peer] = malloc(bytes[s] + 1);
             receive[peer] = malloc(bytes[s] + 1);
             memset(send[peer], rank * 16 + peer, bytes[s]);
@@ -294,7 +266,7 @@ all_to_all(int rank, int rank_count, struct ranks_shared *shared)
         }
         transfers_run(&exchange, transfers, count, true);
         EXPECT(exchange_error(&exchange, NULL, 0) == ncclSuccess);
-        for (int peer = 0; peer < rank_count; ++peer) {
+        for (int peer = 0; peer < n; ++peer) {
             for (size_t i = 0; i < bytes[s]; ++i)
                 EXPECT(receive[peer][i] == peer * 16 + rank);
             EXPECT(receive[peer][bytes[s]] == 0xee);
@@ -304,21 +276,13 @@ all_to_all(int rank, int rank_count, struct ranks_shared *shared)
         run_and_check(&exchange, OPERATION_ALL_REDUCE, ncclFloat32, 1000, false, (unsigned)s); /* both kinds mix */
     }
     exchange_leave(&exchange);
-    return 0;
-}
-
-LOOP_TEST(messages_arrive, 1, 5)
-{
-    ck_assert(ranks_run(_i, all_to_all, 0));
 }
 
 /* Two messages of different size to the same rank stay in order. */
-static int
-two_in_order(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_TEST(messages_between_two_ranks_stay_in_order, 2, 0)
 {
-    (void)rank_count;
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     static unsigned char first[200000], second[300];
     if (rank == 0) {
         memset(first, 1, sizeof(first));
@@ -338,10 +302,4 @@ two_in_order(int rank, int rank_count, struct ranks_shared *shared)
     for (size_t i = 0; i < sizeof(second); ++i)
         EXPECT(second[i] == 2);
     exchange_leave(&exchange);
-    return 0;
-}
-
-TEST(messages_between_two_ranks_stay_in_order)
-{
-    ck_assert(ranks_run(2, two_in_order, 0));
 }

@@ -20,32 +20,21 @@ static void
 reduce_zeros(struct exchange *exchange, size_t count)
 {
     float *values = calloc(count, sizeof(*values));
-    struct collective what = {.kind = OPERATION_ALL_REDUCE,
-                              .type = ncclFloat32,
-                              .op = ncclSum,
-                              .root = -1,
-                              .count = count,
-                              .send = values,
-                              .receive = values};
+    struct collective what = exchange_sum(values, count);
     collective_run(exchange, &what);
     EXPECT(exchange_error(exchange, NULL, 0) == ncclSuccess);
     free(values);
 }
 
-static int
-different_counts(int rank, int rank_count, struct ranks_shared *shared)
+TEST_GROUP(wrong, .timeout_s = 100);
+
+RANKS_TEST(different_counts_are_named, 3, 0)
 {
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     float values[100] = {0};
     reduce_zeros(&exchange, 10);
-    struct collective what = {.kind = OPERATION_ALL_REDUCE,
-                              .type = ncclFloat32,
-                              .op = ncclSum,
-                              .root = -1,
-                              .count = rank == 2 ? 99 : 100,
-                              .send = values,
-                              .receive = values};
+    struct collective what = exchange_sum(values, rank == 2 ? 99 : 100);
     collective_run(&exchange, &what);
     char text[SEGMENT_TEXT_BYTES];
     EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclInvalidUsage);
@@ -53,18 +42,9 @@ different_counts(int rank, int rank_count, struct ranks_shared *shared)
     EXPECT(strstr(text, "rank 2 calls all-reduce of 99 float32 (sum)"));
     collective_run(&exchange, &what); /* nothing more happens, and nothing hangs */
     exchange_leave(&exchange);
-    return 0;
 }
 
-TEST_GROUP(wrong, .timeout_s = 100);
-
-TEST(different_counts_are_named)
-{
-    ck_assert(ranks_run(3, different_counts, 0));
-}
-
-static int
-different_kinds(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_TEST(different_operations_are_found, 2, 0)
 {
     /* Each case: what rank 1 does while rank 0 calls an all-reduce of 64 floats. */
     static const struct collective others[] = {
@@ -77,8 +57,8 @@ different_kinds(int rank, int rank_count, struct ranks_shared *shared)
         struct exchange exchange;
         atomic_store(&shared->has_id, 0);
         atomic_fetch_add(&shared->flags[c], 1);
-        ranks_await(&shared->flags[c], rank_count);
-        exchange_join(&exchange, rank, rank_count, shared);
+        ranks_await(&shared->flags[c], n);
+        exchange_join(&exchange, rank, n, shared);
         float values[64] = {0};
         struct collective what = {
             .kind = OPERATION_ALL_REDUCE, .type = ncclFloat32, .op = ncclSum, .root = -1, .count = 64};
@@ -89,87 +69,54 @@ different_kinds(int rank, int rank_count, struct ranks_shared *shared)
         EXPECT(exchange_error(&exchange, NULL, 0) == ncclInvalidUsage);
         exchange_leave(&exchange);
         atomic_fetch_add(&shared->flags[8 + c], 1);
-        ranks_await(&shared->flags[8 + c], rank_count);
+        ranks_await(&shared->flags[8 + c], n);
     }
-    return 0;
-}
-
-TEST(different_operations_are_found)
-{
-    ck_assert(ranks_run(2, different_kinds, 0));
 }
 
 /* The last rank is killed in the middle of a run of all-reduces; all others learn it and say who. */
-static int
-victim_and_witnesses(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_LOOP_TEST(death_of_a_rank_ends_the_others_operations, 2, 5, 1u << (_i - 1))
 {
     enum { COUNT = 1 << 20 };
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     float *values = calloc(COUNT, sizeof(*values));
-    struct collective what = {.kind = OPERATION_ALL_REDUCE,
-                              .type = ncclFloat32,
-                              .op = ncclSum,
-                              .root = -1,
-                              .count = COUNT,
-                              .send = values,
-                              .receive = values};
+    struct collective what = exchange_sum(values, COUNT);
     for (int i = 0; exchange_error(&exchange, NULL, 0) == ncclSuccess; ++i) {
-        if (rank == rank_count - 1 && i == 5)
+        if (rank == n - 1 && i == 5)
             kill(getpid(), SIGKILL);
         collective_run(&exchange, &what);
     }
     char text[SEGMENT_TEXT_BYTES], victim[40];
     EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclRemoteError);
-    snprintf(victim, sizeof(victim), "the process of rank %d ended", rank_count - 1);
+    snprintf(victim, sizeof(victim), "the process of rank %d ended", n - 1);
     EXPECT(strstr(text, victim));
     free(values);
     exchange_leave(&exchange);
-    return 0;
 }
 
-LOOP_TEST(death_of_a_rank_ends_the_others_operations, 2, 5)
-{
-    ck_assert(ranks_run(_i, victim_and_witnesses, 1u << (_i - 1)));
-}
-
-static int
-one_leaves(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_TEST(waiting_for_a_rank_that_left_ends, 3, 0)
 {
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     reduce_zeros(&exchange, 300000);
     if (rank == 1) {
         /* Leaving behind a finished operation takes nothing away from those who are still at it. */
         exchange_leave(&exchange);
-        return 0;
+        return;
     }
     float value = 0;
-    struct collective what = {.kind = OPERATION_ALL_REDUCE,
-                              .type = ncclFloat32,
-                              .op = ncclSum,
-                              .root = -1,
-                              .count = 1,
-                              .send = &value,
-                              .receive = &value};
+    struct collective what = exchange_sum(&value, 1);
     collective_run(&exchange, &what);
     char text[SEGMENT_TEXT_BYTES];
     EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclRemoteError);
     EXPECT(strstr(text, "rank 1 destroyed its communicator"));
     exchange_leave(&exchange);
-    return 0;
 }
 
-TEST(waiting_for_a_rank_that_left_ends)
-{
-    ck_assert(ranks_run(3, one_leaves, 0));
-}
-
-static int
-message_of_another_size(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_TEST(message_of_another_size_is_found, 2, 0)
 {
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     float values[20] = {0};
     struct transfer transfer = {values, rank == 0 ? 80 : 40, 1 - rank, ncclFloat32, rank == 0};
     transfers_run(&exchange, &transfer, 1, true);
@@ -179,19 +126,12 @@ message_of_another_size(int rank, int rank_count, struct ranks_shared *shared)
         EXPECT(strstr(text, "rank 0 sends 80 bytes of float32 to rank 1, which receives 40 bytes"));
     }
     exchange_leave(&exchange);
-    return 0;
 }
 
-TEST(message_of_another_size_is_found)
-{
-    ck_assert(ranks_run(2, message_of_another_size, 0));
-}
-
-static int
-receiver_of_the_dead(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_TEST(receiving_from_the_dead_ends, 2, 1)
 {
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     if (rank == 0)
         kill(getpid(), SIGKILL);
     float value;
@@ -201,12 +141,6 @@ receiver_of_the_dead(int rank, int rank_count, struct ranks_shared *shared)
     EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclRemoteError);
     EXPECT(strstr(text, "the process of rank 0 ended"));
     exchange_leave(&exchange);
-    return 0;
-}
-
-TEST(receiving_from_the_dead_ends)
-{
-    ck_assert(ranks_run(2, receiver_of_the_dead, 1));
 }
 
 /* A rank that gives up ends its own wait, and the others get an error. */
@@ -225,19 +159,12 @@ interrupt_soon(void *argument)
     return NULL;
 }
 
-static int
-one_aborts(int rank, int rank_count, struct ranks_shared *shared)
+RANKS_TEST(abort_ends_the_own_wait_and_is_reported, 2, 0)
 {
     struct exchange exchange;
-    exchange_join(&exchange, rank, rank_count, shared);
+    exchange_join(&exchange, rank, n, shared);
     float value = 0;
-    struct collective what = {.kind = OPERATION_ALL_REDUCE,
-                              .type = ncclFloat32,
-                              .op = ncclSum,
-                              .root = -1,
-                              .count = 1,
-                              .send = &value,
-                              .receive = &value};
+    struct collective what = exchange_sum(&value, 1);
     if (rank == 1)
         ranks_await(&shared->flags[0], 1);
     pthread_t thread;
@@ -255,10 +182,4 @@ one_aborts(int rank, int rank_count, struct ranks_shared *shared)
         EXPECT(strstr(text, "rank 0 aborted its communicator"));
     }
     exchange_release(&exchange);
-    return 0;
-}
-
-TEST(abort_ends_the_own_wait_and_is_reported)
-{
-    ck_assert(ranks_run(2, one_aborts, 0));
 }

@@ -17,10 +17,10 @@
 
 enum { COUNT = 1 << 21 };
 
-/* ---- initialisation ---- */
+TEST_GROUP(failures, .timeout_s = 100);
 
-static int
-same_rank_twice(int rank, int n, struct ranks_shared *shared)
+/* ---- initialisation ---- */
+RANKS_TEST(a_rank_that_is_there_twice, 2, 0)
 {
     device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
@@ -29,18 +29,9 @@ same_rank_twice(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclCommInitRank(&comm, n + 1, id, 1), ncclInvalidUsage);
     EXPECT(comm == NULL);
     EXPECT(strstr(ncclGetLastError(NULL), "two processes say that they are rank 1 of 3"));
-    return 0;
 }
 
-TEST_GROUP(failures, .timeout_s = 100);
-
-TEST(a_rank_that_is_there_twice)
-{
-    ck_assert(ranks_run(2, same_rank_twice, 0));
-}
-
-static int
-different_worlds(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(ranks_that_count_differently, 2, 0)
 {
     device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
@@ -48,17 +39,10 @@ different_worlds(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclCommInitRank(&comm, n + rank, id, rank), ncclInvalidArgument);
     EXPECT(strstr(ncclGetLastError(NULL), "ranks disagree on their number"));
     EXPECT(strstr(ncclGetLastError(NULL), "rank 0 says 2") && strstr(ncclGetLastError(NULL), "rank 1 says 3"));
-    return 0;
-}
-
-TEST(ranks_that_count_differently)
-{
-    ck_assert(ranks_run(2, different_worlds, 0));
 }
 
 /* A rank that waits for others can give up. */
-static int
-abort_joining(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(abort_during_initialisation, 1, 0)
 {
     device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
@@ -67,17 +51,10 @@ abort_joining(int rank, int n, struct ranks_shared *shared)
     ncclComm_t comm;
     EXPECT_NCCL(ncclCommInitRankConfig(&comm, n + 1, id, rank, &config), ncclInProgress);
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(abort_during_initialisation)
-{
-    ck_assert(ranks_run(1, abort_joining, 0));
 }
 
 /* The process that made the id dies before all have come. */
-static int
-maker_dies(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(death_of_the_maker_of_the_id, 2, 1)
 {
     device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
@@ -93,18 +70,11 @@ maker_dies(int rank, int n, struct ranks_shared *shared)
     ncclResult_t result = device_await_ready(comm);
     EXPECT(result == ncclRemoteError || result == ncclSystemError); /* while connected, or before */
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(death_of_the_maker_of_the_id)
-{
-    ck_assert(ranks_run(2, maker_dies, 1));
 }
 
 /* ---- operations ---- */
 
-static int
-different_sizes(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(operations_that_do_not_match, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -117,12 +87,6 @@ different_sizes(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclInvalidUsage);
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
     EXPECT_CUDA(cuStreamSynchronize(stream));
-    return 0;
-}
-
-TEST(operations_that_do_not_match)
-{
-    ck_assert(ranks_run(2, different_sizes, 0));
 }
 
 /* A few all-reduces are in flight everywhere when the last rank kills itself at a random moment. */
@@ -211,8 +175,7 @@ LOOP_TEST(death_in_flight, 2, 5)
 }
 
 /* Once initialised, a communicator has no socket; a rank that dies leaves none. */
-static int
-looks_at_sockets(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(no_socket_outlives_initialisation, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -235,12 +198,6 @@ looks_at_sockets(int rank, int n, struct ranks_shared *shared)
     }
     EXPECT(!found);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(no_socket_outlives_initialisation)
-{
-    ck_assert(ranks_run(2, looks_at_sockets, 0));
 }
 
 static int
@@ -256,8 +213,7 @@ count_entries(const char *path)
 }
 
 /* Communicators that come and go leave neither descriptors nor threads; the root's thread ends a little later. */
-static int
-comes_and_goes(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(communicators_leave_nothing_behind, 3, 0)
 {
     enum { ROUNDS = 12, FIRST = 2 };
     device_start();
@@ -284,20 +240,14 @@ comes_and_goes(int rank, int n, struct ranks_shared *shared)
     }
     for (int i = 0; i < RANKS_DEADLINE_S * 100; ++i) {
         if (count_entries("/proc/self/fd") <= files && count_entries("/proc/self/task") <= threads)
-            return 0;
+            return;
         usleep(10000);
     }
     ranks_fail(__FILE__, __LINE__, "no descriptors and no threads are left");
 }
 
-TEST(communicators_leave_nothing_behind)
-{
-    ck_assert(ranks_run(3, comes_and_goes, 0));
-}
-
 /* Rank 0 enqueues what rank 1 never joins, and gives up; its stream ends, and rank 1 gets an error. */
-static int
-aborted_alone(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(abort_ends_what_is_in_flight, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -311,7 +261,7 @@ aborted_alone(int rank, int n, struct ranks_shared *shared)
         EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
         EXPECT_CUDA(cuStreamSynchronize(stream));
         atomic_store(&shared->flags[0], 1);
-        return 0;
+        return;
     }
     ranks_await(&shared->flags[0], 1);
     EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
@@ -319,18 +269,11 @@ aborted_alone(int rank, int n, struct ranks_shared *shared)
     EXPECT(device_await_error(comm) == ncclRemoteError);
     EXPECT(strstr(ncclGetLastError(comm), "rank 0 aborted its communicator"));
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(abort_ends_what_is_in_flight)
-{
-    ck_assert(ranks_run(2, aborted_alone, 0));
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* which ends the process at the fault, in its own words */
 /* An operation beyond the end of its buffer is a fault of its kernel, as one of the program's own would be. */
-static int
-too_short(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(a_buffer_that_is_too_short_is_a_fault, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -344,16 +287,10 @@ too_short(int rank, int n, struct ranks_shared *shared)
     ranks_await(&shared->flags[0], 1);
     _exit(0);
 }
-
-TEST(a_buffer_that_is_too_short_is_a_fault)
-{
-    ck_assert(ranks_run(2, too_short, 0));
-}
 #endif
 
 /* A rank whose program ends with an operation in flight that no other rank joins does not hang in exit(). */
-static int
-exits_in_flight(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(exit_with_an_operation_in_flight, 2, 0)
 {
     static ncclComm_t comm; /* never destroyed */
     device_start();
@@ -362,10 +299,4 @@ exits_in_flight(int rank, int n, struct ranks_shared *shared)
     float *values = device_floats(COUNT, 1.0f);
     if (rank == 0)
         EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, device_stream()), ncclSuccess);
-    return 0;
-}
-
-TEST(exit_with_an_operation_in_flight)
-{
-    ck_assert(ranks_run(2, exits_in_flight, 0));
 }

@@ -216,13 +216,7 @@ TEST(strangers_disturb_neither_the_root_nor_a_rank)
     const struct frame nonsense = {.kind = FRAME_STAGED, .offset = UINT32_MAX, .bytes = 16};
     ck_assert_int_eq(send(link, &nonsense, sizeof(nonsense), MSG_NOSIGNAL), sizeof(nonsense));
     float value = 1;
-    struct collective what = {.kind = OPERATION_ALL_REDUCE,
-                              .type = ncclFloat32,
-                              .op = ncclSum,
-                              .root = -1,
-                              .count = 1,
-                              .send = &value,
-                              .receive = &value};
+    struct collective what = exchange_sum(&value, 1);
     char text[SEGMENT_TEXT_BYTES] = "";
     collective_run(&joiner.exchange, &what);
     ck_assert_int_eq(exchange_error(&joiner.exchange, text, sizeof(text)), ncclRemoteError);

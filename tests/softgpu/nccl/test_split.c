@@ -73,8 +73,7 @@ LOOP_TEST(a_split_orders_each_color_by_key, 2, 6)
 }
 
 /* Not blocking: the new communicator is ready later, in its own time. */
-static int
-split_in_the_background(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(a_split_need_not_block, 3, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0), part;
@@ -85,12 +84,6 @@ split_in_the_background(int rank, int n, struct ranks_shared *shared)
     expect_comm(part, rank, n, 2, 2 * (float)n);
     EXPECT_NCCL(ncclCommDestroy(part), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(a_split_need_not_block)
-{
-    ck_assert(ranks_run(3, split_in_the_background, 0));
 }
 
 /* Rank 1 is left out twice in a row, and rank 0 then. */
@@ -120,8 +113,7 @@ LOOP_TEST(a_shrink_leaves_ranks_out, 3, 5)
 }
 
 /* The last rank dies while the others wait for it; they continue without it. */
-static int
-shrink_after_death(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(survivors_of_a_death_continue, 3, 1u << 2)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0), fewer;
@@ -139,12 +131,6 @@ shrink_after_death(int rank, int n, struct ranks_shared *shared)
     expect_comm(fewer, rank, n - 1, 2, 2 * (float)(n - 1));
     EXPECT_NCCL(ncclCommDestroy(fewer), ncclSuccess);
     device_free(buffer);
-    return 0;
-}
-
-TEST(survivors_of_a_death_continue)
-{
-    ck_assert(ranks_run(3, shrink_after_death, 1u << 2));
 }
 
 /* Block r of rank s is 100 s + r. */
@@ -169,8 +155,7 @@ expect_block(const float *device, int block, float value)
         EXPECT(host[i] == value);
 }
 
-static int
-exchange_blocks(int rank, int n, struct ranks_shared *shared)
+RANKS_LOOP_TEST(blocks_go_where_they_belong, 2, 5, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -198,10 +183,4 @@ exchange_blocks(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
     device_free(mine);
     device_free(got);
-    return 0;
-}
-
-LOOP_TEST(blocks_go_where_they_belong, 2, 5)
-{
-    ck_assert(ranks_run(_i, exchange_blocks, 0));
 }

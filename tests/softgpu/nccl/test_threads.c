@@ -34,9 +34,10 @@ sum_of(float *values, ncclComm_t comm)
 
 /* ---- communicators that do not block ---- */
 
+TEST_GROUP(threads, .timeout_s = 100);
+
 /* Rank 1 reaches the first collective after rank 0 has seen that its own call is under way. */
-static int
-in_progress(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(a_call_that_does_not_block_is_in_progress, 2, 0)
 {
     device_start();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -76,19 +77,10 @@ in_progress(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(other), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(blocking), ncclSuccess);
-    return 0;
-}
-
-TEST_GROUP(threads, .timeout_s = 100);
-
-TEST(a_call_that_does_not_block_is_in_progress)
-{
-    ck_assert(ranks_run(2, in_progress, 0));
 }
 
 /* A call that waits for a rank that never comes is given up with its communicator. */
-static int
-given_up(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(a_call_in_progress_is_given_up, 2, 0)
 {
     device_start();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -100,23 +92,16 @@ given_up(int rank, int n, struct ranks_shared *shared)
         EXPECT_NCCL(sum_of(device_floats(COUNT, 1.0f), comm), ncclInProgress);
         EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
         atomic_store(&shared->flags[0], 1);
-        return 0;
+        return;
     }
     ranks_await(&shared->flags[0], 1);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(a_call_in_progress_is_given_up)
-{
-    ck_assert(ranks_run(2, given_up, 0));
 }
 
 /* ---- the first collective ---- */
 
 /* Rank 0 returns from its first call after rank 1 has reached its own; rank 0's second call does not wait. */
-static int
-first_collective(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(the_first_collective_connects, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -135,12 +120,6 @@ first_collective(int rank, int n, struct ranks_shared *shared)
     atomic_store(&shared->flags[2], 1);
     expect_values(values, (float)(n * n));
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(the_first_collective_connects)
-{
-    ck_assert(ranks_run(2, first_collective, 0));
 }
 
 /* A call in a thread of its own. */
@@ -170,8 +149,7 @@ start_call(struct caller *caller, ncclComm_t comm)
 
 /* The last rank dies in place of its first collective: the others' calls return when their communicators are aborted.
  */
-static int
-dead_before_connecting(int rank, int n, struct ranks_shared *shared)
+RANKS_LOOP_TEST(death_before_connections, 2, 4, 1u << (_i - 1))
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -191,27 +169,20 @@ dead_before_connecting(int rank, int n, struct ranks_shared *shared)
     ranks_await(&shared->flags[1], n - 1);
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
     EXPECT(pthread_join(caller.thread, NULL) == 0 && caller.result == ncclRemoteError);
-    return 0;
-}
-
-LOOP_TEST(death_before_connections, 2, 4)
-{
-    ck_assert(ranks_run(_i, dead_before_connecting, 1u << (_i - 1)));
 }
 
 /* ---- two threads ---- */
 
 /* While one thread is inside the first all-reduce, in vain, another one registers memory until one of them is refused.
  */
-static int
-two_threads(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(two_threads_in_one_communicator, 2, 0)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     if (rank == 1) {
         ranks_await(&shared->flags[0], 1);
         EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
-        return 0;
+        return;
     }
     struct caller caller;
     start_call(&caller, comm);
@@ -232,12 +203,6 @@ two_threads(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
     EXPECT(pthread_join(caller.thread, NULL) == 0);
     atomic_store(&shared->flags[0], 1);
-    return 0;
-}
-
-TEST(two_threads_in_one_communicator)
-{
-    ck_assert(ranks_run(2, two_threads, 0));
 }
 
 static void *
@@ -251,8 +216,7 @@ ask(void *argument)
 }
 
 /* Of a communicator that does not block, the question for its state is a call like any other. */
-static int
-two_threads_ask(int rank, int n, struct ranks_shared *shared)
+RANKS_TEST(two_threads_that_ask, 1, 0)
 {
     device_start();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -266,12 +230,6 @@ two_threads_ask(int rank, int n, struct ranks_shared *shared)
     EXPECT(pthread_join(thread, NULL) == 0);
     EXPECT(strstr(ncclGetLastError(comm), "is inside ncclCommGetAsyncError"));
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
-    return 0;
-}
-
-TEST(two_threads_that_ask)
-{
-    ck_assert(ranks_run(1, two_threads_ask, 0));
 }
 
 /* What LeakSanitizer reads: a handle stays where a communicator in error refuses to deregister it. */
