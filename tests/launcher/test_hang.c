@@ -18,24 +18,36 @@
 enum { RANKS = 3 };
 
 /* A job that is played: ranks that train, and what one look said. */
-struct play {
+static struct {
     struct hang *hang;
     struct rank_view views[RANKS];
     uint64_t now_ns;
     struct error error;
     int warnings;
     unsigned frozen; /* mask of ranks of which nothing new is seen */
-};
+} play;
 
 static void
-begin(struct play *play, unsigned warning_s, unsigned end_s)
+end_play(void)
+{
+    if (play.hang != NULL)
+        hang_free(play.hang);
+    play.hang = NULL;
+}
+
+TEST_GROUP(plays, .teardown = end_play);
+
+/* Ends what was played before. */
+static void
+begin(unsigned warning_s, unsigned end_s)
 {
     struct hang_limits limits = {warning_s * SECOND, end_s * SECOND};
-    memset(play, 0, sizeof(*play));
-    play->now_ns = 1000 * SECOND;
-    play->hang = hang_new(RANKS, &limits, play->now_ns);
+    end_play();
+    memset(&play, 0, sizeof(play));
+    play.now_ns = 1000 * SECOND;
+    play.hang = hang_new(RANKS, &limits, play.now_ns);
     for (int i = 0; i < RANKS; ++i) {
-        struct rank_view *view = &play->views[i];
+        struct rank_view *view = &play.views[i];
         *view = (struct rank_view){.stage = RANK_STAGE_TRAINING, .step = 7, .call_count = 100, .pid = 4000 + i};
         snprintf(view->host, sizeof(view->host), "h%d", i);
         snprintf(view->gpu, sizeof(view->gpu), "GPU %d", i);
@@ -44,9 +56,9 @@ begin(struct play *play, unsigned warning_s, unsigned end_s)
 
 /* The rank's host or device begins to wait. */
 static void
-wait_for(struct play *play, int rank, enum rank_wait wait, const char *what)
+wait_for(int rank, enum rank_wait wait, const char *what)
 {
-    struct rank_view *view = &play->views[rank];
+    struct rank_view *view = &play.views[rank];
     view->wait = wait;
     ++view->wait_count;
     snprintf(view->wait_for, sizeof(view->wait_for), "%s", what);
@@ -55,17 +67,17 @@ wait_for(struct play *play, int rank, enum rank_wait wait, const char *what)
 /* Plays `seconds`; ranks of the mask `busy` make calls meanwhile. Returns the first outcome that is HANG_END, else the
  * worst. */
 static enum hang_outcome
-play_on(struct play *play, int seconds, unsigned busy)
+play_on(int seconds, unsigned busy)
 {
     enum hang_outcome worst = HANG_NONE;
     for (int i = 0; i < seconds; ++i) {
-        play->now_ns += SECOND;
+        play.now_ns += SECOND;
         for (int r = 0; r < RANKS; ++r)
-            play->views[r].call_count += busy >> r & 1;
+            play.views[r].call_count += busy >> r & 1;
         for (int r = 0; r < RANKS; ++r)
-            play->views[r].watch_ns += (play->frozen >> r & 1) == 0;
-        enum hang_outcome outcome = hang_look(play->hang, play->views, play->now_ns, &play->error);
-        play->warnings += outcome == HANG_WARNING;
+            play.views[r].watch_ns += (play.frozen >> r & 1) == 0;
+        enum hang_outcome outcome = hang_look(play.hang, play.views, play.now_ns, &play.error);
+        play.warnings += outcome == HANG_WARNING;
         worst = outcome > worst ? outcome : worst;
         if (outcome == HANG_END)
             break;
@@ -75,72 +87,62 @@ play_on(struct play *play, int seconds, unsigned busy)
 
 TEST(where_no_rank_waits_no_rank_hangs)
 {
-    struct play play;
-    begin(&play, 60, 600);
-    ck_assert_int_eq(play_on(&play, 10000, 0), HANG_NONE);
-    hang_free(play.hang);
+    begin(60, 600);
+    ck_assert_int_eq(play_on(10000, 0), HANG_NONE);
 }
 
 TEST(who_makes_calls_does_not_hang)
 {
-    struct play play;
-    begin(&play, 60, 600);
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    ck_assert_int_eq(play_on(&play, 10000, 1 << 1), HANG_NONE);
-    hang_free(play.hang);
+    begin(60, 600);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(10000, 1 << 1), HANG_NONE);
 }
 
 TEST(a_rank_in_host_code_is_named_once_and_ended)
 {
-    struct play play;
-    begin(&play, 60, 600);
-    play_on(&play, 500, 0); /* long in host code, but no rank waits: that does not count */
-    wait_for(&play, 0, RANK_WAIT_EXCHANGE, "DDP_MEAN (train.cu:1)");
-    ck_assert_int_eq(play_on(&play, 50, 0), HANG_NONE);
-    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    ck_assert_int_eq(play_on(&play, 20, 0), HANG_WARNING);
+    begin(60, 600);
+    play_on(500, 0); /* long in host code, but no rank waits: that does not count */
+    wait_for(0, RANK_WAIT_EXCHANGE, "DDP_MEAN (train.cu:1)");
+    ck_assert_int_eq(play_on(50, 0), HANG_NONE);
+    wait_for(2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(20, 0), HANG_WARNING);
     ck_assert_int_eq(play.error.rank, 1);
     ck_assert_ptr_nonnull(strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) after step 7"));
     ck_assert_ptr_nonnull(strstr(play.error.text, "rank 0 waits at DDP_MEAN (train.cu:1)"));
     ck_assert_ptr_nonnull(strstr(play.error.text, "and 1 other too"));
     ck_assert_ptr_nonnull(strstr(play.error.text, "checkpoint"));
     ck_assert_ptr_null(strchr(play.error.text, '\n'));
-    ck_assert_int_eq(play_on(&play, 1000, 0), HANG_END);
+    ck_assert_int_eq(play_on(1000, 0), HANG_END);
     ck_assert_int_eq(play.warnings, 1);
     ck_assert_int_eq(play.error.rank, 1);
     ck_assert_int_eq(play.error.exit_code, DDPRUN_EXIT_FAILURE);
-    hang_free(play.hang);
 }
 
 /* A checkpoint: the rank is warned about, continues, and is warned about again at the next one. */
 TEST(a_rank_that_continues_is_forgiven)
 {
-    struct play play;
-    begin(&play, 60, 600);
+    begin(60, 600);
     for (int turn = 1; turn <= 3; ++turn) {
-        wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
-        wait_for(&play, 2, RANK_WAIT_EXCHANGE, "DDP_MEAN");
-        ck_assert_int_eq(play_on(&play, 90, 0), HANG_WARNING);
+        wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
+        wait_for(2, RANK_WAIT_EXCHANGE, "DDP_MEAN");
+        ck_assert_int_eq(play_on(90, 0), HANG_WARNING);
         ck_assert_int_eq(play.warnings, turn);
         play.views[1].wait = play.views[2].wait = RANK_WAIT_NONE;
-        ck_assert_int_eq(play_on(&play, 5, 7), HANG_NONE);
+        ck_assert_int_eq(play_on(5, 7), HANG_NONE);
     }
-    hang_free(play.hang);
 }
 
 TEST(limits_of_zero_are_never)
 {
-    struct play play;
-    begin(&play, 0, 0);
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    ck_assert_int_eq(play_on(&play, 20000, 0), HANG_NONE);
+    begin(0, 0);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(20000, 0), HANG_NONE);
     hang_free(play.hang);
-    begin(&play, 60, 0);
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    ck_assert_int_eq(play_on(&play, 20000, 0), HANG_WARNING);
+    begin(60, 0);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(20000, 0), HANG_WARNING);
     ck_assert_int_eq(play.warnings, 1);
-    hang_free(play.hang);
 }
 
 static const struct {
@@ -174,137 +176,120 @@ static const struct {
 
 TABLE_TEST(what_the_culprit_does_is_said, doings)
 {
-    struct play play;
-    begin(&play, 60, 600);
+    begin(60, 600);
     play.views[2] = doings[_i].view;
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
-    wait_for(&play, 1, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
-    ck_assert_int_eq(play_on(&play, 61, 0), HANG_WARNING);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
+    wait_for(1, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
+    ck_assert_int_eq(play_on(61, 0), HANG_WARNING);
     ck_assert_int_eq(play.error.rank, 2);
     ck_assert_msg(strstr(play.error.text, doings[_i].says) != NULL, "%s", play.error.text);
     ck_assert_int_eq(strstr(play.error.text, "not a fault") != NULL, doings[_i].may_be_busy);
-    hang_free(play.hang);
 }
 
 /* Its record says what it did before: that it waits, too. */
 TEST(a_stopped_rank_does_not_wait)
 {
-    struct play play;
-    begin(&play, 60, 600);
+    begin(60, 600);
     for (int i = 0; i < RANKS; ++i)
-        wait_for(&play, i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+        wait_for(i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     play.views[1].stopped = true;
-    ck_assert_int_eq(play_on(&play, 61, 0), HANG_WARNING);
+    ck_assert_int_eq(play_on(61, 0), HANG_WARNING);
     ck_assert_int_eq(play.error.rank, 1);
-    hang_free(play.hang);
 }
 
 /* One whose record is not believed any more, because its watch thread is held up, is not blamed for the time before. */
 TEST(a_rank_that_waits_no_more_has_gone_on)
 {
-    struct play play;
-    begin(&play, 60, 600);
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 1, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    ck_assert_int_eq(play_on(&play, 70, 0), HANG_WARNING);
+    begin(60, 600);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(1, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(70, 0), HANG_WARNING);
     ck_assert_int_eq(play.error.rank, 2);
     play.views[1].wait = RANK_WAIT_NONE;
-    ck_assert_int_eq(play_on(&play, 500, 0), HANG_NONE);
-    ck_assert_int_eq(play_on(&play, 100, 0), HANG_END);
+    ck_assert_int_eq(play_on(500, 0), HANG_NONE);
+    ck_assert_int_eq(play_on(100, 0), HANG_END);
     ck_assert_int_eq(play.error.rank, 2);
-    hang_free(play.hang);
 }
 
 /* All ranks wait, none is behind: the network stands still. No rank is blamed; the hang is still reported, and the job
  * ended. */
 TEST(a_network_that_stands_still_is_named)
 {
-    struct play play;
-    begin(&play, 60, 600);
+    begin(60, 600);
     for (int i = 0; i < RANKS; ++i)
-        wait_for(&play, i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    ck_assert_int_eq(play_on(&play, 599, 0), HANG_WARNING);
+        wait_for(i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(599, 0), HANG_WARNING);
     ck_assert_int_eq(play.warnings, 1);
     ck_assert_int_eq(play.error.rank, -1);
     ck_assert_ptr_nonnull(strstr(play.error.text, "all ranks wait"));
-    ck_assert_int_eq(play_on(&play, 5, 0), HANG_END);
-    hang_free(play.hang);
+    ck_assert_int_eq(play_on(5, 0), HANG_END);
 }
 
 /* A rank that has ended is judged elsewhere, and no rank waits for it. */
 TEST(ranks_that_ended_do_not_hang)
 {
-    struct play play;
-    begin(&play, 60, 600);
+    begin(60, 600);
     play.views[1].ended = true;
-    wait_for(&play, 0, RANK_WAIT_EXCHANGE, "the end of the program");
-    wait_for(&play, 2, RANK_WAIT_EXCHANGE, "the end of the program");
-    ck_assert_int_eq(play_on(&play, 1000, 0), HANG_NONE);
-    hang_free(play.hang);
+    wait_for(0, RANK_WAIT_EXCHANGE, "the end of the program");
+    wait_for(2, RANK_WAIT_EXCHANGE, "the end of the program");
+    ck_assert_int_eq(play_on(1000, 0), HANG_NONE);
 }
 
 /* Ranks that have reached different places wait for ever: that ends the job at once, naming both counts of steps. */
 TEST(different_places_are_named)
 {
-    struct play play;
-    begin(&play, 60, 600);
+    begin(60, 600);
     play.views[0].step = play.views[2].step = 8;
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "the end of the program");
-    ck_assert_int_eq(play_on(&play, 8, 0), HANG_NONE); /* what it waits to hear may be on its way */
-    ck_assert_int_eq(play_on(&play, 10, 0), HANG_END);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(1, RANK_WAIT_EXCHANGE, "the end of the program");
+    ck_assert_int_eq(play_on(8, 0), HANG_NONE); /* what it waits to hear may be on its way */
+    ck_assert_int_eq(play_on(10, 0), HANG_END);
     ck_assert_int_eq(play.error.rank, 1);
     ck_assert_ptr_nonnull(strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) waits at the end of the "
                                                   "program after 7 steps, while rank 0 (host h0, process 4000, GPU "
                                                   "0), after 8 steps, waits for it in bucket 0 of step 8"));
-    hang_free(play.hang);
 
-    begin(&play, 60, 600); /* it will never make step 8, a bucket of which is in flight */
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    begin(60, 600); /* it will never make step 8, a bucket of which is in flight */
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     play.views[0].wait_step = 8;
-    wait_for(&play, 1, RANK_WAIT_EXCHANGE, RANK_PLACE_END);
-    ck_assert_int_eq(play_on(&play, 5, 1 << 2), HANG_END);
-    hang_free(play.hang);
+    wait_for(1, RANK_WAIT_EXCHANGE, RANK_PLACE_END);
+    ck_assert_int_eq(play_on(5, 1 << 2), HANG_END);
 
-    begin(&play, 60, 600); /* its call 4 of DDP_REDUCE, which the other has made without a comparison */
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "DDP_REDUCE (a.cu:1), 3 int32, sum");
-    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_REDUCE (a.cu:2), 3 int32, sum");
+    begin(60, 600); /* its call 4 of DDP_REDUCE, which the other has made without a comparison */
+    wait_for(0, RANK_WAIT_COLLECTIVE, "DDP_REDUCE (a.cu:1), 3 int32, sum");
+    wait_for(1, RANK_WAIT_EXCHANGE, "DDP_REDUCE (a.cu:2), 3 int32, sum");
     play.views[1].reduce_count = 4;
     play.views[0].reduce_count = 3; /* the call before: in flight */
-    ck_assert_int_eq(play_on(&play, 20, 1 << 2), HANG_NONE);
+    ck_assert_int_eq(play_on(20, 1 << 2), HANG_NONE);
     play.views[0].reduce_count = 5;
-    ck_assert_int_eq(play_on(&play, 20, 1 << 2), HANG_END);
+    ck_assert_int_eq(play_on(20, 1 << 2), HANG_END);
     ck_assert_ptr_nonnull(
         strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) waits at DDP_REDUCE (a.cu:2), 3 "));
     ck_assert_ptr_nonnull(strstr(play.error.text, "waits for it in DDP_REDUCE (a.cu:1), 3 int32, sum"));
-    hang_free(play.hang);
 
-    begin(&play, 60, 600); /* the same step: in flight */
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
-    ck_assert_int_eq(play_on(&play, 10, 1 << 2), HANG_NONE);
-    hang_free(play.hang);
+    begin(60, 600); /* the same step: in flight */
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
+    ck_assert_int_eq(play_on(10, 1 << 2), HANG_NONE);
 
-    begin(&play, 1, 3); /* before it is sure: where the job ends in any case, it is the reason all the same */
+    begin(1, 3); /* before it is sure: where the job ends in any case, it is the reason all the same */
     play.views[0].step = play.views[2].step = 8;
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
-    ck_assert_int_eq(play_on(&play, 2, 0), HANG_WARNING);
-    ck_assert_int_eq(play_on(&play, 2, 0), HANG_END);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
+    ck_assert_int_eq(play_on(2, 0), HANG_WARNING);
+    ck_assert_int_eq(play_on(2, 0), HANG_END);
     ck_assert_int_eq(play.error.rank, 1);
     ck_assert_ptr_nonnull(strstr(play.error.text, " waits at DDP_MEAN after 7 steps, while rank 0 "));
-    hang_free(play.hang);
 
-    begin(&play, 0, 3); /* in the same step it may also be the network: both are said */
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
-    ck_assert_int_eq(play_on(&play, 5, 0), HANG_END);
+    begin(0, 3); /* in the same step it may also be the network: both are said */
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
+    ck_assert_int_eq(play_on(5, 0), HANG_END);
     ck_assert_ptr_nonnull(strstr(play.error.text, "at different places: rank 1 waits at DDP_MEAN "));
     ck_assert_ptr_nonnull(strstr(play.error.text, ", rank 0 waits for bucket 0 of step 8 "));
-    hang_free(play.hang);
 }
 
 /*
@@ -313,153 +298,137 @@ TEST(different_places_are_named)
  */
 TEST(an_old_word_is_no_different_place)
 {
-    struct play play;
-    begin(&play, 60, 600);
-    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN"); /* for a slow rank 0 */
-    ck_assert_int_eq(play_on(&play, 2, 1), HANG_NONE);
+    begin(60, 600);
+    wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN"); /* for a slow rank 0 */
+    ck_assert_int_eq(play_on(2, 1), HANG_NONE);
     play.frozen = 1 << 1;
     play.views[0].step = 8; /* the exchange took place */
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 9");
-    ck_assert_int_eq(play_on(&play, 20, 1 << 2), HANG_NONE);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 9");
+    ck_assert_int_eq(play_on(20, 1 << 2), HANG_NONE);
     play.frozen = 0;
-    ck_assert_int_eq(play_on(&play, 1, 1 << 2), HANG_NONE);
-    ck_assert_int_eq(play_on(&play, 20, 1 << 2), HANG_END); /* it did not */
-    hang_free(play.hang);
+    ck_assert_int_eq(play_on(1, 1 << 2), HANG_NONE);
+    ck_assert_int_eq(play_on(20, 1 << 2), HANG_END); /* it did not */
 }
 
 /* Rank 1 was heard of last before the others began to wait for rank 2, which is stopped: it may well wait, too. */
 TEST(what_is_not_known_yet_blames_no_rank)
 {
-    struct play play;
-    begin(&play, 1, 3);
-    play_on(&play, 1, 7);
+    begin(1, 3);
+    play_on(1, 7);
     play.frozen = 1 << 1;
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     play.views[2].stopped = true;
-    ck_assert_int_eq(play_on(&play, 1, 1 << 2), HANG_NONE); /* what it did before */
-    ck_assert_int_eq(play_on(&play, 1, 0), HANG_WARNING);
+    ck_assert_int_eq(play_on(1, 1 << 2), HANG_NONE); /* what it did before */
+    ck_assert_int_eq(play_on(1, 0), HANG_WARNING);
     ck_assert_int_eq(play.error.rank, 2);
     play.frozen = 0;
-    wait_for(&play, 1, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    ck_assert_int_eq(play_on(&play, 3, 0), HANG_END);
+    wait_for(1, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(3, 0), HANG_END);
     ck_assert_int_eq(play.error.rank, 2);
     ck_assert_int_eq(play.warnings, 1);
-    hang_free(play.hang);
 }
 
 /* But one that is never heard of again is behind. */
 TEST(who_falls_silent_is_blamed)
 {
-    struct play play;
-    begin(&play, 60, 600);
-    play_on(&play, 1, 7);
+    begin(60, 600);
+    play_on(1, 7);
     play.frozen = 1 << 1;
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    ck_assert_int_eq(play_on(&play, 62, 0), HANG_WARNING);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(62, 0), HANG_WARNING);
     ck_assert_int_eq(play.error.rank, 1);
-    hang_free(play.hang);
 }
 
 static void
-be_in_call(struct play *play, int rank, const char *call)
+be_in_call(int rank, const char *call)
 {
-    snprintf(play->views[rank].call, sizeof(play->views[rank].call), "%s", call);
-    play->views[rank].in_call = true;
+    snprintf(play.views[rank].call, sizeof(play.views[rank].call), "%s", call);
+    play.views[rank].in_call = true;
 }
 
 /* A kernel that takes long on all ranks cannot be distinguished from one that does not end. */
 TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
 {
-    struct play play;
-    begin(&play, 60, 600);
+    begin(60, 600);
     play.views[2].ended = true;
-    wait_for(&play, 0, RANK_WAIT_DEVICE, "bucket 0 of step 8");
-    be_in_call(&play, 1, "cuCtxSynchronize");
-    ck_assert_int_eq(play_on(&play, 50, 1 << 0), HANG_NONE);
-    ck_assert_int_eq(play_on(&play, 59, 0), HANG_NONE); /* since the last of them continued */
-    ck_assert_int_eq(play_on(&play, 5000, 0), HANG_WARNING);
+    wait_for(0, RANK_WAIT_DEVICE, "bucket 0 of step 8");
+    be_in_call(1, "cuCtxSynchronize");
+    ck_assert_int_eq(play_on(50, 1 << 0), HANG_NONE);
+    ck_assert_int_eq(play_on(59, 0), HANG_NONE); /* since the last of them continued */
+    ck_assert_int_eq(play_on(5000, 0), HANG_WARNING);
     ck_assert_int_eq(play.warnings, 1);
     ck_assert_int_eq(play.error.rank, 0);
     ck_assert_ptr_nonnull(strstr(play.error.text, "no rank has made a CUDA call for 60 s, and all wait for their own "
                                                   "devices: rank 0 (host h0, process 4000, GPU 0) after step 7: its "
                                                   "GPU has not reached bucket 0 of step 8"));
     ck_assert_ptr_null(strchr(play.error.text, '\n'));
-    ck_assert_int_eq(play_on(&play, 100, 7), HANG_NONE); /* gone on, and the same again */
-    ck_assert_int_eq(play_on(&play, 100, 0), HANG_WARNING);
-    hang_free(play.hang);
+    ck_assert_int_eq(play_on(100, 7), HANG_NONE); /* gone on, and the same again */
+    ck_assert_int_eq(play_on(100, 0), HANG_WARNING);
 }
 
 /* One that computes on the host, is stopped, or has exited its program under a script may come back. */
 LOOP_TEST(devices_are_not_warned_about_while_a_rank_may_be_at_work, 0, 3)
 {
-    struct play play;
-    begin(&play, 60, 600);
+    begin(60, 600);
     for (int i = 0; i < RANKS; ++i)
-        be_in_call(&play, i, "cuCtxSynchronize");
+        be_in_call(i, "cuCtxSynchronize");
     if (_i == 0)
         play.views[1].in_call = false;
     else if (_i == 1)
         play.views[1].stopped = true;
     else
         play.views[1] = (struct rank_view){.stage = RANK_STAGE_ENDED, .step = 7};
-    ck_assert_int_eq(play_on(&play, 5000, 0), HANG_NONE);
-    hang_free(play.hang);
+    ck_assert_int_eq(play_on(5000, 0), HANG_NONE);
 }
 
 static void
-exit_rank(struct play *play, int rank)
+exit_rank(int rank)
 {
-    play->views[rank].stage = RANK_STAGE_ENDED;
-    play->views[rank].exiting = true;
+    play.views[rank].stage = RANK_STAGE_ENDED;
+    play.views[rank].exiting = true;
 }
 
 TEST(a_rank_that_does_not_exit_is_named_and_ended)
 {
-    struct play play;
-    begin(&play, 60, 600);
-    exit_rank(&play, 1);
-    ck_assert_int_eq(play_on(&play, 5000, 0), HANG_NONE); /* the others are at work */
+    begin(60, 600);
+    exit_rank(1);
+    ck_assert_int_eq(play_on(5000, 0), HANG_NONE); /* the others are at work */
     play.views[0].ended = true;
-    exit_rank(&play, 2);
-    ck_assert_int_eq(play_on(&play, 59, 0), HANG_NONE);
-    ck_assert_int_eq(play_on(&play, 10, 0), HANG_WARNING);
+    exit_rank(2);
+    ck_assert_int_eq(play_on(59, 0), HANG_NONE);
+    ck_assert_int_eq(play_on(10, 0), HANG_WARNING);
     ck_assert_int_eq(play.error.rank, 1);
     ck_assert_ptr_nonnull(strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) after step 7 has ended its "
                                                   "program cleanly, but its process has not exited for 60 s:"));
     ck_assert_ptr_nonnull(strstr(play.error.text, "nor has 1 other; the job continues, unless this lasts 600 s"));
     play.views[2].ended = true;
-    ck_assert_int_eq(play_on(&play, 1000, 0), HANG_END);
+    ck_assert_int_eq(play_on(1000, 0), HANG_END);
     ck_assert_int_eq(play.warnings, 1);
     ck_assert_int_eq(play.error.rank, 1);
     ck_assert_ptr_nonnull(strstr(play.error.text, "and the job ends"));
     ck_assert_ptr_nonnull(strstr(play.error.text, "all others have ended; --hang-timeout allows 600 s"));
-    hang_free(play.hang);
 }
 
 /* A script that continues after its program, for however long: a copy of the results, another program. */
 TEST(a_script_that_continues_is_left_alone)
 {
-    struct play play;
-    begin(&play, 60, 600);
+    begin(60, 600);
     for (int i = 0; i < RANKS; ++i) {
-        exit_rank(&play, i);
+        exit_rank(i);
         play.views[i].ended = i != 1;
     }
     play.views[1].exiting = false;
-    ck_assert_int_eq(play_on(&play, 10000, 0), HANG_NONE);
-    hang_free(play.hang);
+    ck_assert_int_eq(play_on(10000, 0), HANG_NONE);
 }
 
 /* Ctrl-Z stops the launcher and all ranks: that time counts against no rank. */
 TEST(a_launcher_that_was_stopped_blames_no_rank)
 {
-    struct play play;
-    begin(&play, 60, 600);
-    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    ck_assert_int_eq(play_on(&play, 10, 0), HANG_NONE);
+    begin(60, 600);
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(10, 0), HANG_NONE);
     play.now_ns += 100000 * SECOND;
-    ck_assert_int_eq(play_on(&play, 40, 0), HANG_NONE);
-    ck_assert_int_eq(play_on(&play, 30, 0), HANG_WARNING);
-    hang_free(play.hang);
+    ck_assert_int_eq(play_on(40, 0), HANG_NONE);
+    ck_assert_int_eq(play_on(30, 0), HANG_WARNING);
 }
