@@ -87,6 +87,7 @@ sum_mistakes=(
     'forgotten_count       | --free    | means                          | 1 | reduction          | reduction 1 own.sums'
     'forgotten_count       | --steps 1 | means                          | 3 | independent        | -'
     'forgotten_count       |           | totals                         | 3 | independent        | -'
+    'mean_of_sums          |           | means                          | 1 | reduction          | reduction'
     'same_items            |           | means                          | 1 | reduction          | reduction 1 own.sums'
     'overlapping_items     |           | means                          | 1 | reduction          | reduction 1 own.sums'
     'seed_by_rank          |           | means                          | 1 | reduction          | reduction 1 own.sums'

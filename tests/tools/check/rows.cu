@@ -3,7 +3,7 @@
  * `ddprun check` against. Without --mistake it is right, with every --habit: a network of two layers learns the classes
  * of records that the host shuffles; SGD, momentum or Adam; micro-batches.
  */
-#include "rows_kmeans.h"
+#include "rows_model.h"
 
 static float images_scale = 1; /* how large the records are */
 static float loss_scale = 1;
@@ -443,11 +443,6 @@ main(int argc, char **argv)
     CHECK(cudaStreamCreate(&side));
     CHECK(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming));
     CHECK(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming));
-    if (is("kmeans") || is("second_reduce") || is("reduce_mean")) {
-        find_clusters();
-        CHECK(cudaDeviceSynchronize());
-        return 0;
-    }
     if (is("amp") || is("loss_scale_by_rank"))
         loss_scale = 262144;
     allocate_tensors();

@@ -70,8 +70,6 @@ wrong_rows=(
     "loss_scale_by_rank     ||                                 | 1   | scale|overflow|factor|before DDP_STEP|decision|left out"
     "plateau_by_rank        ||                                 | 1   | $factor|decision|host|DDP_MEAN"
     "stop_by_rank           ||                                 | 1 2 4 | stop|end|fewer steps|DDP_MEAN|finished"
-    "second_reduce          ||                                 | 1   | DDP_REDUCE|counts|reduc"
-    "reduce_mean            ||                                 | 1   | DDP_REDUCE|reduc|mean|sum"
     "synced_count           ||                                 | 1 3 | DDP_REDUCE|divid|count|share"
 )
 
@@ -115,7 +113,6 @@ right_rows=(
     "clip                ||                        | 0"
     "checkpoint_on_0     ||                        | 0"
     "checkpoint_by_all   ||                        | 0"
-    "kmeans              ||                        | 0"
     "clock_log           ||                        | 0"
     "clock_weights       ||                        | 0 3"
     "clock_shared        ||                        | 0 3"

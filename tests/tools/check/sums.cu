@@ -3,7 +3,8 @@
  * The first argument says which, the option --mistake what is wrong with it. Run by the scripts of this folder.
  *
  * means      items are added and counted, and each round moves them by their mean; mistakes: forgotten_sum,
- *            forgotten_count, same_items, overlapping_items, nothing_shared, seed_by_rank, late (in round 5)
+ *            forgotten_count, mean_of_sums, same_items, overlapping_items, nothing_shared, seed_by_rank,
+ *            late (in round 5)
  * chaos      the same, by a map in which an error of rounding doubles from round to round
  * local      the mean of each rank's items, summed and divided by the number of ranks
  * totals     each round adds up items of its own: no result depends on an earlier one; mistake: forgotten_count
@@ -107,7 +108,7 @@ make_round(int round)
         seed += 1;
     add_up<<<1, COUNT>>>(own.sums, own.counts, own.centre, seed, (int)own.first, (int)own.count, is("chaos"));
     if (!is("forgotten_sum") && reduces)
-        DDP_REDUCE(own.sums, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
+        DDP_REDUCE(own.sums, COUNT, DDP_FLOAT32, is("mean_of_sums") ? DDP_OP_MEAN : DDP_OP_SUM, 0);
     if (!is("forgotten_count") && reduces)
         DDP_REDUCE(own.counts, COUNT, DDP_INT32, DDP_OP_SUM, 0);
     if (is("timed"))
@@ -168,6 +169,7 @@ main(int argc, char **argv)
     names_take(
         argc, argv,
         " means chaos local totals least timed clock guarded prepared largest shown forgotten_sum forgotten_count "
+        "mean_of_sums "
         "same_items overlapping_items nothing_shared seed_by_rank late forgotten_step rate_by_rank ");
     own.centre = device_floats(COUNT);
     for (int i = 0; i < COUNT; ++i)
