@@ -7,11 +7,7 @@
  *   captured   as without a habit, and a second stream is captured into a graph that no one launches, while towers
  * train
  */
-#include "tests/trainer.h"
-
-#include <cstring>
-#include <cuda_runtime.h>
-#include <ddprun.h>
+#include "tests/tools/frame.h"
 
 enum { BATCH = 8, INPUTS = 24, OUTPUTS = 8, WEIGHTS = INPUTS * OUTPUTS, BLOCK = 64, GRID = 4 };
 
@@ -86,14 +82,6 @@ clear(float *g, int count, size_t stride)
 {
     EACH(i, (size_t)count * WEIGHTS)
     g[i / WEIGHTS * stride + i % WEIGHTS] = 0;
-}
-
-static float
-random_number(void)
-{
-    static unsigned state = 1;
-    state = state * 1664525u + 1013904223u;
-    return (float)(state >> 8) / (float)(1 << 24);
 }
 
 static void

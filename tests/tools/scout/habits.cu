@@ -2,42 +2,30 @@
  * habits.cu HABIT[+HABIT...] [STEPS] - a small trainer with the habits that trainers have, annotated as it has to be,
  * so that what `ddprun scout` finds can be held against it. Two dense layers, a softmax, Adam. The habits:
  *
- *   of the update      sgd: y += a x; momentum-in-gradient: the gradient is scaled, never zeroed; decay: written into
- * the gradient; clip, host-norm: by a norm that the device or the host computes; average, two-averages: of the
- * parameters; schedule: another rate in each step; skip: every fifth step, by a flag on the device; scaled: the loss
- * is, and the host leaves every seventh step out of the step        batches: three passes, the last one with fewer
- * items; evaluate: every tenth step; one: one item; zeroed: gradients are zeroed and added to of memory realloc:
- * gradients are made anew in each step; flat: one buffer, made in the first backward; history: the loss of each step
- * has a place of its own of the net         batch-norm, dropout, embedding, recurrent; tied: one matrix in both
- * directions; half: bfloat16 beside float32 weights of the kernels     atomics: gradients are sums by atomicAdd; fused,
- * fused-momentum: updates in the kernel that computes the gradient; captured: forward and backward are a graph;
- * captured-all: the update, too other              host: the host updates; two: two nets by turns, an optimizer for
- * each; kmeans, stencil, inference; diverged: it has
+ * of the update: sgd (y += a x), momentum-in-gradient (the gradient is scaled, never zeroed), decay (written into the
+ * gradient), clip and host-norm (by a norm that the device or the host computes), average and two-averages (of the
+ * parameters), schedule (another rate in each step), skip (every fifth step, by a flag on the device), scaled (the loss
+ * is, and the host leaves every seventh step out)
+ *
+ * of the step: batches (three passes, the last one with fewer items), evaluate (every tenth step), one (item), zeroed
+ * (gradients are zeroed and added to), captured (forward and backward are a graph), captured-all (the update, too)
+ *
+ * of memory: realloc (gradients are made anew in each step), flat (one buffer, made in the first backward), history
+ * (the loss of each step has a place of its own), half (bfloat16 beside float32 weights)
+ *
+ * of the net: batch-norm, dropout, embedding, recurrent, atomics (gradients are sums by atomicAdd), two (nets by turns,
+ * an optimizer for each)
+ *
+ * of other programs: stencil, inference, diverged
  */
-#include "tests/trainer.h"
+#include "tests/tools/frame.h"
 
-#include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <cuda_runtime.h>
-#include <ddprun.h>
 
 enum { BATCH = 16, INPUTS = 24, HIDDEN = 32, OUTPUTS = 8, WORDS = 50, TENSORS = 4, NETS = 2, PASSES = 3, STEPS = 48 };
 
-static const char *habits;
 static int steps = STEPS;
 static cudaStream_t stream;
-
-/* Whether the habit is among the given ones. */
-static bool
-is(const char *habit)
-{
-    size_t length = strlen(habit);
-    for (const char *at = habits; at != NULL; at = strchr(at, '+') != NULL ? strchr(at, '+') + 1 : NULL)
-        if (strncmp(at, habit, length) == 0 && (at[length] == '+' || at[length] == '\0'))
-            return true;
-    return false;
-}
 
 /* ---- kernels ---- */
 
@@ -246,21 +234,6 @@ cell_delta(float *d, const float *h, const float *x, int rows, int in, int width
         d[k] = (h[k] - x[k / width * in + k % in]) * (1 - h[k] * h[k]) / rows;
 }
 
-/* w -= rate x' d, with a velocity if there is one. */
-__global__ void
-update_fused(float *w, float *velocity, const float *x, const float *d, int rows, int in, int out, float rate)
-{
-    int k = index_of();
-    if (k >= in * out)
-        return;
-    float sum = 0;
-    for (int r = 0; r < rows; ++r)
-        sum += (in > 1 ? x[r * in + k / out] : 1.0f) * d[r * out + k % out];
-    if (velocity != NULL)
-        sum = velocity[k] = 0.9f * velocity[k] + sum;
-    w[k] -= rate * sum;
-}
-
 static __device__ float
 widen(uint16_t half)
 {
@@ -305,37 +278,6 @@ half_gradient(uint16_t *g, const float *x, const float *d, int rows, int in, int
 }
 
 __global__ void
-nearest(int *cluster, const float *points, const float *centres, int count, int width, int clusters)
-{
-    int i = index_of();
-    float best = 1e30f;
-    for (int c = 0; i < count && c < clusters; ++c) {
-        float distance = 0;
-        for (int d = 0; d < width; ++d)
-            distance +=
-                (points[i * width + d] - centres[c * width + d]) * (points[i * width + d] - centres[c * width + d]);
-        if (distance < best) {
-            best = distance;
-            cluster[i] = c;
-        }
-    }
-}
-
-__global__ void
-centre(float *centres, const float *points, const int *cluster, int count, int width, int clusters)
-{
-    int k = index_of();
-    float sum = 0, of = 0;
-    for (int i = 0; k < clusters * width && i < count; ++i)
-        if (cluster[i] == k / width) {
-            sum += points[i * width + k % width];
-            of += 1;
-        }
-    if (k < clusters * width && of > 0)
-        centres[k] = sum / of;
-}
-
-__global__ void
 spread_heat(float *next, const float *now, int count)
 {
     int i = index_of();
@@ -346,26 +288,6 @@ spread_heat(float *next, const float *now, int count)
 /* ---- memory and data ---- */
 
 #define RUN(kernel, count) kernel<<<((count) + 63) / 64, 64, 0, stream>>>
-
-static float
-random_number(void)
-{
-    static unsigned state = 1;
-    state = state * 1664525u + 1013904223u;
-    return (float)(state >> 8) / (float)(1 << 24);
-}
-
-static float *
-floats(int count, float spread)
-{
-    float *memory, *host = (float *)calloc((size_t)count, sizeof(float));
-    CHECK(cudaMalloc(&memory, (size_t)count * sizeof(float)));
-    for (int i = 0; i < count && spread > 0; ++i)
-        host[i] = spread * (random_number() - 0.5f);
-    CHECK(cudaMemcpy(memory, host, (size_t)count * sizeof(float), cudaMemcpyHostToDevice));
-    free(host);
-    return memory;
-}
 
 static void
 upload(void *to, const void *from, size_t bytes)
@@ -407,7 +329,7 @@ create(struct net *net, int group)
         for (int n = 0; n < NETS; ++n)
             net->average[n][i] = floats(counts[i], 0);
         DDP_PARAMETER(net->w[i], counts[i], DDP_FLOAT32);
-        if (!is("flat") && !is("realloc") && !is("fused") && !is("fused-momentum") && !is("half"))
+        if (!is("flat") && !is("realloc") && !is("half"))
             net->g[i] = floats(counts[i], 0);
         if (is("half")) {
             CHECK(cudaMalloc(&net->half[i], (size_t)counts[i] * 2));
@@ -593,38 +515,6 @@ step_half(const struct net *net, int step)
     update(net, step, 1);
 }
 
-static void
-step_fused(const struct net *net)
-{
-    bool velocity = is("fused-momentum");
-    load(BATCH);
-    forward(net, BATCH);
-    RUN(softmax_delta, BATCH)(delta, loss, y, wanted, BATCH, OUTPUTS, 1.0f);
-    RUN(delta_below, BATCH * HIDDEN)(below, delta, net->w[2], h, BATCH, HIDDEN, OUTPUTS);
-    const float *inputs[TENSORS] = {x, x, h, h}, *deltas[TENSORS] = {below, below, delta, delta};
-    for (int i = 0; i < TENSORS; ++i)
-        RUN(update_fused, net->counts[i])
-    (net->w[i], velocity ? net->m[i] : NULL, inputs[i], deltas[i], BATCH, tensor_in[i], tensor_out[i], 0.1f);
-    DDP_STEP_PARAMETERS(stream);
-}
-
-/* The host has the weights, and the device only computes gradients. */
-static void
-step_on_host(const struct net *net)
-{
-    static float weights[TENSORS][INPUTS * HIDDEN], gradient[INPUTS * HIDDEN];
-    load(BATCH);
-    for (int i = 0; i < TENSORS; ++i)
-        upload(net->w[i], weights[i], (size_t)net->counts[i] * sizeof(float));
-    forward(net, BATCH);
-    backward(net, BATCH, 0, 1);
-    for (int i = 0; i < TENSORS; ++i) {
-        CHECK(cudaMemcpy(gradient, net->g[i], (size_t)net->counts[i] * sizeof(float), cudaMemcpyDeviceToHost));
-        for (int k = 0; k < net->counts[i]; ++k)
-            weights[i][k] -= 0.1f * gradient[k] + 1e-3f * random_number();
-    }
-}
-
 static cudaGraphExec_t
 capture(const struct net *net)
 {
@@ -688,31 +578,6 @@ step_plain(struct net *net, int step, int group)
 
 /* ---- programs of another kind ---- */
 
-/* x' = W' tanh(W x), by one matrix. */
-static void
-train_tied(void)
-{
-    float *w = floats(INPUTS * HIDDEN, 0.4f), *b = floats(HIDDEN, 0), *g = floats(INPUTS * HIDDEN, 0);
-    float *gb = floats(HIDDEN, 0), *m = floats(INPUTS * HIDDEN, 0), *v = floats(INPUTS * HIDDEN, 0);
-    DDP_PARAMETER(w, INPUTS * HIDDEN, DDP_FLOAT32);
-    DDP_PARAMETER(b, HIDDEN, DDP_FLOAT32);
-    DDP_GRADIENT(g, INPUTS * HIDDEN, DDP_FLOAT32);
-    DDP_GRADIENT(gb, HIDDEN, DDP_FLOAT32);
-    for (int step = 0; step < steps; ++step) {
-        load(BATCH);
-        RUN(dense, BATCH * HIDDEN)(h, x, w, b, BATCH, INPUTS, HIDDEN, 1);
-        RUN(delta_below, BATCH * INPUTS)(x_delta, h, w, x, BATCH, INPUTS, HIDDEN);
-        RUN(add_scaled, BATCH * INPUTS)(x_delta, x, -1.0f, BATCH * INPUTS);
-        RUN(weight_gradient, INPUTS * HIDDEN)(g, x_delta, h, BATCH, INPUTS, HIDDEN, 0.0f, 0);
-        RUN(dense, BATCH * HIDDEN)(below, x_delta, w, b, BATCH, INPUTS, HIDDEN, 0);
-        RUN(weight_gradient, INPUTS * HIDDEN)(g, x, below, BATCH, INPUTS, HIDDEN, 1.0f, 0);
-        RUN(bias_gradient, HIDDEN)(gb, below, BATCH, HIDDEN, 0.0f, 0);
-        DDP_STEP(stream);
-        RUN(adam, INPUTS * HIDDEN)(w, g, m, v, NULL, 0.01f, 1.0f, step + 1, INPUTS * HIDDEN);
-        RUN(add_scaled, HIDDEN)(b, gb, -0.1f, HIDDEN);
-    }
-}
-
 static void
 train_recurrent(void)
 {
@@ -738,19 +603,10 @@ train_recurrent(void)
 static void
 run_others(struct net *net)
 {
-    enum { POINTS = 256, WIDTH = 8, CLUSTERS = 8, CELLS = 1024 };
-    static float host_points[POINTS * WIDTH];
-    float *points = floats(POINTS * WIDTH, 1), *centres = floats(CLUSTERS * WIDTH, 1);
+    enum { CELLS = 1024 };
     float *now = floats(CELLS, 1), *next = floats(CELLS, 1);
-    int *cluster = (int *)floats(POINTS, 0);
     for (int step = 0; step < steps; ++step) {
-        if (is("kmeans")) {
-            for (int i = 0; i < POINTS * WIDTH; ++i)
-                host_points[i] = random_number();
-            upload(points, host_points, sizeof(host_points));
-            RUN(nearest, POINTS)(cluster, points, centres, POINTS, WIDTH, CLUSTERS);
-            RUN(centre, CLUSTERS * WIDTH)(centres, points, cluster, POINTS, WIDTH, CLUSTERS);
-        } else if (is("stencil")) {
+        if (is("stencil")) {
             RUN(spread_heat, CELLS)(next, now, CELLS);
             RUN(spread_heat, CELLS)(now, next, CELLS);
         } else {
@@ -765,7 +621,12 @@ int
 main(int argc, char **argv)
 {
     static struct net nets[NETS];
-    habits = argc > 1 ? argv[1] : "adam";
+    names_take(
+        argc > 1 ? 2 : 1, argv,
+        " adam sgd momentum-in-gradient decay clip host-norm average two-averages schedule skip scaled batches "
+        "evaluate "
+        "one zeroed realloc flat history batch-norm dropout embedding recurrent half atomics captured captured-all two "
+        "stencil inference diverged ");
     steps = argc > 2 ? atoi(argv[2]) : STEPS;
     CHECK(cudaStreamCreate(&stream));
     x = floats(BATCH * INPUTS, 0);
@@ -782,11 +643,9 @@ main(int argc, char **argv)
     seeds = (unsigned *)floats(BATCH * HIDDEN, 1);
     wanted = (int *)floats(BATCH, 0);
     words = (int *)floats(BATCH, 0);
-    if (is("kmeans") || is("stencil") || is("inference")) {
+    if (is("stencil") || is("inference")) {
         create(&nets[0], 0);
         run_others(&nets[0]);
-    } else if (is("tied")) {
-        train_tied();
     } else if (is("recurrent")) {
         train_recurrent();
     } else {
@@ -796,10 +655,6 @@ main(int argc, char **argv)
             CHECK(cudaMemsetAsync(loss, 0, sizeof(float), stream));
             if (is("half"))
                 step_half(&nets[0], step);
-            else if (is("fused") || is("fused-momentum"))
-                step_fused(&nets[0]);
-            else if (is("host"))
-                step_on_host(&nets[0]);
             else if (is("captured") || is("captured-all"))
                 step_captured(&nets[0], step);
             else

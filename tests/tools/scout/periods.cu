@@ -103,10 +103,7 @@ train_ring(int buffers, bool by_table)
         wanted = ring_wanted[k];
         if (by_table)
             RUN(take_rows, BATCH * INPUTS)(x, table, k, BATCH * INPUTS);
-        forward();
-        backward(false);
-        DDP_STEP(0);
-        descend_all();
+        train_on_batch();
         float loss;
         CHECK(cudaMemcpy(&loss, delta, sizeof(loss), cudaMemcpyDeviceToHost));
         empty_buffers.put(k);
@@ -125,17 +122,7 @@ train_rows(int rows)
     draw_batch(host_x, host_wanted);
     CHECK(cudaMemcpy(x, host_x, (size_t)rows * INPUTS * sizeof(float), cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(wanted, host_wanted, (size_t)rows * OUTPUTS * sizeof(float), cudaMemcpyHostToDevice));
-    RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
-    RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
-    RUN(square_delta, rows * OUTPUTS)(delta, y, wanted, rows * OUTPUTS);
-    RUN(delta_below, rows * HIDDEN)(below, delta, w[2], h, rows, HIDDEN, OUTPUTS, OUTPUTS);
-    for (int t = 0; t < TENSORS; ++t) {
-        int in = t == 0 ? INPUTS : t == 2 ? HIDDEN : 1, out = t < 2 ? HIDDEN : OUTPUTS;
-        RUN(gradient_of, in * out)
-        (g[t], t == 0 ? x : t == 2 ? h : NULL, t < 2 ? below : delta, rows, in, out, out, false);
-    }
-    DDP_STEP(0);
-    descend_all();
+    train_on_rows(rows);
 }
 
 static void
@@ -148,38 +135,22 @@ train_sizes(bool in_epochs)
 
 /* ---- index, copied ---- */
 
-__global__ void
-take_batch(float *to, const float *all, int number, int count)
-{
-    if (INDEX < count)
-        to[INDEX] = all[number * count + INDEX];
-}
-
 static void
 train_resident(bool by_copy)
 {
-    enum { BATCHES = 12 };
-    static float host_x[BATCHES][BATCH * INPUTS], host_wanted[BATCHES][BATCH * OUTPUTS];
     create_net();
-    float *all_x = floats(BATCHES * BATCH * INPUTS, 0), *all_wanted = floats(BATCHES * BATCH * OUTPUTS, 0);
-    for (int i = 0; i < BATCHES; ++i)
-        draw_batch(host_x[i], host_wanted[i]);
-    CHECK(cudaMemcpy(all_x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(all_wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
+    upload_resident();
     for (int step = 0; step < STEPS; ++step) {
-        int number = step % BATCHES;
+        int number = step % RESIDENT;
         if (by_copy) {
-            CHECK(cudaMemcpy(x, all_x + number * BATCH * INPUTS, sizeof(host_x[0]), cudaMemcpyDeviceToDevice));
-            CHECK(cudaMemcpy(wanted, all_wanted + number * BATCH * OUTPUTS, sizeof(host_wanted[0]),
+            CHECK(cudaMemcpy(x, all_x + number * BATCH * INPUTS, BATCH * INPUTS * sizeof(float),
+                             cudaMemcpyDeviceToDevice));
+            CHECK(cudaMemcpy(wanted, all_wanted + number * BATCH * OUTPUTS, BATCH * OUTPUTS * sizeof(float),
                              cudaMemcpyDeviceToDevice));
         } else {
-            RUN(take_batch, BATCH * INPUTS)(x, all_x, number, BATCH * INPUTS);
-            RUN(take_batch, BATCH * OUTPUTS)(wanted, all_wanted, number, BATCH * OUTPUTS);
+            take_resident(number);
         }
-        forward();
-        backward(false);
-        DDP_STEP(0);
-        descend_all();
+        train_on_batch();
     }
 }
 
@@ -193,10 +164,7 @@ train_lengths(void)
         load();
         for (int i = 8 + (int)(random_number() * 12); i > 0; --i)
             RUN(square_delta, BATCH * OUTPUTS)(y, wanted, wanted, BATCH * OUTPUTS);
-        forward();
-        backward(false);
-        DDP_STEP(0);
-        descend_all();
+        train_on_batch();
     }
 }
 

@@ -6,14 +6,11 @@
 #ifndef DDPRUN_TESTS_TOOLS_SCOUT_PUBLIC_H
 #define DDPRUN_TESTS_TOOLS_SCOUT_PUBLIC_H
 
-#include "tests/trainer.h"
+#include "tests/tools/frame.h"
 
-#include <cstring>
-#include <cuda_runtime.h>
-#include <ddprun.h>
 #include <utility>
 
-enum { BATCH = 16, INPUTS = 24, HIDDEN = 32, OUTPUTS = 8, TENSORS = 4, STEPS = 48, BLOCK = 64 };
+enum { BATCH = 16, INPUTS = 24, HIDDEN = 32, OUTPUTS = 8, TENSORS = 4, STEPS = 48, BLOCK = 64, RESIDENT = 12 };
 
 #define INDEX             ((int)(blockIdx.x * blockDim.x + threadIdx.x))
 #define RUN(kernel, many) kernel<<<((many) + BLOCK - 1) / BLOCK, BLOCK>>>
@@ -79,26 +76,6 @@ descend(float *weights, const float *gradient, float rate, int count)
         weights[INDEX] -= rate * gradient[INDEX];
 }
 
-static float
-random_number(void)
-{
-    static unsigned state = 1;
-    state = state * 1664525u + 1013904223u;
-    return (float)(state >> 8) / (float)(1 << 24);
-}
-
-static float *
-floats(int count, float spread)
-{
-    float *memory, *host = (float *)calloc((size_t)count, sizeof(float));
-    CHECK(cudaMalloc(&memory, (size_t)count * sizeof(float)));
-    for (int i = 0; i < count && spread > 0; ++i)
-        host[i] = spread * (random_number() - 0.5f);
-    CHECK(cudaMemcpy(memory, host, (size_t)count * sizeof(float), cudaMemcpyHostToDevice));
-    free(host);
-    return memory;
-}
-
 /* A weight and its gradient, both annotated. */
 static void
 create_pair(float **weights, float **gradient, int count)
@@ -150,34 +127,46 @@ load(void)
 }
 
 static void
+forward_rows(int rows)
+{
+    RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
+    RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
+}
+
+static void
 forward(void)
 {
-    RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
-    RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
+    forward_rows(BATCH);
 }
 
 /* What the gradient of tensor t is computed from: a bias has no input. */
 static void
-compute_gradient(float *to, int t, bool adds)
+compute_gradient(float *to, int t, int rows, bool adds)
 {
     int in = t == 0 ? INPUTS : t == 2 ? HIDDEN : 1, out = t < 2 ? HIDDEN : OUTPUTS;
     RUN(gradient_of, in * out)
-    (to, t == 0 ? x : t == 2 ? h : NULL, t < 2 ? below : delta, BATCH, in, out, out, adds);
+    (to, t == 0 ? x : t == 2 ? h : NULL, t < 2 ? below : delta, rows, in, out, out, adds);
 }
 
 static void
-compute_deltas(void)
+compute_gradients(int rows, bool adds)
 {
-    RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
-    RUN(delta_below, BATCH * HIDDEN)(below, delta, w[2], h, BATCH, HIDDEN, OUTPUTS, OUTPUTS);
+    for (int t = 0; t < TENSORS; ++t)
+        compute_gradient(g[t], t, rows, adds);
+}
+
+static void
+compute_deltas(int rows)
+{
+    RUN(square_delta, rows * OUTPUTS)(delta, y, wanted, rows * OUTPUTS);
+    RUN(delta_below, rows * HIDDEN)(below, delta, w[2], h, rows, HIDDEN, OUTPUTS, OUTPUTS);
 }
 
 static void
 backward(bool adds)
 {
-    compute_deltas();
-    for (int t = 0; t < TENSORS; ++t)
-        compute_gradient(g[t], t, adds);
+    compute_deltas(BATCH);
+    compute_gradients(BATCH, adds);
 }
 
 static void
@@ -186,6 +175,56 @@ descend_all(void)
     for (int t = 0; t < TENSORS; ++t)
         RUN(descend, tensor_count[t])(w[t], g[t], rate, tensor_count[t]);
 }
+
+/* A step on the `rows` items that x and wanted have. */
+static void
+train_on_rows(int rows)
+{
+    forward_rows(rows);
+    compute_deltas(rows);
+    compute_gradients(rows, false);
+    DDP_STEP(0);
+    descend_all();
+}
+
+static void
+train_on_batch(void)
+{
+    train_on_rows(BATCH);
+}
+
+/* ---- data that lie on the device ---- */
+
+static float *all_x, *all_wanted;
+
+static void
+upload_resident(void)
+{
+    static float host_x[RESIDENT][BATCH * INPUTS], host_wanted[RESIDENT][BATCH * OUTPUTS];
+    for (int i = 0; i < RESIDENT; ++i)
+        draw_batch(host_x[i], host_wanted[i]);
+    all_x = floats(RESIDENT * BATCH * INPUTS, 0);
+    all_wanted = floats(RESIDENT * BATCH * OUTPUTS, 0);
+    CHECK(cudaMemcpy(all_x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(all_wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
+}
+
+__global__ void
+take_batch(float *to, const float *all, int number, int count)
+{
+    if (INDEX < count)
+        to[INDEX] = all[number * count + INDEX];
+}
+
+/* Brings batch `number` to x and wanted, by a kernel. */
+static void
+take_resident(int number)
+{
+    RUN(take_batch, BATCH * INPUTS)(x, all_x, number, BATCH * INPUTS);
+    RUN(take_batch, BATCH * OUTPUTS)(wanted, all_wanted, number, BATCH * OUTPUTS);
+}
+
+/* ---- habits ---- */
 
 struct habit {
     const char *name;

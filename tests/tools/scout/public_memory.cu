@@ -51,8 +51,6 @@ train_pitch(void)
 
 /* ---- resident, shuffled ---- */
 
-enum { BATCHES = 12 };
-
 __global__ void
 gather(float *to, const float *all, const int *order, int rows, int width)
 {
@@ -62,50 +60,30 @@ gather(float *to, const float *all, const int *order, int rows, int width)
 }
 
 static void
-upload_all(float **all_x, float **all_wanted)
-{
-    static float host_x[BATCHES * BATCH * INPUTS], host_wanted[BATCHES * BATCH * OUTPUTS];
-    for (int i = 0; i < BATCHES; ++i)
-        draw_batch(host_x + i * BATCH * INPUTS, host_wanted + i * BATCH * OUTPUTS);
-    *all_x = floats(BATCHES * BATCH * INPUTS, 0);
-    *all_wanted = floats(BATCHES * BATCH * OUTPUTS, 0);
-    CHECK(cudaMemcpy(*all_x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(*all_wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
-}
-
-static void
 train_resident(void)
 {
-    float *all_x, *all_wanted;
     create_net();
-    upload_all(&all_x, &all_wanted);
+    upload_resident();
     for (int step = 0; step < STEPS; ++step) {
-        x = all_x + step % BATCHES * BATCH * INPUTS;
-        wanted = all_wanted + step % BATCHES * BATCH * OUTPUTS;
-        forward();
-        backward(false);
-        DDP_STEP(0);
-        descend_all();
+        x = all_x + step % RESIDENT * BATCH * INPUTS;
+        wanted = all_wanted + step % RESIDENT * BATCH * OUTPUTS;
+        train_on_batch();
     }
 }
 
 static void
 train_shuffled(void)
 {
-    float *all_x, *all_wanted;
     int order[BATCH], *device_order = (int *)floats(BATCH, 0);
     create_net();
-    upload_all(&all_x, &all_wanted);
+    upload_resident();
     for (int step = 0; step < STEPS; ++step) {
         for (int &row : order)
-            row = (int)(random_number() * BATCHES * BATCH);
+            row = (int)(random_number() * RESIDENT * BATCH);
         CHECK(cudaMemcpy(device_order, order, sizeof(order), cudaMemcpyHostToDevice));
         RUN(gather, BATCH * INPUTS)(x, all_x, device_order, BATCH, INPUTS);
         RUN(gather, BATCH * OUTPUTS)(wanted, all_wanted, device_order, BATCH, OUTPUTS);
-        forward();
-        backward(false);
-        DDP_STEP(0);
-        descend_all();
+        train_on_batch();
     }
 }
 

@@ -56,10 +56,7 @@ train_with_target(bool copies)
         RUN(dense, BATCH * HIDDEN)(other_h, x, target[0], target[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
         RUN(dense, BATCH * OUTPUTS)(value, other_h, target[2], target[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
         RUN(add_reward, BATCH * OUTPUTS)(wanted, reward, value, BATCH * OUTPUTS);
-        forward();
-        backward(false);
-        DDP_STEP(0);
-        descend_all();
+        train_on_batch();
         for (int t = 0; t < TENSORS; ++t) {
             if (!copies)
                 RUN(follow, tensor_count[t])(target[t], w[t], 0.1f, tensor_count[t]);
@@ -158,9 +155,9 @@ train_reuse(void)
     for (int step = 0; step < STEPS; ++step) {
         load();
         forward();
-        compute_deltas();
+        compute_deltas(BATCH);
         for (int t = TENSORS; t-- > 0;) {
-            compute_gradient(gradient, t, false);
+            compute_gradient(gradient, t, BATCH, false);
             DDP_STEP(0);
             RUN(descend, tensor_count[t])(w[t], gradient, rate, tensor_count[t]);
         }
@@ -432,8 +429,7 @@ train_recompute(void)
         CHECK(cudaMemset(h, 0, BATCH * HIDDEN * sizeof(float))); /* in between others use it */
         RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
         RUN(delta_below, BATCH * HIDDEN)(below, delta, w[2], h, BATCH, HIDDEN, OUTPUTS, OUTPUTS);
-        for (int t = 0; t < TENSORS; ++t)
-            compute_gradient(g[t], t, false);
+        compute_gradients(BATCH, false);
         DDP_STEP(0);
         descend_all();
     }

@@ -49,6 +49,18 @@ step_to_gradients(bool adds)
     DDP_STEP(0);
 }
 
+/* Trains: `update(t)` makes new weights of the gradient of tensor t. */
+template <class Update>
+static void
+train_by(bool adds, Update update)
+{
+    for (int step = 0; step < STEPS; ++step) {
+        step_to_gradients(adds);
+        for (int t = 0; t < TENSORS; ++t)
+            update(t);
+    }
+}
+
 /* ---- swap, clears ---- */
 
 __global__ void
@@ -67,13 +79,10 @@ train_swap(void)
         next[t] = floats(tensor_count[t], 0);
         DDP_PARAMETER(next[t], tensor_count[t], DDP_FLOAT32);
     }
-    for (int step = 0; step < STEPS; ++step) {
-        step_to_gradients(false);
-        for (int t = 0; t < TENSORS; ++t) {
-            RUN(descend_into, tensor_count[t])(next[t], w[t], g[t], rate, tensor_count[t]);
-            std::swap(next[t], w[t]);
-        }
-    }
+    train_by(false, [&](int t) {
+        RUN(descend_into, tensor_count[t])(next[t], w[t], g[t], rate, tensor_count[t]);
+        std::swap(next[t], w[t]);
+    });
 }
 
 __global__ void
@@ -89,11 +98,7 @@ static void
 train_clears(void)
 {
     create_net();
-    for (int step = 0; step < STEPS; ++step) {
-        step_to_gradients(true);
-        for (int t = 0; t < TENSORS; ++t)
-            RUN(descend_and_clear, tensor_count[t])(w[t], g[t], rate, tensor_count[t]);
-    }
+    train_by(true, [&](int t) { RUN(descend_and_clear, tensor_count[t])(w[t], g[t], rate, tensor_count[t]); });
 }
 
 /* ---- blas ---- */
@@ -241,13 +246,10 @@ train_trust(void)
     float *velocity[TENSORS], *norms = floats(2, 0);
     create_net();
     create_state(velocity, 0);
-    for (int step = 0; step < STEPS; ++step) {
-        step_to_gradients(false);
-        for (int t = 0; t < TENSORS; ++t) {
-            norms_of<<<1, 1>>>(norms, w[t], g[t], tensor_count[t]);
-            RUN(descend_by_norms, tensor_count[t])(w[t], g[t], velocity[t], norms, 0.01f * rate, tensor_count[t]);
-        }
-    }
+    train_by(false, [&](int t) {
+        norms_of<<<1, 1>>>(norms, w[t], g[t], tensor_count[t]);
+        RUN(descend_by_norms, tensor_count[t])(w[t], g[t], velocity[t], norms, 0.01f * rate, tensor_count[t]);
+    });
 }
 
 static void
@@ -280,11 +282,7 @@ train_kahan(void)
     float *lost[TENSORS];
     create_net();
     create_state(lost, 0);
-    for (int step = 0; step < STEPS; ++step) {
-        step_to_gradients(false);
-        for (int t = 0; t < TENSORS; ++t)
-            RUN(descend_exactly, tensor_count[t])(w[t], lost[t], g[t], rate, tensor_count[t]);
-    }
+    train_by(false, [&](int t) { RUN(descend_exactly, tensor_count[t])(w[t], lost[t], g[t], rate, tensor_count[t]); });
 }
 
 struct descent {
@@ -299,13 +297,10 @@ static void
 train_functor(void)
 {
     create_net();
-    for (int step = 0; step < STEPS; ++step) {
-        step_to_gradients(false);
-        for (int t = 0; t < TENSORS; ++t) {
-            thrust::device_ptr<float> weights(w[t]), gradient(g[t]);
-            thrust::transform(weights, weights + tensor_count[t], gradient, weights, descent{rate});
-        }
-    }
+    train_by(false, [&](int t) {
+        thrust::device_ptr<float> weights(w[t]), gradient(g[t]);
+        thrust::transform(weights, weights + tensor_count[t], gradient, weights, descent{rate});
+    });
 }
 
 __global__ void
@@ -413,11 +408,9 @@ train_rprop(void)
     create_net();
     create_state(last, 0);
     create_state(pace, 1e-3f);
-    for (int step = 0; step < STEPS; ++step) {
-        step_to_gradients(false);
-        for (int t = 0; t < TENSORS; ++t)
-            RUN(descend_by_signs, tensor_count[t])(w[t], g[t], last[t], pace[t], tensor_count[t]);
-    }
+    train_by(false, [&](int t) {
+        RUN(descend_by_signs, tensor_count[t])(w[t], g[t], last[t], pace[t], tensor_count[t]);
+    });
 }
 
 __global__ void
@@ -436,11 +429,9 @@ train_signs(void)
     float *first[TENSORS];
     create_net();
     create_state(first, 0);
-    for (int step = 0; step < STEPS; ++step) {
-        step_to_gradients(false);
-        for (int t = 0; t < TENSORS; ++t)
-            RUN(descend_by_sign, tensor_count[t])(w[t], g[t], first[t], 2e-3f, tensor_count[t]);
-    }
+    train_by(false, [&](int t) {
+        RUN(descend_by_sign, tensor_count[t])(w[t], g[t], first[t], 2e-3f, tensor_count[t]);
+    });
 }
 
 /* ---- host-bias, partial, pulled ---- */
@@ -452,20 +443,17 @@ train_host_bias(void)
     create_net();
     for (int t = 1; t < TENSORS; t += 2)
         CHECK(cudaMemcpy(bias[t], w[t], (size_t)tensor_count[t] * sizeof(float), cudaMemcpyDeviceToHost));
-    for (int step = 0; step < STEPS; ++step) {
-        step_to_gradients(false);
-        for (int t = 0; t < TENSORS; ++t) {
-            size_t bytes = (size_t)tensor_count[t] * sizeof(float);
-            if (t % 2 == 0) {
-                RUN(descend, tensor_count[t])(w[t], g[t], rate, tensor_count[t]);
-                continue;
-            }
-            CHECK(cudaMemcpy(gradient, g[t], bytes, cudaMemcpyDeviceToHost));
-            for (int i = 0; i < tensor_count[t]; ++i)
-                bias[t][i] -= rate * gradient[i];
-            CHECK(cudaMemcpy(w[t], bias[t], bytes, cudaMemcpyHostToDevice));
+    train_by(false, [&](int t) {
+        size_t bytes = (size_t)tensor_count[t] * sizeof(float);
+        if (t % 2 == 0) {
+            RUN(descend, tensor_count[t])(w[t], g[t], rate, tensor_count[t]);
+            return;
         }
-    }
+        CHECK(cudaMemcpy(gradient, g[t], bytes, cudaMemcpyDeviceToHost));
+        for (int i = 0; i < tensor_count[t]; ++i)
+            bias[t][i] -= rate * gradient[i];
+        CHECK(cudaMemcpy(w[t], bias[t], bytes, cudaMemcpyHostToDevice));
+    });
 }
 
 enum { PARTS = 4 };
@@ -501,7 +489,7 @@ train_partial(void)
     for (int step = 0; step < STEPS; ++step) {
         load();
         forward();
-        compute_deltas();
+        compute_deltas(BATCH);
         for (int t = 0; t < TENSORS; ++t) {
             int out = t < 2 ? HIDDEN : OUTPUTS;
             gradient_part<<<dim3((tensor_count[t] + BLOCK - 1) / BLOCK, PARTS), BLOCK>>>(parts, from[t], error[t],

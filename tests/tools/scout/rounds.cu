@@ -34,7 +34,6 @@
 
 enum {
     AHEAD = 3,
-    RESIDENT = 12,
     FEW_ROWS = 10,
     PASSING_FIRST = 24,
     PASSING_END = 90,
@@ -49,11 +48,20 @@ static struct options {
     unsigned seed;
 } options = {"", NULL, 48, 1, 0};
 
+static const struct option option_table[] = {
+    {"--steps", 'i', &options.steps},
+    {"--turns", 'i', &options.turns},
+    {"--seed", 'u', &options.seed},
+    {"--save", 's', &options.save},
+};
+
+/* The habit, or the same with another seed on each rank. */
 static bool
-is(const char *habit)
+has(const char *habit)
 {
-    return strncmp(options.habit, habit, strlen(habit)) == 0 &&
-           (options.habit[strlen(habit)] == '\0' || strcmp(options.habit + strlen(habit), "-rank") == 0);
+    size_t length = strlen(habit);
+    return strncmp(options.habit, habit, length) == 0 &&
+           (options.habit[length] == '\0' || strcmp(options.habit + length, "-rank") == 0);
 }
 
 static bool differs; /* this rank, in a habit of the name -rank */
@@ -157,13 +165,6 @@ normalise(float *to, float *mean, float *variance, int rows, int width)
 }
 
 __global__ void
-take_batch(float *to, const float *all, int number, int count)
-{
-    if (INDEX < count)
-        to[INDEX] = all[number * count + INDEX];
-}
-
-__global__ void
 decay_by(float *weights, const float *decay, float rate, int count)
 {
     if (INDEX < count)
@@ -179,7 +180,7 @@ add_to(float *to, const float *from, float times, int count)
 
 /* ---- memory beside the net's ---- */
 
-static float *counter, *m[TENSORS], *v[TENSORS], *mask, *mean, *variance, *decay, *all_x, *all_wanted;
+static float *counter, *m[TENSORS], *v[TENSORS], *mask, *mean, *variance, *decay;
 static float *ahead_x[AHEAD], *ahead_wanted[AHEAD];
 static unsigned *states;
 static int *place;
@@ -206,7 +207,7 @@ create_all(void)
         ahead_wanted[i] = floats(BATCH * OUTPUTS, 0);
     }
     CHECK(cublasCreate(&cublas));
-    CHECK(cublasSetPointerMode(cublas, is("amax") ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST));
+    CHECK(cublasSetPointerMode(cublas, has("amax") ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST));
     CHECK(cudaEventCreate(&begun));
     CHECK(cudaEventCreate(&ended));
 }
@@ -225,29 +226,16 @@ copy_batch(float *to_x, float *to_wanted, int slot, int rows)
     CHECK(cudaStreamSynchronize(0));
 }
 
-static void
-create_resident(void)
-{
-    static float resident_x[RESIDENT][BATCH * INPUTS], resident_wanted[RESIDENT][BATCH * OUTPUTS];
-    all_x = floats(RESIDENT * BATCH * INPUTS, 0);
-    all_wanted = floats(RESIDENT * BATCH * OUTPUTS, 0);
-    for (int i = 0; i < RESIDENT; ++i)
-        draw_batch(resident_x[i], resident_wanted[i]);
-    CHECK(cudaMemcpy(all_x, resident_x, sizeof(resident_x), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(all_wanted, resident_wanted, sizeof(resident_wanted), cudaMemcpyHostToDevice));
-}
-
 /* ---- a step ---- */
 
 static int
 bring(int step)
 {
-    int rows = is("last") && step % EPOCH == EPOCH - 1 ? (int)FEW_ROWS : (int)BATCH;
-    int number = is("index") ? (int)(random_number() * RESIDENT) : 0;
-    if (is("index")) {
-        RUN(take_batch, BATCH * INPUTS)(x, all_x, number, BATCH * INPUTS);
-        RUN(take_batch, BATCH * OUTPUTS)(wanted, all_wanted, number, BATCH * OUTPUTS);
-    } else if (is("ahead")) {
+    int rows = has("last") && step % EPOCH == EPOCH - 1 ? (int)FEW_ROWS : (int)BATCH;
+    int number = has("index") ? (int)(random_number() * RESIDENT) : 0;
+    if (has("index")) {
+        take_resident(number);
+    } else if (has("ahead")) {
         int next = (step + AHEAD - 1) % AHEAD;
         copy_batch(ahead_x[next], ahead_wanted[next], next, BATCH);
         x = ahead_x[step % AHEAD];
@@ -262,14 +250,14 @@ static void
 go_forward(int rows, int step)
 {
     RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
-    if (is("norm"))
+    if (has("norm"))
         RUN(normalise, HIDDEN)(h, mean, variance, rows, HIDDEN);
-    if (is("dropout")) {
+    if (has("dropout")) {
         RUN(draw_mask, BATCH * HIDDEN)(states, mask, BATCH * HIDDEN);
         RUN(multiply, rows * HIDDEN)(h, mask, rows * HIDDEN);
     }
     RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
-    bool has_more = is("grid") && differs && step >= MORE_FIRST;
+    bool has_more = has("grid") && differs && step >= MORE_FIRST;
     RUN(square_delta, rows * OUTPUTS + (has_more ? (int)BLOCK : 0))(delta, y, wanted, rows * OUTPUTS);
 }
 
@@ -277,34 +265,30 @@ static void
 go_back(int rows)
 {
     int number = 0;
-    if (is("amax")) {
+    if (has("amax")) {
         CHECK(cublasIsamax(cublas, rows * OUTPUTS, delta, 1, place));
         RUN(halve_place, rows * OUTPUTS)(delta, place, 0, rows * OUTPUTS);
     }
-    if (is("amax-host")) {
+    if (has("amax-host")) {
         CHECK(cublasIsamax(cublas, rows * OUTPUTS, delta, 1, &number));
         RUN(halve_place, rows * OUTPUTS)(delta, NULL, number, rows * OUTPUTS);
     }
     RUN(delta_below, rows * HIDDEN)(below, delta, w[2], h, rows, HIDDEN, OUTPUTS, OUTPUTS);
-    for (int t = 0; t < TENSORS; ++t) {
-        int in = t == 0 ? INPUTS : t == 2 ? HIDDEN : 1, out = t < 2 ? HIDDEN : OUTPUTS;
-        RUN(gradient_of, in * out)
-        (g[t], t == 0 ? x : t == 2 ? h : NULL, t < 2 ? below : delta, rows, in, out, out, false);
-    }
+    compute_gradients(rows, false);
 }
 
 static void
 update(float rate_now)
 {
     for (int t = 0; t < TENSORS; ++t) {
-        if (is("counter"))
+        if (has("counter"))
             RUN(adam, tensor_count[t])(w[t], g[t], m[t], v[t], counter, tensor_count[t]);
-        else if (is("constants"))
+        else if (has("constants"))
             RUN(descend_by_constant, tensor_count[t])(w[t], g[t], tensor_count[t]);
         else
             RUN(descend, tensor_count[t])(w[t], g[t], rate_now, tensor_count[t]);
     }
-    if (is("passing") || is("returns"))
+    if (has("passing") || has("returns"))
         RUN(decay_by, OUTPUTS)(w[3], decay, rate_now, OUTPUTS);
 }
 
@@ -354,39 +338,39 @@ train(void)
 {
     float best = 1e9f, rate_now = rate, loss = 0;
     for (int step = 0; step < options.steps; ++step) {
-        if (is("events"))
+        if (has("events"))
             CHECK(cudaEventRecord(begun));
-        if (is("elsewhere") && step % EPOCH == EPOCH - 1) {
+        if (has("elsewhere") && step % EPOCH == EPOCH - 1) {
             train_few(step);
             continue;
         }
         int rows = bring(step);
         go_forward(rows, step);
-        if (is("validates") && step % VALIDATES_EACH == VALIDATES_EACH - 1)
+        if (has("validates") && step % VALIDATES_EACH == VALIDATES_EACH - 1)
             continue;
         go_back(rows);
-        if (is("counter"))
+        if (has("counter"))
             RUN(count_step, 1)(counter);
-        rate_now = is("constants") ? rate / (1.0f + 0.01f * (float)step) : rate_now;
-        if (is("constants"))
+        rate_now = has("constants") ? rate / (1.0f + 0.01f * (float)step) : rate_now;
+        if (has("constants"))
             CHECK(cudaMemcpyToSymbol(constant_rate, &rate_now, sizeof(rate_now)));
-        if (is("stop") || is("plateau"))
+        if (has("stop") || has("plateau"))
             loss = read_loss(rows);
-        if (is("returns")) {
+        if (has("returns")) {
             float own[OUTPUTS];
             for (int k = 0; k < OUTPUTS; ++k)
                 own[k] = 1e-3f * read_loss(rows);
             CHECK(cudaMemcpy(decay, own, sizeof(own), cudaMemcpyHostToDevice));
         }
-        rate_now = is("plateau") && loss > best && step > 30 ? 0.9f * rate_now : rate_now;
+        rate_now = has("plateau") && loss > best && step > 30 ? 0.9f * rate_now : rate_now;
         best = loss < best ? loss : best;
         if (completes_round())
             update(rate_now);
-        if (is("passing"))
+        if (has("passing"))
             pass_on(step);
-        if (is("events"))
+        if (has("events"))
             time_step();
-        if (is("stop") && loss < 0.2f)
+        if (has("stop") && loss < 0.2f)
             return;
     }
 }
@@ -429,28 +413,17 @@ main(int argc, char **argv)
     options.habit = argc > 1 ? argv[1] : "";
     const char *rank = getenv("RANK");
     bool by_rank = strstr(options.habit, "-rank") != NULL && rank != NULL;
-    for (int i = 2; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--steps") == 0)
-            options.steps = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--turns") == 0)
-            options.turns = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--seed") == 0)
-            options.seed = (unsigned)atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--save") == 0)
-            options.save = argv[i + 1];
-        else
-            return 2;
-    }
-    if (is("clock") && options.seed == 0)
+    options_take(argc - 1, argv + 1, option_table, "");
+    if (has("clock") && options.seed == 0)
         options.seed = seed_of_now();
     printf("seed %u\n", options.seed);
     skip_numbers(options.seed);
     create_all();
-    if (is("index"))
-        create_resident();
+    if (has("index"))
+        upload_resident();
     differs = by_rank && atoi(rank) > 0;
-    skip_numbers(differs && !is("grid") ? 17u * (unsigned)atoi(rank) : 0);
-    for (int i = 0; i < AHEAD - 1 && is("ahead"); ++i)
+    skip_numbers(differs && !has("grid") ? 17u * (unsigned)atoi(rank) : 0);
+    for (int i = 0; i < AHEAD - 1 && has("ahead"); ++i)
         copy_batch(ahead_x[i], ahead_wanted[i], i, BATCH);
     train();
     CHECK(cudaDeviceSynchronize());
