@@ -54,7 +54,7 @@ history_free(struct history *history)
 }
 
 static bool
-append(struct touch_list *list, struct touch touch)
+append_touch(struct touch_list *list, struct touch touch)
 {
     if (list->count == list->capacity) {
         size_t capacity = list->capacity == 0 ? 8 : 2 * list->capacity;
@@ -77,7 +77,7 @@ history_touch(struct history *history, size_t gradient, struct touch touch)
         return;
     history->last_touch[gradient] = ++history->touch_count;
     history->current[gradient].open = false;
-    if (!append(&history->current[gradient], touch))
+    if (!append_touch(&history->current[gradient], touch))
         history->lost = true;
 }
 

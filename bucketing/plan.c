@@ -42,7 +42,7 @@ struct followed {
 
 /* Whether `piece` continues the gradient at hand, or begins another after the one at hand was whole. */
 static bool
-follow(struct followed *followed, const struct plan_piece *piece)
+follow_piece(struct followed *followed, const struct plan_piece *piece)
 {
     if (piece->gradient >= followed->count || piece->bytes == 0)
         return false;
@@ -106,7 +106,7 @@ add_pieces(struct plan *plan, struct followed *followed, const struct plan_piece
         if (bucket_ends[k] <= i || bucket_ends[k] > piece_count)
             return false;
         for (bool begins = true; i < bucket_ends[k]; ++i, begins = false) {
-            if (!follow(followed, &pieces[i]) ||
+            if (!follow_piece(followed, &pieces[i]) ||
                 !add_piece(plan, &pieces[i], followed->gradients[pieces[i].gradient].type, begins))
                 return false;
         }

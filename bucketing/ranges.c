@@ -22,7 +22,7 @@ first_ending_after(const struct ranges *ranges, uint64_t address)
 }
 
 static int
-make_room(struct ranges *ranges)
+ranges_make_room(struct ranges *ranges)
 {
     if (ranges->count < ranges->capacity)
         return 1;
@@ -49,7 +49,7 @@ ranges_add(struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t id, str
             *other_p = ranges->sorted[at];
         return RANGES_OVERLAP;
     }
-    if (!make_room(ranges))
+    if (!ranges_make_room(ranges))
         return RANGES_NO_MEMORY;
 
     memmove(&ranges->sorted[at + 1], &ranges->sorted[at], (ranges->count - at) * sizeof(ranges->sorted[0]));

@@ -260,7 +260,7 @@ hosts_enter_folder(struct error *error)
 }
 
 static bool
-prepare(struct hosts_order *order, struct host_list *list, char **ddprun, struct error *error)
+prepare_hosts(struct hosts_order *order, struct host_list *list, char **ddprun, struct error *error)
 {
     *ddprun = realpath("/proc/self/exe", NULL);
     if (*ddprun == NULL)
@@ -293,7 +293,7 @@ hosts_run(const struct options *options)
     struct host_launcher launcher = {0};
     char *ddprun = NULL, *folder = current_folder();
     int exit_code;
-    if (prepare(&order, &list, &ddprun, &error) && host_launcher_find(getenv("PATH"), &launcher, &error)) {
+    if (prepare_hosts(&order, &list, &ddprun, &error) && host_launcher_find(getenv("PATH"), &launcher, &error)) {
         order.list = &list;
         order.launcher = &launcher;
         order.ddprun = ddprun;

@@ -182,7 +182,7 @@ check_cluster(const struct job *job, struct error *error)
 }
 
 static void
-find_place(struct job *job)
+find_job_place(struct job *job)
 {
     int count = job->devices.rank_count;
     job->place = (struct job_place){.rank_count = count, .world_size = count, .local_size = count};
@@ -288,7 +288,7 @@ job_prepare(struct job *job, struct error *error)
         !choose_devices(job, error) || !check_kernels(job, error) || !check_nccl(job, error) || !check_cwd(job, error))
         return false;
     ask_nccl(job);
-    find_place(job);
+    find_job_place(job);
     if (!check_address_space(job, error) || !check_annotations(job, error) || !place_ranks(job, error))
         return false;
     if (job->place.first_rank == 0)

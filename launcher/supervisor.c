@@ -217,7 +217,7 @@ warn(struct supervisor *s, const struct error *error)
 }
 
 static void
-judge(struct supervisor *s)
+judge_job(struct supervisor *s)
 {
     struct error error;
     uint64_t now = now_ns();
@@ -423,7 +423,7 @@ summarize(struct supervisor *s, double seconds)
 }
 
 static void
-report(struct supervisor *s)
+report_on_ranks(struct supervisor *s)
 {
     if (s->net.job.client != NULL) { /* supervisor 0 does, unless it is lost */
         if (!s->told)
@@ -489,14 +489,14 @@ finish_files(struct supervisor *s)
  * last messages.
  */
 static void
-finish(struct supervisor *s)
+supervisor_finish(struct supervisor *s)
 {
     for (int i = 0; i < 2; ++i) {
         if (s->job->relays[i] != NULL)
             relay_finish(s->job->relays[i]);
     }
     bool left = relays_left(s, now_ns() + MESSAGE_DELAY_MS * MS);
-    report(s);
+    report_on_ranks(s);
     if (!left && !s->hurried)
         left = relays_left(s, UINT64_MAX);
     if (!left)
@@ -594,11 +594,11 @@ supervisor_run(struct job *job, const struct error *error)
         if (job->is_client)
             follow_root(&s);
         else if (!s.ending)
-            judge(&s);
+            judge_job(&s);
         over = s.ending && step_end(&s);
     }
     guardian_dismiss();
-    finish(&s);
+    supervisor_finish(&s);
     processes_reap();
     int exit_code = supervisor_net_leave(&s.net, s.failed ? s.reason.exit_code : 0);
     close_supervisor(&s);

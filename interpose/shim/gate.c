@@ -269,7 +269,7 @@ look_up_from(const void *caller, const char *name, const char *version)
 
 /* `version` is NULL for dlsym. */
 static struct answer
-look_up(void *handle, const char *name, const char *version, const void *caller)
+look_up_symbol(void *handle, const char *name, const char *version, const void *caller)
 {
     static const struct answer not_ours = {NULL, 0};
     original_find();
@@ -300,7 +300,7 @@ __attribute__((visibility("hidden"))) struct answer
 gate_look_up(void *handle, const char *name, const char *unused, const void *caller)
 {
     (void)unused;
-    return look_up(handle, name, NULL, caller);
+    return look_up_symbol(handle, name, NULL, caller);
 }
 
 /* Called by our dlvsym. A version that is not there is the real one's business. */
@@ -309,5 +309,5 @@ gate_look_up_version(void *handle, const char *name, const char *version, const 
 {
     static const struct answer not_ours = {NULL, 0};
     original_find();
-    return version == NULL ? not_ours : look_up(handle, name, version, caller);
+    return version == NULL ? not_ours : look_up_symbol(handle, name, version, caller);
 }

@@ -23,7 +23,7 @@ shim_loaded_driver(void)
  * symbol of the shim. NULL if not found.
  */
 static void *
-find(unsigned index)
+find_real(unsigned index)
 {
     struct route *route = &shim_routes[index];
     void *driver = shim_loaded_driver();
@@ -38,7 +38,7 @@ find(unsigned index)
 #define DEFINE_FIRST(fn, parameters, arguments)                                            \
     static CUresult fn##_first parameters                                                  \
     {                                                                                      \
-        void *found = find(ROUTE_##fn);                                                    \
+        void *found = find_real(ROUTE_##fn);                                               \
         return found != NULL ? ((__typeof__(&(fn)))found)arguments : CUDA_ERROR_NOT_FOUND; \
     }
 

@@ -98,7 +98,7 @@ peer_link_flush(struct peer_link *link)
 }
 
 static void
-append(struct peer_link *link, const void *bytes, size_t count)
+link_append(struct peer_link *link, const void *bytes, size_t count)
 {
     if (link->out_count + count > link->out_room) {
         link->out_room = (link->out_count + count) * 2;
@@ -113,8 +113,8 @@ static void
 append_frame(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count)
 {
     uint32_t header[2] = {(uint32_t)count, (uint32_t)kind};
-    append(link, header, sizeof(header));
-    append(link, bytes, count);
+    link_append(link, header, sizeof(header));
+    link_append(link, bytes, count);
 }
 
 static void

@@ -56,7 +56,7 @@ list_addresses(struct supervisor_connect *connection, const char *own_host_id, c
 }
 
 static void
-describe(const struct supervisor_connect *connection, struct error *error)
+describe_connection(const struct supervisor_connect *connection, struct error *error)
 {
     char texts[512] = "";
     size_t used = 0;
@@ -211,7 +211,7 @@ supervisor_connect_step(struct supervisor_connect *connection, int *fd_p, struct
         connection->reason = step == STEP_WAITS ? ETIMEDOUT : errno;
         supervisor_connect_close(connection);
     }
-    describe(connection, error);
+    describe_connection(connection, error);
     return CONNECT_FAILED;
 }
 

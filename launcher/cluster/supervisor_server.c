@@ -140,7 +140,7 @@ reject(struct pending_connection *pending)
 /* A free place, or the one of the pending connection that has said nothing for longest: strangers must not keep others
  * out. */
 static size_t
-find_place(struct supervisor_server *server)
+find_free_peer(struct supervisor_server *server)
 {
     size_t oldest = 0;
     for (size_t i = 0; i < server->pending_count; ++i) {
@@ -162,7 +162,7 @@ accept_pending(struct supervisor_server *server)
         (void)watch(server, EPOLL_CTL_MOD, server->listener.fd, 0, tag(SUBJECT_LISTENER, 0));
     if (fd < 0)
         return;
-    size_t place = find_place(server);
+    size_t place = find_free_peer(server);
     struct pending_connection *pending = &server->pending[place];
     *pending = (struct pending_connection){.fd = fd, .since_ms = clock_now_ms()};
     /* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */

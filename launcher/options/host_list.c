@@ -112,8 +112,8 @@ take_number(struct reader *reader)
 }
 
 static bool
-add(struct host_list *list, const struct reader *reader, const char *name, size_t length, int ranks,
-    struct error *error)
+add_host(struct host_list *list, const struct reader *reader, const char *name, size_t length, int ranks,
+         struct error *error)
 {
     char place[LONGEST_PLACE];
     describe_place(reader, place);
@@ -160,7 +160,7 @@ parse_item(struct reader *reader, struct host_list *list, struct error *error)
         return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not a number of ranks from 1 to %d, for host %.*s, %s",
                          text, HOST_LIST_MOST_RANKS, (int)length, item, place);
     }
-    return add(list, reader, item, length, ranks, error);
+    return add_host(list, reader, item, length, ranks, error);
 }
 
 /* Whether a line of a file holds something; what follows '#' is cut off. */

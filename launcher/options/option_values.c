@@ -39,7 +39,7 @@ parse_real(const char *text, double *number)
 
 /* The place of `word` in "a|b|c"; -1: it is not in it. */
 static int
-place_of(const char *word, const char *list)
+place_of_word(const char *word, const char *list)
 {
     size_t length = strlen(word);
     for (int place = 0;; ++place) {
@@ -112,7 +112,7 @@ store_mib(const struct option_row *row, uint64_t *field, const char *value)
 static bool
 store_word(const struct option_row *row, unsigned *field, const char *value)
 {
-    int place = place_of(value, row->argument);
+    int place = place_of_word(value, row->argument);
     if (place < 0)
         return false;
     *field = (unsigned)place + (unsigned)row->least;

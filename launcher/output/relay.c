@@ -97,7 +97,7 @@ flush(struct relay *relay)
 }
 
 static void
-append(struct relay *relay, const char *bytes, size_t count)
+relay_append(struct relay *relay, const char *bytes, size_t count)
 {
     if (count > OUT_BYTES - relay->out_used)
         flush(relay);
@@ -138,9 +138,9 @@ put_line(struct relay *relay, struct source *source, const char *bytes, size_t c
     size_t prefix_bytes = strlen(prefix);
     if (prefix_bytes + count + 1 > OUT_BYTES - relay->out_used)
         flush(relay);
-    append(relay, prefix, prefix_bytes);
-    append(relay, bytes, count);
-    append(relay, "\n", 1);
+    relay_append(relay, prefix, prefix_bytes);
+    relay_append(relay, bytes, count);
+    relay_append(relay, "\n", 1);
 }
 
 /* The whole lines of an unchanged stream, or with `all` everything that is there. */
@@ -151,7 +151,7 @@ put_unchanged(struct relay *relay, struct source *source, bool all)
     size_t count = newline == NULL ? 0 : (size_t)(newline - source->bytes) + 1;
     if (all || (newline == NULL && source->used == LINE_BYTES))
         count = source->used;
-    append(relay, source->bytes, count);
+    relay_append(relay, source->bytes, count);
     source->used -= count;
     memmove(source->bytes, source->bytes + count, source->used);
 }

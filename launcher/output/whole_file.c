@@ -35,7 +35,7 @@ struct content {
  * not on everywhere, and sees no link that a program follows itself.
  */
 static char *
-follow(const char *path)
+follow_links(const char *path)
 {
     char *name = xstrdup(path), target[PATH_MAX];
     struct stat link, folder;
@@ -63,7 +63,7 @@ follow(const char *path)
 bool
 whole_file_is_foreign_link(const char *path)
 {
-    char *name = follow(path);
+    char *name = follow_links(path);
     bool foreign = name == NULL && errno == ELOOP;
     free(name);
     return foreign;
@@ -82,12 +82,12 @@ own_descriptor(const struct stat *file)
 }
 
 static int
-look_at(const void *data)
+look_at_target(const void *data)
 {
     const char *path = data;
     struct stat file;
     helper_takes_time();
-    char *name = follow(path), *copy = xstrdup(path);
+    char *name = follow_links(path), *copy = xstrdup(path);
     int cause = name == NULL                                      ? errno
                 : stat(path, &file) == 0 && S_ISDIR(file.st_mode) ? EISDIR
                 : access(dirname(copy), W_OK | X_OK) != 0         ? errno
@@ -100,7 +100,7 @@ look_at(const void *data)
 bool
 whole_file_check(const char *path, const char *option, struct error *error)
 {
-    int cause = path != NULL ? helper_do(look_at, path) : 0;
+    int cause = path != NULL ? helper_do(look_at_target, path) : 0;
     if (cause == 0)
         return true;
     if (cause == EISDIR)
@@ -175,7 +175,7 @@ write_file(const void *data)
 {
     const struct content *content = data;
     struct stat file;
-    char *name = follow(content->path);
+    char *name = follow_links(content->path);
     if (name == NULL)
         return errno;
     bool there = stat(content->path, &file) == 0;

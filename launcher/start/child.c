@@ -59,7 +59,7 @@ has_ended(pid_t pid, int64_t end_ms)
 /* Ends the child and all that it started (while it is not reaped, no other group gets its group's number), and
  * fetches how it ended. */
 static void
-finish(pid_t pid, bool in_time, struct child_result *result)
+reap_child(pid_t pid, bool in_time, struct child_result *result)
 {
     int status = 0;
     kill(-pid, SIGKILL);
@@ -110,7 +110,7 @@ child_call(int (*function)(void *context), void *context, int limit_s, struct ch
     int64_t end_ms = clock_now_ms() + (int64_t)limit_s * 1000;
     bool in_time = collect(ends[0], end_ms, result) && has_ended(pid, end_ms);
     close(ends[0]);
-    finish(pid, in_time, result);
+    reap_child(pid, in_time, result);
 }
 
 struct program_call {

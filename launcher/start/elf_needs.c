@@ -31,7 +31,7 @@ struct reader {
 
 /* The place in the file of what the loader finds at `address`. */
 static bool
-place_of(const struct reader *reader, uint64_t address, uint64_t *offset)
+offset_of_address(const struct reader *reader, uint64_t address, uint64_t *offset)
 {
     for (int i = 0; i < reader->header.e_phnum; ++i) {
         const Elf64_Phdr *segment = &reader->segments[i];
@@ -107,7 +107,7 @@ read_versions(struct reader *reader, uint64_t address)
     uint64_t offset;
     if (address == 0)
         return true;
-    if (!place_of(reader, address, &offset))
+    if (!offset_of_address(reader, address, &offset))
         return false;
     for (int read = 0; read < MOST_VERSIONS;) {
         Elf64_Verneed library;
@@ -136,7 +136,7 @@ read_entries(struct reader *reader, const Elf64_Dyn *entries, size_t count)
 {
     uint64_t names;
     uint64_t bytes = dynamic_value(entries, count, DT_STRSZ);
-    if (!place_of(reader, dynamic_value(entries, count, DT_STRTAB), &names))
+    if (!offset_of_address(reader, dynamic_value(entries, count, DT_STRTAB), &names))
         return false;
     reader->names = elf_source_get(reader->source, bytes, names, MOST_TABLE_BYTES);
     if (reader->names == NULL)
@@ -331,7 +331,7 @@ read_headers(struct reader *reader)
 
 /* What elf_needs_read() returns. */
 static int
-finish(struct reader *reader, bool ok, struct elf_needs *needs)
+end_reading(struct reader *reader, bool ok, struct elf_needs *needs)
 {
     int error = reader->source->error;
     free(reader->segments);
@@ -351,14 +351,14 @@ elf_needs_read(struct elf_source *source, struct elf_needs *needs)
     bool ok = read_headers(&reader);
     if (ok)
         reader.needs.searched_all = search_texts(&reader);
-    return finish(&reader, ok, needs);
+    return end_reading(&reader, ok, needs);
 }
 
 int
 elf_needs_read_headers(struct elf_source *source, struct elf_needs *needs)
 {
     struct reader reader = {.source = source};
-    return finish(&reader, read_headers(&reader), needs);
+    return end_reading(&reader, read_headers(&reader), needs);
 }
 
 int
@@ -367,7 +367,7 @@ elf_needs_find_annotation(struct elf_source *source, bool *is_annotated_p)
     struct reader reader = {.source = source, .only_annotation = true};
     struct elf_needs needs;
     bool ok = read_headers(&reader) && search_texts(&reader);
-    int error = finish(&reader, ok, &needs);
+    int error = end_reading(&reader, ok, &needs);
     if (error != 0)
         return error;
     *is_annotated_p = needs.is_annotated;

@@ -41,7 +41,7 @@ struct nvml {
 };
 
 static void
-look_up(struct nvml *nvml)
+look_up_functions(struct nvml *nvml)
 {
     struct {
         const char *name;
@@ -77,7 +77,7 @@ nvml_open(const char **why)
     nvml->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     *why = "there is no libnvidia-ml.so.1, which comes with the driver";
     if (nvml->library != NULL) {
-        look_up(nvml);
+        look_up_functions(nvml);
         *why = "libnvidia-ml.so.1 is there, but finds no driver that runs";
         if (nvml->init != NULL && nvml->shutdown != NULL && nvml->init() == 0)
             return nvml;

@@ -44,7 +44,7 @@ is_counted_by_bus(const struct nvml *nvml)
 }
 
 static bool
-look_up(const struct nvml *nvml, bool by_bus, const char *name, char bus_id[NVML_TEXT_BYTES])
+look_up_gpu(const struct nvml *nvml, bool by_bus, const char *name, char bus_id[NVML_TEXT_BYTES])
 {
     struct nvml_gpu gpu;
     int index = gpu_list_index(name);
@@ -66,7 +66,7 @@ find_gpus(const struct device_plan *devices, int rank_count, struct gpu_places *
         return;
     bool by_bus = is_counted_by_bus(nvml);
     for (int rank = 0; rank < rank_count; ++rank) {
-        if (devices->visible[rank] != NULL && look_up(nvml, by_bus, devices->visible[rank], places->bus_ids[rank]))
+        if (devices->visible[rank] != NULL && look_up_gpu(nvml, by_bus, devices->visible[rank], places->bus_ids[rank]))
             places->some = true;
         else
             places->bus_ids[rank][0] = '\0';

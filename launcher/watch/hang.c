@@ -92,7 +92,7 @@ first_in(const struct hang *hang, const struct rank_view *views, enum rank_wait 
 }
 
 static void
-follow(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
+follow_rank(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
 {
     /* Each of these only grows; waiting anew is progress too, and so is waiting no more. */
     uint64_t progress = view->call_count + view->step + view->stage + view->wait_count;
@@ -433,7 +433,7 @@ hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, str
     skip_pause(hang, now_ns);
     for (int i = 0; i < hang->count; ++i) {
         follow_life(&hang->ranks[i], &views[i], now_ns);
-        follow(&hang->ranks[i], &views[i], now_ns);
+        follow_rank(&hang->ranks[i], &views[i], now_ns);
     }
     int waiter = longest_waiter(hang, views);
     if (hang->count == 1)

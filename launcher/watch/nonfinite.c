@@ -28,7 +28,7 @@ nonfinite_first(const struct rank_view *ranks, int count)
 }
 
 static void
-describe(const struct rank_view *ranks, int count, char text[NONFINITE_TEXT_BYTES])
+describe_first(const struct rank_view *ranks, int count, char text[NONFINITE_TEXT_BYTES])
 {
     struct nonfinite_first first = nonfinite_first(ranks, count);
     const struct rank_view *rank = &ranks[first.rank];
@@ -81,7 +81,7 @@ nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NO
     if (!nonfinite_have_looked(ranks, count) && now_ns - ranks[0].nonfinite_since_ns < PATIENCE_NS)
         return false;
     ranks[0].nonfinite_said = true;
-    describe(ranks, count, text);
+    describe_first(ranks, count, text);
     return true;
 }
 
@@ -92,6 +92,6 @@ nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFIN
     if (ranks[0].nonfinite_said || first.rank < 0 || !(first.stays || failed))
         return false;
     ranks[0].nonfinite_said = true;
-    describe(ranks, count, text);
+    describe_first(ranks, count, text);
     return true;
 }

@@ -32,7 +32,7 @@ struct preload_watch {
 enum mapping { MAPPING_NO_DRIVER, MAPPING_WITH_SHIM, MAPPING_WITHOUT_SHIM };
 
 static enum mapping
-look_at(pid_t pid)
+look_at_maps(pid_t pid)
 {
     char path[32];
     snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
@@ -60,7 +60,7 @@ find_suspect(const struct preload_watch *watch, pid_t root)
     for (size_t i = 0; i < watch->processes.count; ++i) {
         const struct process *process = &watch->processes.items[i];
         if (!process->is_zombie && process_list_is_in_tree(&watch->processes, process->pid, root) &&
-            look_at(process->pid) == MAPPING_WITHOUT_SHIM)
+            look_at_maps(process->pid) == MAPPING_WITHOUT_SHIM)
             return process->pid;
     }
     return 0;

@@ -260,7 +260,7 @@ describe_stepless(const struct rank_view *rank, int i, struct error *error, int 
 }
 
 static void
-describe(const struct rank_view *ranks, int count, int i, enum fault fault, struct error *error)
+describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault, struct error *error)
 {
     const struct rank_view *rank = &ranks[i];
     int code = exit_code_of(rank, fault);
@@ -367,7 +367,7 @@ verdict_find(const struct rank_view *ranks, int count, struct error *error)
     }
     if (worst < 0)
         return false;
-    describe(ranks, count, worst, worst_fault, error);
+    describe_fault(ranks, count, worst, worst_fault, error);
     name_host(ranks, count, worst, error);
     error->rank = worst;
     if (failed > 1) {
@@ -420,7 +420,7 @@ verdict_find_at_end(const struct rank_view *ranks, int count, struct error *erro
         return true;
     for (int i = 0; i < count; ++i) {
         if (ranks[i].step != verdict_most_steps(ranks, count)) {
-            describe(ranks, count, i, FAULT_DISAGREED, error);
+            describe_fault(ranks, count, i, FAULT_DISAGREED, error);
             name_host(ranks, count, i, error);
             error->rank = i;
             return true;

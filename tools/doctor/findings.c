@@ -68,8 +68,8 @@ findings_section(struct findings *findings, const char *key, const char *title)
 }
 
 static void
-add(struct findings *findings, enum finding_state state, const char *subject, const char *advice, const char *format,
-    va_list args)
+add_finding(struct findings *findings, enum finding_state state, const char *subject, const char *advice,
+            const char *format, va_list args)
 {
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)
@@ -93,7 +93,7 @@ findings_ok(struct findings *findings, const char *subject, const char *format, 
 {
     va_list args;
     va_start(args, format);
-    add(findings, FINDING_OK, subject, NULL, format, args);
+    add_finding(findings, FINDING_OK, subject, NULL, format, args);
     va_end(args);
 }
 
@@ -103,7 +103,7 @@ findings_say(struct findings *findings, enum finding_state state, const char *su
 {
     va_list args;
     va_start(args, format);
-    add(findings, state, subject, advice, format, args);
+    add_finding(findings, state, subject, advice, format, args);
     va_end(args);
 }
 

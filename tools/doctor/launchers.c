@@ -27,7 +27,7 @@ keep_first_words(char *text)
 
 /* Runs `path argument`; the first words of what it says are left in result->text unless `whole`. */
 static bool
-ask(const char *path, char *argument, bool whole, struct child_result *result)
+ask_launcher(const char *path, char *argument, bool whole, struct child_result *result)
 {
     char *words[] = {xstrdup(path), argument, NULL};
     child_run(words, environ, LIMIT_S, result);
@@ -54,7 +54,7 @@ static void
 examine_srun_pmix(struct examination *examination, const char *srun, struct child_result *result)
 {
     char end[64];
-    if (!ask(srun, "--mpi=list", true, result))
+    if (!ask_launcher(srun, "--mpi=list", true, result))
         findings_say(examination->findings, FINDING_WARNING, "srun", "run srun --mpi=list, and fix what it reports",
                      "srun --mpi=list fails: %.*s", (int)strcspn(result->text, "\n"),
                      result->length > 0 ? result->text : child_end_text(result, end));
@@ -75,7 +75,7 @@ examine_launcher(struct examination *examination, const char *name)
         return false;
     struct child_result *result = xcalloc(1, sizeof(*result));
     char end[64];
-    bool works = ask(found.path, "--version", false, result);
+    bool works = ask_launcher(found.path, "--version", false, result);
     if (works && strpbrk(result->text, "0123456789") != NULL)
         findings_ok(examination->findings, name, "%s (%s)", found.path, result->text);
     else if (works)

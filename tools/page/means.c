@@ -14,7 +14,7 @@
 enum { MOST_CURVES = 12, CHART_HEIGHT = 160 };
 
 static bool
-is_same(const struct trace_mean *a, const struct trace_mean *b)
+is_same_mean(const struct trace_mean *a, const struct trace_mean *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->place, b->place) == 0;
 }
@@ -24,7 +24,7 @@ static bool
 is_first(const struct trace_run *run, size_t i)
 {
     for (size_t k = 0; k < i; ++k) {
-        if (is_same(&run->means[k], &run->means[i]))
+        if (is_same_mean(&run->means[k], &run->means[i]))
             return false;
     }
     return true;
@@ -39,7 +39,7 @@ put_mean(FILE *out, const struct trace_run *run, size_t first, size_t number)
     size_t count = 0;
     for (size_t i = first; i < run->mean_count; ++i) {
         bool grows = count == 0 || (double)run->means[i].after_step > x[count - 1];
-        if (!is_same(&run->means[i], mean) || !grows)
+        if (!is_same_mean(&run->means[i], mean) || !grows)
             continue;
         x[count] = (double)run->means[i].after_step;
         y[count++] = run->means[i].value;

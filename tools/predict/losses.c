@@ -26,7 +26,7 @@ compare_gains(const void *a, const void *b)
 }
 
 static struct loss *
-add(struct found *found, double lost_us, double gain_us)
+add_loss(struct found *found, double lost_us, double gain_us)
 {
     if (!(gain_us >= found->least_us) || found->count == found->room)
         return NULL;
@@ -39,7 +39,7 @@ static void
 add_straggler(const struct model *model, struct found *found)
 {
     const struct model_rank *rank = model->straggler;
-    struct loss *loss = rank != NULL ? add(found, rank->ahead_us, rank->ahead_us) : NULL;
+    struct loss *loss = rank != NULL ? add_loss(found, rank->ahead_us, rank->ahead_us) : NULL;
     if (loss == NULL)
         return;
     snprintf(loss->what, sizeof(loss->what), "rank %d (%s) was the last in %zu of %zu steps: the others wait for it",
@@ -64,7 +64,7 @@ static void
 add_buckets(const struct model *model, struct found *found)
 {
     struct loss *loss = model->fixed && model->overlapped
-                            ? add(found, model->exposed_us, model->exposed_us - best_exposed(model, model->kept))
+                            ? add_loss(found, model->exposed_us, model->exposed_us - best_exposed(model, model->kept))
                             : NULL;
     if (loss == NULL)
         return;
@@ -78,8 +78,9 @@ add_network(const struct model *model, struct found *found)
 {
     double best_us = model->fixed ? best_exposed(model, model->kept) : model->exposed_us;
     struct loss *loss =
-        model->narrow ? NULL
-                      : add(found, best_us, fmin(best_us, best_exposed(model, model->kept)) - best_exposed(model, 500));
+        model->narrow
+            ? NULL
+            : add_loss(found, best_us, fmin(best_us, best_exposed(model, model->kept)) - best_exposed(model, 500));
     if (loss == NULL)
         return;
     snprintf(loss->what, sizeof(loss->what), "the network is too slow for the gradients");
@@ -93,7 +94,7 @@ add_checks(const struct model *model, struct found *found)
     double every = model->verify ? 1.0 : (double)model->check_every;
     double lost_us = every > 0.0 ? model->checks_us / every : 0.0;
     unsigned rarer = model->check_every < DDPRUN_DEFAULT_CHECK_EVERY ? DDPRUN_DEFAULT_CHECK_EVERY : 1000;
-    struct loss *loss = every > 0.0 ? add(found, lost_us, lost_us * (1.0 - every / rarer)) : NULL;
+    struct loss *loss = every > 0.0 ? add_loss(found, lost_us, lost_us * (1.0 - every / rarer)) : NULL;
     if (loss == NULL)
         return;
     snprintf(loss->what, sizeof(loss->what), "a comparison of all parameters takes %.3f ms, every %.0f step%s",

@@ -96,7 +96,7 @@ struct follower {
 };
 
 static void
-follow(struct follower *follower, const char *trace)
+follow_trace(struct follower *follower, const char *trace)
 {
     if (follower->file == NULL) {
         char *path = xasprintf("%s/rank-0.jsonl", trace);
@@ -144,7 +144,7 @@ attend(const struct rehearsal *rehearsal, pid_t pid)
     while (!inner_run_has_ended(pid, &status)) {
         int number = inner_run_next_signal();
         int64_t now_ms = clock_now_ms();
-        follow(&follower, rehearsal->trace);
+        follow_trace(&follower, rehearsal->trace);
         show_progress(&follower, request->steps, false);
         bool complete = follower.steps >= request->steps + (follower.has_times ? 0 : STEPS_FOR_TIMES),
              asked = asked_ms != 0;
@@ -197,8 +197,8 @@ explain(const struct rehearsal *rehearsal, const struct run_files *files, const 
 }
 
 static bool
-judge(const struct rehearsal *rehearsal, const struct run_files *files, const struct ending *ending,
-      struct error *error)
+judge_rehearsal(const struct rehearsal *rehearsal, const struct run_files *files, const struct ending *ending,
+                struct error *error)
 {
     if (ending->signal != 0)
         return error_set(error, 128 + ending->signal, "predict ended by signal %d", ending->signal);
@@ -222,7 +222,7 @@ rehearse(const struct rehearsal *rehearsal, struct error *error)
         become(rehearsal, command.list, files.log, parent);
     if (ok) {
         struct ending ending = attend(rehearsal, pid);
-        ok = judge(rehearsal, &files, &ending, error);
+        ok = judge_rehearsal(rehearsal, &files, &ending, error);
     } else {
         error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program: %s", strerror(errno));
     }

@@ -112,7 +112,7 @@ find_asker(Dl_info *object)
 
 /* Where the place is in the table, or may be put; NULL: there is no room. */
 static _Atomic uintptr_t *
-find_place(const void *caller)
+find_caller_slot(const void *caller)
 {
     size_t at = (size_t)(((uintptr_t)caller * UINT64_C(0x9E3779B97F4A7C15)) >> 54);
     for (size_t i = 0; i < TRIES; ++i) {
@@ -129,7 +129,7 @@ static bool
 keep_place(const void *caller, bool is_programs)
 {
     uintptr_t none = 0;
-    _Atomic uintptr_t *place = find_place(caller);
+    _Atomic uintptr_t *place = find_caller_slot(caller);
     return place != NULL && atomic_compare_exchange_strong(place, &none, (uintptr_t)caller << 1 | is_programs);
 }
 
@@ -153,7 +153,7 @@ note(const char *name, const Dl_info *object, const void *caller)
 }
 
 static bool
-look_up(const char *name, const void *caller)
+look_up_caller(const char *name, const void *caller)
 {
     Dl_info object;
     enum object kind = caller != NULL ? find_object(caller, &object) : OBJECT_PASSES_ON;
@@ -171,13 +171,13 @@ look_up(const char *name, const void *caller)
 bool
 caller_is_programs(const char *name, const void *caller)
 {
-    const _Atomic uintptr_t *place = caller != NULL ? find_place(caller) : NULL;
+    const _Atomic uintptr_t *place = caller != NULL ? find_caller_slot(caller) : NULL;
     uintptr_t known = place != NULL ? atomic_load_explicit(place, memory_order_relaxed) : 0;
     if (known != 0 || inside)
         return (known & 1) != 0;
     int saved = errno;
     inside = true;
-    bool is_programs = look_up(name, caller);
+    bool is_programs = look_up_caller(name, caller);
     inside = false;
     errno = saved;
     return is_programs;

@@ -32,7 +32,7 @@ check_owner(const struct place *place, bool writers_may)
 
 /* CHANGE_CALL: *dirfd and *path are what to change. */
 static int
-prepare(int *dirfd, const char **path, enum place_follow follow, bool writers_may, struct place *place)
+prepare_attributes(int *dirfd, const char **path, enum place_follow follow, bool writers_may, struct place *place)
 {
     int saved = errno;
     if (place_resolve(*dirfd, *path, follow, place) != 0)
@@ -85,7 +85,7 @@ prepare_fd(int fd, bool writers_may, struct place *place, const char **path)
         return CHANGE_IGNORED; /* another file has the name now */
     }
     const char *target = real;
-    int answer = prepare(&dirfd, &target, PLACE_NO_FOLLOW, writers_may, place);
+    int answer = prepare_attributes(&dirfd, &target, PLACE_NO_FOLLOW, writers_may, place);
     if (answer == CHANGE_CALL)
         *path = place->copy;
     return answer == CHANGE_FAILS ? CHANGE_FAILS : CHANGE_IGNORED;
@@ -96,7 +96,7 @@ prepare_fd(int fd, bool writers_may, struct place *place, const char **path)
     {                                                                                        \
         struct place place;                                                                  \
         int dirfd = AT_FDCWD;                                                                \
-        int answer = prepare(&dirfd, &path, follow, writers_may, &place);                    \
+        int answer = prepare_attributes(&dirfd, &path, follow, writers_may, &place);         \
         return answer == CHANGE_CALL ? REAL(name) given : answer == CHANGE_IGNORED ? 0 : -1; \
     }
 
@@ -104,7 +104,7 @@ prepare_fd(int fd, bool writers_may, struct place *place, const char **path)
     int name declared                                                                        \
     {                                                                                        \
         struct place place;                                                                  \
-        int answer = prepare(&dirfd, &path, follow, writers_may, &place);                    \
+        int answer = prepare_attributes(&dirfd, &path, follow, writers_may, &place);         \
         return answer == CHANGE_CALL ? REAL(name) given : answer == CHANGE_IGNORED ? 0 : -1; \
     }
 
@@ -167,7 +167,7 @@ utimensat(int dirfd, const char *path, const struct timespec times[2], int flags
     if (given == NULL || (*given == '\0' && (flags & AT_EMPTY_PATH) != 0))
         return dirfd == AT_FDCWD ? REAL(utimensat)(dirfd, path, times, flags) : futimens(dirfd, times);
     bool now = times == NULL || (times[0].tv_nsec == UTIME_NOW && times[1].tv_nsec == UTIME_NOW);
-    int answer = prepare(&dirfd, &path, FOLLOWS(flags), now, &place);
+    int answer = prepare_attributes(&dirfd, &path, FOLLOWS(flags), now, &place);
     return answer == CHANGE_CALL ? REAL(utimensat)(dirfd, path, times, flags) : answer == CHANGE_IGNORED ? 0 : -1;
 }
 
@@ -180,7 +180,7 @@ futimesat(int dirfd, const char *path, const struct timeval times[2])
         return REAL(futimesat)(dirfd, path, times);
     if (given == NULL)
         return futimes(dirfd, times);
-    int answer = prepare(&dirfd, &path, PLACE_FOLLOW, times == NULL, &place);
+    int answer = prepare_attributes(&dirfd, &path, PLACE_FOLLOW, times == NULL, &place);
     return answer == CHANGE_CALL ? REAL(futimesat)(dirfd, path, times) : answer == CHANGE_IGNORED ? 0 : -1;
 }
 

@@ -24,7 +24,7 @@ struct entries {
 };
 
 static bool
-add(struct entries *entries, const struct dirent64 *entry)
+add_entry(struct entries *entries, const struct dirent64 *entry)
 {
     if (entries->count == entries->size) {
         size_t size = entries->size * 2 + 16;
@@ -57,7 +57,7 @@ scan(int dirfd, const char *path, struct dirent64 ***list, scandir_filter *filte
     }
     errno = 0;
     while ((entry = readdir64(stream)) != NULL) {
-        if ((filter == NULL || filter(entry) != 0) && !add(&entries, entry)) {
+        if ((filter == NULL || filter(entry) != 0) && !add_entry(&entries, entry)) {
             errno = ENOMEM;
             break;
         }
@@ -155,7 +155,7 @@ struct tree {
 };
 
 static int
-report(struct tree *tree, const struct stat *found, int what, struct FTW where)
+report_entry(struct tree *tree, const struct stat *found, int what, struct FTW where)
 {
     if (tree->nftw != NULL)
         return tree->nftw(tree->path, found, what, &where);
@@ -199,9 +199,9 @@ walk_directory(struct tree *tree, const struct stat *found, size_t length, struc
     struct dirent64 **list = NULL;
     int count = scan(AT_FDCWD, tree->path, &list, NULL, NULL), result = 0;
     if (count < 0)
-        return errno == EACCES ? report(tree, found, FTW_DNR, where) : -1;
+        return errno == EACCES ? report_entry(tree, found, FTW_DNR, where) : -1;
     if ((tree->flags & FTW_DEPTH) == 0)
-        result = report(tree, found, FTW_D, where);
+        result = report_entry(tree, found, FTW_D, where);
     if (result != 0) {
         while (count > 0)
             free(list[--count]);
@@ -210,7 +210,7 @@ walk_directory(struct tree *tree, const struct stat *found, size_t length, struc
     }
     result = walk_children(tree, list, count, length, where);
     if (result == 0 && (tree->flags & FTW_DEPTH) != 0)
-        result = report(tree, found, FTW_DP, where);
+        result = report_entry(tree, found, FTW_DP, where);
     return result;
 }
 
@@ -224,16 +224,17 @@ walk_tree(struct tree *tree, size_t length, struct FTW where)
         if (errno != EACCES && errno != ENOENT)
             return -1;
         if (!physical && lstat(tree->path, &found) == 0 && S_ISLNK(found.st_mode))
-            return report(tree, &found, FTW_SLN, where);
-        return where.level == 0 ? -1 : report(tree, &found, FTW_NS, where);
+            return report_entry(tree, &found, FTW_SLN, where);
+        return where.level == 0 ? -1 : report_entry(tree, &found, FTW_NS, where);
     }
     if (where.level == 0)
         tree->device = found.st_dev;
     if ((tree->flags & FTW_MOUNT) != 0 && found.st_dev != tree->device)
         return 0;
     if (S_ISLNK(found.st_mode))
-        return report(tree, &found, FTW_SL, where);
-    return S_ISDIR(found.st_mode) ? walk_directory(tree, &found, length, where) : report(tree, &found, FTW_F, where);
+        return report_entry(tree, &found, FTW_SL, where);
+    return S_ISDIR(found.st_mode) ? walk_directory(tree, &found, length, where)
+                                  : report_entry(tree, &found, FTW_F, where);
 }
 
 static int

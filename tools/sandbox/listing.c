@@ -84,7 +84,7 @@ is_seen(const char *path, const char *name)
 }
 
 static int
-add(struct listing *listing, const struct dirent64 *entry)
+list_entry(struct listing *listing, const struct dirent64 *entry)
 {
     size_t length = entry->d_reclen;
     if (listing->used + length > listing->size) {
@@ -106,13 +106,13 @@ static int
 add_real(const struct dirent64 *entry, void *context)
 {
     struct listing *listing = context;
-    return is_seen(listing->path, entry->d_name) ? add(listing, entry) : 0;
+    return is_seen(listing->path, entry->d_name) ? list_entry(listing, entry) : 0;
 }
 
 static int
 add_copy(const struct dirent64 *entry, void *context)
 {
-    return is_dots(entry->d_name) ? 0 : add(context, entry);
+    return is_dots(entry->d_name) ? 0 : list_entry(context, entry);
 }
 
 bool

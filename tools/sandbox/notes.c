@@ -34,7 +34,7 @@ ddprun_host_calls(const struct host_call **list_p)
 
 /* With `taken`. */
 static void
-add(enum call_kind kind, const char *name, uint64_t bytes)
+add_note(enum call_kind kind, const char *name, uint64_t bytes)
 {
     size_t count = atomic_load(&call_count);
     for (size_t i = 0; i < count && kind != CALL_CLOCK; ++i) {
@@ -58,7 +58,7 @@ note(enum call_kind kind, const char *name, uint64_t bytes)
     if (inside || atomic_flag_test_and_set(&taken))
         return;
     inside = true;
-    add(kind, name, bytes);
+    add_note(kind, name, bytes);
     inside = false;
     atomic_flag_clear(&taken);
 }

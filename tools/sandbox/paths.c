@@ -34,7 +34,7 @@ place_of_fd(int fd, char path[PATH_MAX])
 
 /* Where a relative path begins: in walk->path. False if the kernel has to say what is wrong with it. */
 static bool
-begin(struct walk *walk, int dirfd)
+begin_walk(struct walk *walk, int dirfd)
 {
     static const char deleted[] = " (deleted)";
     char base[PATH_MAX];
@@ -117,7 +117,7 @@ place_resolve(int dirfd, const char *path, enum place_follow follow, struct plac
                         .hidden_from = SIZE_MAX};
     if (walk.size > PATH_MAX)
         walk.size = PATH_MAX;
-    if (*path != '/' && !begin(&walk, dirfd)) {
+    if (*path != '/' && !begin_walk(&walk, dirfd)) {
         errno = saved;
         return 0;
     }

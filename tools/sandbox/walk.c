@@ -43,7 +43,7 @@ cut(struct walk *walk, size_t length)
 }
 
 static bool
-append(struct walk *walk, const char *name, size_t length)
+walk_append(struct walk *walk, const char *name, size_t length)
 {
     if (walk->length + 1 + length >= walk->size)
         return false;
@@ -160,7 +160,7 @@ walk_along(struct walk *walk, char buffer[PATH_MAX], enum place_follow follow, e
             continue;
         }
         *last = LAST_NAME;
-        if (length > NAME_MAX || !append(walk, name, length))
+        if (length > NAME_MAX || !walk_append(walk, name, length))
             return ENAMETOOLONG;
         look(walk);
         looked = true;

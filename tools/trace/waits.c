@@ -8,7 +8,7 @@
 enum { MOST_APART = 256 };
 
 static bool
-is_same(const struct trace_step *step, const struct trace_step *wanted)
+is_same_step(const struct trace_step *step, const struct trace_step *wanted)
 {
     return step->number == wanted->number && step->group == wanted->group && !step->in_graph;
 }
@@ -18,9 +18,9 @@ static const struct trace_step *
 find_step(const struct trace_run *run, const struct trace_step *wanted, size_t place)
 {
     for (size_t apart = 0; apart < MOST_APART; ++apart) {
-        if (place + apart < run->step_count && is_same(&run->steps[place + apart], wanted))
+        if (place + apart < run->step_count && is_same_step(&run->steps[place + apart], wanted))
             return &run->steps[place + apart];
-        if (apart <= place && place - apart < run->step_count && is_same(&run->steps[place - apart], wanted))
+        if (apart <= place && place - apart < run->step_count && is_same_step(&run->steps[place - apart], wanted))
             return &run->steps[place - apart];
     }
     return NULL;

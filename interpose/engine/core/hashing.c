@@ -122,7 +122,7 @@ new_page(void)
 
 /* Room for the results of items up to `count`. */
 static void
-make_room(struct hasher *hasher, size_t count)
+hasher_make_room(struct hasher *hasher, size_t count)
 {
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     struct page **end = &hasher->pages;
@@ -148,7 +148,7 @@ hasher_get(void)
         return hasher;
     hasher = allocate(sizeof(*hasher));
     CUcontext before = context_enter();
-    make_room(hasher, 1);
+    hasher_make_room(hasher, 1);
     context_leave(before);
     return hasher;
 }
@@ -156,7 +156,7 @@ hasher_get(void)
 /* ---- what is hashed ---- */
 
 static void
-add(struct hasher *hasher, const struct item *item)
+hasher_take(struct hasher *hasher, const struct item *item)
 {
     struct batch *batch = hasher->batch != NULL ? hasher->batch : (hasher->batch = allocate(sizeof(*batch)));
     if (batch->count == batch->capacity) {
@@ -175,11 +175,11 @@ hasher_add(struct hasher *hasher, CUdeviceptr address, size_t bytes, int type,
            void (*done)(void *arg, const struct hashed *hashed), void *arg)
 {
     uint64_t exponent = type_exponent(type);
-    add(hasher, &(struct item){.address = address,
-                               .bytes = bytes,
-                               .exponents = exponent != 0 ? hash_exponents(exponent, type_bytes(type)) : 0,
-                               .done = done,
-                               .arg = arg});
+    hasher_take(hasher, &(struct item){.address = address,
+                                       .bytes = bytes,
+                                       .exponents = exponent != 0 ? hash_exponents(exponent, type_bytes(type)) : 0,
+                                       .done = done,
+                                       .arg = arg});
 }
 
 void
@@ -187,7 +187,8 @@ hasher_add_sample(struct hasher *hasher, CUdeviceptr address, size_t bytes,
                   void (*done)(void *arg, const struct hashed *hashed), void *arg)
 {
     bool sampled = bytes > (size_t)SAMPLE_WINDOWS * SAMPLE_WINDOW_BYTES;
-    add(hasher, &(struct item){.address = address, .bytes = bytes, .sampled = sampled, .done = done, .arg = arg});
+    hasher_take(hasher,
+                &(struct item){.address = address, .bytes = bytes, .sampled = sampled, .done = done, .arg = arg});
 }
 
 static size_t
@@ -241,7 +242,7 @@ hasher_add_host(struct hasher *hasher, uint64_t address, size_t bytes, bool samp
         is_there = hash_host(&item, 0, address, bytes, piece);
     free(piece);
     if (is_there)
-        add(hasher, &item);
+        hasher_take(hasher, &item);
     return is_there;
 }
 
@@ -347,7 +348,7 @@ hasher_launch(struct hasher *hasher, CUstream stream)
     if (batch == NULL || batch->launched == batch->count)
         return;
     CUcontext before = context_enter();
-    make_room(hasher, batch->count);
+    hasher_make_room(hasher, batch->count);
     struct page *page = hasher->pages;
     for (size_t first = 0; first < batch->count; first += PAGE_RESULTS, page = page->next) {
         size_t from = batch->launched > first ? batch->launched - first : 0, to = batch->count - first;

@@ -22,7 +22,7 @@ inflight_prepare(void)
 }
 
 static void
-record(CUevent event, unsigned communicator)
+record_sent(CUevent event, unsigned communicator)
 {
     require_cuda(
         engine_state.driver.cuEventRecord_p(event, engine_state.collectives.communicators[communicator].stream),
@@ -52,7 +52,7 @@ inflight_sending(const char *what, uint64_t number, unsigned communicator)
     issuer_unlock();
     recording = records ? recording | 1u << communicator : recording & ~(1u << communicator);
     if (records)
-        record(awaited->sent[at].begin, communicator);
+        record_sent(awaited->sent[at].begin, communicator);
 }
 
 void
@@ -71,7 +71,7 @@ inflight_sent(const char *what, uint64_t number, unsigned communicator)
     if (!records)
         return;
 
-    record(awaited->sent[at].end, communicator); /* first: an event that is not recorded yet counts as come */
+    record_sent(awaited->sent[at].end, communicator); /* first: an event that is not recorded yet counts as come */
     issuer_lock();
     ++awaited->count;
     issuer_unlock();

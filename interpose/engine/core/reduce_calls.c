@@ -74,7 +74,7 @@ new_kind(const struct reduce_call *call, uint64_t key)
 
 /* With lock held: where the kind is, or is to be put. */
 static size_t
-place_of(uint64_t key) WITH_LOCK
+place_of_key(uint64_t key) WITH_LOCK
 {
     size_t at = key & (calls.capacity - 1);
     while (calls.kinds[at] != NULL && calls.kinds[at]->key != key)
@@ -84,7 +84,7 @@ place_of(uint64_t key) WITH_LOCK
 
 /* With lock held: makes room for one more; false when memory runs out. */
 static bool
-make_room(void) WITH_LOCK
+make_room_for_kind(void) WITH_LOCK
 {
     if (2 * (calls.kind_count + 1) <= calls.capacity)
         return true;
@@ -97,7 +97,7 @@ make_room(void) WITH_LOCK
     calls.capacity = before > 0 ? 2 * before : 16;
     for (size_t i = 0; i < before; ++i) {
         if (old[i] != NULL)
-            calls.kinds[place_of(old[i]->key)] = old[i];
+            calls.kinds[place_of_key(old[i]->key)] = old[i];
     }
     free(old);
     return true;
@@ -107,7 +107,7 @@ make_room(void) WITH_LOCK
 static const struct reduce_kind *
 find_kind(uint64_t key) WITH_LOCK
 {
-    return calls.capacity > 0 ? calls.kinds[place_of(key)] : NULL;
+    return calls.capacity > 0 ? calls.kinds[place_of_key(key)] : NULL;
 }
 
 /* ---- the sequence ---- */
@@ -123,9 +123,9 @@ reduce_calls_add(const struct reduce_call *call, uint64_t *number_p, const struc
     bool good = true;
     issuer_lock();
     if (added != NULL) { /* the issuer alone adds one */
-        good = make_room();
+        good = make_room_for_kind();
         if (good)
-            calls.kinds[place_of(key)] = added;
+            calls.kinds[place_of_key(key)] = added;
         ++calls.kind_count;
         kind = added;
     }

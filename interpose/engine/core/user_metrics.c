@@ -17,7 +17,7 @@
 static const struct ddp_site *known_sites[RANK_MEANS_AT_MOST];
 
 static void
-describe(struct rank_mean *mean, const char *label, const struct ddp_site *site)
+describe_mean(struct rank_mean *mean, const char *label, const struct ddp_site *site)
 {
     const char *slash = strrchr(site->file, '/'), *text = site->text;
     while (*text == '&' || isspace((unsigned char)*text))
@@ -34,7 +34,7 @@ mean_of(const char *label, const struct ddp_site *site)
     struct rank_told *told = &engine_state.status->told;
     const struct ddp_site *known = label == NULL ? site : NULL;
     struct rank_mean wanted = {.step = 0};
-    describe(&wanted, label, site);
+    describe_mean(&wanted, label, site);
     uint32_t count = atomic_load(&told->mean_count);
     for (uint32_t i = 0; i < count; ++i) {
         if (known_sites[i] == known && (known != NULL || strcmp(told->means[i].name, wanted.name) == 0))

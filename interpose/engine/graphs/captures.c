@@ -72,7 +72,7 @@ capture_ask(CUstream stream, struct capture_answer *answer)
 
 /* With lock held. */
 static struct capture *
-find(cuuint64_t id)
+find_capture(cuuint64_t id)
 {
     struct capture *capture = captures;
     while (capture != NULL && capture->id != id)
@@ -119,7 +119,7 @@ capture_find(CUstream stream, struct capture **capture_p)
     if (answer.status == CU_STREAM_CAPTURE_STATUS_NONE)
         return CAPTURE_NONE;
     capture_lock();
-    struct capture *capture = find(answer.id);
+    struct capture *capture = find_capture(answer.id);
     capture_unlock();
     if (capture == NULL) {
         capture = enter(&answer);
@@ -245,7 +245,7 @@ record_source(struct recording *recording, const struct captured_source *source)
 
 /* With lock held: what may become of nodes and host memory later. */
 static void
-record(struct capture *capture, const struct captured_touch *touch, const CUgraphNode *nodes, size_t node_count)
+capture_record(struct capture *capture, const struct captured_touch *touch, const CUgraphNode *nodes, size_t node_count)
 {
     struct recording *recording = capture->recording;
     for (size_t i = 0; i < sources.count; ++i)
@@ -294,7 +294,7 @@ capture_touch(struct capture *capture, CUstream stream, const struct captured_to
     }
     if (touch->everything)
         mark_all(capture, entry);
-    record(capture, touch, answer.nodes, answer.node_count);
+    capture_record(capture, touch, answer.nodes, answer.node_count);
     capture_unlock();
 }
 

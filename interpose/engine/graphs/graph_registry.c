@@ -84,7 +84,7 @@ recording_release(struct recording *recording)
 
 /* With lock held: the handle's place, or known_count. */
 static size_t
-place_of(const void *handle, bool going)
+place_of_handle(const void *handle, bool going)
 {
     size_t at = 0;
     while (at < known_count && (known[at].handle != handle || known[at].going != going))
@@ -96,7 +96,7 @@ struct recording *
 recording_find(const void *handle)
 {
     pthread_mutex_lock(&lock);
-    size_t at = place_of(handle, false);
+    size_t at = place_of_handle(handle, false);
     struct recording *recording = at < known_count ? known[at].recording : NULL;
     if (recording != NULL)
         ++recording->references;
@@ -106,7 +106,7 @@ recording_find(const void *handle)
 
 /* With lock held: makes room for one more. */
 static void
-make_room(void)
+registry_make_room(void)
 {
     if (known_count < known_capacity)
         return;
@@ -123,13 +123,13 @@ set(const void *handle, bool executable, struct recording *recording)
 {
     struct recording *old = NULL;
     pthread_mutex_lock(&lock);
-    size_t at = place_of(handle, false);
+    size_t at = place_of_handle(handle, false);
     if (at < known_count) {
         old = known[at].recording;
         known[at] = known[--known_count];
     }
     if (recording != NULL) {
-        make_room();
+        registry_make_room();
         ++recording->references;
         known[known_count++] = (struct known){.handle = handle, .executable = executable, .recording = recording};
     }
@@ -178,7 +178,7 @@ void
 graph_goes(void *handle)
 {
     pthread_mutex_lock(&lock);
-    size_t at = place_of(handle, false);
+    size_t at = place_of_handle(handle, false);
     if (at < known_count)
         known[at].going = true;
     pthread_mutex_unlock(&lock);
@@ -189,7 +189,7 @@ graph_gone(void *handle, bool done)
 {
     struct recording *recording = NULL;
     pthread_mutex_lock(&lock);
-    size_t at = place_of(handle, true);
+    size_t at = place_of_handle(handle, true);
     if (at < known_count && done) {
         recording = known[at].recording;
         known[at] = known[--known_count];

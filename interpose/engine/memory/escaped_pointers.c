@@ -46,7 +46,7 @@ slot_of(const uint64_t *slots, size_t slot_count, uint64_t word)
 }
 
 static bool
-make_room(void)
+make_room_for_pointer(void)
 {
     if (2 * (copied.used_count + 1) <= copied.slot_count)
         return true;
@@ -69,7 +69,7 @@ remember(uint64_t word)
 {
     if (copied.slot_count > 0 && copied.slots[slot_of(copied.slots, copied.slot_count, word)] == word)
         return;
-    if (!make_room()) {
+    if (!make_room_for_pointer()) {
         copied.overflow = true;
         return;
     }
@@ -194,7 +194,7 @@ say_overlap_lost(const struct tensor *gradient)
 
 /* Without the lock: what follows from it. */
 static void
-follow(const struct found *found)
+follow_found(const struct found *found)
 {
     if (found->late)
         escaped_late_add(&found->tensor);
@@ -261,7 +261,7 @@ escape_of_all(void)
         if (more)
             hold_found(&memory_state.tensors[i], &found);
         engine_unlock();
-        follow(&found);
+        follow_found(&found);
     }
 }
 
@@ -282,7 +282,7 @@ escape_from_host(const void *memory, size_t bytes)
         engine_lock();
         addresses += !MUTANT(ESCAPE_IGNORED) && note_word(word, &found);
         engine_unlock();
-        follow(&found);
+        follow_found(&found);
         if (found.tensor.placed)
             held = found.tensor;
         at += sizeof(uint32_t);

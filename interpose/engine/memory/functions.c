@@ -44,7 +44,7 @@ slot_of(const struct slot *table, size_t count, CUfunction function)
 
 /* All zero if nothing is known of the handle. */
 static struct slot
-find(CUfunction function)
+find_slot(CUfunction function)
 {
     struct slot found = {0};
     pthread_mutex_lock(&table_lock);
@@ -57,13 +57,13 @@ find(CUfunction function)
 const char *
 function_name(CUfunction function)
 {
-    const struct function_layout *layout = function != NULL ? find(function).layout : NULL;
+    const struct function_layout *layout = function != NULL ? find_slot(function).layout : NULL;
     return layout != NULL ? layout->name : NULL;
 }
 
 /* With table_lock held. False when memory runs out: the function is then asked about every time. */
 static bool
-make_room(void)
+functions_make_room(void)
 {
     if (2 * (used_count + 1) <= slot_count)
         return true;
@@ -85,7 +85,7 @@ make_room(void)
 static struct slot *
 slot_for(CUfunction function)
 {
-    if (unloading > 0 || !make_room())
+    if (unloading > 0 || !functions_make_room())
         return NULL;
     struct slot *slot = &slots[slot_of(slots, slot_count, function)];
     used_count += slot->function == NULL;
@@ -199,7 +199,7 @@ param_info(enum handle_kind kind, CUfunction function, size_t index, size_t *off
 static enum handle_kind
 find_kind(CUfunction function)
 {
-    bool is_kernel = find(function).is_kernel;
+    bool is_kernel = find_slot(function).is_kernel;
     enum handle_kind likely = is_kernel ? HANDLE_KERNEL : HANDLE_FUNCTION;
     enum handle_kind other = is_kernel ? HANDLE_FUNCTION : HANDLE_KERNEL;
     size_t offset, bytes;
@@ -255,7 +255,7 @@ ask_driver(CUfunction function)
 const struct function_layout *
 function_layout(CUfunction function)
 {
-    const struct function_layout *layout = find(function).layout;
+    const struct function_layout *layout = find_slot(function).layout;
     if (layout == NULL) {
         layout = ask_driver(function);
         keep(function, layout);

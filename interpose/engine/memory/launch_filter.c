@@ -70,7 +70,7 @@ compare_begins(const void *a, const void *b)
 }
 
 static size_t
-append(struct filter_span *spans, size_t count, const struct ranges *ranges)
+append_spans(struct filter_span *spans, size_t count, const struct ranges *ranges)
 {
     for (size_t i = 0; i < ranges->count; ++i)
         spans[count++] = (struct filter_span){ranges->sorted[i].begin, ranges->sorted[i].end};
@@ -108,7 +108,7 @@ list_spans(size_t *count_p) WITH_LOCK
             spans[count++] = (struct filter_span){tensor->address, tensor->address + tensor->bytes};
     }
     for (size_t i = 0; i < owner_count; ++i)
-        count = append(spans, count, owned[i]);
+        count = append_spans(spans, count, owned[i]);
     *count_p = merge(spans, count);
     return spans;
 }

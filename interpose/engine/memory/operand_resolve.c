@@ -72,7 +72,7 @@ fix_touches(struct hits *hits, size_t first)
 
 /* Adds every gradient that shares a byte with the operand. */
 static void
-look_at(struct hits *hits, const struct operand *operand)
+look_at_operand(struct hits *hits, const struct operand *operand)
 {
     if (!may_hit(operand->address, operand->bytes))
         return;
@@ -133,9 +133,9 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
         if (pointer_arrays_may_hold(word, 1))
             forget_table(word, 1);
         if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
-            look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
-                                            .address = word,
-                                            .bytes = 1});
+            look_at_operand(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
+                                                    .address = word,
+                                                    .bytes = 1});
     }
 }
 
@@ -254,7 +254,7 @@ look_at_operands(struct hits *hits, const struct operation *operation, bool *unk
         const struct operand *operand = &operation->operands[i];
         size_t before = hits->count;
         if (!MUTANT(OPERANDS_UNSEEN))
-            look_at(hits, operand);
+            look_at_operand(hits, operand);
         if (is_fixed(operation, hits->is_library, operand))
             fix_touches(hits, before);
         if (operand->pointer_count > 0) {

@@ -113,7 +113,7 @@ describe_step(const struct weight *mine)
 
 /* Of count and total of each rank: false with the reason if they cannot be right. */
 static bool
-judge(const uint64_t *words, const struct compared_step *step, char why[512])
+judge_weights(const uint64_t *words, const struct compared_step *step, char why[512])
 {
     uint64_t sum = 0, total = words[1];
     unsigned long long number = step->number;
@@ -163,7 +163,7 @@ compare_now(const struct weight *mine, bool captured)
         any = any || theirs[2 * r + 1] > 0;
     }
     control_free_messages(&all);
-    if (!judge(theirs, &step, why))
+    if (!judge_weights(theirs, &step, why))
         stop_job("%s", why);
     free(theirs);
     if (any && !weights.in_use)
@@ -186,7 +186,7 @@ compare_received(void *data)
 {
     char why[512];
     struct compared_step *step = data;
-    if (!judge(weights.words.all, step, why))
+    if (!judge_weights(weights.words.all, step, why))
         stop_job_soon("%s", why);
     free(step);
 }

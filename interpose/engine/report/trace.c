@@ -364,7 +364,7 @@ current_step(const struct group *group)
 }
 
 static void
-record(CUevent event, CUstream stream)
+trace_record(CUevent event, CUstream stream)
 {
     stream_record(stream, event, "cuEventRecord of the trace");
 }
@@ -382,7 +382,7 @@ trace_completes(const struct group *group, CUstream stream)
     }
     engine_unlock();
     if (backward != NULL)
-        record(backward, stream);
+        trace_record(backward, stream);
 }
 
 void
@@ -395,7 +395,7 @@ trace_bucket_ready(const struct group *group, size_t bucket, uint64_t streams)
         producer = ready_stream;
         streams_wait_for_producers(streams, ready_stream);
     }
-    record(current_step(group)->buckets[bucket].ready, producer);
+    trace_record(current_step(group)->buckets[bucket].ready, producer);
 }
 
 void
@@ -410,7 +410,7 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
     of->bytes = group->plan->buckets[bucket].bytes / (narrow ? 2 : 1);
     of->path = group->shipment.wires[bucket].path;
     of->type = group->shipment.wires[bucket].type;
-    record(of->begin, collectives_stream_of(&engine_state.collectives, bucket));
+    trace_record(of->begin, collectives_stream_of(&engine_state.collectives, bucket));
 }
 
 void
@@ -420,7 +420,7 @@ trace_bucket_end(const struct group *group, size_t bucket)
         return;
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->sent = true;
-    record(of->end, collectives_stream_of(&engine_state.collectives, bucket));
+    trace_record(of->end, collectives_stream_of(&engine_state.collectives, bucket));
 }
 
 void
@@ -429,7 +429,7 @@ trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, 
     if (!trace_file_is_open())
         return;
     struct step_trace *step = current_step(group);
-    record(step->boundary, stream);
+    trace_record(step->boundary, stream);
     step->entered_ns = clock_now_ns();
     step->step = engine_state.boundary_count + 1;
     step->overlapped = group->overlapping && !group->withheld;
@@ -443,7 +443,7 @@ trace_released(const struct group *group, CUstream stream)
 {
     if (!trace_file_is_open())
         return;
-    record(current_step(group)->released, stream);
+    trace_record(current_step(group)->released, stream);
     current_step(group)->left_ns = clock_now_ns();
     current_step(group)->used = true;
 }
@@ -488,7 +488,7 @@ begin_interval(struct group_trace *trace, size_t next, CUstream stream) BY_ISSUE
     step->has_backward = false;
     issuer_unlock();
     step->has_begin = true;
-    record(step->begin, stream);
+    trace_record(step->begin, stream);
     for (size_t k = 0; k < step->bucket_count; ++k)
         step->buckets[k].sent = false;
 }

@@ -33,7 +33,7 @@ struct described {
 };
 
 static struct described
-describe(const struct tensor *tensor)
+describe_tensor(const struct tensor *tensor)
 {
     struct described described = {.count = tensor->count,
                                   .type = tensor->type,
@@ -115,7 +115,7 @@ void
 agree_on_shared(const struct tensor *tensor, const char *place)
 {
     struct control_messages all;
-    struct described mine = describe(tensor);
+    struct described mine = describe_tensor(tensor);
     exchange(place, &mine, sizeof(mine), &all);
     compare_described(&all, tensor_role_name(tensor->role), tensor->index);
     control_free_messages(&all);
@@ -129,7 +129,7 @@ describe_all(enum tensor_role role, size_t count) WITH_LOCK
     for (size_t i = 0; described != NULL && i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == role)
-            described[tensor->index] = describe(tensor);
+            described[tensor->index] = describe_tensor(tensor);
     }
     return described;
 }

@@ -124,7 +124,7 @@ require_memory(struct tensor *tensor)
 }
 
 static struct tensor
-describe(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
+describe_annotation(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     struct tensor tensor = {.role = role,
                             .placed = true,
@@ -214,7 +214,7 @@ static void
 annotate_shared(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     device_ensure_driver(site);
-    struct tensor tensor = describe(role, ptr, count, type, site);
+    struct tensor tensor = describe_annotation(role, ptr, count, type, site);
     flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
     require_memory(&tensor);
     if (role == TENSOR_STATE) /* streams that touch it are remembered */
@@ -251,7 +251,7 @@ void
 tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     device_ensure_driver(site);
-    struct tensor tensor = describe(role, ptr, count, type, site);
+    struct tensor tensor = describe_annotation(role, ptr, count, type, site);
     flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
     require_memory(&tensor);
     device_ensure_events();

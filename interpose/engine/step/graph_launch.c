@@ -77,7 +77,7 @@ launch_begin(struct recording *recording, CUstream stream)
 
 /* All of the engine's work that comes later waits for the launch. */
 static void
-follow(CUstream stream) BY_ISSUER
+follow_stream(CUstream stream) BY_ISSUER
 {
     const struct driver *driver = &engine_state.driver;
     issuer_lock();
@@ -128,7 +128,7 @@ launch_end(struct recording *recording, CUstream stream, bool enqueued)
     CUcontext before = context_enter();
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     inflight_sending(RANK_WAIT_GRAPH, recording->number, 0);
-    follow(stream);
+    follow_stream(stream);
     inflight_sent(RANK_WAIT_GRAPH, recording->number, 0);
     checks_after_release();
     count_steps(recording, stream);

@@ -230,7 +230,7 @@ compare_before(const struct reduction *reduction, bool first) BY_ISSUER
 /* The issuer: opens what all calls go through. Collective. To start, NCCL may wait for the device: no bucket is on its
  * way meanwhile, if all ranks have sent the same ones. */
 static void
-prepare(bool same_buckets) BY_ISSUER
+open_program_stream(bool same_buckets) BY_ISSUER
 {
     if (own.ready != NULL)
         return;
@@ -333,7 +333,7 @@ reduce_together(struct reduction *reduction)
         role_take();
     }
     if (reduction->call.count > 0) {
-        prepare(same_buckets);
+        open_program_stream(same_buckets);
         range_begin("%s", reduction->kind->text);
         trace_reduce(reduction->number, reduction->kind->text, reduction->bytes);
         if (reduction->call.on_host)

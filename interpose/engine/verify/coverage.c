@@ -41,7 +41,7 @@ static void __attribute__((format(printf, 2, 3))) list(struct listing *listing, 
 
 /* The list, and how many are not in it. */
 static const char *
-finish(struct listing *listing)
+finish_listing(struct listing *listing)
 {
     if (listing->count > LISTED)
         snprintf(listing->text + listing->used, LISTING_BYTES - listing->used, " and %zu more",
@@ -93,7 +93,7 @@ list_all_unmatched(struct listing *listing, const struct tensor *tensors, size_t
             ++end;
         list_unmatched(listing, tensors + begin, end - begin, many, few);
     }
-    return finish(listing);
+    return finish_listing(listing);
 }
 
 static void
@@ -178,7 +178,7 @@ look_for_parts(const struct tensor *tensors, size_t count)
         message_line(
             "annotations cover a part of their allocations: is a count too small, or a tensor behind it missing "
             "among the annotations? What is not annotated is neither averaged nor compared. They are: %s",
-            finish(&parts));
+            finish_listing(&parts));
 }
 
 /* ---- parameters that are averaged themselves ---- */

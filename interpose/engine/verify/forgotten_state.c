@@ -120,7 +120,7 @@ compare(const struct operation *operation)
 
 /* The steps are over. */
 static void
-finish(void)
+finish_forgotten(void)
 {
     atomic_store(&over, true);
     pthread_mutex_lock(&kept_lock);
@@ -139,7 +139,7 @@ forgotten_state_begin(const struct operation *operation)
     if (atomic_load_explicit(&over, memory_order_relaxed) || step < FIRST_STEP)
         return;
     if (step > FIRST_STEP + 1) {
-        finish();
+        finish_forgotten();
         return;
     }
     /* NCCL's own launches, where they pass the hooks, wait for other ranks. */

@@ -288,7 +288,7 @@ bytes_changed(const struct suspect *suspect)
 }
 
 static void
-report(const struct suspect *suspect)
+report_suspect(const struct suspect *suspect)
 {
     char text[TENSOR_TEXT_BYTES];
     const uint32_t argument = (1u << POINTER_WORD_SHIFT) - 1;
@@ -310,7 +310,7 @@ report(const struct suspect *suspect)
 
 /* With the lock held: follows the memory from step to step. Returns whether the suspect is kept. */
 static bool
-follow(struct suspect *suspect)
+follow_suspect(struct suspect *suspect)
 {
     size_t bytes = bytes_changed(suspect);
     for (size_t i = 0; i < looks.suspect_count; ++i) {
@@ -323,7 +323,7 @@ follow(struct suspect *suspect)
         suspect->bytes = bytes;
         *kept = *suspect;
         if (kept->steps >= STEPS_NEEDED && !is_exempt(kept->address) && !is_exempt(kept->gradient))
-            report(kept);
+            report_suspect(kept);
         return false;
     }
     if (bytes < LEAST || looks.suspect_count == SUSPECTS_AT_MOST)
@@ -349,7 +349,7 @@ forgotten_tensor_end(const struct operation *operation, bool enqueued)
         context_leave(before);
         suspect->step = engine_state.boundary_count;
         pthread_mutex_lock(&looks.lock);
-        kept = follow(suspect);
+        kept = follow_suspect(suspect);
         pthread_mutex_unlock(&looks.lock);
     }
     if (!kept)

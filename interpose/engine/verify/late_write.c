@@ -62,7 +62,7 @@ advise(const struct late_touch *late)
 }
 
 static void
-judge(void *arg, const struct hashed *after)
+judge_late_write(void *arg, const struct hashed *after)
 {
     struct late_touch *late = arg;
     char text[TENSOR_TEXT_BYTES];
@@ -77,6 +77,6 @@ judge(void *arg, const struct hashed *after)
 void
 late_end(struct late_touch *late, CUstream stream)
 {
-    hasher_add(late->hasher, late->gradient.address, late->gradient.bytes, 0, judge, late);
+    hasher_add(late->hasher, late->gradient.address, late->gradient.bytes, 0, judge_late_write, late);
     hasher_collect(late->hasher, stream);
 }

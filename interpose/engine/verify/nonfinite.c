@@ -95,7 +95,7 @@ make_memory(void)
 
 /* What is on its way is waited for, as where ranks have agreed. */
 static void
-make_room(size_t count)
+make_room_for_looks(size_t count)
 {
     if (nonfinite.parameters != NULL)
         require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
@@ -120,7 +120,7 @@ nonfinite_prepare(void)
     }
     size_t count = tensor_compared_count();
     if (count != nonfinite.count || nonfinite.parameters == NULL)
-        make_room(count);
+        make_room_for_looks(count);
 }
 
 /* ---- looking at what is sent ---- */

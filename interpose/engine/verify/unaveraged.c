@@ -144,7 +144,7 @@ compare(void *arg, const struct hashed *hashed)
 }
 
 static void
-look_at(struct hasher *hasher, const struct tensor *tensor, bool is_last)
+look_at_tensor(struct hasher *hasher, const struct tensor *tensor, bool is_last)
 {
     struct look *look = malloc(sizeof(*look));
     if (look == NULL)
@@ -194,7 +194,7 @@ look_in_order_of(CUstream stream)
     struct tensor *list = list_parameters(0, UINT64_MAX, false, &count);
     struct hasher *hasher = hasher_get();
     for (size_t i = 0; i < count; ++i)
-        look_at(hasher, &list[i], false);
+        look_at_tensor(hasher, &list[i], false);
     hasher_collect(hasher, stream);
     require_cuda(engine_state.driver.cuLaunchHostFunc_p(stream, end_look, hasher), "cuLaunchHostFunc");
     free(list);
@@ -257,7 +257,7 @@ look_and_wait(const struct tensor *list, size_t count, bool is_last) BY_ISSUER
     struct hasher *hasher = hasher_get();
     CUstream stream = engine_state.collectives.stream;
     for (size_t i = 0; i < count; ++i)
-        look_at(hasher, &list[i], is_last);
+        look_at_tensor(hasher, &list[i], is_last);
     hasher_collect(hasher, stream);
     require_cuda(engine_state.driver.cuStreamSynchronize_p(stream), "hashing parameters");
     hasher_put(hasher);

@@ -144,7 +144,7 @@ cublasDestroy_v2(cublasHandle_t handle)
 /* ---- the hooks ---- */
 
 static void
-begin(struct library_call *call, cublasHandle_t handle, const void *real)
+begin_cublas(struct library_call *call, cublasHandle_t handle, const void *real)
 {
     void *get_stream = library_helper(&library_cublas, real, HELPER_GET_STREAM);
     cudaStream_t stream = NULL;
@@ -204,7 +204,7 @@ larger(struct extent a, struct extent b)
         struct library_call call;                                                  \
         library_call_init(&call, #symbol);                                         \
         __VA_ARGS__                                                                \
-        begin(&call, handle, (const void *)real);                                  \
+        begin_cublas(&call, handle, (const void *)real);                           \
         cublasStatus_t status;                                                     \
         do                                                                         \
             status = call.operation.skip ? CUBLAS_STATUS_SUCCESS : real arguments; \

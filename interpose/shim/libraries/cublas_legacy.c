@@ -60,7 +60,7 @@ cublasSetKernelStream(cudaStream_t stream)
 }
 
 static void
-begin(struct library_call *call)
+begin_legacy(struct library_call *call)
 {
     CUstream stream = atomic_load(&kernel_stream);
     library_call_begin(call, &stream);
@@ -79,7 +79,7 @@ begin(struct library_call *call)
         struct library_call call;                     \
         library_call_init(&call, #symbol);            \
         __VA_ARGS__                                   \
-        begin(&call);                                 \
+        begin_legacy(&call);                          \
         do {                                          \
             if (!call.operation.skip)                 \
                 real arguments;                       \
@@ -97,7 +97,7 @@ begin(struct library_call *call)
         library_call_init(&call, #symbol);                \
         call.operation.answers = true;                    \
         __VA_ARGS__                                       \
-        begin(&call);                                     \
+        begin_legacy(&call);                              \
         type answer = {0};                                \
         do {                                              \
             if (!call.operation.skip)                     \

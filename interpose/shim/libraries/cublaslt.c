@@ -87,7 +87,7 @@ layout_get(const struct descriptor *of, struct layout *layout)
 
 /* n elements of so many bits, in bytes. */
 static size_t
-bytes_of(uint64_t n, unsigned bits)
+bytes_of_elements(uint64_t n, unsigned bits)
 {
     return (size_t)((n * bits + 7) / 8);
 }
@@ -125,9 +125,9 @@ layout_extent(const struct layout *layout, unsigned bits, struct extent *extent)
     default:
         return false;
     }
-    *extent = runs == 0 || length == 0
-                  ? (struct extent){0}
-                  : (struct extent){bytes_of(length, bits), runs, bytes_of((uint64_t)layout->ld, bits), 1, 0};
+    *extent = runs == 0 || length == 0 ? (struct extent){0}
+                                       : (struct extent){bytes_of_elements(length, bits), runs,
+                                                         bytes_of_elements((uint64_t)layout->ld, bits), 1, 0};
     return true;
 }
 
@@ -204,7 +204,8 @@ add_bias(struct library_call *call, const struct descriptor *of, uint32_t epilog
     (void)GET(of, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, &stride);
     unsigned bits = type == -1 ? bits_of_bias((cudaDataType)output->type) : type_bits((cudaDataType)type);
     uint64_t count = (epilogue & CUBLASLT_EPILOGUE_BGRADB) != 0 ? output->columns : output->rows;
-    struct extent extent = extent_batch(extent_solid(bytes_of(count, bits)), stride, output->batch_count, bits / 8);
+    struct extent extent =
+        extent_batch(extent_solid(bytes_of_elements(count, bits)), stride, output->batch_count, bits / 8);
     bool writes = (epilogue & EPILOGUE_BIAS_GRADIENT) != 0;
     call->type = type != -1                                      ? type_of_floats((cudaDataType)type)
                  : bits == type_bits((cudaDataType)output->type) ? type_of_floats((cudaDataType)output->type)
@@ -225,7 +226,8 @@ add_auxiliary(struct library_call *call, const struct descriptor *of, uint32_t e
     unsigned bits = mask ? 1 : type_bits((cudaDataType)(type == -1 ? output->type : type));
     /* A mask may be written in whole words: up to the end of each column's share. */
     uint64_t length = mask ? (uint64_t)ld : output->rows;
-    struct extent extent = {bytes_of(length, bits), output->columns, bytes_of((uint64_t)ld, bits), 1, 0};
+    struct extent extent = {bytes_of_elements(length, bits), output->columns, bytes_of_elements((uint64_t)ld, bits), 1,
+                            0};
     if (output->columns == 0 || length == 0)
         return;
     if (output->batch_count > 1) {

@@ -85,7 +85,7 @@ add_packed_pointers(struct library_call *call, const void *real, void *plan, voi
         return real(handle, plan, pack);
 
 static void
-begin(struct library_call *call, void *handle, const void *real)
+begin_cudnn(struct library_call *call, void *handle, const void *real)
 {
     get_stream_fn get_stream = (get_stream_fn)library_helper(&library_cudnn, real, HELPER_GET_STREAM);
     CUstream stream = NULL;
@@ -105,7 +105,7 @@ begin(struct library_call *call, void *handle, const void *real)
         struct library_call call;                                                                             \
         library_call_init(&call, #symbol);                                                                    \
         __VA_ARGS__                                                                                           \
-        begin(&call, handle, (const void *)real);                                                             \
+        begin_cudnn(&call, handle, (const void *)real);                                                       \
         int status;                                                                                           \
         do                                                                                                    \
             status = call.operation.skip ? SUCCESS : real arguments;                                          \

@@ -115,7 +115,7 @@ begin_adding(void)
 
 /* The place of `object` among `objects`, which it joins; `most` when there is no place left. */
 static unsigned
-place_of(struct library_object *objects, _Atomic unsigned *count, unsigned most, struct library_object object)
+place_of_object(struct library_object *objects, _Atomic unsigned *count, unsigned most, struct library_object object)
 {
     begin_adding();
     unsigned known = atomic_load(count), at = 0;
@@ -153,7 +153,7 @@ library_real(struct library *library, unsigned index, const void *caller)
     real = search_real(library, library->functions[index].name, &search);
     if (real == NULL || !known)
         return real;
-    unsigned at = place_of(library->callers, &library->caller_count, LIBRARY_CALLERS, search.object);
+    unsigned at = place_of_object(library->callers, &library->caller_count, LIBRARY_CALLERS, search.object);
     if (at < LIBRARY_CALLERS)
         atomic_store(&reals->of_caller[at], real);
     return real;
@@ -176,7 +176,7 @@ library_helper(struct library *library, const void *real, unsigned number)
     if (dl_iterate_phdr(match_object, &search) == 0)
         return NULL;
     void *helper = look_up_from(search.path, library->helpers[number]);
-    unsigned at = place_of(library->copies, &library->copy_count, LIBRARY_COPIES, search.object);
+    unsigned at = place_of_object(library->copies, &library->copy_count, LIBRARY_COPIES, search.object);
     if (helper != NULL && at < LIBRARY_COPIES)
         atomic_store(&library->helper[at][number], helper);
     return helper;

@@ -272,7 +272,7 @@ show(const struct check *check, const struct check_verdict *verdict)
 }
 
 static bool
-judge(struct check *check, struct check_verdict *verdict, struct error *error)
+judge_runs(struct check *check, struct check_verdict *verdict, struct error *error)
 {
     struct check_wishes wishes;
     bool ok = true;
@@ -352,7 +352,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
         ok = session_start(check, &order, &outcome, error);
         session_free_outcome(&outcome);
     } else {
-        ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge(check, &verdict, error);
+        ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge_runs(check, &verdict, error);
         if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
             *error = check->failure;
             ok = false;

@@ -159,7 +159,7 @@ is_moved(struct copied *copied)
 }
 
 static bool
-is_same(const struct copied *copied)
+is_same_copy(const struct copied *copied)
 {
     for (int r = 1; r < copied->ranks; ++r) {
         if (copied->of[r]->chain != copied->of[0]->chain || copied->of[r]->bytes != copied->of[0]->bytes)
@@ -246,7 +246,7 @@ copied_classify(struct copied *copied)
         copied->rank = 1;
     } else if (shared && is_moved(copied)) {
         copied->kind = COPIED_MOVED;
-    } else if (is_same(copied) && copied->of[0]->here > 0) {
+    } else if (is_same_copy(copied) && copied->of[0]->here > 0) {
         copied->kind = COPIED_SAME;
     } else if (placed) {
         copied->kind = lay_out(copied);

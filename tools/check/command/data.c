@@ -73,7 +73,7 @@ note_site(struct search *search, uint64_t site)
 
 /* False: no rank has copied from there in that step what one rank copies otherwise. */
 static bool
-look_at(const struct search *search, uint64_t site, uint32_t step, struct copied *copied)
+look_at_site(const struct search *search, uint64_t site, uint32_t step, struct copied *copied)
 {
     bool any = false;
     copied->ranks = search->evidence->ranks;
@@ -94,7 +94,7 @@ look_at(const struct search *search, uint64_t site, uint32_t step, struct copied
 }
 
 static void
-prepare(struct search *search, const struct check_evidence *evidence)
+search_prepare(struct search *search, const struct check_evidence *evidence)
 {
     *search = (struct search){.evidence = evidence,
                               .again = list_copies(&evidence->again),
@@ -155,7 +155,7 @@ may_be_chance(const struct search *search, const struct copied *copied, bool any
         return true;
     of = xcalloc((size_t)copied->ranks, sizeof(*of));
     struct copied next = {.of = of};
-    bool persists = look_at(search, copied->site, copied->step + 1, &next) && next.kind == copied->kind;
+    bool persists = look_at_site(search, copied->site, copied->step + 1, &next) && next.kind == copied->kind;
     free(of);
     return !persists;
 }
@@ -167,14 +167,14 @@ look_at_step(struct search *search, uint32_t step, struct copied *scratch, enum 
     *right_p = 0;
     for (size_t i = 0; i < search->site_count; ++i) {
         scratch->was_right = search->was_right[i];
-        kinds[i] =
-            !search->is_chance[i] && look_at(search, search->sites[i], step, scratch) ? scratch->kind : COPIED_SILENT;
+        kinds[i] = !search->is_chance[i] && look_at_site(search, search->sites[i], step, scratch) ? scratch->kind
+                                                                                                  : COPIED_SILENT;
         if (kinds[i] == COPIED_RIGHT)
             *right_p = search->sites[i];
     }
     for (size_t i = 0; i < search->site_count; ++i) {
         scratch->was_right = search->was_right[i];
-        if (kinds[i] > COPIED_RIGHT && look_at(search, search->sites[i], step, scratch) &&
+        if (kinds[i] > COPIED_RIGHT && look_at_site(search, search->sites[i], step, scratch) &&
             may_be_chance(search, scratch, *right_p != 0)) {
             search->is_chance[i] = true;
             kinds[i] = COPIED_SILENT;
@@ -199,7 +199,7 @@ find_wrong(struct search *search, uint32_t last, struct copied *wrong, struct co
         look_at_step(search, step, scratch, kinds, right_p);
         for (size_t i = 0; i < search->site_count; ++i) {
             scratch->was_right = was_right[i];
-            if (!look_at(search, search->sites[i], step, scratch))
+            if (!look_at_site(search, search->sites[i], step, scratch))
                 continue;
             unknown = unknown || (kinds[i] == COPIED_SILENT && step + EARLIER >= last && copied_is_divided(scratch));
             if (kinds[i] > COPIED_RIGHT && (wrong->kind == COPIED_SILENT || is_worse(scratch, wrong))) {
@@ -365,8 +365,8 @@ say(const struct copied *wrong, struct check_verdict *verdict, const char *place
 }
 
 static bool
-judge(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
-      bool unknown_too)
+judge_copies(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
+             bool unknown_too)
 {
     uint32_t last = first_step(evidence, pattern);
     if (last == 0 || evidence->ranks < 2 || pattern_takes_whole_batches(evidence))
@@ -375,7 +375,7 @@ judge(const struct check_evidence *evidence, struct check_verdict *verdict, cons
     struct copied wrong = {.of = xcalloc((size_t)evidence->ranks, sizeof(*wrong.of))},
                   scratch = {.of = xcalloc((size_t)evidence->ranks, sizeof(*scratch.of))};
     uint64_t right = 0;
-    prepare(&search, evidence);
+    search_prepare(&search, evidence);
     search.unknown_too = unknown_too;
     double factor;
     bool found = find_wrong(&search, last, &wrong, &scratch, &right) &&
@@ -399,12 +399,12 @@ judge(const struct check_evidence *evidence, struct check_verdict *verdict, cons
 bool
 data_verdict(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
 {
-    return judge(evidence, verdict, pattern, false);
+    return judge_copies(evidence, verdict, pattern, false);
 }
 
 bool
 data_verdict_unknown(const struct check_evidence *evidence, struct check_verdict *verdict,
                      const struct pattern *pattern)
 {
-    return judge(evidence, verdict, pattern, true);
+    return judge_copies(evidence, verdict, pattern, true);
 }

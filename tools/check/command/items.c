@@ -233,7 +233,7 @@ accumulate(struct sorted *sorted)
 
 /* Where the row of this tensor and step is, or would be. */
 static size_t
-find_place(const struct sorted *sorted, const struct check_row *like)
+find_sorted_row(const struct sorted *sorted, const struct check_row *like)
 {
     size_t low = 0, high = sorted->count;
     while (low < high) {
@@ -250,7 +250,7 @@ find_place(const struct sorted *sorted, const struct check_row *like)
 static size_t
 find_row(const struct sorted *sorted, const struct check_row *like)
 {
-    size_t place = find_place(sorted, like);
+    size_t place = find_sorted_row(sorted, like);
     return place < sorted->count && compare_rows(&sorted->rows[place], &like) == 0 ? place : sorted->count;
 }
 
@@ -267,7 +267,7 @@ floor_of(const struct sorted *runs, size_t run_count, const struct check_row *li
     for (size_t r = 0; r < run_count; ++r) {
         size_t place = find_row(&runs[r], like);
         if (place == runs[r].count) { /* the last one before it */
-            place = find_place(&runs[r], like);
+            place = find_sorted_row(&runs[r], like);
             const struct check_tensor *before = place > 0 ? &runs[r].rows[place - 1]->tensor : NULL;
             if (before == NULL || before->role != like->tensor.role || before->number != like->tensor.number)
                 continue;

@@ -22,7 +22,7 @@ struct readings {
 };
 
 static void
-add(struct readings *readings, const struct check_row *row)
+add_reading(struct readings *readings, const struct check_row *row)
 {
     uint32_t at = readings->count;
     const char *object = strchr(row->text, ' ');
@@ -44,7 +44,7 @@ add_all(struct readings *readings, const struct check_rows *rows)
 {
     for (size_t i = 0; i < rows->count; ++i) {
         if (rows->rows[i].kind == CHECK_ROW_READING)
-            add(readings, &rows->rows[i]);
+            add_reading(readings, &rows->rows[i]);
     }
 }
 

@@ -157,7 +157,7 @@ write_list(const char *path, const struct scout_outcome *outcome, const char *pe
 
 /* One run of the program of the check, in one process; what it writes goes where the check's runs write. */
 static bool
-record(const struct check *check, struct scout_order *order, struct scout_outcome *outcome, struct error *error)
+scout_program(const struct check *check, struct scout_order *order, struct scout_outcome *outcome, struct error *error)
 {
     char *files = xasprintf("%s/scout", check->folder.path);
     order->options = check->options;
@@ -178,8 +178,8 @@ scouted_write(const struct check *check, struct error *error)
     char *list = xasprintf("%s/scouted", check->folder.path);
     struct scout_outcome outcome = {0};
     struct scout_order order = {.timeout_s = TIMEOUT_S};
-    bool ok =
-        record(check, &order, &outcome, error) && write_list(list, &outcome, check->options->check.per_rank, error);
+    bool ok = scout_program(check, &order, &outcome, error) &&
+              write_list(list, &outcome, check->options->check.per_rank, error);
     free(outcome.log);
     if (ok)
         return list;
@@ -244,7 +244,7 @@ scouted_compare(const struct check *check, const struct check_verdict *verdict)
         reduces = reduces || verdict->items[i].tensor.role == CHECK_REDUCE;
     if (choice == ANNOTATIONS_OFF || reduces || check->in_cluster || check->has_reference)
         return NULL;
-    bool ok = record(check, &order, &outcome, &error) &&
+    bool ok = scout_program(check, &order, &outcome, &error) &&
               compare_annotations(outcome.log, &text, error.text, sizeof(error.text));
     if (!ok && (check->options->verbose || choice == ANNOTATIONS_ON))
         message_line("check: the annotations are not held against a scouted run: %s", error.text);

@@ -356,7 +356,7 @@ describe_written(const struct written *written)
 }
 
 static struct json_object *
-describe(const struct check_evidence *evidence, const struct check_verdict *verdict, int exit_code)
+describe_check(const struct check_evidence *evidence, const struct check_verdict *verdict, int exit_code)
 {
     struct json_object *object = json_object_new_object(), *all = json_object_new_array();
     add_text(object, "ddprun_version", DDPRUN_VERSION);
@@ -402,7 +402,7 @@ bool
 check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
                  int exit_code)
 {
-    return write_object(path, describe(evidence, verdict, exit_code));
+    return write_object(path, describe_check(evidence, verdict, exit_code));
 }
 
 bool

@@ -43,7 +43,7 @@ is_at_terminal(void)
 
 /* One line, read byte by byte, for what follows is the program's. */
 static bool
-ask(struct error *error)
+ask_user(struct error *error)
 {
     char answer = '\0', next = '\0';
     message_text("ddprun: train like this? [y/N] ");
@@ -86,7 +86,7 @@ is_allowed(const struct auto_run *run)
 
 /* A plan that is kept. run->plan: NULL if none fits. */
 static bool
-find(struct auto_run *run, struct error *error)
+find_kept_plan(struct auto_run *run, struct error *error)
 {
     for (;;) {
         bool is_proved;
@@ -177,7 +177,7 @@ forecast(struct auto_run *run, struct error *error)
 /* ---- all of it ---- */
 
 static bool
-prepare(struct auto_run *run, struct error *error)
+prepare_auto_run(struct auto_run *run, struct error *error)
 {
     sigset_t *old_mask = &run->order.old_mask;
     struct job_folder folder = {.fd = -1};
@@ -187,7 +187,7 @@ prepare(struct auto_run *run, struct error *error)
         run->order.folder = folder.path;
         run->order.timeout_s = SCOUT_TIMEOUT_S;
         run->order.silent = true;
-        ok = find(run, error) && (run->plan != NULL || make(run, error)) && forecast(run, error) &&
+        ok = find_kept_plan(run, error) && (run->plan != NULL || make(run, error)) && forecast(run, error) &&
              (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
         job_folder_remove(&folder);
     }
@@ -227,12 +227,12 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     const char *folder = options->cwd != NULL || getcwd(here, sizeof(here)) == NULL ? options->cwd : here;
     bool ok = plan_cache_open(job->program, options->program, folder != NULL ? folder : "", job->softgpu, &run.cache,
                               error) &&
-              prepare(&run, error);
+              prepare_auto_run(&run, error);
     if (ok && (asks || (!options->quiet && !job->is_restart))) {
         message_line("plan: kept as %s", run.cache.path);
         preview_print(run.plan, job->ranks);
     }
-    ok = ok && (!asks || ask(error));
+    ok = ok && (!asks || ask_user(error));
     if (ok)
         options->plan = option_keep(options, run.cache.path);
     json_object_put(run.plan);

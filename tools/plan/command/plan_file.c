@@ -61,7 +61,7 @@ forecast_of(struct json_object *root, const char *key)
 }
 
 static bool
-prepare(struct json_object *root, const char *path, bool unproved, const char *to, struct error *error)
+prepare_plan(struct json_object *root, const char *path, bool unproved, const char *to, struct error *error)
 {
     struct json_object *member;
     struct play play = {0};
@@ -107,7 +107,7 @@ plan_file_prepare(const char *path, bool unproved, const char *to, struct error 
     if (root == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout: it is not JSON, or cut",
                          path);
-    bool ok = prepare(root, path, unproved, to, error);
+    bool ok = prepare_plan(root, path, unproved, to, error);
     json_object_put(root);
     if (!ok)
         printable_make(error->text, ""); /* one line, whatever the plan says */

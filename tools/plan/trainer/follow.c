@@ -153,7 +153,7 @@ hash_of_name(const struct operation *operation)
 
 /* The operation of the plan that this is; NO_PLACE: none. */
 static __attribute__((noinline)) uint32_t
-place_of(const struct operation *operation)
+place_of_operation(const struct operation *operation)
 {
     const struct play_plan *plan = &player.play.plan;
     const void *frame = __builtin_frame_address(0);
@@ -359,14 +359,14 @@ static __thread bool is_stray __attribute__((tls_model("initial-exec")));
 
 /* `is_load`: a copy of a thread that has launched nothing so far. */
 static void
-follow(struct operation *operation, bool is_load)
+follow_operation(struct operation *operation, bool is_load)
 {
     const struct play_plan *plan = &player.play.plan;
     const char *name = name_of(operation);
     is_stray = false;
     if (begun && operation->graph != NULL)
         no_fit(name, "launches a CUDA graph");
-    uint32_t at = place_of(operation);
+    uint32_t at = place_of_operation(operation);
     if (at == NO_PLACE) {
         bool touches = is_pending && waiting_touched(operation), is_own = (uint32_t)real->rank == turn();
         bool computes =
@@ -410,7 +410,7 @@ watch(const struct operation *operation)
 }
 
 static void
-begin(struct operation *operation)
+begin_followed(struct operation *operation)
 {
     scout_ensure_driver();
     if (player_counts(operation)) {
@@ -418,7 +418,7 @@ begin(struct operation *operation)
         if (player.play.plan.data == PLAY_ONE_PROCESS)
             watch(operation);
         else
-            follow(operation, loaders_note(operation));
+            follow_operation(operation, loaders_note(operation));
         if (!looks)
             pthread_mutex_unlock(&following);
     }
@@ -562,7 +562,7 @@ follow_start(const struct engine *engine, struct rank_status *status)
         known[i].site = (struct ddp_site){known[i].text, "the plan", (int)i + 1};
     }
     alone_table(&table, engine);
-    table.begin = begin;
+    table.begin = begin_followed;
     table.end = end;
     table.allocated = allocated;
     table.before_release = before_release;

@@ -55,7 +55,7 @@ static bool others_are_known;
 /* ---- words ---- */
 
 static void
-add(uint64_t word)
+add_word(uint64_t word)
 {
     if (word_count < WORDS_AT_MOST)
         words[word_count++] = word;
@@ -97,8 +97,8 @@ add_place(uint64_t address)
     const struct allocation *allocation = allocation_at(address);
     if (allocation == NULL)
         return false;
-    add(allocation->bytes);
-    add(address - allocation->address);
+    add_word(allocation->bytes);
+    add_word(address - allocation->address);
     add_loaded(address);
     return true;
 }
@@ -130,9 +130,9 @@ add_parameter(const char *value, size_t bytes)
         if (step == sizeof(word) && add_place(word))
             continue;
         if (bytes > sizeof(word))
-            add(lane((uint32_t)(word >> 32)) << 32 | lane((uint32_t)word));
+            add_word(lane((uint32_t)(word >> 32)) << 32 | lane((uint32_t)word));
         else if (word < least_address || word >= most_address)
-            add(word);
+            add_word(word);
     }
 }
 
@@ -147,9 +147,9 @@ add_launch(const struct operation *operation, const struct kernel *kernel)
     }
     if (config == NULL)
         return;
-    add((uint64_t)config->gridDimX << 32 | config->gridDimY);
-    add((uint64_t)config->gridDimZ << 32 | config->sharedMemBytes);
-    add((uint64_t)config->blockDimX << 32 | config->blockDimY << 16 | config->blockDimZ);
+    add_word((uint64_t)config->gridDimX << 32 | config->gridDimY);
+    add_word((uint64_t)config->gridDimZ << 32 | config->sharedMemBytes);
+    add_word((uint64_t)config->blockDimX << 32 | config->blockDimY << 16 | config->blockDimZ);
 }
 
 static size_t
@@ -160,7 +160,7 @@ config_bytes(const struct operation *operation)
 
 /* Most arguments are addresses. */
 static bool
-is_same(const char *a, const char *b, size_t bytes)
+is_same_bytes(const char *a, const char *b, size_t bytes)
 {
     uint64_t words_[2];
     if (bytes != sizeof(*words_))
@@ -180,11 +180,11 @@ is_repeated(const struct launch *before, const struct operation *operation, cons
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
         const char *value = kernels_argument(operation, kernel, i);
         size_t bytes = value != NULL ? kernel->parameters[i].bytes : 0;
-        if (bytes > before->bytes - at || !is_same(before->arguments + at, value, bytes))
+        if (bytes > before->bytes - at || !is_same_bytes(before->arguments + at, value, bytes))
             return false;
         at += bytes;
     }
-    return before->bytes - at == sizes && is_same(before->arguments + at, (const char *)operation->config, sizes);
+    return before->bytes - at == sizes && is_same_bytes(before->arguments + at, (const char *)operation->config, sizes);
 }
 
 static void
@@ -258,8 +258,8 @@ add_operands(const struct operation *operation)
         const struct operand *operand = &operation->operands[i];
         if (!is_of_host(operand))
             (void)add_place(operand->address);
-        add(operand->bytes);
-        add(operand->pieces.bytes * operand->pieces.inner_count * operand->pieces.outer_count);
+        add_word(operand->bytes);
+        add_word(operand->pieces.bytes * operand->pieces.inner_count * operand->pieces.outer_count);
     }
 }
 
@@ -330,9 +330,9 @@ heard_note(const struct operation *operation, uint32_t index, bool is_update)
         find_others();
     uint64_t launch = operation->function != NULL ? hash_launch(operation, index) : 0;
     word_count = 0;
-    add(index);
+    add_word(index);
     if (operation->function != NULL)
-        add(launch);
+        add_word(launch);
     else
         add_operands(operation);
     if (!MUTANT(PLAN_NUMBERS_UNHEARD) || is_update)

@@ -225,7 +225,7 @@ is_known(const struct operation *operation, uint32_t index, uint32_t period)
 }
 
 static void
-follow(struct operation *operation)
+take_operation(struct operation *operation)
 {
     static uint64_t ended, begun; /* operations before which periods have ended and averages were made, plus 1 */
     const struct play_plan *plan = &player.play.plan;
@@ -299,7 +299,7 @@ follow_load(const struct operation *operation)
 }
 
 static void
-begin(struct operation *operation)
+begin_played(struct operation *operation)
 {
     place = -1;
     stranger[0] = '\0';
@@ -311,7 +311,7 @@ begin(struct operation *operation)
         if (is_load)
             place = follow_load(operation);
         else
-            follow(operation);
+            take_operation(operation);
         pthread_mutex_unlock(&following);
     }
     if (!operation->skip)
@@ -381,7 +381,7 @@ static void
 make_table(void)
 {
     alone_table(&table, real);
-    table.begin = begin;
+    table.begin = begin_played;
     table.end = end;
     table.allocated = allocated;
     table.before_release = before_release;

@@ -216,7 +216,7 @@ steps_of(const struct played *played, const char **why, struct proof *proof)
 }
 
 static bool
-is_same(const struct play *play, const struct play_page *const pages[2], uint32_t step, uint32_t tensor)
+is_same_page(const struct play *play, const struct play_page *const pages[2], uint32_t step, uint32_t tensor)
 {
     return *play_hash(&play->plan, (struct play_page *)pages[0], step, tensor) ==
            *play_hash(&play->plan, (struct play_page *)pages[1], step, tensor);
@@ -226,7 +226,7 @@ is_same(const struct play *play, const struct play_page *const pages[2], uint32_
 static bool
 is_unset(const struct play *play, const struct play_page *const pages[2], uint32_t tensor)
 {
-    return play->tensors[tensor].role >= PLAY_UNWRITTEN && !is_same(play, pages, 0, tensor);
+    return play->tensors[tensor].role >= PLAY_UNWRITTEN && !is_same_page(play, pages, 0, tensor);
 }
 
 /* Concludes (b) with the first tensor that is not the same on both ranks. False: there is none. */
@@ -237,7 +237,7 @@ find_difference(const struct play *play, const struct played *played, uint32_t s
     for (uint32_t step = 0; step <= steps; ++step)
         for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
             const struct play_tensor *tensor = &play->tensors[i];
-            if (tensor->role == PLAY_GRADIENT || is_same(play, pages, step, i) || is_unset(play, pages, i))
+            if (tensor->role == PLAY_GRADIENT || is_same_page(play, pages, step, i) || is_unset(play, pages, i))
                 continue;
             char text[64];
             tensor_text(tensor, text);
@@ -263,7 +263,7 @@ judge_ranks(const struct play *play, const struct played *played, uint32_t steps
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         bool is_gradient = tensor->role == PLAY_GRADIENT;
-        own += is_gradient && !is_same(play, pages, 1, i);
+        own += is_gradient && !is_same_page(play, pages, 1, i);
         equal += tensor->role < PLAY_PER_RANK && !is_gradient;
         bytes += tensor->role < PLAY_PER_RANK && !is_gradient ? tensor->hi - tensor->lo : 0;
         others += tensor->role == PLAY_STAYS || (tensor->role >= PLAY_UNWRITTEN && !is_unset(play, pages, i))
@@ -341,7 +341,7 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
     bool is_changed = false;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         bool is_gradient = play->tensors[i].role == PLAY_GRADIENT;
-        bool same = is_same(play, (const struct play_page *const[]){pages[0], pages[1]}, is_gradient ? 1 : 0, i);
+        bool same = is_same_page(play, (const struct play_page *const[]){pages[0], pages[1]}, is_gradient ? 1 : 0, i);
         is_changed = is_changed || (is_gradient && !same);
         if (!is_gradient && !same && play->tensors[i].role != PLAY_UNWRITTEN) {
             conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike");
@@ -363,7 +363,7 @@ is_same_in_both(const struct play *play, const struct played *ranks, const struc
     bool same = true;
     for (int rank = 0; rank < PLAY_RANKS; ++rank) {
         const struct play_page *const pages[] = {ranks->pages[rank], alone->pages[rank]};
-        same = same && is_same(play, pages, step, tensor);
+        same = same && is_same_page(play, pages, step, tensor);
     }
     return same;
 }

@@ -94,7 +94,8 @@ is_proved(const struct scout_proofs *proofs, struct error *error)
 /* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is
  * refused. */
 static bool
-report(const struct scout_order *order, const struct request *request, const struct scout_log *log, struct error *error)
+report_findings(const struct scout_order *order, const struct request *request, const struct scout_log *log,
+                struct error *error)
 {
     struct scout_finding finding;
     struct scout_proofs proofs = {0};
@@ -129,7 +130,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
               error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
     if (ok && order->options->verbose && !request->silent)
         scout_show(stdout, &log, outcome->period);
-    ok = ok && report(order, request, &log, error);
+    ok = ok && report_findings(order, request, &log, error);
     scout_log_free(&log);
     return ok;
 }
@@ -172,8 +173,8 @@ write_refusal(const struct scout_outcome *outcome, const struct request *request
 }
 
 static bool
-judge(const struct scout_order *order, const struct scout_outcome *outcome, const struct request *request,
-      struct error *error)
+judge_scouted(const struct scout_order *order, const struct scout_outcome *outcome, const struct request *request,
+              struct error *error)
 {
     bool ok = scout_run_judge(order, outcome, error);
     if (!ok)
@@ -189,7 +190,7 @@ scout(const struct scout_order *order, const struct request *request, struct err
     bool ok = scout_run_make(order, &outcome, error) &&
               (request->record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
                keep_recording(outcome.log, request->record, error)) &&
-              judge(order, &outcome, request, error) && look(&outcome, order, request, error);
+              judge_scouted(order, &outcome, request, error) && look(&outcome, order, request, error);
     free(outcome.log);
     return ok;
 }

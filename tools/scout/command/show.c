@@ -25,7 +25,7 @@ segment_of(const struct scout_effect *effect, const struct scout_argument *argum
 }
 
 static uint64_t
-bytes_of(const struct scout_ranges *ranges)
+bytes_of_ranges(const struct scout_ranges *ranges)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < ranges->count; ++i)
@@ -45,8 +45,8 @@ show_argument(FILE *out, const struct scout_effect *effect, const struct scout_a
     bool is_read = false;
     for (uint32_t i = 0; i < effect->dependence_count; ++i)
         is_read = is_read || effect->dependences[i].from == number;
-    fprintf(out, ":%s%s%s%s", segment->tested ? "" : "?", is_read ? "r" : "", bytes_of(&segment->killed) > 0 ? "k" : "",
-            bytes_of(&segment->modified) > 0 ? "m" : "");
+    fprintf(out, ":%s%s%s%s", segment->tested ? "" : "?", is_read ? "r" : "",
+            bytes_of_ranges(&segment->killed) > 0 ? "k" : "", bytes_of_ranges(&segment->modified) > 0 ? "m" : "");
 }
 
 static void

@@ -72,7 +72,7 @@ chunk_take(struct codec *codec, size_t bytes)
 }
 
 static bool
-make_room(struct scout_writer *writer, size_t bytes)
+writer_make_room(struct scout_writer *writer, size_t bytes)
 {
     if (writer->room - writer->bytes >= bytes)
         return true;
@@ -90,7 +90,7 @@ make_room(struct scout_writer *writer, size_t bytes)
 static void
 put_bytes(struct codec *codec, const void *bytes, size_t count)
 {
-    if (codec->failed || !make_room(codec->writer, count)) {
+    if (codec->failed || !writer_make_room(codec->writer, count)) {
         codec->failed = true;
         return;
     }

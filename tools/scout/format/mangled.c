@@ -122,7 +122,7 @@ scalar_of_class(const char *word, size_t length)
 }
 
 static bool
-add(struct list *list, const struct type *type)
+add_type(struct list *list, const struct type *type)
 {
     if (list->count == LIST_AT_MOST)
         return false;
@@ -159,7 +159,7 @@ parse_arguments(struct parser *parser, struct list *list)
             parsed = ++parser->depth < DEPTH_AT_MOST && parse_arguments(parser, &pack) && parser->depth-- > 0;
         else
             parsed = parse_type(parser, &type);
-        if (!parsed || !add(list, &type))
+        if (!parsed || !add_type(list, &type))
             return false;
     }
     return true;

@@ -16,7 +16,7 @@ static uint64_t changes = 1; /* of `live`, so far */
 
 /* The first place whose allocation ends behind `address`. */
 static size_t
-place_of(uint64_t address)
+place_of_address(uint64_t address)
 {
     size_t at = 0, end = live_count;
     while (at < end) {
@@ -56,7 +56,7 @@ insert(uint64_t address, uint64_t bytes, uint32_t memory)
         scout_stop("out of memory");
     *allocation = (struct allocation){
         .number = made++, .address = address, .bytes = bytes, .ordinal = free_ordinal(bytes), .memory = memory};
-    size_t at = place_of(address);
+    size_t at = place_of_address(address);
     memmove(&live[at + 1], &live[at], (live_count - at) * sizeof(struct allocation *));
     live[at] = allocation;
     ++changes;
@@ -69,7 +69,7 @@ insert(uint64_t address, uint64_t bytes, uint32_t memory)
 
 /* What the driver knows of an address. bytes 0: nothing. */
 static void
-ask(uint64_t address, uint64_t *begin_p, uint64_t *bytes_p, bool *is_host_p)
+ask_about_address(uint64_t address, uint64_t *begin_p, uint64_t *bytes_p, bool *is_host_p)
 {
     CUdeviceptr begin = 0;
     size_t bytes = 0;
@@ -97,11 +97,11 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
     uint64_t begin = address;
     bool is_host = false;
     if (bytes == 0) {
-        ask(address, &begin, &bytes, &is_host);
+        ask_about_address(address, &begin, &bytes, &is_host);
         if (bytes == 0)
             return;
     }
-    size_t at = place_of(begin);
+    size_t at = place_of_address(begin);
     if (at < live_count && live[at]->address < begin + bytes) /* a variable that was asked for twice */
         return;
     (void)insert(begin, bytes, memories[kind]);
@@ -110,7 +110,7 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
 void
 allocations_remove(uint64_t address, uint64_t bytes)
 {
-    size_t at = place_of(address);
+    size_t at = place_of_address(address);
     while (at < live_count && (bytes == 0 ? live[at]->address == address : live[at]->address < address + bytes)) {
         (void)scout_writer_put(&scout_state.log, SCOUT_FREE, &live[at]->number);
         free(live[at]->offsets);
@@ -132,7 +132,7 @@ allocations_changes(void)
 struct allocation *
 allocations_known(uint64_t address)
 {
-    size_t at = place_of(address);
+    size_t at = place_of_address(address);
     return at < live_count && live[at]->address <= address ? live[at] : NULL;
 }
 
@@ -142,10 +142,10 @@ allocations_find(uint64_t address)
     struct allocation *known = allocations_known(address);
     if (known != NULL || address < 1u << 16)
         return known;
-    size_t at = place_of(address);
+    size_t at = place_of_address(address);
     uint64_t begin = 0, bytes = 0;
     bool is_host = false;
-    ask(address, &begin, &bytes, &is_host);
+    ask_about_address(address, &begin, &bytes, &is_host);
     if (bytes == 0 || address - begin >= bytes || (at < live_count && live[at]->address < begin + bytes))
         return NULL;
     return insert(begin, bytes, is_host ? SCOUT_PINNED : SCOUT_DEVICE);

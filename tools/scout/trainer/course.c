@@ -447,7 +447,7 @@ end_deep(void)
 
 /* Whether what was recorded is a step, as far as the launcher answers. */
 static bool
-ask(void)
+ask_for_step(void)
 {
     struct scout_progress *progress = scout_state.progress;
     uint32_t asked = atomic_fetch_add(&progress->asked, 1) + 1;
@@ -479,7 +479,7 @@ course_note(const struct noted *noted)
             leave_deep();
         else if (done >= period * scout_state.settings.periods) {
             put_shared();
-            if (refused_count == MOST_REFUSED || ask())
+            if (refused_count == MOST_REFUSED || ask_for_step())
                 end_deep();
             else
                 refuse_period();

@@ -195,7 +195,7 @@ fits(enum ratio ratio, size_t from, size_t to)
 }
 
 static void
-bytes_of(enum ratio ratio, uint32_t from_type, uint32_t *from_p, uint32_t *to_p)
+bytes_of_ratio(enum ratio ratio, uint32_t from_type, uint32_t *from_p, uint32_t *to_p)
 {
     bool is_half = from_type == SCOUT_FLOAT16 || from_type == SCOUT_BFLOAT16, is_double = from_type == SCOUT_FLOAT64;
     static const uint32_t whole[RATIOS][2] = {{4, 4}, {4, 8}, {4, 2}, {8, 8}};
@@ -299,7 +299,7 @@ note_elementwise(struct effect *effect, const struct few *from, size_t base, enu
                                       .to = effect->base_images[base],
                                       .to_base = effect->bases[base],
                                       .samples = (uint32_t)hits};
-    bytes_of(ratio, effect_type(effect, from->part), &found.from_bytes, &found.to_bytes);
+    bytes_of_ratio(ratio, effect_type(effect, from->part), &found.from_bytes, &found.to_bytes);
     for (size_t i = 0; i < effect->found_count; ++i) {
         if (effect->found[i].from == found.from && effect->found[i].to == found.to &&
             effect->found[i].to_base == found.to_base)

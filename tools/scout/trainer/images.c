@@ -51,7 +51,7 @@ next_looked(const struct image *image, size_t *first_p)
 }
 
 static size_t
-bytes_of(const struct image *image, size_t first, size_t end)
+bytes_of_image(const struct image *image, size_t first, size_t end)
 {
     return (end - 1 - first) * BLOCK_BYTES + block_bytes(image, end - 1);
 }
@@ -61,10 +61,11 @@ static void
 fetch_blocks(const struct image *image, size_t first, size_t end, uint32_t *to)
 {
     if (image->is_large)
-        memory_update(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS, bytes_of(image, first, end));
+        memory_update(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS,
+                      bytes_of_image(image, first, end));
     else
         memory_read_later(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS,
-                          bytes_of(image, first, end));
+                          bytes_of_image(image, first, end));
 }
 
 static void
@@ -266,7 +267,7 @@ images_restore(struct images *images, bool after)
             if (end == block)
                 continue;
             size_t first = block * BLOCK_WORDS;
-            size_t bytes = bytes_of(image, block, end);
+            size_t bytes = bytes_of_image(image, block, end);
             if (is_passed_over(image))
                 memcpy(image->now + first, wanted + first, bytes);
             else

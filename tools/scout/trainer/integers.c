@@ -27,7 +27,7 @@ static struct held {
 static size_t held_count, kept_bytes;
 
 static struct held *
-find(uint64_t key)
+find_held(uint64_t key)
 {
     for (size_t i = 0; i < held_count; ++i) {
         if (held[i].key == key)
@@ -77,7 +77,7 @@ turn(struct held *it, const uint32_t *words, size_t count)
 const uint32_t *
 integers_other(uint64_t key, const uint32_t *words, size_t count, size_t *other_count_p, bool *lost_p)
 {
-    struct held *it = find(key);
+    struct held *it = find_held(key);
     uint64_t hash = XXH3_64bits(words, count * sizeof(*words));
     if (!it->is_known || it->hash != hash) {
         forget(&it->other);

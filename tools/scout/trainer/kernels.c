@@ -68,7 +68,7 @@ kernels_hash(const char *name)
 }
 
 static void
-ask(CUfunction function, struct kernel *kernel)
+ask_about_function(CUfunction function, struct kernel *kernel)
 {
     size_t offset, bytes;
     unsigned count = 0;
@@ -114,7 +114,7 @@ kernels_find(CUfunction function)
         scout_stop("out of memory");
     kernels = grown;
     known->function = function;
-    ask(function, &known->kernel);
+    ask_about_function(function, &known->kernel);
     kernels[kernel_count++] = known;
     return &known->kernel;
 }

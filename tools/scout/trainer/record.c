@@ -114,7 +114,7 @@ begins_with(const char *name, const char *begin)
 }
 
 static struct scout_place
-place_of(const struct operand *operand, struct noted *noted)
+place_of_operand(const struct operand *operand, struct noted *noted)
 {
     struct allocation *allocation = allocations_find(operand->address);
     noted->op.bytes = operand->pieces.bytes != 0 ? operand->pieces.bytes : operand->bytes;
@@ -137,12 +137,12 @@ describe_copy(struct noted *noted, const struct operation *operation)
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0)
-            noted->op.to = place_of(operand, noted);
+            noted->op.to = place_of_operand(operand, noted);
         else
             from = operand;
     }
     if (from != NULL)
-        noted->op.from = place_of(from, noted);
+        noted->op.from = place_of_operand(from, noted);
     if (noted->op.kind == SCOUT_FILL || noted->op.from.alloc != SCOUT_NONE)
         return;
     const void *host = operation->host_source != NULL ? operation->host_source
@@ -187,7 +187,7 @@ describe_call(struct noted *noted, const struct operation *operation)
 }
 
 static void
-describe(struct noted *noted, const struct operation *operation)
+describe_operation(struct noted *noted, const struct operation *operation)
 {
     *noted = (struct noted){.op = {.kind = SCOUT_LAUNCH, .site = SCOUT_NONE, .stream = 0}, .text = operation->name};
     noted->op.arguments = noted->arguments;
@@ -273,7 +273,7 @@ record_begin(struct operation *operation)
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     if (may_wait && course_now() == COURSE_DEEP)
         (void)scout_state.driver.cuCtxSynchronize_p(); /* a failure shows in end_deep(), too */
-    describe(&current, operation);
+    describe_operation(&current, operation);
     current.op.site = names_site();
     if (captured) {
         graphs_capture(&current);

@@ -29,7 +29,7 @@ graphs_capture_is_open(void)
 }
 
 static void
-add(struct known_graph *graph, const struct scout_argument *argument)
+add_graph_argument(struct known_graph *graph, const struct scout_argument *argument)
 {
     struct scout_argument *grown = realloc(graph->arguments, (graph->argument_count + 1) * sizeof(*graph->arguments));
     if (grown == NULL)
@@ -46,21 +46,22 @@ graphs_capture(const struct noted *noted)
     for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
         struct scout_argument argument = noted->arguments[i];
         argument.slot += first;
-        add(&captured, &argument);
+        add_graph_argument(&captured, &argument);
     }
     const struct scout_place *places[] = {&noted->op.to, &noted->op.from};
     bool moves = noted->op.kind == SCOUT_COPY || noted->op.kind == SCOUT_FILL;
     for (uint32_t i = 0; i < 2 && moves; ++i) {
         if (places[i]->alloc != SCOUT_NONE)
-            add(&captured, &(struct scout_argument){.slot = first + i,
-                                                    .alloc = places[i]->alloc,
-                                                    .offset = places[i]->offset,
-                                                    .end = places[i]->offset + noted->op.bytes * noted->op.rows});
+            add_graph_argument(&captured,
+                               &(struct scout_argument){.slot = first + i,
+                                                        .alloc = places[i]->alloc,
+                                                        .offset = places[i]->offset,
+                                                        .end = places[i]->offset + noted->op.bytes * noted->op.rows});
     }
 }
 
 static struct known_graph *
-find(void *handle)
+find_known_graph(void *handle)
 {
     for (size_t i = graph_count; i-- > 0;) {
         if (graphs[i].handle == handle)
@@ -74,7 +75,7 @@ keep(void *handle, const struct known_graph *from)
 {
     struct known_graph copy = {.handle = handle, .nodes = from->nodes, .incomplete = from->incomplete};
     for (uint32_t i = 0; i < from->argument_count; ++i)
-        add(&copy, &from->arguments[i]);
+        add_graph_argument(&copy, &from->arguments[i]);
     struct known_graph *grown = realloc(graphs, (graph_count + 1) * sizeof(*graphs)); /* `from` may be one of them */
     if (grown == NULL)
         scout_stop("out of memory");
@@ -85,7 +86,7 @@ keep(void *handle, const struct known_graph *from)
 void
 graphs_describe(struct noted *noted, CUgraphExec graph)
 {
-    const struct known_graph *known = find(graph);
+    const struct known_graph *known = find_known_graph(graph);
     noted->op.kind = SCOUT_GRAPH;
     noted->unknown = known == NULL || known->incomplete;
     noted->nodes = known != NULL ? known->nodes : 0;
@@ -129,7 +130,7 @@ record_graph_made(CUgraph from, const CUgraphExec *made, bool done)
     if (!done || made == NULL)
         return;
     scout_lock();
-    const struct known_graph *known = find(from);
+    const struct known_graph *known = find_known_graph(from);
     const struct known_graph unknown = {.incomplete = true};
     keep(*made, known != NULL ? known : &unknown);
     scout_unlock();

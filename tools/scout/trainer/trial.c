@@ -343,7 +343,7 @@ list_mattering(struct part **list)
 
 /* Changes what `run` is for. False: there is nothing to change, so no run is needed. */
 static bool
-prepare(enum run run)
+prepare_repeat(enum run run)
 {
     const struct part *group[PARTS_AT_MOST] = {NULL};
     struct part *mattering[PARTS_AT_MOST];
@@ -396,7 +396,7 @@ judge_group(void)
 }
 
 static void
-judge(enum run run)
+judge_repeat(enum run run)
 {
     bool differs = false;
     switch (run) {
@@ -519,7 +519,7 @@ following(enum run run)
 }
 
 static void
-finish(bool repeated)
+finish_repeat(bool repeated)
 {
     if (repeated && groups_done && next == RUN_END && !is_cut_short && !stays_near && effect.verdict != SCOUT_DIFFERS &&
         !are_gaps_open())
@@ -569,7 +569,7 @@ trial_next(void)
 {
     if (next == RUN_FIRST) {
         if (!look_at_first_run()) {
-            finish(false);
+            finish_repeat(false);
             return false;
         }
         if (!quiet_begin())
@@ -579,20 +579,20 @@ trial_next(void)
             scout_stop("the launch of %s failed with %s while it was made again with changed inputs", noted->text,
                        driver_result_name(&scout_state.driver, device_answer));
         images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN);
-        judge(next);
+        judge_repeat(next);
         if (next == RUN_AGAIN && quiet_has_text()) {
             excluded = "it prints";
-            finish(true);
+            finish_repeat(true);
             return false;
         }
     }
     next = following(next);
     if (next != RUN_END && effect.tests < most_tests)
         images_restore(&effect.images, false);
-    while (next != RUN_END && effect.tests < most_tests && !prepare(next))
+    while (next != RUN_END && effect.tests < most_tests && !prepare_repeat(next))
         next = following(next);
     if (next == RUN_END || effect.tests >= most_tests) {
-        finish(true);
+        finish_repeat(true);
         return false;
     }
     memory_wait();

@@ -162,7 +162,7 @@ has_tensor(const struct scout_finding *finding, const struct scout_tensor *tenso
 
 /* What a reading says of memory that another one has as this tensor: "parameter a1[0:64]". */
 static void
-describe(const struct scout_finding *finding, const struct scout_tensor *tensor, char text[128])
+describe_scouted(const struct scout_finding *finding, const struct scout_tensor *tensor, char text[128])
 {
     snprintf(text, 128, "nothing at a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", tensor->alloc, tensor->lo, tensor->hi);
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
@@ -217,8 +217,8 @@ compare_readings(const struct scout_log *lent, uint32_t open, struct scout_findi
                  scout_op_name(lent, &lent->ops[open], name));
     const char *else_by = open != UINT32_MAX ? "else" : "by the last";
     if (unlike != NULL) {
-        describe(finding, unlike, this);
-        describe(&other, unlike, that);
+        describe_scouted(finding, unlike, this);
+        describe_scouted(&other, unlike, that);
         verdict = note_refuse(finding, ROLES_REFUSED, "%s %s is found, %s %s; scout steps that are alike", how, this,
                               else_by, that);
     } else if (verdict != ROLES_FOUND) {
@@ -334,7 +334,7 @@ refuse_loop(const struct scout_log *log, uint32_t end, struct scout_finding *fin
 
 /* Asks of what is left. */
 static void
-ask(struct scout_finding *finding)
+ask_about_notes(struct scout_finding *finding)
 {
     char names[256] = "";
     size_t used = 0;
@@ -382,7 +382,7 @@ scout_finding_name(struct scout_finding *finding, const char *list)
         list = end + (*end == ',');
     }
     if (finding->is_open)
-        ask(finding);
+        ask_about_notes(finding);
     return true;
 }
 
@@ -428,7 +428,7 @@ scout_find(const struct scout_log *log, struct scout_finding *finding)
         refuse_loop(log, last, finding);
     if (finding->found) {
         note_loaders(log, finding);
-        ask(finding);
+        ask_about_notes(finding);
     }
 }
 

@@ -206,7 +206,7 @@ compare_groups(const void *a, const void *b)
 }
 
 static bool
-is_same(const struct scout_group *a, const struct scout_group *b)
+is_same_group(const struct scout_group *a, const struct scout_group *b)
 {
     return a->complete == b->complete && a->before == b->before && a->gradients == b->gradients &&
            a->parameters == b->parameters && a->fused == b->fused && a->inside_backward == b->inside_backward;
@@ -224,7 +224,7 @@ sort_groups(struct scout_finding *finding)
     }
     for (uint32_t t = 0; t < finding->tensor_count; ++t)
         for (uint32_t g = 0; g < count && finding->tensors[t].group != GROUP_NONE; ++g)
-            if (is_same(&finding->groups[g], &old[finding->tensors[t].group])) {
+            if (is_same_group(&finding->groups[g], &old[finding->tensors[t].group])) {
                 finding->tensors[t].group = g;
                 break;
             }

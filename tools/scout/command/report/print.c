@@ -74,7 +74,7 @@ print_suspects(FILE *out, const struct scout_log *log, const struct scout_findin
 }
 
 static uint64_t
-bytes_of(const struct scout_finding *finding, const enum scout_role *roles, size_t count, uint32_t *tensors)
+bytes_of_roles(const struct scout_finding *finding, const enum scout_role *roles, size_t count, uint32_t *tensors)
 {
     uint64_t bytes = 0;
     *tensors = 0;
@@ -109,10 +109,10 @@ print_evidence(FILE *out, const struct scout_log *log, const struct scout_findin
     static const enum scout_role equal[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE};
     static const enum scout_role own[] = {ROLE_CARRIED, ROLE_STATISTICS, ROLE_RANDOM};
     uint32_t tensors;
-    uint64_t bytes = bytes_of(finding, equal, sizeof(equal) / sizeof(equal[0]), &tensors);
+    uint64_t bytes = bytes_of_roles(finding, equal, sizeof(equal) / sizeof(equal[0]), &tensors);
     print_groups(out, log, finding);
     fprintf(out, "must start equal on all ranks: %u tensors, %" PRIu64 " bytes\n", tensors, bytes);
-    bytes = bytes_of(finding, own, sizeof(own) / sizeof(own[0]), &tensors);
+    bytes = bytes_of_roles(finding, own, sizeof(own) / sizeof(own[0]), &tensors);
     if (tensors > 0)
         fprintf(out, "differ between ranks: %u tensors, %" PRIu64 " bytes\n", tensors, bytes);
     fprintf(out, "data comes from: %" PRIu64 " copies from the host, %" PRIu64 " ranges that are only read\n",

@@ -59,7 +59,7 @@ open_object(struct sites *sites, uint32_t number)
 
 /* An object's address is what its program headers count from; dwfl counts from where it would load it. */
 static void
-look_up(struct sites *sites, const struct scout_frame *frame, struct site_place *place)
+look_up_frame(struct sites *sites, const struct scout_frame *frame, struct site_place *place)
 {
     Dwfl *dwfl = open_object(sites, frame->object);
     Dwarf_Addr address = frame->offset - 1; /* of the call, not behind it */
@@ -101,7 +101,7 @@ look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct sit
     Dwarf_Die *innermost = NULL, *scopes = NULL, subroutine;
     Dwarf_Files *files = NULL;
     uint32_t count = 0;
-    look_up(sites, frame, &place);
+    look_up_frame(sites, frame, &place);
     if (place.file[0] == '\0')
         return 0;
     Dwfl_Module *module = dwfl_addrmodule(open_object(sites, frame->object), address);
@@ -151,7 +151,7 @@ look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct sit
 }
 
 static void
-look_up(struct sites *sites, const struct scout_frame *frame, struct site_place *place)
+look_up_frame(struct sites *sites, const struct scout_frame *frame, struct site_place *place)
 {
     (void)sites;
     (void)frame;
@@ -187,7 +187,7 @@ is_stub(const struct site_place *place)
 }
 
 static void
-describe(const struct sites *sites, const struct scout_frame *frame, struct site_place *place)
+fill_in_frame(const struct sites *sites, const struct scout_frame *frame, struct site_place *place)
 {
     const char *path = sites->log->objects[frame->object].path;
     const char *file = strrchr(place->file, '/'), *object = strrchr(path, '/');
@@ -212,8 +212,8 @@ sites_find_outer(struct sites *sites, uint32_t site, unsigned depth, struct site
         *place = (struct site_place){.text = "?"};
         if (stack->frames[i].object == SCOUT_NONE || stack->frames[i].offset == 0)
             continue;
-        look_up(sites, &stack->frames[i], place);
-        describe(sites, &stack->frames[i], place);
+        look_up_frame(sites, &stack->frames[i], place);
+        fill_in_frame(sites, &stack->frames[i], place);
         if (first.text[0] == '?')
             first = *place;
         if (is_stub(place) || depth-- > 0)
@@ -250,7 +250,7 @@ sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p)
             for (uint32_t k = stack->count, end = k + found; k < end; ++k) {
                 struct site_place *place = &stack->frames[stack->count];
                 *place = stack->frames[k];
-                describe(sites, frame, place);
+                fill_in_frame(sites, frame, place);
                 stack->count += !is_foreign(place);
             }
         }
