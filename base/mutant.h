@@ -144,7 +144,7 @@ enum mutant {
     MUTANT_CHECK_GROWN_TAKEN,        /* turns keep what the ranks have averaged, and not what is their own */
     MUTANT_CHECK_CARRIED_DATA,       /* also where it does not depend on parameters, it may be state */
 
-    /* ddprun scout (in the launcher's analysis) */
+    /* what a plan is made from (in the analysis of tools/) */
     MUTANT_SCOUT_CHAIN_NOT_REQUIRED, /* what feeds back is a parameter, whether or not by element from its old value */
     MUTANT_SCOUT_BYTES_SEEN,         /* of a gradient what was seen written is averaged, not the parameter's image */
     MUTANT_SCOUT_DOWNSTREAM,         /* the gradient is what the update reads, not the most upstream */
@@ -158,7 +158,7 @@ enum mutant {
     MUTANT_SCOUT_ONE_READING,        /* what later periods show is not looked at */
     MUTANT_SCOUT_TURNS_DROP_COMMON,  /* by turns all is dropped that comes before the gradients are averaged */
 
-    /* ddprun scout (in the recorder) */
+    /* the same (in the recorder of tools/) */
     MUTANT_SCOUT_NOT_TRIED_ALONE, /* words that could not be changed count as left alone */
     MUTANT_SCOUT_NAMES_UNREAD,    /* kernels' names say nothing of types */
     MUTANT_SCOUT_CALLS_UNREAD,    /* neither do calls of libraries */
@@ -172,7 +172,7 @@ enum mutant {
     MUTANT_SCOUT_SIZES_COUNT,     /* periods whose grids and bytes differ are not alike */
     MUTANT_SCOUT_ANY_WORDS, /* few words are changed wherever they are, not where the launch has changed something */
 
-    /* ddprun scout --prove (in the player) */
+    /* runs by a plan (in the player of tools/) */
     MUTANT_SCOUT_PLAY_TENSOR_MISSING, /* the plan does not have the last gradient */
     MUTANT_SCOUT_PLAY_ROW_MISSING,    /* of the last gradient it does not have the last element */
     MUTANT_PLAN_DATA_UNHEARD,         /* --plan: ranks may see other batches */

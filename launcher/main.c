@@ -10,9 +10,11 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"
+#include "launcher/options/option_table.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/environment.h"
 #include "launcher/start/spawn.h"
+#include "tools/check/command/check.h"
 #include "tools/commands.h"
 #include "tools/page/page.h"
 #include "tools/plan/command/auto.h"
@@ -220,7 +222,7 @@ print_help(char *const *words)
 static bool
 run_command(const struct options *options, int *exit_code)
 {
-    const char *name = options->check.asked ? "check" : options->program[0];
+    const char *name = options->mixed ? check_command.name : options->program[0];
     const struct command *command = command_named(commands, name);
     if (command != NULL)
         *exit_code = command->run(command, options);
@@ -241,8 +243,8 @@ print_answer(enum options_result result)
     } else if (result == OPTIONS_HELP_ALL) {
         print_at_once(stdout);
         options_print_help_all(stdout, commands);
-    } else if (result == OPTIONS_HELP_CHECK) {
-        command_print_help(stdout, command_named(commands, "check"));
+    } else if (result == OPTIONS_HELP_MIXED) {
+        command_print_help(stdout, &check_command);
     } else {
         printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
     }
@@ -252,6 +254,7 @@ int
 main(int argc, char **argv)
 {
     open_standard_descriptors();
+    options_mix(&check_command, check_rows);
     struct error error;
     if (!check_setuid(&error)) {
         message_line("%s", error.text);

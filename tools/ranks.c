@@ -124,9 +124,9 @@ prepare(const struct rank_settings *settings, int index, char ***environment, st
     bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || is_played || is_for_check;
     if (is_scouted)
         environment_set(environment, FILES_ENV_NOTES, "1");
-    return (!redirects && !is_scouted) ||
-           (add_files(settings, index, environment, redirects, error) &&
-            installation_check(environment_get(*environment, DDPRUN_ENV_ENGINE), "the engine that this run loads", error));
+    return (!redirects && !is_scouted) || (add_files(settings, index, environment, redirects, error) &&
+                                           installation_check(environment_get(*environment, DDPRUN_ENV_ENGINE),
+                                                              "the engine that this run loads", error));
 }
 
 const struct rank_equipment tools_equipment = {.choose = choose, .prepare = prepare};

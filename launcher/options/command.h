@@ -20,7 +20,7 @@ enum option_group {
     GROUP_SAFETY,
     GROUP_PROGRAM,
     GROUP_OUTPUT,
-    GROUP_CHECK, /* of `ddprun check` alone */
+    GROUP_MIXED, /* of the command whose options stand among ddprun's own (options_mix()) */
     GROUP_OTHER,
     GROUP_COUNT
 };
@@ -46,12 +46,6 @@ enum option_flag {
     TRACED = 1 << 4,            /* a trace has its value (summary.h) */
     COMMAND_LINE_ONLY = 1 << 5, /* has no form as a setting */
     NOT_HANDED_ON = 1 << 6,     /* not for a ddprun that this one starts */
-    NO_CHECK = 1 << 7,          /* ddprun check refuses it on the command line, */
-    NO_SCOUT = 1 << 8,          /* ddprun scout wherever it is set, */
-    NO_PREDICT = 1 << 9,        /* and so does ddprun predict */
-    SET_BY_CHECK = 1 << 10,     /* the runs of ddprun check have a value that check gives, */
-    SET_BY_SCOUT = 1 << 11,     /* those of ddprun scout, */
-    SET_BY_PREDICT = 1 << 12,   /* and of ddprun predict */
 };
 
 struct option_row;
@@ -68,7 +62,8 @@ struct option_row {
     const char *usual;   /* what a trace says where the option was not given; NULL: nothing */
     option_take_fn take; /* OPTION_SPECIAL */
     double least, most;
-    size_t field; /* offset of the value in the command's struct */
+    void *target; /* the struct of its value; NULL: the command's */
+    size_t field; /* offset of the value in it */
     size_t given; /* offset of a bool that says that it was given; 0: none */
     unsigned flags;
     int answer; /* OPTION_ANSWER: enum options_result */
@@ -87,7 +82,7 @@ enum options_result {
     OPTIONS_RUN,
     OPTIONS_HELP,       /* --help was given; nothing else was checked after it */
     OPTIONS_HELP_ALL,   /* the same for --help-all */
-    OPTIONS_HELP_CHECK, /* the same for check --help */
+    OPTIONS_HELP_MIXED, /* the same behind the word of options_mix() */
     OPTIONS_VERSION,    /* the same for --version */
     OPTIONS_BAD,        /* `error` says why */
 };
@@ -100,13 +95,14 @@ struct command {
     const char *usage;                     /* of its help: what stands above the options, */
     const char *notes;                     /* and below */
     const char *wants;                     /* what has to stand behind the options, "program"; NULL: nothing */
-    const char *example;                   /* how that looks: "ddprun scout ./train" */
+    const char *example;                   /* how that looks: "ddprun doctor ./train" */
     bool mixes;                            /* options may stand behind that, too */
     enum option_group group;               /* of the rows that its help shows */
     const struct option_row *rows;         /* up to one without a name */
     const struct option_synonym *synonyms; /* the same, or NULL */
     /* An option was taken; `written`: its long name or that of a synonym, NULL: as a letter. May be NULL. */
     void (*note)(void *target, const struct option_row *row, const char *value, const char *written);
+    void (*reset)(void); /* of the one of options_mix(): its values become the usual ones */
     int (*run)(const struct command *command, const struct options *options); /* of a tool: its exit code */
 };
 
@@ -134,6 +130,9 @@ const struct command *command_nearest(const struct command *const *commands, con
 const struct command *command_named(const struct command *const *commands, const char *name);
 
 /* ---- option_values.c ---- */
+
+/* The command whose options stand among ddprun's own (options_mix()); NULL: none's do. */
+extern const struct command *option_mixed;
 
 /* Stores a value. `value` is NULL for an option without one that was given; from a setting it may also be "0", which
  * takes it back. Error (DDPRUN_EXIT_USAGE): it is not as it has to be; `command` for the message. */

@@ -14,7 +14,6 @@ static const char *const group_titles[GROUP_COUNT] = {
     [GROUP_PLACES] = "Ranks and GPUs",          [GROUP_TRAINING] = "Averaging of gradients",
     [GROUP_SAFETY] = "Checks and records",      [GROUP_PROGRAM] = "Environment of the program",
     [GROUP_OUTPUT] = "Output and what is said", [GROUP_OTHER] = "Other",
-    [GROUP_CHECK] = "Options of ddprun check",
 };
 
 static const char what_it_is[] = "Starts N ranks of a CUDA program that was written for one GPU, each with a GPU\n"
@@ -112,7 +111,10 @@ options_print_help_all(FILE *out, const struct command *const *commands)
             what_it_is);
     print_commands(out, commands);
     for (enum option_group group = GROUP_PLACES; group < GROUP_COUNT; ++group) {
-        fprintf(out, "\n%s:\n", group_titles[group]);
+        if (group == GROUP_MIXED && option_mixed == NULL)
+            continue;
+        fprintf(out, group == GROUP_MIXED ? "\nOptions of ddprun %s:\n" : "\n%s:\n",
+                group == GROUP_MIXED ? option_mixed->name : group_titles[group]);
         print_rows(out, option_rows, group);
     }
     fputs("\nOf an option that is given twice the last counts, but for --env.\n"

@@ -113,24 +113,23 @@ take_output(const struct option_row *row, void *target, const char *value, struc
     return true;
 }
 
-/* May be empty: no arguments. */
-static bool
-take_alone(const struct option_row *row, void *target, const char *value, struct error *error)
-{
-    struct options *options = target;
-    (void)row, (void)error;
-    options->check.alone = value;
-    return true;
-}
-
 #define OPTION_TARGET struct options
 #define OPTION(name_, argument_, group_, flags_, ...) \
     {.name = name_, .argument = argument_, .group = GROUP_##group_, .flags = flags_, __VA_ARGS__},
-const struct option_row option_rows[] = {
+struct option_row option_rows[OPTION_ROWS_AT_MOST + 1] = {
 #include "launcher/options/options.def"
     {0}};
 
-_Static_assert(sizeof(option_rows) / sizeof(option_rows[0]) <= OPTION_ROWS_AT_MOST, "the parser has room for all");
+void
+options_mix(const struct command *command, const struct option_row *rows)
+{
+    struct option_row *end = option_rows;
+    while (end->name != NULL)
+        ++end;
+    for (; rows->name != NULL && end < option_rows + OPTION_ROWS_AT_MOST; ++rows)
+        *end++ = *rows;
+    option_mixed = command;
+}
 
 const struct option_row *
 option_row_named(const char *name)
@@ -162,8 +161,8 @@ note_option(void *target, const struct option_row *row, const char *value, const
     struct options *options = target;
     if (row->letter == 'n')
         options->ranks_per_host = written != NULL && strncmp(written, "nproc", 5) == 0;
-    if (row->group == GROUP_CHECK && options->check.given == NULL)
-        options->check.given = row->name;
+    if (row->group == GROUP_MIXED && options->mixed_given == NULL)
+        options->mixed_given = row->name;
     word_list_add(&options->given,
                   value != NULL ? xasprintf("--%s=%s", row->name, value) : xasprintf("--%s", row->name));
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct command *option_mixed;
+
 enum { MIB_BYTES = 1 << 20 };
 
 bool
@@ -69,7 +71,7 @@ bool
 option_bad_value(const struct option_row *row, const char *command, const char *value, struct error *error)
 {
     char words[100];
-    const char *of = row->group == GROUP_CHECK ? "check" : command;
+    const char *of = row->group == GROUP_MIXED ? option_mixed->name : command;
     if (row->kind == OPTION_ONE_OF)
         describe_words(row->argument, words, sizeof(words));
     return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not %s, in --%s; see ddprun %s%s--help", value,
@@ -149,6 +151,7 @@ store(const struct option_row *row, char *field, const char *value)
 bool
 option_take(const struct option_row *row, void *target, const char *command, const char *value, struct error *error)
 {
+    target = row->target != NULL ? row->target : target;
     if (row->given != 0)
         *(bool *)((char *)target + row->given) = true;
     if (row->kind == OPTION_SPECIAL)
@@ -159,7 +162,7 @@ option_take(const struct option_row *row, void *target, const char *command, con
 bool
 option_is_set(const struct option_row *row, const void *target)
 {
-    const char *field = (const char *)target + row->field;
+    const char *field = (const char *)(row->target != NULL ? row->target : target) + row->field;
     if (row->given != 0)
         return *(const bool *)((const char *)target + row->given);
     switch (row->kind) {

@@ -12,32 +12,42 @@
 enum { DEFAULT_HEARTBEAT_TIMEOUT_S = 15 };
 
 static enum options_result
+refuse_nothing(const struct options *options, bool any, struct error *error)
+{
+    if (options->mixed)
+        error_set(error, DDPRUN_EXIT_USAGE, "no program given, after %s; write for example: %s (see ddprun %s --help)",
+                  option_mixed->name, option_mixed->example, option_mixed->name);
+    else
+        error_set(error, DDPRUN_EXIT_USAGE,
+                  any ? "no program given, after the options; write for example: ddprun -n 2 "
+                        "./train (see ddprun --help)"
+                      : "trains a single-GPU CUDA program on several GPUs; which one?\n"
+                        "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
+                        "  ddprun --help          what else it can do");
+    return OPTIONS_BAD;
+}
+
+static enum options_result
 parse_all(int argc, char **argv, struct options *options, struct error *error)
 {
     int rest = 0;
     bool any = argc > 1;
+    if (option_mixed != NULL)
+        option_mixed->reset();
     enum options_result result = command_parse(&ddprun_command, argc, argv, options, &rest, error);
-    if (result == OPTIONS_RUN && rest < argc && strcmp(argv[rest], "check") == 0) { /* more options are behind it */
-        options->check.asked = true;
+    bool mixes = option_mixed != NULL && rest < argc && strcmp(argv[rest], option_mixed->name) == 0;
+    if (result == OPTIONS_RUN && mixes) { /* more options are behind it */
+        options->mixed = true;
         argc -= rest;
         argv += rest;
         result = command_parse(&ddprun_command, argc, argv, options, &rest, error);
         if (result == OPTIONS_HELP || result == OPTIONS_HELP_ALL)
-            return OPTIONS_HELP_CHECK;
+            return OPTIONS_HELP_MIXED;
     }
     if (result != OPTIONS_RUN)
         return result;
-    if (rest >= argc) {
-        error_set(error, DDPRUN_EXIT_USAGE,
-                  options->check.asked ? "no program given, after check; write for example: ddprun check -n 2 "
-                                         "./train (see ddprun check --help)"
-                  : any                ? "no program given, after the options; write for example: ddprun -n 2 "
-                                         "./train (see ddprun --help)"
-                                       : "trains a single-GPU CUDA program on several GPUs; which one?\n"
-                                         "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
-                                         "  ddprun --help          what else it can do");
-        return OPTIONS_BAD;
-    }
+    if (rest >= argc)
+        return refuse_nothing(options, any, error);
     options->program = argv + rest;
     return OPTIONS_RUN;
 }
@@ -70,17 +80,17 @@ default_options(void)
         .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,
         .hang_warning_s = OPTIONS_DEFAULT_HANG_WARNING_S,
         .hang_timeout_s = OPTIONS_DEFAULT_HANG_TIMEOUT_S,
-        .check = {.tolerance = -1, .floor_factor = 20},
     };
 }
 
 static bool
-check_belongs(const struct options *options, struct error *error)
+check_mixed(const struct options *options, struct error *error)
 {
-    return options->check.asked || options->check.given == NULL ||
+    return options->mixed || options->mixed_given == NULL ||
            error_set(error, DDPRUN_EXIT_USAGE,
-                     "--%s is an option of ddprun check; write ddprun check --%s ... (see ddprun check --help)",
-                     options->check.given, options->check.given);
+                     "--%s is an option of ddprun %s; write ddprun %s --%s ... (see ddprun %s --help)",
+                     options->mixed_given, option_mixed->name, option_mixed->name, options->mixed_given,
+                     option_mixed->name);
 }
 
 /* Twice: what the environment says counts only where the command line is right, and gives way to it. */
@@ -96,7 +106,7 @@ options_parse(int argc, char **argv, struct options *options_p, struct error *er
         return result;
     }
     bool ok = settings_apply(&options, error) && parse_all(argc, argv, &options, error) == OPTIONS_RUN &&
-              check_rank_count(&options, &first, error) && check_belongs(&options, error) &&
+              check_rank_count(&options, &first, error) && check_mixed(&options, error) &&
               contradictions_settle(&options, &first, error);
     options_free(&first);
     if (!ok) {
@@ -135,34 +145,44 @@ options_free(struct options *options)
     *options = (struct options){0};
 }
 
-/* ---- options with a flag ---- */
+/* ---- options by their names ---- */
 
-/* The flags of an option in options->given. */
-static unsigned
-flags_of(const char *given)
+static bool
+is_among(const struct option_row *row, const char *const *names)
+{
+    for (; names != NULL && *names != NULL; ++names) {
+        if (strcmp(row->name, *names) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The row of an option in options->given. */
+static const struct option_row *
+row_of(const char *given)
 {
     char *name = xasprintf("%.*s", (int)strcspn(given + 2, "="), given + 2);
-    unsigned flags = option_row_named(name)->flags;
+    const struct option_row *row = option_row_named(name);
     free(name);
-    return flags;
+    return row;
 }
 
 char *
-options_given(const struct options *options, unsigned flag)
+options_given(const struct options *options, const char *const *names)
 {
     for (size_t i = 0; i < options->given.count; ++i) {
         const char *given = options->given.list[i];
-        if ((flags_of(given) & flag) != 0)
+        if (is_among(row_of(given), names))
             return xasprintf("%.*s", (int)strcspn(given, "="), given);
     }
     return NULL;
 }
 
 char *
-options_set(const struct options *options, unsigned flag)
+options_set(const struct options *options, const char *const *names)
 {
     for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
-        if ((row->flags & flag) != 0 && option_is_set(row, options))
+        if (is_among(row, names) && option_is_set(row, options))
             return xasprintf("--%s", row->name);
     }
     return NULL;
@@ -178,22 +198,22 @@ options_refuse(char *option, const char *command, struct error *error)
 }
 
 void
-options_hand_on(const struct options *options, unsigned but, bool one_rank, struct word_list *words)
+options_hand_on(const struct options *options, const char *const *but, bool one_rank, struct word_list *words)
 {
     for (size_t i = 0; i < options->given.count; ++i) {
         const char *given = options->given.list[i];
-        if ((flags_of(given) & (but | NOT_HANDED_ON)) == 0)
+        if ((row_of(given)->flags & NOT_HANDED_ON) == 0 && !is_among(row_of(given), but))
             word_list_add(words, one_rank ? gpu_list_first_of_option(given) : xstrdup(given));
     }
 }
 
 void
-options_unset_settings(unsigned flags)
+options_unset_settings(const char *const *names)
 {
     for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
         char variable[64];
         settings_variable_name(row->name, variable, sizeof(variable));
-        if ((row->flags & COMMAND_LINE_ONLY) == 0 && (row->flags & (flags | NOT_HANDED_ON)) != 0)
+        if ((row->flags & COMMAND_LINE_ONLY) == 0 && ((row->flags & NOT_HANDED_ON) != 0 || is_among(row, names)))
             unsetenv(variable);
     }
 }

@@ -60,32 +60,6 @@ enum progress_choice {
     PROGRESS_OFF,
 };
 
-/* Whether `ddprun check` holds annotations against what a scouted run finds (scouted.c). */
-enum annotations_choice {
-    ANNOTATIONS_AUTO, /* for as long as its own runs took */
-    ANNOTATIONS_ON,
-    ANNOTATIONS_OFF,
-};
-
-/* What `ddprun check` was asked for (tools/check/command/). */
-struct check_options {
-    bool asked;
-    const char *given;     /* name of the first of its options that was given; NULL: none was */
-    unsigned steps;        /* 0: not given */
-    unsigned sample;       /* elements of a tensor that are kept at most; 0: all */
-    double tolerance;      /* relative difference that always counts as equal; below 0: not given */
-    double floor_factor;   /* times the program's own differences from run to run, which too */
-    const char *alone;     /* arguments of the program in runs of one rank; NULL: as in all */
-    const char *reference; /* file; NULL: one of its own */
-    const char *json;      /* file for what was found; NULL: none */
-    bool batch_grows;      /* N ranks make one update of N batches of one rank */
-    bool is_free;          /* steps do not begin from the reference */
-    bool scout;            /* compare all that stays from step to step, as a scouted run finds it */
-    enum annotations_choice annotations;
-    const char *per_rank;   /* with scout: suspects that are state of each rank: "a3,a7"; NULL: none is named */
-    const char *keep_files; /* folder for what the program writes; NULL: removed */
-};
-
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
 struct options {
     struct job_options job; /* what the engine reads, too; job_prepare() settles the paths in it */
@@ -122,10 +96,11 @@ struct options {
     const char *report;  /* file for long reports, "-": stderr; NULL: report.h names one */
     unsigned max_restarts;
     bool quiet, verbose;
-    struct check_options check;
-    char **program;         /* argv of the trainer, NULL-terminated, at least one word */
-    struct word_list given; /* the command line's options as "--name=value" */
-    char **owned;           /* copies of values, NULL-terminated, or NULL */
+    bool mixed;              /* the command of options_mix() was asked for */
+    const char *mixed_given; /* name of the first of its options that was given; NULL: none was */
+    char **program;          /* argv of the trainer, NULL-terminated, at least one word */
+    struct word_list given;  /* the command line's options as "--name=value" */
+    char **owned;            /* copies of values, NULL-terminated, or NULL */
 };
 
 /*
@@ -148,22 +123,22 @@ void options_free(struct options *options);
 /* A copy of `text` that lives as long as the options. */
 const char *option_keep(struct options *options, const char *text);
 
-/* ---- options with a flag of command.h ---- */
+/* ---- options by their names; `names` ends with NULL ---- */
 
 /* The first of them that was given on the command line, as "--name"; that has a value, wherever it was set. malloc'ed,
  * or NULL: there is none. */
-char *options_given(const struct options *options, unsigned flag);
-char *options_set(const struct options *options, unsigned flag);
+char *options_given(const struct options *options, const char *const *names);
+char *options_set(const struct options *options, const char *const *names);
 
 /* An error (DDPRUN_EXIT_USAGE) unless `option` is NULL; frees it. `command`: what it does not go together with. */
 bool options_refuse(char *option, const char *command, struct error *error) __attribute__((warn_unused_result));
 
-/* For a ddprun that this one starts: the command line's options, but for those that have such a flag. `one_rank`: it
- * has one, and one GPU. */
-void options_hand_on(const struct options *options, unsigned but, bool one_rank, struct word_list *words);
+/* For a ddprun that this one starts: the command line's options, but for those of `but`, which may be NULL. `one_rank`:
+ * it has one, and one GPU. */
+void options_hand_on(const struct options *options, const char *const *but, bool one_rank, struct word_list *words);
 
 /* For the same: removes the settings of these options, and of those that are not handed on, from the environment. */
-void options_unset_settings(unsigned flags);
+void options_unset_settings(const char *const *names);
 
 /* For a job of several ddprun: what must be equal in all of them, which is their options with TERM, ddprun's version,
  * GPU or stand-in. Writes "name value\n" ... into terms[bytes]; a longer text is cut. Pure. */

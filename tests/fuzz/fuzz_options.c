@@ -10,7 +10,9 @@
 #include "base/protocol.h"
 #include "launcher/options/gpu_list.h"
 #include "launcher/options/host_list.h"
+#include "launcher/options/option_table.h"
 #include "launcher/options/options.h"
+#include "tools/check/command/check.h"
 #include "tools/predict/request.h"
 #include "tools/trace/picture.h"
 
@@ -40,8 +42,12 @@ require_sound(const struct options *options)
 static void
 parse(int argc, char **argv)
 {
+    static const struct command check = {
+        .name = "check", .example = "ddprun check ./train", .reset = check_options_reset};
     struct options options;
     struct error error;
+    if (option_mixed == NULL)
+        options_mix(&check, check_rows);
     switch (options_parse(argc, argv, &options, &error)) {
     case OPTIONS_RUN:
         require_sound(&options);

@@ -6,6 +6,7 @@
  * whatever is beside it. What goes together only in training is refused by check itself (tests/tools/check/input.sh).
  */
 #include "launcher/options/option_table.h"
+#include "tools/check/command/check.h"
 
 #include "tests/test.h"
 
@@ -136,7 +137,7 @@ static bool
 is_of_check(const struct sample *sample)
 {
     const struct option_row *row = option_row_named(sample->name);
-    return row != NULL && row->group == GROUP_CHECK;
+    return row != NULL && row->group == GROUP_MIXED;
 }
 
 /* Where "check" stands: nowhere, before the options, between them or behind them. */
@@ -160,7 +161,7 @@ parse_at(enum place place, const struct sample *one, const struct sample *other,
     struct options options;
     enum options_result result = options_parse((int)count, words, &options, error);
     if (result == OPTIONS_RUN) {
-        ck_assert_int_eq(options.check.asked, place != WITHOUT_CHECK);
+        ck_assert_int_eq(options.mixed, place != WITHOUT_CHECK);
         ck_assert_str_eq(options.program[0], "./train");
         options_free(&options);
     }
@@ -359,4 +360,11 @@ TEST(a_mistyped_variable_is_not_ignored)
         ck_assert_msg((result == OPTIONS_RUN) == (cases[i].told == NULL), "%s: %s", cases[i].variable, error.text);
         ck_assert_msg(cases[i].told == NULL || strstr(error.text, cases[i].told) != NULL, "%s", error.text);
     }
+}
+
+int
+main(void)
+{
+    options_mix(&check_command, check_rows);
+    return tests_run();
 }

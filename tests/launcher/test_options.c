@@ -6,6 +6,7 @@
 #include "launcher/options/option_table.h"
 
 #include "launcher/options/options.h"
+#include "tools/check/command/check.h"
 
 #include "tests/test.h"
 
@@ -48,13 +49,13 @@ TEST(defaults_are_those_of_the_protocol)
     ck_assert_int_eq(options.job.reduction, DDPRUN_REDUCE_MEAN);
     ck_assert_int_eq(options.job.compression, DDPRUN_COMPRESS_NONE);
     ck_assert_uint_eq(options.job.communicator_count, 1);
-    ck_assert(!options.check.asked && options.check.given == NULL);
+    ck_assert(!options.mixed && options.mixed_given == NULL);
     options_free(&options);
     ck_assert_int_eq(parse("check ./train", &options, &error), OPTIONS_RUN);
-    ck_assert(options.check.asked && options.check.given == NULL);
-    ck_assert(options.check.steps == 0 && options.check.sample == 0 && options.check.floor_factor == 20);
-    ck_assert(options.check.alone == NULL && options.check.reference == NULL && options.check.json == NULL &&
-              options.check.keep_files == NULL);
+    ck_assert(options.mixed && options.mixed_given == NULL);
+    ck_assert(check_options.steps == 0 && check_options.sample == 0 && check_options.floor_factor == 20);
+    ck_assert(check_options.alone == NULL && check_options.reference == NULL && check_options.json == NULL &&
+              check_options.keep_files == NULL);
     options_free(&options);
 }
 
@@ -67,17 +68,17 @@ TEST(every_option_of_check_reaches_its_field)
               "--floor-factor 1e6 --free --json out.json --keep-files kept --no-overlap ./train --steps 3 -n 5",
               &options, &error),
         OPTIONS_RUN);
-    ck_assert(options.check.asked);
-    ck_assert_str_eq(options.check.given, "steps");
-    ck_assert_uint_eq(options.check.steps, 10000);
-    ck_assert_str_eq(options.check.alone, "--quiet"); /* its value, and no option */
+    ck_assert(options.mixed);
+    ck_assert_str_eq(options.mixed_given, "steps");
+    ck_assert_uint_eq(check_options.steps, 10000);
+    ck_assert_str_eq(check_options.alone, "--quiet"); /* its value, and no option */
     ck_assert(!options.quiet);
-    ck_assert_str_eq(options.check.reference, "ref");
-    ck_assert_uint_eq(options.check.sample, 100);
-    ck_assert(options.check.is_free);
-    ck_assert(options.check.tolerance == 2.5e-3 && options.check.floor_factor == 1e6);
-    ck_assert_str_eq(options.check.json, "out.json");
-    ck_assert_str_eq(options.check.keep_files, "kept");
+    ck_assert_str_eq(check_options.reference, "ref");
+    ck_assert_uint_eq(check_options.sample, 100);
+    ck_assert(check_options.is_free);
+    ck_assert(check_options.tolerance == 2.5e-3 && check_options.floor_factor == 1e6);
+    ck_assert_str_eq(check_options.json, "out.json");
+    ck_assert_str_eq(check_options.keep_files, "kept");
     ck_assert_int_eq(options.rank_count, 8);
     ck_assert(!options.job.overlap);
     ck_assert_str_eq(options.program[0], "./train");
@@ -89,10 +90,10 @@ TEST(every_option_of_check_reaches_its_field)
     ck_assert_str_eq(options.program[0], "-train");
     options_free(&options);
     ck_assert_int_eq(parse("-n 2 ./check --steps", &options, &error), OPTIONS_RUN);
-    ck_assert(!options.check.asked);
+    ck_assert(!options.mixed);
     options_free(&options);
     ck_assert_int_eq(parse("./train check", &options, &error), OPTIONS_RUN);
-    ck_assert(!options.check.asked);
+    ck_assert(!options.mixed);
     options_free(&options);
 }
 
@@ -172,21 +173,12 @@ static const struct flagged {
     {TRACED,
      "bucket-mb no-overlap no-trials reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
      "verify "},
-    {NO_CHECK, "sync-every outer-lr outer-momentum max-restarts trace dry-run output metrics summary-json page "},
-    {NO_SCOUT, "hosts dry-run "},
-    {NO_PREDICT, "hosts sync-every dry-run "},
-    {SET_BY_CHECK, "progress verbose quiet "},
-    {SET_BY_SCOUT,
-     "plan unproved max-restarts trace trace-steps trace-args progress metrics summary-json page verbose quiet "},
-    {SET_BY_PREDICT,
-     "bucket-mb no-overlap plan unproved max-restarts trace trace-steps trace-args output progress metrics "
-     "summary-json page report verbose quiet "},
     {NOT_HANDED_ON,
      "ranks hosts yes dry-run steps alone reference sample tolerance floor-factor batch-grows free scout annotations "
      "per-rank json keep-files "},
-    {COMMAND_LINE_ONLY, "hosts yes dry-run steps alone reference sample tolerance floor-factor batch-grows free scout "
-                        "annotations per-rank json keep-files "
-                        "version help help-all "},
+    {COMMAND_LINE_ONLY,
+     "hosts yes dry-run version help help-all steps alone reference sample tolerance floor-factor batch-grows free scout "
+     "annotations per-rank json keep-files "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)
@@ -218,14 +210,15 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
 }
 
 /* What another ddprun gets of the command line, and which options a tool refuses. */
-TEST(options_are_handed_on_and_refused_by_their_flags)
+TEST(options_are_handed_on_and_refused_by_their_names)
 {
     struct options options;
     struct error error = {0};
     struct word_list words = {0};
+    static const char *const own[] = {"trace", "verbose", NULL}, *const refused[] = {"hosts", "sync-every", NULL};
     ck_assert_int_eq(parse("-n 4 --hosts h1:4 -v --gpus 3,5 --trace t --bucket-mb=2 --subst ./train", &options, &error),
                      OPTIONS_RUN);
-    options_hand_on(&options, SET_BY_SCOUT, true, &words);
+    options_hand_on(&options, own, true, &words);
     ck_assert_uint_eq(words.count, 3);
     ck_assert_str_eq(words.list[0], "--gpus=3");
     ck_assert_str_eq(words.list[1], "--bucket-mb=2");
@@ -233,22 +226,22 @@ TEST(options_are_handed_on_and_refused_by_their_flags)
     for (size_t i = 0; i < words.count; ++i)
         free(words.list[i]);
     free(words.list);
-    ck_assert(!options_refuse(options_given(&options, NO_CHECK), "check", &error));
+    ck_assert(!options_refuse(options_given(&options, check_refuses), "check", &error));
     ck_assert_str_eq(error.text, "--trace and check contradict each other; leave one out");
-    ck_assert(!options_refuse(options_set(&options, NO_PREDICT), "predict", &error));
+    ck_assert(!options_refuse(options_set(&options, refused), "predict", &error));
     ck_assert_str_eq(error.text, "--hosts and predict contradict each other; leave one out");
     options_free(&options);
 
     /* Of a setting: check leaves it out of its runs, predict cannot. */
     setenv("DDPRUN_SYNC_EVERY", "4", 1);
     ck_assert_int_eq(parse("./train", &options, &error), OPTIONS_RUN);
-    ck_assert(options_refuse(options_given(&options, NO_CHECK), "check", &error));
-    ck_assert(!options_refuse(options_set(&options, NO_PREDICT), "predict", &error));
+    ck_assert(options_refuse(options_given(&options, check_refuses), "check", &error));
+    ck_assert(!options_refuse(options_set(&options, refused), "predict", &error));
     ck_assert_str_eq(error.text, "--sync-every and predict contradict each other; leave one out");
     options_free(&options);
     setenv("DDPRUN_RANKS", "4", 1);
     setenv("DDPRUN_VERIFY", "1", 1);
-    options_unset_settings(NO_CHECK | SET_BY_CHECK);
+    options_unset_settings(check_refuses);
     ck_assert(getenv("DDPRUN_SYNC_EVERY") == NULL && getenv("DDPRUN_RANKS") == NULL);
     ck_assert_str_eq(getenv("DDPRUN_VERIFY"), "1");
     unsetenv("DDPRUN_VERIFY");
@@ -448,9 +441,9 @@ TEST(help_and_version_win_over_what_follows)
     ck_assert_int_eq(parse("--help-all", &options, &error), OPTIONS_HELP_ALL);
     ck_assert_int_eq(parse("--version", &options, &error), OPTIONS_VERSION);
     ck_assert_int_eq(parse("-n 2 -V", &options, &error), OPTIONS_VERSION);
-    ck_assert_int_eq(parse("check --help", &options, &error), OPTIONS_HELP_CHECK);
-    ck_assert_int_eq(parse("-n 2 check --steps 2 -h --steps 0", &options, &error), OPTIONS_HELP_CHECK);
-    ck_assert_int_eq(parse("check --help-all", &options, &error), OPTIONS_HELP_CHECK);
+    ck_assert_int_eq(parse("check --help", &options, &error), OPTIONS_HELP_MIXED);
+    ck_assert_int_eq(parse("-n 2 check --steps 2 -h --steps 0", &options, &error), OPTIONS_HELP_MIXED);
+    ck_assert_int_eq(parse("check --help-all", &options, &error), OPTIONS_HELP_MIXED);
     ck_assert_int_eq(parse("check -V", &options, &error), OPTIONS_VERSION);
     ck_assert_int_eq(parse("--help check", &options, &error), OPTIONS_HELP);
 }
@@ -557,4 +550,11 @@ TEST(too_many_ranks_are_named_with_their_place)
     ck_assert_int_eq(parse("--hosts h1:200,h2:200 ./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 300);
     options_free(&options);
+}
+
+int
+main(void)
+{
+    options_mix(&check_command, check_rows);
+    return tests_run();
 }

@@ -5,7 +5,9 @@
  */
 #include "base/protocol.h"
 #include "launcher/options/option_table.h"
+#include "tools/check/command/check.h"
 #include "tools/commands.h"
+#include "tools/scout/command/run.h"
 
 #include "tests/test.h"
 
@@ -253,8 +255,19 @@ TEST(options_of_a_tool_end_at_the_program)
     }
 }
 
+/* A name that no option has would refuse nothing. */
+TEST(options_that_tools_name_are_there)
+{
+    const char *const *const lists[] = {check_refuses, check_sets, scout_sets};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); ++i) {
+        for (const char *const *name = lists[i]; *name != NULL; ++name)
+            ck_assert_msg(option_row_named(*name) != NULL, "no option --%s", *name);
+    }
+}
+
 int
 main(void)
 {
+    options_mix(&check_command, check_rows);
     return tests_run();
 }

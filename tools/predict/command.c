@@ -25,7 +25,8 @@ refuse(const struct options *options, struct error *error)
             error, DDPRUN_EXIT_USAGE,
             "another launcher has started the ranks, and ddprun predict starts its own: start it once, without "
             "srun or mpirun, in a shell of the allocation");
-    return options_refuse(options_set(options, NO_PREDICT), "predict", error);
+    static const char *const refused[] = {"hosts", "sync-every", "dry-run", NULL};
+    return options_refuse(options_set(options, refused), "predict", error);
 }
 
 /* ---- where the trace comes from ---- */

@@ -23,6 +23,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Of ddprun's options those whose value in the runs is given here. */
+static const char *const given_here[] = {
+    "bucket-mb", "no-overlap", "plan", "unproved",     "max-restarts", "trace",   "trace-steps", "trace-args", "output",
+    "progress",  "metrics",    "page", "summary-json", "report",       "verbose", "quiet",       NULL};
+
 enum { PATIENCE_S = 20, STEPS_FOR_TIMES = 40 };
 
 static int
@@ -44,7 +49,7 @@ command_of(const struct rehearsal *rehearsal, const struct run_files *files)
     struct word_list words = {0};
     int ranks = ranks_of(rehearsal);
     word_list_add(&words, xstrdup("ddprun"));
-    options_hand_on(rehearsal->options, SET_BY_PREDICT, ranks == 1, &words);
+    options_hand_on(rehearsal->options, given_here, ranks == 1, &words);
     word_list_add(&words, xasprintf("--ranks=%d", ranks));
     word_list_add(&words, xasprintf("--trace=%s", rehearsal->trace));
     word_list_add(&words, xasprintf("--summary-json=%s", files->summary));
@@ -67,7 +72,7 @@ become(const struct rehearsal *rehearsal, char **command, const char *log, pid_t
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(DDPRUN_EXIT_FAILURE);
-    options_unset_settings(SET_BY_PREDICT);
+    options_unset_settings(given_here);
     setenv("DDPRUN_REPORT", "-", 1);
     char *shares = xasprintf("%u", rehearsal->shares);
     setenv(DDPRUN_ENV_REHEARSAL, shares, 1);

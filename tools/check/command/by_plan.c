@@ -9,6 +9,7 @@
 #include "base/mutant.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/check/command/check.h"
 #include "tools/plan/command/auto.h"
 
 #include <stdlib.h>
@@ -19,14 +20,14 @@
 static const char *
 contradiction_of(const struct options *options)
 {
-    return options->check.reference != NULL               ? "--reference"
-           : options->check.alone != NULL                 ? "--alone"
-           : options->check.batch_grows                   ? "--batch-grows"
-           : options->check.scout                         ? "--scout"
-           : options->hosts != NULL                       ? "--hosts"
-           : options->job.reduction == DDPRUN_REDUCE_SUM  ? "--reduce sum"
-           : options->check.annotations == ANNOTATIONS_ON ? "--annotations on"
-                                                          : NULL;
+    return check_options.reference != NULL               ? "--reference"
+           : check_options.alone != NULL                 ? "--alone"
+           : check_options.batch_grows                   ? "--batch-grows"
+           : check_options.scout                         ? "--scout"
+           : options->hosts != NULL                      ? "--hosts"
+           : options->job.reduction == DDPRUN_REDUCE_SUM ? "--reduce sum"
+           : check_options.annotations == ANNOTATIONS_ON ? "--annotations on"
+                                                         : NULL;
 }
 
 bool

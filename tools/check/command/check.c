@@ -248,7 +248,7 @@ static int
 show(const struct check *check, const struct check_verdict *verdict)
 {
     int code = exit_code_of(verdict);
-    const char *json = check->options->check.json;
+    const char *json = check_options.json;
     if (!check->options->quiet)
         check_print_table(stdout, &check->evidence, verdict);
     check_print_verdict(stdout, &check->evidence, verdict, wants_colour(check));
@@ -303,7 +303,7 @@ run_and_look(struct check *check, struct check_order *order, struct error *error
     bool ok = run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
     if (files != NULL && ok)
         check->evidence.written = written_find(files, check->evidence.ranks);
-    if (files != NULL && check->options->check.keep_files == NULL)
+    if (files != NULL && check_options.keep_files == NULL)
         job_folder_clear(files); /* it may be as large as what the program saves */
     free(files);
     return ok;
@@ -339,7 +339,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
         printf("the reference is written: %s (%u steps)\nwhat to do: compare with it: ddprun check -n N --reference %s "
                "..., "
                "also under srun or mpirun\n",
-               check->options->check.reference, check->steps, check->options->check.reference);
+               check_options.reference, check->steps, check_options.reference);
         *exit_code = close_stdout(stdout);
         return true;
     }
@@ -414,7 +414,7 @@ run_check(const struct command *command, const struct options *options)
         if (error.exit_code == DDPRUN_EXIT_FAILURE) /* which is a difference here */
             error.exit_code = DDPRUN_EXIT_USAGE;
         if (check.cluster_rank == 0)
-            report_error(options->check.json, &error);
+            report_error(check_options.json, &error);
         exit_code = error.exit_code;
     }
     free_check(&check);
@@ -446,7 +446,9 @@ const struct command check_command = {
              "comparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\n"
              "few steps, a plan that does not fit. A run that fails by itself: its own exit\n"
              "code, 4 in place of its 1 or 3.\n",
-    .group = GROUP_CHECK,
+    .example = "ddprun check -n 2 ./train",
+    .group = GROUP_MIXED,
     .rows = option_rows,
+    .reset = check_options_reset,
     .run = run_check,
 };

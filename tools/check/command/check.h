@@ -16,7 +16,42 @@ enum {
     CHECK_EXIT_PROGRAM_FAILED = 4, /* in place of a program's own 1 or 3 */
 };
 
-/* Its options are in ddprun's own table, as they may stand before the word, too. Main thread, before any other one. */
+/* Its options are mixed with ddprun's own, as they may stand before the word, too. Main thread, before any other one.
+ */
 extern const struct command check_command;
+
+/* ---- options.c ---- */
+
+/* Whether annotations are held against what a scouted run finds (scouted.c). */
+enum annotations_choice {
+    ANNOTATIONS_AUTO, /* for as long as its own runs took */
+    ANNOTATIONS_ON,
+    ANNOTATIONS_OFF,
+};
+
+/* What was asked for. */
+struct check_options {
+    unsigned steps;        /* 0: not given */
+    unsigned sample;       /* elements of a tensor that are kept at most; 0: all */
+    double tolerance;      /* relative difference that always counts as equal; below 0: not given */
+    double floor_factor;   /* times the program's own differences from run to run, which too */
+    const char *alone;     /* arguments of the program in runs of one rank; NULL: as in all */
+    const char *reference; /* file; NULL: one of its own */
+    const char *json;      /* file for what was found; NULL: none */
+    bool batch_grows;      /* N ranks make one update of N batches of one rank */
+    bool is_free;          /* steps do not begin from the reference */
+    bool scout;            /* compare all that stays from step to step, as a scouted run finds it */
+    enum annotations_choice annotations;
+    const char *per_rank;   /* with scout: suspects that are state of each rank: "a3,a7"; NULL: none is named */
+    const char *keep_files; /* folder for what the program writes; NULL: removed */
+};
+extern struct check_options check_options;
+
+/* The options, for options_mix(). */
+extern const struct option_row check_rows[];
+void check_options_reset(void);
+
+/* Of ddprun's options those that are refused on the command line, and those whose value in the runs check gives. */
+extern const char *const check_refuses[], *const check_sets[];
 
 #endif

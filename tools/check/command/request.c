@@ -10,6 +10,7 @@
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
+#include "tools/check/command/check.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/reference.h"
 
@@ -30,7 +31,7 @@ find_ranks(struct check *check, struct error *error)
     check->in_cluster = rank != NULL && getenv("PMIX_NAMESPACE") != NULL && getenv(DDPRUN_ENV_JOB_DIR) == NULL;
     check->cluster_rank = check->in_cluster ? atoi(rank) : 0;
     check->ranks = options->rank_count;
-    if (check->in_cluster && options->check.reference == NULL)
+    if (check->in_cluster && check_options.reference == NULL)
         return error_set(
             error, DDPRUN_EXIT_USAGE,
             "another launcher has started the ranks, and ddprun check cannot start them again; first write what "
@@ -50,7 +51,7 @@ find_ranks(struct check *check, struct error *error)
     if (check->ranks == 0)
         check->ranks = options->hosts != NULL ? list.ranks : DEFAULT_RANKS;
     host_list_free(&list);
-    check->only_writes = check->ranks == 1 && options->check.reference != NULL;
+    check->only_writes = check->ranks == 1 && check_options.reference != NULL;
     if (check->ranks == 1 && !check->only_writes)
         return error_set(
             error, DDPRUN_EXIT_USAGE,
@@ -65,21 +66,21 @@ static bool
 refuse_others(const struct check *check, struct error *error)
 {
     const struct options *options = check->options;
-    if (!options_refuse(options_given(options, NO_CHECK), "check", error) ||
+    if (!options_refuse(options_given(options, check_refuses), "check", error) ||
         (options->job.sync_every > 0 && !options_refuse(xstrdup("--sync-every"), "check", error)))
         return false;
-    if (options->check.per_rank != NULL && !options->check.scout)
+    if (check_options.per_rank != NULL && !check_options.scout)
         return error_set(error, DDPRUN_EXIT_USAGE, "--per-rank names what --scout asks about; add --scout");
-    const char *other = options->check.reference != NULL ? "--reference"
-                        : options->check.alone != NULL   ? "--alone"
-                        : options->check.sample > 0      ? "--sample"
-                        : options->check.is_free         ? "--free"
-                        : options->check.scout           ? "--scout"
-                        : options->hosts != NULL         ? "--hosts"
-                                                         : NULL;
-    if (options->check.batch_grows && other != NULL)
+    const char *other = check_options.reference != NULL ? "--reference"
+                        : check_options.alone != NULL   ? "--alone"
+                        : check_options.sample > 0      ? "--sample"
+                        : check_options.is_free         ? "--free"
+                        : check_options.scout           ? "--scout"
+                        : options->hosts != NULL        ? "--hosts"
+                                                        : NULL;
+    if (check_options.batch_grows && other != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s and --batch-grows contradict each other; leave one out", other);
-    if (options->check.json != NULL && !whole_file_check(options->check.json, "--json", error))
+    if (check_options.json != NULL && !whole_file_check(check_options.json, "--json", error))
         return false;
     if (strcmp(options->program[0], "check") == 0 || strcmp(options->program[0], "doctor") == 0)
         return error_set(error, DDPRUN_EXIT_USAGE,
@@ -106,7 +107,7 @@ absolute(const char *path)
 static bool
 look_at_reference(struct check *check, struct error *error)
 {
-    const char *file = check->options->check.reference;
+    const char *file = check_options.reference;
     struct reference_reader reader;
     const char *why;
     if (file == NULL)
@@ -135,19 +136,19 @@ look_at_reference(struct check *check, struct error *error)
                          "%s, in --reference, was written without --free; write it again with it", file);
     check->is_free = is_free;
     check->has_reference = true;
-    if (check->options->check.steps != 0 && check->options->check.steps != steps)
+    if (check_options.steps != 0 && check_options.steps != steps)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "%s, in --reference, has %u steps, and --steps asks for %u; leave "
                          "--steps out, or write it again",
-                         file, steps, check->options->check.steps);
+                         file, steps, check_options.steps);
     check->steps = steps;
     return true;
 }
 
 static bool
-prepare_kept_files(const struct check *check, struct error *error)
+prepare_kept_files(struct error *error)
 {
-    const char *dir = check->options->check.keep_files;
+    const char *dir = check_options.keep_files;
     if (dir == NULL)
         return true;
     if (!output_prepare_folder(dir, "--keep-files", false, error))
@@ -167,39 +168,39 @@ bool
 session_prepare(struct check *check, struct error *error)
 {
     const struct options *options = check->options;
-    check->is_free = options->check.is_free || options->check.sample > 0 ||
-                     options->plan != NULL;  /* a sample is no step to begin from */
-    bool grows = options->check.batch_grows; /* all ranks make as many steps, whatever time they take */
-    check->chooses_steps = options->check.steps == 0 && !grows;
-    check->steps = options->check.steps != 0 ? options->check.steps : grows ? CHECK_STEPS : CHECK_STEPS_MOST;
+    check->is_free = check_options.is_free || check_options.sample > 0 ||
+                     options->plan != NULL; /* a sample is no step to begin from */
+    bool grows = check_options.batch_grows; /* all ranks make as many steps, whatever time they take */
+    check->chooses_steps = check_options.steps == 0 && !grows;
+    check->steps = check_options.steps != 0 ? check_options.steps : grows ? CHECK_STEPS : CHECK_STEPS_MOST;
     check->evidence.grows = grows;
     check->evidence.by_plan = options->plan != NULL;
     if (!find_ranks(check, error) || !refuse_others(check, error) || !look_at_reference(check, error) ||
-        !prepare_kept_files(check, error) || !job_folder_make(&check->folder, error) ||
+        !prepare_kept_files(error) || !job_folder_make(&check->folder, error) ||
         (options->plan != NULL && !by_plan_prepare(check, error)))
         return false;
-    check->alone = options->check.alone != NULL ? words_split(options->program[0], options->check.alone, error)
-                                                : environment_copy(options->program);
+    check->alone = check_options.alone != NULL ? words_split(options->program[0], check_options.alone, error)
+                                               : environment_copy(options->program);
     if (check->alone == NULL)
         return false;
     if (check->reference == NULL)
         check->reference = xasprintf("%s/reference", check->folder.path);
     check->place.options = options;
     check->place.folder = check->folder.path;
-    bool apart = check->in_cluster || (options->hosts != NULL && options->check.reference != NULL);
+    bool apart = check->in_cluster || (options->hosts != NULL && check_options.reference != NULL);
     check->place.shared = apart ? check->reference : NULL;
     check->place.is_leaf = check->in_cluster;
     check->place.date_us = (int64_t)time(NULL) * 1000000;
     check->place.step_limit_s = options->timeout_s;
-    bool kept = options->check.reference != NULL;
+    bool kept = check_options.reference != NULL;
     check->runs_planned = check->evidence.by_plan ? 2
                           : grows                 ? check->ranks + 5
                           : check->has_reference  ? 1
                                                   : 3 + (kept ? 2 : 0) + (check->only_writes ? 0 : 1);
     check->evidence.steps = check->steps;
-    check->evidence.tolerance = options->check.tolerance;
+    check->evidence.tolerance = check_options.tolerance;
     check->evidence.forced = !check->is_free;
-    check->evidence.floor_factor = options->check.floor_factor;
+    check->evidence.floor_factor = check_options.floor_factor;
     check->evidence.sums = options->job.reduction == DDPRUN_REDUCE_SUM;
     static const int wire_types[] = {[DDPRUN_COMPRESS_NONE] = 0,
                                      [DDPRUN_COMPRESS_FP16] = ELEMENT_FLOAT16,

@@ -8,6 +8,7 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
+#include "tools/check/command/check.h"
 #include "tools/common/inner_run.h"
 #include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
@@ -67,7 +68,7 @@ command_of(const struct check_place *place, const struct check_order *order, con
 {
     struct word_list words = {0};
     word_list_add(&words, xstrdup("ddprun"));
-    options_hand_on(place->options, NO_CHECK | SET_BY_CHECK, order->ranks == 1, &words);
+    options_hand_on(place->options, check_sets, order->ranks == 1, &words);
     if (order->ranks > 0)
         word_list_add(&words, xasprintf("--ranks=%d", order->ranks));
     if (order->hosts)
@@ -96,7 +97,7 @@ command_of(const struct check_place *place, const struct check_order *order, con
 char *
 check_run_files(const struct check_place *place, const struct check_order *order)
 {
-    const char *kept = place->options->check.keep_files;
+    const char *kept = check_options.keep_files;
     if (kept == NULL)
         return place->shared != NULL || order->hosts || !order->lists_files
                    ? NULL
@@ -124,7 +125,8 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
     char *written = check_run_files(place, order);
     if (written != NULL)
         setenv(DDPRUN_ENV_CHECK_FILES, written, 1);
-    options_unset_settings(NO_CHECK | SET_BY_CHECK);
+    options_unset_settings(check_refuses);
+    options_unset_settings(check_sets);
     setenv("DDPRUN_REPORT", "-", 1); /* into the log */
     int null = open("/dev/null", O_RDWR);
     int out = place->options->verbose && !order->dry ? -1 : open(files->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);

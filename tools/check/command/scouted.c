@@ -7,6 +7,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/check/command/check.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/prove.h"
 #include "tools/scout/command/report/insert.h"
@@ -179,7 +180,7 @@ scouted_write(const struct check *check, struct error *error)
     struct scout_outcome outcome = {0};
     struct scout_order order = {.timeout_s = TIMEOUT_S};
     bool ok = scout_program(check, &order, &outcome, error) &&
-              write_list(list, &outcome, check->options->check.per_rank, error);
+              write_list(list, &outcome, check_options.per_rank, error);
     free(outcome.log);
     if (ok)
         return list;
@@ -232,7 +233,7 @@ compare_annotations(const char *path, char **text_p, char *why, size_t room)
 char *
 scouted_compare(const struct check *check, const struct check_verdict *verdict)
 {
-    enum annotations_choice choice = check->options->check.annotations;
+    enum annotations_choice choice = check_options.annotations;
     int64_t took_s = (clock_now_ms() - check->begin_ms) / 1000;
     struct scout_outcome outcome = {0};
     struct scout_order order = {.timeout_s = choice == ANNOTATIONS_ON ? TIMEOUT_S : (unsigned)took_s + LEAST_S,

@@ -29,7 +29,7 @@ session_order(const struct check *check, const char *name, const char *title, en
                                 .turns = check->evidence.by_plan ? check->ranks : 0,
                                 .run = {.mode = mode,
                                         .steps = check->steps,
-                                        .sample = check->options->check.sample,
+                                        .sample = check_options.sample,
                                         .forced = !check->is_free,
                                         .by_plan = check->evidence.by_plan}};
     snprintf(order.run.reference, sizeof(order.run.reference), "%s", check->reference);
@@ -153,7 +153,7 @@ keep_reference(struct check *check, const char *unfinished, struct error *error)
               save_floor(&writer, &check->evidence.far, 5) && reference_put(&writer, &end, "", 0);
     ok = reference_close(&writer) && ok && rename(unfinished, check->reference) == 0;
     return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --reference: %s; make room there",
-                           check->options->check.reference, strerror(errno));
+                           check_options.reference, strerror(errno));
 }
 
 /* False: it is damaged. */
@@ -191,11 +191,11 @@ session_load_reference(struct check *check, struct error *error)
 bool
 session_make_reference(struct check *check, struct error *error)
 {
-    char *scouted = check->options->check.scout ? scouted_write(check, error) : NULL;
-    if (check->options->check.scout && scouted == NULL)
+    char *scouted = check_options.scout ? scouted_write(check, error) : NULL;
+    if (check_options.scout && scouted == NULL)
         return false;
     char *final = check->reference;
-    bool kept = check->options->check.reference != NULL;
+    bool kept = check_options.reference != NULL;
     if (kept)
         check->reference = xasprintf("%s.%d.new", final, (int)getpid());
     const char *title = check->evidence.by_plan ? "one process that plays all turns" : "one rank";

@@ -130,7 +130,7 @@ static char *
 conditions_of(const struct auto_run *run)
 {
     struct word_list words = {0};
-    options_hand_on(run->options, SET_BY_SCOUT, false, &words);
+    options_hand_on(run->options, scout_sets, false, &words);
     char *text = xasprintf("%d ranks", run->job->ranks);
     for (size_t i = 0; words.list != NULL && words.list[i] != NULL; ++i) {
         char *longer = xasprintf("%s %s", text, words.list[i]);

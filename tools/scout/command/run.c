@@ -39,7 +39,7 @@ command_of(const struct scout_order *order, const struct scout_child *child)
 {
     struct word_list words = {0};
     word_list_add(&words, xstrdup("ddprun"));
-    options_hand_on(order->options, SET_BY_SCOUT, false, &words);
+    options_hand_on(order->options, scout_sets, false, &words);
     word_list_add(&words, xasprintf("--ranks=%d", child->ranks));
     if (child->ranks > 1 && !child->is_rehearsal) {
         word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */
@@ -60,6 +60,10 @@ command_of(const struct scout_order *order, const struct scout_child *child)
     return words;
 }
 
+const char *const scout_sets[] = {"plan",     "unproved", "max-restarts", "trace", "trace-steps", "trace-args",
+                                  "progress", "metrics",  "summary-json", "page",  "verbose",     "quiet",
+                                  NULL};
+
 static char date[64];
 
 static void __attribute__((noreturn))
@@ -72,7 +76,7 @@ become(const struct scout_order *order, const struct scout_child *child, char **
     setenv(child->variable, child->value, 1);
     if (strcmp(child->variable, DDPRUN_ENV_SCOUT_PLAY) == 0) /* runs that are compared begin alike */
         setenv(FILES_ENV_DATE, date, 0);
-    options_unset_settings(SET_BY_SCOUT);
+    options_unset_settings(scout_sets);
     setenv("DDPRUN_REPORT", "-", 1);
     int null = open("/dev/null", O_RDWR);
     if (null >= 0)

@@ -54,6 +54,9 @@ pid_t scout_child_start(const struct scout_order *order, const struct scout_chil
 /* The reason that its summary has; "" without one. */
 void scout_child_reason(const char *summary, char *reason, size_t room);
 
+/* Of ddprun's options those whose value in the runs scout gives; ends with NULL. */
+extern const char *const scout_sets[];
+
 /* Error: the run could not be started. A run that fails is no error. */
 bool scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)
     __attribute__((warn_unused_result));

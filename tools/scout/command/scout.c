@@ -77,7 +77,8 @@ refuse(const struct options *options, const struct request *request, struct erro
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "-n %d and scout contradict each other: the program is scouted in one process; leave -n out",
                          options->rank_count);
-    return options_refuse(options_set(options, NO_SCOUT), "scout", error) &&
+    static const char *const refused[] = {"hosts", "dry-run", NULL};
+    return options_refuse(options_set(options, refused), "scout", error) &&
            (request->json == NULL || whole_file_check(request->json, "--json", error)) &&
            (request->record == NULL || whole_file_check(request->record, "--record", error));
 }

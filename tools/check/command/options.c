@@ -1,0 +1,82 @@
+/*
+ * options.c - the options of `ddprun check` as a table, and what becomes of ddprun's own in its runs (check.h).
+ */
+#include "tools/check/command/check.h"
+
+#include "launcher/options/option_rows.h"
+
+struct check_options check_options;
+
+void
+check_options_reset(void)
+{
+    check_options = (struct check_options){.tolerance = -1, .floor_factor = 20};
+}
+
+/* May be empty: no arguments. */
+static bool
+take_alone(const struct option_row *row, void *target, const char *value, struct error *error)
+{
+    struct check_options *options = target;
+    (void)row, (void)error;
+    options->alone = value;
+    return true;
+}
+
+#define OPTION_TARGET struct check_options
+#define OPTION(name_, argument_, ...)            \
+    {.name = name_,                              \
+     .argument = argument_,                      \
+     .group = GROUP_MIXED,                       \
+     .flags = COMMAND_LINE_ONLY | NOT_HANDED_ON, \
+     .target = &check_options,                   \
+     __VA_ARGS__},
+/* clang-format off */
+const struct option_row check_rows[] = {
+OPTION("steps", "K", WHOLE(steps, 1, 10000, "a number of steps from 1 to 10000"),
+       .help = "compare K steps, 1 to 10000 (default: 8, and up to 64 while that\n"
+               "takes little longer, at most 20 s a run)")
+OPTION("alone", "ARGS", SPECIAL(take_alone),
+       .help = "the program's arguments in the runs of one rank, in place of all\n"
+               "others: for programs whose own options set the batch of a rank\n"
+               "(split at blanks; quotes as in a shell, nothing is expanded)")
+OPTION("reference", "FILE", TEXT(reference, "a file"),
+       .help = "check in two commands: with -n 1 write what one rank computes to\n"
+               "FILE, with more ranks, also under srun or mpirun, compare with FILE")
+OPTION("sample", "COUNT",
+       WHOLE(sample, 1, 1000000000, "a number of elements from 1 to 1000000000"),
+       .help = "keep COUNT elements of each larger tensor, and a hash of all of it,\n"
+               "for models whose states do not fit the disk")
+OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
+       .help = "relative difference that counts as equal (default 1e-5; 4e-3 where\n"
+               "gradients have or are sent in float16, 3e-2 in bfloat16); what\n"
+               "differs by more than 4 times the default is never called equal")
+OPTION("floor-factor", "X", REAL(floor_factor, 1, 1e6, "a number from 1 to 1000000"),
+       .help = "so does X times what repeating and rounding alone make (default 20)")
+OPTION("batch-grows", NULL, SWITCH(batch_grows),
+       .help = "N ranks make one update of N batches of one rank, such as of N\n"
+               "single records: compare with the mean of what one rank computes of\n"
+               "each rank's batch")
+OPTION("free", NULL, SWITCH(is_free),
+       .help = "let differences add up from step to step; without it every step\n"
+               "begins with the reference's gradients, parameters and states")
+OPTION("scout", NULL, SWITCH(scout),
+       .help = "first scout the program (ddprun scout), and compare all memory that\n"
+               "stays from step to step, also what no annotation leads to")
+OPTION("annotations", "auto|on|off", ONE_OF(annotations, ANNOTATIONS_AUTO),
+       .help = "where all is equal, scout the program, and hold its annotations\n"
+               "against what is found; auto: for as long as the runs took, and 5 s\n"
+               "(default auto)")
+OPTION("per-rank", "LIST", TEXT(per_rank, "memory as a3,a7"),
+       .help = "with --scout: of what may be a parameter that was missed, LIST\n"
+               "(a3,a7) is state that each rank carries for itself")
+OPTION("json", "FILE", TEXT(json, "a file"),
+       .help = "write the verdict and all tensors to FILE, as JSON")
+OPTION("keep-files", "DIR", TEXT(keep_files, "a folder"),
+       .help = "keep the files that the program writes, by run and rank, in DIR\n(default: they are removed)")
+{0}};
+/* clang-format on */
+
+const char *const check_refuses[] = {"sync-every", "outer-lr", "outer-momentum", "max-restarts", "trace", "dry-run",
+                                     "output",     "metrics",  "summary-json",   "page",         NULL};
+const char *const check_sets[] = {"progress", "verbose", "quiet", NULL};
