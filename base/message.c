@@ -3,6 +3,7 @@
  */
 #include "base/message.h"
 
+#include "base/clock.h"
 #include "base/printable.h"
 
 #include <errno.h>
@@ -49,22 +50,83 @@ message_text(const char *text)
     put(text, strlen(text));
 }
 
+/* Returns what stands behind "ddprun: ", in line[LONGEST_LINE]; NULL: it cannot be formatted. */
+static const char *
+put_line(char line[LONGEST_LINE], const char *format, va_list args)
+{
+    static const char prefix[] = "ddprun: ";
+    size_t used = sizeof(prefix) - 1;
+    memcpy(line, prefix, used);
+    if (vsnprintf(line + used, LONGEST_LINE - used - 1, format, args) < 0)
+        return NULL;
+    printable_make(line + used, "\n\t");
+    size_t length = used + strlen(line + used);
+    line[length] = '\n';
+    put(line, length + 1);
+    line[length] = '\0';
+    return line + used;
+}
+
 void
 message_line(const char *format, ...)
 {
-    static const char prefix[] = "ddprun: ";
     char line[LONGEST_LINE];
-    size_t used = sizeof(prefix) - 1;
-    memcpy(line, prefix, used);
-
     va_list args;
     va_start(args, format);
-    int wanted = vsnprintf(line + used, sizeof(line) - used - 1, format, args);
+    (void)put_line(line, format, args);
     va_end(args);
-    if (wanted < 0)
+}
+
+/* ---- warnings ---- */
+
+static struct warnings own_warnings;
+static struct warnings *_Atomic warnings_list = &own_warnings;
+static const _Atomic uint64_t *_Atomic warnings_step;
+
+void
+message_warnings_to(struct warnings *list, const _Atomic uint64_t *step)
+{
+    warnings_step = step;
+    warnings_list = list;
+}
+
+const struct warnings *
+message_warnings(void)
+{
+    return &own_warnings;
+}
+
+/* Two threads may each keep the first of a key; readers then find it twice. */
+static void
+keep(struct warnings *list, const char *key, const char *text)
+{
+    const _Atomic uint64_t *step = warnings_step;
+    for (int i = 0; i < WARNINGS_AT_MOST; ++i) {
+        if (atomic_load(&list->all[i].count) > 0 && strcmp(list->all[i].key, key) == 0) {
+            atomic_fetch_add(&list->all[i].count, 1);
+            return;
+        }
+    }
+    uint32_t place = atomic_load(&list->claimed);
+    if (place >= WARNINGS_AT_MOST || (place = atomic_fetch_add(&list->claimed, 1)) >= WARNINGS_AT_MOST)
         return;
-    printable_make(line + used, "\n\t");
-    used += strlen(line + used);
-    line[used++] = '\n';
-    put(line, used);
+    struct warning *warning = &list->all[place];
+    warning->step = step != NULL ? atomic_load(step) : 0;
+    warning->at_ns = (uint64_t)clock_now_ns();
+    snprintf(warning->key, sizeof(warning->key), "%s", key);
+    snprintf(warning->text, sizeof(warning->text), "%s", text);
+    printable_make(warning->text, "");
+    atomic_store(&warning->count, 1);
+}
+
+void
+message_warning(const char *key, const char *format, ...)
+{
+    char line[LONGEST_LINE];
+    va_list args;
+    va_start(args, format);
+    const char *text = put_line(line, format, args);
+    va_end(args);
+    if (text != NULL)
+        keep(warnings_list, key, text);
 }

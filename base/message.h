@@ -8,8 +8,22 @@
 #ifndef DDPRUN_BASE_MESSAGE_H
 #define DDPRUN_BASE_MESSAGE_H
 
+#include "base/warnings.h"
+
 /* Writes "ddprun: " and the formatted text and a newline. */
 void message_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * The same, and keeps the text as a warning under `key`, of which the first text and the count stay: in the summary, on
+ * the page and in the trace. Warnings beyond WARNINGS_AT_MOST keys are printed only. The key is a string that stays.
+ */
+void message_warning(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* From now on warnings are kept in this list; `step`: boundaries passed. At first: in a list of the process. */
+void message_warnings_to(struct warnings *list, const _Atomic uint64_t *step);
+
+/* The list of the process. */
+const struct warnings *message_warnings(void);
 
 /* Writes a text of several lines as it is. */
 void message_text(const char *text);

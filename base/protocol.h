@@ -11,6 +11,8 @@
 #ifndef DDPRUN_BASE_PROTOCOL_H
 #define DDPRUN_BASE_PROTOCOL_H
 
+#include "base/warnings.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -246,6 +248,7 @@ struct rank_status {
     _Atomic uint64_t launch_ns;    /* when it saw the last of them, */
     char kernel[128];              /* and the kernel that was launched last, if its name is known */
 
+    struct warnings warnings;
     char failure[1024]; /* one line without "ddprun: ", then details; NUL-terminated */
 };
 
@@ -253,8 +256,8 @@ struct rank_status {
  * Each record has pages of its own, so that ranks do not share cache lines: the status, and behind it what the rank did
  * last (base/flight.h).
  */
-#define RANK_STATUS_BYTES  4096
-#define RANK_STATUS_STRIDE (7 * 4096)
+#define RANK_STATUS_BYTES  (3 * 4096)
+#define RANK_STATUS_STRIDE (9 * 4096)
 #define JOB_OPTIONS_BYTES  (4 * 4096)
 
 _Static_assert(sizeof(struct rank_status) <= RANK_STATUS_BYTES, "a status record fits its page");

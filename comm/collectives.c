@@ -182,7 +182,7 @@ load_kernels(struct collectives *c, const struct collectives_options *options, s
                  error))
         return false;
     if (!loaded && options->kernels_path != NULL && options->compression == DDPRUN_COMPRESS_NONE && c->rank == 0)
-        message_line("%s; buckets are packed by copies, and memory is hashed on the host", why.text);
+        message_warning("no_kernels", "%s; buckets are packed by copies, and memory is hashed on the host", why.text);
     return loaded || options->compression == DDPRUN_COMPRESS_NONE ||
            comm_fail(error,
                      "--compress needs ddprun's own kernels: %.300s; build ddprun where nvcc of CUDA 13 is, or leave "

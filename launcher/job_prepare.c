@@ -203,8 +203,13 @@ tell_placement(const struct job *job)
         return;
     char host[HOST_NAME_MAX + 1] = "";
     bool alone = job->place.local_size == job->place.world_size || gethostname(host, HOST_NAME_MAX) != 0;
-    message_line("binding of ranks%s%s: %s (%s)", alone ? "" : " on ", alone ? "" : host, job->placement.what,
-                 job->placement.why);
+    char text[1024];
+    snprintf(text, sizeof(text), "binding of ranks%s%s: %s (%s)", alone ? "" : " on ", alone ? "" : host,
+             job->placement.what, job->placement.why);
+    if (job->placement.is_refused)
+        message_warning("not_bound", "%s", text);
+    else
+        message_line("%s", text);
 }
 
 /* Work of the reduction then waits in one queue with backward's. */
@@ -216,8 +221,10 @@ tell_connections(const struct job *job)
     const char *value = environment_get(environment, "CUDA_DEVICE_MAX_CONNECTIONS");
     if (value != NULL && strcmp(value, "1") == 0 && !job->devices.softgpu && job->place.world_size > 1 &&
         job->options.job.overlap)
-        message_line("CUDA_DEVICE_MAX_CONNECTIONS=1: all streams of a rank share one queue of its GPU, where averages "
-                     "wait for kernels of backward that they need not wait for: little of them is hidden; unset it");
+        message_warning(
+            "one_connection",
+            "CUDA_DEVICE_MAX_CONNECTIONS=1: all streams of a rank share one queue of its GPU, where averages "
+            "wait for kernels of backward that they need not wait for: little of them is hidden; unset it");
     words_free(environment);
 }
 

@@ -211,7 +211,7 @@ warn(struct supervisor *s, const struct error *error)
 {
     struct report details;
     take_report(s, error, -1, &details);
-    message_line("%s", error->text);
+    message_warning("hang", "%s", error->text);
     report_print(&details, error->text, &s->report_file);
     report_free(&details);
 }
@@ -229,7 +229,7 @@ judge_job(struct supervisor *s)
     progress_show(s->progress, s->ranks, s->view_count, now);
     char text[NONFINITE_TEXT_BYTES];
     if (nonfinite_look(s->ranks, s->view_count, now, text))
-        message_line("%s", text);
+        message_warning("nonfinite", "%s", text);
     metrics_look(s->metrics, s->ranks, s->view_count, now);
     if (s->job->options.verbose)
         verbose_tell(&s->verbose, &s->ranks[0]);
@@ -433,7 +433,7 @@ report_on_ranks(struct supervisor *s)
     double seconds = (double)(now_ns() - s->begin_ns) * 1e-9;
     char text[NONFINITE_TEXT_BYTES];
     if (nonfinite_last(s->ranks, s->view_count, s->failed && !s->interrupted, text))
-        message_line("%s", text);
+        message_warning("nonfinite", "%s", text);
     if (!s->failed || s->interrupted)
         close_job(s, seconds);
     else if (!s->told)

@@ -240,8 +240,9 @@ end_in_order(void)
     if (!engine_state.alone) {
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
         if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
-            message_line("the program ends within a capture: what its last steps made of the parameters is not "
-                         "compared");
+            message_warning("ends_in_capture",
+                            "the program ends within a capture: what its last steps made of the parameters is not "
+                            "compared");
         wait_for_averages();
         sync_warn_at_end();
         checks_final_hash();
@@ -367,6 +368,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine_state.services = services;
     engine_state.status = status;
     engine_state.pid = getpid();
+    message_warnings_to(&status->warnings, &status->step);
     stop_ask(function_name);
     if (services->abi != ENGINE_ABI)
         return NULL;

@@ -24,6 +24,37 @@ enum { FIELD_COUNT = sizeof(view_fields) / sizeof(view_fields[0]) };
 
 _Static_assert(sizeof(bool) == 1 && sizeof(int) == 4 && sizeof(unsigned) == 4, "kinds of fields have these sizes");
 
+/* Those that there are, and a 0 behind the last. */
+static void
+put_warnings(struct serialize_buffer *to, const struct warnings *warnings)
+{
+    for (int i = 0; i < WARNINGS_AT_MOST; ++i) {
+        if (warnings->all[i].count == 0)
+            continue;
+        serialize_put_long(to, warnings->all[i].count);
+        serialize_put_long(to, warnings->all[i].step);
+        serialize_put_text(to, warnings->all[i].key);
+        serialize_put_text(to, warnings->all[i].text);
+    }
+    serialize_put_long(to, 0);
+}
+
+static void
+get_warnings(struct serialize_buffer *from, struct warnings *warnings)
+{
+    *warnings = (struct warnings){0};
+    uint64_t count = serialize_get_long(from);
+    for (int i = 0; i < WARNINGS_AT_MOST && count > 0; ++i) {
+        struct warning *warning = &warnings->all[i];
+        warning->count = count;
+        warning->step = serialize_get_long(from);
+        serialize_get_text(from, warning->key, sizeof(warning->key));
+        serialize_get_text(from, warning->text, sizeof(warning->text));
+        count = serialize_get_long(from);
+    }
+    from->failed = from->failed || count > 0;
+}
+
 size_t
 rank_view_encode(const struct rank_view *view, unsigned char *bytes)
 {
@@ -35,6 +66,7 @@ rank_view_encode(const struct rank_view *view, unsigned char *bytes)
         else
             serialize_put_bytes(&to, at, view_fields[i].bytes);
     }
+    put_warnings(&to, &view->warnings);
     return to.at;
 }
 
@@ -65,6 +97,7 @@ rank_view_decode(const void *bytes, size_t count, struct rank_view *view_p)
     struct serialize_buffer from = {.bytes = (unsigned char *)(uintptr_t)bytes, .size = count};
     for (size_t i = 0; i < FIELD_COUNT; ++i)
         get_field(&from, &view_fields[i], (char *)&view + view_fields[i].offset);
+    get_warnings(&from, &view.warnings);
     if (!serialize_is_complete(&from) || view.stage > RANK_STAGE_FAILED || view.wait > RANK_WAIT_DEVICE ||
         view.nonfinite > RANK_NONFINITE_STAYS || view.exit_code < 0 || view.exit_code > 255 || view.signal < 0 ||
         view.signal > 64)

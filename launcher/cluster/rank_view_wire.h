@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { RANK_VIEW_BYTES_AT_MOST = 8192 };
+enum { RANK_VIEW_BYTES_AT_MOST = 16384 };
 
 /* Writes the view into bytes[RANK_VIEW_BYTES_AT_MOST]; returns how many. */
 size_t rank_view_encode(const struct rank_view *view, unsigned char *bytes);

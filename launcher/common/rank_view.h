@@ -40,7 +40,8 @@ struct rank_view {
 #include "base/rank_fields.def"
     unsigned mean_count;
     struct mean_view means[RANK_MEANS_AT_MOST];
-    int order; /* 1, 2, ... as ends were noticed; equal if noticed together */
+    struct warnings warnings; /* of the last program; texts are printable */
+    int order;                /* 1, 2, ... as ends were noticed; equal if noticed together */
 
     /* from the supervisor */
     uint64_t pace_step;          /* of rank 0's: its step when pace_note() looked last, */

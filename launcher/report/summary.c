@@ -3,6 +3,7 @@
  */
 #include "launcher/report/summary.h"
 
+#include "base/message.h"
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
@@ -132,6 +133,34 @@ describe_nonfinite(const struct summary *summary)
     add_count(object, "step", summary->ranks[first.rank].nonfinite_step);
     add_text(object, "what", summary->ranks[first.rank].nonfinite_what);
     return object;
+}
+
+/* `rank`: -1: of ddprun itself. */
+static void
+add_warnings(struct json_object *array, const struct warnings *warnings, int rank)
+{
+    for (int i = 0; i < WARNINGS_AT_MOST; ++i) {
+        const struct warning *warning = &warnings->all[i];
+        if (warning->count == 0)
+            continue;
+        struct json_object *object = json_object_new_object();
+        add_text(object, "key", warning->key);
+        add_index(object, "rank", rank);
+        add_part(object, "step", rank >= 0 ? json_object_new_uint64(warning->step) : NULL);
+        add_count(object, "count", warning->count);
+        add_text(object, "text", warning->text);
+        json_object_array_add(array, object);
+    }
+}
+
+static struct json_object *
+describe_warnings(const struct summary *summary)
+{
+    struct json_object *array = json_object_new_array();
+    for (int i = 0; i < summary->rank_count; ++i)
+        add_warnings(array, &summary->ranks[i].warnings, i);
+    add_warnings(array, message_warnings(), -1);
+    return array;
 }
 
 static struct json_object *

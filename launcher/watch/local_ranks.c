@@ -4,6 +4,7 @@
 #include "launcher/watch/local_ranks.h"
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/common/xcalloc.h"
@@ -131,6 +132,23 @@ read_means(struct rank_view *view, const struct rank_status *status)
 }
 
 static void
+read_warnings(struct warnings *to, const struct warnings *from)
+{
+    for (int i = 0; i < WARNINGS_AT_MOST; ++i) {
+        const struct warning *said = &from->all[i];
+        uint64_t count = atomic_load(&said->count);
+        if (count > 0) {
+            struct warning *warning = &to->all[i];
+            warning->step = said->step;
+            copy_text(warning->key, sizeof(warning->key), said->key, sizeof(said->key));
+            memcpy(warning->text, said->text, sizeof(warning->text) - 1);
+            printable_make(warning->text, "");
+        }
+        to->all[i].count = count;
+    }
+}
+
+static void
 read_longs(uint64_t *to, const _Atomic uint64_t *from, size_t bytes)
 {
     for (size_t i = 0; i < bytes / sizeof(*to); ++i)
@@ -152,6 +170,7 @@ read_status(struct rank_view *view, const struct rank_status *status)
 #include "base/rank_fields.def"
     view->launch_count = view->reported_launch_count + atomic_load(&status->launch_count);
     read_means(view, status);
+    read_warnings(&view->warnings, &status->warnings);
     if (view->stage != RANK_STAGE_FAILED)
         return;
     uint32_t follows = atomic_load(&status->failure_follows);

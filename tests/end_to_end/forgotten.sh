@@ -73,9 +73,30 @@ EOF
 trains forgotten-gradient --no-overlap
 says "forgotten-gradient, compared in the first steps without overlap" 1 'parameter 2 of 4 .* differs between ranks 0 and 1 after step 2:'
 
+# The question stands in the summary, in the trace of the rank that asked, in its timeline and on the page, as it was printed.
+trains forgotten --trace "$work/kept" --summary-json "$work/summary" --page "$work/page"
+says "forgotten, with all outputs" 0 "$(updated sgd 1 2)"
+check "the summary, the trace, its timeline and the page have the warning" "$ddprun" trace "$work/kept" -o "$work/timeline"
+cat >"$work/kept.py" <<'END'
+import glob, html, json, re, sys
+folder, stderr = sys.argv[1:]
+said, = [line[8:].rstrip("\n") for line in open(stderr) if " has updated 0x" in line]
+found, = [each for each in json.load(open(folder + "/summary"))["warnings"] if each["key"] == "forgotten_tensor"]
+assert found["text"] == said[:383] and found["count"] == 1 and 3 <= found["step"] < 40, found
+lines = [json.loads(line) for line in open(f"{folder}/kept/rank-{found['rank']}.jsonl")]
+line, = [line for line in lines if line.get("warning") == "forgotten_tensor"]
+assert (line["after_step"], line["text"]) == (found["step"], found["text"]) and line["at_ns"] > lines[0]["at_ns"], line
+event, = [e for e in json.load(open(folder + "/timeline"))["traceEvents"] if e["name"] == "warning: forgotten_tensor"]
+assert (event["ph"], event["pid"], event["args"]["text"]) == ("i", found["rank"], found["text"]), event
+section = re.search("<section id='warnings'>.*?</section>", open(folder + "/page").read(), re.S)[0]
+assert "<td>forgotten_tensor</td>" in section and found["text"][:150] in html.unescape(section), section
+END
+check "they say the same of it" python3 "$work/kept.py" "$work" "$work/stderr"
+
 for mode in right right-adam right-again right-scratch right-velocity right-reduced right-frozen; do
-    trains "$mode"
+    trains "$mode" --summary-json "$work/summary"
     check "$mode: exit code" [ "$code" -eq 0 ]
+    check "$mode: no warning is kept" [ "$(grep -c '"key"' "$work/summary")" -eq 0 ]
     check "$mode: nothing is asked" not_asked "$work/stderr"
 done
 finish

@@ -40,8 +40,9 @@ for target in "${targets[@]}"; do
     corpus=()
     [ ! -e "$here/corpus/$target" ] || corpus=("$here/corpus/$target")
     mkdir -p "$work/$target"
-    code=0
-    TMPDIR=$work timeout -k 5 $((seconds + 240)) "$fuzz" "--target=$target" "-max_total_time=$seconds" -max_len=8192 -timeout=60 \
+    code=0 bytes=8192
+    [ "$target" != status ] || bytes=49152 # records of two ranks
+    TMPDIR=$work timeout -k 5 $((seconds + 240)) "$fuzz" "--target=$target" "-max_total_time=$seconds" "-max_len=$bytes" -timeout=60 \
         -rss_limit_mb=4096 -use_value_profile=1 "-artifact_prefix=$build/tests/fuzz/$target-" "${dictionary[@]}" \
         "$work/$target" "${corpus[@]}" </dev/null >"$work/log" 2>&1 || code=$?
     found=$(sed -n 's/.*Test unit written to //p' "$work/log" | head -n 1)

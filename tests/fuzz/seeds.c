@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ROOM = 32 * 1024 };
+enum { ROOM = 64 * 1024 };
 
 static const char *seeds_folder;
 
@@ -170,8 +170,10 @@ put_status(void)
                                .checked_step = 100,
                                .exposed_count = 9,
                                .exposed_ns = 1000,
-                               .exposed_bound_ns = UINT64_MAX};
-    bytes[0] = 1; /* two ranks */
+                               .exposed_bound_ns = UINT64_MAX,
+                               .warnings.all[1] = {.count = 2, .key = "forgotten_tensor"}};
+    memset(done.warnings.all[1].text, 0xc3, sizeof(done.warnings.all[1].text)); /* without an end */
+    bytes[0] = 1;                                                               /* two ranks */
     bytes[1] = bytes[2] = SEEN_ENDED;
     bytes[CHOICE] = CHOICE_AT_END | CHOICE_SUMMARY_LINES;
     put("status", "good", bytes, add_rank(bytes, add_rank(bytes, PAGES_AT, &done), &done));

@@ -57,9 +57,10 @@ top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, 
        "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe), "exposed_planned_ms": (float, maybe),
        "slowed_ms": (float, maybe), "overlap_off_step": (int, maybe), "waiting_ms": (float, maybe), "waited_for": (int, maybe),
        "measured_steps": int, "first_measured": (int, maybe), "last_measured": (int, maybe),
-       "nonfinite": (dict, maybe), "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
+       "nonfinite": (dict, maybe), "warnings": list, "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
 attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
+warning = {"key": text, "rank": (int, maybe), "step": (int, maybe), "count": int, "text": text}
 rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "waited_ms": (float, maybe),
         "exit_code": (int, maybe), "signal": (text, maybe)}
 
@@ -77,6 +78,8 @@ found = json.load(open(sys.argv[1]), parse_constant=refuse)
 hold("the summary", top, found)
 for each in found["attempts"]:
     hold("an attempt", attempt, each)
+for each in found["warnings"]:
+    hold("a warning", warning, each)
 for each in found["means"]:
     hold("a mean", mean, each)
 for each in found["each_rank"]:

@@ -133,6 +133,13 @@ a_view(void)
                              .connected = true};
     snprintf(view.failure, sizeof(view.failure), "the reason\n  details");
     snprintf(view.last_line, sizeof(view.last_line), "no room");
+    for (int i = 0; i < WARNINGS_AT_MOST; i += WARNINGS_AT_MOST - 1) {
+        struct warning *warning = &view.warnings.all[i];
+        warning->count = 3;
+        warning->step = 1ull << 40;
+        snprintf(warning->key, sizeof(warning->key), "key %d", i);
+        memset(warning->text, 'x', sizeof(warning->text) - 1);
+    }
     return view;
 }
 
@@ -150,6 +157,11 @@ TEST(a_view_comes_out_as_it_went_in)
     ck_assert_int_eq(after.left_pid, -3);
     ck_assert_str_eq(after.failure, before.failure);
     ck_assert_str_eq(after.last_line, before.last_line);
+    ck_assert_uint_eq(after.warnings.all[1].count, 3); /* without the gaps between them */
+    ck_assert_uint_eq(after.warnings.all[1].step, 1ull << 40);
+    ck_assert_str_eq(after.warnings.all[1].key, before.warnings.all[WARNINGS_AT_MOST - 1].key);
+    ck_assert_str_eq(after.warnings.all[1].text, before.warnings.all[WARNINGS_AT_MOST - 1].text);
+    ck_assert_uint_eq(after.warnings.all[2].count, 0);
     ck_assert_int_eq(after.order, 7); /* supervisor 0's own */
     ck_assert(after.left_early);
 }

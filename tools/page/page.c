@@ -33,6 +33,7 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
              facts.world == 1 ? "" : "s", page_style);
     section_overview(out, &facts, model);
     section_failure(out, &facts);
+    section_warnings(out, &facts);
     section_steps(out, &facts);
     section_timeline(out, &facts);
     section_stragglers(out, &facts);

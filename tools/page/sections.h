@@ -14,6 +14,8 @@
 void section_overview(FILE *out, const struct facts *facts, const struct model *model);
 /* failure.c: of a job that failed, who, where, and the last steps of each rank; nothing of others */
 void section_failure(FILE *out, const struct facts *facts);
+/* and what was warned of; nothing if nothing was */
+void section_warnings(FILE *out, const struct facts *facts);
 /* steps.c */
 void section_steps(FILE *out, const struct facts *facts);
 void section_stragglers(FILE *out, const struct facts *facts);

@@ -348,6 +348,21 @@ begin_change(const struct writing *w, const char *name, const char *scope, int64
             group);
 }
 
+/* Where the rank warned first, by the warning's key. */
+static void
+put_warnings(const struct writing *w)
+{
+    for (size_t i = 0; i < w->run->warning_count; ++i) {
+        const struct trace_warning *warning = &w->run->warnings[i];
+        char name[WARNING_KEY_BYTES + 16];
+        snprintf(name, sizeof(name), "warning: %s", warning->key);
+        begin_event(w, "i", TRACK_HOST, name, clock_common(w->clock, warning->at_ns));
+        fprintf(w->out, ",\"s\":\"p\",\"args\":{\"after_step\":%" PRIu64 ",\"text\":", warning->after_step);
+        put_text(w->out, warning->text);
+        fputs("}}", w->out);
+    }
+}
+
 static void
 put_changes(const struct writing *w)
 {
@@ -420,6 +435,7 @@ put_run(struct writing *w)
             fputs("}", w->out);
     }
     put_changes(w);
+    put_warnings(w);
     size_t curves[MOST_CURVES], curve_count = find_curves(run, curves);
     for (size_t i = 0; i < run->mean_count; ++i) {
         if (isnan(run->means[i].value) || run->means[i].at_ns == 0)

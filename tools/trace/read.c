@@ -256,6 +256,16 @@ take_exchange(struct trace_run *run, json_object *line)
 }
 
 static void
+take_warning(struct trace_run *run, json_object *line)
+{
+    struct trace_warning warning = {.after_step = count_of(line, "after_step"), .at_ns = time_of(line, "at_ns")};
+    text(line, "warning", warning.key, sizeof(warning.key));
+    text(line, "text", warning.text, sizeof(warning.text));
+    if (warning.at_ns > 0)
+        *GROWN(run->warnings, run->warning_count) = warning;
+}
+
+static void
 take_mean(struct trace_run *run, json_object *line)
 {
     struct trace_mean mean = {
@@ -312,6 +322,8 @@ take_line(struct trace_run *run, json_object *line)
         take_exchange(run, line);
     else if (json_object_object_get_ex(line, "mean", &value))
         take_mean(run, line);
+    else if (json_object_object_get_ex(line, "warning", &value))
+        take_warning(run, line);
     else if (json_object_object_get_ex(line, "end", &value))
         run->ended = true;
     else if (json_object_object_get_ex(line, "summary", &value))
@@ -576,6 +588,7 @@ free_run(struct trace_run *run)
     free(run->steps);
     free(run->exchanges);
     free(run->means);
+    free(run->warnings);
     free(run->plans);
     json_object_put(run->told);
 }

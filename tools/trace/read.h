@@ -7,6 +7,7 @@
 #ifndef DDPRUN_TOOLS_TRACE_READ_H
 #define DDPRUN_TOOLS_TRACE_READ_H
 
+#include "base/warnings.h"
 #include "launcher/common/error.h"
 #include "launcher/common/waiting.h"
 
@@ -98,6 +99,13 @@ struct trace_cost {
     int64_t ns;
 };
 
+/* The first of its key. */
+struct trace_warning {
+    uint64_t after_step;
+    int64_t at_ns;
+    char key[WARNING_KEY_BYTES], text[WARNING_TEXT_BYTES];
+};
+
 /* One program of one rank. */
 struct trace_run {
     int64_t job; /* the same on all ranks */
@@ -112,6 +120,7 @@ struct trace_run {
     struct trace_step *steps;
     struct trace_exchange *exchanges;
     struct trace_mean *means;
+    struct trace_warning *warnings;
     struct trace_plan *plans;
     struct trace_ready *readies;
     struct trace_trial *trials;
@@ -119,7 +128,7 @@ struct trace_run {
     struct trace_cost *costs; /* of rising sizes */
     struct trace_tensor *tensors[TRACE_GROUPS];
     size_t step_count, exchange_count, mean_count, plan_count, ready_count, trial_count, overlap_count, cost_count,
-        tensor_counts[TRACE_GROUPS];
+        warning_count, tensor_counts[TRACE_GROUPS];
 };
 
 struct trace {

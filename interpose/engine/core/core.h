@@ -180,7 +180,7 @@ void ending_before_driver(void);
 
 /* ---- notice.c: lines to the user from places that must not block ---- */
 /* Any thread, host functions too; a few at a time. */
-void notice_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void notice_soon(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints what has been said so. May block. */
 void notice_print(void);
 

@@ -76,7 +76,8 @@ agree_on_means(void)
     control_free_messages(&all);
     setting->divides = without < 0;
     if (without > 0 && engine_state.rendezvous.rank == 0)
-        message_line(
+        message_warning(
+            "no_kernels",
             "rank %d has no kernels of ddprun for its device: means are NCCL's own, whose factor is rounded to "
             "the type of the gradients",
             without);

@@ -97,7 +97,8 @@ cost_cache_read(const char *key, struct cost_kept *kept)
         return;
     if (!parse(text, key, kept)) {
         *kept = (struct cost_kept){0};
-        message_line("%s is not a measurement of this machine and this version: ignored, and measured again", path);
+        message_warning("cost_cache",
+                        "%s is not a measurement of this machine and this version: ignored, and measured again", path);
     }
     free(text);
 }
@@ -117,8 +118,8 @@ cost_cache_write(const char *key, const struct cost_kept *kept)
     if (file != NULL)
         written = fclose(file) == 0 && written;
     if (!written || rename(beside, path) != 0) {
-        message_line("cannot keep what an all-reduce costs in %s: %s; it is measured in each run", path,
-                     strerror(errno));
+        message_warning("cost_cache", "cannot keep what an all-reduce costs in %s: %s; it is measured in each run",
+                        path, strerror(errno));
         (void)unlink(beside);
     }
 }

@@ -187,9 +187,11 @@ say_overlap_lost(const struct tensor *gradient)
     char text[TENSOR_TEXT_BYTES];
     if (atomic_exchange(&said, true))
         return;
-    message_line("in step %llu a copy to the device held the address of %s: from the next step on it is averaged at "
-                 "DDP_STEP, without overlap, and so are, until the next plan, gradients that become complete after it",
-                 (unsigned long long)atomic_load(&engine_state.boundary_count) + 1, tensor_describe(gradient, text));
+    message_warning(
+        "escaped_address",
+        "in step %llu a copy to the device held the address of %s: from the next step on it is averaged at "
+        "DDP_STEP, without overlap, and so are, until the next plan, gradients that become complete after it",
+        (unsigned long long)atomic_load(&engine_state.boundary_count) + 1, tensor_describe(gradient, text));
 }
 
 /* Without the lock: what follows from it. */
@@ -227,7 +229,8 @@ say_scattered(const struct ddp_site *site)
     size_t bytes = scattered.bytes;
     uint64_t step = scattered.step;
     engine_unlock();
-    message_line(
+    message_warning(
+        "escaped_number",
         "rank %d: in step %llu, a copy of %zu bytes to the device held a number that equals an address in %s; "
         "the graph with DDP_STEP (%s:%d) does not wait for kernels that read the number as a pointer. If it is "
         "one, copy it before the capture; if not, ignore this message",
@@ -342,10 +345,12 @@ escape_blind_kernel(const char *kernel)
     if (!atomic_exchange(&memory_state.any_escaped, true))
         functions_report_all();
     if (engine_state.rendezvous.rank == 0)
-        message_line("the driver does not report the parameters of kernels (%s): gradients are averaged at DDP_STEP, "
-                     "without overlap, but for those that library calls write or DDP_GRADIENT_READY names; a driver "
-                     "for CUDA 12.4 or newer tells them",
-                     kernel);
+        message_warning(
+            "unknown_kernels",
+            "the driver does not report the parameters of kernels (%s): gradients are averaged at DDP_STEP, "
+            "without overlap, but for those that library calls write or DDP_GRADIENT_READY names; a driver "
+            "for CUDA 12.4 or newer tells them",
+            kernel);
 }
 
 /* ---- for plans ---- */

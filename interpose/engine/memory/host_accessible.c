@@ -117,7 +117,8 @@ say_unreadable(void)
     static _Atomic bool said;
     escape_of_all();
     if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line(
+        message_warning(
+            "unreadable_memory",
             "managed or pinned memory that kernels read cannot be searched for addresses here (process_vm_writev "
             "and pipes fail): all gradients are averaged at DDP_STEP, without overlap");
 }

@@ -145,7 +145,8 @@ say_unknown_kernel(const char *kernel)
 {
     static _Atomic bool said;
     if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line(
+        message_warning(
+            "unknown_kernel",
             "the driver does not report the parameters of kernel %s: each launch of it counts as work on every "
             "gradient, and gradients are averaged after the last one of a step; other kernels are followed as "
             "ever",
@@ -274,7 +275,8 @@ say_unknown_array(const char *call)
 {
     static _Atomic bool said;
     if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line(
+        message_warning(
+            "unknown_array",
             "%s goes through an array of pointers that a kernel has made: ddprun cannot see which gradients it "
             "touches, and all are averaged at DDP_STEP, without overlap; an array that is copied from the "
             "host can be followed",

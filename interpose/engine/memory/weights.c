@@ -212,13 +212,15 @@ say_uneven(size_t total, const struct ddp_site *site)
 {
     size_t world = (size_t)engine_state.rendezvous.world_size;
     if (total < world)
-        message_line(
+        message_warning(
+            "uneven_shares",
             "%s:%d: %zu items for %zu ranks: ranks from %zu on get none, and what their gradients hold then "
             "counts in the mean as much as that of the others; share out at least one item a rank, or weigh the "
             "shares by DDP_WEIGHT",
             site->file, site->line, total, world, total);
     else
-        message_line(
+        message_warning(
+            "uneven_shares",
             "%s:%d: %zu items do not divide evenly among %zu ranks; shares differ by one item, so the mean over "
             "ranks is not exactly the mean over items; DDP_WEIGHT(count, total) weighs the shares",
             site->file, site->line, total, world);

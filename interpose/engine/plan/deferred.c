@@ -62,12 +62,13 @@ report_deferred(const struct group *group, size_t deferred, const struct tensor 
         atomic_exchange(&reported[first->deferral], true))
         return;
     char text[TENSOR_TEXT_BYTES];
-    message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", deferred,
-                 group->gradient_count,
-                 first->deferral == DEFERRED_ESCAPED
-                     ? "their addresses were copied to the device, and kernels may reach them unseen"
-                     : "what touches them differs from step to step",
-                 tensor_describe(first, text));
+    message_warning("without_overlap",
+                    "%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", deferred,
+                    group->gradient_count,
+                    first->deferral == DEFERRED_ESCAPED
+                        ? "their addresses were copied to the device, and kernels may reach them unseen"
+                        : "what touches them differs from step to step",
+                    tensor_describe(first, text));
 }
 
 /* Whether the plan takes the gradient for one that is deferred. */

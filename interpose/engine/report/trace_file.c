@@ -143,6 +143,25 @@ write_means(void)
     }
 }
 
+static void
+write_warnings(void)
+{
+    static bool written[WARNINGS_AT_MOST];
+    const struct warnings *warnings = &engine_state.status->warnings;
+    for (int i = 0; i < WARNINGS_AT_MOST; ++i) {
+        const struct warning *warning = &warnings->all[i];
+        if (written[i] || atomic_load(&warning->count) == 0)
+            continue;
+        written[i] = true;
+        struct json *line = trace_file_begin();
+        json_add_text(line, "warning", warning->key);
+        json_add_u64(line, "after_step", warning->step);
+        json_add_i64(line, "at_ns", (int64_t)warning->at_ns);
+        json_add_text(line, "text", warning->text);
+        trace_file_write(line);
+    }
+}
+
 void
 trace_file_write_exchanges(void)
 {
@@ -157,6 +176,7 @@ trace_file_write_exchanges(void)
         trace_file_write(line);
     }
     free(times);
+    write_warnings();
     if (engine_state.rendezvous.rank == 0)
         write_means();
 }

@@ -26,7 +26,7 @@ void trace_file_write(struct json *line);
 void trace_file_write_plan(const struct group *group, uint64_t number) BY_ISSUER;
 /* Writes what an all-reduce costs on an idle device; `cost` is not empty. */
 void trace_file_write_costs(const struct cost *cost);
-/* Writes the exchanges and the values of DDP_MEAN since the last call. */
+/* Writes the exchanges, the new warnings and the values of DDP_MEAN since the last call. */
 void trace_file_write_exchanges(void);
 /* Writes the line that says that the trace is whole. */
 void trace_file_close(void);

@@ -91,9 +91,10 @@ host_memory_say(void)
         return;
     said = true;
     char text[TENSOR_TEXT_BYTES];
-    message_line("%zu of %zu %s and buffers are in memory that the host may write: the step waits for the device, "
-                 "averages them without overlap, and returns when the averages are there; the first is %s",
-                 count, all, parameters ? "averaged tensors" : "gradients", tensor_describe(&first, text));
+    message_warning("host_memory",
+                    "%zu of %zu %s and buffers are in memory that the host may write: the step waits for the device, "
+                    "averages them without overlap, and returns when the averages are there; the first is %s",
+                    count, all, parameters ? "averaged tensors" : "gradients", tensor_describe(&first, text));
 }
 
 void
@@ -309,7 +310,8 @@ host_memory_may_change(const struct group *group, const struct ddp_site *site)
     }
     role_give();
     if (any && !changed) /* nothing ends: a gradient may be the same in two steps */
-        message_line(
+        message_warning(
+            "same_gradients",
             "rank %d: at DDP_STEP (%s:%d) all gradients that the host may write hold what the step before has left "
             "there; do the annotations name the memory that backward writes?",
             engine_state.rendezvous.rank, site->file, site->line);

@@ -166,7 +166,9 @@ void
 sync_warn_at_end(void)
 {
     if (groups_are_unsynced() && engine_state.rendezvous.rank == 0)
-        message_line("--sync-every %llu: the program ends after updates that were not averaged, so each rank ends with "
-                     "parameters of its own; call DDP_SYNC after the last update",
-                     (unsigned long long)engine_state.options.sync_every);
+        message_warning(
+            "not_synced",
+            "--sync-every %llu: the program ends after updates that were not averaged, so each rank ends with "
+            "parameters of its own; call DDP_SYNC after the last update",
+            (unsigned long long)engine_state.options.sync_every);
 }

@@ -463,6 +463,7 @@ look_for_infinities(uint64_t after_step)
         (void)tensor_describe(&parameter, text);
         if (compared)
             notice_soon(
+                "nonfinite_parameter",
                 "%s holds infinite values or NaN after step %llu; all parameters were finite after step %llu: the "
                 "training diverges%s",
                 text, (unsigned long long)after_step, (unsigned long long)finite_step,
@@ -471,6 +472,7 @@ look_for_infinities(uint64_t after_step)
                     : "");
         else
             notice_soon(
+                "nonfinite_parameter",
                 "%s holds infinite values or NaN after step %llu, when parameters are compared for the first time: "
                 "is it initialised?",
                 text, (unsigned long long)after_step);
@@ -581,9 +583,11 @@ leave_out_host(uint32_t *differs, size_t count)
         if (tensor.kind != MEMORY_HOST || differs[i] == HASH_EQUAL || differs[i] == HASH_UNCOMPARED)
             continue;
         if (!found && engine_state.rendezvous.rank == 0)
-            message_line("%s differs between ranks 0 and %u at the end of the program: either it was freed, then say "
-                         "DDP_FORGET before that, or the last update was not the same on all ranks",
-                         tensor_describe(&tensor, text), differs[i]);
+            message_warning(
+                "different_at_end",
+                "%s differs between ranks 0 and %u at the end of the program: either it was freed, then say "
+                "DDP_FORGET before that, or the last update was not the same on all ranks",
+                tensor_describe(&tensor, text), differs[i]);
         found = true;
         differs[i] = HASH_UNCOMPARED;
     }

@@ -107,7 +107,8 @@ compare_own(void *unused)
     for (int i = 1; i < STEPS && parameters; ++i) /* a learning rate of 0 leaves parameters as they are */
         equal = equal && own.hashes.all[i] != own.hashes.all[0];
     if (equal)
-        notice_soon("the %s of all %d ranks are equal, bit for bit, in steps %d to %d, before they are averaged: all "
+        notice_soon("duplicate_gradients",
+                    "the %s of all %d ranks are equal, bit for bit, in steps %d to %d, before they are averaged: all "
                     "ranks train on the same data, so more ranks gain nothing; shard your data (DDP_SHARD)",
                     parameters ? "parameters" : "gradients", world_size, FIRST_BOUNDARY + 1, FIRST_BOUNDARY + STEPS);
 }
@@ -134,7 +135,8 @@ duplicate_batch_compare(void)
     for (int r = 1; r < all.count && engine_state.rendezvous.rank == 0; ++r) {
         if (all.bytes[r] == sizeof(copied) && are_batches(all.messages[0]) &&
             memcmp(all.messages[0], all.messages[r], sizeof(copied)) == 0) {
-            message_line(
+            message_warning(
+                "duplicate_batch",
                 "ranks 0 and %d copied the same %d batches to their devices: shard your data (DDP_SHARD), or more "
                 "ranks gain nothing",
                 r, STEPS);

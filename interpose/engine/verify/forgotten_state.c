@@ -108,11 +108,13 @@ compare(const struct operation *operation)
                 (memcmp(kept[k]->after, piece->before, kept[k]->bytes) != 0 && !MUTANT(FORGOTTEN_STATE_UNCOMPARED)))
                 continue;
             atomic_store(&over, true);
-            message_line("--sync-every: %s updates parameters, and keeps values from one update to the next in memory "
-                         "that is annotated as nothing, %p, its argument %u: each rank has values of its own there, "
-                         "and parameters are averaged. Annotate optimizer state with DDP_STATE, or give --outer-lr",
-                         piece->name != NULL ? piece->name : operation->name, (void *)(uintptr_t)piece->address,
-                         (piece->argument & ((1u << POINTER_WORD_SHIFT) - 1)) + 1);
+            message_warning(
+                "forgotten_state",
+                "--sync-every: %s updates parameters, and keeps values from one update to the next in memory "
+                "that is annotated as nothing, %p, its argument %u: each rank has values of its own there, "
+                "and parameters are averaged. Annotate optimizer state with DDP_STATE, or give --outer-lr",
+                piece->name != NULL ? piece->name : operation->name, (void *)(uintptr_t)piece->address,
+                (piece->argument & ((1u << POINTER_WORD_SHIFT) - 1)) + 1);
         }
     }
     pthread_mutex_unlock(&kept_lock);

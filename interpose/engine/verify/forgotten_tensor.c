@@ -298,7 +298,8 @@ report_suspect(const struct suspect *suspect)
             place->tensor.role != TENSOR_PARAMETER)
             continue;
         looks.reported = true;
-        message_line(
+        message_warning(
+            "forgotten_tensor",
             "is a parameter annotated as nothing, or was it moved and not annotated again? In %u steps %s has "
             "updated %p, its argument %u (argument %u is %p), as it updates %s, and each rank does that alone. "
             "Annotate it with DDP_PARAMETER and its gradient with DDP_GRADIENT, again after each move",
@@ -414,10 +415,12 @@ tell_unnamed(void)
     said = true;
     if (count > 1)
         snprintf(more, sizeof(more), " and %zu more tensors", count - 1);
-    message_line("was %s%s moved? Kernels, copies and libraries used it, and none has in the steps from %llu to %llu. "
-                 "Annotate the memory that is used in its place; of memory that is used no more say DDP_FORGET",
-                 tensor_describe(&unnamed, text), more, (unsigned long long)looks.begin + 1,
-                 (unsigned long long)engine_state.boundary_count);
+    message_warning(
+        "moved_tensor",
+        "was %s%s moved? Kernels, copies and libraries used it, and none has in the steps from %llu to %llu. "
+        "Annotate the memory that is used in its place; of memory that is used no more say DDP_FORGET",
+        tensor_describe(&unnamed, text), more, (unsigned long long)looks.begin + 1,
+        (unsigned long long)engine_state.boundary_count);
 }
 
 static void

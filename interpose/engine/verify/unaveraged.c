@@ -304,7 +304,8 @@ tell_change(void)
     course.said = course.said || tells;
     engine_unlock();
     if (tells && !reduces_only())
-        message_line(
+        message_warning(
+            "changed_before_step",
             "%s changed between DDP_PARAMETER and the first DDP_STEP (%llu kernel launches "
             "so far): annotate parameters after their initialisation; if this is training, DDP_STEP is missing, "
             "and the next change ends the job",
@@ -366,9 +367,10 @@ tell_unannotated(void)
     bool annotated = engine_state.tensor_count > 0;
     engine_unlock();
     if (!annotated && !reduces_only())
-        message_line("no annotation (ddprun.h) in %llu kernel launches: %d ranks train side by side, and nothing is "
-                     "averaged; annotate the program (`ddprun scout` prints the lines), or give --unannotated",
-                     (unsigned long long)launches, engine_state.rendezvous.world_size);
+        message_warning("no_annotation",
+                        "no annotation (ddprun.h) in %llu kernel launches: %d ranks train side by side, and nothing is "
+                        "averaged; annotate the program (`ddprun scout` prints the lines), or give --unannotated",
+                        (unsigned long long)launches, engine_state.rendezvous.world_size);
 }
 
 void

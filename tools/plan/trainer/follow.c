@@ -527,22 +527,26 @@ at_exit(int exit_status, void *unused)
         return;
     rounds_end();
     if (left != 0)
-        message_line("plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
-                     (unsigned long long)left, (unsigned long long)periods, world());
+        message_warning("batches_left",
+                        "plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
+                        (unsigned long long)left, (unsigned long long)periods, world());
     if (seen > 0)
-        message_line(
+        message_warning(
+            "unplanned_reads",
             "plan: %llu operations that are not in the plan, for a log perhaps, have read gradients before they "
             "were averaged: what they show is of one rank",
             (unsigned long long)seen);
     if (heard_smaller() > 0)
-        message_line("plan: %llu copies brought less data than in the plan; a smaller batch counts as a whole one",
-                     (unsigned long long)heard_smaller());
+        message_warning("smaller_batches",
+                        "plan: %llu copies brought less data than in the plan; a smaller batch counts as a whole one",
+                        (unsigned long long)heard_smaller());
 }
 
 const struct engine *
 follow_start(const struct engine *engine, struct rank_status *status)
 {
     const struct play *play = &player.play;
+    message_warnings_to(&status->warnings, &status->step);
     real = engine;
     own_status = status;
     own_pid = getpid();
