@@ -249,6 +249,12 @@ struct rank_status {
     char kernel[128];              /* and the kernel that was launched last, if its name is known */
 
     struct warnings warnings;
+
+    /* A signal that is about to end it, and waits until the launcher has taken its stacks (interpose/shim/crash.c): */
+    _Atomic uint32_t crash;       /* its number, written last; 0: none */
+    _Atomic int32_t crash_thread; /* which has received it */
+    _Atomic uint32_t crash_seen;  /* 1: the launcher has taken them; written by the launcher, alone of all fields */
+
     char failure[1024]; /* one line without "ddprun: ", then details; NUL-terminated */
 };
 

@@ -20,7 +20,7 @@ pkg-config      | command pkg-config   | finds the libraries below
 libpmix-dev     | module pmix          | PMIx: how hosts find each other
 libhwloc-dev    | module hwloc         | where GPUs, cores and memory are
 libunwind-dev   | module libunwind     | call stacks in messages
-libdw-dev       | module libdw         | source lines in what the scout prints
+libdw-dev       | module libdw         | source lines in stacks of reports, and in what the scout prints
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | JSON that ddprun reads and writes
 libssl-dev      | module libcrypto     | keyed hashes: hosts of a job prove that they belong together

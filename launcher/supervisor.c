@@ -82,6 +82,7 @@ struct supervisor {
     bool failed;           /* `reason` holds why */
     bool told;             /* the user knows it already */
     struct report details; /* below the reason, if it is anything */
+    char **crashes;        /* [view_count]: stacks of ranks here that have crashed; NULL: it has not */
     struct report_file report_file;
     struct error reason; /* .exit_code is the job's in any case */
 };
@@ -146,12 +147,25 @@ order_ends(struct supervisor *s)
     }
 }
 
+/* A rank that has crashed waits for that. While the job ends, it is not kept waiting. */
+static void
+take_crashes(struct supervisor *s)
+{
+    for (int i = 0; i < s->job->started; ++i) {
+        struct rank_status *status = status_page_rank(s->job->status_page, i);
+        bool is_wanted = !s->ending && !s->job->options.quiet && s->crashes[i] == NULL;
+        char *stacks = report_crash(&s->ranks[i], status, is_wanted);
+        s->crashes[i] = stacks != NULL ? stacks : s->crashes[i];
+    }
+}
+
 /* Brings `ranks` up to date. Looks more rarely while nothing happens that could end the job. `news`: elsewhere. */
 static void
 look(struct supervisor *s, bool news)
 {
     memcpy(s->before, s->ranks, (size_t)s->job->started * sizeof(*s->before));
     local_ranks_look(&s->local);
+    take_crashes(s);
     for (int i = 0; i < s->job->started; ++i) {
         struct rank_view *view = &s->ranks[i];
         if (!s->ending && !s->before[i].ended && (view->exit_code != 0 || view->signal != 0))
@@ -170,11 +184,11 @@ look(struct supervisor *s, bool news)
 static void
 take_report(struct supervisor *s, const struct error *error, int suspect, struct report *report)
 {
-    int here = s->job->started;
+    const struct report_sources sources = {s->job->started, s->job->status_page, s->crashes, !s->failed};
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
     /* Of a job that was not started there is nothing to tell but why. */
     if (!s->job->options.quiet && s->net.job.client == NULL && s->error == NULL)
-        report_take(report, s->ranks, s->view_count, here, error->rank, suspect, s->job->status_page, !s->failed);
+        report_take(report, s->ranks, s->view_count, error->rank, suspect, &sources);
 }
 
 /* A rank that ends itself may have seen what another rank's gradient has brought, which that rank has not yet reported.
@@ -257,8 +271,10 @@ answer(struct supervisor *s, struct supervisor_client *client)
     char *text = xcalloc(1, REPORT_BYTES);
     struct report_subject subject = {
         .rank = s->job->cluster.rank, .view = &s->ranks[0], .stacks = client->asked_stacks};
-    if (s->job->started > 0)
+    if (s->job->started > 0) {
         subject.status = status_page_rank(s->job->status_page, 0);
+        subject.crash = s->crashes[0];
+    }
     relays_ask_last(s->job->relays, subject.rank, NULL, 0);
     report_rank(&subject, text, REPORT_BYTES);
     supervisor_client_say_report(client, text);
@@ -532,6 +548,7 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
         .view_count = count,
         .ranks = xcalloc((size_t)count, sizeof(*s->ranks)),
         .before = xcalloc((size_t)count, sizeof(*s->before)),
+        .crashes = xcalloc((size_t)count, sizeof(*s->crashes)),
         .watch = preload_watch_new(job->started, now_ns()),
         .begin_ns = now_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
@@ -571,6 +588,9 @@ close_supervisor(struct supervisor *s)
     preload_watch_free(s->watch);
     process_list_free(&s->processes);
     free(s->before);
+    for (int i = 0; i < s->job->started; ++i)
+        free(s->crashes[i]);
+    free(s->crashes);
     judge_free(s->judge);
     report_free(&s->details);
     report_file_free(&s->report_file);

@@ -78,6 +78,8 @@ bind_routes(void *handle)
     --in_gate;
     atomic_store(&bound, true);
     shim_note_gate();
+    if (atomic_load(&shim.status) != NULL)
+        crash_watch(); /* before a driver sets handlers of its own */
 }
 
 /* What a caller gets in place of the driver's `found`, which it asked for as `name`. */

@@ -69,6 +69,7 @@ after_fork_in_child(void)
         close(shim.lock_fd);
     shim.lock_fd = -1;
     shim_depth = 0;
+    crash_watch_no_more();
 }
 
 /* Takes the lock that makes this process the rank. Returns its descriptor, -1 if another process has it. */
@@ -178,6 +179,7 @@ decide(const struct ddp_site *site)
     atomic_store(&status->pid, (int)getpid());
     if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
         stop_process("rank %d: out of memory", shim_number_from(DDPRUN_ENV_RANK));
+    crash_watch();
     const struct engine *engine = start_engine(status);
     if (engine == NULL || engine->abi != ENGINE_ABI)
         stop_process("shim and engine are of different versions; reinstall ddprun");

@@ -83,6 +83,14 @@ void shim_note_gate(void);
  */
 bool shim_become_rank(const struct ddp_site *site);
 
+/* ---- crash.c ---- */
+
+/* From now on a signal that ends this process, if it is the rank, first shows the launcher where. Any thread, often. */
+void crash_watch(void);
+
+/* In a forked child, which is not the rank. */
+void crash_watch_no_more(void);
+
 /* ---- original.c ---- */
 
 /* Finds libc's own dlsym and dlvsym, once. */

@@ -12,6 +12,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/stacks.h"
+#include "launcher/watch/processes.h"
 #include "launcher/watch/verdict.h"
 
 #include <errno.h>
@@ -113,11 +114,35 @@ report_rank(const struct report_subject *subject, char *text, size_t bytes)
     add_activity(view, text, bytes);
     if (subject->status != NULL)
         add_events(subject->status, text, bytes);
-    if (!subject->stacks || view->ended || view->pid <= 0)
+    if (subject->crash == NULL && (!subject->stacks || view->ended || view->pid <= 0))
         return;
     add_line(text, bytes, "%s", REPORT_THREADS);
+    for (const char *at = subject->crash; at != NULL && *at != '\0'; at += strcspn(at, "\n") + 1)
+        add_line(text, bytes, "%.*s", (int)strcspn(at, "\n"), at);
     size_t used = strlen(text);
-    stacks_describe(view->pid, subject->continues, 6, text + used, bytes - used);
+    const struct stacks_subject process = {.pid = view->pid, .continues = subject->continues};
+    if (subject->crash == NULL)
+        stacks_describe(&process, 6, text + used, bytes - used);
+}
+
+char *
+report_crash(const struct rank_view *view, struct rank_status *status, bool is_wanted)
+{
+    uint32_t number = atomic_load(&status->crash);
+    if (number == 0 || atomic_load(&status->crash_seen) != 0)
+        return NULL;
+    char *text = NULL;
+    pid_t pid = atomic_load(&status->pid);
+    if (is_wanted) {
+        struct stacks_subject process = {.pid = process_descends(pid, getpid()) ? pid : view->pid,
+                                         .crashed = atomic_load(&status->crash_thread),
+                                         .signal = (int)number,
+                                         .seen = &status->crash_seen};
+        text = xcalloc(1, REPORT_BYTES);
+        stacks_describe(&process, 6, text, REPORT_BYTES);
+    }
+    atomic_store(&status->crash_seen, 1);
+    return text;
 }
 
 void
@@ -154,32 +179,34 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
 
 /* A rank that reported why it failed shows no stacks: its reason says more than they would. */
 static char *
-take_rank(const struct rank_view *views, int rank, int here, void *page, bool continues)
+take_rank(const struct rank_view *views, int rank, const struct report_sources *sources)
 {
     char *text = xcalloc(1, REPORT_BYTES);
-    bool is_here = rank < here;
+    bool is_here = rank < sources->here;
     struct report_subject subject = {.rank = rank,
                                      .view = &views[rank],
-                                     .status = is_here ? status_page_rank(page, rank) : NULL,
-                                     .continues = continues,
+                                     .status = is_here ? status_page_rank(sources->page, rank) : NULL,
+                                     .continues = sources->continues,
+                                     .crash = is_here ? sources->crashes[rank] : NULL,
                                      .stacks = is_here && views[rank].stage != RANK_STAGE_FAILED};
     report_rank(&subject, text, REPORT_BYTES);
     return text;
 }
 
 void
-report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
-            void *page, bool continues)
+report_take(struct report *report, const struct rank_view *views, int count, int rank, int suspect,
+            const struct report_sources *sources)
 {
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
-    if (!report_is_worth(views, count))
+    bool crashed = rank >= 0 && rank < sources->here && sources->crashes[rank] != NULL;
+    if (!crashed && !report_is_worth(views, count))
         return;
     suspect = suspect == rank ? -1 : suspect;
     report->of[0].rank = rank;
     report->of[1].rank = suspect;
     for (int i = 0; i < 2; ++i) {
         if (report->of[i].rank >= 0)
-            report->of[i].text = take_rank(views, report->of[i].rank, here, page, continues);
+            report->of[i].text = take_rank(views, report->of[i].rank, sources);
     }
     report->others = xcalloc(1, REPORT_BYTES);
     report_others(views, count, rank, suspect, report->others, REPORT_BYTES);

@@ -21,7 +21,8 @@ struct report_subject {
     const struct rank_view *view;
     struct rank_status *status; /* its record, with the flight recorder behind it */
     bool continues;             /* the job does; stacks.h */
-    bool stacks;                /* its threads' stacks too, if it lives: takes up to three seconds */
+    bool stacks;                /* its threads' stacks too, if it lives: takes up to five seconds */
+    const char *crash;          /* what report_crash() said of it; NULL: it has not crashed */
 };
 
 enum { REPORT_BYTES = 32 << 10 }; /* room enough for one rank */
@@ -35,6 +36,12 @@ enum { REPORT_BYTES = 32 << 10 }; /* room enough for one rank */
  * from things of this host only. Cut after a whole line if there is no room.
  */
 void report_rank(const struct report_subject *subject, char *text, size_t bytes);
+
+/*
+ * What the stacks of a rank are that a signal is about to end, and lets go of it; NULL: no signal is. malloc'ed.
+ * `is_wanted`: else it is only let go of.
+ */
+char *report_crash(const struct rank_view *view, struct rank_status *status, bool is_wanted);
 
 /* What all ranks but `but` and `nor` do, a line each, of many ranks the first 16: from their views, so they may be
  * anywhere. */
@@ -74,14 +81,20 @@ struct report {
     char *others; /* NULL: there is no report */
 };
 
+/* What is known of ranks besides their views. All borrowed. */
+struct report_sources {
+    int here;             /* ranks of this launcher, the first of all; of others nothing is, until report_put() */
+    void *page;           /* the status records */
+    char *const *crashes; /* [here]: what report_crash() said */
+    bool continues;       /* the job does */
+};
+
 /*
- * Takes it, from what is known here; report_free() releases it. `here`: the ranks of this launcher, the first of all;
- * of others only their views are known, until report_put(). `rank`, `suspect`: -1 for none. `page`: the status records.
- * `continues`: the job does. There is no report if the line above says all that is known: no rank has begun to train,
- * or one rank trains alone.
+ * Takes it; report_free() releases it. `rank`, `suspect`: -1 for none. There is no report if the line above says all
+ * that is known: `rank` has not crashed, and no rank has begun to train, or one rank trains alone.
  */
-void report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
-                 void *page, bool continues);
+void report_take(struct report *report, const struct rank_view *views, int count, int rank, int suspect,
+                 const struct report_sources *sources);
 void report_free(struct report *report);
 
 /* What report_rank() said of the rank where it lives; copied. */

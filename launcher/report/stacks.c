@@ -1,19 +1,30 @@
 /*
  * stacks.c - see stacks.h.
  *
- * All of it happens in a thread of its own, which is the tracer: when it ends, the kernel lets go of whatever it still
- * holds, even of a thread that hangs in a driver and could not be stopped in time.
+ * Addresses are taken in a thread of its own, which is the tracer: when it ends, the kernel lets go of whatever it
+ * still holds, even of a thread that hangs in a driver and could not be stopped in time. What they mean is looked up
+ * after that, in a process of its own: programs and their debug information come from users, and may be damaged, huge,
+ * or on a file server that does not answer. Where the build has no libdw, names are all that is known, by libunwind.
  */
 #include "launcher/report/stacks.h"
 
 #include "base/clock.h"
+#include "base/printable.h"
+#include "launcher/common/helper.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/watch/processes.h"
 
+#ifdef DDPRUN_LIBDW
+#define HAS_LIBDW 1
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#else
+#define HAS_LIBDW 0
+#endif
+
 #include <dirent.h>
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <libunwind-ptrace.h>
 #include <poll.h>
@@ -24,6 +35,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -34,13 +46,7 @@ enum {
     FRAMES_AT_MOST = 64,
     ALL_MS = 3000, /* for the whole process */
     STOP_MS = 200, /* for one thread to stop */
-    MAPPINGS_AT_MOST = 4096,
-};
-
-/* A piece of a file that is mapped. */
-struct mapping {
-    uint64_t begin, end, file_offset;
-    char *path;
+    FRAME_BYTES = 1024,
 };
 
 struct stack {
@@ -48,18 +54,19 @@ struct stack {
     struct process as;
     const char *trouble; /* why there are no frames; NULL: there are */
     int count;
-    uint64_t frames[FRAMES_AT_MOST]; /* addresses, the innermost first */
+    uint64_t frames[FRAMES_AT_MOST];         /* addresses, the innermost first */
+    char texts[FRAMES_AT_MOST][FRAME_BYTES]; /* lines for each of them; empty: nothing is known */
     bool shown;
 };
 
+/* In memory that the helper shares. */
 struct snapshot {
-    pid_t pid;
-    bool continues;
+    struct stacks_subject subject;
     int64_t deadline_ms;
     int thread_count, more_threads;
     struct stack stacks[THREADS_AT_MOST];
-    struct mapping *mappings;
-    size_t mapping_count;
+    char *maps; /* as /proc has it; NULL: nothing is known */
+    int indent; /* of frames */
     int denied; /* errno of the first attempt, if it was refused */
 };
 
@@ -69,39 +76,26 @@ is_late(const struct snapshot *of)
     return clock_now_ms() >= of->deadline_ms;
 }
 
-/* ---- what is mapped ---- */
+/* ---- lines ---- */
 
-static const struct mapping *
-mapping_at(const struct snapshot *of, uint64_t address)
-{
-    for (size_t i = 0; i < of->mapping_count; ++i) {
-        if (address >= of->mappings[i].begin && address < of->mappings[i].end)
-            return &of->mappings[i];
-    }
-    return NULL;
-}
+struct writer {
+    char *text;
+    size_t bytes, used;
+    int indent;
+};
 
-static void
-read_mappings(struct snapshot *of)
+static void __attribute__((format(printf, 2, 3))) add_line(struct writer *writer, const char *format, ...)
 {
-    char path[64], line[4096];
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int)of->pid);
-    FILE *file = fopen(path, "re");
-    of->mappings = xcalloc(MAPPINGS_AT_MOST, sizeof(*of->mappings));
-    while (file != NULL && of->mapping_count < MAPPINGS_AT_MOST && fgets(line, sizeof(line), file) != NULL) {
-        struct mapping mapping;
-        const char *name = strchr(line, '/');
-        line[strcspn(line, "\n")] = '\0';
-        if (name == NULL)
-            name = strstr(line, "[vdso]");
-        if (name == NULL || sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &mapping.begin, &mapping.end,
-                                   &mapping.file_offset) != 3)
-            continue;
-        mapping.path = xstrdup(name);
-        of->mappings[of->mapping_count++] = mapping;
-    }
-    if (file != NULL)
-        fclose(file);
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    size_t wanted = (size_t)writer->indent + strlen(line) + 1;
+    if (writer->used + wanted >= writer->bytes)
+        return; /* whole lines only */
+    writer->used += (size_t)snprintf(writer->text + writer->used, writer->bytes - writer->used, "%*s%s\n",
+                                     writer->indent, "", line);
 }
 
 /* ---- threads ---- */
@@ -110,16 +104,18 @@ static void
 read_threads(struct snapshot *of)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)of->pid);
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)of->subject.pid);
     DIR *folder = opendir(path);
+    if (of->subject.crashed > 0)
+        of->stacks[of->thread_count++].thread = of->subject.crashed;
     for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
         pid_t thread = (pid_t)atoi(entry->d_name);
-        if (thread <= 0)
+        if (thread <= 0 || thread == of->subject.crashed)
             continue;
         if (of->thread_count == THREADS_AT_MOST)
             ++of->more_threads;
         else
-            of->stacks[of->thread_count++] = (struct stack){.thread = thread};
+            of->stacks[of->thread_count++].thread = thread;
     }
     if (folder != NULL)
         closedir(folder);
@@ -143,6 +139,19 @@ has_stopped(const struct snapshot *of, pid_t thread)
     }
 }
 
+/* What libunwind knows of a frame; it has to be asked while the thread is stopped. */
+static void
+name_by_unwinder(unw_cursor_t *cursor, char *text)
+{
+    char name[96];
+    unw_word_t offset;
+    text[0] = '\0';
+    if (!HAS_LIBDW && unw_get_proc_name(cursor, name, sizeof(name), &offset) == 0)
+        snprintf(text, FRAME_BYTES, "%s+0x%" PRIx64 "\n", name, (uint64_t)offset);
+}
+
+/* Of a thread that has crashed, from where the signal has met it: what lies before is how it was handled. A call of a
+ * null pointer leads to address 0. */
 static void
 unwind(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
 {
@@ -153,9 +162,12 @@ unwind(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
         goto out;
     do {
         unw_word_t address;
-        if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || address == 0)
+        if (stack->thread == of->subject.crashed && unw_is_signal_frame(&cursor) > 0)
+            stack->count = 0;
+        if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || (address == 0 && stack->count > 0))
             break;
         stack->trouble = NULL;
+        name_by_unwinder(&cursor, stack->texts[stack->count]);
         stack->frames[stack->count++] = address;
     } while (stack->count < FRAMES_AT_MOST && !is_late(of) && unw_step(&cursor) > 0);
 out:
@@ -187,12 +199,12 @@ would_be_interrupted(pid_t pid, pid_t thread)
 static void
 take_stack(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
 {
-    if (!process_read(of->pid, stack->thread, &stack->as))
+    if (!process_read(of->subject.pid, stack->thread, &stack->as))
         snprintf(stack->as.name, sizeof(stack->as.name), "?");
     stack->trouble = "not looked at: no time left";
     if (is_late(of))
         return;
-    if (of->continues && would_be_interrupted(of->pid, stack->thread)) {
+    if (of->subject.continues && would_be_interrupted(of->subject.pid, stack->thread)) {
         stack->trouble = "waits for an event, as in epoll_wait; not looked at, which would interrupt it";
         return;
     }
@@ -220,27 +232,121 @@ take_stacks(void *argument)
     return NULL;
 }
 
-/* ---- words ---- */
+/* ---- functions and lines ---- */
 
-struct writer {
-    char *text;
-    size_t bytes, used;
-    int indent;
+static const char *
+file_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* What is known without a look at its file: which one is mapped there. */
+static void
+describe_address(const struct snapshot *of, uint64_t address, struct writer *writer)
+{
+    char line[4096], path[4096];
+    FILE *maps = of->maps != NULL ? fmemopen(of->maps, strlen(of->maps), "r") : NULL;
+    bool found = false;
+    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
+        uint64_t begin, end, offset;
+        found = sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %4095[^\n]", &begin, &end, &offset,
+                       path) == 4 &&
+                address >= begin && address < end;
+        if (found)
+            add_line(writer, "? (%s, at 0x%" PRIx64 " of the file)", file_of(path), address - begin + offset);
+    }
+    if (maps != NULL)
+        fclose(maps);
+    if (!found)
+        add_line(writer, "? (0x%" PRIx64 ")", address);
+}
+
+#ifdef DDPRUN_LIBDW
+struct source {
+    const char *file; /* NULL: not known */
+    int line;
 };
 
-static void __attribute__((format(printf, 2, 3))) add_line(struct writer *writer, const char *format, ...)
+/* A line for each call that the compiler has inlined at `address`, innermost first. `source` is where that is, and
+ * becomes where the function around them is. */
+static void
+add_inlined(Dwfl_Module *module, Dwarf_Addr address, struct source *source, struct writer *writer)
 {
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    size_t wanted = (size_t)writer->indent + strlen(line) + 1;
-    if (writer->used + wanted >= writer->bytes)
-        return; /* whole lines only */
-    writer->used += (size_t)snprintf(writer->text + writer->used, writer->bytes - writer->used, "%*s%s\n",
-                                     writer->indent, "", line);
+    Dwarf_Addr bias;
+    Dwarf_Die *unit = dwfl_module_addrdie(module, address, &bias), *scopes = NULL, *around = NULL, inner;
+    Dwarf_Files *files;
+    if (source->file == NULL || unit == NULL || dwarf_getsrcfiles(unit, &files, NULL) != 0 ||
+        dwarf_getscopes(unit, address - bias, &scopes) <= 0)
+        return;
+    /* dwarf_getscopes() continues with what lies around an inlined function in the source; wanted is the code. */
+    bool known = dwarf_offdie(dwfl_module_getdwarf(module, &bias), dwarf_dieoffset(&scopes[0]), &inner) != NULL;
+    int count = known ? dwarf_getscopes_die(&inner, &around) : 0;
+    for (int i = 0; i < count && dwarf_tag(&around[i]) != DW_TAG_subprogram; ++i) {
+        Dwarf_Attribute attribute;
+        Dwarf_Word file = 0, line = 0;
+        if (dwarf_tag(&around[i]) != DW_TAG_inlined_subroutine)
+            continue;
+        add_line(writer, "%s (inlined) at %s:%d", dwarf_diename(&around[i]), file_of(source->file), source->line);
+        (void)dwarf_formudata(dwarf_attr(&around[i], DW_AT_call_file, &attribute), &file);
+        (void)dwarf_formudata(dwarf_attr(&around[i], DW_AT_call_line, &attribute), &line);
+        *source = (struct source){dwarf_filesrc(files, file, NULL, NULL), (int)line};
+    }
+    free(scopes);
+    free(around);
 }
+
+/* A function is named only if the address is within its size; what is merely nearest would mislead. */
+static void
+add_function(Dwfl *dwfl, uint64_t address, uint64_t back, struct writer *writer)
+{
+    Dwarf_Addr at = address - back, bias;
+    Dwfl_Module *module = dwfl_addrmodule(dwfl, at);
+    if (module == NULL || dwfl_module_getelf(module, &bias) == NULL)
+        return;
+    struct source source = {0};
+    Dwfl_Line *line = dwfl_module_getsrc(module, at);
+    if (line != NULL)
+        source.file = dwfl_lineinfo(line, NULL, &source.line, NULL, NULL, NULL);
+    add_inlined(module, at, &source, writer);
+
+    GElf_Off offset;
+    GElf_Sym symbol;
+    const char *name = dwfl_module_addrinfo(module, at, &offset, &symbol, NULL, NULL, NULL);
+    char function[128] = "?", place[256] = "";
+    if (name != NULL && offset < symbol.st_size)
+        snprintf(function, sizeof(function), "%.96s+0x%" PRIx64, name, offset + back);
+    if (source.file != NULL)
+        snprintf(place, sizeof(place), " at %s:%d", file_of(source.file), source.line);
+    const char *path = dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    add_line(writer, "%s (%s+0x%" PRIx64 ")%s", function, file_of(path), address - bias, place);
+}
+
+/* The helper. Return addresses are behind the call, which may be a function's last: the byte before them is in it. */
+static int
+name_frames(const void *snapshot)
+{
+    static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
+                                             .find_debuginfo = dwfl_standard_find_debuginfo};
+    struct snapshot *of = (struct snapshot *)snapshot;
+    unsetenv("DEBUGINFOD_URLS"); /* no server is asked */
+    FILE *maps = fmemopen(of->maps, strlen(of->maps), "r");
+    Dwfl *dwfl = dwfl_begin(&callbacks);
+    if (maps == NULL || dwfl == NULL || dwfl_linux_proc_maps_report(dwfl, maps) != 0 ||
+        dwfl_report_end(dwfl, NULL, NULL) != 0)
+        return EIO;
+    for (int i = 0; i < of->thread_count; ++i) {
+        struct stack *stack = &of->stacks[i];
+        for (int k = 0; k < stack->count; ++k) {
+            struct writer writer = {.text = stack->texts[k], .bytes = FRAME_BYTES};
+            add_function(dwfl, stack->frames[k], k > 0, &writer);
+        }
+    }
+    return 0;
+}
+#endif
+
+/* ---- words ---- */
 
 static bool
 is_same(const struct stack *a, const struct stack *b)
@@ -270,35 +376,17 @@ state_name(char state)
     }
 }
 
-/* Return addresses are behind the call, which may be a function's last: the byte before them is in the call. */
-static void
-describe_frame(const struct snapshot *of, uint64_t address, bool innermost, struct writer *writer)
-{
-    const struct mapping *mapping = mapping_at(of, address);
-    if (mapping == NULL) {
-        add_line(writer, "? (0x%" PRIx64 ")", address);
-        return;
-    }
-    const char *slash = strrchr(mapping->path, '/');
-    const char *module = slash != NULL ? slash + 1 : mapping->path;
-    uint64_t file_offset = address - mapping->begin + mapping->file_offset;
-    uint64_t back = innermost ? 0 : 1;
-    struct symbol symbol;
-    if (is_late(of) || !symbols_find(mapping->path, file_offset - back, &symbol))
-        add_line(writer, "? (%s, at 0x%" PRIx64 " of the file)", module, file_offset);
-    else if (symbol.name[0] == '\0')
-        add_line(writer, "? (%s+0x%" PRIx64 ")", module, symbol.address + back);
-    else
-        add_line(writer, "%s+0x%" PRIx64 " (%s+0x%" PRIx64 ")", symbol.name, symbol.offset + back, module,
-                 symbol.address + back);
-}
-
 static void
 describe_frames(const struct snapshot *of, const struct stack *stack, struct writer *writer)
 {
     writer->indent += 2;
-    for (int i = 0; i < stack->count; ++i)
-        describe_frame(of, stack->frames[i], i == 0, writer);
+    for (int i = 0; i < stack->count; ++i) {
+        const char *at = stack->texts[i];
+        if (at[0] == '\0')
+            describe_address(of, stack->frames[i], writer);
+        for (; at[0] != '\0'; at += strcspn(at, "\n") + 1)
+            add_line(writer, "%.*s", (int)strcspn(at, "\n"), at);
+    }
     writer->indent -= 2;
 }
 
@@ -318,6 +406,9 @@ describe_thread(struct snapshot *of, int at, struct writer *writer)
         snprintf(more, sizeof(more), ", and %d other%s in the same place", others, others == 1 ? "" : "s");
     if (stack->trouble != NULL)
         add_line(writer, "thread %d (%s): %s", (int)stack->thread, stack->as.name, stack->trouble);
+    else if (stack->thread == of->subject.crashed)
+        add_line(writer, "thread %d (%s) received SIG%s:", (int)stack->thread, stack->as.name,
+                 sigabbrev_np(of->subject.signal));
     else
         add_line(writer, "thread %d (%s) %s%s:", (int)stack->thread, stack->as.name, state_name(stack->as.state), more);
     describe_frames(of, stack, writer);
@@ -346,7 +437,7 @@ describe_all(struct snapshot *of, struct writer *writer)
     for (int i = 0; i < of->thread_count; ++i)
         any = any || of->stacks[i].trouble == NULL;
     if (of->thread_count == 0)
-        add_line(writer, "no stacks: process %d is gone", (int)of->pid);
+        add_line(writer, "no stacks: process %d is gone", (int)of->subject.pid);
     else if (!any && of->denied != 0)
         describe_denial(of, writer);
     else
@@ -358,137 +449,51 @@ describe_all(struct snapshot *of, struct writer *writer)
         add_line(writer, "and %d threads more", of->more_threads);
 }
 
+static char *
+read_maps(pid_t pid)
+{
+    char path[64], *maps = NULL;
+    size_t room = 0;
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        (void)!getdelim(&maps, &room, '\0', file);
+        fclose(file);
+    }
+    return maps;
+}
+
 void
-stacks_describe(pid_t pid, bool continues, int indent, char *text, size_t bytes)
+stacks_describe(const struct stacks_subject *subject, int indent, char *text, size_t bytes)
 {
     struct writer writer = {.text = text, .bytes = bytes, .indent = indent};
-    struct snapshot *of = xcalloc(1, sizeof(*of));
+    struct snapshot *of =
+        mmap(NULL, sizeof(*of), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     pthread_t tracer;
-    *of = (struct snapshot){.pid = pid, .continues = continues, .deadline_ms = clock_now_ms() + ALL_MS};
     if (bytes > 0)
         text[0] = '\0';
-    read_threads(of);
-    read_mappings(of);
-    if (pthread_create(&tracer, NULL, take_stacks, of) == 0) {
-        pthread_join(tracer, NULL);
+    bool taken = of != MAP_FAILED;
+    if (taken) {
+        of->subject = *subject;
+        of->deadline_ms = clock_now_ms() + ALL_MS;
+        read_threads(of);
+        of->maps = read_maps(subject->pid);
+        taken = pthread_create(&tracer, NULL, take_stacks, of) == 0 && pthread_join(tracer, NULL) == 0;
+    }
+    if (subject->seen != NULL)
+        atomic_store(subject->seen, 1);
+    if (taken) {
+#ifdef DDPRUN_LIBDW
+        if (of->maps != NULL)
+            (void)helper_do(name_frames, of); /* what it has not named is shown by its address */
+#endif
         describe_all(of, &writer);
     } else {
-        add_line(&writer, "no stacks: out of threads");
+        add_line(&writer, "no stacks: out of threads or memory");
     }
-    for (size_t i = 0; i < of->mapping_count; ++i)
-        free(of->mappings[i].path);
-    free(of->mappings);
-    free(of);
-}
-
-/* ---- symbols: elf(5) ---- */
-
-enum { PROGRAM_HEADERS_AT_MOST = 256, SECTIONS_AT_MOST = 65536, SYMBOLS_AT_ONCE = 2048 };
-
-static bool
-read_at(int fd, void *to, size_t bytes, uint64_t offset)
-{
-    return offset <= INT64_MAX && pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
-}
-
-static bool
-read_header(int fd, Elf64_Ehdr *header)
-{
-    return read_at(fd, header, sizeof(*header), 0) && memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_phentsize == sizeof(Elf64_Phdr);
-}
-
-static bool
-find_address(int fd, const Elf64_Ehdr *header, uint64_t file_offset, uint64_t *address)
-{
-    for (unsigned i = 0; i < header->e_phnum && i < PROGRAM_HEADERS_AT_MOST; ++i) {
-        Elf64_Phdr segment;
-        if (!read_at(fd, &segment, sizeof(segment), header->e_phoff + i * sizeof(segment)))
-            return false;
-        if (segment.p_type != PT_LOAD || file_offset < segment.p_offset ||
-            file_offset - segment.p_offset >= segment.p_filesz)
-            continue;
-        *address = file_offset - segment.p_offset + segment.p_vaddr;
-        return true;
+    printable_make(text, "\n");
+    if (of != MAP_FAILED) {
+        free(of->maps);
+        munmap(of, sizeof(*of));
     }
-    return false;
-}
-
-/* Among the symbols of one section: the function that `address` is in. */
-static bool
-find_in_section(int fd, const Elf64_Shdr *section, uint64_t address, Elf64_Sym *found)
-{
-    Elf64_Sym *symbols = malloc(SYMBOLS_AT_ONCE * sizeof(*symbols));
-    uint64_t left = section->sh_size / sizeof(*symbols), at = section->sh_offset;
-    bool any = false;
-    while (symbols != NULL && left > 0 && !any) {
-        size_t count = left < SYMBOLS_AT_ONCE ? (size_t)left : SYMBOLS_AT_ONCE;
-        if (!read_at(fd, symbols, count * sizeof(*symbols), at))
-            break;
-        for (size_t i = 0; i < count && !any; ++i) {
-            unsigned type = ELF64_ST_TYPE(symbols[i].st_info);
-            any = (type == STT_FUNC || type == STT_GNU_IFUNC) && symbols[i].st_shndx != SHN_UNDEF &&
-                  address >= symbols[i].st_value && address - symbols[i].st_value < symbols[i].st_size;
-            if (any)
-                *found = symbols[i];
-        }
-        left -= count;
-        at += count * sizeof(*symbols);
-    }
-    free(symbols);
-    return any;
-}
-
-static void
-read_name(int fd, const Elf64_Shdr *strings, const Elf64_Sym *found, struct symbol *symbol)
-{
-    char name[sizeof(symbol->name)] = "";
-    if (found->st_name >= strings->sh_size || strings->sh_offset + found->st_name > INT64_MAX)
-        return;
-    if (pread(fd, name, sizeof(name) - 1, (off_t)(strings->sh_offset + found->st_name)) <= 0)
-        return;
-    for (char *at = name; *at != '\0'; ++at) {
-        if (*at < ' ' || *at > '~')
-            *at = '?';
-    }
-    memcpy(symbol->name, name, sizeof(name));
-}
-
-/* In the full table if the file has one, else in that of the dynamic linker. */
-static void
-find_name(int fd, const Elf64_Ehdr *header, struct symbol *symbol)
-{
-    static const Elf64_Word types[] = {SHT_SYMTAB, SHT_DYNSYM};
-    for (size_t t = 0; t < sizeof(types) / sizeof(types[0]) && symbol->name[0] == '\0'; ++t) {
-        for (unsigned i = 0; i < header->e_shnum && i < SECTIONS_AT_MOST; ++i) {
-            Elf64_Shdr section, strings;
-            Elf64_Sym found;
-            if (header->e_shentsize != sizeof(section) ||
-                !read_at(fd, &section, sizeof(section), header->e_shoff + i * sizeof(section)))
-                return;
-            if (section.sh_type != types[t] || section.sh_link >= header->e_shnum ||
-                !read_at(fd, &strings, sizeof(strings), header->e_shoff + section.sh_link * sizeof(strings)) ||
-                !find_in_section(fd, &section, symbol->address, &found))
-                continue;
-            symbol->offset = symbol->address - found.st_value;
-            read_name(fd, &strings, &found, symbol);
-        }
-    }
-}
-
-bool
-symbols_find(const char *path, uint64_t file_offset, struct symbol *symbol_p)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* whatever it has become */
-    if (fd < 0)
-        return false;
-    Elf64_Ehdr header;
-    struct symbol symbol = {0};
-    bool found = read_header(fd, &header) && find_address(fd, &header, file_offset, &symbol.address);
-    if (found) {
-        find_name(fd, &header, &symbol);
-        *symbol_p = symbol;
-    }
-    close(fd);
-    return found;
 }

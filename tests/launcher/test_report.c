@@ -109,7 +109,7 @@ TEST(stacks_name_functions)
 {
     pid_t pid = start_sitter(3);
     wait_for_state(pid, "S");
-    stacks_describe(pid, false, 4, text, sizeof(text));
+    stacks_describe(&(struct stacks_subject){.pid = pid}, 4, text, sizeof(text));
     if (strstr(text, "ptrace is not permitted") != NULL) {
         printf("stacks: %s", text);
     } else {
@@ -122,7 +122,7 @@ TEST(stacks_name_functions)
     wait_for_state(pid, "S");
     ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
     end_sitter(pid);
-    stacks_describe(pid, false, 4, text, sizeof(text));
+    stacks_describe(&(struct stacks_subject){.pid = pid}, 4, text, sizeof(text));
     ck_assert_ptr_nonnull(strstr(text, "is gone"));
 }
 
@@ -132,7 +132,7 @@ TEST(a_stopped_process_stays_stopped)
     kill(pid, SIGSTOP);
     wait_for_state(pid, "T");
     ck_assert(process_is_stopped(pid));
-    stacks_describe(pid, false, 0, text, sizeof(text));
+    stacks_describe(&(struct stacks_subject){.pid = pid}, 0, text, sizeof(text));
     ck_assert(strstr(text, "is stopped") != NULL || strstr(text, "not permitted") != NULL);
     wait_for_state(pid, "T");
     kill(pid, SIGCONT);
@@ -153,7 +153,7 @@ TEST(a_process_that_continues_is_not_interrupted)
         _exit(epoll_wait(epoll_create1(0), &event, 1, -1) < 0 ? errno : 0);
     }
     wait_for_state(pid, "S");
-    stacks_describe(pid, true, 4, text, sizeof(text));
+    stacks_describe(&(struct stacks_subject){.pid = pid, .continues = true}, 4, text, sizeof(text));
     ck_assert_msg(strstr(text, "would interrupt it") != NULL || strstr(text, "not permitted") != NULL, "%s", text);
     wait_for_state(pid, "S");
     ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
@@ -165,7 +165,7 @@ TEST(little_room_is_enough)
     pid_t pid = start_sitter(2);
     for (size_t room = 1; room < 400; room += 7) {
         memset(text, 'x', sizeof(text));
-        stacks_describe(pid, false, 2, text, room);
+        stacks_describe(&(struct stacks_subject){.pid = pid}, 2, text, room);
         ck_assert_uint_lt(strlen(text), room);
         ck_assert(text[0] == '\0' || text[strlen(text) - 1] == '\n');
     }
@@ -180,43 +180,6 @@ TEST(descent_is_known)
     ck_assert(!process_descends(getppid(), getpid()));
     ck_assert(!process_descends(1, getpid()));
     end_sitter(pid);
-}
-
-/* ---- symbols ---- */
-
-/* A copy of this program with a piece changed is still no danger. */
-TEST(damaged_files_are_refused)
-{
-    char name[] = "/tmp/ddprun-report-XXXXXX";
-    static unsigned char bytes[1 << 20];
-    int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to = mkstemp(name);
-    ssize_t length = read(from, bytes, sizeof(bytes));
-    ck_assert_int_gt(length, 4096);
-    close(from);
-    unsigned long long random = 1;
-    for (int turn = 0; turn < 300; ++turn) {
-        unsigned char kept[8];
-        size_t at[8];
-        for (int i = 0; i < 8; ++i) { /* headers are hit most */
-            random = random * 6364136223846793005ull + 1442695040888963407ull;
-            at[i] = (size_t)(random >> 33) % (turn % 2 == 0 ? 64 : 2048);
-            kept[i] = bytes[at[i]];
-            bytes[at[i]] = (unsigned char)(random >> 25);
-        }
-        ck_assert_int_eq(pwrite(to, bytes, (size_t)length, 0), length);
-        struct symbol symbol;
-        for (uint64_t offset = 0; offset < (uint64_t)length; offset += (uint64_t)length / 5)
-            ck_assert(!symbols_find(name, offset, &symbol) || memchr(symbol.name, 0, sizeof(symbol.name)) != NULL);
-        for (int i = 7; i >= 0; --i)
-            bytes[at[i]] = kept[i];
-    }
-    ck_assert_int_eq(ftruncate(to, 100), 0);
-    struct symbol symbol;
-    ck_assert(!symbols_find(name, 10, &symbol));
-    ck_assert(!symbols_find("/nowhere/at/all", 0, &symbol));
-    ck_assert(!symbols_find("/tmp", 0, &symbol));
-    close(to);
-    unlink(name);
 }
 
 /* ---- records ---- */

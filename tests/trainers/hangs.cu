@@ -11,6 +11,12 @@
  *   memory      it finds no memory of the host any more, and continues
  *   crash       it writes to address 0
  *   bus         it raises SIGBUS
+ *   falls       it writes to address 0 in a function that is called by one that is inlined
+ *   overflow    it calls itself until its stack is full
+ *   abort       it calls abort()
+ *   own         it writes to address 0, with a handler of its own, which ends it with exit code 3
+ *   child       it forks, the child writes to address 0, and the rank continues
+ *   traced      it writes to address 0, while a child traces it
  *   early       it leaves the loop, and ends as if it were done
  *   checkpoint  it waits on the host until the file $HANGS_GO_ON exists, and continues
  *   parameter   it stops itself by SIGSTOP while rank 0's values of the first parameter are on their way, which takes
@@ -25,7 +31,9 @@
 #include <ddprun.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -127,9 +135,88 @@ take_all_memory(void)
         }
 }
 
+static volatile int *volatile nowhere; /* NULL, which the compiler does not know */
+
+static __attribute__((noinline)) void
+fall(void)
+{
+    *nowhere = 1; /* falls */
+}
+
+static inline __attribute__((always_inline)) void
+fall_inlined(void)
+{
+    fall(); /* is called */
+    __asm__ volatile("");
+}
+
+static __attribute__((noinline)) int
+overflow(int depth)
+{
+    volatile char room[4096];
+    room[depth % 4096] = 1;
+    return overflow(depth + 1) + room[0];
+}
+
+static void
+end_by_own_handler(int number)
+{
+    _exit(number == SIGSEGV ? 3 : 4);
+}
+
+/* In a child: does nothing with what it traces, until that has ended. */
+static void
+trace_parent(int ready)
+{
+    int status;
+    pid_t parent = getppid();
+    bool traces = ptrace(PTRACE_SEIZE, parent, NULL, NULL) == 0;
+    if (write(ready, &traces, sizeof(traces)) != (ssize_t)sizeof(traces) || !traces)
+        _exit(1);
+    while (waitpid(parent, &status, 0) == parent && WIFSTOPPED(status))
+        ptrace(PTRACE_CONT, parent, NULL, (long)WSTOPSIG(status));
+    _exit(0);
+}
+
+static void
+be_traced(void)
+{
+    int ends[2];
+    bool traces;
+    if (pipe(ends) != 0)
+        return;
+    if (fork() == 0)
+        trace_parent(ends[1]);
+    if (read(ends[0], &traces, sizeof(traces)) != (ssize_t)sizeof(traces) || !traces)
+        printf("no child can trace its parent\n");
+}
+
+static void
+lose_child(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        fall();
+    if (waitpid(child, &status, 0) == child && WIFSIGNALED(status))
+        printf("the child was ended by signal %d\n", WTERMSIG(status));
+}
+
 static void
 go_wrong(void)
 {
+    if (is("own"))
+        signal(SIGSEGV, end_by_own_handler);
+    if (is("traced"))
+        be_traced();
+    if (is("falls") || is("own") || is("traced"))
+        fall_inlined();
+    if (is("overflow"))
+        printf("%d\n", overflow(0));
+    if (is("abort"))
+        abort();
+    if (is("child"))
+        lose_child();
     if (is("host"))
         wait_for_thread();
     if (is("kernel") || is("kernels") || is("queue") || is("undone"))
