@@ -10,8 +10,8 @@
 #include "launcher/output/whole_file.h"
 #include "launcher/report/report.h"
 #include "launcher/start/child.h"
+#include "launcher/start/loader.h"
 #include "launcher/start/spawn.h"
-#include "launcher/start/trial.h"
 
 #include <errno.h>
 #include <fcntl.h>

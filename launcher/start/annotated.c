@@ -1,7 +1,7 @@
 /*
- * annotated.c - see trial.h.
+ * annotated.c - see loader.h.
  */
-#include "launcher/start/trial.h"
+#include "launcher/start/loader.h"
 
 #include "launcher/start/elf_file.h"
 #include "launcher/start/elf_needs.h"
@@ -55,51 +55,51 @@ look_for_annotation(const char *path, bool *found)
 
 /* CUDA's libraries hold kernels of their own; the kernel's own library is no file. */
 static bool
-is_of_program(const struct trial *trial, size_t i, const char *shim)
+is_of_program(const struct loader_list *loaded, size_t i, const char *shim)
 {
-    const struct trial_library *library = &trial->libraries[i];
-    return !trial_is_of_cuda(library->name) && strstr(library->name, "libsoftgpu.so") == NULL &&
-           strncmp(library->name, "linux-", 6) != 0 && trial_place_of(trial, shim) != (int)i;
+    const struct loader_library *library = &loaded->libraries[i];
+    return !loader_is_of_cuda(library->name) && strstr(library->name, "libsoftgpu.so") == NULL &&
+           strncmp(library->name, "linux-", 6) != 0 && loader_place_of(loaded, shim) != (int)i;
 }
 
 /* `any`: of the program and its libraries. False: a file was not found, or cannot be read. */
 static bool
-look_through(const char *path, const struct trial *trial, const char *shim, bool (*look)(const char *path, bool *found),
-             const char **where)
+look_through(const char *path, const struct loader_list *loaded, const char *shim,
+             bool (*look)(const char *path, bool *found), const char **where)
 {
     bool found = false, read_all = look(path, &found);
     *where = found ? path : NULL;
-    for (size_t i = 0; i < trial->count && *where == NULL; ++i) {
-        const char *library = trial->libraries[i].path;
-        if (!is_of_program(trial, i, shim))
+    for (size_t i = 0; i < loaded->count && *where == NULL; ++i) {
+        const char *library = loaded->libraries[i].path;
+        if (!is_of_program(loaded, i, shim))
             continue;
         read_all = library != NULL && look(library, &found) && read_all;
         *where = found ? library : NULL;
     }
-    return read_all && trial->complaint == NULL;
+    return read_all && loaded->complaint == NULL;
 }
 
 enum annotated
-annotated_judge(const char *path, const struct trial *trial, const char *shim, const char **where)
+annotated_judge(const char *path, const struct loader_list *loaded, const char *shim, const char **where)
 {
     const char *kernels;
-    bool read_all = look_through(path, trial, shim, look_for_annotation, where);
+    bool read_all = look_through(path, loaded, shim, look_for_annotation, where);
     if (*where != NULL)
         return ANNOTATED_YES;
-    read_all = look_through(path, trial, shim, look_for_kernels, &kernels) && read_all;
+    read_all = look_through(path, loaded, shim, look_for_kernels, &kernels) && read_all;
     if (!read_all)
         return ANNOTATED_UNKNOWN;
     return kernels != NULL ? ANNOTATED_NO : ANNOTATED_NO_KERNELS;
 }
 
 static enum annotated
-judge_libraries(const char *path, const struct trial *trial, const char *shim)
+judge_libraries(const char *path, const struct loader_list *loaded, const char *shim)
 {
     const char *where;
-    bool read_all = look_through(path, trial, shim, look_for_kernels, &where);
+    bool read_all = look_through(path, loaded, shim, look_for_kernels, &where);
     if (where == NULL)
         return read_all ? ANNOTATED_NO_KERNELS : ANNOTATED_UNKNOWN;
-    return annotated_judge(path, trial, shim, &where);
+    return annotated_judge(path, loaded, shim, &where);
 }
 
 /* The loader that it asks for, if that may be asked. */
@@ -111,7 +111,7 @@ find_loader(const char *path, struct elf_facts *facts)
     if (fd < 0)
         return false;
     bool ok = elf_file_inspect_source(&source, facts) == 0 && facts->kind == ELF_KIND_DYNAMIC &&
-              trial_is_own_loader(facts->interpreter);
+              loader_is_own(facts->interpreter);
     close(fd);
     return ok;
 }
@@ -120,14 +120,14 @@ enum annotated
 annotated_ask(const char *path, char *const *environment, const char *shim)
 {
     struct elf_facts facts;
-    struct trial trial;
+    struct loader_list loaded;
     char why[96];
     bool found = false;
     if (look_for_annotation(path, &found) && found) /* as most are: no process is started for it */
         return ANNOTATED_YES;
-    if (!find_loader(path, &facts) || !trial_run(facts.interpreter, path, environment, &trial, why))
+    if (!find_loader(path, &facts) || !loader_ask(facts.interpreter, path, environment, &loaded, why))
         return ANNOTATED_UNKNOWN;
-    enum annotated answer = judge_libraries(path, &trial, shim);
-    trial_free(&trial);
+    enum annotated answer = judge_libraries(path, &loaded, shim);
+    loader_list_free(&loaded);
     return answer;
 }

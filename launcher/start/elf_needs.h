@@ -1,6 +1,6 @@
 /*
  * elf_needs.h - what a program asks of the dynamic loader, and what its file tells of CUDA: for `ddprun doctor`,
- * and for the question whether it is annotated (trial.h).
+ * and for the question whether it is annotated (loader.h).
  *
  * Evidence, not proof: a file can be stripped of what is looked for. Nothing of the file is believed; whatever points
  * outside of it makes it damaged.

@@ -5,7 +5,7 @@
 #include "launcher/cluster/pmix/member.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/elf_file.h"
-#include "launcher/start/trial.h"
+#include "launcher/start/loader.h"
 #include "tools/doctor/examine.h"
 
 #include <dlfcn.h>
@@ -28,27 +28,27 @@ path_of_unwinder(void)
 }
 
 static void
-say_missing(struct findings *findings, const struct trial *trial)
+say_missing(struct findings *findings, const struct loader_list *loaded)
 {
     char *missing = NULL;
-    for (size_t i = 0; i < trial->count; ++i) {
-        if (trial->libraries[i].path != NULL)
+    for (size_t i = 0; i < loaded->count; ++i) {
+        if (loaded->libraries[i].path != NULL)
             continue;
         char *before = missing;
         missing =
-            xasprintf("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", trial->libraries[i].name);
+            xasprintf("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", loaded->libraries[i].name);
         free(before);
     }
     if (missing != NULL)
         findings_say(findings, FINDING_PROBLEM, "engine", "install the packages that hold them",
                      "the loader does not find %s, which the engine needs in every rank", missing);
-    else if (trial->complaint != NULL)
+    else if (loaded->complaint != NULL)
         findings_say(findings, FINDING_PROBLEM, "engine", "build ddprun on this system, or install its packages for it",
-                     "the loader says of the engine: %s", trial->complaint);
+                     "the loader says of the engine: %s", loaded->complaint);
     else {
         const char *unwinder = path_of_unwinder();
         findings_ok(findings, "engine", "the loader finds all %zu libraries that it needs; libunwind, for stacks: %s",
-                    trial->count, unwinder != NULL ? unwinder : "not found");
+                    loaded->count, unwinder != NULL ? unwinder : "not found");
     }
     free(missing);
 }
@@ -59,7 +59,7 @@ examine_engine(struct examination *examination)
 {
     struct findings *findings = examination->findings;
     struct elf_facts own;
-    struct trial trial;
+    struct loader_list loaded;
     char why[96];
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     bool known = fd >= 0 && elf_file_inspect(fd, &own) == 0 && own.kind == ELF_KIND_DYNAMIC;
@@ -68,12 +68,12 @@ examine_engine(struct examination *examination)
     if (!known) {
         findings_say(findings, FINDING_WARNING, "engine", "mount /proc", "cannot tell what it needs: %s",
                      strerror(errno));
-    } else if (!trial_run(own.interpreter, examination->found.engine, environ, &trial, why)) {
+    } else if (!loader_ask(own.interpreter, examination->found.engine, environ, &loaded, why)) {
         findings_say(findings, FINDING_WARNING, "engine", "install ddprun again",
                      "the loader does not list what it needs: %s", why);
     } else {
-        say_missing(findings, &trial);
-        trial_free(&trial);
+        say_missing(findings, &loaded);
+        loader_list_free(&loaded);
     }
 }
 

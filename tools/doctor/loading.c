@@ -2,7 +2,7 @@
  * loading.c - what the dynamic loader says of the program with the shim preloaded, as a rank would be started.
  */
 #include "launcher/common/xcalloc.h"
-#include "launcher/start/trial.h"
+#include "launcher/start/loader.h"
 #include "tools/doctor/examine.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ lies_in(const char *path, const char *folder)
 
 /* Versions stand in the names of the files: libcublas.so.13 -> libcublas.so.13.1.0.3. */
 static void
-judge_cuda_library(struct examination *examination, const struct trial_library *library)
+judge_cuda_library(struct examination *examination, const struct loader_library *library)
 {
     struct findings *findings = examination->findings;
     char *real = realpath(library->path, NULL);
@@ -49,15 +49,15 @@ judge_cuda_library(struct examination *examination, const struct trial_library *
 }
 
 static void
-judge_libraries(struct examination *examination, const struct trial *trial)
+judge_libraries(struct examination *examination, const struct loader_list *loaded)
 {
-    for (size_t i = 0; i < trial->count; ++i) {
-        const struct trial_library *library = &trial->libraries[i];
+    for (size_t i = 0; i < loaded->count; ++i) {
+        const struct loader_library *library = &loaded->libraries[i];
         if (library->path == NULL)
             findings_say(examination->findings, FINDING_PROBLEM,
-                         trial_is_of_cuda(library->name) ? "CUDA library" : "library",
+                         loader_is_of_cuda(library->name) ? "CUDA library" : "library",
                          "install it, or name its folder in LD_LIBRARY_PATH", "%s is not found", library->name);
-        else if (trial_is_of_cuda(library->name))
+        else if (loader_is_of_cuda(library->name))
             judge_cuda_library(examination, library);
     }
 }
@@ -71,40 +71,40 @@ is_shown(const char *name)
 }
 
 static void
-judge_preload(struct examination *examination, const struct trial *trial)
+judge_preload(struct examination *examination, const struct loader_list *loaded)
 {
     struct findings *findings = examination->findings;
-    int place = trial_place_of(trial, examination->found.shim);
+    int place = loader_place_of(loaded, examination->found.shim);
     const char *before = NULL;
     for (int i = 0; i < place && before == NULL; ++i) {
-        if (is_shown(trial->libraries[i].name))
-            before = trial->libraries[i].name;
+        if (is_shown(loaded->libraries[i].name))
+            before = loaded->libraries[i].name;
     }
     if (place < 0)
         findings_say(
             findings, FINDING_PROBLEM, "shim",
             "see that the program is no wrapper with its own loader, and that ddprun is installed for this system",
-            "the loader does not put it in front of the program%s%s", trial->complaint != NULL ? ": " : "",
-            trial->complaint != NULL ? trial->complaint : "");
+            "the loader does not put it in front of the program%s%s", loaded->complaint != NULL ? ": " : "",
+            loaded->complaint != NULL ? loaded->complaint : "");
     else if (before != NULL)
         findings_say(findings, FINDING_NOTE, "shim",
                      "nothing, if that is a sanitizer's or a profiler's; otherwise unset LD_PRELOAD",
                      "is put in front of the program, behind %s", before);
     else
-        findings_ok(findings, "shim", "is put in front of the program, before %zu other libraries", trial->count - 1);
-    if (place >= 0 && trial->complaint != NULL)
+        findings_ok(findings, "shim", "is put in front of the program, before %zu other libraries", loaded->count - 1);
+    if (place >= 0 && loaded->complaint != NULL)
         findings_say(findings, FINDING_PROBLEM, "loader", "install what it lacks, or build the program on this system",
-                     "the loader says: %s", trial->complaint);
+                     "the loader says: %s", loaded->complaint);
 }
 
 /* ---- annotations ---- */
 
 static void
-examine_annotations(struct examination *examination, const struct trial *trial)
+examine_annotations(struct examination *examination, const struct loader_list *loaded)
 {
     struct findings *findings = examination->findings;
     const char *where;
-    switch (annotated_judge(examination->program->path, trial, examination->found.shim, &where)) {
+    switch (annotated_judge(examination->program->path, loaded, examination->found.shim, &where)) {
     case ANNOTATED_YES:
         findings_ok(findings, "annotations", "%s uses ddprun.h",
                     where == examination->program->path ? "the program" : where);
@@ -142,25 +142,25 @@ void
 examine_loading(struct examination *examination)
 {
     struct findings *findings = examination->findings;
-    struct trial trial;
+    struct loader_list loaded;
     char why[96];
     if (!examination->is_installed)
         return; /* said already */
-    if (!trial_is_own_loader(examination->facts->interpreter)) {
+    if (!loader_is_own(examination->facts->interpreter)) {
         findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM",
                      "the program has a loader of its own, %s, which was not asked", examination->facts->interpreter);
         return;
     }
     char **environment = environment_of_rank(examination);
-    bool ok = trial_run(examination->facts->interpreter, examination->program->path, environment, &trial, why);
+    bool ok = loader_ask(examination->facts->interpreter, examination->program->path, environment, &loaded, why);
     words_free(environment);
     if (!ok) {
         findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM", "the loader gave no list: %s",
                      why);
         return;
     }
-    judge_preload(examination, &trial);
-    judge_libraries(examination, &trial);
-    examine_annotations(examination, &trial);
-    trial_free(&trial);
+    judge_preload(examination, &loaded);
+    judge_libraries(examination, &loaded);
+    examine_annotations(examination, &loaded);
+    loader_list_free(&loaded);
 }

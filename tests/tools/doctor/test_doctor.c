@@ -7,8 +7,8 @@
  */
 #include "launcher/start/child.h"
 #include "launcher/start/elf_needs.h"
+#include "launcher/start/loader.h"
 #include "launcher/start/program.h"
-#include "launcher/start/trial.h"
 #include "tools/doctor/examine.h"
 #include "tools/doctor/findings.h"
 
@@ -274,18 +274,15 @@ static const char list[] = "\tlinux-vdso.so.1 (0x00007f00)\n"
 
 TEST(the_loaders_list_is_understood)
 {
-    struct trial trial;
-    trial_parse(list, strlen(list), &trial);
-    ck_assert_uint_eq(trial.count, 5);
-    ck_assert_str_eq(trial.libraries[1].path, "/opt/ddp run/libddprun.so");
-    ck_assert_str_eq(trial.libraries[2].name, "libcudart.so.13");
-    ck_assert_str_eq(trial.libraries[2].path, "/opt/a => b (0x1)/libcudart.so.13");
-    ck_assert_ptr_null(trial.libraries[3].path);
-    ck_assert_ptr_nonnull(strstr(trial.complaint, "GLIBC_2.99"));
-    ck_assert_ptr_eq(trial_find(&trial, "libcudnn"), &trial.libraries[3]);
-    ck_assert_ptr_eq(trial_find(&trial, "libddprun.so"), &trial.libraries[1]);
-    ck_assert_ptr_null(trial_find(&trial, "libcublas"));
-    trial_free(&trial);
+    struct loader_list loaded;
+    loader_parse(list, strlen(list), &loaded);
+    ck_assert_uint_eq(loaded.count, 5);
+    ck_assert_str_eq(loaded.libraries[1].path, "/opt/ddp run/libddprun.so");
+    ck_assert_str_eq(loaded.libraries[2].name, "libcudart.so.13");
+    ck_assert_str_eq(loaded.libraries[2].path, "/opt/a => b (0x1)/libcudart.so.13");
+    ck_assert_ptr_null(loaded.libraries[3].path);
+    ck_assert_ptr_nonnull(strstr(loaded.complaint, "GLIBC_2.99"));
+    loader_list_free(&loaded);
 }
 
 LOOP_TEST(any_text_is_a_list, 0, TEXT_CASES)
@@ -296,11 +293,11 @@ LOOP_TEST(any_text_is_a_list, 0, TEXT_CASES)
     memcpy(text, list, count);
     for (int changes = rand_r(&seed) % 8; count > 0 && changes > 0; --changes)
         text[(size_t)rand_r(&seed) % count] = "\t\n (=>0x)\0"[rand_r(&seed) % 10];
-    struct trial trial;
-    trial_parse(text, count, &trial);
-    for (size_t i = 0; i < trial.count; ++i)
-        ck_assert_ptr_nonnull(trial.libraries[i].name);
-    trial_free(&trial);
+    struct loader_list loaded;
+    loader_parse(text, count, &loaded);
+    for (size_t i = 0; i < loaded.count; ++i)
+        ck_assert_ptr_nonnull(loaded.libraries[i].name);
+    loader_list_free(&loaded);
     free(text);
 }
 

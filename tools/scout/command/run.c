@@ -182,11 +182,11 @@ attend(const struct scout_order *order, struct scout_progress *progress, pid_t p
 {
     int status;
     int64_t begin_ms = clock_now_ms(), asked_ms = 0;
-    int64_t trial_limit_ms =
+    int64_t repeat_limit_ms =
         (int64_t)(order->timeout_s / 2 < TRIAL_LIMIT_S ? order->timeout_s / 2 : TRIAL_LIMIT_S) * 1000;
     while (!inner_run_has_ended(pid, &status)) {
         int number = inner_run_next_signal();
-        int64_t now_ms = clock_now_ms(), trial_ms = (int64_t)atomic_load(&progress->trial_ms);
+        int64_t now_ms = clock_now_ms(), repeat_ms = (int64_t)atomic_load(&progress->repeat_ms);
         bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
         show_progress(progress, over);
         answer(progress, outcome);
@@ -194,7 +194,7 @@ attend(const struct scout_order *order, struct scout_progress *progress, pid_t p
             outcome->signal = number;
             kill(pid, number);
             asked_ms = asked_ms != 0 ? asked_ms : now_ms;
-        } else if (asked_ms == 0 && !over && trial_ms != 0 && now_ms - trial_ms > trial_limit_ms) {
+        } else if (asked_ms == 0 && !over && repeat_ms != 0 && now_ms - repeat_ms > repeat_limit_ms) {
             outcome->hung = true;
         } else if (asked_ms == 0 && !over && now_ms - begin_ms > (int64_t)order->timeout_s * 1000) {
             outcome->late = true;
@@ -267,7 +267,7 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
     bool ok = pid > 0;
     if (ok) {
         outcome->exit_code = attend(order, progress, pid, outcome);
-        outcome->repeated = atomic_load(&progress->trial_ms) != 0;
+        outcome->repeated = atomic_load(&progress->repeat_ms) != 0;
         outcome->operations = atomic_load(&progress->operations);
         outcome->period = atomic_load(&progress->period);
         outcome->deep = atomic_load(&progress->deep);

@@ -36,7 +36,7 @@ struct scout_progress {
     _Atomic uint64_t period;       /* operations; 0: not found yet */
     _Atomic uint64_t deep, wanted; /* operations of the deep pass: done, to do */
     _Atomic uint64_t tests;        /* repetitions so far */
-    _Atomic uint64_t trial_ms;     /* CLOCK_MONOTONIC, when the running repetition began; 0: none runs */
+    _Atomic uint64_t repeat_ms;    /* CLOCK_MONOTONIC, when the running repetition began; 0: none runs */
     char kernel[128];              /* that is repeated, or was last */
 
     /* The recorder asks whether what it has recorded is a step, waits, and goes on with another period if it is not. */

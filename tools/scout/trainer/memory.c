@@ -128,8 +128,8 @@ pass_next(struct passing *passing, struct piece *piece)
     if (piece->bytes == 0)
         return NULL;
     memory_wait();
-    if (scout_state.progress != NULL && atomic_load(&scout_state.progress->trial_ms) != 0)
-        atomic_store(&scout_state.progress->trial_ms, (uint64_t)clock_now_ms());
+    if (scout_state.progress != NULL && atomic_load(&scout_state.progress->repeat_ms) != 0)
+        atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());
     void *bytes = pieces + passing->turn * PIECE_BYTES;
     passing->turn ^= 1;
     pass_on(passing);

@@ -292,7 +292,7 @@ record_begin(struct operation *operation)
     written = false;
     operation->notes = &current;
     if (is_deep && is_tried(&current))
-        trial_begin(&current);
+        repeat_begin(&current);
     (void)exchange_mode(mode);
 }
 
@@ -301,7 +301,7 @@ end_deep(struct operation *operation)
 {
     bool is_repeated = is_tried(&current) && is_deep, is_left_out = is_tried(&current) && !is_deep;
     if (is_deep)
-        trial_note_done(scout_state.driver.cuCtxSynchronize_p());
+        repeat_note_done(scout_state.driver.cuCtxSynchronize_p());
     if (!written && !is_held)
         (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
     written = true;
@@ -311,7 +311,7 @@ end_deep(struct operation *operation)
             &(struct scout_effect){.verdict = is_left_out ? SCOUT_EXCLUDED : 0,
                                    .why = is_left_out ? names_put("a stream is captured beside it") : SCOUT_NONE,
                                    .hidden_write = SCOUT_NONE});
-    operation->again = is_repeated && trial_next();
+    operation->again = is_repeated && repeat_next();
     return operation->again;
 }
 

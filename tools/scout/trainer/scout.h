@@ -5,9 +5,9 @@
  * writes down what the trainer's device does, and makes launches again with changed inputs to see what depends on what.
  *
  * Data flow: the hooks call record.c around each operation. In the light pass it notes the operation, and course.c
- * looks for a period in what was noted. In the deep pass it waits for each operation, and hands each launch to trial.c,
- * which has the call made again and again (struct operation, `again`) with inputs that change.c has changed, and judges
- * by compare.c what came of it. Afterwards the trainer's memory is what it would have been, bit for bit.
+ * looks for a period in what was noted. In the deep pass it waits for each operation, and hands each launch to
+ * repeat.c, which has the call made again and again (struct operation, `again`) with inputs that change.c has changed,
+ * and judges by compare.c what came of it. Afterwards the trainer's memory is what it would have been, bit for bit.
  *
  * Threads: record.c lets one operation at a time pass, from `begin` to `end`, and everything below it is called by the
  * thread that is in it. That is held across the driver's call on purpose: operations of two threads must not run while
@@ -416,15 +416,15 @@ bool elementwise_judge(struct effect *effect);
 /* At the end: words that could not be changed act as the others of their argument do. */
 void elementwise_fill(struct effect *effect);
 
-/* ---- trial.c: a launch, repeated ---- */
+/* ---- repeat.c: a launch, repeated ---- */
 
 /* What the device answered when it was waited for, after a call. */
-void trial_note_done(CUresult result);
+void repeat_note_done(CUresult result);
 /* Before the call. */
-void trial_begin(struct noted *launch);
+void repeat_begin(struct noted *launch);
 /* After a call that the device has done: true, the same call is to be made once more. When it returns false, the
  * effect is written and the memory is as the first call left it. */
-bool trial_next(void);
+bool repeat_next(void);
 
 /* ---- play.c: `ddprun scout --prove` ---- */
 

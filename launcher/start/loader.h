@@ -1,54 +1,51 @@
 /*
- * trial.h - would the dynamic loader put the shim into a program, and what else does it find for it? Asked of the
+ * loader.h - would the dynamic loader put the shim into a program, and what else does it find for it? Asked of the
  * loader itself, which lists what it would load (LD_TRACE_LOADED_OBJECTS) and runs nothing of the program's.
  * Only for a loader that is known to do so: the one that runs ddprun.
  *
- * Called by the doctor, and where a program's annotations are looked for (start/annotated.h). trial_parse() is pure,
+ * Called by the doctor, and where a program's annotations are looked for (annotated.c). loader_parse() is pure,
  * for any text.
  */
-#ifndef DDPRUN_LAUNCHER_START_TRIAL_H
-#define DDPRUN_LAUNCHER_START_TRIAL_H
+#ifndef DDPRUN_LAUNCHER_START_LOADER_H
+#define DDPRUN_LAUNCHER_START_LOADER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /* One library of the list. */
-struct trial_library {
+struct loader_library {
     char *name; /* as it was asked for; for a preloaded one its path */
     char *path; /* where the loader found it; NULL: nowhere */
 };
 
-/* Release with trial_free(). */
-struct trial {
-    struct trial_library *libraries; /* in the order in which symbols are looked for */
+/* Release with loader_list_free(). */
+struct loader_list {
+    struct loader_library *libraries; /* in the order in which symbols are looked for */
     size_t count;
     char *complaint; /* the first thing that the loader was not content with; NULL: nothing */
 };
 
 /* Whether this loader is the one that runs ddprun. Any other could be any program, and is not asked. */
-bool trial_is_own_loader(const char *loader);
+bool loader_is_own(const char *loader);
 
 /* Whether a library of this name or path is one of CUDA's, of which the stand-in has some and NVIDIA's toolkit all. */
-bool trial_is_of_cuda(const char *name);
+bool loader_is_of_cuda(const char *name);
 
 /*
  * Asks the loader `loader` about `program`, as it would be started with `environment`. False: it gave no answer, and
  * why[96] says why.
  */
-bool trial_run(const char *loader, const char *program, char *const *environment, struct trial *trial, char *why)
-    __attribute__((warn_unused_result));
+bool loader_ask(const char *loader, const char *program, char *const *environment, struct loader_list *loaded,
+                char *why) __attribute__((warn_unused_result));
 
 /* What the loader wrote: lines "\tNAME => PATH (0xADDRESS)", "\tPATH (0xADDRESS)", "\tNAME => not found", complaints.
  */
-void trial_parse(const char *text, size_t length, struct trial *trial);
-
-/* The first library whose name begins with `prefix` ("libcudart.so"), or NULL. */
-const struct trial_library *trial_find(const struct trial *trial, const char *prefix);
+void loader_parse(const char *text, size_t length, struct loader_list *loaded);
 
 /* The place of the library that is the file `path`; -1: it is not in the list. */
-int trial_place_of(const struct trial *trial, const char *path);
+int loader_place_of(const struct loader_list *loaded, const char *path);
 
-void trial_free(struct trial *trial);
+void loader_list_free(struct loader_list *loaded);
 
 /* ---- annotated.c ---- */
 /*
@@ -67,9 +64,10 @@ enum annotated {
     ANNOTATED_UNKNOWN,    /* a file was not found, or cannot be read */
 };
 
-/* Of the program `path`, whose libraries `trial` lists; `shim`: that one of them does not count. *where: the file that
- * is annotated, if one is; it is `path`, or belongs to `trial`. */
-enum annotated annotated_judge(const char *path, const struct trial *trial, const char *shim, const char **where);
+/* Of the program `path`, whose libraries `loaded` lists; `shim`: that one of them does not count. *where: the file that
+ * is annotated, if one is; it is `path`, or belongs to `loaded`. */
+enum annotated annotated_judge(const char *path, const struct loader_list *loaded, const char *shim,
+                               const char **where);
 
 /* The same of a program that would be started with this environment: asks the loader for the libraries. Says
  * ANNOTATED_NO_KERNELS where there are none, without a look for annotations. */

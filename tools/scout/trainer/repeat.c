@@ -1,5 +1,5 @@
 /*
- * trial.c - a launch is made again and again, each time with other inputs, and what came of it is compared.
+ * repeat.c - a launch is made again and again, each time with other inputs, and what came of it is compared.
  *
  * The call itself is repeated by the hook (struct operation, `again`), so between two repetitions this file is left and
  * entered again: `next` says what the run that was just made was for. Before each repetition the launch's memory is as
@@ -279,7 +279,7 @@ reason_to_exclude(void)
 }
 
 void
-trial_begin(struct noted *launch)
+repeat_begin(struct noted *launch)
 {
     noted = launch;
     next = RUN_FIRST;
@@ -301,11 +301,11 @@ trial_begin(struct noted *launch)
     if (looks_hidden)
         hidden_begin(&effect.images);
     snprintf(scout_state.progress->kernel, sizeof(scout_state.progress->kernel), "%s", noted->text);
-    atomic_store(&scout_state.progress->trial_ms, (uint64_t)clock_now_ms());
+    atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());
 }
 
 void
-trial_note_done(CUresult result)
+repeat_note_done(CUresult result)
 {
     device_answer = result;
 }
@@ -542,7 +542,7 @@ finish_repeat(bool repeated)
     elementwise_fill(&effect);
     effect_put(&effect);
     effect_free(&effect);
-    atomic_store(&scout_state.progress->trial_ms, 0);
+    atomic_store(&scout_state.progress->repeat_ms, 0);
 }
 
 /* After the trainer's own run: whether it can be repeated. */
@@ -565,7 +565,7 @@ look_at_first_run(void)
 }
 
 bool
-trial_next(void)
+repeat_next(void)
 {
     if (next == RUN_FIRST) {
         if (!look_at_first_run()) {
@@ -598,6 +598,6 @@ trial_next(void)
     memory_wait();
     ++effect.tests;
     atomic_fetch_add(&scout_state.progress->tests, 1);
-    atomic_store(&scout_state.progress->trial_ms, (uint64_t)clock_now_ms());
+    atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());
     return true;
 }

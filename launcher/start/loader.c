@@ -1,7 +1,7 @@
 /*
- * trial.c - see trial.h. The form of the list: ld.so(8), ldd(1).
+ * loader.c - see loader.h. The form of the list: ld.so(8), ldd(1).
  */
-#include "launcher/start/trial.h"
+#include "launcher/start/loader.h"
 
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
@@ -30,7 +30,7 @@ base_of(const char *path)
 }
 
 bool
-trial_is_of_cuda(const char *name)
+loader_is_of_cuda(const char *name)
 {
     for (size_t i = 0; i < sizeof(cuda_families) / sizeof(cuda_families[0]); ++i) {
         if (strncmp(base_of(name), cuda_families[i], strlen(cuda_families[i])) == 0)
@@ -41,7 +41,7 @@ trial_is_of_cuda(const char *name)
 
 /* A loader of another name could be any program: only the one that runs ddprun is asked. */
 bool
-trial_is_own_loader(const char *loader)
+loader_is_own(const char *loader)
 {
     struct elf_facts own;
     struct stat running, asked;
@@ -73,20 +73,20 @@ without_address(const char *line, size_t length)
 }
 
 static void
-add_library(struct trial *trial, char *name, char *path)
+add_library(struct loader_list *loaded, char *name, char *path)
 {
-    if (trial->count == MOST_LIBRARIES) {
+    if (loaded->count == MOST_LIBRARIES) {
         free(name);
         free(path);
         return;
     }
-    trial->libraries = xrealloc(trial->libraries, (trial->count + 1) * sizeof(*trial->libraries));
-    trial->libraries[trial->count++] = (struct trial_library){name, path};
+    loaded->libraries = xrealloc(loaded->libraries, (loaded->count + 1) * sizeof(*loaded->libraries));
+    loaded->libraries[loaded->count++] = (struct loader_library){name, path};
 }
 
 /* A line of the list, without its tab. False: not a line of the list. */
 static bool
-parse_entry(struct trial *trial, const char *line, size_t length)
+parse_entry(struct loader_list *loaded, const char *line, size_t length)
 {
     static const char arrow[] = " => ", nowhere[] = "not found";
     const char *target = memmem(line, length, arrow, sizeof(arrow) - 1);
@@ -94,20 +94,20 @@ parse_entry(struct trial *trial, const char *line, size_t length)
     if (target == NULL) {
         if (bare == 0)
             return false;
-        add_library(trial, part(line, bare), part(line, bare));
+        add_library(loaded, part(line, bare), part(line, bare));
         return true;
     }
     size_t name_length = (size_t)(target - line);
     target += sizeof(arrow) - 1;
     size_t rest = length - (size_t)(target - line);
     if (rest == sizeof(nowhere) - 1 && memcmp(target, nowhere, rest) == 0) {
-        add_library(trial, part(line, name_length), NULL);
+        add_library(loaded, part(line, name_length), NULL);
         return true;
     }
     bare = without_address(target, rest);
     if (bare == 0)
         return false;
-    add_library(trial, part(line, name_length), part(target, bare));
+    add_library(loaded, part(line, name_length), part(target, bare));
     return true;
 }
 
@@ -120,21 +120,21 @@ says_that_it_needs_none(const char *line, size_t length)
 }
 
 void
-trial_parse(const char *text, size_t length, struct trial *trial_p)
+loader_parse(const char *text, size_t length, struct loader_list *loaded_p)
 {
-    struct trial trial = {0};
+    struct loader_list loaded = {0};
     while (length > 0) {
         const char *newline = memchr(text, '\n', length);
         size_t line = newline != NULL ? (size_t)(newline - text) : length;
         bool is_entry = line > 1 && text[0] == '\t' &&
-                        (parse_entry(&trial, text + 1, line - 1) || says_that_it_needs_none(text + 1, line - 1));
-        if (!is_entry && line > 0 && trial.complaint == NULL)
-            trial.complaint = part(text, line < LONGEST_COMPLAINT ? line : LONGEST_COMPLAINT);
+                        (parse_entry(&loaded, text + 1, line - 1) || says_that_it_needs_none(text + 1, line - 1));
+        if (!is_entry && line > 0 && loaded.complaint == NULL)
+            loaded.complaint = part(text, line < LONGEST_COMPLAINT ? line : LONGEST_COMPLAINT);
         line += newline != NULL;
         text += line;
         length -= line;
     }
-    *trial_p = trial;
+    *loaded_p = loaded;
 }
 
 /* What would make the loader do more than list, run foreign code, or write elsewhere (ld.so(8)). */
@@ -150,7 +150,7 @@ quiet_environment(char *const *environment)
 }
 
 bool
-trial_run(const char *loader, const char *program, char *const *environment, struct trial *trial, char *why)
+loader_ask(const char *loader, const char *program, char *const *environment, struct loader_list *loaded, char *why)
 {
     char *path = xasprintf("%s%s", program[0] == '/' ? "" : "./", program); /* never an option */
     char *words[] = {xstrdup(loader), path, NULL};
@@ -162,7 +162,7 @@ trial_run(const char *loader, const char *program, char *const *environment, str
     bool ok = result->end == CHILD_EXITED && result->length < sizeof(result->text) - 1;
     char text[64];
     if (ok)
-        trial_parse(result->text, result->length, trial);
+        loader_parse(result->text, result->length, loaded);
     else
         snprintf(why, WHY_BYTES, "%s", child_end_text(result, text));
     free(result);
@@ -172,26 +172,14 @@ trial_run(const char *loader, const char *program, char *const *environment, str
     return ok;
 }
 
-const struct trial_library *
-trial_find(const struct trial *trial, const char *prefix)
-{
-    for (size_t i = 0; i < trial->count; ++i) {
-        const char *slash = strrchr(trial->libraries[i].name, '/');
-        const char *name = slash != NULL ? slash + 1 : trial->libraries[i].name;
-        if (strncmp(name, prefix, strlen(prefix)) == 0)
-            return &trial->libraries[i];
-    }
-    return NULL;
-}
-
 int
-trial_place_of(const struct trial *trial, const char *path)
+loader_place_of(const struct loader_list *loaded, const char *path)
 {
     struct stat wanted, file;
     if (stat(path, &wanted) != 0)
         return -1;
-    for (size_t i = 0; i < trial->count; ++i) {
-        const char *at = trial->libraries[i].path;
+    for (size_t i = 0; i < loaded->count; ++i) {
+        const char *at = loaded->libraries[i].path;
         if (at != NULL && stat(at, &file) == 0 && file.st_ino == wanted.st_ino && file.st_dev == wanted.st_dev)
             return (int)i;
     }
@@ -199,13 +187,13 @@ trial_place_of(const struct trial *trial, const char *path)
 }
 
 void
-trial_free(struct trial *trial)
+loader_list_free(struct loader_list *loaded)
 {
-    for (size_t i = 0; i < trial->count; ++i) {
-        free(trial->libraries[i].name);
-        free(trial->libraries[i].path);
+    for (size_t i = 0; i < loaded->count; ++i) {
+        free(loaded->libraries[i].name);
+        free(loaded->libraries[i].path);
     }
-    free(trial->libraries);
-    free(trial->complaint);
-    *trial = (struct trial){0};
+    free(loaded->libraries);
+    free(loaded->complaint);
+    *loaded = (struct loader_list){0};
 }
