@@ -135,12 +135,6 @@ model_predict(const struct model *model, unsigned ranks, const struct link *link
     return true;
 }
 
-double
-model_items(const struct model *model)
-{
-    return model->items;
-}
-
 uint64_t
 model_batch(const struct model *model)
 {

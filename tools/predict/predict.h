@@ -30,8 +30,7 @@ void model_free(struct model *model);
  * found; NAN: not known, which changes nothing. */
 void model_measured(struct model *model, double step_us, double exposed_us);
 
-/* Items that DDP_SHARD shares out in a step, and by one call; 0: not known. */
-double model_items(const struct model *model);
+/* Items that DDP_SHARD shares out by one call; 0: not known. */
 uint64_t model_batch(const struct model *model);
 
 /* How many ranks the trace is of. */

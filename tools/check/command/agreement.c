@@ -9,19 +9,6 @@
 
 #include <stdlib.h>
 
-static int
-compare_rows(const void *a, const void *b)
-{
-    const struct check_row *left = *(const struct check_row *const *)a, *right = *(const struct check_row *const *)b;
-    const uint32_t l[] = {left->tensor.role, left->tensor.number, left->step};
-    const uint32_t r[] = {right->tensor.role, right->tensor.number, right->step};
-    for (size_t i = 0; i < sizeof(l) / sizeof(l[0]); ++i) {
-        if (l[i] != r[i])
-            return l[i] < r[i] ? -1 : 1;
-    }
-    return 0;
-}
-
 static bool
 has_hash(const struct check_row *row)
 {
@@ -39,12 +26,12 @@ agreement_find(const struct check_evidence *evidence)
         if (has_hash(&zero->rows[i]))
             sorted[count++] = &zero->rows[i];
     }
-    qsort(sorted, count, sizeof(*sorted), compare_rows);
+    qsort(sorted, count, sizeof(*sorted), items_compare_rows);
     for (int r = 1; r < evidence->ranks && !MUTANT(CHECK_RANKS_APART); ++r) {
         for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
             const struct check_row *row = &evidence->ranked[r].rows[i];
             const struct check_row **same =
-                has_hash(row) && count > 0 ? bsearch(&row, sorted, count, sizeof(*sorted), compare_rows) : NULL;
+                has_hash(row) && count > 0 ? bsearch(&row, sorted, count, sizeof(*sorted), items_compare_rows) : NULL;
             unsigned moment = items_moment_of(row);
             if (same == NULL || (*same)->value == row->value || (found.moment != 0 && found.moment <= moment))
                 continue;

@@ -126,8 +126,8 @@ distance_of(const struct check_row *row, const struct role_norm *all)
 
 /* ---- all rows of a run, in order of tensor and step ---- */
 
-static int
-compare_rows(const void *a, const void *b)
+int
+items_compare_rows(const void *a, const void *b)
 {
     const struct check_row *left = *(const struct check_row *const *)a, *right = *(const struct check_row *const *)b;
     const uint32_t l[] = {left->tensor.role, left->tensor.number, left->step};
@@ -154,7 +154,7 @@ sort_rows(const struct check_rows *rows)
         if (is_of_tensor(&rows->rows[i]))
             sorted.rows[sorted.count++] = &rows->rows[i];
     }
-    qsort(sorted.rows, sorted.count, sizeof(*sorted.rows), compare_rows);
+    qsort(sorted.rows, sorted.count, sizeof(*sorted.rows), items_compare_rows);
     uint32_t last;
     struct role_norm *norms = role_norms(rows, &last);
     for (size_t i = 0; i < sorted.count; ++i)
@@ -238,7 +238,7 @@ find_sorted_row(const struct sorted *sorted, const struct check_row *like)
     size_t low = 0, high = sorted->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare_rows(&sorted->rows[middle], &like) < 0)
+        if (items_compare_rows(&sorted->rows[middle], &like) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -251,7 +251,7 @@ static size_t
 find_row(const struct sorted *sorted, const struct check_row *like)
 {
     size_t place = find_sorted_row(sorted, like);
-    return place < sorted->count && compare_rows(&sorted->rows[place], &like) == 0 ? place : sorted->count;
+    return place < sorted->count && items_compare_rows(&sorted->rows[place], &like) == 0 ? place : sorted->count;
 }
 
 /* ---- items ---- */
@@ -566,4 +566,20 @@ void
 items_sort(struct check_item *items, size_t count)
 {
     qsort(items, count, sizeof(*items), compare_items);
+}
+
+bool
+items_scaled_differ(const struct check_evidence *evidence, uint32_t role)
+{
+    struct check_evidence one = *evidence;
+    struct check_rows scaled = evidence->scaled;
+    size_t count;
+    bool differs = false;
+    one.ranks = 1;
+    one.ranked = &scaled;
+    struct check_item *items = items_make(&one, &scaled, &count);
+    for (size_t i = 0; i < count; ++i)
+        differs = differs || (items[i].tensor.role == role && items[i].differs);
+    free(items);
+    return differs;
 }

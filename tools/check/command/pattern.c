@@ -187,17 +187,7 @@ pattern_factor_holds(const struct check_evidence *evidence, double factor)
 bool
 pattern_sees_factor(const struct check_evidence *evidence)
 {
-    struct check_evidence one = *evidence;
-    struct check_rows scaled = evidence->scaled;
-    size_t count;
-    bool sees = false;
-    one.ranks = 1;
-    one.ranked = &scaled;
-    struct check_item *items = items_make(&one, &scaled, &count);
-    for (size_t i = 0; i < count; ++i)
-        sees = sees || (items[i].tensor.role == CHECK_PARAMETER && items[i].differs);
-    free(items);
-    return sees;
+    return items_scaled_differ(evidence, CHECK_PARAMETER);
 }
 
 bool

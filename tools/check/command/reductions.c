@@ -120,23 +120,6 @@ is_any(const struct check_item *item)
     return true;
 }
 
-/* Whether one rank finds others where those of the first round are changed. */
-static bool
-depend_on_each_other(const struct check_evidence *evidence)
-{
-    struct check_evidence one = *evidence;
-    struct check_rows changed = evidence->scaled;
-    size_t count;
-    bool depend = false;
-    one.ranks = 1;
-    one.ranked = &changed;
-    struct check_item *items = items_make(&one, &changed, &count);
-    for (size_t i = 0; i < count; ++i)
-        depend = depend || (is_result(&items[i]) && items[i].differs);
-    free(items);
-    return depend;
-}
-
 static void
 judge_first(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
@@ -197,7 +180,7 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
                      sentence_name_item(verdict, multiple, name), multiple->factor);
         sentence_say(verdict->advice, "the program is right if it takes the number of ranks out again; for a mean of "
                                       "the ranks' means use DDP_OP_MEAN");
-    } else if (depend_on_each_other(evidence) || MUTANT(CHECK_INDEPENDENT_EQUAL)) {
+    } else if (items_scaled_differ(evidence, CHECK_REDUCE) || MUTANT(CHECK_INDEPENDENT_EQUAL)) {
         sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
     } else {
         wishes->factor = evidence->scaled.count == 0 ? 2 : 0;

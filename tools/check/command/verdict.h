@@ -165,6 +165,12 @@ double items_tolerance(int type);
 /* Puts those that differ first, and the worst of them before others. */
 void items_sort(struct check_item *items, size_t count);
 
+/* The order of pointers to rows by tensor and step, for qsort(). */
+int items_compare_rows(const void *a, const void *b);
+
+/* Whether a tensor of the role differs on one rank with gradients, or results, that were multiplied. */
+bool items_scaled_differ(const struct check_evidence *evidence, uint32_t role);
+
 /* ---- carried.c ---- */
 /*
  * Does the host keep what is trained, and copy it to the device, where no annotation names it? From what ranks copy,

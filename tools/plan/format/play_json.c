@@ -28,16 +28,16 @@ put(struct json_object *to, const char *key, uint64_t number)
     json_object_object_add(to, key, json_object_new_uint64(number));
 }
 
-static struct json_object *
-put_list(struct json_object *to, const char *key)
+struct json_object *
+play_json_put_list(struct json_object *to, const char *key)
 {
     struct json_object *list = json_object_new_array();
     json_object_object_add(to, key, list);
     return list;
 }
 
-static struct json_object *
-put_item(struct json_object *list)
+struct json_object *
+play_json_put_item(struct json_object *list)
 {
     struct json_object *item = json_object_new_object();
     json_object_array_add(list, item);
@@ -50,11 +50,11 @@ put_operation(struct json_object *to, const struct play_operation *operation)
     json_object_object_add(to, "name", json_object_new_string(operation->name));
     json_object_object_add(to, "made_by", json_object_new_string(parts[operation->part]));
     put(to, "host_bytes", operation->host_bytes);
-    struct json_object *block = put_list(to, "block"), *site = put_list(to, "site");
+    struct json_object *block = play_json_put_list(to, "block"), *site = play_json_put_list(to, "site");
     for (int i = 0; i < 3; ++i)
         json_object_array_add(block, json_object_new_uint64(operation->block[i]));
     for (uint32_t i = 0; i < operation->frame_count; ++i) {
-        struct json_object *frame = put_item(site);
+        struct json_object *frame = play_json_put_item(site);
         put(frame, "object", operation->frames[i].object);
         put(frame, "offset", operation->frames[i].offset);
     }
@@ -67,13 +67,13 @@ play_json_of(const struct play *play)
     put(root, "first", play->plan.first);
     put(root, "proof_rounds", play->plan.steps);
     put(root, "reduce_before", play->plan.average_before);
-    struct json_object *list = put_list(root, "operations");
+    struct json_object *list = play_json_put_list(root, "operations");
     for (uint32_t i = 0; i < play->plan.operation_count; ++i)
-        put_operation(put_item(list), &play->operations[i]);
-    list = put_list(root, "memory");
+        put_operation(play_json_put_item(list), &play->operations[i]);
+    list = play_json_put_list(root, "memory");
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
-        struct json_object *item = put_item(list);
+        struct json_object *item = play_json_put_item(list);
         json_object_object_add(item, "role", json_object_new_string(roles[tensor->role]));
         put(item, "type", tensor->type);
         put(item, "adds_up_in", tensor->said);
@@ -83,9 +83,9 @@ play_json_of(const struct play *play)
         put(item, "begin", tensor->lo);
         put(item, "end", tensor->hi);
     }
-    list = put_list(root, "objects");
+    list = play_json_put_list(root, "objects");
     for (uint32_t i = 0; i < play->plan.object_count; ++i) {
-        struct json_object *item = put_item(list);
+        struct json_object *item = play_json_put_item(list);
         json_object_object_add(item, "path", json_object_new_string(play->objects[i].path));
         json_object_object_add(item, "build_id", json_object_new_string(play->objects[i].build_id));
     }

@@ -17,4 +17,8 @@ struct json_object *play_json_of(const struct play *play);
 bool play_json_read(struct json_object *from, struct play *play, char *why) __attribute__((warn_unused_result));
 void play_json_free(struct play *play);
 
+/* A new list as a member of an object, a new object at the end of a list; both belong to what they are put into. */
+struct json_object *play_json_put_list(struct json_object *to, const char *key);
+struct json_object *play_json_put_item(struct json_object *list);
+
 #endif

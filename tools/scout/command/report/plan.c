@@ -6,6 +6,7 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
+#include "tools/plan/format/play_json.h"
 #include "tools/scout/command/report/insert.h"
 #include "tools/scout/command/report/site.h"
 
@@ -28,22 +29,6 @@ put_text(struct json_object *to, const char *key, const char *text)
     json_object_object_add(to, key, text != NULL ? json_object_new_string(text) : NULL);
 }
 
-static struct json_object *
-put_list(struct json_object *to, const char *key)
-{
-    struct json_object *list = json_object_new_array();
-    json_object_object_add(to, key, list);
-    return list;
-}
-
-static struct json_object *
-put_item(struct json_object *list)
-{
-    struct json_object *item = json_object_new_object();
-    json_object_array_add(list, item);
-    return item;
-}
-
 /* Hashes are texts: readers of JSON may take numbers for doubles. */
 static void
 put_hash(struct json_object *to, const char *key, uint64_t hash)
@@ -56,12 +41,12 @@ put_hash(struct json_object *to, const char *key, uint64_t hash)
 static void
 put_site(struct json_object *to, const struct scout_log *log, uint32_t site)
 {
-    struct json_object *frames = put_list(to, "site");
+    struct json_object *frames = play_json_put_list(to, "site");
     for (uint32_t i = 0; site < log->site_count && i < log->sites[site].count; ++i) {
         const struct scout_frame *frame = &log->sites[site].frames[i];
         if (frame->object == SCOUT_NONE)
             continue;
-        struct json_object *item = put_item(frames);
+        struct json_object *item = play_json_put_item(frames);
         put_number(item, "object", frame->object);
         put_number(item, "offset", frame->offset);
     }
@@ -72,22 +57,22 @@ put_program(struct json_object *plan, const struct scout_log *log)
 {
     struct json_object *program = json_object_new_object();
     json_object_object_add(plan, "program", program);
-    struct json_object *arguments = put_list(program, "arguments");
+    struct json_object *arguments = play_json_put_list(program, "arguments");
     for (uint32_t i = 0; i < log->run.argument_count; ++i)
         json_object_array_add(arguments, json_object_new_string(log->run.arguments[i]));
     put_text(program, "device", log->run.device != NULL ? log->run.device : "");
     put_number(program, "driver", log->run.driver);
     put_text(program, "ddprun", log->run.ddprun != NULL ? log->run.ddprun : "");
-    struct json_object *objects = put_list(program, "objects");
+    struct json_object *objects = play_json_put_list(program, "objects");
     for (uint32_t i = 0; i < log->object_count; ++i) {
-        struct json_object *item = put_item(objects);
+        struct json_object *item = play_json_put_item(objects);
         put_text(item, "path", log->objects[i].path);
         put_text(item, "build_id", log->objects[i].build_id);
     }
-    struct json_object *modules = put_list(program, "modules");
+    struct json_object *modules = play_json_put_list(program, "modules");
     for (uint32_t i = 0; i < log->module_count; ++i) {
         const struct scout_module *module = &log->modules[i];
-        struct json_object *item = put_item(modules);
+        struct json_object *item = play_json_put_item(modules);
         bool is_file = module->path[0] != '\0';
         if (is_file)
             put_text(item, "path", module->path);
@@ -122,7 +107,7 @@ kind_name(uint32_t kind)
 static void
 put_operation(struct json_object *list, const struct scout_log *log, const struct scout_op *op)
 {
-    struct json_object *item = put_item(list);
+    struct json_object *item = play_json_put_item(list);
     put_text(item, "kind", kind_name(op->kind));
     put_text(item, "name", scout_log_name(log, op->name));
     put_number(item, "stream", op->stream);
@@ -137,13 +122,13 @@ put_operation(struct json_object *list, const struct scout_log *log, const struc
             put_number(item, "ahead", op->ahead);
         return;
     }
-    struct json_object *grid = put_list(item, "grid"), *arguments;
+    struct json_object *grid = play_json_put_list(item, "grid"), *arguments;
     for (int i = 0; i < 3; ++i)
         json_object_array_add(grid, json_object_new_uint64(op->grid[i]));
     put_hash(item, "scalars", op->scalars);
-    arguments = put_list(item, "arguments");
+    arguments = play_json_put_list(item, "arguments");
     for (uint32_t i = 0; i < op->argument_count; ++i) {
-        struct json_object *argument = put_item(arguments);
+        struct json_object *argument = play_json_put_item(arguments);
         put_number(argument, "slot", op->arguments[i].slot);
         put_number(argument, "at", op->arguments[i].at);
         put_number(argument, "allocation", op->arguments[i].alloc);
@@ -154,10 +139,10 @@ put_operation(struct json_object *list, const struct scout_log *log, const struc
 static void
 put_allocations(struct json_object *plan, const struct scout_log *log)
 {
-    struct json_object *list = put_list(plan, "allocations");
+    struct json_object *list = play_json_put_list(plan, "allocations");
     for (uint32_t i = 0; i < log->alloc_count; ++i) {
         const struct scout_alloc *alloc = &log->allocs[i];
-        struct json_object *item = put_item(list);
+        struct json_object *item = play_json_put_item(list);
         put_number(item, "bytes", alloc->bytes);
         put_number(item, "ordinal", alloc->ordinal);
         put_number(item, "made_at", alloc->made_at);
@@ -183,10 +168,10 @@ static void
 put_tensors(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
             struct sites *sites)
 {
-    struct json_object *list = put_list(plan, "tensors");
+    struct json_object *list = play_json_put_list(plan, "tensors");
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
-        struct json_object *item = put_item(list);
+        struct json_object *item = play_json_put_item(list);
         put_text(item, "role", scout_role_name(tensor->role));
         put_text(item, "type", scout_type_name(tensor->type));
         if (tensor->guessed)
@@ -219,11 +204,11 @@ static void
 put_groups(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
            struct sites *sites)
 {
-    struct json_object *list = put_list(plan, "groups");
+    struct json_object *list = play_json_put_list(plan, "groups");
     char text[SCOUT_NAME_BYTES];
     for (uint32_t i = 0; i < finding->group_count; ++i) {
         const struct scout_group *group = &finding->groups[i];
-        struct json_object *item = put_item(list);
+        struct json_object *item = play_json_put_item(list);
         put_number(item, "gradients", group->gradients);
         put_number(item, "parameters", group->parameters);
         put_number(item, "complete_after", group->complete - finding->first);
@@ -242,11 +227,11 @@ static void
 put_lines(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
           struct sites *sites)
 {
-    struct json_object *list = put_list(plan, "lines");
+    struct json_object *list = play_json_put_list(plan, "lines");
     struct insertions insertions;
     insertions_find(sites, log, finding, &insertions);
     for (uint32_t i = 0; i < insertions.count; ++i) {
-        struct json_object *item = put_item(list);
+        struct json_object *item = play_json_put_item(list);
         put_text(item, "file", insertions.items[i].file);
         put_number(item, "line", (uint64_t)insertions.items[i].line);
         put_text(item, "text", insertions.items[i].text);
@@ -274,7 +259,7 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     put_number(period, "first", finding->first);
     put_number(period, "operations", finding->period);
     put_number(period, "live_bytes", finding->live_bytes);
-    struct json_object *tokens = put_list(period, "tokens");
+    struct json_object *tokens = play_json_put_list(period, "tokens");
     for (uint32_t i = 0; i < finding->period; ++i)
         put_operation(tokens, log, &log->ops[finding->first + i]);
     put_allocations(plan, log);
@@ -284,7 +269,7 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     if (finding->found && log->annotation_count == 0)
         put_lines(plan, log, finding, sites);
     sites_close(sites);
-    struct json_object *notes = put_list(plan, "notes");
+    struct json_object *notes = play_json_put_list(plan, "notes");
     for (uint32_t i = 0; i < finding->note_count; ++i)
         json_object_array_add(notes, json_object_new_string(finding->notes[i]));
     struct json_object *proof = json_object_new_object();
@@ -301,10 +286,10 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
 static void
 put_host(struct json_object *plan, const struct scout_log *log)
 {
-    struct json_object *files = put_list(plan, "files"), *clocks = put_list(plan, "clocks");
+    struct json_object *files = play_json_put_list(plan, "files"), *clocks = play_json_put_list(plan, "clocks");
     struct records records;
     for (uint32_t i = 0; i < log->file_count; ++i) {
-        struct json_object *item = put_item(files);
+        struct json_object *item = play_json_put_item(files);
         put_text(item, "path", log->files[i].path);
         put_number(item, "bytes", log->files[i].bytes);
         json_object_object_add(item, "writes", json_object_new_boolean(log->files[i].writes != 0));
@@ -317,7 +302,7 @@ put_host(struct json_object *plan, const struct scout_log *log)
         }
     }
     for (uint32_t i = 0; i < log->clock_count; ++i) {
-        struct json_object *item = put_item(clocks);
+        struct json_object *item = play_json_put_item(clocks);
         put_text(item, "call", scout_log_name(log, log->clocks[i].name));
         put_site(item, log, log->clocks[i].site);
     }

@@ -370,10 +370,3 @@ source_begins_line(const struct source *source, uint32_t node)
 {
     return begins_line(source->text, source->nodes[node].begin);
 }
-
-bool
-source_ends_line(const struct source *source, uint32_t node)
-{
-    size_t at = source->nodes[node].end, line = at + strcspn(source->text + at, "\n");
-    return source_skip(source->text, at) >= line;
-}

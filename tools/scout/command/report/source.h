@@ -51,9 +51,8 @@ uint32_t source_beside(const struct source *source, uint32_t inner, uint32_t oth
 uint32_t source_function(const struct source *source, uint32_t node);
 /* The block among a statement's children; NODE_NONE. */
 uint32_t source_block(const struct source *source, uint32_t node);
-/* Whether a line can be put in front of a statement, and behind it: it begins or ends its line. */
+/* Whether a line can be put in front of a statement: it begins its line. */
 bool source_begins_line(const struct source *source, uint32_t node);
-bool source_ends_line(const struct source *source, uint32_t node);
 
 /* Behind blanks, comments and the preprocessor's lines. */
 size_t source_skip(const char *text, size_t at);
