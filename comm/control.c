@@ -9,7 +9,7 @@
 #include "comm/control.h"
 
 #include "base/clock.h"
-#include "comm/transfer.h"
+#include "comm/rendezvous.h"
 
 #include <stdio.h>
 #include <stdlib.h>

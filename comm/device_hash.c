@@ -1,7 +1,7 @@
 /*
- * device_hash.c - see device_hash.h.
+ * device_hash.c - see kernels.h.
  */
-#include "comm/device_hash.h"
+#include "comm/kernels.h"
 
 #include "base/mutant.h"
 

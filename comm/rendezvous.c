@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
-#include "comm/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct rendezvous {
     int rank;
@@ -53,5 +54,24 @@ void rendezvous_close(struct rendezvous *rendezvous);
 
 /* In a forked child: lets go of what the parent continues to use. */
 void rendezvous_forget(struct rendezvous *rendezvous);
+
+/* ---- transfer.c ---- */
+/*
+ * Whole messages over sockets, with a limit of time. Any thread; one reader and one writer for a socket.
+ */
+
+enum transfer {
+    TRANSFER_DONE,
+    TRANSFER_LATE,
+    TRANSFER_GONE,   /* the other end is closed */
+    TRANSFER_CLOSED, /* this one is: the descriptor is no socket any more */
+};
+
+/* Waits until `fd` is ready for `events` (poll); false when the deadline (clock_now_ms) passes. */
+bool transfer_wait(int fd, short events, int64_t deadline_ms);
+
+/* All `bytes`, or none that count: the others leave the stream in the middle of a message. */
+enum transfer transfer_send(int fd, const void *data, size_t bytes, int64_t deadline_ms);
+enum transfer transfer_receive(int fd, void *data, size_t bytes, int64_t deadline_ms);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * transfer.c - see transfer.h.
+ * transfer.c - see rendezvous.h.
  */
-#include "comm/transfer.h"
+#include "comm/rendezvous.h"
 
 #include "base/clock.h"
 

@@ -1,11 +1,11 @@
 /*
- * host_launcher.c - see host_launcher.h. What differs between the launchers is this one table: hosts.c uses only
+ * host_launcher.c - see hosts.h. What differs between the launchers is this one table: hosts.c uses only
  * options that all of them spell alike.
  *
  * Sources: mpirun(1) of Open MPI 4.1; prterun --help of PRRTE 3, which Open MPI 5 calls under the name of mpirun. What
  * becomes of a lost host was tried (tests/cluster/two_hosts_mpirun.sh, two_hosts_prrte.sh).
  */
-#include "launcher/host_launcher.h"
+#include "launcher/hosts.h"
 
 #include "base/clock.h"
 #include "base/protocol.h"

@@ -26,7 +26,6 @@
 #include "launcher/watch/hang.h"
 #include "launcher/watch/local_ranks.h"
 #include "launcher/watch/pace.h"
-#include "launcher/watch/preload_watch.h"
 #include "launcher/watch/processes.h"
 #include "launcher/watch/verdict.h"
 

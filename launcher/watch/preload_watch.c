@@ -1,7 +1,7 @@
 /*
- * preload_watch.c - see preload_watch.h.
+ * preload_watch.c - see local_ranks.h.
  */
-#include "launcher/watch/preload_watch.h"
+#include "launcher/watch/local_ranks.h"
 
 #include "launcher/common/xcalloc.h"
 #include "launcher/watch/processes.h"

@@ -2,7 +2,7 @@
  * test_transfer.c - messages over sockets: all bytes come in order however the two ends take turns, a deadline is kept
  * where nothing moves and does not matter where it does, and a closed end is distinguished from a late one.
  */
-#include "comm/transfer.h"
+#include "comm/rendezvous.h"
 
 #include "base/clock.h"
 

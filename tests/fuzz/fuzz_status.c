@@ -12,7 +12,6 @@
 #include "launcher/report/summary.h"
 #include "launcher/watch/hang.h"
 #include "launcher/watch/local_ranks.h"
-#include "launcher/watch/preload_watch.h"
 #include "launcher/watch/processes.h"
 
 #include <json-c/json.h>

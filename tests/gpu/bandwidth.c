@@ -7,7 +7,7 @@
  * ratio to the copy's, and the verdict `measured`, with tabs between them; for first.sh. Members of a packed bucket are
  * of 1 MiB and have gaps between them.
  */
-#include "comm/device_hash.h"
+#include "comm/kernels.h"
 #include "comm/kernels/nonfinite.h"
 #include "comm/nccl_versions.h"
 #include "comm/wire.h"

@@ -3,7 +3,6 @@
  * has each option once, ddprun's own behind the launcher's, and the program last.
  */
 #include "base/protocol.h"
-#include "launcher/host_launcher.h"
 #include "launcher/hosts.h"
 #include "launcher/start/environment.h"
 

@@ -5,7 +5,7 @@
  *
  * Real processes with files of those names mapped, and a synthetic clock.
  */
-#include "launcher/watch/preload_watch.h"
+#include "launcher/watch/local_ranks.h"
 
 #include "tests/test.h"
 

@@ -1,7 +1,7 @@
 /*
  * doctor.c - see doctor.h: the order of the examinations, and what is printed.
  */
-#include "tools/doctor/doctor.h"
+#include "tools/doctor/examine.h"
 
 #include "base/message.h"
 #include "base/printable.h"
@@ -9,7 +9,6 @@
 #include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
-#include "tools/doctor/examine.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #ifndef DDPRUN_TOOLS_DOCTOR_EXAMINE_H
 #define DDPRUN_TOOLS_DOCTOR_EXAMINE_H
 
+#include "launcher/options/command.h"
 #include "launcher/options/options.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/elf_needs.h"
@@ -51,5 +52,17 @@ const char *script_find_hazard(const char *text, size_t length);
 
 /* Which libraries the loader finds, which of CUDA, and where the shim comes; which file is annotated. */
 void examine_loading(struct examination *examination);
+
+/* ---- doctor.c ---- */
+/*
+ * `ddprun doctor [--json] [program]`: what this machine and this program have, and what they lack, before a job
+ * finds out.
+ *
+ * Called by main() when "doctor" stands where a program would. Runs nothing of the program; opens libraries in
+ * children only.
+ */
+
+/* Exit code 1: something is a problem. */
+extern const struct command doctor_command;
 
 #endif

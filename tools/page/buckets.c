@@ -1,7 +1,6 @@
 /*
  * buckets.c - the buckets of the last plan, what their all-reduces took, and the tensors in them.
  */
-#include "tools/page/chart.h"
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
 

@@ -1,7 +1,7 @@
 /*
- * chart.c - see chart.h.
+ * chart.c - see html.h.
  */
-#include "tools/page/chart.h"
+#include "tools/page/html.h"
 
 #include "launcher/common/xcalloc.h"
 

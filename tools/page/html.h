@@ -7,6 +7,7 @@
 #ifndef DDPRUN_TOOLS_PAGE_HTML_H
 #define DDPRUN_TOOLS_PAGE_HTML_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,5 +41,59 @@ const char *figure_count(uint64_t count, char text[FIGURE_BYTES]);
 /* For light and dark, and from 320 pixels of width on. Colours of parts differ in lightness too, for readers who do not
  * tell colours apart (after M. Okabe and K. Ito, Color Universal Design). */
 extern const char page_style[];
+
+/* ---- chart.c: pictures in a page: SVG inside the HTML, without a script ---- */
+/*
+ * Places along a chart's width are percent of it, so that lines and bars follow the width of the page and letters
+ * keep their size; heights are pixels. Colours are classes, which style.c gives for light and dark.
+ */
+
+/* A place in the picture of a curve: a dot, or where y is NAN a line from top to bottom. */
+struct chart_mark {
+    const char *kind; /* its class */
+    double x, y;
+};
+
+/* A curve of y over x, which grows; NAN is a gap. */
+struct curve {
+    const char *id;          /* of the picture; a word */
+    const char *title;       /* text from a trace, perhaps; for readers who do not see it */
+    const char *description; /* ours */
+    const double *x, *y;
+    const double *low, *high; /* of a band around the curve; NULL: there is none */
+    size_t count;
+    bool from_zero; /* the picture begins at 0 */
+    double top;     /* what is above is cut; NAN: nothing is */
+    int height;
+    bool is_time;                   /* y is in microseconds; else a number without a unit */
+    const char *x_name;             /* "step" */
+    const struct chart_mark *marks; /* the first few hundred of those between the ends of x are drawn */
+    size_t mark_count;
+};
+
+void chart_curve(FILE *out, const struct curve *curve);
+
+/* A part of a bar: its class, and how many percent of the width it has. */
+struct bar_part {
+    const char *kind;
+    double percent;
+    const char *name; /* shown where the pointer is; markup */
+};
+
+/* Parts side by side, as the content of a cell. */
+void chart_bar_cell(FILE *out, const struct bar_part *parts, size_t count);
+
+/* The greatest of 1, 2, 5, 10, ... of which `most` has at least `least_count`. */
+double chart_tick(double most, int least_count);
+
+/* A time on an axis, without zeros at its end. Returns `text`. */
+const char *chart_time_text(double us, char text[FIGURE_BYTES]);
+
+/* Begins a picture with its names, for all readers; "</svg>" ends it. */
+void chart_open(FILE *out, const char *id, const char *kind, int height, const char *title, const char *description);
+
+/* The entry of a legend: a square or a line of that class, and what it means. */
+void chart_legend(FILE *out, const char *kind, const char *meaning);
+void chart_legend_line(FILE *out, const char *kind, const char *meaning);
 
 #endif

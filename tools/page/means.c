@@ -1,7 +1,6 @@
 /*
  * means.c - the curves of DDP_MEAN, as rank 0 has them: one for each name and place.
  */
-#include "tools/page/chart.h"
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
 

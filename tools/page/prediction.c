@@ -1,7 +1,6 @@
 /*
  * prediction.c - what a step would take on other numbers of ranks, by the model of launcher/predict.
  */
-#include "tools/page/chart.h"
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
 

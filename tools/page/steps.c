@@ -1,7 +1,6 @@
 /*
  * steps.c - how long steps took, what each rank did in them, and which rank the others waited for.
  */
-#include "tools/page/chart.h"
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
 

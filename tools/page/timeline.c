@@ -1,7 +1,6 @@
 /*
  * timeline.c - one step of the run: what the device of each rank did, bucket by bucket, on one clock.
  */
-#include "tools/page/chart.h"
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
 #include "tools/trace/read.h"

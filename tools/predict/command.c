@@ -1,7 +1,7 @@
 /*
- * command.c - see command.h.
+ * command.c - see request.h.
  */
-#include "tools/predict/command.h"
+#include "tools/predict/request.h"
 
 #include "base/message.h"
 #include "base/protocol.h"
@@ -10,7 +10,6 @@
 #include "launcher/options/command.h"
 #include "launcher/start/job_folder.h"
 #include "tools/common/inner_run.h"
-#include "tools/predict/request.h"
 
 #include <stdlib.h>
 

@@ -63,4 +63,8 @@ struct rehearsal {
  * asked for the end (exit code 128 + signal). */
 bool rehearse(const struct rehearsal *rehearsal, struct error *error) __attribute__((warn_unused_result));
 
+/* ---- command.c: `ddprun predict`: what would a step take on other numbers of ranks? ---- */
+/* Main thread, before any other is started. */
+extern const struct command predict_command;
+
 #endif

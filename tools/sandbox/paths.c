@@ -5,7 +5,6 @@
  */
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
-#include "tools/sandbox/walk.h"
 
 #include <errno.h>
 #include <stdint.h>

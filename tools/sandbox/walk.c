@@ -1,10 +1,10 @@
 /*
- * walk.c - see walk.h.
+ * walk.c - see overlay.h.
  *
  * Below the last directory that has a copy, and below the last that has a mark, neither is looked for: in a region of
  * the file system without either, a name costs one system call.
  */
-#include "tools/sandbox/walk.h"
+#include "tools/sandbox/overlay.h"
 
 #include "tools/sandbox/raw.h"
 

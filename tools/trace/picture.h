@@ -40,4 +40,12 @@ void picture_begin(struct picture *picture);
 bool picture_end(struct picture *picture, const char *file, const char *option, struct error *error)
     __attribute__((warn_unused_result));
 
+/* ---- trace.c: `ddprun trace DIR -o FILE`: what `ddprun --trace DIR` has written, for a viewer of timelines ---- */
+/*
+ * Called by main() when "trace" stands where a program would. Starts nothing.
+ */
+
+/* Exit code 1: there is no trace to be read. Main thread. */
+extern const struct command trace_command;
+
 #endif

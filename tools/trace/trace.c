@@ -1,7 +1,7 @@
 /*
- * trace.c - see trace.h.
+ * trace.c - see picture.h.
  */
-#include "tools/trace/trace.h"
+#include "tools/trace/picture.h"
 
 #include "base/message.h"
 #include "base/protocol.h"
@@ -9,7 +9,6 @@
 #include "launcher/options/command.h"
 #include "launcher/options/options.h"
 #include "tools/trace/clocks.h"
-#include "tools/trace/picture.h"
 
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
 #include "interpose/engine/core/core.h"
 #include "interpose/engine/core/hashing.h"
 
-#include "comm/device_hash.h"
+#include "comm/kernels.h"
 
 static CUstream
 stream(void)

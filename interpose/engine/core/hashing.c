@@ -9,8 +9,8 @@
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/core/core.h"
 
-#include "comm/device_hash.h"
 #include "comm/hash.h"
+#include "comm/kernels.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
  * memory.h - what is annotated: tensors, their groups, and what kernels and operands say of them. What kernels reach
- * besides is in escapes.h, what one operation touches in hits.h.
+ * besides is in escapes.h.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_MEMORY_MEMORY_H
 #define DDPRUN_INTERPOSE_ENGINE_MEMORY_MEMORY_H
@@ -260,5 +260,95 @@ void launch_filter_pause(bool pause);
 /* ---- operands.c ---- */
 /* Whether the operand, with its holes, shares a byte with [begin, end). */
 bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end);
+
+/* ---- pointers.c ---- */
+/*
+ * The pointers that an operation names, and what is annotated where they point: for those who look at what an update
+ * writes (check/updaters.c, verify/forgotten_state.c).
+ */
+
+enum { POINTER_WORD_SHIFT = 16 }; /* of a word's place in a struct, beside its argument's */
+
+/* A pointer that an operation was given. */
+struct pointed {
+    uint32_t argument;
+    CUdeviceptr address;
+    size_t bytes; /* 0: not known */
+    bool is_read; /* by a library that never writes there */
+};
+
+typedef void (*pointed_fn)(void *arg, const struct pointed *pointed);
+
+/* Where a launch has the argument of a parameter that `layout` knows, in kernelParams or in `extra`. NULL: nowhere. */
+const void *pointers_argument(const struct operation *operation, const struct function_layout *layout, unsigned number);
+
+/* Hands over every pointer that the operation names, but for operands that it only reads; or those, too. `layout` NULL:
+ * a library's call. */
+void pointers_visit(const struct operation *operation, const struct function_layout *layout, pointed_fn visit,
+                    void *arg);
+void pointers_visit_all(const struct operation *operation, const struct function_layout *layout, pointed_fn visit,
+                        void *arg);
+
+/* Whether it may update parameters: a launch whose arguments are known, with its layout, or a call of a library, not
+ * captured. Copies and memsets bring data, they update nothing. */
+bool pointers_may_update(const struct operation *operation, const struct function_layout **layout_p);
+
+/* The annotated range that holds the address, or where the next one behind it begins in *next_p; takes the lock. */
+bool pointers_annotated(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p);
+
+/* ---- hits.c ---- */
+/*
+ * What one operation touches: operand_resolve.c finds out; touches.c and graph_edits.c draw the conclusions.
+ */
+
+enum { HITS_AT_HAND = 16 };
+
+struct hit {
+    struct group *group;
+    size_t gradient; /* number in the group */
+    size_t place;    /* in tensors[] */
+    struct ddp_site site;
+    uint32_t argument;
+    const char *operand_name; /* as in struct operand */
+    bool uncounted;           /* it is between DDP_NO_SYNC_BEGIN and its end */
+    bool declared;            /* TOUCH_UNCOUNTED: readiness does not count it */
+    bool begun;               /* the group's readiness follows it, in the interval after: */
+    uint64_t boundary;
+    bool late;
+    bool anew;                   /* late, and such touches begin a step */
+    struct late_touch *measured; /* of a late touch whose effect is not known yet */
+    CUevent ready_event;         /* to record after the touch that makes the gradient ready, where that is measured */
+};
+
+/* What one operation touches; one for each thread, because operations do not nest. */
+struct hits {
+    struct hit *items; /* few[], or malloc'ed while an operation touches more than fit there */
+    struct hit few[HITS_AT_HAND];
+    size_t count;
+    size_t capacity;
+    uint64_t call;
+    const char *call_name;
+    uint64_t agreements; /* when the gradients got their numbers */
+    bool is_library;     /* it is a call of a library, not of the driver */
+    bool on_buffer;      /* it touches a buffer */
+    bool on_state;       /* it touches optimizer state */
+
+    const void **sources; /* [source_count]: memory of the host that its kernels read where it is; malloc'ed */
+    size_t source_count, source_capacity; /* while there are captures */
+};
+
+void hits_clear(struct hits *hits);
+
+/* With lock held: it touches the tensor, too. */
+void hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *operand) WITH_LOCK;
+
+/*
+ * Fills `hits` with what the operation names; what a graph does that it launches is not among that. Returns whether
+ * it may touch anything. *through_pointers_p: it goes through pointers in memory.
+ */
+bool hits_look(struct hits *hits, const struct operation *operation, bool *through_pointers_p);
+
+/* A copy is about to bring bytes to the device: are there addresses among them? */
+void sight_source(const struct operation *operation);
 
 #endif

@@ -6,8 +6,7 @@
  * for work that a graph's node is about to do. Changes nothing but what is known of escaped addresses.
  */
 #include "interpose/engine/memory/escapes.h"
-#include "interpose/engine/memory/hits.h"
-#include "interpose/engine/memory/pointers.h"
+#include "interpose/engine/memory/memory.h"
 
 #include "base/message.h"
 #include "base/mutant.h"

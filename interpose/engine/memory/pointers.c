@@ -1,7 +1,7 @@
 /*
- * pointers.c - see pointers.h.
+ * pointers.c - see memory.h.
  */
-#include "interpose/engine/memory/pointers.h"
+#include "interpose/engine/memory/memory.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * What a changed graph does is unknown from then on, or the job ends if the graph holds DDP_STEP: what was put in
  * might have to come before the averages, or after them. Called by the hooks in any thread.
  */
-#include "interpose/engine/memory/hits.h"
+#include "interpose/engine/memory/memory.h"
 #include "interpose/engine/step/step.h"
 
 #include <stdlib.h>

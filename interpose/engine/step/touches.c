@@ -8,7 +8,7 @@
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
-#include "interpose/engine/memory/hits.h"
+#include "interpose/engine/memory/memory.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"

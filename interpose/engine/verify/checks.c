@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/mutant.h"
-#include "comm/device_hash.h"
 #include "comm/hash.h"
+#include "comm/kernels.h"
 
 #include <sched.h>
 #include <stdio.h>

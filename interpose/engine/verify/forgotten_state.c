@@ -12,7 +12,7 @@
  * Hooks call it in runs with --sync-every and without an outer step, in any thread. What is captured, and what graphs
  * do, is not looked at.
  */
-#include "interpose/engine/memory/pointers.h"
+#include "interpose/engine/memory/memory.h"
 #include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"

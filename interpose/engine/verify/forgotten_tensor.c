@@ -14,7 +14,7 @@
  * reported, too. Both are reported once, as questions, and nothing ends. What graphs do, and what is captured, is not
  * looked at. Called by hooks in any thread, and by DDP_STEP.
  */
-#include "interpose/engine/memory/pointers.h"
+#include "interpose/engine/memory/memory.h"
 #include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"

@@ -9,7 +9,7 @@
  *
  * What is captured is not looked at. Operations of several threads are looked at one after the other.
  */
-#include "interpose/engine/memory/pointers.h"
+#include "interpose/engine/memory/memory.h"
 #include "tools/check/trainer/memory.h"
 
 #include "base/mutant.h"

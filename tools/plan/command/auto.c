@@ -16,7 +16,6 @@
 #include "launcher/start/job_folder.h"
 #include "tools/check/format/run.h"
 #include "tools/common/inner_run.h"
-#include "tools/plan/command/cache.h"
 #include "tools/scout/command/prove.h"
 #include "tools/scout/command/scout.h"
 

@@ -1,7 +1,7 @@
 /*
- * cache.c - see cache.h.
+ * cache.c - see auto.h.
  */
-#include "tools/plan/command/cache.h"
+#include "tools/plan/command/auto.h"
 
 #include "base/cache_folder.h"
 #include "base/message.h"
