@@ -13,7 +13,7 @@
 #include "tools/common/inner_run.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/prove.h"
-#include "tools/scout/command/report/plan.h"
+#include "tools/scout/command/report/proofs.h"
 #include "tools/scout/command/run.h"
 #include "tools/scout/format/log.h"
 #include "tools/scout/format/run.h"

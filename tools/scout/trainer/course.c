@@ -13,7 +13,6 @@
  * was recorded, is a loop inside a step, or in front of the first one: the recording goes on with another one.
  */
 #include "base/mutant.h"
-#include "tools/scout/trainer/record_graphs.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>

@@ -5,7 +5,6 @@
  * arguments are kept, and are those of the graph's launches.
  */
 #include "base/mutant.h"
-#include "tools/scout/trainer/record_graphs.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <ctype.h>

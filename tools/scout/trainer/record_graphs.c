@@ -1,8 +1,8 @@
 /*
- * record_graphs.c - see record_graphs.h. Captures that are open at the same time are one: what they hold is given to
+ * record_graphs.c - see scout.h. Captures that are open at the same time are one: what they hold is given to
  * each graph that they become, which is more than the graph has, never less.
  */
-#include "tools/scout/trainer/record_graphs.h"
+#include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /*
- * plan.c - see plan.h.
+ * plan.c - see proofs.h.
  */
-#include "tools/scout/command/report/plan.h"
+#include "tools/scout/command/report/proofs.h"
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"

@@ -1,7 +1,7 @@
 /*
  * print.c - see plan.h.
  */
-#include "tools/scout/command/report/plan.h"
+#include "tools/scout/command/report/proofs.h"
 
 #include "tools/scout/command/report/insert.h"
 #include "tools/scout/command/report/site.h"
