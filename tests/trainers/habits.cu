@@ -50,8 +50,8 @@ static void
 in_a_thread(void *(*body)(void *))
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, body, NULL) != 0 || pthread_join(thread, NULL) != 0)
-        exit(1);
+    CHECK(pthread_create(&thread, NULL, body, NULL));
+    CHECK(pthread_join(thread, NULL));
 }
 
 /* ---- habits ---- */
@@ -90,8 +90,7 @@ static void
 backward_in_two_threads(void)
 {
     pthread_t other;
-    if (pthread_create(&other, NULL, backward_of_half, weights) != 0)
-        exit(1);
+    CHECK(pthread_create(&other, NULL, backward_of_half, weights));
     (void)backward_of_half(NULL);
     pthread_join(other, NULL);
 }
@@ -160,11 +159,10 @@ static void
 use_another_context(void)
 {
     CUcontext mine_before, other;
-    if (cuCtxGetCurrent(&mine_before) != CUDA_SUCCESS || cuCtxCreate(&other, NULL, 0, 0) != CUDA_SUCCESS ||
-        cuCtxDestroy(other) != CUDA_SUCCESS || cuCtxSetCurrent(mine_before) != CUDA_SUCCESS) {
-        fprintf(stderr, "habits: cannot make and destroy a context\n");
-        exit(1);
-    }
+    CHECK(cuCtxGetCurrent(&mine_before));
+    CHECK(cuCtxCreate(&other, NULL, 0, 0));
+    CHECK(cuCtxDestroy(other));
+    CHECK(cuCtxSetCurrent(mine_before));
 }
 
 /* A context of the program's own, current from here on in place of the primary one, which it returns. */
@@ -172,11 +170,9 @@ static CUcontext
 enter_foreign_context(void)
 {
     CUcontext primary = NULL, foreign;
-    if (cuInit(0) != CUDA_SUCCESS || cuCtxGetCurrent(&primary) != CUDA_SUCCESS ||
-        cuCtxCreate(&foreign, NULL, 0, 0) != CUDA_SUCCESS) {
-        fprintf(stderr, "habits: cannot make a context\n");
-        exit(1);
-    }
+    CHECK(cuInit(0));
+    CHECK(cuCtxGetCurrent(&primary));
+    CHECK(cuCtxCreate(&foreign, NULL, 0, 0));
     return primary;
 }
 
@@ -184,11 +180,10 @@ enter_foreign_context(void)
 static void
 train_on_a_foreign_stream(void)
 {
-    cudaStream_t foreign;
     CUcontext primary = enter_foreign_context();
-    CHECK(cudaStreamCreateWithFlags(&foreign, cudaStreamNonBlocking));
-    if (is_mode("foreign-stream") && cuCtxSetCurrent(primary) != CUDA_SUCCESS)
-        exit(1);
+    cudaStream_t foreign = stream_create();
+    if (is_mode("foreign-stream"))
+        CHECK(cuCtxSetCurrent(primary));
     if (is_mode("foreign-step-stream")) {
         (void)cuCtxSetCurrent(primary);
         layers_backward(0, stream);
