@@ -4,14 +4,14 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
-gan=$build/tests/trainers/gan
+gan=$build/tests/matrix/gan_shared
 
 # equal NAME RANKS OPTIONS...: N ranks against $work/serial, which the same options have made.
 equal() {
     local name=$1 ranks=$2
     shift 2
     rm -rf "$work"/rank-* "$work/trace"
-    run "$ddprun" -n "$ranks" --check-every "${every:-1}" --bucket-mb 0.005 --trace "$work/trace" "$gan" "$@" --save "$work/rank-%d"
+    run "$ddprun" -n "$ranks" --check-every "${every:-1}" --bucket-mb 0.005 --trace "$work/trace" "$gan" --steps 24 "$@" --save "$work/rank-%d"
     succeeded "$name, $ranks ranks: ends well"
     same_on_all_ranks "$name, $ranks ranks" "$ranks"
     if [ "$ranks" -eq 1 ]; then
@@ -31,7 +31,7 @@ overlaps() {
 
 for shape in "--rhythm turns" "--rhythm critic --steps 48" "--rhythm joint --streams 3"; do
     read -r -a words <<<"$shape"
-    run "$gan" "${words[@]}" --save "$work/serial"
+    run "$gan" --steps 24 "${words[@]}" --save "$work/serial"
     succeeded "$shape alone"
     for ranks in 1 2 4; do
         equal "$shape" "$ranks" "${words[@]}"
@@ -42,7 +42,7 @@ done
 # Whatever may be delayed is delayed; and checks, which wait for streams of both groups, are few.
 for shape in "--rhythm turns --streams 2" "--rhythm joint --streams 3"; do
     read -r -a words <<<"$shape"
-    run "$gan" "${words[@]}" --save "$work/serial"
+    run "$gan" --steps 24 "${words[@]}" --save "$work/serial"
     for seed in 1 2; do
         export SOFTGPU_CHAOS=$seed
         every=100 equal "$shape in disorder $seed" 3 "${words[@]}"
@@ -54,17 +54,17 @@ done
 # No rhythm, another one from step 12 on, and for one step another order, when the other group's buckets are launched.
 for shape in "--rhythm any --steps 40" "--change-at 12 --steps 40" "--rhythm joint --swap-at 12"; do
     read -r -a words <<<"$shape"
-    run "$gan" "${words[@]}" --save "$work/serial"
+    run "$gan" --steps 24 "${words[@]}" --save "$work/serial"
     equal "$shape" 3 "${words[@]}"
 done
 overlaps "--rhythm joint --swap-at 12"
 
 # What a group had that steps no more may go, its parameters too: the other group's are compared to the end.
-run "$gan" --retire-at 9 --save "$work/serial"
+run "$gan" --steps 24 --retire-at 9 --save "$work/serial"
 equal "a generator that is done" 2 --retire-at 9
 check "a generator that is done: the discriminator is compared to the end" \
     grep -q 'bitwise identical on all ranks (hash .*, compared 33 times, last after step 33 of 33)' "$work/stderr"
 
-run "$ddprun" -n 2 --bucket-mb 0.005 --timeout 60 "$gan" --rhythm joint --swap-at 12 --swap-rank 1
+run "$ddprun" -n 2 --bucket-mb 0.005 --timeout 60 "$gan" --steps 24 --rhythm joint --swap-at 12 --swap-rank 1
 failed_with "another order on one rank" 1 "waits at a DDP_STEP of another group than expected after"
 finish

@@ -46,6 +46,12 @@ ends() {
     [ "$code" -eq "$expected" ] && grep -Eq "^ddprun: .*($pattern)" "$work/stderr"
 }
 
+# well OPTIONS... PROGRAM...: the job ends well, in this order; the program knows what is right.
+well() {
+    run env "${disorder[@]}" "$launcher" --timeout "$seconds" "$@" && [ "$code" -eq 0 ]
+}
+trainers=$build/tests/trainers
+
 # ---- scenes ----
 ladder() { equal 3 "$work/ladder.serial" -- "$ladder" "${ladder_options[@]}"; }
 trainer() { equal 3 "$work/$1.serial" --bucket-mb 0.01 -- "$programs/$1_shared"; }
@@ -55,12 +61,11 @@ flat() { trainer flat; }
 realloc() { trainer realloc; }
 streams() { trainer streams; }
 structs() { trainer structs; }
-branches() { trainer branches; }
 managed() { trainer managed; }
-host() { trainer host; }
-copies() { run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/types_legacy" steady && [ "$code" -eq 0 ]; }
+on_host() { well -n 2 "$trainers/host_memory" pinned plain; }
+copies() { run "$launcher" -n 2 --timeout "$seconds" "$trainers/types_legacy" steady && [ "$code" -eq 0 ]; }
 no_step() {
-    run env "${disorder[@]}" "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/stepless" train 40
+    run env "${disorder[@]}" "$launcher" -n 2 --timeout "$seconds" "$trainers/stepless" train 40
     [ "$code" -eq 1 ] && grep -q '^ddprun: .*has changed twice' "$work/stderr"
 }
 late_write() { ends 1 "wrote gradient" late-write --fault-step 9; }
@@ -71,9 +76,7 @@ late_read() { # the bucket is under way for long, on a busy machine too
 }
 hidden_write() { ends 1 "was changed after it had been averaged" hidden-write --fault-step 6; }
 drift() { ends 1 "differs between ranks 0 and 1" drift --fault-rank 1; }
-clips() { # MODE: the program knows what is right
-    run env "${disorder[@]}" "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/clips" "$1" && [ "$code" -eq 0 ]
-}
+clips() { well -n 2 --bucket-mb 0.005 "$trainers/clips" "$1"; }
 for mode in again both branch device graph groups skip twice; do
     eval "clips_$mode() { clips $mode; }"
 done
@@ -90,84 +93,78 @@ other_buckets() { # one rank has buckets of another size
 
 trial() { # buckets of a trial are the same in all its steps, and it has a result: steps are shorter without overlap
     run env SOFTGPU_LINK=latency_us=1000,gbytes_per_s=0.05,slows=6,busy_factor=4 "$launcher" -n 2 --timeout "$seconds" \
-        "$build/tests/trainers/paced" --layers 12 --kib 64 --layer-us 5000 --forward-us 0 --steps 110 && [ "$code" -eq 0 ] &&
+        "$trainers/paced" --layers 12 --kib 64 --layer-us 5000 --forward-us 0 --steps 110 && [ "$code" -eq 0 ] &&
         grep -q '^ddprun: overlap is off from step' "$work/stderr"
 }
 
 layouts() { # steps with other buckets
     run env SOFTGPU_LINK=latency_us=2000,gbytes_per_s=0.05 "$launcher" -n 2 --timeout "$seconds" --trace "$work/layouts" \
-        "$build/tests/trainers/paced" --layers 12 --kib 256 --layer-us 3000 --forward-us 1000 --steps 110 && [ "$code" -eq 0 ] &&
+        "$trainers/paced" --layers 12 --kib 256 --layer-us 3000 --forward-us 1000 --steps 110 && [ "$code" -eq 0 ] &&
         grep -q '^{"layout_trial"' "$work/layouts/rank-0.jsonl"
 }
 
-structs_memory() { trainer structs_memory; }
-weighted() { run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb 0.006 --timeout "$seconds" "$build/tests/trainers/weights" uneven && [ "$code" -eq 0 ]; }
+weighted() { well -n 3 --bucket-mb 0.006 "$trainers/weights" uneven; }
 wrong_weights() {
-    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/weights" sum
+    run "$launcher" -n 2 --timeout "$seconds" "$trainers/weights" sum
     [ "$code" -eq 1 ] && grep -q 'the counts of all ranks add up to' "$work/stderr"
 }
 statistics() {
     run "$launcher" -n 2 --timeout "$seconds" "$build/tests/tools/check/statistics" running
     [ "$code" -eq 1 ] && grep -q 'running statistics, which forward writes' "$work/stderr"
 }
-unseen() { # MODE
-    run env "${disorder[@]}" "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/escapes" "$1" &&
-        [ "$code" -eq 0 ]
-}
+unseen() { well -n 2 --bucket-mb 0.005 "$trainers/escapes" "$1"; }
 in_graph() { # MODE COUNT [MIB]: trains, and so many steps are in graphs
-    run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb "${3:-0.006}" --check-every 1 --timeout "$seconds" "$build/tests/trainers/graphs" "$1" &&
-        [ "$code" -eq 0 ] && { [ "$2" -eq 0 ] || grep -q " $2 of them in CUDA graphs" "$work/stderr"; }
+    well -n 3 --bucket-mb "${3:-0.006}" --check-every 1 "$trainers/graphs" "$1" && { [ "$2" -eq 0 ] || grep -q " $2 of them in CUDA graphs" "$work/stderr"; }
 }
 graph_step() { in_graph fork 22; }
 graph_packed() { in_graph fork 22 1; } # its first kernel reads gradients at once
 graph_halves() { in_graph halves 0; }
+table() { unseen once; }
 odd_table() { unseen odd; }
 odd_table_late() { unseen odd-late; }
 written_too_late() {
-    run "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/escapes" too-late-written
+    run "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$trainers/escapes" too-late-written
     [ "$code" -eq 1 ] && grep -q 'by a kernel that found its address' "$work/stderr"
 }
 array_built() { unseen batched-built; }
 tensor_map() { SOFTGPU_TENSOR_MAPS=scrambled unseen map; }
 fused() { # MODE
-    "$build/tests/trainers/fused" "$1" --save "$work/fused_$1.serial" && equal 2 "$work/fused_$1.serial" --bucket-mb 0.004 -- "$build/tests/trainers/fused" "$1"
+    "$trainers/fused" "$1" --save "$work/fused_$1.serial" && equal 2 "$work/fused_$1.serial" --bucket-mb 0.004 -- "$trainers/fused" "$1"
 }
 sync_every() { # as by a program that says itself where
     local by_hand=$work/sync_every.by_hand
-    [ -e "$by_hand-0" ] || run "$ddprun" -n 2 --no-overlap "$build/tests/trainers/fused" gemm --steps 40 --every 4 --save "$by_hand-%d"
-    run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$build/tests/trainers/fused" gemm --steps 40 --save "$work/rank-%d"
+    [ -e "$by_hand-0" ] || run "$ddprun" -n 2 --no-overlap "$trainers/fused" gemm --steps 40 --every 4 --save "$by_hand-%d"
+    run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$trainers/fused" gemm --steps 40 --save "$work/rank-%d"
     [ "$code" -eq 0 ] && cmp -s "$work/rank-0" "$by_hand-0"
 }
 sync_clears() { # an update that makes gradients zero keeps no state
-    run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$build/tests/trainers/fused" clears --steps 12 && [ "$code" -eq 0 ] &&
+    run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$trainers/fused" clears --steps 12 && [ "$code" -eq 0 ] &&
         ! grep -q 'annotated as nothing' "$work/stderr"
 }
 scratch() { # what is written anew in each step is no parameter
-    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/forgotten" right-scratch && [ "$code" -eq 0 ] && not_asked "$work/stderr"
+    run "$launcher" -n 2 --timeout "$seconds" "$trainers/forgotten" right-scratch && [ "$code" -eq 0 ] && not_asked "$work/stderr"
 }
 outer() { # what each rank must hold, it knows
-    run "$launcher" -n 2 --sync-every 4 --outer-lr 0.7 --outer-momentum 0.9 --timeout "$seconds" "$build/tests/trainers/outer" sync device \
+    run "$launcher" -n 2 --sync-every 4 --outer-lr 0.7 --outer-momentum 0.9 --timeout "$seconds" "$trainers/outer" sync device \
         --every 4 --rate 0.7 --momentum 0.9 && [ "$code" -eq 0 ]
 }
 fused_streams() { fused streams; }
 fused_momentum() { fused momentum; }
 fused_mixed() { fused mixed; }
-reduced() { # MODE OPTIONS...
-    run env "${disorder[@]}" "$launcher" -n 3 --timeout "$seconds" "${@:2}" "$build/tests/trainers/reduces" "$1" && [ "$code" -eq 0 ]
-}
+reduced() { well -n 3 "${@:2}" "$trainers/reduces" "$1"; } # MODE OPTIONS...
 reduced_types() { reduced types; }
 reduced_in_order() { reduced order; }
 reduced_host() { reduced host; }
 reduced_in_training() { reduced training --bucket-mb 0.005; }
 in_place_on_one() {
-    run "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$build/tests/trainers/values" swapped mean none 7 9 && [ "$code" -eq 0 ]
+    run "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$trainers/values" swapped mean none 7 9 && [ "$code" -eq 0 ]
 }
 swapped_reduces() {
-    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/reduces" swapped
+    run "$launcher" -n 2 --timeout "$seconds" "$trainers/reduces" swapped
     [ "$code" -eq 1 ] && grep -q 'differ in call number 21 of DDP_REDUCE' "$work/stderr"
 }
 hidden_streams() { # behind many buckets on a slow link the one that is sent too early would be late enough
-    run env "${disorder[0]}" "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$build/tests/trainers/escapes" each-step 60 &&
+    run env "${disorder[0]}" "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$trainers/escapes" each-step 60 &&
         [ "$code" -eq 0 ]
 }
 
@@ -194,7 +191,7 @@ mutant() {
 
 wanted=("${@:2}")
 run "$ladder" "${ladder_options[@]}" --save "$work/ladder.serial"
-for program in accumulate branches flat host managed realloc streams structs structs_memory towers; do
+for program in accumulate flat managed realloc streams structs towers; do
     run "$programs/${program}_shared" --save "$work/$program.serial"
     succeeded "$program alone"
 done
@@ -204,14 +201,13 @@ mutant OLD_ADDRESS realloc
 mutant STRUCTS_UNSEEN structs
 mutant OPERANDS_UNSEEN copies
 mutant ONE_OF_MANY flat
-mutant ESCAPE_IGNORED structs_memory
+mutant ESCAPE_IGNORED table
 mutant ESCAPES_ALIGNED_TO_16 odd_table
 mutant ESCAPES_ALIGNED_TO_16 odd_table_late
 mutant ESCAPED_LATE_UNCHECKED written_too_late
 mutant TENSOR_MAPS_UNSEEN tensor_map
 mutant ARRAY_TRUSTED array_built
 mutant HIDDEN_STREAMS_FORGOTTEN hidden_streams
-mutant LEARNED_TOO_SOON branches
 mutant VOTE_ALONE one_rank_looks
 mutant PLANS_UNCOMPARED other_buckets
 mutant CONTROL_BUCKETS_DIFFER trial
@@ -235,9 +231,9 @@ mutant ORDER_DIFFERS ladder
 mutant GROUP_UNEXPECTED towers
 mutant MANAGED_SENT_EARLY managed
 mutant CONTEXT_NOT_WAITED managed
-mutant CONTEXT_NOT_WAITED host
+mutant CONTEXT_NOT_WAITED on_host
 mutant AVERAGES_NOT_WAITED managed
-mutant STAGED_NOT_WAITED host
+mutant STAGED_NOT_WAITED on_host
 mutant NO_BOUNDARY_WAIT ladder
 mutant OTHER_STREAMS_RUN_ON streams
 mutant GRAPH_PRODUCERS_FORGOTTEN graph_packed

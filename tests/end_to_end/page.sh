@@ -103,7 +103,7 @@ succeeded "two groups: a page is made"
 looked "two groups"
 check "two groups: the figures are those of the trace" python3 "$here/page.py" groups "$page"
 check "two groups: one step has the other group's, too" [ "$(grep -c '<title>bucket 0[.]0: ' "$page")" -eq 2 ]
-run "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$build/tests/trainers/gan" --rhythm joint --streams 3 --steps 40
+run "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$build/tests/matrix/gan_shared" --rhythm joint --streams 3 --steps 40
 succeeded "a program with two groups: ends well"
 looked "a program with two groups" "$work/summary"
 check "... and both groups' buckets" bash -c "grep -q '<h3>Buckets of group 0' '$page' && grep -q '<h3>Buckets of group 1' '$page'"

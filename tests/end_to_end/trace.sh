@@ -37,7 +37,7 @@ check "backward stands in steps that overlap" grep -q '"name":"backward"' "$work
 check "means are curves" grep -q '"ph":"C".*"mean":' "$work/timeline.json"
 check "buckets have the names of their tensors" grep -q '"tensors":\["t->layers\[l\].gradient (ladder.cu:' "$work/timeline.json"
 rm -rf "$trace"
-run "$ddprun" -n 2 --bucket-mb 0.005 --trace "$trace" "$build/tests/trainers/gan" --rhythm joint --streams 3
+run "$ddprun" -n 2 --bucket-mb 0.005 --trace "$trace" "$build/tests/matrix/gan_shared" --steps 24 --rhythm joint --streams 3
 succeeded "two groups: ends well"
 timeline "two groups"
 rm -rf "$trace"

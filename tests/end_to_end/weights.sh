@@ -52,25 +52,23 @@ run "$ddprun" -n 1 "$weights" alone
 failed_with "a part of the items, with one rank" 1 "$here: [0-9]+ of [0-9]+ items, and there is one rank only"
 
 # A real model: 7 ranks, a batch of 96. Without weights it is another model; with equal shares weights change no bit.
-export MATRIX_DIGITS=$data
-steps=$((sanitized ? 12 : 100))
-digits=("$build/tests/matrix/digits_shared" --batch 96 --steps "$steps" --save "$work/rank-%d")
-run "${digits[@]}"
+mlp=("$build/tests/matrix/mlp_shared" --batch 96 --save "$work/rank-%d")
+run "${mlp[@]}"
 mv "$work/rank-0" "$work/serial"
-run "$ddprun" -n 4 "${digits[@]}"
+run "$ddprun" -n 4 "${mlp[@]}"
 mv "$work/rank-0" "$work/unweighted"
-run "$ddprun" -n 7 "${digits[@]}"
+run "$ddprun" -n 7 "${mlp[@]}"
 check "7 ranks without weights: reported" grep -q '96 items do not divide evenly among 7 ranks.*DDP_WEIGHT' "$work/stderr"
 check "7 ranks without weights: another model" bash -c "! '$compare' --quiet '$work/rank-0' '$work/serial' 1e-5 >/dev/null"
-export MATRIX_WEIGHT=1
-run "$ddprun" -n 7 --bucket-mb 0.02 "${digits[@]}"
+mlp+=(--weigh 1)
+run "$ddprun" -n 7 --bucket-mb 0.02 "${mlp[@]}"
 succeeded "7 ranks"
 overlapped "7 ranks"
 check "7 ranks: nothing to report" bash -c "! grep -q 'do not divide evenly' '$work/stderr'"
 check "7 ranks: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
 check "7 ranks: all ranks are bitwise the same" cmp "$work/rank-0" "$work/rank-6"
-run "$ddprun" -n 4 "${digits[@]}"
+run "$ddprun" -n 4 "${mlp[@]}"
 check "equal shares: bitwise as without weights" cmp "$work/rank-0" "$work/unweighted"
-run "$ddprun" -n 1 "${digits[@]}"
+run "$ddprun" -n 1 "${mlp[@]}"
 check "one rank: bitwise the bare program" cmp "$work/rank-0" "$work/serial"
 finish

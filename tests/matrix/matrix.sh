@@ -11,8 +11,6 @@
 # slow links. Odd seeds verify every gradient and have buckets by measurement, not by size; every third has two communicators.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
-MATRIX_DIGITS=$data
-export MATRIX_DIGITS
 programs=$build/tests/matrix
 limit=240
 shapes=(shared static driver)
@@ -20,16 +18,13 @@ shapes=(shared static driver)
 # itself (loaded.h); and a driver that looks its own functions up.
 others=(streams/local clipping/global accumulate/plugin mlp/self)
 worlds=(1 2 4)
-trainers=(accumulate batched branches clipping digits flat gan graph host managed memories mixed mlp per_image realloc streams structs structs_memory threads tied towers)
+trainers=(accumulate clipping flat gan managed memories mixed mlp realloc streams structs tied towers)
 
-# Trainers whose steps are all different, or whose gradients the host may write until DDP_STEP: nothing overlaps.
-declare -A never_overlaps=([branches]=1 [host]=1 [managed]=1)
+# Trainers whose gradients the host may write until DDP_STEP: nothing overlaps.
+declare -A never_overlaps=([managed]=1)
 
-# Trainers whose steps are in graphs, where buckets are made by size: these are small enough for one.
-declare -A overlaps_by_size=([graph]=1)
-
-# Trainers whose gradients are reached through memory or by the host, or never touched alike: what is said of them.
-declare -A says=([host]='10 of 10 gradients and buffers are in memory that the host may write' [managed]='10 of 10 gradients and buffers are in memory that the host may write' [memories]='5 of 10 gradients and buffers are in memory that the host may write' [branches]='what touches them differs from step to step' [batched]='4 of 14 gradients are averaged at DDP_STEP, without overlap' [structs_memory]='4 of 10 gradients are averaged at DDP_STEP, without overlap')
+# Trainers whose gradients are reached by the host: what is said of them.
+declare -A says=([managed]='10 of 10 gradients and buffers are in memory that the host may write' [memories]='5 of 10 gradients and buffers are in memory that the host may write')
 
 # The covering array: of the cells of trainer t, one for each shape s, the ranks and orders are those of a Latin square that t turns.
 pairwise() {
@@ -101,7 +96,7 @@ why_not() {
     IFS=/ read -r trainer shape world order <<<"$1"
     if [ "$((order % 2))" -eq 1 ]; then options+=(--verify); else options+=(--bucket-mb 0.01); fi
     [ "$((order % 3))" -ne 2 ] || options+=(--communicators 2)
-    local settings=(env "MATRIX_DIGITS=$data")
+    local settings=(env)
     [ "$order" -eq 0 ] || settings+=("SOFTGPU_CHAOS=$order" "SOFTGPU_LINK=latency_us=300,gbytes_per_s=1")
     [ "$shape" != self ] || settings+=(SOFTGPU_SELF_LOOKUP=1)
     local program=("$(program_of "$trainer" "$shape")" --save "$work/rank-%d")
@@ -121,7 +116,7 @@ why_not() {
     fi
     "$compare" --quiet "$work/rank-0" "$work/$trainer.serial" 1e-5 >"$work/difference" 2>&1 ||
         echo "not equal to serial: $(tail -n 1 "$work/difference")"
-    [ -n "${never_overlaps[$trainer]:-}" ] || [ "${overlaps_by_size[$trainer]:-0}$((order % 2))" = 11 ] || grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr" ||
+    [ -n "${never_overlaps[$trainer]:-}" ] || grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr" ||
         echo "no step overlapped"
     # As many times as there were boundaries; programs with two optimizers make more of them than steps.
     grep -Eq 'compared ([0-9]{2}) times, last after step \1 of \1\)' "$work/stderr" || echo "parameters were not compared after every step"

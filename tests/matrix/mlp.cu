@@ -1,5 +1,6 @@
 /*
- * mlp.cu - a deeper perceptron: products by cuBLAS, bias gradients by a kernel, everything on one stream.
+ * mlp.cu - a deeper perceptron: products by cuBLAS, bias gradients by a kernel, everything on one stream. With
+ * --weigh 1 ranks say how many items they have, for shares of unequal size.
  */
 #include "layers.h"
 
@@ -38,7 +39,8 @@ forward_backward(size_t first_item, int count)
 int
 main(int argc, char **argv)
 {
-    options_parse(argc, argv);
+    int weighs = 0;
+    options_parse(argc, argv, {{"--weigh", &weighs}});
     device_open();
     stream = stream_create();
     blas = blas_create(stream);
@@ -53,6 +55,8 @@ main(int argc, char **argv)
     for (int step = 0; step < options.steps; ++step) {
         size_t first_item = (size_t)(step * options.batch) + first;
         items_load(&items, first_item, count, stream);
+        if (weighs)
+            DDP_WEIGHT(count, options.batch);
         forward_backward(first_item, (int)count);
         DDP_STEP(stream);
         for (int l = 0; l < LAYERS; ++l)

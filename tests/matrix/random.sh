@@ -5,7 +5,7 @@
 # A program that suddenly makes more backward passes than before writes gradients whose buckets are launched: ddprun may
 # stop it and name the gradient.
 #
-# In every third program steps are captured into CUDA graphs, in all with MATRIX_CAPTURE=1.
+# In every fourth program, in all shapes, steps are captured into CUDA graphs, in all with MATRIX_CAPTURE=1.
 #
 # Ordinarily seeds 1 to 10; with DDPRUN_SOAK=1, 1 to 500. Equal as in matrix.sh. Programs whose steps differ all the time may never
 # overlap; most do.
@@ -25,7 +25,7 @@ why_not() {
     local options=(--check-every 1 --bucket-mb "$((seed % 5 + 1))e-3" --timeout 120)
     [ "$((seed % 4))" -eq 0 ] || settings+=("SOFTGPU_CHAOS=$seed" "SOFTGPU_LINK=latency_us=200,gbytes_per_s=1")
     [ "$((seed % 8))" -ne 3 ] || options+=(--verify)
-    export MATRIX_CAPTURE=${captures:-$((seed % 3 == 1 ? 1 + seed % 4 : 0))}
+    export MATRIX_CAPTURE=${captures:-$((seed % 4 == 1 ? 1 + seed % 3 : 0))}
     local arguments=(--seed "$seed" --steps 20)
     rm -f "$work"/rank-* "$work/serial"
     run env MATRIX_DESCRIBE=1 "$trainer" "${arguments[@]}" --save "$work/serial"

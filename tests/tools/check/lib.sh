@@ -12,7 +12,6 @@ text=$(dirname "$data")/shakespeare.txt
 conv_options=(--steps 12 --quiet)
 chargpt_options=(--data "$text" --layers 1 --width 16 --heads 2 --context 16 --batch 12 --steps 12 --warmup 0
     --eval-every 1000 --eval-batches 1 --quiet)
-export MATRIX_DIGITS=$data
 limit=120
 
 command -v python3 >/dev/null || skip "no python3, which reads JSON here"

@@ -28,8 +28,7 @@ rows=(
     # Parameters from the clock, which DDP_PARAMETER makes rank 0's.
     "always | tests/tools/check/conv | ${conv_options[*]} --clock-seed || 0 | null"
 )
-for program in accumulate batched branches clipping digits flat gan graph late_read mlp per_image random realloc streams structs \
-    structs_memory threads tied towers; do
+for program in accumulate clipping flat gan late_read mlp random realloc streams structs tied towers; do
     rows+=("always | $matrix/${program}_shared ||| 0 | null")
     rows+=("soak | $matrix/${program}_static ||| 0 | null" "soak | $matrix/${program}_driver ||| 0 | null")
 done
@@ -39,9 +38,9 @@ done
 rows+=(
     "always | $trainers/ladder | --steps 12 || 0 | null"
     "always | $trainers/ladder_static | --steps 12 --accumulate 2 --streams 2 || 0 | null"
-    "always | $trainers/gan | --rhythm turns || 0 | null"
-    "soak | $trainers/gan | --rhythm critic --steps 48 || 0 | null"
-    "always | $trainers/gan | --rhythm joint --streams 3 || 0 | null"
+    "always | $matrix/gan_shared | --rhythm turns --streams 2 || 0 | null"
+    "soak | $matrix/gan_shared | --rhythm critic --steps 48 || 0 | null"
+    "always | $matrix/gan_shared | --rhythm joint --streams 3 || 0 | null"
     "always | $trainers/libraries | --way lt || 0 | null"
     "always | $trainers/libraries | --way batched || 0 | null"
     # What its updates write by cuBLAS, too, is overwritten in each step but behind the last.

@@ -49,11 +49,11 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     verdict "--annotations off" 0 --annotations off "${conv[@]}" --mistake forgotten_parameter
     check "--annotations off: nothing is missing" test "$(grep -cE '^missing: ' "$work/stdout")" -eq 0
     for program in accumulate managed; do # cannot be scouted; the host may update them
-        MATRIX_DIGITS=$data verdict "$program, of which it cannot be told" 0 "$build/tests/matrix/${program}_shared"
+        verdict "$program, of which it cannot be told" 0 "$build/tests/matrix/${program}_shared"
         check "$program: nothing is missing or superfluous" test "$(grep -cE '^(missing|superfluous): ' "$work/stdout")" -eq 0
         check "$program: no word of it" test "$(grep -c 'scouted run' "$work/stderr")" -eq 0
     done
-    MATRIX_DIGITS=$data verdict "why it cannot be told" 0 --annotations on "$build/tests/matrix/accumulate_shared"
+    verdict "why it cannot be told" 0 --annotations on "$build/tests/matrix/accumulate_shared"
     check "is said on demand" grep -q '^ddprun: check: the annotations are not held against a scouted run: the program ended after' "$work/stderr"
 fi
 verdict "--per-rank without --scout" 2 -n 1 --per-rank a1 --reference "$work/other" "$recurrent" recurrent

@@ -75,7 +75,7 @@ cp -r "$sources/samples" "$matrix"
 cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources"/tests/trainer*.h "$matrix/tests"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
     -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers}/*
-for name in mlp flat clipping tied per_image; do
+for name in mlp flat clipping tied; do
     is_wanted "$name" soak || continue
     compile "$matrix" "$work/$name.plain" tests/matrix/$name.cu samples/common/parameter_file.c
     cp -r "$matrix" "$work/$name.d"

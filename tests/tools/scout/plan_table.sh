@@ -10,7 +10,7 @@ table=$here/plan_table.md
 pattern=${2:-}
 command -v python3 >/dev/null || skip "no python3, which reads JSON here"
 export build ddprun work data
-export MATRIX_DIGITS=$data TEXT=${data%/*}/shakespeare.txt
+export TEXT=${data%/*}/shakespeare.txt
 few=('tests/matrix/late_read_shared' 'tests/tools/scout/habits flat+zeroed+clip' 'tests/tools/scout/habits realloc' 'tests/tools/scout/periods last')
 
 # refusal FILE: the reason in the first line of a message, without numbers of memory and names of files.

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 table=$here/table.txt
 pattern=${2:-}
 export build ddprun work data
-export MATRIX_DIGITS=$data TEXT=${data%/*}/shakespeare.txt
+export TEXT=${data%/*}/shakespeare.txt
 
 # verdict NUMBER ROW: runs the row's program, and prints in one line what was found: "right": each parameter and gradient is annotated
 # as it was found, and each step stands where it has to; "N missing, M superfluous", if not; "P parameters, G gradients" of a

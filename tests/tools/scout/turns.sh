@@ -8,7 +8,7 @@ source "$(dirname "$0")/../../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 pattern=${2:-}
 export build ddprun work data
-export MATRIX_DIGITS=$data TEXT=${data%/*}/shakespeare.txt
+export TEXT=${data%/*}/shakespeare.txt
 broken=$work/broken # as installed, but for the player
 mkdir -p "$broken/bin" "$broken/lib"
 cp "$ddprun" "$broken/bin/"
