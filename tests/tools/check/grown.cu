@@ -78,7 +78,7 @@ descend_fused(float *w, float *b, const float *x, const float *delta, float rate
 static unsigned state = 1;
 
 static float
-random_number(void)
+draw(void)
 {
     state = state * 1664525u + 1013904223u;
     return (float)(state >> 8) / (float)(1 << 24) - 0.5f;
@@ -89,7 +89,7 @@ random_floats(int count)
 {
     float host[WEIGHTS], *memory = device_floats(count);
     for (int i = 0; i < count; ++i)
-        host[i] = random_number();
+        host[i] = draw();
     CHECK(cudaMemcpy(memory, host, count * sizeof(float), cudaMemcpyHostToDevice));
     return memory;
 }
@@ -110,7 +110,7 @@ main(int argc, char **argv)
     rate *= is("fused_sum") ? ranks : is("fused_rate") ? 1.0f / ranks : is("rate") ? 1 + 0.5f * rank : 1;
     for (auto &record : records)
         for (float &value : record)
-            value = random_number();
+            value = draw();
     state = is("seeded") || is("fused_seeded") ? 7 + rank : 7;
     float *w = random_floats(WEIGHTS), *b = random_floats(OUTPUTS), *gw = device_floats(WEIGHTS),
           *gb = device_floats(OUTPUTS);
