@@ -165,11 +165,11 @@ fi
 
 say "comparing"
 accuracy=$(sed -n 's/^test accuracy //p' "$out/ranks.out")
-# steps_per_second RUN
-steps_per_second() { sed -n 's/^.* \([0-9.]*\) steps\/s,.*/\1/p' "$out/$1.err"; }
+# steps_per_second RUN: by the clock of the program, for ddprun prints a line with steps/s, too.
+steps_per_second() { sed -n 's/^[0-9]* steps in .* \([0-9.]*\) steps\/s,.*/\1/p' "$out/$1.err"; }
 n_speed=$(steps_per_second ranks) one_speed=$(steps_per_second serial)
 gained=$(awk -v n="$n_speed" -v one="$one_speed" 'BEGIN { if (one > 0) printf "%.2f times the steps of one process", n / one }')
-[ "$device" = gpu ] || gained+="; the stand-in computes on one core for each rank, of $(nproc)"
+[ "$device" = gpu ] || gained+="; the ranks share $(nproc) cores, so this says nothing of GPUs"
 if awk -v load="$load_at_start" -v cores="$(nproc)" 'BEGIN { exit load < cores / 2 }'; then
     gained+="; others used this machine (load $load_at_start at the start)"
 fi
@@ -234,4 +234,4 @@ for failure in "${failures[@]}"; do
     printf 'run.sh: FAILED: %s\n' "$failure" >&2
 done
 [ ${#failures[@]} -eq 0 ]
-printf '\nYour own program: annotate it (docs/annotations.md), then: build/bin/ddprun check ./train\n'
+printf '\nSuccess: all of these comparisons hold. Your own program: annotate it (docs/annotations.md), then: build/bin/ddprun check ./train\n'
