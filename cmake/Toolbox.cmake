@@ -77,6 +77,13 @@ function(ddprun_shared_library name)
     set_target_properties(${name} PROPERTIES LINK_DEPENDS ${ARG_VERSION_SCRIPT})
 endfunction()
 
+# ddprun_compile_quickly(name): what waits for processes and files, or runs for less time than its compilation takes.
+function(ddprun_compile_quickly name)
+    if(NOT DDPRUN_SANITIZE)
+        target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+    endif()
+endfunction()
+
 # ddprun_no_padded_rpath(name): without this CMake links with room for another RPATH, filled up with ':', and for the loader
 # an empty entry is the current folder: libraries would be taken from wherever the program is started.
 function(ddprun_no_padded_rpath name)
