@@ -138,7 +138,6 @@ TEST(limits_of_zero_are_never)
     begin(0, 0);
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(20000, 0), HANG_NONE);
-    hang_free(play.hang);
     begin(60, 0);
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(20000, 0), HANG_WARNING);
