@@ -237,9 +237,9 @@ summary_describe(const struct summary *job)
     char hash[24], nccl[32];
     snprintf(hash, sizeof(hash), "%016" PRIx64, first->parameter_hash);
     struct json_object *object = json_object_new_object();
-#define FIGURE(kind, key, value)             add_##kind(object, key, value);
+#define FIGURE(kind, key, value)                 add_##kind(object, key, value);
 #define REPORTED(kind, key, metric, help, value) add_##kind(object, key, value);
-#define SHOWN(type, name, when, key)         add_count(object, key, first->name);
+#define SHOWN(type, name, when, key)             add_count(object, key, first->name);
 #include "base/rank_fields.def"
     return object;
 }

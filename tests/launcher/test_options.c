@@ -176,9 +176,9 @@ static const struct flagged {
     {NOT_HANDED_ON,
      "ranks hosts yes dry-run steps alone reference sample tolerance floor-factor batch-grows free scout annotations "
      "per-rank json keep-files "},
-    {COMMAND_LINE_ONLY,
-     "hosts yes dry-run version help help-all steps alone reference sample tolerance floor-factor batch-grows free scout "
-     "annotations per-rank json keep-files "},
+    {COMMAND_LINE_ONLY, "hosts yes dry-run version help help-all steps alone reference sample tolerance floor-factor "
+                        "batch-grows free scout "
+                        "annotations per-rank json keep-files "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)

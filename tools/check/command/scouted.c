@@ -179,8 +179,8 @@ scouted_write(const struct check *check, struct error *error)
     char *list = xasprintf("%s/scouted", check->folder.path);
     struct scout_outcome outcome = {0};
     struct scout_order order = {.timeout_s = TIMEOUT_S};
-    bool ok = scout_program(check, &order, &outcome, error) &&
-              write_list(list, &outcome, check_options.per_rank, error);
+    bool ok =
+        scout_program(check, &order, &outcome, error) && write_list(list, &outcome, check_options.per_rank, error);
     free(outcome.log);
     if (ok)
         return list;
