@@ -204,7 +204,7 @@ refused "a program with few steps" 1 'cannot be looked at: it has too few steps'
 refused "a program that is not there" 127 'cannot be run on 1 rank' predict --link "$link" "$work/nothing"
 run "$ddprun" -q predict "$paced" --what
 check "a program that fails: exit code 1" [ "$code" -eq 1 ]
-check "... its last words are shown" grep -q '^Usage: paced' "$work/stderr"
+check "... its last words are shown" grep -q 'paced: --what is no option' "$work/stderr"
 check "... and how it ended" grep -q '^ddprun: the program cannot be run on 2 ranks: .*exit code 2' "$work/stderr"
 refused "options that contradict each other" 1 'cannot be run on 2 ranks: .*--gpus' --gpus 0 predict "$paced"
 refused "a folder without a trace" 1 'no trace in' predict "$TMPDIR"
