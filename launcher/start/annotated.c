@@ -4,12 +4,15 @@
 #include "launcher/start/loader.h"
 
 #include "launcher/start/elf_file.h"
-#include "launcher/start/elf_needs.h"
+#include "launcher/start/elf_parts.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Makes *found true where the file shows it. False: it cannot be read. */
+typedef bool find_evidence(const struct elf_parts *parts, bool *found);
 
 /* Opens a file to be read; -1: it cannot be. */
 static int
@@ -23,34 +26,46 @@ open_source(const char *path, struct elf_source *source)
     return fd;
 }
 
-/* False: it cannot be read. */
-static bool
-look_for_kernels(const char *path, bool *found)
+static void
+note_kernels(const Elf64_Shdr *sections, int index, const char *name, void *found)
 {
-    struct elf_source source;
-    struct elf_needs needs;
-    int fd = open_source(path, &source);
-    if (fd < 0)
-        return false;
-    bool ok = elf_needs_read_headers(&source, &needs) == 0;
-    close(fd);
-    if (ok) {
-        *found = *found || needs.has_kernels || needs.has_softgpu_kernels;
-        elf_needs_free(&needs);
-    }
-    return ok;
+    bool is_of_kernels = strcmp(name, ".nv_fatbin") == 0 || strcmp(name, ".softgpu_kernels") == 0;
+    if (is_of_kernels && sections[index].sh_type != SHT_NOBITS) /* which a file of symbols has */
+        *(bool *)found = true;
 }
 
+/* All that is loaded of the file is searched, however long it is. */
 static bool
-look_for_annotation(const char *path, bool *found)
+find_annotation(const struct elf_parts *parts, bool *found)
+{
+    struct elf_text text = {"ddprun_interface", found};
+    return elf_parts_search(parts, &text, 1, UINT64_MAX);
+}
+
+/* Without a table of sections there is no evidence of kernels. */
+static bool
+find_kernels(const struct elf_parts *parts, bool *found)
+{
+    (void)elf_parts_sections(parts, note_kernels, found);
+    return true;
+}
+
+/* False: it cannot be read. */
+static bool
+look_into(const char *path, find_evidence *find, bool *found)
 {
     struct elf_source source;
+    struct elf_parts parts;
     int fd = open_source(path, &source);
     if (fd < 0)
         return false;
-    bool ok = elf_needs_find_annotation(&source, found) == 0;
+    bool ok = elf_parts_open(&source, &parts);
+    if (ok) {
+        ok = find(&parts, found);
+        elf_parts_close(&parts);
+    }
     close(fd);
-    return ok;
+    return ok && source.error == 0;
 }
 
 /* CUDA's libraries hold kernels of their own; the kernel's own library is no file. */
@@ -64,16 +79,16 @@ is_of_program(const struct loader_list *loaded, size_t i, const char *shim)
 
 /* `any`: of the program and its libraries. False: a file was not found, or cannot be read. */
 static bool
-look_through(const char *path, const struct loader_list *loaded, const char *shim,
-             bool (*look)(const char *path, bool *found), const char **where)
+look_through(const char *path, const struct loader_list *loaded, const char *shim, find_evidence *find,
+             const char **where)
 {
-    bool found = false, read_all = look(path, &found);
+    bool found = false, read_all = look_into(path, find, &found);
     *where = found ? path : NULL;
     for (size_t i = 0; i < loaded->count && *where == NULL; ++i) {
         const char *library = loaded->libraries[i].path;
         if (!is_of_program(loaded, i, shim))
             continue;
-        read_all = library != NULL && look(library, &found) && read_all;
+        read_all = library != NULL && look_into(library, find, &found) && read_all;
         *where = found ? library : NULL;
     }
     return read_all && loaded->complaint == NULL;
@@ -83,10 +98,10 @@ enum annotated
 annotated_judge(const char *path, const struct loader_list *loaded, const char *shim, const char **where)
 {
     const char *kernels;
-    bool read_all = look_through(path, loaded, shim, look_for_annotation, where);
+    bool read_all = look_through(path, loaded, shim, find_annotation, where);
     if (*where != NULL)
         return ANNOTATED_YES;
-    read_all = look_through(path, loaded, shim, look_for_kernels, &kernels) && read_all;
+    read_all = look_through(path, loaded, shim, find_kernels, &kernels) && read_all;
     if (!read_all)
         return ANNOTATED_UNKNOWN;
     return kernels != NULL ? ANNOTATED_NO : ANNOTATED_NO_KERNELS;
@@ -96,7 +111,7 @@ static enum annotated
 judge_libraries(const char *path, const struct loader_list *loaded, const char *shim)
 {
     const char *where;
-    bool read_all = look_through(path, loaded, shim, look_for_kernels, &where);
+    bool read_all = look_through(path, loaded, shim, find_kernels, &where);
     if (where == NULL)
         return read_all ? ANNOTATED_NO_KERNELS : ANNOTATED_UNKNOWN;
     return annotated_judge(path, loaded, shim, &where);
@@ -123,7 +138,7 @@ annotated_ask(const char *path, char *const *environment, const char *shim)
     struct loader_list loaded;
     char why[96];
     bool found = false;
-    if (look_for_annotation(path, &found) && found) /* as most are: no process is started for it */
+    if (look_into(path, find_annotation, &found) && found) /* as most are: no process is started for it */
         return ANNOTATED_YES;
     if (!find_loader(path, &facts) || !loader_ask(facts.interpreter, path, environment, &loaded, why))
         return ANNOTATED_UNKNOWN;

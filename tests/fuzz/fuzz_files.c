@@ -6,7 +6,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "launcher/start/elf_file.h"
-#include "launcher/start/elf_needs.h"
+#include "tools/doctor/elf_needs.h"
 #include "tools/doctor/examine.h"
 
 #include <errno.h>

@@ -9,9 +9,9 @@
 #include "launcher/options/command.h"
 #include "launcher/options/options.h"
 #include "launcher/start/elf_file.h"
-#include "launcher/start/elf_needs.h"
 #include "launcher/start/environment.h"
 #include "launcher/start/program.h"
+#include "tools/doctor/elf_needs.h"
 #include "tools/doctor/findings.h"
 
 struct examination {

@@ -6,9 +6,9 @@
  * ends the test.
  */
 #include "launcher/start/child.h"
-#include "launcher/start/elf_needs.h"
 #include "launcher/start/loader.h"
 #include "launcher/start/program.h"
+#include "tools/doctor/elf_needs.h"
 #include "tools/doctor/examine.h"
 #include "tools/doctor/findings.h"
 

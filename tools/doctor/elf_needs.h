@@ -1,12 +1,11 @@
 /*
- * elf_needs.h - what a program asks of the dynamic loader, and what its file tells of CUDA: for `ddprun doctor`,
- * and for the question whether it is annotated (loader.h).
+ * elf_needs.h - what a program asks of the dynamic loader, and what its file tells of CUDA: for `ddprun doctor`.
  *
  * Evidence, not proof: a file can be stripped of what is looked for. Nothing of the file is believed; whatever points
  * outside of it makes it damaged.
  */
-#ifndef DDPRUN_LAUNCHER_START_ELF_NEEDS_H
-#define DDPRUN_LAUNCHER_START_ELF_NEEDS_H
+#ifndef DDPRUN_TOOLS_DOCTOR_ELF_NEEDS_H
+#define DDPRUN_TOOLS_DOCTOR_ELF_NEEDS_H
 
 #include "launcher/start/elf_file.h"
 
@@ -18,13 +17,12 @@ struct elf_needs {
     char *runpath;        /* DT_RUNPATH: searched after it, and switches DT_RPATH off; NULL: none */
     unsigned glibc_minor; /* the newest GLIBC_2.x that it asks for; 0: none */
 
-    bool has_sections;        /* else the next six say nothing */
-    bool has_kernels;         /* a section .nv_fatbin: nvcc compiled some of it */
-    bool has_softgpu_kernels; /* a section .softgpu_kernels: softgpu-cc compiled some of it */
-    bool defines_cudart;      /* its symbol table has cudart's functions: static cudart */
-    bool defines_dlsym;       /* exports a dlsym of its own, which goes before a preloaded one */
-    bool imports_cudart;      /* functions cuda... from a library */
-    bool imports_driver;      /* functions cu... from a library */
+    bool has_sections;   /* else the next five say nothing */
+    bool has_kernels;    /* a section .nv_fatbin: nvcc compiled some of it */
+    bool defines_cudart; /* its symbol table has cudart's functions: static cudart */
+    bool defines_dlsym;  /* exports a dlsym of its own, which goes before a preloaded one */
+    bool imports_cudart; /* functions cuda... from a library */
+    bool imports_driver; /* functions cu... from a library */
 
     bool names_driver;       /* the text "libcuda.so.1" is in it: it opens the driver by itself */
     bool names_driver_entry; /* "cuGetProcAddress_v2": so does cudart */
@@ -35,12 +33,6 @@ struct elf_needs {
 
 /* Returns 0, EBADMSG (no dynamically linked ELF file of 64 bits, or a damaged one), or the errno of a failed read. */
 int elf_needs_read(struct elf_source *source, struct elf_needs *needs) __attribute__((warn_unused_result));
-
-/* The same without what is looked for in texts: quick, however long the file is. */
-int elf_needs_read_headers(struct elf_source *source, struct elf_needs *needs) __attribute__((warn_unused_result));
-
-/* Only whether it is annotated. All that is loaded of the file is searched, however long it is. */
-int elf_needs_find_annotation(struct elf_source *source, bool *is_annotated) __attribute__((warn_unused_result));
 
 void elf_needs_free(struct elf_needs *needs);
 

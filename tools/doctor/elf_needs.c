@@ -1,0 +1,281 @@
+/*
+ * elf_needs.c - see elf_needs.h. Formats: System V ABI, chapters 4 and 5; versions: "Symbol Versioning" of the Linux
+ * Standard Base, 10.7.
+ */
+#include "tools/doctor/elf_needs.h"
+
+#include "launcher/start/elf_parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More than any linker writes, little enough to be read at once. */
+#define MOST_DYNAMIC_BYTES (UINT64_C(1) << 20)
+#define MOST_TABLE_BYTES   (UINT64_C(64) << 20)
+#define MOST_SEARCH_BYTES  (UINT64_C(1) << 30)
+
+enum { MOST_NEEDED = 1024, MOST_NAME_BYTES = 65536, MOST_VERSIONS = 4096 };
+
+/* What is being read, and the parts of it that others point into. */
+struct reader {
+    struct elf_parts parts;
+    char *names; /* dynamic string table, with a NUL behind it */
+    uint64_t names_bytes;
+    bool read_symbols[2]; /* of the table of each kind, there being one */
+    struct elf_needs needs;
+};
+
+/* The place in the file of what the loader finds at `address`. */
+static bool
+offset_of_address(const struct reader *reader, uint64_t address, uint64_t *offset)
+{
+    for (int i = 0; i < reader->parts.header.e_phnum; ++i) {
+        const Elf64_Phdr *segment = &reader->parts.segments[i];
+        if (segment->p_type == PT_LOAD && address >= segment->p_vaddr &&
+            address - segment->p_vaddr < segment->p_filesz) {
+            *offset = segment->p_offset + (address - segment->p_vaddr);
+            return *offset >= segment->p_offset;
+        }
+    }
+    return false;
+}
+
+static const char *
+name_at(const struct reader *reader, uint64_t offset)
+{
+    return offset < reader->names_bytes ? reader->names + offset : NULL;
+}
+
+static bool
+copy_name(const struct reader *reader, uint64_t offset, char **copy)
+{
+    const char *name = name_at(reader, offset);
+    if (name == NULL || strnlen(name, MOST_NAME_BYTES) == MOST_NAME_BYTES)
+        return false;
+    free(*copy); /* the last one counts, as for the loader */
+    *copy = strdup(name);
+    return *copy != NULL;
+}
+
+static bool
+add_needed(struct reader *reader, uint64_t offset)
+{
+    struct elf_needs *needs = &reader->needs;
+    char *name = NULL;
+    if (needs->needed_count == MOST_NEEDED)
+        return false;
+    char **list = realloc(needs->needed, (needs->needed_count + 1) * sizeof(*list));
+    if (list == NULL)
+        return false;
+    needs->needed = list;
+    if (!copy_name(reader, offset, &name))
+        return false;
+    needs->needed[needs->needed_count++] = name;
+    return true;
+}
+
+/* ---- the dynamic section ---- */
+
+static uint64_t
+dynamic_value(const Elf64_Dyn *entries, size_t count, int64_t tag)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; ++i) {
+        if (entries[i].d_tag == tag)
+            value = entries[i].d_un.d_val;
+    }
+    return value;
+}
+
+static void
+note_version(struct reader *reader, uint64_t name_offset)
+{
+    const char *name = name_at(reader, name_offset);
+    unsigned minor;
+    if (name != NULL && sscanf(name, "GLIBC_2.%4u", &minor) == 1 && minor > reader->needs.glibc_minor)
+        reader->needs.glibc_minor = minor;
+}
+
+/* DT_VERNEED: for each library a list of versions; offsets lead from entry to entry. */
+static bool
+read_versions(struct reader *reader, uint64_t address)
+{
+    uint64_t offset;
+    if (address == 0)
+        return true;
+    if (!offset_of_address(reader, address, &offset))
+        return false;
+    for (int read = 0; read < MOST_VERSIONS;) {
+        Elf64_Verneed library;
+        if (!elf_source_read(reader->parts.source, &library, sizeof(library), offset))
+            return false;
+        uint64_t at = offset + library.vn_aux;
+        for (int i = 0; i < library.vn_cnt && read < MOST_VERSIONS; ++i, ++read) {
+            Elf64_Vernaux version;
+            if (!elf_source_read(reader->parts.source, &version, sizeof(version), at))
+                return false;
+            note_version(reader, version.vna_name);
+            if (version.vna_next == 0)
+                break;
+            at += version.vna_next;
+        }
+        if (library.vn_next == 0)
+            return true;
+        offset += library.vn_next;
+        ++read;
+    }
+    return false;
+}
+
+static bool
+read_entries(struct reader *reader, const Elf64_Dyn *entries, size_t count)
+{
+    uint64_t names;
+    uint64_t bytes = dynamic_value(entries, count, DT_STRSZ);
+    if (!offset_of_address(reader, dynamic_value(entries, count, DT_STRTAB), &names))
+        return false;
+    reader->names = elf_source_get(reader->parts.source, bytes, names, MOST_TABLE_BYTES);
+    if (reader->names == NULL)
+        return false;
+    reader->names_bytes = bytes;
+
+    bool ok = true;
+    for (size_t i = 0; ok && i < count && entries[i].d_tag != DT_NULL; ++i) {
+        switch (entries[i].d_tag) {
+        case DT_NEEDED:
+            ok = add_needed(reader, entries[i].d_un.d_val);
+            break;
+        case DT_RPATH:
+            ok = copy_name(reader, entries[i].d_un.d_val, &reader->needs.rpath);
+            break;
+        case DT_RUNPATH:
+            ok = copy_name(reader, entries[i].d_un.d_val, &reader->needs.runpath);
+            break;
+        default:
+            break;
+        }
+    }
+    return ok && read_versions(reader, dynamic_value(entries, count, DT_VERNEED));
+}
+
+static bool
+read_dynamic(struct reader *reader)
+{
+    const Elf64_Phdr *segment = reader->parts.dynamic;
+    Elf64_Dyn *entries =
+        (Elf64_Dyn *)elf_source_get(reader->parts.source, segment->p_filesz, segment->p_offset, MOST_DYNAMIC_BYTES);
+    if (entries == NULL)
+        return false;
+    bool ok = read_entries(reader, entries, segment->p_filesz / sizeof(*entries));
+    free(entries);
+    return ok;
+}
+
+/* ---- sections ---- */
+
+static bool
+begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* A function cu... followed by a capital is the driver's; cublas... and the like are not. */
+static bool
+is_driver_name(const char *name)
+{
+    return begins(name, "cu") && name[2] >= 'A' && name[2] <= 'Z';
+}
+
+static void
+note_symbol(struct elf_needs *needs, const Elf64_Sym *symbol, const char *name, bool is_dynamic)
+{
+    bool is_defined = symbol->st_shndx != SHN_UNDEF;
+    if (!is_dynamic) {
+        needs->defines_cudart = needs->defines_cudart || (is_defined && strcmp(name, "cudaMalloc") == 0);
+    } else if (is_defined) {
+        needs->defines_dlsym = needs->defines_dlsym || strcmp(name, "dlsym") == 0;
+    } else {
+        needs->imports_cudart = needs->imports_cudart || begins(name, "cuda") || begins(name, "__cuda");
+        needs->imports_driver = needs->imports_driver || is_driver_name(name);
+    }
+}
+
+/* A table that is too long, or leads nowhere, is no evidence; the loader does not use these headers. */
+static void
+read_symbols(struct reader *reader, const Elf64_Shdr *sections, const Elf64_Shdr *table)
+{
+    if (table->sh_link >= reader->parts.header.e_shnum || table->sh_entsize != sizeof(Elf64_Sym))
+        return;
+    const Elf64_Shdr *texts = &sections[table->sh_link];
+    Elf64_Sym *symbols =
+        (Elf64_Sym *)elf_source_get(reader->parts.source, table->sh_size, table->sh_offset, MOST_TABLE_BYTES);
+    char *names = elf_source_get(reader->parts.source, texts->sh_size, texts->sh_offset, MOST_TABLE_BYTES);
+    for (size_t i = 0; symbols != NULL && names != NULL && i < table->sh_size / sizeof(*symbols); ++i) {
+        if (symbols[i].st_name < texts->sh_size)
+            note_symbol(&reader->needs, &symbols[i], names + symbols[i].st_name, table->sh_type == SHT_DYNSYM);
+    }
+    free(symbols);
+    free(names);
+}
+
+static void
+look_at_section(const Elf64_Shdr *sections, int index, const char *name, void *data)
+{
+    struct reader *reader = data;
+    const Elf64_Shdr *section = &sections[index];
+    bool is_dynamic = section->sh_type == SHT_DYNSYM;
+    if (strcmp(name, ".nv_fatbin") == 0 && section->sh_type != SHT_NOBITS) /* which a file of symbols has */
+        reader->needs.has_kernels = true;
+    if ((is_dynamic || section->sh_type == SHT_SYMTAB) && !reader->read_symbols[is_dynamic]) {
+        read_symbols(reader, sections, section);
+        reader->read_symbols[is_dynamic] = true;
+    }
+}
+
+/* ---- texts ---- */
+
+static bool
+search_texts(struct reader *reader)
+{
+    struct elf_needs *needs = &reader->needs;
+    const struct elf_text texts[] = {
+        {"libcuda.so.1", &needs->names_driver},
+        {"cuGetProcAddress_v2", &needs->names_driver_entry},
+        {"libsoftgpu.so", &needs->names_softgpu},
+        {"ddprun_interface", &needs->is_annotated},
+    };
+    return elf_parts_search(&reader->parts, texts, sizeof(texts) / sizeof(texts[0]), MOST_SEARCH_BYTES);
+}
+
+int
+elf_needs_read(struct elf_source *source, struct elf_needs *needs)
+{
+    struct reader reader = {0};
+    bool is_open = elf_parts_open(source, &reader.parts), ok = is_open && read_dynamic(&reader);
+    if (ok) {
+        reader.needs.has_sections = elf_parts_sections(&reader.parts, look_at_section, &reader);
+        reader.needs.searched_all = search_texts(&reader);
+    }
+    if (is_open)
+        elf_parts_close(&reader.parts);
+    free(reader.names);
+    if (ok && source->error == 0) {
+        *needs = reader.needs;
+        return 0;
+    }
+    elf_needs_free(&reader.needs);
+    return source->error != 0 ? source->error : EBADMSG;
+}
+
+void
+elf_needs_free(struct elf_needs *needs)
+{
+    for (size_t i = 0; i < needs->needed_count; ++i)
+        free(needs->needed[i]);
+    free(needs->needed);
+    free(needs->rpath);
+    free(needs->runpath);
+    *needs = (struct elf_needs){0};
+}
