@@ -45,7 +45,7 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     verdict "a bound that is never reached, clipped after DDP_STEP" 0 "${conv[@]}" --clip 1000
     check "nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
     verdict "a parameter without an annotation, whose gradient has one" 0 "${conv[@]}" --mistake forgotten_parameter
-    check "it is named, with its allocation" grep -Eq '^missing: parameter a[0-9]+\[0:3520\] \(conv.cu:[0-9]+\) is not annotated$' "$work/stdout"
+    check "it is named, with its allocation" grep -Eq '^missing: parameter a[0-9]+\[0:3520\] \(frame.h:[0-9]+\) is not annotated$' "$work/stdout"
     verdict "--annotations off" 0 --annotations off "${conv[@]}" --mistake forgotten_parameter
     check "--annotations off: nothing is missing" test "$(grep -cE '^missing: ' "$work/stdout")" -eq 0
     for program in accumulate managed; do # cannot be scouted; the host may update them

@@ -99,7 +99,7 @@ guarded amax-host PLAN_NUMBERS_UNHEARD "$numbers" soak
 guarded plateau PLAN_RATE_UNHEARD 'the numbers and sizes of the program.s update.* differs between ranks'
 proved=no guarded returns PLAN_DATA_UNHEARD "$batches" soak
 guarded passing PLAN_COMPARED_RARELY 'differs between ranks 0 and 1 after update [12][0-9] of --plan' soak
-guarded elsewhere PLAN_UPDATE_ELSEWHERE 'makes an update, and is called from a place that is not in the plan' soak
+guarded elsewhere PLAN_UPDATE_ELSEWHERE 'makes an update, and is called from a place that is not in the plan'
 guarded stop '' 'differs between ranks 0 and 1 after update|the end of the program' soak
 guarded validates PLAN_UPDATE_UNASKED 'comes again, and the update that the plan has in between did not come' soak
 if wanted clock; then

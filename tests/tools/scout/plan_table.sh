@@ -42,7 +42,7 @@ programs() {
     awk -F ' *[|] *' '/^[+-] / && $2 !~ /^refused/ && !/SOFTGPU/ {
         program = substr($1, 3); print program "|2"
         if (program ~ /^tests\/matrix\/.*_shared/) print program "|3"
-        if (program ~ /^tests\/scout\/habits/ && NR % 4 == 0) print program "|4"
+        if (program ~ /habits (decay|dropout|flat[+]zeroed[+]clip|host-norm|one|skip)$/) print program "|4"
     }' "$here/table.txt"
     awk -F ' *[|] *' '/^[+-] tests\/matrix\/.*_shared/ && $2 !~ /^refused/ && !/SOFTGPU/ {
         program = substr($1, 3); sub(/_shared/, "_static", program); print program "|2"
