@@ -7,7 +7,6 @@ rows=$build/tests/tools/check/rows # the jury: its words are mistakes and habits
 sums=$build/tests/tools/check/sums
 kmeans=$build/tests/tools/check/kmeans # KMEANS_FORGOTTEN: what has no DDP_REDUCE
 seeds=$build/tests/tools/check/seeds
-chargpt=$build/tests/tools/check/chargpt # with mistakes by CHARGPT_MISTAKE
 text=$(dirname "$data")/shakespeare.txt
 conv_options=(--steps 12 --quiet)
 chargpt_options=(--data "$text" --layers 1 --width 16 --heads 2 --context 16 --batch 12 --steps 12 --warmup 0

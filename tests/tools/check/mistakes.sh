@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # mistakes.sh BUILD [NAME...] - `ddprun check` finds the mistakes that users make: each of 28 mistakes in conv.cu, those of updates.cu at
-# learning rates from 0.1 to 1e-6 and in a chaotic training, sums without a DDP_REDUCE, and each of those that can be made in samples/chargpt without changing it, has the exit code and the cause that this table fixes, and none passes as equal. The
-# right programs, with the options that surround these mistakes, are equal with 2, 3 and 4 ranks.
+# learning rates from 0.1 to 1e-6 and in a chaotic training, sums without a DDP_REDUCE, and samples/kmeans, as it is, without one of its
+# own, has the exit code and the cause that this table fixes, and none passes as equal. The right programs, with the options that
+# surround these mistakes, are equal with 2, 3 and 4 ranks.
 #
 # At most two of the 28 may have another exit code, cause or tensor than here; they are named. Rows that end in `soak`, and conv's
 # lower rates, run with DDPRUN_SOAK=1 only.
@@ -24,7 +25,7 @@ conv_mistakes=(
     'step_missing          |           |                                | 2 | -                  | -'
     'step_behind_optimizer |           |                                | 1 | update             | -'
     'step_before_forward   |           |                                | 1 | update             | -'
-    'step_mid_backward     |           |                                | 1 | update tensor      | embedding|conv_'
+    'step_mid_backward     |           |                                | 1 | update tensor      | conv_'
     'step_skipped          | --steps 8 |                                | 1 | update stopped     | -'
     'clip_before_step      |           | --clip 0.3                     | 1 | update direction   | -'
     'norm_before_step      |           | --norm 0.3                     | 1 | update             | -'
@@ -98,24 +99,6 @@ sum_mistakes=(
     'forgotten_step        |           | shown                          | 2 | -                  | -'
 )
 
-# The tensors lie in one buffer, and have one text: numbers distinguish them.
-chargpt_mistakes=(
-    'forgotten_gradient    |           || 1 | tensor             | -'
-    'forgotten_both        |           || 1 | unannotated tensor | - | soak'
-    'forgotten_parameter   |           || 1 | unannotated        | - | soak'
-    'half_gradient         |           || 1 | tensor             | - | soak'
-    'half_both             |           || 1 | tensor unannotated | - | soak'
-    'step_missing          |           || 2 | -                  | -'
-    'step_skipped          | --steps 8 || 1 | update stopped     | - | soak'
-    'step_behind_optimizer |           || 1 | update             | -'
-    'no_share              |           || 1 | same_batch         | - | soak'
-    'unequal_shares        |           || 1 | data               | - | soak'
-    'overlapping_shares    |           || 1 | data               | - | soak'
-    'shuffle_seed_by_rank  |           || 1 | data               | -'
-    'divisor_whole_batch   |           || 1 | scale              | - | soak'
-    'rate_by_rank          |           || 1 | update             | -'
-)
-
 # options of check | arguments of conv: nothing is wrong.
 right=(
     '         |'
@@ -130,7 +113,7 @@ right=(
     '--steps 8 |'
 )
 
-# How many rows of conv's may be other than expected; half as many of chargpt's.
+# How many rows of conv's may be other than expected.
 exceptions=$((${#wanted[@]} == 0 ? 2 : 0))
 
 is_wanted() {
@@ -154,12 +137,10 @@ rows() {
         if [ "$program" = conv ]; then
             command=("$conv" "${conv_options[@]}" "${rate[@]}" "${words[@]}")
             [ "$name" = compress_overflow ] || command+=(--mistake "$name")
-        elif [ "$program" != chargpt ]; then
-            command=("$build/tests/tools/check/$program" "${words[@]}" --mistake "$name")
         else
-            command=("$chargpt" "${chargpt_options[@]}")
+            command=("$build/tests/tools/check/$program" "${words[@]}" --mistake "$name")
         fi
-        CHARGPT_MISTAKE=$name checked 2 "$options" "${command[@]}"
+        checked 2 "$options" "${command[@]}"
         why=$(why_not "$(trim "$expected")" "$(trim "$causes")" "$(trim "$found")")
         rows_run=$((rows_run + 1))
         [ "$code" -ne 0 ] || rows_equal=$((rows_equal + 1))
@@ -221,8 +202,4 @@ for forgotten in lloyd.sums lloyd.counts; do
     why=$(why_not 1 reduction 'reduction 1 lloyd')
     check "kmeans without $forgotten: ${why:-$tensor}" [ -z "$why" ]
 done
-
-rows chargpt "${chargpt_mistakes[@]}"
-check "chargpt: at most $((exceptions / 2)) of $rows_run mistakes is not as expected" [ "$rows_expected" -ge $((rows_run - exceptions / 2)) ]
-check "chargpt: no mistake passes as equal" [ "$rows_equal" -eq 0 ]
 finish
