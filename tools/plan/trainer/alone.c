@@ -2,6 +2,7 @@
  * alone.c - see player.h: the engine behind a player, and its table without what the program says itself.
  */
 #include "interpose/filter.h"
+#include "tools/common/idle.h"
 #include "tools/plan/trainer/player.h"
 
 #include <dlfcn.h>
@@ -10,62 +11,6 @@
 
 static const struct engine *behind;
 static atomic_int captures; /* of streams into graphs, that may be open */
-
-static void
-ignore_memory(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    (void)ptr, (void)count, (void)type, (void)site;
-}
-
-static void
-ignore_group(int id, const struct ddp_site *site)
-{
-    (void)id, (void)site;
-}
-
-static void
-ignore_step(int group, void *stream, const struct ddp_site *site)
-{
-    (void)group, (void)stream, (void)site;
-}
-
-static void
-ignore_pointer(void *ptr, const struct ddp_site *site)
-{
-    (void)ptr, (void)site;
-}
-
-static void
-ignore_ready(void *ptr, void *stream, const struct ddp_site *site)
-{
-    (void)ptr, (void)stream, (void)site;
-}
-
-static void
-ignore_value(const char *label, void *value, int type, const struct ddp_site *site)
-{
-    (void)label, (void)value, (void)type, (void)site;
-}
-
-static void
-ignore_weight(size_t count, size_t total, const struct ddp_site *site)
-{
-    (void)count, (void)total, (void)site;
-}
-
-static void
-ignore_reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
-{
-    (void)ptr, (void)count, (void)type, (void)op, (void)stream, (void)site;
-}
-
-static void
-share_all(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
-{
-    (void)site;
-    *first = 0;
-    *count = total;
-}
 
 /* A capture whose end has failed may still be open, and counts. */
 static void
@@ -99,15 +44,15 @@ alone_table(struct engine *table, const struct engine *real)
     table->local_rank = 0;
     table->world_size = 1;
     table->watching = true;
-    table->parameter = table->gradient = table->buffer = table->state = ignore_memory;
-    table->gradient_group = table->no_sync = ignore_group;
-    table->step = table->step_parameters = ignore_step;
-    table->sync = table->forget = ignore_pointer;
-    table->gradient_ready = ignore_ready;
-    table->mean = ignore_value;
-    table->weight = ignore_weight;
-    table->reduce = ignore_reduce;
-    table->shard = share_all;
+    table->parameter = table->gradient = table->buffer = table->state = engine_idle.state;
+    table->gradient_group = table->no_sync = engine_idle.no_sync;
+    table->step = table->step_parameters = engine_idle.step;
+    table->sync = table->forget = engine_idle.sync;
+    table->gradient_ready = engine_idle.gradient_ready;
+    table->mean = engine_idle.mean;
+    table->weight = engine_idle.weight;
+    table->reduce = engine_idle.reduce;
+    table->shard = engine_idle.shard;
     table->capture_begun = capture_begun;
     table->capture_ended = capture_ended;
 }

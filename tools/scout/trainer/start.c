@@ -5,6 +5,7 @@
  * In a world of one. Annotations are written down; nothing is averaged.
  */
 #include "base/message.h"
+#include "tools/common/idle.h"
 #include "tools/plan/format/play.h"
 #include "tools/scout/trainer/scout.h"
 
@@ -69,19 +70,6 @@ step(int group, void *stream, const struct ddp_site *site)
 }
 
 static void
-sync_parameters(void *stream, const struct ddp_site *site)
-{
-    (void)stream, (void)site;
-}
-
-/* Of one rank: what is there is the result. */
-static void
-reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
-{
-    (void)ptr, (void)count, (void)type, (void)op, (void)stream, (void)site;
-}
-
-static void
 buffer(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     record_annotation(SCOUT_SAYS_BUFFER, 0, ptr, count * type_bytes(type), (uint32_t)type, site);
@@ -91,50 +79,6 @@ static void
 state(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     record_annotation(SCOUT_SAYS_STATE, 0, ptr, count * type_bytes(type), (uint32_t)type, site);
-}
-
-static void
-mean(const char *label, void *value, int type, const struct ddp_site *site)
-{
-    (void)label, (void)value, (void)type, (void)site;
-}
-
-static void
-shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
-{
-    (void)site;
-    *first = 0;
-    *count = total;
-}
-
-static void
-may_wait(bool loads)
-{
-    (void)loads;
-}
-
-static void
-forget(void *ptr, const struct ddp_site *site)
-{
-    (void)ptr, (void)site;
-}
-
-static void
-no_sync(int begins, const struct ddp_site *site)
-{
-    (void)begins, (void)site;
-}
-
-static void
-gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
-{
-    (void)ptr, (void)stream, (void)site;
-}
-
-static void
-weight(size_t count, size_t total, const struct ddp_site *site)
-{
-    (void)count, (void)total, (void)site;
 }
 
 /* ---- memory, modules and graphs ---- */
@@ -161,12 +105,6 @@ before_release(CUdeviceptr address, size_t bytes)
 }
 
 static void
-stream_goes(CUstream stream)
-{
-    (void)stream;
-}
-
-static void
 before_context_destroy(CUcontext context)
 {
     (void)context;
@@ -181,23 +119,6 @@ before_device_reset(CUdevice device)
 {
     (void)device;
     before_context_destroy(NULL);
-}
-
-static void
-before_primary_release(CUdevice device)
-{
-    (void)device;
-}
-
-static void
-kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
-{
-    (void)kernels, (void)room, (void)library, (void)done;
-}
-
-static void
-before_unload(void)
-{
 }
 
 static void
@@ -219,30 +140,11 @@ module_loaded(const void *image, const char *path)
 }
 
 static void
-tensor_map_encoded(CUdeviceptr address, bool done)
-{
-    (void)address, (void)done;
-}
-
-static void
 capture_begun(CUstream stream, bool into_graph, bool done)
 {
     (void)into_graph;
     scout_ensure_driver();
     record_capture_begun(stream, done);
-}
-
-static void
-capture_changes(CUstream stream)
-{
-    (void)stream;
-}
-
-static void *
-capture_ends(CUstream stream)
-{
-    (void)stream;
-    return NULL;
 }
 
 static void
@@ -271,85 +173,37 @@ graph_updated(CUgraphExec exec, CUgraph graph, bool done)
     record_graph_made(graph, &exec, done);
 }
 
-static void
-graph_goes(void *handle)
-{
-    (void)handle;
-}
-
-static void
-graph_gone(void *handle, bool done)
-{
-    (void)handle, (void)done;
-}
-
-static void
-graph_changes(CUgraph graph, const char *call)
-{
-    (void)graph, (void)call;
-}
-
-static void
-node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work)
-{
-    (void)exec, (void)node, (void)work;
-}
-
-static void
-after_fork_in_child(void)
-{
-}
-
 /* ---- the start ---- */
 
-static const struct engine engine = {
-    .abi = ENGINE_ABI,
-    .world_size = 1,
-    .watching = true,
-    .parameter = parameter,
-    .gradient = gradient,
-    .gradient_group = gradient_group,
-    .step = step,
-    .step_parameters = step,
-    .sync = sync_parameters,
-    .mean = mean,
-    .shard = shard,
-    .forget = forget,
-    .no_sync = no_sync,
-    .buffer = buffer,
-    .gradient_ready = gradient_ready,
-    .state = state,
-    .weight = weight,
-    .reduce = reduce,
-    .begin = record_begin,
-    .end = record_end,
-    .allocated = allocated,
-    .copied_from_host = record_host_content,
-    .tensor_map_encoded = tensor_map_encoded,
-    .may_wait = may_wait,
-    .before_release = before_release,
-    .before_stream_destroy = stream_goes,
-    .before_context_destroy = before_context_destroy,
-    .before_device_reset = before_device_reset,
-    .before_primary_release = before_primary_release,
-    .kernels_found = kernels_found,
-    .before_unload = before_unload,
-    .after_unload = after_unload,
-    .module_loaded = module_loaded,
-    .capture_begun = capture_begun,
-    .capture_changes = capture_changes,
-    .capture_ends = capture_ends,
-    .capture_ended = capture_ended,
-    .graph_cloned = graph_cloned,
-    .graph_made = graph_made,
-    .graph_updated = graph_updated,
-    .graph_goes = graph_goes,
-    .graph_gone = graph_gone,
-    .graph_changes = graph_changes,
-    .graph_nested = graph_changes,
-    .node_changes = node_changes,
-    .after_fork_in_child = after_fork_in_child,
-};
+/* What the shim gets. */
+static const struct engine *
+own_table(void)
+{
+    static struct engine table;
+    table = engine_idle;
+    table.parameter = parameter;
+    table.gradient = gradient;
+    table.gradient_group = gradient_group;
+    table.step = step;
+    table.step_parameters = step;
+    table.buffer = buffer;
+    table.state = state;
+    table.begin = record_begin;
+    table.end = record_end;
+    table.allocated = allocated;
+    table.copied_from_host = record_host_content;
+    table.before_release = before_release;
+    table.before_context_destroy = before_context_destroy;
+    table.before_device_reset = before_device_reset;
+    table.after_unload = after_unload;
+    table.module_loaded = module_loaded;
+    table.capture_begun = capture_begun;
+    table.capture_ended = capture_ended;
+    table.graph_cloned = graph_cloned;
+    table.graph_made = graph_made;
+    table.graph_updated = graph_updated;
+    return &table;
+}
 
 static void
 put_run(void)
@@ -397,5 +251,5 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         scout_stop("out of memory");
     atomic_store(&scout_state.progress->stage, SCOUT_STAGE_LIGHT);
     atomic_store(&status->stage, RANK_STAGE_RANK);
-    return &engine;
+    return own_table();
 }
