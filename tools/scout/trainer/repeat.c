@@ -45,10 +45,35 @@ static bool too_large, looks_hidden, few_are_clean, is_cut_short;
 static uint32_t most_tests;
 static CUresult device_answer;
 
+/* What earlier launches have shown, by hashes. Without memory for one more it is shown again. */
+struct shown {
+    uint64_t *hashes;
+    size_t count;
+};
+
+static bool
+has_shown(const struct shown *shown, uint64_t hash)
+{
+    for (size_t i = 0; i < shown->count; ++i) {
+        if (shown->hashes[i] == hash)
+            return true;
+    }
+    return false;
+}
+
+static void
+note_shown(struct shown *shown, uint64_t hash)
+{
+    uint64_t *grown = realloc(shown->hashes, (shown->count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return;
+    shown->hashes = grown;
+    shown->hashes[shown->count++] = hash;
+}
+
 /* Launches of which it is known that they use their arguments only: the kernel, its grid and the places of its
  * pointers. Which memory the pointers lead to does not count: layers of the same shape are one. */
-static uint64_t *clean;
-static size_t clean_count;
+static struct shown clean;
 
 static uint64_t
 identity(void)
@@ -66,22 +91,7 @@ identity(void)
 static bool
 is_clean(void)
 {
-    uint64_t hash = identity();
-    for (size_t i = 0; i < clean_count; ++i) {
-        if (clean[i] == hash)
-            return true;
-    }
-    return false;
-}
-
-static void
-note_clean(void)
-{
-    uint64_t *grown = realloc(clean, (clean_count + 1) * sizeof(*clean));
-    if (grown == NULL)
-        return;
-    clean = grown;
-    clean[clean_count++] = identity();
+    return has_shown(&clean, identity());
 }
 
 /*
@@ -89,8 +99,7 @@ note_clean(void)
  * has been changed, and nothing came of it. The next launch of the kernel that has as far to go from each of its
  * pointers, and the same numbers that may be counts, does not get all of such memory copied and changed again.
  */
-static uint64_t *near;
-static size_t near_count;
+static struct shown near;
 static bool stays_near;               /* this launch is one */
 static bool groups_done, gaps_matter; /* what lies between arguments was tried; something came of it */
 
@@ -109,17 +118,6 @@ reach(void)
     return MUTANT(SCOUT_COUNTS_UNSEEN) ? identity() : hash;
 }
 
-static bool
-is_near(void)
-{
-    uint64_t hash = reach();
-    for (size_t i = 0; i < near_count; ++i) {
-        if (near[i] == hash)
-            return true;
-    }
-    return false;
-}
-
 /* Whole numbers between arguments have no other contents before the second period. */
 static bool
 are_gaps_open(void)
@@ -134,21 +132,10 @@ are_gaps_open(void)
     return any;
 }
 
-static void
-note_near(void)
-{
-    uint64_t *grown = realloc(near, (near_count + 1) * sizeof(*near));
-    if (grown == NULL)
-        return;
-    near = grown;
-    near[near_count++] = reach();
-}
-
 /* ---- launches with more arguments than tests ---- */
 
 /* Parts that an earlier launch of the same kernel has tested: each launch then tests others. */
-static uint64_t *had;
-static size_t had_count;
+static struct shown had;
 
 static uint64_t
 key_of(const struct part *part)
@@ -168,21 +155,11 @@ share_tests(void)
         arguments += effect.parts[i].is_argument;
     for (size_t i = 0; i < effect.part_count && arguments + OTHER_TESTS > most_tests; ++i) {
         struct part *part = &effect.parts[i];
-        for (size_t k = 0; part->is_argument && k < had_count; ++k) {
-            if (had[k] == key_of(part))
+        for (size_t k = 0; part->is_argument && k < had.count; ++k) {
+            if (had.hashes[k] == key_of(part))
                 part->tested_before = k + 1;
         }
     }
-}
-
-static void
-note_had(const struct part *part)
-{
-    uint64_t *grown = realloc(had, (had_count + 1) * sizeof(*had));
-    if (grown == NULL)
-        return;
-    had = grown;
-    had[had_count++] = key_of(part);
 }
 
 /* ---- before the first run ---- */
@@ -289,7 +266,7 @@ repeat_begin(struct noted *launch)
     most_tests = scout_state.settings.tests * (launch->nodes > 1 ? launch->nodes : 1);
     excluded = reason_to_exclude();
     groups_done = gaps_matter = false;
-    stays_near = excluded == NULL && is_clean() && is_near();
+    stays_near = excluded == NULL && is_clean() && has_shown(&near, reach());
     too_large = !add_images();
     if (!too_large)
         follow_tables(launch);
@@ -414,14 +391,14 @@ judge_repeat(enum run run)
         hidden_change_back(noted->text);
         effect.hidden_read = effect_any(&effect, NULL, 0);
         if (!effect.hidden_read)
-            note_clean();
+            note_shown(&clean, identity());
         if (!effect.hidden_read && hidden_runs > 0) /* what differed before was by chance */
             effect.verdict = SCOUT_TOLERANCE;
         ++hidden_runs;
         break;
     case RUN_PART:
         effect_judge(&effect, &effect.parts[at]);
-        note_had(&effect.parts[at]);
+        note_shown(&had, key_of(&effect.parts[at]));
         break;
     case RUN_GROUP:
         judge_group();
@@ -523,7 +500,7 @@ finish_repeat(bool repeated)
 {
     if (repeated && groups_done && next == RUN_END && !is_cut_short && !stays_near && effect.verdict != SCOUT_DIFFERS &&
         !are_gaps_open())
-        note_near();
+        note_shown(&near, reach());
     if (repeated) {
         images_read_rest(&effect.images);
         images_restore(&effect.images, true);
