@@ -1,6 +1,7 @@
 /*
  * elf_file.c - see elf_file.h. Formats: System V ABI, chapters 4 and 5; notes: "Note Section" there. libelf would save
- * about 140 of 640 lines here, in elf_parts.c and in the doctor's elf_needs.c, for a library more: it goes by sections, the loader by segments.
+ * about 140 of 640 lines here, in elf_parts.c and in the doctor's elf_needs.c, for a library more: it goes by sections,
+ * the loader by segments.
  */
 #include "launcher/start/elf_file.h"
 
