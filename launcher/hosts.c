@@ -160,7 +160,7 @@ hosts_command(const struct hosts_order *order)
     add_probes(&words, order);
     add_variables(&words, order->variables);
     word_list_add(&words, xstrdup(order->ddprun));
-    options_hand_on(order->options, NULL, false, &words);
+    options_hand_on(order->options, &words);
     word_list_add(&words, xstrdup("--")); /* where ddprun's options end */
     add_all(&words, order->options->program);
     return words.list;
@@ -180,7 +180,7 @@ refuse_slurm(const struct options *options, const struct host_list *list, const 
     word_list_add(&words, xstrdup("-n"));
     word_list_add(&words, xasprintf("%d", rank_count(options, list)));
     word_list_add(&words, xstrdup(ddprun));
-    options_hand_on(options, NULL, false, &words);
+    options_hand_on(options, &words);
     add_all(&words, options->program);
     char *line = NULL;
     size_t bytes = 0;

@@ -3,9 +3,7 @@
  */
 #include "launcher/options/command.h"
 
-#include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
 
 #include <getopt.h>
@@ -223,31 +221,4 @@ command_parse(const struct command *command, int argc, char **argv, void *target
     }
     *rest_p = optind;
     return OPTIONS_RUN;
-}
-
-bool
-command_begin(const struct command *command, char **words, void *target, char ***rest_p, int *exit_code)
-{
-    struct error error;
-    int argc = 0, rest = 0;
-    while (words[argc] != NULL)
-        ++argc;
-    enum options_result result = command_parse(command, argc, words, target, &rest, &error);
-    if (result == OPTIONS_HELP) {
-        command_print_help(stdout, command);
-        *exit_code = close_stdout(stdout);
-        return false;
-    }
-    if (result == OPTIONS_RUN && command->wants != NULL && words[rest] == NULL) {
-        result = OPTIONS_BAD;
-        error_set(&error, DDPRUN_EXIT_USAGE, "no %s given, after %s; write for example: %s (see ddprun %s --help)",
-                  command->wants, command->name, command->example, command->name);
-    }
-    if (result != OPTIONS_RUN) {
-        message_line("%s", error.text);
-        *exit_code = error.exit_code;
-        return false;
-    }
-    *rest_p = words + rest;
-    return true;
 }

@@ -115,13 +115,6 @@ struct command {
 enum options_result command_parse(const struct command *command, int argc, char **argv, void *target, int *rest_p,
                                   struct error *error) __attribute__((warn_unused_result));
 
-/*
- * A tool's command line; words[0] is its name. False: it is not to be run, and *exit_code is ddprun's: the help was
- * asked for and is printed, or what is wrong was reported. *rest_p: the words behind the options.
- */
-bool command_begin(const struct command *command, char **words, void *target, char ***rest_p, int *exit_code)
-    __attribute__((warn_unused_result));
-
 /* The name among the rows that `name` was probably meant to be, with at most so many letters wrong; or NULL. */
 const char *option_nearest(const struct command *command, const char *name, unsigned most);
 

@@ -115,15 +115,3 @@ gpu_list_parse(const char *text, struct gpu_list *list_p, struct error *error)
     *list_p = list;
     return true;
 }
-
-char *
-gpu_list_first_of_option(const char *given)
-{
-    static const char begin[] = "--gpus=";
-    char *word = xstrdup(given);
-    if (strncmp(word, begin, strlen(begin)) != 0)
-        return word;
-    char *first = word + strlen(begin);
-    first[strcspn(first, isdigit((unsigned char)*first) ? ",-" : ",")] = '\0'; /* a UUID has dashes */
-    return word;
-}

@@ -30,7 +30,4 @@ void gpu_list_free(struct gpu_list *list);
 /* The number that `name` is as an index, -1 if it is not an index (a UUID, -1, anything else). */
 int gpu_list_index(const char *name);
 
-/* "--gpus=2,5" is "--gpus=2" for one rank; another option stays as it is. malloc'ed. */
-char *gpu_list_first_of_option(const char *option);
-
 #endif

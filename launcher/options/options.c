@@ -147,19 +147,8 @@ options_free(struct options *options)
 
 /* ---- options by their names ---- */
 
-static bool
-is_among(const struct option_row *row, const char *const *names)
-{
-    for (; names != NULL && *names != NULL; ++names) {
-        if (strcmp(row->name, *names) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The row of an option in options->given. */
-static const struct option_row *
-row_of(const char *given)
+const struct option_row *
+option_row_of_given(const char *given)
 {
     char *name = xasprintf("%.*s", (int)strcspn(given + 2, "="), given + 2);
     const struct option_row *row = option_row_named(name);
@@ -167,54 +156,12 @@ row_of(const char *given)
     return row;
 }
 
-char *
-options_given(const struct options *options, const char *const *names)
+void
+options_hand_on(const struct options *options, struct word_list *words)
 {
     for (size_t i = 0; i < options->given.count; ++i) {
-        const char *given = options->given.list[i];
-        if (is_among(row_of(given), names))
-            return xasprintf("%.*s", (int)strcspn(given, "="), given);
-    }
-    return NULL;
-}
-
-char *
-options_set(const struct options *options, const char *const *names)
-{
-    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
-        if (is_among(row, names) && option_is_set(row, options))
-            return xasprintf("--%s", row->name);
-    }
-    return NULL;
-}
-
-bool
-options_refuse(char *option, const char *command, struct error *error)
-{
-    if (option != NULL)
-        error_set(error, DDPRUN_EXIT_USAGE, "%s and %s contradict each other; leave one out", option, command);
-    free(option);
-    return option == NULL;
-}
-
-void
-options_hand_on(const struct options *options, const char *const *but, bool one_rank, struct word_list *words)
-{
-    for (size_t i = 0; i < options->given.count; ++i) {
-        const char *given = options->given.list[i];
-        if ((row_of(given)->flags & NOT_HANDED_ON) == 0 && !is_among(row_of(given), but))
-            word_list_add(words, one_rank ? gpu_list_first_of_option(given) : xstrdup(given));
-    }
-}
-
-void
-options_unset_settings(const char *const *names)
-{
-    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
-        char variable[64];
-        settings_variable_name(row->name, variable, sizeof(variable));
-        if ((row->flags & COMMAND_LINE_ONLY) == 0 && ((row->flags & NOT_HANDED_ON) != 0 || is_among(row, names)))
-            unsetenv(variable);
+        if ((option_row_of_given(options->given.list[i])->flags & NOT_HANDED_ON) == 0)
+            word_list_add(words, xstrdup(options->given.list[i]));
     }
 }
 

@@ -123,22 +123,8 @@ void options_free(struct options *options);
 /* A copy of `text` that lives as long as the options. */
 const char *option_keep(struct options *options, const char *text);
 
-/* ---- options by their names; `names` ends with NULL ---- */
-
-/* The first of them that was given on the command line, as "--name"; that has a value, wherever it was set. malloc'ed,
- * or NULL: there is none. */
-char *options_given(const struct options *options, const char *const *names);
-char *options_set(const struct options *options, const char *const *names);
-
-/* An error (DDPRUN_EXIT_USAGE) unless `option` is NULL; frees it. `command`: what it does not go together with. */
-bool options_refuse(char *option, const char *command, struct error *error) __attribute__((warn_unused_result));
-
-/* For a ddprun that this one starts: the command line's options, but for those of `but`, which may be NULL. `one_rank`:
- * it has one, and one GPU. */
-void options_hand_on(const struct options *options, const char *const *but, bool one_rank, struct word_list *words);
-
-/* For the same: removes the settings of these options, and of those that are not handed on, from the environment. */
-void options_unset_settings(const char *const *names);
+/* For a ddprun that this one starts: the command line's options. */
+void options_hand_on(const struct options *options, struct word_list *words);
 
 /* For a job of several ddprun: what must be equal in all of them, which is their options with TERM, ddprun's version,
  * GPU or stand-in. Writes "name value\n" ... into terms[bytes]; a longer text is cut. Pure. */

@@ -7,6 +7,7 @@
 
 #include "launcher/options/options.h"
 #include "tools/check/command/check.h"
+#include "tools/common/tool_options.h"
 
 #include "tests/test.h"
 
@@ -218,7 +219,7 @@ TEST(options_are_handed_on_and_refused_by_their_names)
     static const char *const own[] = {"trace", "verbose", NULL}, *const refused[] = {"hosts", "sync-every", NULL};
     ck_assert_int_eq(parse("-n 4 --hosts h1:4 -v --gpus 3,5 --trace t --bucket-mb=2 --subst ./train", &options, &error),
                      OPTIONS_RUN);
-    options_hand_on(&options, own, true, &words);
+    options_hand_on_but(&options, own, true, &words);
     ck_assert_uint_eq(words.count, 3);
     ck_assert_str_eq(words.list[0], "--gpus=3");
     ck_assert_str_eq(words.list[1], "--bucket-mb=2");

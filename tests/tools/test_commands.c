@@ -7,6 +7,7 @@
 #include "launcher/options/option_table.h"
 #include "tools/check/command/check.h"
 #include "tools/commands.h"
+#include "tools/common/tool_options.h"
 #include "tools/scout/command/run.h"
 
 #include "tests/test.h"

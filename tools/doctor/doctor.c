@@ -9,6 +9,7 @@
 #include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
+#include "tools/common/tool_options.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

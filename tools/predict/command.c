@@ -10,6 +10,7 @@
 #include "launcher/options/command.h"
 #include "launcher/start/job_folder.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/tool_options.h"
 
 #include <stdlib.h>
 

@@ -12,6 +12,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/tool_options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +50,7 @@ command_of(const struct rehearsal *rehearsal, const struct run_files *files)
     struct word_list words = {0};
     int ranks = ranks_of(rehearsal);
     word_list_add(&words, xstrdup("ddprun"));
-    options_hand_on(rehearsal->options, given_here, ranks == 1, &words);
+    options_hand_on_but(rehearsal->options, given_here, ranks == 1, &words);
     word_list_add(&words, xasprintf("--ranks=%d", ranks));
     word_list_add(&words, xasprintf("--trace=%s", rehearsal->trace));
     word_list_add(&words, xasprintf("--summary-json=%s", files->summary));

@@ -7,6 +7,7 @@
 #include "base/protocol.h"
 #include "launcher/options/option_rows.h"
 #include "launcher/output/whole_file.h"
+#include "tools/common/tool_options.h"
 
 #include <json-c/json.h>
 

@@ -13,6 +13,7 @@
 #include "tools/check/command/check.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/reference.h"
+#include "tools/common/tool_options.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
 #include "launcher/start/environment.h"
 #include "tools/check/command/check.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/tool_options.h"
 #include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
 
@@ -68,7 +69,7 @@ command_of(const struct check_place *place, const struct check_order *order, con
 {
     struct word_list words = {0};
     word_list_add(&words, xstrdup("ddprun"));
-    options_hand_on(place->options, check_sets, order->ranks == 1, &words);
+    options_hand_on_but(place->options, check_sets, order->ranks == 1, &words);
     if (order->ranks > 0)
         word_list_add(&words, xasprintf("--ranks=%d", order->ranks));
     if (order->hosts)

@@ -16,6 +16,7 @@
 #include "launcher/start/job_folder.h"
 #include "tools/check/format/run.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/tool_options.h"
 #include "tools/scout/command/prove.h"
 #include "tools/scout/command/scout.h"
 
@@ -129,7 +130,7 @@ static char *
 conditions_of(const struct auto_run *run)
 {
     struct word_list words = {0};
-    options_hand_on(run->options, scout_sets, false, &words);
+    options_hand_on_but(run->options, scout_sets, false, &words);
     char *text = xasprintf("%d ranks", run->job->ranks);
     for (size_t i = 0; words.list != NULL && words.list[i] != NULL; ++i) {
         char *longer = xasprintf("%s %s", text, words.list[i]);

@@ -8,6 +8,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/tool_options.h"
 #include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
 #include "tools/scout/command/analysis/finding.h"
@@ -39,7 +40,7 @@ command_of(const struct scout_order *order, const struct scout_child *child)
 {
     struct word_list words = {0};
     word_list_add(&words, xstrdup("ddprun"));
-    options_hand_on(order->options, scout_sets, false, &words);
+    options_hand_on_but(order->options, scout_sets, false, &words);
     word_list_add(&words, xasprintf("--ranks=%d", child->ranks));
     if (child->ranks > 1 && !child->is_rehearsal) {
         word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */

@@ -11,6 +11,7 @@
 #include "launcher/output/whole_file.h"
 #include "launcher/start/job_folder.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/tool_options.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/prove.h"
 #include "tools/scout/command/report/proofs.h"
