@@ -163,15 +163,13 @@ rows+=(
 
 # run_row NUMBER RANKS: `ok` or `not ok`.
 run_row() {
-    local _ program arguments options expected causes why name words setting='' begin=${EPOCHREALTIME/./}
+    local _ program arguments options expected causes why name words begin=${EPOCHREALTIME/./}
     IFS='|' read -r _ program arguments options expected causes <<<"${rows[$1]}"
-    read -ra words <<<"$program"
-    [ "${#words[@]}" -eq 1 ] || setting=${words[0]}
-    program=${words[-1]}
+    program=$(trim "$program")
     read -ra words <<<"$arguments"
-    name="$1: $2 ranks, ${setting:+$setting }${program##*/} ${arguments//$data/...}"
+    name="$1: $2 ranks, ${program##*/} ${arguments//$data/...}"
     name=${name//$text/...}
-    CHARGPT_MISTAKE=${setting#CHARGPT_MISTAKE=} checked "$2" "${options//TWELVES/$((12 * $2))}" "$build/$program" "${words[@]}"
+    checked "$2" "${options//TWELVES/$((12 * $2))}" "$build/$program" "${words[@]}"
     why=$(why_not "$(trim "$expected")" "$(trim "$causes")" -)
     if [ -z "$why" ]; then
         ok "$name: $code $cause, $(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
