@@ -32,8 +32,8 @@ static struct rank_status *own_status;
 static struct engine table;
 static pid_t own_pid;
 
-static pthread_mutex_t following = PTHREAD_MUTEX_INITIALIZER; /* of all below */
-static bool begun;                                            /* the first period of the plan has begun */
+/* With `following` held: */
+static bool begun;           /* the first period of the plan has begun */
 static bool is_open;         /* a round has begun, and its gradients are not averaged: on all ranks alike */
 static bool is_pending;      /* gradients of this rank's turn wait for the round's end */
 static bool is_awaited;      /* the program's end, by at_exit() in front of the engine's */
@@ -43,11 +43,6 @@ static uint32_t next;        /* operation of the plan that is expected */
 static uint64_t seen;        /* operations that are not in the plan, and have read gradients that wait */
 static uint64_t *names;      /* [operation_count]: hash of each name */
 static struct chain *chains; /* [operation_count]: calls that led to it last */
-static struct known {
-    struct ddp_site site;
-    char text[64];
-    bool live; /* the engine knows it */
-} * known;     /* [tensor_count] */
 
 /* This thread's operation touches gradients that wait; the lock is held from its beginning to its end. */
 static __thread bool looks __attribute__((tls_model("initial-exec")));
@@ -203,7 +198,7 @@ annotate_rest(uint32_t number, CUdeviceptr address)
         if (end != at)
             continue;
         end = piece_end;
-        real->state((void *)(uintptr_t)(address + at), (size_t)(end - at), DDP_UINT8, &known[number].site);
+        real->state((void *)(uintptr_t)(address + at), (size_t)(end - at), DDP_UINT8, &player.named[number].site);
     }
 }
 
@@ -214,19 +209,19 @@ annotate(uint32_t number)
     const struct allocation *allocation = player_allocation(tensor);
     if (allocation == NULL)
         return;
-    known[number].live = true;
+    player.named[number].live = true;
     waiting_made(number);
     void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
     size_t count = (size_t)(tensor->hi - tensor->lo) / element_size((int)tensor->type);
     switch ((enum play_role)tensor->role) {
     case PLAY_PARAMETER:
-        real->parameter(memory, count, (int)tensor->type, &known[number].site);
+        real->parameter(memory, count, (int)tensor->type, &player.named[number].site);
         break;
     case PLAY_GRADIENT:
-        real->gradient(memory, count, (int)tensor->type, &known[number].site);
+        real->gradient(memory, count, (int)tensor->type, &player.named[number].site);
         break;
     case PLAY_STATE:
-        real->state(memory, count, (int)tensor->type, &known[number].site);
+        real->state(memory, count, (int)tensor->type, &player.named[number].site);
         break;
     case PLAY_STAYS:
     case PLAY_UNWRITTEN:
@@ -242,7 +237,7 @@ require_tensors(void)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        if (tensor->role < PLAY_COMPARED && !known[i].live)
+        if (tensor->role < PLAY_COMPARED && !player.named[i].live)
             scout_stop("a%u of the plan, of %llu bytes, is not there in batch %llu of the program: the model has other "
                        "sizes than when its plan was made; make the plan anew, by ddprun scout --prove with these "
                        "arguments",
@@ -255,7 +250,7 @@ static void at_exit(int exit_status, void *unused);
 static void
 begin_training(void)
 {
-    begun = true;
+    begun = player.annotates = true;
     if (ddprun_files_steps_begin != NULL)
         ddprun_files_steps_begin();
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
@@ -414,13 +409,13 @@ begin_followed(struct operation *operation)
 {
     scout_ensure_driver();
     if (player_counts(operation)) {
-        pthread_mutex_lock(&following);
+        pthread_mutex_lock(&player.following);
         if (player.play.plan.data == PLAY_ONE_PROCESS)
             watch(operation);
         else
             follow_operation(operation, loaders_note(operation));
         if (!looks)
-            pthread_mutex_unlock(&following);
+            pthread_mutex_unlock(&player.following);
     }
     if (!operation->skip)
         real->begin(operation);
@@ -435,7 +430,7 @@ end_look(const struct operation *operation, bool enqueued)
     looks = false;
     if (enqueued && waiting_changed())
         no_fit(name_of(operation), "changes a gradient that waits for the other ranks, and is not in the plan");
-    pthread_mutex_unlock(&following);
+    pthread_mutex_unlock(&player.following);
 }
 
 static void
@@ -449,29 +444,12 @@ end(struct operation *operation, bool enqueued)
         real->end(operation, enqueued);
 }
 
-static void
-allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
-{
-    real->allocated(address, bytes, kind);
-    if (address == NULL)
-        return;
-    scout_ensure_driver();
-    pthread_mutex_lock(&following);
-    allocations_add(*address, bytes, kind);
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && begun; ++i) {
-        const struct allocation *allocation = known[i].live ? NULL : player_allocation(&player.play.tensors[i]);
-        if (allocation != NULL && allocation->address == *address)
-            annotate(i);
-    }
-    pthread_mutex_unlock(&following);
-}
-
 /* Whether an allocation holds memory of the plan that the engine knows. */
 static bool
 holds_named(CUdeviceptr address)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct allocation *allocation = known[i].live ? player_allocation(&player.play.tensors[i]) : NULL;
+        const struct allocation *allocation = player.named[i].live ? player_allocation(&player.play.tensors[i]) : NULL;
         if (allocation != NULL && allocation->address == address)
             return true;
     }
@@ -481,26 +459,15 @@ holds_named(CUdeviceptr address)
 static void
 before_release(CUdeviceptr address, size_t bytes)
 {
-    pthread_mutex_lock(&following);
+    pthread_mutex_lock(&player.following);
     if (is_open && holds_named(address))
         give_up_round();
-    pthread_mutex_unlock(&following);
+    pthread_mutex_unlock(&player.following);
     real->before_release(address, bytes);
-    pthread_mutex_lock(&following);
+    pthread_mutex_lock(&player.following);
     heard_release(address, bytes);
-    allocations_remove(address, bytes);
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
-        known[i].live = known[i].live && player_allocation(&player.play.tensors[i]) != NULL;
-    pthread_mutex_unlock(&following);
-}
-
-static void
-after_unload(void)
-{
-    real->after_unload();
-    pthread_mutex_lock(&following);
-    kernels_forget();
-    pthread_mutex_unlock(&following);
+    player_forget(address, bytes);
+    pthread_mutex_unlock(&player.following);
 }
 
 /* ---- start and end ---- */
@@ -554,22 +521,13 @@ follow_start(const struct engine *engine, struct rank_status *status)
     names_new_object = new_object;
     names = calloc(play->plan.operation_count + 1, sizeof(*names));
     chains = calloc(play->plan.operation_count + 1, sizeof(*chains));
-    known = calloc(play->plan.tensor_count + 1, sizeof(*known));
-    if (names == NULL || chains == NULL || known == NULL || on_exit(at_exit, NULL) != 0)
+    if (names == NULL || chains == NULL || on_exit(at_exit, NULL) != 0)
         scout_stop("out of memory");
     for (uint32_t i = 0; i < play->plan.operation_count; ++i)
         names[i] = kernels_hash(play->operations[i].name);
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
-        snprintf(known[i].text, sizeof(known[i].text), "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo,
-                 (unsigned long long)tensor->hi);
-        known[i].site = (struct ddp_site){known[i].text, "the plan", (int)i + 1};
-    }
-    alone_table(&table, engine);
+    player_table(&table, engine, "the plan", annotate);
     table.begin = begin_followed;
     table.end = end;
-    table.allocated = allocated;
     table.before_release = before_release;
-    table.after_unload = after_unload;
     return &table;
 }

@@ -28,14 +28,7 @@
 static const struct engine *real;
 static struct engine table; /* what the shim gets: *real, but for some functions */
 
-static pthread_mutex_t following = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t operation_count; /* that ran; under `following`, as all below */
-static bool annotated;
-static struct said {
-    struct ddp_site site;
-    char text[64];
-    bool live; /* the engine knows it */
-} * said;      /* [tensor_count] */
 
 /* What a copy of the period brings, in this period and in the one before. */
 static struct kept {
@@ -61,14 +54,14 @@ annotate(uint32_t number)
     size_t count = (size_t)(player_end(number) - tensor->lo) / element_size(type);
     if (allocation == NULL || count == 0 || tensor->role >= PLAY_COMPARED || player.play.plan.data == PLAY_ALONE)
         return;
-    said[number].live = true;
+    player.named[number].live = true;
     void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
     if (tensor->role == PLAY_GRADIENT)
-        real->gradient(memory, count, type, &said[number].site);
+        real->gradient(memory, count, type, &player.named[number].site);
     else if (tensor->role == PLAY_PARAMETER)
-        real->parameter(memory, count, type, &said[number].site);
+        real->parameter(memory, count, type, &player.named[number].site);
     else
-        real->state(memory, count, type, &said[number].site);
+        real->state(memory, count, type, &player.named[number].site);
 }
 
 static void
@@ -108,7 +101,7 @@ average(CUstream stream, uint32_t step)
 {
     static const struct ddp_site site = {"the plan", "ddprun scout --prove", 0};
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        if (!said[i].live && player.play.tensors[i].role < PLAY_STAYS)
+        if (!player.named[i].live && player.play.tensors[i].role < PLAY_STAYS)
             (void)player_allocation_needed(&player.play.tensors[i]);
     }
     if (turns_are_taken()) {
@@ -131,7 +124,7 @@ static void
 begin_first(void)
 {
     player_set_stage(PLAY_RUNNING);
-    annotated = true;
+    player.annotates = true;
     if (ddprun_files_steps_begin != NULL)
         ddprun_files_steps_begin();
     if (turns_are_taken())
@@ -305,14 +298,14 @@ begin_played(struct operation *operation)
     stranger[0] = '\0';
     scout_ensure_driver();
     if (player_counts(operation)) {
-        pthread_mutex_lock(&following);
+        pthread_mutex_lock(&player.following);
         place = LONG_MAX;
         is_load = loaders_note(operation);
         if (is_load)
             place = follow_load(operation);
         else
             take_operation(operation);
-        pthread_mutex_unlock(&following);
+        pthread_mutex_unlock(&player.following);
     }
     if (!operation->skip)
         real->begin(operation);
@@ -327,7 +320,7 @@ end(struct operation *operation, bool enqueued)
         moves_end(NULL);
         return;
     }
-    pthread_mutex_lock(&following);
+    pthread_mutex_lock(&player.following);
     if (stranger[0] != '\0')
         player_refuse("%s", stranger);
     moves_end(operation);
@@ -335,57 +328,18 @@ end(struct operation *operation, bool enqueued)
         (place != LONG_MAX && player.play.operations[place].bytes > 0 && operation_count >= player.play.plan.first))
         change_data((uint32_t)place, operation->stream);
     operation_count += !is_load;
-    pthread_mutex_unlock(&following);
+    pthread_mutex_unlock(&player.following);
 }
 
 /* ---- memory ---- */
 
 static void
-allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
-{
-    real->allocated(address, bytes, kind);
-    if (address == NULL)
-        return;
-    scout_ensure_driver();
-    pthread_mutex_lock(&following);
-    allocations_add(*address, bytes, kind);
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && annotated; ++i) {
-        const struct allocation *allocation = said[i].live ? NULL : player_allocation(&player.play.tensors[i]);
-        if (allocation != NULL && allocation->address == *address)
-            annotate(i);
-    }
-    pthread_mutex_unlock(&following);
-}
-
-static void
 before_release(CUdeviceptr address, size_t bytes)
 {
     real->before_release(address, bytes);
-    pthread_mutex_lock(&following);
-    allocations_remove(address, bytes);
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
-        said[i].live = said[i].live && player_allocation(&player.play.tensors[i]) != NULL;
-    pthread_mutex_unlock(&following);
-}
-
-static void
-after_unload(void)
-{
-    real->after_unload();
-    pthread_mutex_lock(&following);
-    kernels_forget();
-    pthread_mutex_unlock(&following);
-}
-
-static void
-make_table(void)
-{
-    alone_table(&table, real);
-    table.begin = begin_played;
-    table.end = end;
-    table.allocated = allocated;
-    table.before_release = before_release;
-    table.after_unload = after_unload;
+    pthread_mutex_lock(&player.following);
+    player_forget(address, bytes);
+    pthread_mutex_unlock(&player.following);
 }
 
 /* ---- the start ---- */
@@ -399,16 +353,12 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     player_load(path, real->rank);
     if (player.play.plan.data >= PLAY_TRAINING)
         return follow_start(real, status);
-    said = calloc(player.play.plan.tensor_count + 1, sizeof(*said));
     kept = calloc(player.play.plan.operation_count + player.play.plan.load_count + 1, sizeof(*kept));
-    if (said == NULL || kept == NULL)
+    if (kept == NULL)
         scout_stop("no memory for the plan of ddprun scout");
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        snprintf(said[i].text, sizeof(said[i].text), "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo,
-                 (unsigned long long)tensor->hi);
-        said[i].site = (struct ddp_site){said[i].text, "ddprun scout --prove", (int)i + 1};
-    }
-    make_table();
+    player_table(&table, real, "ddprun scout --prove", annotate);
+    table.begin = begin_played;
+    table.end = end;
+    table.before_release = before_release;
     return &table;
 }

@@ -9,11 +9,15 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-struct player player;
+struct player player = {.following = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct engine *behind;
+static void (*annotate_tensor)(uint32_t number);
 
 void
 player_load(const char *path, int rank)
@@ -89,6 +93,60 @@ player_allocation_needed(const struct play_tensor *tensor)
     if (allocation == NULL)
         player_refuse("a%u, of %llu bytes, is not there", tensor->alloc, (unsigned long long)tensor->bytes);
     return allocation;
+}
+
+static void
+allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    behind->allocated(address, bytes, kind);
+    if (address == NULL)
+        return;
+    scout_ensure_driver();
+    pthread_mutex_lock(&player.following);
+    allocations_add(*address, bytes, kind);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.annotates; ++i) {
+        const struct allocation *allocation = player.named[i].live ? NULL : player_allocation(&player.play.tensors[i]);
+        if (allocation != NULL && allocation->address == *address)
+            annotate_tensor(i);
+    }
+    pthread_mutex_unlock(&player.following);
+}
+
+void
+player_forget(CUdeviceptr address, size_t bytes)
+{
+    allocations_remove(address, bytes);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        player.named[i].live = player.named[i].live && player_allocation(&player.play.tensors[i]) != NULL;
+}
+
+static void
+after_unload(void)
+{
+    behind->after_unload();
+    pthread_mutex_lock(&player.following);
+    kernels_forget();
+    pthread_mutex_unlock(&player.following);
+}
+
+void
+player_table(struct engine *table, const struct engine *real, const char *by, void (*annotate)(uint32_t number))
+{
+    behind = real;
+    annotate_tensor = annotate;
+    player.named = calloc(player.play.plan.tensor_count + 1, sizeof(*player.named));
+    if (player.named == NULL)
+        scout_stop("no memory for the plan of ddprun scout");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        struct named *named = &player.named[i];
+        snprintf(named->text, sizeof(named->text), "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo,
+                 (unsigned long long)tensor->hi);
+        named->site = (struct ddp_site){named->text, by, (int)i + 1};
+    }
+    alone_table(table, real);
+    table->allocated = allocated;
+    table->after_unload = after_unload;
 }
 
 /* A plan that misses a tensor, or its last row. */

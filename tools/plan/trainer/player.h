@@ -5,7 +5,7 @@
  * follow.c: the same for a whole training, `ddprun --plan`; heard.c: whether all ranks of it do the same;
  * rounds.c: what its rounds take.
  *
- * Threads: all but player_load() is called with `following` of play.c held.
+ * Threads: all but player_load() is called with `following` held, and what it hands to the engine takes it.
  */
 #ifndef DDPRUN_TOOLS_PLAN_TRAINER_PLAYER_H
 #define DDPRUN_TOOLS_PLAN_TRAINER_PLAYER_H
@@ -13,11 +13,20 @@
 #include "tools/plan/format/play.h"
 #include "tools/scout/trainer/scout.h"
 
+#include <pthread.h>
+
 struct player {
     struct play play;
     uint32_t rank;                       /* of this process */
     struct play_page *pages[PLAY_RANKS]; /* those that it writes */
     uint32_t page_count;
+    pthread_mutex_t following; /* of all that play.c, or follow.c, and the files below keep */
+    struct named {
+        struct ddp_site site;
+        char text[64];
+        bool live;  /* the engine knows it */
+    } * named;      /* [tensor_count]: the names that messages have for tensors */
+    bool annotates; /* from here on, also what is allocated again */
 };
 extern struct player player;
 
@@ -38,6 +47,11 @@ const struct allocation *player_allocation_needed(const struct play_tensor *tens
 bool player_counts(const struct operation *operation);
 /* Where a copy from the host has its bytes, and where it brings them. NULL: it is none. */
 const void *player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p);
+/* A table of the engine's functions, with its own of memory and modules: tensors that come again are annotated. `by`:
+ * who annotates, in messages. Ends the process if there is no memory. */
+void player_table(struct engine *table, const struct engine *real, const char *by, void (*annotate)(uint32_t number));
+/* An allocation is gone. */
+void player_forget(CUdeviceptr address, size_t bytes);
 /* The end of a tensor as the plan has it, in bytes of its allocation. */
 uint64_t player_end(uint32_t tensor);
 /* 0: it is not there, which is allowed of PLAY_STAYS and what follows it. */
