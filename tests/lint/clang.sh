@@ -18,7 +18,9 @@ command -v clang >/dev/null || {
 
 # One compilation a line: folder, then the command with the compiler replaced and no output. The build writes one field a line.
 # Assembly has no warnings, and what the build generates is compiled as it is.
+# What gcc has read once for many files (ddprun_parse_once) clang reads with each.
 lines=$(sed -n 's/^ *"directory": "\(.*\)",$/D \1/p; s/^ *"command": "\(.*\)",$/C \1/p' "$commands" | sed 's/\\"/"/g; s/\\\\/\\/g' |
+    sed -E '/ -x c-header /d; s/ -Winvalid-pch -include [^ ]*cmake_pch\.h//' |
     awk '/^D / { folder = substr($0, 3) }
          /^C / && / -c [^ ]*\.(c|cc|cpp)$/ {
              command = substr($0, 3)
