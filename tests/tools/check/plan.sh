@@ -13,7 +13,7 @@ export DDPRUN_TEST_MARK=$mark
 broken=$work/broken # as installed, but for the player
 mkdir -p "$broken/bin" "$broken/lib"
 cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
+ln -s "$build"/lib/libddprun{,-engine,-check,-files}.so "$build/lib/softgpu" "$broken/lib/"
 [ ! -e "$build/tests/mutants/libddprun-scout.so" ] || ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
 cd "$work" || exit 1
 head -n 1440 "$data" >digits.csv # 1152 of them to train with
