@@ -50,7 +50,7 @@ struct text {
     const struct metrics_job *job;
 };
 
-/* A counter if its name says so. */
+/* A name that ends in _total is a counter, any other one a gauge. */
 static void
 put_head(const struct text *text, const char *name, const char *help)
 {

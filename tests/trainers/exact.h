@@ -3,8 +3,9 @@
  * around its steps. Included by them, behind an enum that says how many LAYERS of how many elements (COUNT) there are.
  *
  * Weights and gradients begin as zeros. In each step rank r adds 1 + r to every element of each gradient, an update
- * takes a half of the mean from the weight, and expect() says so to the host: everything is exact in float32 where the
- * number of ranks is a power of two. The program's exit code is 0 only if every weight is what it must be at the end.
+ * takes a half of the mean from the weight, and expect() takes the same from what the host expects. Everything is exact
+ * in float32 where the number of ranks is a power of two. The program's exit code is 0 only if every weight is what it
+ * must be at the end.
  */
 #ifndef TESTS_TRAINERS_EXACT_H
 #define TESTS_TRAINERS_EXACT_H
