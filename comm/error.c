@@ -7,17 +7,6 @@
 #include <stdio.h>
 
 bool
-comm_fail(struct comm_error *error, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(error->text, sizeof(error->text), format, args);
-    va_end(args);
-    error->cause = COMM_UNCLEAR;
-    return false;
-}
-
-bool
 comm_fail_by(struct comm_error *error, enum comm_cause cause, const char *format, ...)
 {
     va_list args;

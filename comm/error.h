@@ -22,11 +22,9 @@ struct comm_error {
     enum comm_cause cause;
 };
 
-/* Writes the line; whose doing it is is unclear. Always false, so that `return comm_fail(error, "...")` reads as what
- * it is. Needs no memory. */
-bool comm_fail(struct comm_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The same, and whose doing it is. */
+/* Writes the line, and whose doing it is. Always false, so that `return comm_fail(error, "...")` reads as what it is.
+ * Needs no memory. */
+#define comm_fail(error, ...) comm_fail_by(error, COMM_UNCLEAR, __VA_ARGS__)
 bool comm_fail_by(struct comm_error *error, enum comm_cause cause, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

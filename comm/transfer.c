@@ -37,36 +37,29 @@ try_again(int fd, short events, ssize_t moved, int64_t deadline_ms, enum transfe
     return errno == EINTR || transfer_wait(fd, events, deadline_ms);
 }
 
-enum transfer
-transfer_send(int fd, const void *data, size_t bytes, int64_t deadline_ms)
+static enum transfer
+move_all(int fd, short events, char *at, size_t bytes, int64_t deadline_ms)
 {
-    const char *at = data;
     enum transfer why;
     while (bytes > 0) {
-        ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent > 0) {
-            at += sent;
-            bytes -= (size_t)sent;
-        } else if (!try_again(fd, POLLOUT, sent, deadline_ms, &why)) {
+        ssize_t moved =
+            events == POLLOUT ? send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, at, bytes, MSG_DONTWAIT);
+        if (moved <= 0 && !try_again(fd, events, moved, deadline_ms, &why))
             return why;
-        }
+        at += moved > 0 ? moved : 0;
+        bytes -= moved > 0 ? (size_t)moved : 0;
     }
     return TRANSFER_DONE;
 }
 
 enum transfer
+transfer_send(int fd, const void *data, size_t bytes, int64_t deadline_ms)
+{
+    return move_all(fd, POLLOUT, (char *)(uintptr_t)data, bytes, deadline_ms);
+}
+
+enum transfer
 transfer_receive(int fd, void *data, size_t bytes, int64_t deadline_ms)
 {
-    char *at = data;
-    enum transfer why;
-    while (bytes > 0) {
-        ssize_t got = recv(fd, at, bytes, MSG_DONTWAIT);
-        if (got > 0) {
-            at += got;
-            bytes -= (size_t)got;
-        } else if (!try_again(fd, POLLIN, got, deadline_ms, &why)) {
-            return why;
-        }
-    }
-    return TRANSFER_DONE;
+    return move_all(fd, POLLIN, data, bytes, deadline_ms);
 }
