@@ -3,9 +3,8 @@
  */
 #include "base/printable.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <string.h>
 
 /* Bytes of the well-formed UTF-8 sequence at `text` (Unicode, table 3-7), 0 if there is no such sequence. */
 static size_t
@@ -49,4 +48,14 @@ printable_make(char *text, const char *kept)
             *to++ = *from++;
     }
     *to = '\0';
+}
+
+void
+printable_append(char *text, size_t bytes, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, bytes - used, format, args);
+    va_end(args);
 }

@@ -1,13 +1,47 @@
 /*
- * printable.h - texts from outside (arguments, names in files, variables) on their way to a terminal.
+ * printable.h - texts for people: names of functions and files, and what comes from outside (arguments, names in files,
+ * variables) on its way to a terminal.
  *
  * Called by what prints messages and findings. No allocation, no locale; safe in any thread.
  */
 #ifndef DDPRUN_BASE_PRINTABLE_H
 #define DDPRUN_BASE_PRINTABLE_H
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 /* Puts '?' for each control character that is not in `kept`, and for each byte that belongs to no UTF-8. In place; the
  * text does not get longer. */
 void printable_make(char *text, const char *kept);
+
+/* Behind what text[bytes] holds; cut where the room ends. */
+void printable_append(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The part of a path behind its folders. */
+static inline const char *
+file_name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Of a function's name of C++, as the linker knows it (Itanium C++ ABI, 5.1), the last of its words, "sgd" of _Z3sgdPf
+ * and _ZN3net3sgdEPf; any other name as it is. Returns `text`, which is cut where the room ends. */
+static inline char *
+plain_name(const char *linked, char *text, size_t room)
+{
+    snprintf(text, room, "%s", linked);
+    const char *at = strncmp(linked, "_Z", 2) == 0 ? linked + strcspn(linked, "0123456789") : "";
+    while (*at >= '1' && *at <= '9') {
+        char *name;
+        unsigned long length = strtoul(at, &name, 10);
+        if (length > strlen(name))
+            break;
+        snprintf(text, room, "%.*s", (int)(length < room ? length : room), name);
+        at = name + length;
+    }
+    return text;
+}
 
 #endif

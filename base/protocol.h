@@ -11,7 +11,7 @@
 #ifndef DDPRUN_BASE_PROTOCOL_H
 #define DDPRUN_BASE_PROTOCOL_H
 
-#include "base/warnings.h"
+#include "base/message.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

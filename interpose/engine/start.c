@@ -8,6 +8,7 @@
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
+#include "interpose/engine/report/trace_file.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
@@ -99,9 +100,8 @@ average(void *value, int type, const struct ddp_site *site)
 {
     char about[100];
     struct control_messages all;
-    const char *slash = strrchr(site->file, '/');
     snprintf(about, sizeof(about), "DDP_MEAN%s (%.50s:%d) after step %llu", type == DDP_FLOAT64 ? " of a double" : "",
-             slash != NULL ? slash + 1 : site->file, site->line, (unsigned long long)engine_state.boundary_count);
+             file_name_of(site->file), site->line, (unsigned long long)engine_state.boundary_count);
     exchange(about, value, type_bytes(type), &all);
 
     double sum = 0; /* in the order of ranks: the same on all of them */
@@ -392,7 +392,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     OBSERVED(opens, leave);
     unaveraged_open((int64_t)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000));
     ranges_open();
-    trace_open();
+    trace_file_open();
     ending_open(end_in_order, nonfinite_tell);
 
     engine.rank = engine_state.rendezvous.rank;

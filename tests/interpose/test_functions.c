@@ -32,9 +32,9 @@ launch_filter_forget_kernels(void)
 }
 
 void
-stop_job(const char *format, ...)
+stop_job_by(enum comm_cause cause, const char *format, ...)
 {
-    ck_abort_msg("%s", format);
+    ck_abort_msg("%d: %s", (int)cause, format);
     __builtin_unreachable();
 }
 

@@ -13,12 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-void stop_job(const char *format, ...);
-
 void
-stop_job(const char *format, ...)
+stop_job_by(enum comm_cause cause, const char *format, ...)
 {
-    ck_abort_msg("%s", format);
+    ck_abort_msg("%d: %s", (int)cause, format);
+    __builtin_unreachable();
 }
 
 static json_object *

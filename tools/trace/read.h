@@ -7,7 +7,7 @@
 #ifndef DDPRUN_TOOLS_TRACE_READ_H
 #define DDPRUN_TOOLS_TRACE_READ_H
 
-#include "base/warnings.h"
+#include "base/message.h"
 #include "launcher/common/error.h"
 #include "launcher/common/waiting.h"
 

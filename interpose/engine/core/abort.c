@@ -73,20 +73,8 @@ append_last_kernel(char *text, size_t bytes)
 {
     CUfunction last = __atomic_load_n(&engine_state.services->launches->last, __ATOMIC_RELAXED);
     const char *name = last != NULL ? kernel_name(last) : NULL;
-    size_t used = strlen(text);
     if (name != NULL)
-        snprintf(text + used, bytes - used, "; last kernel launched: `%.128s`", name);
-}
-
-void
-stop_job(const char *format, ...)
-{
-    char text[sizeof(engine_state.status->failure)];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    stop(RANK_FOLLOWS_NOBODY, text);
+        printable_append(text, bytes, "; last kernel launched: `%.128s`", name);
 }
 
 void

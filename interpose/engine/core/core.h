@@ -8,20 +8,21 @@
 #define DDPRUN_INTERPOSE_ENGINE_CORE_CORE_H
 
 #include "base/flight.h"
+#include "base/printable.h"
 #include "interpose/engine/core/state.h"
+
+#include <stdlib.h>
 
 /* ---- abort.c ---- */
 /* Before anything else of the engine: what names a kernel for reports. */
 void stop_ask(const char *(*name_of)(CUfunction function));
 
 /*
- * Ends the whole job: tells the launcher why, and does not return. Any thread that may block. `message` is one line
- * without the rank, which the launcher adds.
+ * Ends the whole job: tells the launcher why, and does not return. Any thread that may block. The text is one line
+ * without the rank, which the launcher adds. A failure of comm/ says its cause: where that is, or may be, what another
+ * rank's end did to this one, the launcher prefers the other's words.
  */
-void stop_job(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-
-/* The same for a failure of comm/: where that is, or may be, what another rank's end did to this one, the launcher
- * prefers the other's words. */
+#define stop_job(...) stop_job_by(COMM_OWN, __VA_ARGS__)
 void stop_job_by(enum comm_cause cause, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
 /*
@@ -39,7 +40,42 @@ void stop_if_asked(void);
 /* Checks a result of the driver; ends the job, naming `what`, when it is a failure. */
 void require_cuda(CUresult result, const char *what);
 
-/* ---- role.c ---- */
+/* ---- memory of the host: where there is none, the job ends ---- */
+static inline void
+require_allocated(bool is_there)
+{
+    if (!is_there)
+        stop_job("out of memory");
+}
+
+/* As calloc() and realloc(), for at least one byte; never NULL. */
+static inline void *
+engine_calloc(size_t count, size_t bytes)
+{
+    void *memory = calloc(count, bytes);
+    require_allocated(memory != NULL);
+    return memory;
+}
+
+static inline void *
+engine_realloc(void *old, size_t bytes)
+{
+    void *memory = realloc(old, bytes);
+    require_allocated(memory != NULL);
+    return memory;
+}
+
+/* The array of `count` elements of `bytes` bytes each, with room for one more: *capacity grows with it. */
+static inline void *
+engine_grow(void *array, size_t count, size_t *capacity, size_t bytes)
+{
+    if (count < *capacity)
+        return array;
+    *capacity = *capacity == 0 ? 16 : 2 * *capacity;
+    return engine_realloc(array, *capacity * bytes);
+}
+
+/* ---- state.c ---- */
 void role_take(void) TAKES_ROLE;
 void role_give(void) GIVES_ROLE;
 
@@ -48,6 +84,14 @@ void role_give(void) GIVES_ROLE;
  */
 void status_waits_at(const char *place);
 void status_waits_no_more(void);
+/* What it did last, for reports; any thread. */
+void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);
+void flight_note_site(enum flight_kind kind, uint64_t number, const struct ddp_site *site);
+/* DDP_MEAN found `value`; `label`: what DDP_MEAN_AS calls it, or NULL. One thread at a time. */
+void user_metrics_mean(double value, const char *label, const struct ddp_site *site);
+
+/* DDP_SHARD shared out `total` items. */
+void user_metrics_shard(size_t total);
 
 /* ---- inflight.c ---- */
 /* The issuer: makes the events, before the first collective. */
@@ -232,27 +276,19 @@ void reduce_calls_say(uint64_t words[REDUCE_WORDS]);
  * the job with a message that names both. */
 void reduce_calls_compare(const struct control_messages *all, size_t offset);
 
-/* ---- flight.c: what this rank did last, for reports; any thread ---- */
-void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);
-void flight_note_site(enum flight_kind kind, uint64_t number, const struct ddp_site *site);
-
 /* ---- peek.c ---- */
 /* Copies up to `bytes` bytes of the process's memory to `to`; returns how many could be read, from `address` on. */
 size_t peek(uint64_t address, void *to, size_t bytes);
 /* The other way; returns how many could be written. */
 size_t poke(uint64_t address, const void *from, size_t bytes);
+/* Whether a part of the process's memory [begin, end) is a file's, which other processes may map; its name. Each rank
+ * would write its averages into the others'. */
+bool mapping_of_file(uint64_t begin, uint64_t end, char *file, size_t file_bytes);
 
 /* ---- stack.c ---- */
 /* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]; "unknown (WHY)" where
  * libunwind cannot be used. Without a lock. */
 void stack_describe(char *text, size_t bytes);
-
-/* ---- user_metrics.c: what the program says of itself, for the launcher's reports ---- */
-/* DDP_MEAN found `value`; `label`: what DDP_MEAN_AS calls it, or NULL. One thread at a time. */
-void user_metrics_mean(double value, const char *label, const struct ddp_site *site);
-
-/* DDP_SHARD shared out `total` items. */
-void user_metrics_shard(size_t total);
 
 /* ---- inflight.c ---- */
 /*

@@ -28,8 +28,7 @@ at_exit(int exit_status, void *unused)
 void
 ending_before_driver(void)
 {
-    if (on_exit(at_exit, NULL) != 0)
-        stop_job("out of memory");
+    require_allocated(on_exit(at_exit, NULL) == 0);
 }
 
 void

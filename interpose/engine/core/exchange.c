@@ -44,14 +44,10 @@ keep_time(const char *about, int64_t begin_ns)
     pthread_mutex_lock(&times_lock);
     struct exchange_time time = {.number = ++exchange_count, .begin_ns = begin_ns, .end_ns = clock_now_ns()};
     snprintf(time.about, sizeof(time.about), "%s", about);
-    if (times_kept && times_count == times_capacity) {
-        times_capacity = 2 * times_capacity + 16;
-        times = realloc(times, times_capacity * sizeof(*times));
-        if (times == NULL)
-            stop_job("out of memory");
-    }
-    if (times_kept)
+    if (times_kept) {
+        times = engine_grow(times, times_count, &times_capacity, sizeof(*times));
         times[times_count++] = time;
+    }
     pthread_mutex_unlock(&times_lock);
 }
 

@@ -77,15 +77,6 @@ hashing_take_copied(void)
     return atomic_exchange(&copied_bytes, 0);
 }
 
-static void *
-allocate(size_t bytes)
-{
-    void *memory = calloc(1, bytes);
-    if (memory == NULL)
-        stop_job("out of memory");
-    return memory;
-}
-
 void
 hasher_put(struct hasher *hasher)
 {
@@ -113,7 +104,7 @@ static struct page *
 new_page(void)
 {
     const size_t bytes = PAGE_RESULTS * sizeof(struct hash_result);
-    struct page *page = allocate(sizeof(*page));
+    struct page *page = engine_calloc(1, sizeof(*page));
     page->host = allocate_pinned(bytes);
     if (kernels()->loaded)
         require_cuda(engine_state.driver.cuMemAlloc_p(&page->device, bytes), "cuMemAlloc for hashes");
@@ -146,7 +137,7 @@ hasher_get(void)
     pthread_mutex_unlock(&idle_lock);
     if (hasher != NULL)
         return hasher;
-    hasher = allocate(sizeof(*hasher));
+    hasher = engine_calloc(1, sizeof(*hasher));
     CUcontext before = context_enter();
     hasher_make_room(hasher, 1);
     context_leave(before);
@@ -158,15 +149,8 @@ hasher_get(void)
 static void
 hasher_take(struct hasher *hasher, const struct item *item)
 {
-    struct batch *batch = hasher->batch != NULL ? hasher->batch : (hasher->batch = allocate(sizeof(*batch)));
-    if (batch->count == batch->capacity) {
-        size_t capacity = batch->capacity == 0 ? 16 : 2 * batch->capacity;
-        struct item *grown = realloc(batch->items, capacity * sizeof(*grown));
-        if (grown == NULL)
-            stop_job("out of memory");
-        batch->items = grown;
-        batch->capacity = capacity;
-    }
+    struct batch *batch = hasher->batch != NULL ? hasher->batch : (hasher->batch = engine_calloc(1, sizeof(*batch)));
+    batch->items = engine_grow(batch->items, batch->count, &batch->capacity, sizeof(*batch->items));
     batch->items[batch->count++] = *item;
 }
 
@@ -233,7 +217,7 @@ hasher_add_host(struct hasher *hasher, uint64_t address, size_t bytes, bool samp
                         .is_known = true,
                         .done = done,
                         .arg = arg};
-    char *piece = allocate(PIECE_BYTES);
+    char *piece = engine_calloc(1, PIECE_BYTES);
     bool is_there = true;
     for (size_t i = 0; i < SAMPLE_WINDOWS && item.sampled; ++i)
         is_there =
@@ -310,7 +294,7 @@ copy_item(struct hasher *hasher, CUstream stream, const struct item *item, struc
 {
     size_t bytes = item->is_known ? 0 : hashed_bytes(item);
     for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
-        struct piece *piece = allocate(sizeof(*piece));
+        struct piece *piece = engine_calloc(1, sizeof(*piece));
         *piece = (struct piece){hasher->piece, at, bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES, item->exponents,
                                 result};
         for (size_t i = 0; i < SAMPLE_WINDOWS && item->sampled; ++i)

@@ -33,13 +33,6 @@ reduce_operation_name(int op)
 
 /* ---- kinds ---- */
 
-static const char *
-file_of(const struct ddp_site *site)
-{
-    const char *slash = strrchr(site->file, '/');
-    return slash != NULL ? slash + 1 : site->file;
-}
-
 /* The same on all ranks: nothing in it is an address. */
 static uint64_t
 key_of(const struct reduce_call *call)
@@ -50,7 +43,7 @@ key_of(const struct reduce_call *call)
         int32_t line, type, op, on_host;
     } named;
     memset(&named, 0, sizeof(named));
-    memcpy(named.file, file_of(call->site), strnlen(file_of(call->site), sizeof(named.file)));
+    memcpy(named.file, file_name_of(call->site->file), strnlen(file_name_of(call->site->file), sizeof(named.file)));
     named.count = call->count;
     named.line = call->site->line;
     named.type = call->type;
@@ -62,11 +55,9 @@ key_of(const struct reduce_call *call)
 static struct reduce_kind *
 new_kind(const struct reduce_call *call, uint64_t key)
 {
-    struct reduce_kind *kind = malloc(sizeof(*kind));
-    if (kind == NULL)
-        stop_job("out of memory");
+    struct reduce_kind *kind = engine_calloc(1, sizeof(*kind));
     kind->key = key;
-    snprintf(kind->text, sizeof(kind->text), "DDP_REDUCE (%.40s:%d), %zu %s%s, %s", file_of(call->site),
+    snprintf(kind->text, sizeof(kind->text), "DDP_REDUCE (%.40s:%d), %zu %s%s, %s", file_name_of(call->site->file),
              call->site->line, call->count, type_name(call->type), call->on_host ? " of the host" : "",
              reduce_operation_name(call->op));
     return kind;
@@ -133,8 +124,7 @@ reduce_calls_add(const struct reduce_call *call, uint64_t *number_p, const struc
     calls.hash = hash_chain(calls.hash, key);
     *number_p = ++calls.count;
     issuer_unlock();
-    if (!good)
-        stop_job("out of memory");
+    require_allocated(good);
     *kind_p = kind;
     return added != NULL;
 }

@@ -38,20 +38,6 @@ capture_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Room for one more in an array; ends the job without memory. */
-static void *
-grow(void *array, size_t count, size_t *capacity, size_t bytes)
-{
-    if (count < *capacity)
-        return array;
-    size_t capacity_new = *capacity == 0 ? 16 : 2 * *capacity;
-    void *grown = realloc(array, capacity_new * bytes);
-    if (grown == NULL)
-        stop_job("out of memory");
-    *capacity = capacity_new;
-    return grown;
-}
-
 /* ---- which capture is it? ---- */
 
 bool
@@ -84,10 +70,8 @@ find_capture(cuuint64_t id)
 static struct capture *
 enter(const struct capture_answer *answer)
 {
-    struct capture *capture = calloc(1, sizeof(*capture));
+    struct capture *capture = engine_calloc(1, sizeof(*capture));
     struct recording *recording = recording_new();
-    if (capture == NULL || recording == NULL)
-        stop_job("out of memory");
     capture->id = answer->id;
     capture->graph = answer->graph;
     capture->recording = recording;
@@ -97,9 +81,7 @@ enter(const struct capture_answer *answer)
     recording->placements = engine_state.placements;
     capture->place_count = engine_state.tensor_count;
     engine_unlock();
-    capture->last = malloc((capture->place_count + 1) * sizeof(*capture->last));
-    if (capture->last == NULL)
-        stop_job("out of memory");
+    capture->last = engine_calloc(capture->place_count + 1, sizeof(*capture->last));
     for (size_t i = 0; i < capture->place_count; ++i)
         capture->last[i] = NO_MARK;
     capture_lock();
@@ -152,7 +134,7 @@ stream_of(struct capture *capture, CUstream handle)
             return &capture->streams[i];
     }
     capture->streams =
-        grow(capture->streams, capture->stream_count, &capture->stream_capacity, sizeof(*capture->streams));
+        engine_grow(capture->streams, capture->stream_count, &capture->stream_capacity, sizeof(*capture->streams));
     struct captured_stream *entry = &capture->streams[capture->stream_count++];
     *entry = (struct captured_stream){.handle = handle, .owner = owner};
     return entry;
@@ -186,7 +168,8 @@ keep_nodes(struct capture *capture, const CUgraphNode *nodes, size_t count)
 {
     size_t first = capture->node_count;
     for (size_t i = 0; i < count; ++i) {
-        capture->nodes = grow(capture->nodes, capture->node_count, &capture->node_capacity, sizeof(*capture->nodes));
+        capture->nodes =
+            engine_grow(capture->nodes, capture->node_count, &capture->node_capacity, sizeof(*capture->nodes));
         capture->nodes[capture->node_count++] = nodes[i];
     }
     return first;
@@ -198,7 +181,7 @@ mark(struct capture *capture, size_t place, const struct captured_stream *stream
 {
     if (place >= capture->place_count)
         return; /* annotated since: the recording is stale, and DDP_STEP reports it */
-    capture->marks = grow(capture->marks, capture->mark_count, &capture->mark_capacity, sizeof(*capture->marks));
+    capture->marks = engine_grow(capture->marks, capture->mark_count, &capture->mark_capacity, sizeof(*capture->marks));
     capture->marks[capture->mark_count] = (struct mark){.place = place,
                                                         .stream = stream->handle,
                                                         .owner = stream->owner,
@@ -218,7 +201,7 @@ static __thread struct {
 void
 capture_source(const void *address, size_t bytes)
 {
-    sources.items = grow(sources.items, sources.count, &sources.capacity, sizeof(*sources.items));
+    sources.items = engine_grow(sources.items, sources.count, &sources.capacity, sizeof(*sources.items));
     sources.items[sources.count++] = (struct captured_source){address, bytes};
 }
 
@@ -238,8 +221,8 @@ capture_drop_sources(void)
 static void
 record_source(struct recording *recording, const struct captured_source *source)
 {
-    recording->sources =
-        grow(recording->sources, recording->source_count, &recording->source_capacity, sizeof(*recording->sources));
+    recording->sources = engine_grow(recording->sources, recording->source_count, &recording->source_capacity,
+                                     sizeof(*recording->sources));
     recording->sources[recording->source_count++] = *source;
 }
 
@@ -255,12 +238,12 @@ capture_record(struct capture *capture, const struct captured_touch *touch, cons
     if (touch->count == 0 || node_count != 1)
         return;
     recording->nodes =
-        grow(recording->nodes, recording->node_count, &recording->node_capacity, sizeof(*recording->nodes));
+        engine_grow(recording->nodes, recording->node_count, &recording->node_capacity, sizeof(*recording->nodes));
     recording->nodes[recording->node_count++] =
         (struct captured_node){nodes[0], recording->touched_count, touch->count};
     for (size_t i = 0; i < touch->count; ++i) {
-        recording->touched = grow(recording->touched, recording->touched_count, &recording->touched_capacity,
-                                  sizeof(*recording->touched));
+        recording->touched = engine_grow(recording->touched, recording->touched_count, &recording->touched_capacity,
+                                         sizeof(*recording->touched));
         recording->touched[recording->touched_count++] = touch->places[i];
     }
 }
@@ -419,10 +402,8 @@ capture_list_places(struct capture *capture)
 {
     struct recording *recording = capture->recording;
     size_t end = recording->step_count > 0 ? recording->steps[0].marks_before : capture->mark_count;
-    bool *seen = calloc(capture->place_count + 1, sizeof(*seen));
-    recording->places = malloc((capture->place_count + 1) * sizeof(*recording->places));
-    if (seen == NULL || recording->places == NULL)
-        stop_job("out of memory");
+    bool *seen = engine_calloc(capture->place_count + 1, sizeof(*seen));
+    recording->places = engine_calloc(capture->place_count + 1, sizeof(*recording->places));
     for (size_t i = 0; i < end; ++i) {
         size_t place = capture->marks[i].place;
         if (seen[place])

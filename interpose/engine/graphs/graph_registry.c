@@ -26,9 +26,8 @@ static size_t known_count, known_capacity;
 struct recording *
 recording_new(void)
 {
-    struct recording *recording = calloc(1, sizeof(*recording));
-    if (recording != NULL)
-        recording->references = 1;
+    struct recording *recording = engine_calloc(1, sizeof(*recording));
+    recording->references = 1;
     return recording;
 }
 
@@ -104,22 +103,8 @@ recording_find(const void *handle)
     return recording;
 }
 
-/* With lock held: makes room for one more. */
-static void
-registry_make_room(void)
-{
-    if (known_count < known_capacity)
-        return;
-    size_t capacity = known_capacity == 0 ? 16 : 2 * known_capacity;
-    struct known *grown = realloc(known, capacity * sizeof(*grown));
-    if (grown == NULL)
-        stop_job("out of memory");
-    known = grown;
-    known_capacity = capacity;
-}
-
-static void
-set(const void *handle, bool executable, struct recording *recording)
+void
+recording_set(const void *handle, bool executable, struct recording *recording)
 {
     struct recording *old = NULL;
     pthread_mutex_lock(&lock);
@@ -129,24 +114,12 @@ set(const void *handle, bool executable, struct recording *recording)
         known[at] = known[--known_count];
     }
     if (recording != NULL) {
-        registry_make_room();
+        known = engine_grow(known, known_count, &known_capacity, sizeof(*known));
         ++recording->references;
         known[known_count++] = (struct known){.handle = handle, .executable = executable, .recording = recording};
     }
     pthread_mutex_unlock(&lock);
     recording_release(old);
-}
-
-void
-recording_set(CUgraph graph, struct recording *recording)
-{
-    set(graph, false, recording);
-}
-
-void
-recording_set_executable(CUgraphExec exec, struct recording *recording)
-{
-    set(exec, true, recording);
 }
 
 bool
@@ -170,7 +143,7 @@ graph_cloned(CUgraph from, const CUgraph *clone, bool done)
     if (!done || clone == NULL)
         return;
     struct recording *recording = recording_find(from);
-    recording_set(*clone, recording);
+    recording_set(*clone, false, recording);
     recording_release(recording);
 }
 

@@ -121,14 +121,12 @@ void capture_abandoned(CUstream stream); /* before the stream is destroyed: a ca
 bool capture_graph_changes(CUgraph graph, const char *call);
 
 /* ---- graph_registry.c ---- */
-/* NULL: out of memory. */
 struct recording *recording_new(void);
 void recording_release(struct recording *recording);
 /* The recording of a CUgraph or CUgraphExec, held for the caller; NULL: what it does is unknown. */
 struct recording *recording_find(const void *handle);
 /* The graph, or executable graph, has this recording from now on; NULL: none. */
-void recording_set(CUgraph graph, struct recording *recording);
-void recording_set_executable(CUgraphExec exec, struct recording *recording);
+void recording_set(const void *handle, bool executable, struct recording *recording);
 /* The next graph (not executable) that has a recording, from *at_p on, which begins at 0; false: there are no more. */
 bool recording_next_graph(size_t *at_p, CUgraph *graph_p);
 

@@ -258,19 +258,15 @@ make_room(struct measured *of, size_t count)
     }
     if (count <= of->capacity && of->samples[0] != NULL)
         return;
-    CUevent *ready = malloc((count + 1) * sizeof(*ready));
-    uint8_t *recorded = calloc(count + 1, 1);
-    if (ready == NULL || recorded == NULL)
-        stop_job("out of memory");
+    CUevent *ready = engine_calloc(count + 1, sizeof(*ready));
+    uint8_t *recorded = engine_calloc(count + 1, 1);
     if (of->capacity > 0)
         memcpy(ready, of->ready, of->capacity * sizeof(*ready));
     for (size_t i = of->capacity; i < count; ++i)
         ready[i] = timing_event();
     for (size_t s = 0; s < INTERVALS_SAMPLED; ++s) {
         free(of->samples[s]);
-        of->samples[s] = calloc(count + 1, sizeof(*of->samples[s]));
-        if (of->samples[s] == NULL)
-            stop_job("out of memory");
+        of->samples[s] = engine_calloc(count + 1, sizeof(*of->samples[s]));
     }
     engine_lock();
     CUevent *old_ready = of->ready;

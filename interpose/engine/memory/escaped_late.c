@@ -87,8 +87,7 @@ parts_that_left(const struct tensor *gradient) BY_ISSUER
     for (size_t k = 0; k < end; ++k)
         whole = add_parts(&parts, gradient, group->plan, k) && whole;
     issuer_unlock();
-    if (!whole)
-        stop_job("out of memory");
+    require_allocated(whole);
     return parts;
 }
 

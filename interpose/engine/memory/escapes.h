@@ -79,8 +79,8 @@ bool host_accessible_is_pinned(uint64_t address);
 bool host_accessible_has(uint64_t address, size_t bytes);
 /* A kernel gets this address: looks for escaping addresses behind it. */
 void host_accessible_look_behind(uint64_t address);
-/* The same for [address, address + bytes) of the host's memory, whatever is there. */
-void host_accessible_look_through(uint64_t address, size_t bytes);
+/* The same for [address, address + bytes) of the host's memory, whatever is there: whether all of it could be read. */
+bool host_accessible_look_through(uint64_t address, size_t bytes);
 
 /* ---- pointer_arrays.c: arrays of pointers that the host has copied to the device ---- */
 /* Whether there may be one; cheap, without lock. */
@@ -91,10 +91,6 @@ void pointer_arrays_copied(uint64_t address, size_t bytes, bool has_addresses) W
 void pointer_arrays_touched(uint64_t address, size_t bytes) WITH_LOCK;
 /* Whether all of it is as the host has copied it. */
 bool pointer_arrays_know(uint64_t address, size_t bytes) WITH_LOCK;
-
-/* ---- mappings.c ---- */
-/* Whether a part of the process's memory [begin, end) is a file's, which other processes may map; its name. */
-bool mapping_of_file(uint64_t begin, uint64_t end, char *file, size_t file_bytes);
 
 /* ---- tensor_maps.c ---- */
 void tensor_map_encoded(CUdeviceptr address, bool done); /* see engine.h */

@@ -8,8 +8,6 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-#include "base/plain_name.h"
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -235,9 +233,7 @@ ask_driver(CUfunction function)
     while (count < PARAMS_AT_MOST && (result = param_info(kind, function, count, &offset, &bytes)) == CUDA_SUCCESS)
         ++count;
 
-    struct function_layout *layout = calloc(1, sizeof(*layout) + count * sizeof(layout->params[0]));
-    if (layout == NULL)
-        stop_job("out of memory");
+    struct function_layout *layout = engine_calloc(1, sizeof(*layout) + count * sizeof(layout->params[0]));
     char plain[256];
     const char *linked = name_of(kind, function);
     layout->name = linked != NULL ? strdup(plain_name(linked, plain, sizeof(plain))) : NULL;

@@ -37,8 +37,7 @@ host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
         (void)ranges_remove(&visible, other.begin);
     update_bounds();
     engine_unlock();
-    if (status == RANGES_NO_MEMORY)
-        stop_job("out of memory");
+    require_allocated(status != RANGES_NO_MEMORY);
 }
 
 void
@@ -59,9 +58,8 @@ host_accessible_may_hold(uint64_t address)
            address < atomic_load_explicit(&host_accessible_highest, memory_order_relaxed);
 }
 
-/* Returns whether all of it could be read. */
-static bool
-look_through(uint64_t address, size_t bytes)
+bool
+host_accessible_look_through(uint64_t address, size_t bytes)
 {
     union {
         uint64_t words[CHUNK_BYTES / sizeof(uint64_t)];
@@ -76,12 +74,6 @@ look_through(uint64_t address, size_t bytes)
             return false;
     }
     return true;
-}
-
-void
-host_accessible_look_through(uint64_t address, size_t bytes)
-{
-    (void)look_through(address, bytes); /* what is not there is not an address */
 }
 
 bool
@@ -136,28 +128,19 @@ host_accessible_look_behind(uint64_t address)
     if (found.end == 0 || (found.id == MEMORY_MANAGED && found.end - found.begin > LOOK_AT_MOST))
         return;
     size_t bytes = found.end - address;
-    if (!look_through(address, bytes < LOOK_AT_MOST ? bytes : LOOK_AT_MOST))
+    if (!host_accessible_look_through(address, bytes < LOOK_AT_MOST ? bytes : LOOK_AT_MOST))
         say_unreadable();
 }
 
 /* ---- allocations, and what the driver knows of them ---- */
 
-/* What the driver says of an address: its kind of memory, and where the allocation ends. */
-static bool
-ask_driver(CUdeviceptr address, unsigned *type_p, unsigned *managed_p, CUdeviceptr *end_p)
+/* Of an address that the program has named, perhaps before any annotation. */
+static struct memory_facts
+ask_driver(CUdeviceptr address)
 {
     static const struct ddp_site site = {"", "a copy", 0};
     device_ensure_driver(&site);
-    CUdeviceptr begin = 0;
-    size_t bytes = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    void *values[] = {type_p, managed_p, &begin, &bytes};
-    if (engine_state.driver.cuPointerGetAttributes_p(sizeof(values) / sizeof(values[0]), attributes, values, address) !=
-        CUDA_SUCCESS)
-        return false;
-    *end_p = begin + bytes;
-    return true;
+    return device_ask_about(address);
 }
 
 void
@@ -170,25 +153,23 @@ escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind
         host_accessible_add(*address, bytes, kind);
     if (is_host)
         return;
-    unsigned type = 0, managed = 0;
-    CUdeviceptr end = *address + bytes;
-    if (bytes == 0 && (!ask_driver(*address, &type, &managed, &end) || end <= *address))
+    struct memory_facts facts = {.begin = *address, .bytes = bytes};
+    if (bytes == 0)
+        facts = ask_driver(*address);
+    if (facts.begin + facts.bytes <= *address)
         return; /* annotated all the same, it counts as escaped */
     engine_lock();
-    bool added = allocations_add(*address, end - *address, kind);
+    bool added = allocations_add(*address, facts.begin + facts.bytes - *address, kind);
     engine_unlock();
-    if (!added)
-        stop_job("out of memory");
+    require_allocated(added);
 }
 
 void
 escape_from_anywhere(CUdeviceptr source, size_t bytes)
 {
-    unsigned type = 0, managed = 0;
-    CUdeviceptr end = 0;
-    bool known = ask_driver(source, &type, &managed, &end) && type != 0;
-    if (known && managed)
+    struct memory_facts facts = ask_driver(source);
+    if (facts.type != 0 && facts.is_managed)
         host_accessible_look_behind(source);
-    else if (!known || type == CU_MEMORYTYPE_HOST) /* what the driver does not know is the host's */
-        host_accessible_look_through(source, bytes);
+    else if (facts.type == 0 || facts.type == CU_MEMORYTYPE_HOST) /* what the driver does not know is the host's */
+        (void)host_accessible_look_through(source, bytes);        /* what is not there is not an address */
 }

@@ -43,9 +43,7 @@ hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *o
 {
     if (hits->count == hits->capacity) {
         size_t capacity = 4 * hits->capacity;
-        struct hit *grown = malloc(capacity * sizeof(*grown));
-        if (grown == NULL)
-            stop_job("out of memory");
+        struct hit *grown = engine_calloc(capacity, sizeof(*grown));
         memcpy(grown, hits->items, hits->count * sizeof(*grown));
         if (hits->items != hits->few)
             free(hits->items);
@@ -106,14 +104,7 @@ forget_table(uint64_t address, size_t bytes)
 static void
 add_source(struct hits *hits, uint64_t address)
 {
-    if (hits->source_count == hits->source_capacity) {
-        size_t capacity = hits->source_capacity == 0 ? 16 : 2 * hits->source_capacity;
-        const void **grown = realloc(hits->sources, capacity * sizeof(*grown));
-        if (grown == NULL)
-            stop_job("out of memory");
-        hits->sources = grown;
-        hits->source_capacity = capacity;
-    }
+    hits->sources = engine_grow(hits->sources, hits->source_count, &hits->source_capacity, sizeof(*hits->sources));
     hits->sources[hits->source_count++] = (const void *)(uintptr_t)address;
 }
 
@@ -227,7 +218,7 @@ static bool
 is_unknown_array(const struct operand *operand)
 {
     if (host_accessible_has(operand->address, operand->bytes)) {
-        host_accessible_look_through(operand->address, operand->bytes);
+        (void)host_accessible_look_through(operand->address, operand->bytes);
         return false;
     }
     engine_lock();

@@ -26,10 +26,9 @@ tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES])
     engine_lock();
     size_t count = *tensor_count_of(tensor->role);
     engine_unlock();
-    const char *slash = strrchr(tensor->site.file, '/');
     snprintf(text, TENSOR_TEXT_BYTES, "%s %zu of %zu (`%.80s`, %zu %s, %.60s:%d)", tensor_role_name(tensor->role),
              tensor->index + 1, count, tensor->site.text, tensor->count, type_name(tensor->type),
-             slash != NULL ? slash + 1 : tensor->site.file, tensor->site.line);
+             file_name_of(tensor->site.file), tensor->site.line);
     return text;
 }
 

@@ -154,9 +154,7 @@ compare_now(const struct weight *mine, bool captured)
     exchange(captured ? "a DDP_STEP in a capture, where ranks compare their DDP_WEIGHT"
                       : "a DDP_STEP where ranks compare their DDP_WEIGHT",
              words, sizeof(words), &all);
-    uint64_t *theirs = calloc((size_t)all.count, sizeof(words));
-    if (theirs == NULL)
-        stop_job("out of memory");
+    uint64_t *theirs = engine_calloc((size_t)all.count, sizeof(words));
     bool any = false;
     for (int r = 0; r < all.count; ++r) {
         memcpy(theirs + 2 * r, all.messages[r], sizeof(words));
@@ -196,9 +194,7 @@ weight_compare(const struct weight *weight)
 {
     if (!weights.in_use)
         return;
-    struct compared_step *step = malloc(sizeof(*step));
-    if (step == NULL)
-        stop_job("out of memory");
+    struct compared_step *step = engine_calloc(1, sizeof(*step));
     *step = describe_step(weight);
     require_cuda(engine_state.driver.cuLaunchHostFunc_p(engine_state.collectives.stream, store_mine, step),
                  "cuLaunchHostFunc");

@@ -16,9 +16,7 @@ void
 deferred_order(const struct group *group, size_t *order)
 {
     size_t count = group->gradient_count, kept = 0, moved = 0;
-    size_t *deferred = calloc(count + 1, sizeof(*deferred));
-    if (deferred == NULL)
-        stop_job("out of memory");
+    size_t *deferred = engine_calloc(count + 1, sizeof(*deferred));
     issuer_lock();
     for (size_t i = 0; i < count; ++i) {
         if (tensor_gradient(group, order[i])->deferral != DEFERRED_NOT)
@@ -82,9 +80,7 @@ bool
 deferred_agree(const struct group *group)
 {
     size_t count = group->gradient_count, deferred = 0;
-    unsigned char *mine = calloc(count + 1, 1);
-    if (mine == NULL)
-        stop_job("out of memory");
+    unsigned char *mine = engine_calloc(count + 1, 1);
     issuer_lock();
     for (size_t i = 0; i < count; ++i)
         mine[i] = (unsigned char)wanted_deferral(group, i);

@@ -28,8 +28,7 @@ take(struct plan *plan, const struct shipment *shipment) BY_ISSUER
     bool good = readiness_switch(&group->readiness, plan);
     group->plan = plan;
     issuer_unlock();
-    if (!good)
-        stop_job("out of memory");
+    require_allocated(good);
     group->shipment = *shipment;
 }
 

@@ -22,9 +22,7 @@
 static struct plan_gradient *
 gradients_of(const struct group *group) BY_ISSUER
 {
-    struct plan_gradient *gradients = calloc(group->gradient_count + 1, sizeof(*gradients));
-    if (gradients == NULL)
-        stop_job("out of memory");
+    struct plan_gradient *gradients = engine_calloc(group->gradient_count + 1, sizeof(*gradients));
     issuer_lock();
     for (size_t i = 0; i < group->gradient_count; ++i)
         gradients[i] = escape_plan_gradient(tensor_gradient(group, i));
@@ -82,8 +80,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history) BY_
     struct readiness readiness;
     layouts_end(group);
     keep_forecast(group, NULL);
-    if (!readiness_init(&readiness, plan, history))
-        stop_job("out of memory");
+    require_allocated(readiness_init(&readiness, plan, history));
 
     issuer_lock();
     struct plan *old = group->plan;
@@ -121,8 +118,7 @@ planner_reset(struct group *group)
     struct plan *plan = order != NULL ? build_plan(group, 0, order) : NULL;
     free(order);
     struct history history;
-    if (plan == NULL || !history_init(&history, count))
-        stop_job("out of memory");
+    require_allocated(plan != NULL && history_init(&history, count));
     if (count > 0) /* ranks with other options would send other buckets, and NCCL need not notice */
         plans_compare(group, plan);
 
@@ -220,9 +216,7 @@ static struct plan *
 copy_plan(const struct group *group, const struct plan *plan) BY_ISSUER
 {
     struct plan_gradient *gradients = gradients_of(group);
-    size_t *ends = calloc(plan->bucket_count + 1, sizeof(*ends));
-    if (ends == NULL)
-        stop_job("out of memory");
+    size_t *ends = engine_calloc(plan->bucket_count + 1, sizeof(*ends));
     for (size_t k = 0; k < plan->bucket_count; ++k)
         ends[k] = plan->buckets[k].first + plan->buckets[k].count;
     struct plan *copy = plan_of_pieces(plan->version, gradients, plan->gradient_count, plan->pieces, plan->piece_count,
@@ -272,9 +266,7 @@ planner_for_capture(const struct group *group, const size_t *order)
 static int64_t *
 latest_times(const struct control_messages *votes, size_t count)
 {
-    int64_t *latest_ns = calloc(count + 1, sizeof(*latest_ns));
-    if (latest_ns == NULL)
-        stop_job("out of memory");
+    int64_t *latest_ns = engine_calloc(count + 1, sizeof(*latest_ns));
     for (int r = 0; r < votes->count; ++r) {
         const int64_t *theirs = (const int64_t *)votes->messages[r] + 1 + count;
         for (size_t i = 0; i <= count; ++i)
@@ -365,8 +357,7 @@ planner_take_layout(struct group *group, enum layout layout, const struct trial_
     group->plan = plan;
     group->chosen = true;
     issuer_unlock();
-    if (!good)
-        stop_job("out of memory");
+    require_allocated(good);
     issue_prepare_plan(group);
     keep_forecast(group, old); /* until a review has another */
     report_buckets();
@@ -419,9 +410,7 @@ planner_vote(struct group *group, bool repeats)
     wants = deferred_agree(group) || wants;
 
     size_t count = group->gradient_count;
-    uint64_t *vote = calloc(vote_words(group, VOTE_HAS_TIMES), sizeof(*vote));
-    if (vote == NULL)
-        stop_job("out of memory");
+    uint64_t *vote = engine_calloc(vote_words(group, VOTE_HAS_TIMES), sizeof(*vote));
     bool has_times = !wants && measure_times(group, (int64_t *)vote + 1 + count);
     vote[0] = (repeats ? VOTE_REPEATS : 0) | (wants ? VOTE_WANTS_PLAN : 0) | (has_times ? VOTE_HAS_TIMES : 0);
     history_order(&group->history, (size_t *)vote + 1);

@@ -26,8 +26,7 @@ hash_of_plan(const struct plan *plan)
 {
     size_t bytes;
     void *serialised = plan_bytes(plan, &bytes);
-    if (serialised == NULL)
-        stop_job("out of memory");
+    require_allocated(serialised != NULL);
     uint64_t hash = XXH3_64bits(serialised, bytes);
     free(serialised);
     return hash;
@@ -37,9 +36,7 @@ hash_of_plan(const struct plan *plan)
 static struct shown *
 show_plan(const struct group *group, const struct plan *plan)
 {
-    struct shown *shown = calloc(plan->piece_count + 1, sizeof(*shown));
-    if (shown == NULL)
-        stop_job("out of memory");
+    struct shown *shown = engine_calloc(plan->piece_count + 1, sizeof(*shown));
     for (size_t k = 0; k < plan->bucket_count; ++k) {
         const struct plan_bucket *bucket = &plan->buckets[k];
         for (size_t i = bucket->first; i < bucket->first + bucket->count; ++i) {

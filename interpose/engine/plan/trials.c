@@ -223,9 +223,7 @@ judge(struct trial *trial, struct group *group) BY_ISSUER
     bool complete = true, known = false;
     mine.complete = trial_times_read(mine.steps);
     exchange("the times of steps that go several ways", &mine, sizeof(mine), &all);
-    const struct trial_step **steps = calloc((size_t)all.count, sizeof(*steps));
-    if (steps == NULL)
-        stop_job("out of memory");
+    const struct trial_step **steps = engine_calloc((size_t)all.count, sizeof(*steps));
     for (int r = 0; r < all.count; ++r) {
         const struct trial_vote *theirs = all.messages[r];
         if (all.bytes[r] != sizeof(*theirs))

@@ -40,8 +40,7 @@ json_begin(struct json *json)
 {
     *json = (struct json){.stream = NULL};
     json->stream = open_memstream(&json->text, &json->bytes);
-    if (json->stream == NULL)
-        stop_job("out of memory");
+    require_allocated(json->stream != NULL);
     json_open(json, NULL, '{');
 }
 
@@ -49,8 +48,7 @@ void
 json_end(struct json *json)
 {
     fputs("}\n", json->stream);
-    if (fclose(json->stream) != 0 || json->text == NULL)
-        stop_job("out of memory");
+    require_allocated(fclose(json->stream) == 0 && json->text != NULL);
 }
 
 void

@@ -15,7 +15,6 @@ void watch_start(void (*each_period)(void));
 void watch_stop(void);
 
 /* ---- trace.c: what happens in each step ---- */
-void trace_open(void);
 /* What an all-reduce costs on an idle device; `cost` stays. */
 void trace_costs(const struct cost *cost) BY_ISSUER;
 void trace_plan(const struct group *group) BY_ISSUER;

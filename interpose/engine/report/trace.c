@@ -64,12 +64,6 @@ static struct group_trace *groups[GROUPS_AT_MOST]; /* NULL: no plan so far */
 static CUstream ready_stream, anchor_stream;
 static struct anchor anchor;
 
-void
-trace_open(void)
-{
-    trace_file_open();
-}
-
 static CUevent
 timing_event(void)
 {
@@ -294,9 +288,7 @@ add_buckets(struct step_trace *step, size_t bucket_count)
 {
     if (step->buckets != NULL && bucket_count <= step->bucket_count)
         return;
-    step->buckets = realloc(step->buckets, (bucket_count + 1) * sizeof(step->buckets[0]));
-    if (step->buckets == NULL)
-        stop_job("out of memory");
+    step->buckets = engine_realloc(step->buckets, (bucket_count + 1) * sizeof(step->buckets[0]));
     for (; step->bucket_count < bucket_count; ++step->bucket_count)
         step->buckets[step->bucket_count] = (struct bucket_trace){timing_event(), timing_event(), timing_event()};
 }
@@ -339,9 +331,7 @@ trace_plan(const struct group *group)
         return;
     struct group_trace *trace = groups[group->id];
     if (trace == NULL)
-        trace = calloc(1, sizeof(*trace));
-    if (trace == NULL)
-        stop_job("out of memory");
+        trace = engine_calloc(1, sizeof(*trace));
     make_streams();
     renew_anchor();
     if (groups[group->id] != NULL)

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static FILE *file;
@@ -45,14 +44,6 @@ open_file(const char *path, bool again)
     (void)setvbuf(file, NULL, _IOLBF, BUFSIZ); /* whole lines, as they end: a rank that is killed has written them */
 }
 
-static int64_t
-unix_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* The same number on all ranks, and another one in each job. */
 static int64_t
 agree_on_job(int64_t mine)
@@ -69,7 +60,7 @@ write_head(void)
 {
     char host[HOST_NAME_MAX + 1] = "";
     (void)gethostname(host, sizeof(host) - 1);
-    int64_t at_ns = clock_now_ns(), unix_ns = unix_now_ns();
+    int64_t at_ns = clock_now_ns(), unix_ns = clock_unix_ns();
     struct json *line = trace_file_begin();
     json_add_i64(line, "ddprun_trace", TRACE_VERSION);
     json_add_i64(line, "job", agree_on_job(unix_ns));

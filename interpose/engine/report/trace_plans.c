@@ -17,9 +17,8 @@ add_tensors(struct json *line, const struct group *group)
     engine_lock();
     for (size_t i = 0; i < group->gradient_count; ++i) {
         const struct tensor *tensor = tensor_gradient(group, i);
-        const char *slash = strrchr(tensor->site.file, '/');
         char place[64];
-        snprintf(place, sizeof(place), "%.50s:%d", slash != NULL ? slash + 1 : tensor->site.file, tensor->site.line);
+        snprintf(place, sizeof(place), "%.50s:%d", file_name_of(tensor->site.file), tensor->site.line);
         json_open(line, NULL, '{');
         json_add_text(line, "name", tensor->site.text);
         json_add_text(line, "place", place);

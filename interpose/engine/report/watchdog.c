@@ -24,12 +24,6 @@
 enum { PERIOD_MS = 50, PATIENCE_WITH_WAITERS_MS = 1000 };
 #define NS_PER_MS UINT64_C(1000000)
 
-static uint64_t
-now_ns(void)
-{
-    return (uint64_t)clock_now_us() * 1000;
-}
-
 /* ---- what is on its way ---- */
 
 static bool
@@ -211,14 +205,14 @@ look_at_waiting(unsigned communicator)
     if (state != awaited->state || (state != RANK_COLLECTIVE_NONE && memcmp(&of, &awaited->of, sizeof(of)) != 0)) {
         awaited->state = state;
         awaited->of = of;
-        awaited->since_ns = now_ns();
+        awaited->since_ns = clock_ns();
     }
     if (state != RANK_COLLECTIVE_WAITS)
         return;
 
     int rank;
     bool is_reduce = communicator == engine_state.collectives.communicator_count;
-    uint64_t waiting_ms = (now_ns() - awaited->since_ns) / NS_PER_MS;
+    uint64_t waiting_ms = (clock_ns() - awaited->since_ns) / NS_PER_MS;
     const struct rank_status *waiter =
         waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&of, is_reduce, &rank) : NULL;
     char text[sizeof(engine_state.status->collective_text)];
@@ -250,7 +244,7 @@ look_at_launches(void)
     }
     if (count == atomic_load(&status->launch_count))
         return;
-    atomic_store(&status->launch_ns, now_ns());
+    atomic_store(&status->launch_ns, clock_ns());
     atomic_store(&status->launch_count, count);
 }
 
@@ -313,7 +307,7 @@ watch(void *unused)
             stop_orphan();
         look_at_launches();
         each_period();
-        atomic_store(&engine_state.status->watch_ns, now_ns());
+        atomic_store(&engine_state.status->watch_ns, clock_ns());
         if (atomic_load(&engine_state.collectives_ready))
             look_at_device();
         pause_for_a_period();

@@ -51,9 +51,7 @@ order_members(struct shipment *shipment)
 {
     const struct plan *plan = shipment->plan;
     free(shipment->send_order);
-    shipment->send_order = malloc((plan->piece_count + 1) * sizeof(shipment->send_order[0]));
-    if (shipment->send_order == NULL)
-        stop_job("out of memory");
+    shipment->send_order = engine_calloc(plan->piece_count + 1, sizeof(shipment->send_order[0]));
     for (size_t i = 0; i < plan->piece_count; ++i)
         shipment->send_order[i] = i;
     for (size_t k = 0; k < plan->bucket_count; ++k)
@@ -65,9 +63,7 @@ static void
 make_wires(struct shipment *shipment)
 {
     shipment->wire_count = shipment->plan->bucket_count;
-    shipment->wires = calloc(shipment->wire_count + 1, sizeof(shipment->wires[0]));
-    if (shipment->wires == NULL)
-        stop_job("out of memory");
+    shipment->wires = engine_calloc(shipment->wire_count + 1, sizeof(shipment->wires[0]));
     order_members(shipment);
 }
 
@@ -76,9 +72,7 @@ static struct bucket_member *
 members_of(const struct shipment *shipment, const size_t *places, size_t bucket, bool may_be_missing)
 {
     const struct plan_bucket *of = &shipment->plan->buckets[bucket];
-    struct bucket_member *members = malloc(of->count * sizeof(*members));
-    if (members == NULL)
-        stop_job("out of memory");
+    struct bucket_member *members = engine_calloc(of->count, sizeof(*members));
 
     engine_lock();
     struct tensor missing = {.placed = true};
@@ -143,9 +137,7 @@ packed_bytes(const struct shipment *shipment, const size_t *places, size_t bucke
 static uint64_t *
 packed_by_all(const struct shipment *shipment, const size_t *places, uint64_t *total_p, bool *alike_p)
 {
-    uint64_t *bytes = calloc(shipment->wire_count + 1, sizeof(*bytes));
-    if (bytes == NULL)
-        stop_job("out of memory");
+    uint64_t *bytes = engine_calloc(shipment->wire_count + 1, sizeof(*bytes));
     uint64_t own = 0;
     for (size_t k = 0; k < shipment->wire_count; ++k)
         own += bytes[k] = packed_bytes(shipment, places, k);
@@ -204,12 +196,10 @@ make_events(struct group *group, size_t count) BY_ISSUER
 {
     if (count <= group->done_capacity)
         return;
-    CUevent *grown = realloc(group->bucket_done, count * sizeof(*grown));
-    if (grown == NULL)
-        stop_job("out of memory");
-    group->bucket_done = grown;
+    group->bucket_done = engine_realloc(group->bucket_done, count * sizeof(*group->bucket_done));
     for (size_t k = group->done_capacity; k < count; ++k)
-        require_cuda(engine_state.driver.cuEventCreate_p(&grown[k], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        require_cuda(engine_state.driver.cuEventCreate_p(&group->bucket_done[k], CU_EVENT_DISABLE_TIMING),
+                     "cuEventCreate");
     group->done_capacity = count;
 }
 
@@ -343,9 +333,8 @@ begin_range(const struct group *group, size_t bucket) BY_ISSUER
     issuer_lock();
     const struct ddp_site site = tensor_gradient(group, group->plan->pieces[of->first].gradient)->site;
     issuer_unlock();
-    const char *slash = strrchr(site.file, '/');
     range_begin("bucket %zu: %llu bytes, %s (%s:%d)%s", bucket, (unsigned long long)of->bytes, site.text,
-                slash != NULL ? slash + 1 : site.file, site.line, of->count > 1 ? " and others" : "");
+                file_name_of(site.file), site.line, of->count > 1 ? " and others" : "");
 }
 
 void

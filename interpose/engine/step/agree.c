@@ -41,8 +41,7 @@ describe_tensor(const struct tensor *tensor)
                                   .group = tensor->averaged ? tensor->group : 0,
                                   .kind = (int32_t)tensor->kind};
     snprintf(described.text, sizeof(described.text), "%s", tensor->site.text);
-    const char *slash = strrchr(tensor->site.file, '/');
-    snprintf(described.file, sizeof(described.file), "%s", slash != NULL ? slash + 1 : tensor->site.file);
+    snprintf(described.file, sizeof(described.file), "%s", file_name_of(tensor->site.file));
     return described;
 }
 
@@ -121,28 +120,18 @@ agree_on_shared(const struct tensor *tensor, const char *place)
     control_free_messages(&all);
 }
 
-/* With lock held: all of a role as ranks show them, in the order of annotation; NULL when memory runs out. */
-static struct described *
-describe_all(enum tensor_role role, size_t count) WITH_LOCK
-{
-    struct described *described = calloc(count + 1, sizeof(*described));
-    for (size_t i = 0; described != NULL && i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor->role == role)
-            described[tensor->index] = describe_tensor(tensor);
-    }
-    return described;
-}
-
 /* Ends the job if ranks have annotated other things, or nothing. */
 static void
 exchange_described(enum tensor_role role, size_t count, const char *about, const char *what)
 {
+    struct described *mine = engine_calloc(count + 1, sizeof(*mine)); /* in the order of annotation */
     engine_lock();
-    struct described *mine = describe_all(role, count);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &memory_state.tensors[i];
+        if (tensor->role == role)
+            mine[tensor->index] = describe_tensor(tensor);
+    }
     engine_unlock();
-    if (mine == NULL)
-        stop_job("out of memory");
     struct control_messages all;
     exchange(about, mine, count * sizeof(*mine), &all);
     compare_described(&all, what, 0);
@@ -221,8 +210,7 @@ agree_on_annotations(bool captured)
     issuer_lock();
     bool indexed = tensor_index_gradients();
     issuer_unlock();
-    if (!indexed)
-        stop_job("out of memory");
+    require_allocated(indexed);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if (memory_state.groups[g].gradient_count > 0 || memory_state.groups[g].plan != NULL)
             planner_reset(&memory_state.groups[g]);
@@ -308,8 +296,7 @@ struct coming {
 static void
 describe_coming(struct coming *coming, uint64_t number, const char *what, const struct ddp_site *site)
 {
-    const char *slash = strrchr(site->file, '/');
-    const char *file = slash != NULL ? slash + 1 : site->file;
+    const char *file = file_name_of(site->file);
     coming->number = number;
     if (number > 0)
         snprintf(coming->text, sizeof(coming->text), "the launch of CUDA graph %llu with DDP_STEP (%.50s:%d)",

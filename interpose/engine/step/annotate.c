@@ -176,8 +176,7 @@ place_or_stop(struct tensor *tensor)
 
     if ((placing == PLACED_NEW && too_late) || placing == PLACED_TOO_LATE)
         stop_too_late(macros[tensor->role], &tensor->site);
-    if (placing == PLACED_NO_MEMORY)
-        stop_job("out of memory");
+    require_allocated(placing != PLACED_NO_MEMORY);
     if (placing == PLACED_OVERLAP)
         stop_job(MADE_FORMAT " overlaps " MADE_FORMAT ": bytes %p to %p and %p to %p", MADE(tensor), MADE(&other),
                  (void *)(uintptr_t)tensor->address, (void *)(uintptr_t)(tensor->address + tensor->bytes),
@@ -210,19 +209,19 @@ share(const struct tensor *tensor)
     role_give();
 }
 
-static void
-annotate_shared(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
+void
+tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     device_ensure_driver(site);
     struct tensor tensor = describe_annotation(role, ptr, count, type, site);
     flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
     require_memory(&tensor);
-    if (role == TENSOR_STATE) /* streams that touch it are remembered */
+    if (role != TENSOR_PARAMETER) /* streams that touch it are remembered */
         device_ensure_events();
     bool changed = place_or_stop(&tensor);
     if (changed && role == TENSOR_PARAMETER)
         OBSERVED(annotated, &tensor);
-    if (engine_state.alone || !changed)
+    if (engine_state.alone || !changed || !tensor_is_compared(&tensor))
         return;
     CUcontext before = context_enter();
     share(&tensor);
@@ -232,30 +231,19 @@ annotate_shared(enum tensor_role role, void *ptr, size_t count, int type, const 
 void
 tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
-    annotate_shared(TENSOR_PARAMETER, ptr, count, type, site);
+    tensor_annotate(TENSOR_PARAMETER, ptr, count, type, site);
 }
 
 void
 tensor_annotate_state(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
-    annotate_shared(TENSOR_STATE, ptr, count, type, site);
+    tensor_annotate(TENSOR_STATE, ptr, count, type, site);
 }
 
 void
 tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     tensor_annotate(TENSOR_GRADIENT, ptr, count, type, site);
-}
-
-void
-tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    device_ensure_driver(site);
-    struct tensor tensor = describe_annotation(role, ptr, count, type, site);
-    flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
-    require_memory(&tensor);
-    device_ensure_events();
-    (void)place_or_stop(&tensor);
 }
 
 void

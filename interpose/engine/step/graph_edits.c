@@ -24,7 +24,7 @@ graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
         atomic_load(&memory_state.highest) != 0)
         stop_job("a CUDA graph is instantiated to be launched by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH), "
                  "which ddprun does not see, and it may touch gradients: launch it from the host");
-    recording_set_executable(*made, recording);
+    recording_set(*made, true, recording);
     recording_release(recording);
 }
 
@@ -79,9 +79,7 @@ graph_has(CUgraph graph, CUgraphNode node)
     const struct driver *driver = &engine_state.driver;
     if (driver->cuGraphGetNodes_p == NULL || driver->cuGraphGetNodes_p(graph, NULL, &count) != CUDA_SUCCESS)
         return true; /* it is unknown whether it has the node */
-    CUgraphNode *nodes = calloc(count + 1, sizeof(*nodes));
-    if (nodes == NULL)
-        stop_job("out of memory");
+    CUgraphNode *nodes = engine_calloc(count + 1, sizeof(*nodes));
     bool found = driver->cuGraphGetNodes_p(graph, nodes, &count) != CUDA_SUCCESS;
     for (size_t i = 0; i < count && !found; ++i)
         found = nodes[i] == node;

@@ -37,14 +37,7 @@ add_node(struct nodes *nodes, CUgraphNode node)
         if (nodes->items[i] == node)
             return;
     }
-    if (nodes->count == nodes->capacity) {
-        size_t capacity = nodes->capacity == 0 ? 64 : 2 * nodes->capacity;
-        CUgraphNode *grown = realloc(nodes->items, capacity * sizeof(*grown));
-        if (grown == NULL)
-            stop_job("out of memory");
-        nodes->items = grown;
-        nodes->capacity = capacity;
-    }
+    nodes->items = engine_grow(nodes->items, nodes->count, &nodes->capacity, sizeof(*nodes->items));
     nodes->items[nodes->count++] = node;
 }
 
@@ -267,10 +260,8 @@ static struct plan *
 agree_on_plan(const struct capture *capture, const struct group *group, const struct ddp_site *site) BY_ISSUER
 {
     size_t count = group->gradient_count, words = 2 + count;
-    uint64_t *mine = calloc(words, sizeof(*mine));
-    size_t *order = calloc(count + 1, sizeof(*order));
-    if (mine == NULL || order == NULL)
-        stop_job("out of memory");
+    uint64_t *mine = engine_calloc(words, sizeof(*mine));
+    size_t *order = engine_calloc(count + 1, sizeof(*order));
     order_of_touches(capture, group, order);
     mine[0] = (uint64_t)group->id;
     mine[1] = capture->recording->step_count;
@@ -368,11 +359,8 @@ static struct captured_step *
 add_step(struct capture *capture, const struct group *group, const struct ddp_site *site) BY_ISSUER
 {
     struct recording *recording = capture->recording;
-    struct captured_step *steps = realloc(recording->steps, (recording->step_count + 1) * sizeof(*steps));
-    if (steps == NULL)
-        stop_job("out of memory");
-    recording->steps = steps;
-    struct captured_step *step = &steps[recording->step_count];
+    recording->steps = engine_realloc(recording->steps, (recording->step_count + 1) * sizeof(*recording->steps));
+    struct captured_step *step = &recording->steps[recording->step_count];
     *step = (struct captured_step){.site = *site, .group = group->id, .places = group->places};
     return step;
 }
@@ -505,6 +493,6 @@ capture_ended(void *ended, const CUgraph *graph, bool done)
     capture_list_places(capture);
     bool holds = recording_steps(capture->recording) ? agree_on_graph(capture, done) : done;
     if (holds && !capture->into_graph)
-        recording_set(*graph, capture->recording);
+        recording_set(*graph, false, capture->recording);
     capture_leave(capture);
 }

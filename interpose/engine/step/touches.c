@@ -208,7 +208,7 @@ look_at_graph(struct touches *touches)
     for (size_t i = 0; i < recording->source_count; ++i) {
         uint64_t address = (uint64_t)(uintptr_t)recording->sources[i].address;
         if (recording->sources[i].bytes > 0)
-            host_accessible_look_through(address, recording->sources[i].bytes);
+            (void)host_accessible_look_through(address, recording->sources[i].bytes);
         else
             host_accessible_look_behind(address);
     }
@@ -368,9 +368,7 @@ end_captured(const struct operation *operation, const struct touches *touches)
                                    .on_buffer = hits->on_buffer,
                                    .unseen = touches->unseen,
                                    .call = hits->call};
-    size_t *places = malloc((hits->count + 1) * sizeof(*places));
-    if (places == NULL)
-        stop_job("out of memory");
+    size_t *places = engine_calloc(hits->count + 1, sizeof(*places));
     for (size_t i = 0; i < hits->count; ++i)
         places[i] = hits->items[i].place;
     touch.places = places;

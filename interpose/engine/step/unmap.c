@@ -33,8 +33,7 @@ unmap_before_free(CUdeviceptr address, size_t bytes)
     uint64_t known_bytes = bytes > 0 ? bytes : allocations_bytes_at(address);
     bool removed = known_bytes == 0 || allocations_remove(address, known_bytes);
     engine_unlock();
-    if (!removed)
-        stop_job("out of memory");
+    require_allocated(removed);
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
         return;
     if (bytes == 0) {

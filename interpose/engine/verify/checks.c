@@ -79,11 +79,8 @@ comm_stream(void)
 static void
 prepare_hashes(size_t count)
 {
-    struct parameter_hash *grown = realloc(checks.hashes, (count + 1) * sizeof(*grown));
-    if (grown == NULL)
-        stop_job("out of memory");
-    memset(grown, 0, (count + 1) * sizeof(*grown));
-    checks.hashes = grown;
+    free(checks.hashes);
+    checks.hashes = engine_calloc(count + 1, sizeof(*checks.hashes));
     checks.hash_count = count;
 }
 
@@ -103,9 +100,7 @@ prepare_group(const struct group *group) BY_ISSUER
     check->checked_bucket = NO_BUCKET;
     if (count <= check->capacity)
         return;
-    struct gradient_check **grown = realloc(check->pending, count * sizeof(*grown));
-    if (grown == NULL)
-        stop_job("out of memory");
+    struct gradient_check **grown = engine_realloc(check->pending, count * sizeof(*grown));
     memset(grown + check->capacity, 0, (count - check->capacity) * sizeof(*grown));
     check->pending = grown;
     check->capacity = count;
@@ -188,9 +183,7 @@ checks_bucket_sent(const struct group *group, size_t bucket)
         struct tensor tensor = *tensor_gradient(group, gradient);
         issuer_unlock();
 
-        struct gradient_check *check = malloc(sizeof(*check));
-        if (check == NULL)
-            stop_job("out of memory");
+        struct gradient_check *check = engine_calloc(1, sizeof(*check));
         *check = (struct gradient_check){.gradient = tensor, .step = engine_state.boundary_count + 1};
         hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, note_reduced, check);
         checked->pending[gradient] = check;
@@ -516,9 +509,7 @@ checks_after_release(void)
     if (!checks.under_way)
         return;
     checks.under_way = false;
-    struct comparison *comparison = malloc(sizeof(*comparison));
-    if (comparison == NULL)
-        stop_job("out of memory");
+    struct comparison *comparison = engine_calloc(1, sizeof(*comparison));
     *comparison = (struct comparison){.after_step = checks.after_step, .left_out = checks.left_out};
     checks.left_out = 0;
     gather_send(&checks.parameters, "the comparison of parameters", checks.after_step, compare_parameters, comparison);
@@ -548,9 +539,7 @@ checks_final_hash(void)
     }
 
     context_synchronize("at the end");
-    uint64_t *words = realloc(checks.final_words, count * sizeof(*words));
-    if (words == NULL)
-        stop_job("out of memory");
+    uint64_t *words = engine_realloc(checks.final_words, count * sizeof(*words));
     checks.final_words = words;
     role_take();
     if (checks.hasher == NULL)
@@ -599,9 +588,7 @@ checks_at_end(void)
 {
     bool known = checks.final_known && checks.final_step == engine_state.boundary_count;
     size_t count = known ? checks.final_count : 0;
-    uint64_t *mine = malloc((WORDS_BEFORE + count) * sizeof(*mine));
-    if (mine == NULL)
-        stop_job("out of memory");
+    uint64_t *mine = engine_calloc(WORDS_BEFORE + count, sizeof(*mine));
     mine[0] = engine_state.boundary_count;
     mine[1] = known;
     reduce_calls_say(mine + 2);
@@ -617,10 +604,8 @@ checks_at_end(void)
         return;
     }
 
-    uint64_t *words = calloc((size_t)all.count * count + 1, sizeof(*words));
-    uint32_t *differs = calloc(count + 1, sizeof(*differs));
-    if (words == NULL || differs == NULL)
-        stop_job("out of memory");
+    uint64_t *words = engine_calloc((size_t)all.count * count + 1, sizeof(*words));
+    uint32_t *differs = engine_calloc(count + 1, sizeof(*differs));
     for (int r = 0; r < all.count; ++r) {
         const uint64_t *theirs = all.messages[r];
         if (theirs[0] != mine[0])

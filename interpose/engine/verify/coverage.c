@@ -23,20 +23,20 @@ enum { LISTED = 4, LISTING_BYTES = LISTED * (TENSOR_TEXT_BYTES + 64) };
 
 struct listing {
     char text[LISTING_BYTES];
-    size_t used, count;
+    size_t count;
 };
 
 /* Adds an entry; of many, the first. */
 static void __attribute__((format(printf, 2, 3))) list(struct listing *listing, const char *format, ...)
 {
+    char entry[LISTING_BYTES / LISTED];
     if (listing->count++ >= LISTED)
         return;
     va_list args;
     va_start(args, format);
-    listing->used += (size_t)snprintf(listing->text + listing->used, LISTING_BYTES - listing->used, "%s",
-                                      listing->used > 0 ? ", " : "");
-    listing->used += (size_t)vsnprintf(listing->text + listing->used, LISTING_BYTES - listing->used, format, args);
+    vsnprintf(entry, sizeof(entry), format, args);
     va_end(args);
+    printable_append(listing->text, LISTING_BYTES, "%s%s", listing->count > 1 ? ", " : "", entry);
 }
 
 /* The list, and how many are not in it. */
@@ -44,8 +44,7 @@ static const char *
 finish_listing(struct listing *listing)
 {
     if (listing->count > LISTED)
-        snprintf(listing->text + listing->used, LISTING_BYTES - listing->used, " and %zu more",
-                 listing->count - LISTED);
+        printable_append(listing->text, LISTING_BYTES, " and %zu more", listing->count - LISTED);
     return listing->text;
 }
 
@@ -99,7 +98,7 @@ list_all_unmatched(struct listing *listing, const struct tensor *tensors, size_t
 static void
 compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters, uint64_t gradients)
 {
-    struct listing unmatched = {.used = 0};
+    struct listing unmatched = {.count = 0};
     if (engine_state.options.sync_every > 0) {
         return; /* parameters are averaged, and gradients are not */
     } else if (parameters == 0 && gradients > 0) {
@@ -166,10 +165,8 @@ has_whole_counterpart(const struct tensor *tensors, const size_t *partial, size_
 static void
 look_for_parts(const struct tensor *tensors, size_t count)
 {
-    struct listing parts = {.used = 0};
-    size_t *partial = calloc(count + 1, sizeof(*partial));
-    if (partial == NULL)
-        stop_job("out of memory");
+    struct listing parts = {.count = 0};
+    size_t *partial = engine_calloc(count + 1, sizeof(*partial));
     for (size_t i = 0; i < count; ++i)
         partial[i] = ask_partial(&tensors[i]);
     for (size_t i = 0; i < count; ++i) {
@@ -230,8 +227,7 @@ coverage_look(void)
         memcpy(tensors, memory_state.tensors, count * sizeof(*tensors));
     bool first = memory_state.agreements == 0;
     engine_unlock();
-    if (tensors == NULL)
-        stop_job("out of memory");
+    require_allocated(tensors != NULL);
 
     for (size_t i = 0; i < count; ++i)
         elements[tensors[i].role] += tensors[i].count;

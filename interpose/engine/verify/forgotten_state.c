@@ -150,9 +150,7 @@ forgotten_state_begin(const struct operation *operation)
         return;
     current.count = 0;
     current.has_gradient = false;
-    current.pieces = malloc(POINTERS_AT_MOST * sizeof(*current.pieces));
-    if (current.pieces == NULL)
-        stop_job("out of memory");
+    current.pieces = engine_calloc(POINTERS_AT_MOST, sizeof(*current.pieces));
     CUcontext before = context_enter();
     pointers_visit(operation, layout, add_piece, (void *)(uintptr_t)layout);
     bool any = false;
@@ -215,9 +213,7 @@ keep_changes(const struct piece *parameter)
         if (piece->is_parameter || piece->bytes < least || count_changes(piece, least) < least / 2 ||
             !(current.has_gradient || is_of_size(piece->allocation, parameter)))
             continue;
-        struct piece *copy = malloc(sizeof(*copy));
-        if (copy == NULL)
-            stop_job("out of memory");
+        struct piece *copy = engine_calloc(1, sizeof(*copy));
         *copy = *piece;
         copy->bytes = least;
         kept[kept_count++] = copy;

@@ -200,9 +200,7 @@ make_suspect(void)
         return NULL;
     (void)pointers_annotated(address, &tensor, &next);
     CUdeviceptr end = facts.begin + facts.bytes < next ? facts.begin + facts.bytes : next;
-    struct suspect *suspect = malloc(sizeof(*suspect));
-    if (suspect == NULL)
-        stop_job("out of memory");
+    struct suspect *suspect = engine_calloc(1, sizeof(*suspect));
     *suspect = (struct suspect){.call = current.call,
                                 .argument = parameter->pointed.argument,
                                 .gradient_argument = gradient->pointed.argument,

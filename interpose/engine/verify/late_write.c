@@ -34,9 +34,7 @@ struct late_touch *
 late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient, size_t bucket,
            bool anew)
 {
-    struct late_touch *late = malloc(sizeof(*late));
-    if (late == NULL)
-        stop_job("out of memory");
+    struct late_touch *late = engine_calloc(1, sizeof(*late));
     *late = (struct late_touch){.hasher = hasher_get(),
                                 .gradient = *gradient,
                                 .bucket = bucket,

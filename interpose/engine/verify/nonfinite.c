@@ -101,9 +101,7 @@ make_room_for_looks(size_t count)
         require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
                      "waiting for a look at parameters");
     free(nonfinite.parameters);
-    nonfinite.parameters = calloc(count + 1, sizeof(*nonfinite.parameters));
-    if (nonfinite.parameters == NULL)
-        stop_job("out of memory");
+    nonfinite.parameters = engine_calloc(count + 1, sizeof(*nonfinite.parameters));
     nonfinite.count = count;
     nonfinite.known = false;
 }

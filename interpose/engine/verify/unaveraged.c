@@ -146,9 +146,7 @@ compare(void *arg, const struct hashed *hashed)
 static void
 look_at_tensor(struct hasher *hasher, const struct tensor *tensor, bool is_last)
 {
-    struct look *look = malloc(sizeof(*look));
-    if (look == NULL)
-        stop_job("out of memory");
+    struct look *look = engine_calloc(1, sizeof(*look));
     *look = (struct look){tensor->address, is_last};
     if (tensor->kind == MEMORY_HOST) {
         if (!hasher_add_host(hasher, tensor->address, tensor->bytes, true, tensor->type, compare, look))

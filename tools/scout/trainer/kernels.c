@@ -2,7 +2,7 @@
  * kernels.c - the names of kernels and where their parameters are, as the driver says. Kept for each handle.
  */
 #include "base/mutant.h"
-#include "base/plain_name.h"
+#include "base/printable.h"
 #include "tools/plan/format/play.h"
 #include "tools/scout/format/mangled.h"
 #include "tools/scout/trainer/scout.h"

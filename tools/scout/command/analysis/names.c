@@ -3,7 +3,7 @@
  */
 #include "tools/scout/command/analysis/finding.h"
 
-#include "base/plain_name.h"
+#include "base/printable.h"
 
 #include <stdio.h>
 
