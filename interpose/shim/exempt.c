@@ -7,6 +7,8 @@
  */
 #include "interpose/shim/shim.h"
 
+#include "base/printable.h"
+
 #include <link.h>
 #include <string.h>
 
@@ -56,9 +58,8 @@ find_library(struct dl_phdr_info *info, size_t size, void *data)
     }
     if (search->address < range.begin || search->address >= range.end)
         return 0;
-    const char *file = strrchr(info->dlpi_name, '/');
     search->found = range;
-    search->is_driver = strncmp(file != NULL ? file + 1 : info->dlpi_name, "libcuda.so", strlen("libcuda.so")) == 0;
+    search->is_driver = strncmp(file_name_of(info->dlpi_name), "libcuda.so", strlen("libcuda.so")) == 0;
     return 1;
 }
 

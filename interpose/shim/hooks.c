@@ -8,7 +8,6 @@
 #include "interpose/shim/layout.h"
 #include "interpose/shim/older.h"
 #include "interpose/shim/operands.h"
-#include "interpose/shim/routes.h"
 #include "interpose/shim/shim.h"
 
 #include <dlfcn.h>

@@ -132,21 +132,10 @@ add_operands_3d(struct listing *listing, const CUDA_MEMCPY3D *copy)
                        extent);
 }
 
-static inline void
-add_operands_3d_peer(struct listing *listing, const CUDA_MEMCPY3D_PEER *copy)
-{
-    if (copy == NULL)
-        return;
-    const size_t extent[3] = {copy->WidthInBytes, copy->Height, copy->Depth};
-    const size_t dst[3] = {copy->dstXInBytes, copy->dstY, copy->dstZ};
-    const size_t src[3] = {copy->srcXInBytes, copy->srcY, copy->srcZ};
-    add_block(listing, 0, copy->dstMemoryType, copy->dstDevice, dst, copy->dstPitch, copy->dstPitch * copy->dstHeight,
-              extent);
-    add_block(listing, 1, copy->srcMemoryType, copy->srcDevice, src, copy->srcPitch, copy->srcPitch * copy->srcHeight,
-              extent);
-    look_at_host_block(copy->srcMemoryType, copy->srcHost, src, copy->srcPitch, copy->srcPitch * copy->srcHeight,
-                       extent);
-}
+_Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D) &&
+                   offsetof(CUDA_MEMCPY3D_PEER, srcPitch) == offsetof(CUDA_MEMCPY3D, srcPitch) &&
+                   offsetof(CUDA_MEMCPY3D_PEER, dstPitch) == offsetof(CUDA_MEMCPY3D, dstPitch),
+               "the same but for contexts, in fields that the other has in reserve");
 
 static inline void
 add_operands_batch(struct listing *listing, const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
@@ -288,7 +277,7 @@ add_node_parameters(struct listing *listing, const CUgraphNodeParams *work)
 #define host_value(value)                            look_at_value(value);
 #define operands_2d(copy)                            add_operands_2d(&listing, copy);
 #define operands_3d(copy)                            add_operands_3d(&listing, copy);
-#define operands_3d_peer(copy)                       add_operands_3d_peer(&listing, copy);
+#define operands_3d_peer(copy)                       add_operands_3d(&listing, (const CUDA_MEMCPY3D *)(copy));
 #define operands_batch(dsts, srcs, sizes, count)     add_operands_batch(&listing, dsts, srcs, sizes, count);
 #define operands_3d_batch(copies, count)             add_operands_3d_batch(&listing, copies, count);
 #define operands_of_values(list, count)              add_operands_of_values(&listing, list, count);

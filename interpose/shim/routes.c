@@ -3,8 +3,6 @@
  *
  * Called by the hooks, which jump through it, and by the gate, which fills it in.
  */
-#include "interpose/shim/routes.h"
-
 #include "interpose/shim/older.h"
 #include "interpose/shim/shim.h"
 

@@ -117,6 +117,26 @@ struct route {
 extern struct route shim_routes[] __attribute__((visibility("hidden")));
 extern const unsigned shim_route_count __attribute__((visibility("hidden")));
 
+/* The places of hooked functions in shim_routes[], generated from hooks.def: ROUTE_symbol. */
+#define OPERATION(symbol, twin, ...)    ROUTE_##symbol, ROUTE_##symbol##twin,
+#define LAUNCH(symbol, twin, ...)       ROUTE_##symbol, ROUTE_##symbol##twin,
+#define ALLOCATION(symbol, twin, ...)   ROUTE_##symbol, ROUTE_##symbol##twin,
+#define RELEASE(symbol, twin, ...)      ROUTE_##symbol, ROUTE_##symbol##twin,
+#define ALLOCATION_SINGLE(symbol, ...)  ROUTE_##symbol,
+#define RELEASE_SINGLE(symbol, ...)     ROUTE_##symbol,
+#define NOTIFICATION(symbol, ...)       ROUTE_##symbol,
+#define MODULE(symbol, ...)             ROUTE_##symbol,
+#define WAIT(symbol, twin, ...)         ROUTE_##symbol, ROUTE_##symbol##twin,
+#define WAIT_SINGLE(symbol, ...)        ROUTE_##symbol,
+#define GRAPH(symbol, ...)              ROUTE_##symbol,
+#define GRAPH_STREAM(symbol, twin, ...) ROUTE_##symbol, ROUTE_##symbol##twin,
+#define RECORDED(symbol, ...)           ROUTE_##symbol,
+enum {
+#include "interpose/shim/hooks.def"
+    ROUTE_COUNT
+};
+#include "interpose/shim/hooks_undef.h"
+
 /*
  * Where to look the driver's functions up that the program has not: behind this library, or, where libcuda is in the
  * scope of one library only (which has opened it, or is itself an extension of Python's, say), in libcuda. NULL if it

@@ -7,6 +7,8 @@
  */
 #include "interpose/shim/libraries/library.h"
 
+#include "base/printable.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <sched.h>
@@ -56,9 +58,7 @@ match_object(struct dl_phdr_info *info, size_t size, void *data)
     struct search *search = data;
     struct library_object object = object_of(info);
     if (search->file != NULL) {
-        const char *slash = strrchr(info->dlpi_name, '/');
-        const char *file = slash != NULL ? slash + 1 : info->dlpi_name;
-        if (strncmp(file, search->file, strlen(search->file)) != 0)
+        if (strncmp(file_name_of(info->dlpi_name), search->file, strlen(search->file)) != 0)
             return 0;
     } else if (!is_inside(&object, search->address)) {
         return 0;

@@ -14,6 +14,8 @@
 
 #include "interpose/shim/shim.h"
 
+#include <cublas_api.h>
+
 enum {
     LIBRARY_OPERANDS = 32, /* of one call; what does not fit makes the call opaque */
     LIBRARY_CALLERS = 16,  /* objects (the program, its libraries) whose calls are found without a search */
@@ -143,5 +145,20 @@ extent_batch(struct extent of_one, int64_t stride, int64_t count, size_t element
 
 /* Thunks: code that notes which real function is meant, and continues to its hook. */
 enum { LIBRARY_THUNKS = 1024, LIBRARY_THUNK_BYTES = 16 }; /* also in thunks.S */
+
+/* ---- types.c: sizes of the element types of CUDA's libraries ---- */
+/* Bits of one element; 0 for a type that we do not know. Source: library_types.h. */
+unsigned type_bits(cudaDataType type);
+
+/* Bytes of one element. Of a type that we do not know, and of those under a byte: 16, more than any has; so that no
+ * byte is missed. */
+size_t type_bytes(cudaDataType type);
+
+/* enum ddp_type of a kind of float that tensors have; 0: it is another type. */
+uint32_t type_of_floats(cudaDataType type);
+
+/* Bytes of alpha and beta of a product in this compute type, with results of this type. Source: the table of supported
+ * types of cublasGemmEx in the cuBLAS documentation. */
+size_t scalar_of(cublasComputeType_t compute, cudaDataType result);
 
 #endif

@@ -2,9 +2,7 @@
  * types.c - sizes of the element types of CUDA's libraries, and which narrow ones calls have named. Called by the hooks
  * of libraries; knows no library.
  */
-#include "interpose/shim/libraries/types.h"
-
-#include "interpose/shim/shim.h"
+#include "interpose/shim/libraries/library.h"
 
 static void
 note(enum library_type type)

@@ -9,7 +9,6 @@
 #define DDPRUN_INTERPOSE_SHIM_LIBRARIES_WORDS_H
 
 #include "interpose/shim/libraries/library.h"
-#include "interpose/shim/libraries/types.h"
 
 /* ---- operands: place in the list of arguments, the parameter, how much of its memory ---- */
 #define in(place, parameter, extent)  library_operand(&call, place, #parameter, parameter, ACCESS_READ, extent);
