@@ -7,21 +7,14 @@
  */
 #include "launcher/hosts.h"
 
-#include "base/clock.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
+#include "launcher/start/child.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* In the order in which they are preferred. */
@@ -66,51 +59,15 @@ find_in_path(const char *path, const char *name)
     return NULL;
 }
 
-/* Reads until the end, `bytes` - 1 bytes, or the deadline; the text ends with a NUL. */
-static void
-read_text(int fd, char *text, size_t bytes)
+/* What `file --version` prints, on either stream; as much as it says in time, or why it cannot be started. Free it. */
+static struct child_result *
+ask_version(char *file)
 {
-    enum { LIMIT_MS = 20000 };
-    int64_t deadline_ms = clock_now_ms() + LIMIT_MS;
-    size_t length = 0;
-    while (length + 1 < bytes) {
-        struct pollfd input = {.fd = fd, .events = POLLIN};
-        int64_t left_ms = deadline_ms - clock_now_ms();
-        if (left_ms <= 0 || poll(&input, 1, (int)left_ms) <= 0)
-            break;
-        ssize_t got = read(fd, text + length, bytes - 1 - length);
-        if (got <= 0)
-            break;
-        length += (size_t)got;
-    }
-    text[length] = '\0';
-}
-
-/* What `file --version` prints first, on either stream; empty if it cannot be started or says nothing in time. */
-static void
-ask_version(const char *file, char *text, size_t bytes)
-{
-    text[0] = '\0';
-    int pipe_fds[2];
-    if (pipe2(pipe_fds, O_CLOEXEC) != 0)
-        return;
-    char *arguments[] = {(char *)file, "--version", NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDERR_FILENO);
-    pid_t pid;
-    int cause = posix_spawn(&pid, file, &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(pipe_fds[1]);
-    if (cause == 0) {
-        read_text(pipe_fds[0], text, bytes);
-        kill(pid, SIGKILL); /* it has said what we want */
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            continue;
-    }
-    close(pipe_fds[0]);
+    enum { LIMIT_S = 20 };
+    struct child_result *version = xcalloc(1, sizeof(*version));
+    char *const arguments[] = {file, (char[]){"--version"}, NULL};
+    child_run(arguments, environ, LIMIT_S, version);
+    return version;
 }
 
 /* The first line that says something, cut for a message. What has gone wrong stands between lines of dashes. */
@@ -135,20 +92,21 @@ host_launcher_find(const char *path, struct host_launcher *launcher, struct erro
     char *other = NULL; /* another program of the same name */
     for (int i = 0; i < KNOWN_COUNT; ++i) {
         const char *name = known_launchers[i].program;
-        char version[512],
-            *file = i > 0 && strcmp(name, known_launchers[i - 1].program) == 0 ? NULL : find_in_path(path, name);
+        bool again = i > 0 && strcmp(name, known_launchers[i - 1].program) == 0;
+        char *file = again ? NULL : find_in_path(path, name);
         if (file == NULL)
             continue;
-        ask_version(file, version, sizeof(version));
-        const struct launcher_traits *traits = host_launcher_recognise(name, version);
+        struct child_result *version = ask_version(file);
+        const struct launcher_traits *traits = host_launcher_recognise(name, version->text);
+        keep_first_line(version->text);
+        if (traits == NULL && other == NULL)
+            other = xasprintf(" (%s is another: '%s')", file, version->text);
+        free(version);
         if (traits != NULL) {
             free(other);
             *launcher = (struct host_launcher){file, *traits};
             return true;
         }
-        keep_first_line(version);
-        if (other == NULL)
-            other = xasprintf(" (%s is another: '%s')", file, version);
         free(file);
     }
     error_set(error, DDPRUN_EXIT_USAGE,

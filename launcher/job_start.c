@@ -164,9 +164,7 @@ bool
 job_start(struct job *job, struct error *error)
 {
     int count = job->place.rank_count;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    job->begun_unix_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    job->begun_unix_ns = clock_unix_ns();
     job->pids = xcalloc((size_t)count, sizeof(*job->pids));
     job->outputs = xcalloc((size_t)count, sizeof(*job->outputs));
     job->errors = xcalloc((size_t)count, sizeof(*job->errors));
@@ -196,61 +194,25 @@ job_run(struct job *job, const struct error *error)
 
 /* ---- the end ---- */
 
-/* Of the membership in a cluster's job, made by a thread of its own: PMIx may hang in it. */
-struct cluster_end {
-    struct cluster *cluster;
-    pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t ended;
-    bool is_over;
-};
-
+/* Of the membership in a cluster's job, in a thread of its own: PMIx may hang in it. */
 static void *
-end_membership(void *data)
+end_membership(void *cluster)
 {
-    struct cluster_end *end = data;
-    cluster_leave(end->cluster);
-    pthread_mutex_lock(&end->lock);
-    end->is_over = true;
-    pthread_cond_signal(&end->ended);
-    pthread_mutex_unlock(&end->lock);
+    cluster_leave(cluster);
     return NULL;
-}
-
-static bool
-wait_for_end(struct cluster_end *end, int limit_ms)
-{
-    int64_t until_ms = clock_now_ms() + limit_ms;
-    struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
-    pthread_mutex_lock(&end->lock);
-    int late = 0;
-    while (!end->is_over && late == 0)
-        late = pthread_cond_timedwait(&end->ended, &end->lock, &until);
-    bool is_over = end->is_over;
-    pthread_mutex_unlock(&end->lock);
-    return is_over;
 }
 
 /* False: it hangs, and keeps what it works with; or there is no thread to be had, and to begin would risk that. */
 static bool
 leave_cluster(struct cluster *cluster)
 {
-    enum { LIMIT_MS = 10000 };
-    struct cluster_end *end = xcalloc(1, sizeof(*end));
-    end->cluster = cluster;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&end->lock, NULL);
-    pthread_cond_init(&end->ended, &attributes);
-    pthread_condattr_destroy(&attributes);
+    enum { LIMIT_S = 10 };
     pthread_t thread;
-    if (pthread_create(&thread, NULL, end_membership, end) != 0 || !wait_for_end(end, LIMIT_MS))
-        return false;
-    pthread_join(thread, NULL);
-    pthread_cond_destroy(&end->ended);
-    pthread_mutex_destroy(&end->lock);
-    free(end);
-    return true;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += LIMIT_S;
+    return pthread_create(&thread, NULL, end_membership, cluster) == 0 &&
+           pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0;
 }
 
 static void

@@ -6,7 +6,6 @@
  */
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"

@@ -12,7 +12,6 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/cluster/rank_view_wire.h"
 #include "launcher/cluster/supervisor_net.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
@@ -86,12 +85,6 @@ struct supervisor {
     struct error reason; /* .exit_code is the job's in any case */
 };
 
-static uint64_t
-now_ns(void)
-{
-    return (uint64_t)clock_now_ns();
-}
-
 /* ---- ending ---- */
 
 /* Of all ranks: supervisor 0 also tells the others. */
@@ -100,7 +93,7 @@ begin_end(struct supervisor *s, int number, uint64_t grace_ns)
 {
     s->ending = true;
     progress_hide(s->progress);
-    s->kill_at_ns = now_ns() + grace_ns;
+    s->kill_at_ns = clock_ns() + grace_ns;
     supervisor_net_say_end(&s->net, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
     processes_signal_all(&s->processes, s->job->pids, s->job->started, number);
 }
@@ -110,7 +103,7 @@ static bool
 step_end(struct supervisor *s)
 {
     size_t left = s->job->started > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
-    uint64_t now = now_ns();
+    uint64_t now = clock_ns();
     if (left == 0)
         return supervisor_net_others_done(&s->net) || now >= s->kill_at_ns + OTHERS_NS;
     if (now >= s->kill_at_ns)
@@ -173,7 +166,7 @@ look(struct supervisor *s, bool news)
     }
     int slower_ms = s->interval_ms + s->interval_ms / 4;
     s->interval_ms = news ? LOOK_INTERVAL_MS : slower_ms < QUIET_INTERVAL_MS ? slower_ms : QUIET_INTERVAL_MS;
-    s->looked_ns = now_ns();
+    s->looked_ns = clock_ns();
     order_ends(s);
 }
 
@@ -199,8 +192,8 @@ let_ranks_look(struct supervisor *s)
     if (rank < 0 || rank >= s->job->started || !s->ranks[rank].ended || s->ranks[rank].signal != 0)
         return;
     nonfinite_begin_looks(s->ranks, s->job->started);
-    for (uint64_t until = now_ns() + LAST_LOOKS_MS * MS;
-         !nonfinite_have_looked(s->ranks, s->job->started) && now_ns() < until; local_ranks_look(&s->local))
+    for (uint64_t until = clock_ns() + LAST_LOOKS_MS * MS;
+         !nonfinite_have_looked(s->ranks, s->job->started) && clock_ns() < until; local_ranks_look(&s->local))
         poll(NULL, 0, LAST_LOOKS_STEP_MS);
 }
 
@@ -233,7 +226,7 @@ static void
 judge_job(struct supervisor *s)
 {
     struct error error;
-    uint64_t now = now_ns();
+    uint64_t now = clock_ns();
     enum judgement judgement = judge_ends(s->judge, s->ranks, now, &error);
     if (now - s->paced_ns >= PACE_INTERVAL_MS * MS) {
         s->paced_ns = now;
@@ -290,8 +283,8 @@ follow_root(struct supervisor *s)
     if (client->asked) /* before its rank is ended */
         answer(s, client);
     if (s->ending) {
-        if (client->end && client->ending.grace_ms == 0 && s->kill_at_ns > now_ns())
-            s->kill_at_ns = now_ns();
+        if (client->end && client->ending.grace_ms == 0 && s->kill_at_ns > clock_ns())
+            s->kill_at_ns = clock_ns();
     } else if (client->end) {
         s->failed = s->told = true;
         s->reason.exit_code = client->ending.exit_code;
@@ -311,7 +304,7 @@ interrupt(struct supervisor *s, int number)
     s->hurried = true;
     helper_hurry();
     if (s->ending) {
-        s->kill_at_ns = now_ns();
+        s->kill_at_ns = clock_ns();
         supervisor_net_say_end(&s->net, s->reason.exit_code, SIGKILL, 0);
         return;
     }
@@ -371,7 +364,7 @@ wait_for_something(struct supervisor *s)
     bool messages = polled[1].revents != 0 || s->job->server != NULL;
     bool asked = engine_link_step(&s->job->link);
     ready -= (polled[1].revents != 0) + (polled[3 + SUPERVISOR_NET_PEERS].revents != 0);
-    return s->ending || !messages || asked || ready > 0 || now_ns() - s->looked_ns >= LOOK_INTERVAL_MS * MS;
+    return s->ending || !messages || asked || ready > 0 || clock_ns() - s->looked_ns >= LOOK_INTERVAL_MS * MS;
 }
 
 /* ---- the end ---- */
@@ -392,7 +385,7 @@ relays_left(struct supervisor *s, uint64_t until_ns)
         }
         if (open == 0)
             return true;
-        uint64_t now = now_ns();
+        uint64_t now = clock_ns();
         if (now >= until_ns || take_signals(s))
             return false;
         uint64_t wait_ms = (until_ns - now) / MS + 1;
@@ -445,7 +438,7 @@ report_on_ranks(struct supervisor *s)
             message_line("%s", s->reason.text);
         return;
     }
-    double seconds = (double)(now_ns() - s->begin_ns) * 1e-9;
+    double seconds = (double)(clock_ns() - s->begin_ns) * 1e-9;
     char text[NONFINITE_TEXT_BYTES];
     if (nonfinite_last(s->ranks, s->view_count, s->failed && !s->interrupted, text))
         message_warning("nonfinite", "%s", text);
@@ -510,7 +503,7 @@ supervisor_finish(struct supervisor *s)
         if (s->job->relays[i] != NULL)
             relay_finish(s->job->relays[i]);
     }
-    bool left = relays_left(s, now_ns() + MESSAGE_DELAY_MS * MS);
+    bool left = relays_left(s, clock_ns() + MESSAGE_DELAY_MS * MS);
     report_on_ranks(s);
     if (!left && !s->hurried)
         left = relays_left(s, UINT64_MAX);
@@ -548,10 +541,10 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
         .ranks = xcalloc((size_t)count, sizeof(*s->ranks)),
         .before = xcalloc((size_t)count, sizeof(*s->before)),
         .crashes = xcalloc((size_t)count, sizeof(*s->crashes)),
-        .watch = preload_watch_new(job->started, now_ns()),
-        .begin_ns = now_ns(),
+        .watch = preload_watch_new(job->started, clock_ns()),
+        .begin_ns = clock_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
-        .judge = judge_new(count, &limits, now_ns()),
+        .judge = judge_new(count, &limits, clock_ns()),
         .progress = progress_new(options->quiet || job->is_client ? PROGRESS_OFF : options->progress),
         .metrics = metrics_new(job->is_client ? NULL : options->metrics, options->program[0], job->restarts),
         .summary = summary_file(options->summary_json),

@@ -12,13 +12,15 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_PEER_LINK_H
 #define DDPRUN_LAUNCHER_CLUSTER_PEER_LINK_H
 
+#include "launcher/common/rank_view.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum peer_frame_kind {
     FRAME_HEARTBEAT = 1, /* nothing in it */
-    FRAME_VIEW,          /* client: rank_view_wire.h */
+    FRAME_VIEW,          /* client: rank_view_encode() */
     FRAME_ERROR,         /* client: struct peer_order; it ends by itself, and why */
     FRAME_DONE,          /* client: no process of its rank is left, its output has been passed on */
     FRAME_END,           /* root: struct peer_order; the job ends */
@@ -81,5 +83,17 @@ bool peer_link_flush(struct peer_link *link);
 /* Reads what has come. Then peer_link_next() gives the frames, one by one, also those before the end. */
 void peer_link_read(struct peer_link *link);
 bool peer_link_next(struct peer_link *link, struct peer_frame *frame) __attribute__((warn_unused_result));
+
+/* ---- rank_view_wire.c: what a supervisor sees of its rank, as bytes: the rows of base/rank_fields.def; pure ---- */
+enum { RANK_VIEW_BYTES_AT_MOST = 16384 };
+
+/* Writes the view into bytes[RANK_VIEW_BYTES_AT_MOST]; returns how many. */
+size_t rank_view_encode(const struct rank_view *view, unsigned char *bytes);
+
+/* Takes over what was sent; fields that are no part of it (such as `order`) stay. False and untouched: no view. */
+bool rank_view_decode(const void *bytes, size_t count, struct rank_view *view) __attribute__((warn_unused_result));
+
+/* Whether supervisor 0 should hear of the change at once; else it does with the next heartbeat. */
+bool rank_view_is_urgent(const struct rank_view *before, const struct rank_view *after);
 
 #endif

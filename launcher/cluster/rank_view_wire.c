@@ -1,7 +1,7 @@
 /*
- * rank_view_wire.c - see rank_view_wire.h. One table says what goes across.
+ * rank_view_wire.c - see peer_link.h. One table says what goes across.
  */
-#include "launcher/cluster/rank_view_wire.h"
+#include "launcher/cluster/peer_link.h"
 
 #include "base/protocol.h"
 #include "launcher/cluster/serialize.h"

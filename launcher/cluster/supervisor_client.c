@@ -4,7 +4,6 @@
 #include "launcher/cluster/supervisor_client.h"
 
 #include "base/clock.h"
-#include "launcher/cluster/rank_view_wire.h"
 #include "launcher/cluster/supervisor_server.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "launcher/cluster/supervisor_connect.h"
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "base/protocol.h"
 
 #include <errno.h>
@@ -58,13 +59,10 @@ list_addresses(struct supervisor_connect *connection, const char *own_host_id, c
 static void
 describe_connection(const struct supervisor_connect *connection, struct error *error)
 {
-    char texts[512] = "";
-    size_t used = 0;
-    for (int i = 0; i < connection->count && used < sizeof(texts) - ADDRESS_TEXT_BYTES - 8; ++i) {
-        char text[ADDRESS_TEXT_BYTES];
-        used += (size_t)snprintf(texts + used, sizeof(texts) - used, "%s%s", i > 0 ? ", " : "",
-                                 addresses_text(&connection->addresses[i], text));
-    }
+    char texts[512] = "", text[ADDRESS_TEXT_BYTES];
+    for (int i = 0; i < connection->count && strlen(texts) < sizeof(texts) - ADDRESS_TEXT_BYTES - 8; ++i)
+        printable_append(texts, sizeof(texts), "%s%s", i > 0 ? ", " : "",
+                         addresses_text(&connection->addresses[i], text));
     error_set(error, DDPRUN_EXIT_FAILURE,
               "cannot reach rank 0's ddprun on host %s, port %d of %s: %s; is there a firewall between the hosts? "
               "--interface NAME or NETWORK chooses the network",

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
-#include "launcher/cluster/rank_view_wire.h"
 #include "launcher/common/xcalloc.h"
 
 #include <errno.h>

@@ -26,12 +26,6 @@ enum { LOOK_MS = 50, REAP_LOOKS = 100 /* of a millisecond */ };
 static bool hurried;
 static int said_to = -1; /* in a helper: where it says something */
 
-static uint64_t
-now_ns(void)
-{
-    return (uint64_t)clock_now_ns();
-}
-
 /* ---- in the helper ---- */
 
 static void
@@ -89,7 +83,7 @@ helper_begin(struct helper *helper, helper_work work, const void *data)
 {
     int ends[2];
     pid_t self = getpid();
-    *helper = (struct helper){.pid = self, .fd = -1, .until_ns = now_ns() + LIMIT_NS};
+    *helper = (struct helper){.pid = self, .fd = -1, .until_ns = clock_ns() + LIMIT_NS};
     if (pipe2(ends, O_CLOEXEC) != 0) {
         helper->cause = errno;
         return;
@@ -119,7 +113,7 @@ hear(struct helper *helper, int *cause)
             *cause = word;
             return true;
         }
-        helper->until_ns = word == TAKES_TIME || helper->until_ns == 0 ? 0 : now_ns() + LIMIT_NS;
+        helper->until_ns = word == TAKES_TIME || helper->until_ns == 0 ? 0 : clock_ns() + LIMIT_NS;
     }
     *cause = EIO; /* killed by others, or by a fault of its own */
     return got == 0;
@@ -132,8 +126,8 @@ is_over(struct helper *helper, bool waits, int *cause)
     if (helper->fd < 0 || hear(helper, cause))
         return true;
     if (hurried && helper->until_ns == 0)
-        helper->until_ns = now_ns() + LIMIT_NS;
-    bool late = helper->until_ns != 0 && now_ns() >= helper->until_ns;
+        helper->until_ns = clock_ns() + LIMIT_NS;
+    bool late = helper->until_ns != 0 && clock_ns() >= helper->until_ns;
     *cause = late ? ETIMEDOUT : waits && signals_end_is_pending() ? EINTR : 0;
     if (*cause != 0)
         kill(helper->pid, SIGKILL);

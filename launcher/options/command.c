@@ -83,13 +83,13 @@ command_named(const struct command *const *commands, const char *name)
 
 /* ---- the parser ---- */
 
-static const struct option_row *
-row_named(const struct command *command, const char *name)
+const struct option_row *
+option_row_named(const struct command *command, const char *name)
 {
     const struct option_row *row = command->rows;
     while (row->name != NULL && strcmp(row->name, name) != 0)
         ++row;
-    return row;
+    return row->name != NULL ? row : NULL;
 }
 
 static struct option
@@ -118,7 +118,7 @@ describe_to_getopt(const struct command *command, struct option *longs, char *le
     }
     *letters = '\0';
     for (const struct option_synonym *synonym = command->synonyms; synonym != NULL && synonym->name != NULL; ++synonym)
-        *longs++ = describe_row(command, synonym->name, row_named(command, synonym->of));
+        *longs++ = describe_row(command, synonym->name, option_row_named(command, synonym->of));
     *longs = (struct option){0};
 }
 

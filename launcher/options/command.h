@@ -115,6 +115,9 @@ struct command {
 enum options_result command_parse(const struct command *command, int argc, char **argv, void *target, int *rest_p,
                                   struct error *error) __attribute__((warn_unused_result));
 
+/* The row of a long name, or NULL. */
+const struct option_row *option_row_named(const struct command *command, const char *name);
+
 /* The name among the rows that `name` was probably meant to be, with at most so many letters wrong; or NULL. */
 const char *option_nearest(const struct command *command, const char *name, unsigned most);
 
@@ -145,6 +148,10 @@ void option_value_text(const struct option_row *row, const void *target, int dig
 bool option_whole_number(const char *text, unsigned long least, unsigned long most, unsigned long *number);
 
 /* ---- help.c ---- */
+
+/* The end of what ddprun itself prints to stdout: help, --version, --dry-run, what tools find. Writes what is left in
+ * `out`. Returns ddprun's exit code: 0, or DDPRUN_EXIT_FAILURE after a message if not all of it could be written. */
+int close_stdout(FILE *out) __attribute__((warn_unused_result));
 
 /* Writes the help, made from the table: a command's; of ddprun itself, on one screen or all of it. */
 void command_print_help(FILE *out, const struct command *command);

@@ -7,6 +7,10 @@
  */
 #include "launcher/options/option_table.h"
 
+#include "base/message.h"
+#include "base/protocol.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -157,4 +161,18 @@ commands_print_completion(FILE *out, const struct command *const *commands)
         fprintf(out, "%s\n", (*commands)->name);
         print_completion(out, (*commands)->name, (*commands)->rows);
     }
+}
+
+/* ---- its end ---- */
+
+int
+close_stdout(FILE *out)
+{
+    bool flushed = fflush(out) == 0;
+    int why = errno;
+    if (flushed && !ferror(out))
+        return 0;
+    message_line("cannot write to stdout: %s; make room, or print elsewhere",
+                 flushed ? "a part was refused" : strerror(why));
+    return DDPRUN_EXIT_FAILURE;
 }

@@ -85,12 +85,7 @@ take_env(const struct option_row *row, void *target, const char *value, struct e
                          "'%.*s' is ddprun's own variable, in --env; use the option, or choose another name",
                          (int)length, value);
 
-    size_t count = 0;
-    while (options->variables != NULL && options->variables[count] != NULL)
-        ++count;
-    options->variables = xrealloc(options->variables, (count + 2) * sizeof(*options->variables));
-    options->variables[count] = xstrdup(value);
-    options->variables[count + 1] = NULL;
+    word_list_add(&options->variables, xstrdup(value));
     return true;
 }
 
@@ -131,26 +126,11 @@ options_mix(const struct command *command, const struct option_row *rows)
     option_mixed = command;
 }
 
-const struct option_row *
-option_row_named(const char *name)
-{
-    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
-        if (strcmp(row->name, name) == 0)
-            return row;
-    }
-    return NULL;
-}
-
 const char *
 option_keep(struct options *options, const char *text)
 {
-    size_t count = 0;
-    while (options->owned != NULL && options->owned[count] != NULL)
-        ++count;
-    options->owned = xrealloc(options->owned, (count + 2) * sizeof(*options->owned));
-    options->owned[count] = xstrdup(text);
-    options->owned[count + 1] = NULL;
-    return options->owned[count];
+    word_list_add(&options->owned, xstrdup(text));
+    return options->owned.list[options->owned.count - 1];
 }
 
 /* ---- the command ---- */

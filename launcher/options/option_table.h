@@ -18,9 +18,6 @@ void options_mix(const struct command *command, const struct option_row *rows);
 /* ddprun without a command, or before one. */
 extern const struct command ddprun_command;
 
-/* The row of a long name, or NULL. */
-const struct option_row *option_row_named(const char *name);
-
 /* The row of an option in options->given. */
 const struct option_row *option_row_of_given(const char *given);
 

@@ -3,6 +3,7 @@
  */
 #include "launcher/options/option_table.h"
 
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 
@@ -139,9 +140,9 @@ void
 options_free(struct options *options)
 {
     gpu_list_free(&options->gpus);
-    words_free(options->variables);
+    words_free(options->variables.list);
     words_free(options->given.list);
-    words_free(options->owned);
+    words_free(options->owned.list);
     *options = (struct options){0};
 }
 
@@ -151,7 +152,7 @@ const struct option_row *
 option_row_of_given(const char *given)
 {
     char *name = xasprintf("%.*s", (int)strcspn(given + 2, "="), given + 2);
-    const struct option_row *row = option_row_named(name);
+    const struct option_row *row = option_row_named(&ddprun_command, name);
     free(name);
     return row;
 }
@@ -170,12 +171,11 @@ terms_write(const struct options *options, bool softgpu, char *terms, size_t byt
 {
     enum { EXACT = 17 };
     char text[64];
-    size_t used = (size_t)snprintf(terms, bytes, "ddprun's version " DDPRUN_VERSION "\n--device %s\n",
-                                   softgpu ? "softgpu" : "gpu");
-    for (const struct option_row *row = option_rows; row->name != NULL && used < bytes; ++row) {
+    snprintf(terms, bytes, "ddprun's version " DDPRUN_VERSION "\n--device %s\n", softgpu ? "softgpu" : "gpu");
+    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
         if ((row->flags & TERM) == 0)
             continue;
         option_value_text(row, options, EXACT, text, sizeof(text));
-        used += (size_t)snprintf(terms + used, bytes - used, "--%s %s\n", row->name, text);
+        printable_append(terms, bytes, "--%s %s\n", row->name, text);
     }
 }

@@ -79,7 +79,7 @@ struct options {
     bool hang_warning_given;                 /* the user wants it, be it the usual time */
     const char *trace_dir;                   /* NULL: no trace */
     bool trace_args;                         /* it has the program's arguments */
-    char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
+    struct word_list variables;              /* "NAME=value" for the ranks */
     const char *cwd;                         /* folder that ranks start in; NULL: this one */
     bool subst; /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
     bool dry_run;
@@ -100,7 +100,7 @@ struct options {
     const char *mixed_given; /* name of the first of its options that was given; NULL: none was */
     char **program;          /* argv of the trainer, NULL-terminated, at least one word */
     struct word_list given;  /* the command line's options as "--name=value" */
-    char **owned;            /* copies of values, NULL-terminated, or NULL */
+    struct word_list owned;  /* copies of values */
 };
 
 /*

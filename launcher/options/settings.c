@@ -58,7 +58,7 @@ option_name_of(const char *entry, char *name, size_t bytes)
 static void
 suggest(const char *option, char *text, size_t bytes)
 {
-    if ((option_row_named(option)->flags & COMMAND_LINE_ONLY) == 0)
+    if ((option_row_named(&ddprun_command, option)->flags & COMMAND_LINE_ONLY) == 0)
         settings_variable_name(option, text, bytes);
     else
         snprintf(text, bytes, "--%s, on the command line", option);
@@ -79,7 +79,7 @@ refuse_mistyped(struct error *error)
         int length = (int)strcspn(*entry, "=");
         if (!option_name_of(*entry, name, sizeof(name)))
             continue;
-        const struct option_row *row = option_row_named(name);
+        const struct option_row *row = option_row_named(&ddprun_command, name);
         if (row != NULL && row->kind != OPTION_ANSWER && (row->flags & COMMAND_LINE_ONLY) != 0)
             return error_set(error, DDPRUN_EXIT_USAGE,
                              "%.*s, in the environment, has no effect: --%s is for the command line only", length,
@@ -101,7 +101,7 @@ settings_warn_unknown(void)
     static const char *const others[] = {"restart", "soak", "mutant"}; /* what ranks read, and tests */
     for (char **entry = environ; *entry != NULL; ++entry) {
         char name[64], meant[64];
-        bool known = !option_name_of(*entry, name, sizeof(name)) || option_row_named(name) != NULL ||
+        bool known = !option_name_of(*entry, name, sizeof(name)) || option_row_named(&ddprun_command, name) != NULL ||
                      strncmp(name, "test-", 5) == 0;
         for (size_t i = 0; !known && i < sizeof(others) / sizeof(others[0]); ++i)
             known = strcmp(name, others[i]) == 0;

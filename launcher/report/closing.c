@@ -4,12 +4,12 @@
 #include "launcher/report/closing.h"
 
 #include "base/message.h"
+#include "base/printable.h"
 #include "launcher/watch/pace.h"
 #include "launcher/watch/verdict.h"
 
 #include <inttypes.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,15 +34,6 @@ bytes_text(uint64_t bytes, char text[TEXT_BYTES])
     return text;
 }
 
-static void __attribute__((format(printf, 2, 3))) append(char line[LINE_BYTES], const char *format, ...)
-{
-    size_t used = strlen(line);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line + used, LINE_BYTES - used, format, args);
-    va_end(args);
-}
-
 /* What a step waits for: the network, and another rank; and what collectives cost beside that. */
 static void
 close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
@@ -51,22 +42,27 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
     char line[LINE_BYTES] = "", ms[32], waiting[PACE_TEXT_BYTES];
     if (pace.count == 0)
         return;
-    append(line, "exposed communication: %s ms per step (median of ", pace_ms_text(pace.exposed_ns, ms));
+    printable_append(line, LINE_BYTES, "exposed communication: %s ms per step (median of ",
+                     pace_ms_text(pace.exposed_ns, ms));
     if (pace.first_step > 0)
-        append(line, "%" PRIu64 " of steps %" PRIu64 " to %" PRIu64 ")", pace.count, pace.first_step, pace.last_step);
+        printable_append(line, LINE_BYTES, "%" PRIu64 " of steps %" PRIu64 " to %" PRIu64 ")", pace.count,
+                         pace.first_step, pace.last_step);
     else
-        append(line, "%" PRIu64 " step%s)", pace.count, plural(pace.count));
+        printable_append(line, LINE_BYTES, "%" PRIu64 " step%s)", pace.count, plural(pace.count));
     if (pace.bound_ns != UINT64_MAX)
-        append(line, "; lower bound for any bucket layout: %s ms", pace_ms_text(pace.bound_ns, ms));
+        printable_append(line, LINE_BYTES, "; lower bound for any bucket layout: %s ms",
+                         pace_ms_text(pace.bound_ns, ms));
     if (ranks[0].overlap_off_step > 0)
-        append(line, "; overlap is off since step %" PRIu64 ", for steps are shorter without it",
-               ranks[0].overlap_off_step + 1);
+        printable_append(line, LINE_BYTES, "; overlap is off since step %" PRIu64 ", for steps are shorter without it",
+                         ranks[0].overlap_off_step + 1);
     else if (ranks[0].slowed_ns > 0)
-        append(line, "; collectives slow the step's own work by %s ms", pace_ms_text(ranks[0].slowed_ns, ms));
+        printable_append(line, LINE_BYTES, "; collectives slow the step's own work by %s ms",
+                         pace_ms_text(ranks[0].slowed_ns, ms));
     if (pace.waits)
-        append(line, "; %s", pace_waiting_text(&pace, waiting));
+        printable_append(line, LINE_BYTES, "; %s", pace_waiting_text(&pace, waiting));
     if (pace.straggler >= 0)
-        append(line, ", the last in %" PRIu64 " of %" PRIu64 " steps", pace.last_count, pace.latest_count);
+        printable_append(line, LINE_BYTES, ", the last in %" PRIu64 " of %" PRIu64 " steps", pace.last_count,
+                         pace.latest_count);
     say("%s", line);
 }
 
@@ -80,11 +76,11 @@ averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
         const char *name;
     } kinds[] = {
         {rank->gradient_count - parameters - states, "gradient"}, {parameters, "parameter"}, {states, "state"}};
-    int length = 0;
+    text[0] = '\0';
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
         if (kinds[i].count > 0 || rank->gradient_count == 0)
-            length += snprintf(text + length, 2 * TEXT_BYTES - (size_t)length, "%s%" PRIu64 " %s%s",
-                               length > 0 ? " and " : "", kinds[i].count, kinds[i].name, plural(kinds[i].count));
+            printable_append(text, 2 * TEXT_BYTES, "%s%" PRIu64 " %s%s", text[0] != '\0' ? " and " : "", kinds[i].count,
+                             kinds[i].name, plural(kinds[i].count));
         if (rank->gradient_count == 0)
             return;
     }
@@ -95,13 +91,15 @@ static void
 append_sync(char line[LINE_BYTES], const struct rank_view *rank)
 {
     char sent[TEXT_BYTES], each[TEXT_BYTES], kept[TEXT_BYTES];
-    append(line,
-           "; --sync-every: %" PRIu64 " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
-           " steps would have sent %s",
-           rank->sync_count, plural(rank->sync_count), bytes_text(rank->sync_bytes, sent), rank->step,
-           bytes_text(rank->step * rank->step_bytes, each));
+    printable_append(line, LINE_BYTES,
+                     "; --sync-every: %" PRIu64
+                     " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
+                     " steps would have sent %s",
+                     rank->sync_count, plural(rank->sync_count), bytes_text(rank->sync_bytes, sent), rank->step,
+                     bytes_text(rank->step * rank->step_bytes, each));
     if (rank->outer_bytes > 0)
-        append(line, "; outer steps keep %s of device memory on each rank", bytes_text(rank->outer_bytes, kept));
+        printable_append(line, LINE_BYTES, "; outer steps keep %s of device memory on each rank",
+                         bytes_text(rank->outer_bytes, kept));
 }
 
 /* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
@@ -124,7 +122,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
 
     char line[LINE_BYTES] = "", reduces[2 * TEXT_BYTES];
     if (rank->generation > 0)
-        append(line, "%u programs trained, one after the other; of the last: ", rank->generation + 1);
+        printable_append(line, LINE_BYTES,
+                         "%u programs trained, one after the other; of the last: ", rank->generation + 1);
     char size[TEXT_BYTES], buckets[TEXT_BYTES], averaged[2 * TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
     bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)
@@ -141,12 +140,14 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     if (rank->batch_count > 0)
         snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches)", count,
                  rank->batch_count);
-    append(line, "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s",
-           count, plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, averaged, size, buckets);
+    printable_append(
+        line, LINE_BYTES,
+        "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,
+        plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, averaged, size, buckets);
     if (rank->step_bytes > 0 && count > 1)
         append_sync(line, rank);
     if (rank->reduce_count > 0)
-        append(line, "; %s", reduces_text(rank, reduces));
+        printable_append(line, LINE_BYTES, "; %s", reduces_text(rank, reduces));
     say("%s", line);
     if (count == 1)
         return;
@@ -243,17 +244,18 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     const struct rank_view *rank = &closing->ranks[0];
     struct pace pace = pace_of(closing->ranks, closing->rank_count);
     char line[LINE_BYTES] = "";
-    append(line, "wall time %.*f s", closing->seconds < 10.0 ? 2 : 1, closing->seconds);
+    printable_append(line, LINE_BYTES, "wall time %.*f s", closing->seconds < 10.0 ? 2 : 1, closing->seconds);
     if (pace.steps_per_s >= 1.0)
-        append(line, ", %.1f steps/s", pace.steps_per_s);
+        printable_append(line, LINE_BYTES, ", %.1f steps/s", pace.steps_per_s);
     else if (pace.steps_per_s > 0.0)
-        append(line, ", %.1f s a step", 1.0 / pace.steps_per_s);
+        printable_append(line, LINE_BYTES, ", %.1f s a step", 1.0 / pace.steps_per_s);
     if (pace.items_per_s > 0.0)
-        append(line, ", %.*f items/s", pace.items_per_s < 100.0 ? 1 : 0, pace.items_per_s);
+        printable_append(line, LINE_BYTES, ", %.*f items/s", pace.items_per_s < 100.0 ? 1 : 0, pace.items_per_s);
     if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)
-        append(line, "; effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)", rank->shard_total);
+        printable_append(line, LINE_BYTES, "; effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)",
+                         rank->shard_total);
     if (closing->restarts > 0)
-        append(line, "; restarts: %u", closing->restarts);
+        printable_append(line, LINE_BYTES, "; restarts: %u", closing->restarts);
     say("%s", line);
 }
 
@@ -266,13 +268,14 @@ say_waits(const struct closing *closing, void (*say)(const char *format, ...))
         if (closing->ranks[i].exposed_count == 0)
             return;
         if (i < RANKS_SHOWN)
-            append(line, "%s rank %d %s ms", i > 0 ? "," : "", i, pace_ms_text(closing->ranks[i].exposed_ns, ms));
+            printable_append(line, LINE_BYTES, "%s rank %d %s ms", i > 0 ? "," : "", i,
+                             pace_ms_text(closing->ranks[i].exposed_ns, ms));
     }
     if (closing->rank_count > RANKS_SHOWN)
-        append(line, ", and %d ranks more", closing->rank_count - RANKS_SHOWN);
+        printable_append(line, LINE_BYTES, ", and %d ranks more", closing->rank_count - RANKS_SHOWN);
     if (closing->ranks[0].exposed_planned_ns != UINT64_MAX)
-        append(line, "; the plan of buckets has promised %s ms exposed",
-               pace_ms_text(closing->ranks[0].exposed_planned_ns, ms));
+        printable_append(line, LINE_BYTES, "; the plan of buckets has promised %s ms exposed",
+                         pace_ms_text(closing->ranks[0].exposed_planned_ns, ms));
     say("%s", line);
 }
 

@@ -3,6 +3,8 @@
  */
 #include "launcher/report/metrics.h"
 
+#include "base/clock.h"
+#include "base/printable.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/summary.h"
@@ -15,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PERIOD_NS UINT64_C(10000000000)
@@ -37,8 +38,7 @@ metrics_new(const char *path, const char *program, unsigned restarts)
     char host[HOST_NAME_MAX + 1] = "";
     (void)gethostname(host, sizeof(host) - 1);
     snprintf(metrics->name, sizeof(metrics->name), "%s:%d", host, (int)getpid());
-    const char *slash = strrchr(program, '/');
-    metrics->job = (struct metrics_job){metrics->name, slash != NULL ? slash + 1 : program, restarts};
+    metrics->job = (struct metrics_job){metrics->name, file_name_of(program), restarts};
     return metrics;
 }
 
@@ -166,10 +166,7 @@ metrics_compose(const struct metrics_job *job, const struct rank_view *ranks, in
 static void
 write_file(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    char *text =
-        metrics_compose(&metrics->job, ranks, count, exit_code, (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+    char *text = metrics_compose(&metrics->job, ranks, count, exit_code, (double)clock_unix_ns() * 1e-9);
     side_file_write(&metrics->file, text);
     free(text);
 }

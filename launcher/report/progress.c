@@ -4,6 +4,7 @@
 #include "launcher/report/progress.h"
 
 #include "base/message.h"
+#include "base/printable.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/status_line.h"
 #include "launcher/watch/pace.h"
@@ -12,7 +13,6 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,15 +51,6 @@ progress_new(enum progress_choice choice)
     return NULL;
 }
 
-static void __attribute__((format(printf, 3, 4))) append(char *text, size_t bytes, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, bytes - used, format, args);
-    va_end(args);
-}
-
 /* No other place averages a value of that name, as of training and validation. */
 static bool
 is_only(const struct rank_view *rank, const struct mean_view *mean)
@@ -81,19 +72,19 @@ progress_compose(const struct rank_view *ranks, int count, double steps_per_s, c
     else
         snprintf(text, bytes, "no DDP_STEP yet");
     if (steps_per_s >= 1.0)
-        append(text, bytes, ", %.1f steps/s", steps_per_s);
+        printable_append(text, bytes, ", %.1f steps/s", steps_per_s);
     else if (steps_per_s > 0.0)
-        append(text, bytes, ", %.1f s a step", 1.0 / steps_per_s);
+        printable_append(text, bytes, ", %.1f s a step", 1.0 / steps_per_s);
     if (pace.count > 0 && steps_per_s > 0.0)
-        append(text, bytes, ", exposed %.1f %%", exposed < 1.0 ? 100.0 * exposed : 100.0);
+        printable_append(text, bytes, ", exposed %.1f %%", exposed < 1.0 ? 100.0 * exposed : 100.0);
     if (pace.waits)
-        append(text, bytes, ", %s", pace_waiting_text(&pace, waiting));
+        printable_append(text, bytes, ", %s", pace_waiting_text(&pace, waiting));
     for (unsigned i = 0; i < ranks[0].mean_count; ++i) {
         const struct mean_view *mean = &ranks[0].means[i];
-        append(text, bytes, ", %s", mean->name);
+        printable_append(text, bytes, ", %s", mean->name);
         if (!is_only(&ranks[0], mean))
-            append(text, bytes, " (%s)", mean->place);
-        append(text, bytes, " %.4g", mean->value);
+            printable_append(text, bytes, " (%s)", mean->place);
+        printable_append(text, bytes, " %.4g", mean->value);
     }
     for (char *p = text; *p != '\0'; ++p) {
         if (!isprint((unsigned char)*p)) /* names come from the program's source; a terminal obeys such bytes */

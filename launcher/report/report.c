@@ -46,16 +46,14 @@ static void
 add_head(const struct report_subject *subject, char *text, size_t bytes)
 {
     const struct rank_view *view = subject->view;
-    char place[160], step[48] = "before its first step", end[64] = "";
+    char place[160], step[RANK_STEP_BYTES], end[64] = "";
     rank_describe_place(view, place, sizeof(place));
-    if (view->step > 0)
-        snprintf(step, sizeof(step), "after step %" PRIu64, view->step);
     if (view->ended && view->signal != 0)
         snprintf(end, sizeof(end), ", ended by SIG%s",
                  sigabbrev_np(view->signal) != NULL ? sigabbrev_np(view->signal) : "?");
     else if (view->ended)
         snprintf(end, sizeof(end), ", ended with exit code %d", view->exit_code);
-    add_line(text, bytes, "  rank %d%s %s%s:", subject->rank, place, step, end);
+    add_line(text, bytes, "  rank %d%s%s%s:", subject->rank, place, rank_describe_step(view, step), end);
 }
 
 static bool

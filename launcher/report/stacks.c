@@ -234,13 +234,6 @@ take_stacks(void *argument)
 
 /* ---- functions and lines ---- */
 
-static const char *
-file_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 /* What is known without a look at its file: which one is mapped there. */
 static void
 describe_address(const struct snapshot *of, uint64_t address, struct writer *writer)
@@ -254,7 +247,7 @@ describe_address(const struct snapshot *of, uint64_t address, struct writer *wri
                        path) == 4 &&
                 address >= begin && address < end;
         if (found)
-            add_line(writer, "? (%s, at 0x%" PRIx64 " of the file)", file_of(path), address - begin + offset);
+            add_line(writer, "? (%s, at 0x%" PRIx64 " of the file)", file_name_of(path), address - begin + offset);
     }
     if (maps != NULL)
         fclose(maps);
@@ -287,7 +280,7 @@ add_inlined(Dwfl_Module *module, Dwarf_Addr address, struct source *source, stru
         Dwarf_Word file = 0, line = 0;
         if (dwarf_tag(&around[i]) != DW_TAG_inlined_subroutine)
             continue;
-        add_line(writer, "%s (inlined) at %s:%d", dwarf_diename(&around[i]), file_of(source->file), source->line);
+        add_line(writer, "%s (inlined) at %s:%d", dwarf_diename(&around[i]), file_name_of(source->file), source->line);
         (void)dwarf_formudata(dwarf_attr(&around[i], DW_AT_call_file, &attribute), &file);
         (void)dwarf_formudata(dwarf_attr(&around[i], DW_AT_call_line, &attribute), &line);
         *source = (struct source){dwarf_filesrc(files, file, NULL, NULL), (int)line};
@@ -317,9 +310,9 @@ add_function(Dwfl *dwfl, uint64_t address, uint64_t back, struct writer *writer)
     if (name != NULL && offset < symbol.st_size)
         snprintf(function, sizeof(function), "%.96s+0x%" PRIx64, name, offset + back);
     if (source.file != NULL)
-        snprintf(place, sizeof(place), " at %s:%d", file_of(source.file), source.line);
+        snprintf(place, sizeof(place), " at %s:%d", file_name_of(source.file), source.line);
     const char *path = dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-    add_line(writer, "%s (%s+0x%" PRIx64 ")%s", function, file_of(path), address - bias, place);
+    add_line(writer, "%s (%s+0x%" PRIx64 ")%s", function, file_name_of(path), address - bias, place);
 }
 
 /* The helper. Return addresses are behind the call, which may be a function's last: the byte before them is in it. */

@@ -335,11 +335,10 @@ is_of_this_job(int fd, int64_t begun_unix_ns, const struct summary *summary)
 static bool
 add_line(int fd, const struct summary *summary, const struct options *options)
 {
-    const char *program = options->program[0], *slash = strrchr(program, '/');
     struct json_object *line = json_object_new_object();
     json_object_object_add(line, "summary", summary_describe(summary));
     json_object_object_add(line, "settings", describe_settings(options));
-    set(line, "program", slash != NULL ? slash + 1 : program);
+    set(line, "program", file_name_of(options->program[0]));
     if (options->trace_args)
         json_object_object_add(line, "arguments", describe_arguments(options->program + 1));
     char *text = xasprintf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));

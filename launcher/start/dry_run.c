@@ -3,8 +3,6 @@
  */
 #include "launcher/start/environment.h"
 
-#include "launcher/common/close_stdout.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -206,7 +206,7 @@ static void
 set_variables(char ***list, const struct rank_settings *settings, int index)
 {
     struct places places = places_of(settings, index);
-    for (char **variable = settings->options->variables; variable != NULL && *variable != NULL; ++variable) {
+    for (char **variable = settings->options->variables.list; variable != NULL && *variable != NULL; ++variable) {
         char *entry = settings->options->subst ? substitute_text(*variable, &places) : xstrdup(*variable);
         char *value = entry + strcspn(entry, "=");
         *value++ = '\0';

@@ -3,6 +3,7 @@
  */
 #include "launcher/start/loader.h"
 
+#include "base/printable.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
 #include "launcher/start/elf_file.h"
@@ -22,18 +23,11 @@ static const char *const cuda_families[] = {"libcuda.so",     "libcudart.so",   
                                             "libcurand.so",   "libcudnn",       "libnccl.so",   "libcufft.so",
                                             "libcusparse.so", "libcusolver.so", "libnvrtc",     "libnvJitLink.so"};
 
-static const char *
-base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 bool
 loader_is_of_cuda(const char *name)
 {
     for (size_t i = 0; i < sizeof(cuda_families) / sizeof(cuda_families[0]); ++i) {
-        if (strncmp(base_of(name), cuda_families[i], strlen(cuda_families[i])) == 0)
+        if (strncmp(file_name_of(name), cuda_families[i], strlen(cuda_families[i])) == 0)
             return true;
     }
     return false;

@@ -183,16 +183,6 @@ may_be_busy(const struct rank_view *view)
     return !view->stopped && !view->in_call && view->wait == RANK_WAIT_NONE;
 }
 
-static const char *
-step_of(const struct rank_view *view, char text[TEXT_BYTES])
-{
-    if (view->step > 0)
-        snprintf(text, TEXT_BYTES, " after step %" PRIu64, view->step);
-    else
-        snprintf(text, TEXT_BYTES, " before its first step");
-    return text;
-}
-
 /* "rank 0 waits for bucket 3 of step 8 (61.0 s)", and how many others do as well. */
 static void
 describe_waiters(const struct hang *hang, const struct rank_view *views, int waiter, char text[TEXT_BYTES])
@@ -224,13 +214,14 @@ static void
 describe_culprit(const struct hang *hang, const struct rank_view *views, int culprit, int waiter, uint64_t idle,
                  bool ends, struct error *error)
 {
-    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], waiters[TEXT_BYTES], step[TEXT_BYTES], end[TEXT_BYTES];
+    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], waiters[TEXT_BYTES], step[RANK_STEP_BYTES], end[TEXT_BYTES];
     rank_describe_place(&views[culprit], place, sizeof(place));
     rank_describe_activity(&views[culprit], doing, sizeof(doing));
     describe_waiters(hang, views, waiter, waiters);
     describe_end(hang, ends, may_be_busy(&views[culprit]), end);
     error_set(error, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: %s; %s%s", culprit, place,
-              step_of(&views[culprit], step), seconds(idle), ends ? ", and the job ends" : "", doing, waiters, end);
+              rank_describe_step(&views[culprit], step), seconds(idle), ends ? ", and the job ends" : "", doing,
+              waiters, end);
 }
 
 static void
@@ -260,20 +251,20 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
 static void
 describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct error *error)
 {
-    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], step[TEXT_BYTES];
+    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], step[RANK_STEP_BYTES];
     rank_describe_place(view, place, sizeof(place));
     rank_describe_activity(view, doing, sizeof(doing));
     error_set(error, DDPRUN_EXIT_FAILURE,
               "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; is it a "
               "kernel that does not end? One that only takes long is not a fault, so the job continues",
-              seconds(idle), rank, place, step_of(view, step), doing);
+              seconds(idle), rank, place, rank_describe_step(view, step), doing);
 }
 
 static void
 describe_exit(const struct hang *hang, const struct rank_view *views, int rank, uint64_t idle, bool ends,
               struct error *error)
 {
-    char place[TEXT_BYTES], step[TEXT_BYTES], end[TEXT_BYTES], others[TEXT_BYTES] = "all others have ended";
+    char place[TEXT_BYTES], step[RANK_STEP_BYTES], end[TEXT_BYTES], others[TEXT_BYTES] = "all others have ended";
     int count = 0;
     for (int i = 0; i < hang->count; ++i)
         count += i != rank && !views[i].ended;
@@ -285,7 +276,8 @@ describe_exit(const struct hang *hang, const struct rank_view *views, int rank, 
     error_set(error, DDPRUN_EXIT_FAILURE,
               "rank %d%s%s has ended its program cleanly, but its process has not exited for %.0f s%s: an exit "
               "handler or a destructor hangs; %s%s",
-              rank, place, step_of(&views[rank], step), seconds(idle), ends ? ", and the job ends" : "", others, end);
+              rank, place, rank_describe_step(&views[rank], step), seconds(idle), ends ? ", and the job ends" : "",
+              others, end);
 }
 
 /* ---- judging ---- */

@@ -27,9 +27,11 @@ nonfinite_first(const struct rank_view *ranks, int count)
     return first;
 }
 
-static void
-describe_first(const struct rank_view *ranks, int count, char text[NONFINITE_TEXT_BYTES])
+/* Once in a job; true. */
+static bool
+say_first(struct rank_view *ranks, int count, char text[NONFINITE_TEXT_BYTES])
 {
+    ranks[0].nonfinite_said = true;
     struct nonfinite_first first = nonfinite_first(ranks, count);
     const struct rank_view *rank = &ranks[first.rank];
     if (first.ranks == 1)
@@ -46,6 +48,7 @@ describe_first(const struct rank_view *ranks, int count, char text[NONFINITE_TEX
             rank->nonfinite_in_part ? ", or one rank had them up to 15 steps before (each step looks at a part of a "
                                       "large bucket)"
                                     : "");
+    return true;
 }
 
 void
@@ -80,9 +83,7 @@ nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NO
     }
     if (!nonfinite_have_looked(ranks, count) && now_ns - ranks[0].nonfinite_since_ns < PATIENCE_NS)
         return false;
-    ranks[0].nonfinite_said = true;
-    describe_first(ranks, count, text);
-    return true;
+    return say_first(ranks, count, text);
 }
 
 bool
@@ -91,7 +92,5 @@ nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFIN
     struct nonfinite_first first = nonfinite_first(ranks, count);
     if (ranks[0].nonfinite_said || first.rank < 0 || !(first.stays || failed))
         return false;
-    ranks[0].nonfinite_said = true;
-    describe_first(ranks, count, text);
-    return true;
+    return say_first(ranks, count, text);
 }

@@ -5,6 +5,7 @@
 
 #include "base/protocol.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,16 @@ rank_describe_place(const struct rank_view *view, char *text, size_t bytes)
     snprintf(text, bytes, "%s%s%s%s%s%s%s", any || view->gpu[0] != '\0' ? " (" : "",
              view->host[0] != '\0' ? "host " : "", view->host, process, any && view->gpu[0] != '\0' ? ", " : "",
              view->gpu, any || view->gpu[0] != '\0' ? ")" : "");
+}
+
+const char *
+rank_describe_step(const struct rank_view *view, char text[RANK_STEP_BYTES])
+{
+    if (view->step > 0)
+        snprintf(text, RANK_STEP_BYTES, " after step %" PRIu64, view->step);
+    else
+        snprintf(text, RANK_STEP_BYTES, " before its first step");
+    return text;
 }
 
 void

@@ -180,16 +180,11 @@ fault_of(const struct rank_view *ranks, int count, int i)
     return FAULT_NONE;
 }
 
-/* " after step 12", " before its first step", or nothing for a program that does not train. */
+/* Nothing of a program that does not train. */
 static const char *
-how_far(const struct rank_view *rank, char text[TEXT_BYTES])
+how_far(const struct rank_view *rank, char text[RANK_STEP_BYTES])
 {
-    text[0] = '\0';
-    if (rank->step > 0)
-        snprintf(text, TEXT_BYTES, " after step %" PRIu64, rank->step);
-    else if (rank->stage >= RANK_STAGE_RANK)
-        snprintf(text, TEXT_BYTES, " before its first step");
-    return text;
+    return rank->step > 0 || rank->stage >= RANK_STAGE_RANK ? rank_describe_step(rank, text) : "";
 }
 
 static int
@@ -223,8 +218,8 @@ hint_for_signal(const struct rank_view *rank)
 static void
 describe_death(const struct rank_view *rank, int i, struct error *error, int code)
 {
-    char far[TEXT_BYTES];
-    how_far(rank, far);
+    char step[RANK_STEP_BYTES];
+    const char *far = how_far(rank, step);
     char last[sizeof(rank->last_line) + 24] = "";
     if (rank->last_line[0] != '\0')
         snprintf(last, sizeof(last), "; its last line: \"%s\"", rank->last_line);
@@ -264,8 +259,8 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
 {
     const struct rank_view *rank = &ranks[i];
     int code = exit_code_of(rank, fault);
-    char far[TEXT_BYTES];
-    how_far(rank, far);
+    char step[RANK_STEP_BYTES];
+    const char *far = how_far(rank, step);
     switch (fault) {
     case FAULT_SAID:
     case FAULT_UNCLEAR:

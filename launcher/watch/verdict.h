@@ -60,6 +60,10 @@ bool verdict_left_unaveraged(const struct rank_view *rank);
  * For the lines about ranks that hang (hang.h) and for reports. Pure; the words follow from the view alone.
  */
 
+/* " after step 12", " before its first step". */
+enum { RANK_STEP_BYTES = 48 };
+const char *rank_describe_step(const struct rank_view *view, char text[RANK_STEP_BYTES]);
+
 /* What the rank waits for, as text that follows "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". Into text[bytes].
  */
 void rank_describe_wait(const struct rank_view *view, char *text, size_t bytes);

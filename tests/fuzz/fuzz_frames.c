@@ -13,7 +13,6 @@
 #include "launcher/cluster/auth.h"
 #include "launcher/cluster/handshake.h"
 #include "launcher/cluster/peer_link.h"
-#include "launcher/cluster/rank_view_wire.h"
 #include "launcher/common/network.h"
 #include "launcher/options/options.h"
 

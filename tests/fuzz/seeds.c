@@ -9,7 +9,6 @@
 #include "launcher/cluster/auth.h"
 #include "launcher/cluster/handshake.h"
 #include "launcher/cluster/peer_link.h"
-#include "launcher/cluster/rank_view_wire.h"
 #include "launcher/options/options.h"
 #include "tools/check/format/reference.h"
 #include "tools/plan/format/play_json.h"

@@ -136,7 +136,7 @@ add_words(char **words, size_t count, const struct sample *sample, char name[40]
 static bool
 is_of_check(const struct sample *sample)
 {
-    const struct option_row *row = option_row_named(sample->name);
+    const struct option_row *row = option_row_named(&ddprun_command, sample->name);
     return row != NULL && row->group == GROUP_MIXED;
 }
 

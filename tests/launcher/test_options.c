@@ -44,7 +44,7 @@ TEST(defaults_are_those_of_the_protocol)
     ck_assert_uint_eq(options.timeout_s, DDPRUN_DEFAULT_TIMEOUT_S);
     ck_assert_ptr_null(options.nccl);
     ck_assert_ptr_null(options.trace_dir);
-    ck_assert(options.variables == NULL && options.cwd == NULL && !options.subst && !options.dry_run);
+    ck_assert(options.variables.list == NULL && options.cwd == NULL && !options.subst && !options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_TAGGED);
     ck_assert(options.summary_json == NULL && options.report == NULL && options.max_restarts == 0 && !options.verbose);
     ck_assert_int_eq(options.job.reduction, DDPRUN_REDUCE_MEAN);
@@ -120,9 +120,9 @@ TEST(every_option_reaches_its_field)
     ck_assert_uint_eq(options.job.check_every, 0);
     ck_assert_uint_eq(options.timeout_s, 30);
     ck_assert_str_eq(options.trace_dir, "out");
-    ck_assert_str_eq(options.variables[0], "A=1");
-    ck_assert_str_eq(options.variables[1], "B_2=");
-    ck_assert_ptr_null(options.variables[2]);
+    ck_assert_str_eq(options.variables.list[0], "A=1");
+    ck_assert_str_eq(options.variables.list[1], "B_2=");
+    ck_assert_ptr_null(options.variables.list[2]);
     ck_assert_str_eq(options.cwd, "/tmp");
     ck_assert(options.subst && options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_FILES);

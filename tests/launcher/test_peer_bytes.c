@@ -6,7 +6,6 @@
 #include "launcher/cluster/addresses.h"
 #include "launcher/cluster/handshake.h"
 #include "launcher/cluster/peer_link.h"
-#include "launcher/cluster/rank_view_wire.h"
 #include "launcher/common/network.h"
 #include "launcher/options/options.h"
 

@@ -262,7 +262,7 @@ TEST(options_that_tools_name_are_there)
     const char *const *const lists[] = {check_refuses, check_sets, scout_sets};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); ++i) {
         for (const char *const *name = lists[i]; *name != NULL; ++name)
-            ck_assert_msg(option_row_named(*name) != NULL, "no option --%s", *name);
+            ck_assert_msg(option_row_named(&ddprun_command, *name) != NULL, "no option --%s", *name);
     }
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_table.h"
 

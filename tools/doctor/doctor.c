@@ -6,7 +6,6 @@
 #include "base/message.h"
 #include "base/printable.h"
 #include "base/protocol.h"
-#include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
 #include "tools/common/tool_options.h"

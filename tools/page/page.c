@@ -5,7 +5,6 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/close_stdout.h"
 #include "launcher/options/command.h"
 #include "launcher/options/options.h"
 #include "tools/page/html.h"

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/close_stdout.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_table.h"
 #include "launcher/output/whole_file.h"
