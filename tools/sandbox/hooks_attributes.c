@@ -26,8 +26,7 @@ check_owner(const struct place *place, bool writers_may)
     uid_t user = geteuid();
     if (user == 0 || user == found.st_uid || (writers_may && raw_access(place->path, W_OK) == 0))
         return 0;
-    errno = writers_may ? EACCES : EPERM;
-    return -1;
+    return files_fail(writers_may ? EACCES : EPERM);
 }
 
 /* CHANGE_CALL: *dirfd and *path are what to change. */
@@ -37,10 +36,8 @@ prepare_attributes(int *dirfd, const char **path, enum place_follow follow, bool
     int saved = errno;
     if (place_resolve(*dirfd, *path, follow, place) != 0)
         return CHANGE_FAILS;
-    if (place->kind == PLACE_ABSENT) {
-        errno = ENOENT;
-        return CHANGE_FAILS;
-    }
+    if (place->kind == PLACE_ABSENT)
+        return files_fail(ENOENT);
     if (place->kind == PLACE_REAL && (S_ISDIR(place->mode) || S_ISREG(place->mode) || S_ISLNK(place->mode))) {
         if (check_owner(place, writers_may) != 0)
             return CHANGE_FAILS;
@@ -91,22 +88,15 @@ prepare_fd(int fd, bool writers_may, struct place *place, const char **path)
     return answer == CHANGE_FAILS ? CHANGE_FAILS : CHANGE_IGNORED;
 }
 
-#define HOOK_CHANGE(name, follow, writers_may, declared, given)                              \
+/* The call behind it gets the folder `at`. */
+#define HOOK_CHANGE_AT(name, from, follow, writers_may, declared, given)                     \
     int name declared                                                                        \
     {                                                                                        \
         struct place place;                                                                  \
-        int dirfd = AT_FDCWD;                                                                \
-        int answer = prepare_attributes(&dirfd, &path, follow, writers_may, &place);         \
+        int at = from, answer = prepare_attributes(&at, &path, follow, writers_may, &place); \
         return answer == CHANGE_CALL ? REAL(name) given : answer == CHANGE_IGNORED ? 0 : -1; \
     }
-
-#define HOOK_CHANGE_AT(name, follow, writers_may, declared, given)                           \
-    int name declared                                                                        \
-    {                                                                                        \
-        struct place place;                                                                  \
-        int answer = prepare_attributes(&dirfd, &path, follow, writers_may, &place);         \
-        return answer == CHANGE_CALL ? REAL(name) given : answer == CHANGE_IGNORED ? 0 : -1; \
-    }
+#define HOOK_CHANGE(name, ...) HOOK_CHANGE_AT(name, AT_FDCWD, __VA_ARGS__)
 
 /* `instead` is the same change by a path. */
 #define HOOK_CHANGE_FD(name, writers_may, declared, given, instead)             \
@@ -124,14 +114,14 @@ prepare_fd(int fd, bool writers_may, struct place *place, const char **path)
 
 HOOK_CHANGE(chmod, PLACE_FOLLOW, false, (const char *path, mode_t mode), (path, mode))
 HOOK_CHANGE(lchmod, PLACE_NO_FOLLOW, false, (const char *path, mode_t mode), (path, mode))
-HOOK_CHANGE_AT(fchmodat, FOLLOWS(flags), false, (int dirfd, const char *path, mode_t mode, int flags),
-               (dirfd, path, mode, flags))
+HOOK_CHANGE_AT(fchmodat, dirfd, FOLLOWS(flags), false, (int dirfd, const char *path, mode_t mode, int flags),
+               (at, path, mode, flags))
 HOOK_CHANGE_FD(fchmod, false, (int fd, mode_t mode), (fd, mode), raw_chmod(path, mode))
 
 HOOK_CHANGE(chown, PLACE_FOLLOW, false, (const char *path, uid_t owner, gid_t group), (path, owner, group))
 HOOK_CHANGE(lchown, PLACE_NO_FOLLOW, false, (const char *path, uid_t owner, gid_t group), (path, owner, group))
-HOOK_CHANGE_AT(fchownat, FOLLOWS(flags), false, (int dirfd, const char *path, uid_t owner, gid_t group, int flags),
-               (dirfd, path, owner, group, flags))
+HOOK_CHANGE_AT(fchownat, dirfd, FOLLOWS(flags), false,
+               (int dirfd, const char *path, uid_t owner, gid_t group, int flags), (at, path, owner, group, flags))
 HOOK_CHANGE_FD(fchown, false, (int fd, uid_t owner, gid_t group), (fd, owner, group),
                syscall(SYS_fchownat, AT_FDCWD, path, owner, group, 0))
 
@@ -148,10 +138,8 @@ futimes(int fd, const struct timeval times[2])
         return REAL(futimes)(fd, times);
     if (times == NULL)
         return futimens(fd, NULL);
-    if (times[0].tv_usec < 0 || times[0].tv_usec >= 1000000 || times[1].tv_usec < 0 || times[1].tv_usec >= 1000000) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (times[0].tv_usec < 0 || times[0].tv_usec >= 1000000 || times[1].tv_usec < 0 || times[1].tv_usec >= 1000000)
+        return files_fail(EINVAL);
     struct timespec exact[2] = {{times[0].tv_sec, times[0].tv_usec * 1000}, {times[1].tv_sec, times[1].tv_usec * 1000}};
     return futimens(fd, exact);
 }

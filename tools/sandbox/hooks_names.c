@@ -11,13 +11,6 @@
 #include <errno.h>
 #include <string.h>
 
-static int
-fail(int error)
-{
-    errno = error;
-    return -1;
-}
-
 static bool
 is_special(mode_t mode)
 {
@@ -45,15 +38,15 @@ remove_file(struct place *place)
 {
     int saved = errno;
     if (place->kind == PLACE_ABSENT)
-        return fail(ENOENT);
+        return files_fail(ENOENT);
     if (place->last != LAST_NAME)
-        return fail(EISDIR);
+        return files_fail(EISDIR);
     if (place->ends_in_slash)
-        return fail(S_ISDIR(place->mode) ? EISDIR : ENOTDIR);
+        return files_fail(S_ISDIR(place->mode) ? EISDIR : ENOTDIR);
     if (overlay_check_remove(place) != 0)
         return -1;
     if (S_ISDIR(place->mode))
-        return fail(EISDIR);
+        return files_fail(EISDIR);
     if (hide_real(place) != 0)
         return -1;
     errno = saved;
@@ -65,18 +58,18 @@ remove_directory(struct place *place)
 {
     int saved = errno;
     if (place->kind == PLACE_ABSENT)
-        return fail(ENOENT);
+        return files_fail(ENOENT);
     if (place->last == LAST_DOT)
-        return fail(EINVAL);
+        return files_fail(EINVAL);
     if (place->last == LAST_DOTDOT)
-        return fail(ENOTEMPTY);
+        return files_fail(ENOTEMPTY);
     if (overlay_check_remove(place) != 0)
         return -1;
     if (!S_ISDIR(place->mode))
-        return fail(ENOTDIR);
+        return files_fail(ENOTDIR);
     int empty = listing_is_empty(place);
     if (empty <= 0)
-        return empty < 0 ? -1 : fail(ENOTEMPTY);
+        return empty < 0 ? -1 : files_fail(ENOTEMPTY);
     if (hide_real(place) != 0)
         return -1;
     if (raw_rmdir(place->copy) != 0 && (errno != ENOENT || place->kind == PLACE_COPY))
@@ -91,57 +84,31 @@ unlinkat(int dirfd, const char *path, int flags)
     struct place place;
     if (place_resolve(dirfd, path, PLACE_ENTRY, &place) != 0)
         return -1;
-    if (is_left_alone(&place) && (flags & AT_REMOVEDIR) == 0) {
-        place_use_real(&place, &dirfd, &path);
-        return REAL(unlinkat)(dirfd, path, flags);
-    }
-    if (place.kind == PLACE_PASS) {
+    if (place.kind == PLACE_PASS || (is_left_alone(&place) && (flags & AT_REMOVEDIR) == 0)) {
         place_use_real(&place, &dirfd, &path);
         return REAL(unlinkat)(dirfd, path, flags);
     }
     if ((flags & ~AT_REMOVEDIR) != 0)
-        return fail(EINVAL);
+        return files_fail(EINVAL);
     return (flags & AT_REMOVEDIR) != 0 ? remove_directory(&place) : remove_file(&place);
 }
 
-int
-unlink(const char *path)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    if (place_resolve(dirfd, path, PLACE_ENTRY, &place) != 0)
-        return -1;
-    if (!is_left_alone(&place))
-        return remove_file(&place);
-    place_use_real(&place, &dirfd, &path);
-    return REAL(unlink)(path);
-}
-
-int
-rmdir(const char *path)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    if (place_resolve(dirfd, path, PLACE_ENTRY, &place) != 0)
-        return -1;
-    if (place.kind != PLACE_PASS)
-        return remove_directory(&place);
-    place_use_real(&place, &dirfd, &path);
-    return REAL(rmdir)(path);
-}
-
-int
-remove(const char *path)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    if (place_resolve(dirfd, path, PLACE_ENTRY, &place) != 0)
-        return -1;
-    if (!is_left_alone(&place))
-        return S_ISDIR(place.mode) ? remove_directory(&place) : remove_file(&place);
-    place_use_real(&place, &dirfd, &path);
-    return REAL(remove)(path);
-}
+/* `is_left`: what it removes is not the run's; else it is removed by the call `removes`. */
+#define HOOK_REMOVES(name, is_left, removes)                      \
+    int name(const char *path)                                    \
+    {                                                             \
+        struct place place;                                       \
+        int dirfd = AT_FDCWD;                                     \
+        if (place_resolve(dirfd, path, PLACE_ENTRY, &place) != 0) \
+            return -1;                                            \
+        if (!(is_left))                                           \
+            return removes;                                       \
+        place_use_real(&place, &dirfd, &path);                    \
+        return REAL(name)(path);                                  \
+    }
+HOOK_REMOVES(unlink, is_left_alone(&place), remove_file(&place))
+HOOK_REMOVES(rmdir, place.kind == PLACE_PASS, remove_directory(&place))
+HOOK_REMOVES(remove, is_left_alone(&place), S_ISDIR(place.mode) ? remove_directory(&place) : remove_file(&place))
 
 /* ---- making ---- */
 
@@ -157,9 +124,9 @@ prepare_making(int *dirfd, const char **path, bool is_directory, struct place *p
         return 0;
     }
     if (place->kind != PLACE_ABSENT)
-        return fail(EEXIST);
+        return files_fail(EEXIST);
     if (place->ends_in_slash && !is_directory)
-        return fail(ENOENT);
+        return files_fail(ENOENT);
     if (overlay_prepare_create(place) != 0)
         return -1;
     place_use_copy(place, dirfd, path);
@@ -167,80 +134,26 @@ prepare_making(int *dirfd, const char **path, bool is_directory, struct place *p
     return 1;
 }
 
-int
-mkdir(const char *path, mode_t mode)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    return prepare_making(&dirfd, &path, true, &place) < 0 ? -1 : REAL(mkdir)(path, mode);
-}
-
-int
-mkdirat(int dirfd, const char *path, mode_t mode)
-{
-    struct place place;
-    return prepare_making(&dirfd, &path, true, &place) < 0 ? -1 : REAL(mkdirat)(dirfd, path, mode);
-}
-
-int
-symlink(const char *target, const char *path)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    return prepare_making(&dirfd, &path, false, &place) < 0 ? -1 : REAL(symlink)(target, path);
-}
-
-int
-symlinkat(const char *target, int dirfd, const char *path)
-{
-    struct place place;
-    return prepare_making(&dirfd, &path, false, &place) < 0 ? -1 : REAL(symlinkat)(target, dirfd, path);
-}
-
-int
-mkfifo(const char *path, mode_t mode)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    return prepare_making(&dirfd, &path, false, &place) < 0 ? -1 : REAL(mkfifo)(path, mode);
-}
-
-int
-mkfifoat(int dirfd, const char *path, mode_t mode)
-{
-    struct place place;
-    return prepare_making(&dirfd, &path, false, &place) < 0 ? -1 : REAL(mkfifoat)(dirfd, path, mode);
-}
-
-int
-mknod(const char *path, mode_t mode, dev_t device)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    return prepare_making(&dirfd, &path, false, &place) < 0 ? -1 : REAL(mknod)(path, mode, device);
-}
-
-int
-mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
-{
-    struct place place;
-    return prepare_making(&dirfd, &path, false, &place) < 0 ? -1 : REAL(mknodat)(dirfd, path, mode, device);
-}
-
-int
-__xmknod(int version, const char *path, mode_t mode, dev_t *device)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    return prepare_making(&dirfd, &path, false, &place) < 0 ? -1 : REAL(__xmknod)(version, path, mode, device);
-}
-
-int
-__xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device)
-{
-    struct place place;
-    return prepare_making(&dirfd, &path, false, &place) < 0 ? -1 : REAL(__xmknodat)(version, dirfd, path, mode, device);
-}
+/* The call behind it gets the folder `at`. */
+#define HOOK_MAKES(name, from, is_directory, declared, given)                                \
+    int name declared                                                                        \
+    {                                                                                        \
+        struct place place;                                                                  \
+        int at = from;                                                                       \
+        return prepare_making(&at, &path, is_directory, &place) < 0 ? -1 : REAL(name) given; \
+    }
+HOOK_MAKES(mkdir, AT_FDCWD, true, (const char *path, mode_t mode), (path, mode))
+HOOK_MAKES(mkdirat, dirfd, true, (int dirfd, const char *path, mode_t mode), (at, path, mode))
+HOOK_MAKES(symlink, AT_FDCWD, false, (const char *target, const char *path), (target, path))
+HOOK_MAKES(symlinkat, dirfd, false, (const char *target, int dirfd, const char *path), (target, at, path))
+HOOK_MAKES(mkfifo, AT_FDCWD, false, (const char *path, mode_t mode), (path, mode))
+HOOK_MAKES(mkfifoat, dirfd, false, (int dirfd, const char *path, mode_t mode), (at, path, mode))
+HOOK_MAKES(mknod, AT_FDCWD, false, (const char *path, mode_t mode, dev_t device), (path, mode, device))
+HOOK_MAKES(mknodat, dirfd, false, (int dirfd, const char *path, mode_t mode, dev_t device), (at, path, mode, device))
+HOOK_MAKES(__xmknod, AT_FDCWD, false, (int version, const char *path, mode_t mode, dev_t *device),
+           (version, path, mode, device))
+HOOK_MAKES(__xmknodat, dirfd, false, (int version, int dirfd, const char *path, mode_t mode, dev_t *device),
+           (version, at, path, mode, device))
 
 /* A second name, `place`, for the file at `from`. */
 static int
@@ -248,13 +161,13 @@ link_to(struct place *from, struct place *place)
 {
     int saved = errno;
     if (place->kind != PLACE_ABSENT)
-        return fail(EEXIST);
+        return files_fail(EEXIST);
     if (place->ends_in_slash)
-        return fail(ENOENT);
+        return files_fail(ENOENT);
     if (overlay_check_create(place) != 0)
         return -1;
     if (S_ISDIR(from->mode))
-        return fail(EPERM);
+        return files_fail(EPERM);
     if (overlay_make_parents(place) != 0 || listing_copy_up(from) != 0)
         return -1;
     errno = saved;
@@ -268,7 +181,7 @@ linkat(int olddirfd, const char *old, int newdirfd, const char *path, int flags)
     if (place_resolve(olddirfd, old, PLACE_FOLLOW_UNLESS((flags & AT_SYMLINK_FOLLOW) == 0), &from) != 0)
         return -1;
     if (from.kind == PLACE_ABSENT)
-        return fail(ENOENT);
+        return files_fail(ENOENT);
     if (place_resolve(newdirfd, path, PLACE_ENTRY, &place) != 0)
         return -1;
     if (from.kind == PLACE_PASS) {
@@ -278,14 +191,14 @@ linkat(int olddirfd, const char *old, int newdirfd, const char *path, int flags)
                 return -1;
             place_use_copy(&place, &newdirfd, &path);
         } else if (place.kind != PLACE_PASS) {
-            return fail(EEXIST);
+            return files_fail(EEXIST);
         } else {
             place_use_real(&place, &newdirfd, &path);
         }
         place_use_real(&from, &olddirfd, &old);
         return REAL(linkat)(olddirfd, old, newdirfd, path, flags);
     }
-    return place.kind == PLACE_PASS ? fail(EXDEV) : link_to(&from, &place);
+    return place.kind == PLACE_PASS ? files_fail(EXDEV) : link_to(&from, &place);
 }
 
 int
@@ -327,23 +240,23 @@ check_renaming(const struct place *from, const struct place *to, unsigned flags)
 {
     const char *below;
     if (from->last != LAST_NAME)
-        return fail(EBUSY);
+        return files_fail(EBUSY);
     if (to->last != LAST_NAME)
-        return fail((flags & RENAME_NOREPLACE) != 0 ? EEXIST : EBUSY);
+        return files_fail((flags & RENAME_NOREPLACE) != 0 ? EEXIST : EBUSY);
     if (from->kind == PLACE_ABSENT)
-        return fail(ENOENT);
+        return files_fail(ENOENT);
     if ((flags & RENAME_EXCHANGE) != 0 && to->kind == PLACE_ABSENT)
-        return fail(ENOENT);
+        return files_fail(ENOENT);
     if ((flags & RENAME_NOREPLACE) != 0 && to->kind != PLACE_ABSENT)
-        return fail(EEXIST);
+        return files_fail(EEXIST);
     if (!S_ISDIR(from->mode) && (from->ends_in_slash || (to->ends_in_slash && (flags & RENAME_EXCHANGE) == 0)))
-        return fail(ENOTDIR);
+        return files_fail(ENOTDIR);
     if ((flags & RENAME_EXCHANGE) != 0 && !S_ISDIR(to->mode) && to->ends_in_slash)
-        return fail(ENOTDIR);
+        return files_fail(ENOTDIR);
     if (S_ISDIR(from->mode) && (below = files_below(to->path, from->path)) != NULL && *below != '\0')
-        return fail(EINVAL);
+        return files_fail(EINVAL);
     if ((below = files_below(from->path, to->path)) != NULL && *below != '\0')
-        return fail((flags & RENAME_EXCHANGE) != 0 ? EINVAL : ENOTEMPTY);
+        return files_fail((flags & RENAME_EXCHANGE) != 0 ? EINVAL : ENOTEMPTY);
     if (is_same_file(from, to))
         return 1;
     if (overlay_check_remove(from) != 0)
@@ -352,13 +265,13 @@ check_renaming(const struct place *from, const struct place *to, unsigned flags)
         return -1;
     bool exchange = (flags & RENAME_EXCHANGE) != 0, replaces = to->kind != PLACE_ABSENT && !exchange;
     if (replaces && S_ISDIR(from->mode) != S_ISDIR(to->mode))
-        return fail(S_ISDIR(from->mode) ? ENOTDIR : EISDIR);
+        return files_fail(S_ISDIR(from->mode) ? ENOTDIR : EISDIR);
     if (!is_same_folder(from, to) && (check_moving(from) != 0 || (exchange && check_moving(to) != 0)))
         return -1;
     if (replaces && S_ISDIR(to->mode)) {
         int empty = listing_is_empty(to);
         if (empty <= 0)
-            return empty < 0 ? -1 : fail(ENOTEMPTY);
+            return empty < 0 ? -1 : files_fail(ENOTEMPTY);
     }
     return 0;
 }
@@ -368,7 +281,7 @@ rename_place(struct place *from, struct place *to, unsigned flags)
 {
     int saved = errno;
     if ((flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0 || flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
-        return fail(EINVAL);
+        return files_fail(EINVAL);
     int nothing = check_renaming(from, to, flags);
     if (nothing != 0)
         return nothing < 0 ? -1 : 0;
@@ -400,37 +313,23 @@ prepare_renaming(int *olddirfd, const char **old, int *newdirfd, const char **pa
         return 0;
     }
     if (from->kind == PLACE_PASS || to->kind == PLACE_PASS)
-        *result = fail(EXDEV); /* as between file systems: the program copies it */
+        *result = files_fail(EXDEV); /* as between file systems: the program copies it */
     else
         *result = rename_place(from, to, flags);
     return 1;
 }
 
-int
-rename(const char *old, const char *path)
-{
-    struct place from, to;
-    int olddirfd = AT_FDCWD, newdirfd = AT_FDCWD, result;
-    return prepare_renaming(&olddirfd, &old, &newdirfd, &path, &from, &to, 0, &result) ? result
-                                                                                       : REAL(rename)(old, path);
-}
-
-int
-renameat(int olddirfd, const char *old, int newdirfd, const char *path)
-{
-    struct place from, to;
-    int result;
-    return prepare_renaming(&olddirfd, &old, &newdirfd, &path, &from, &to, 0, &result)
-               ? result
-               : REAL(renameat)(olddirfd, old, newdirfd, path);
-}
-
-int
-renameat2(int olddirfd, const char *old, int newdirfd, const char *path, unsigned flags)
-{
-    struct place from, to;
-    int result;
-    return prepare_renaming(&olddirfd, &old, &newdirfd, &path, &from, &to, flags, &result)
-               ? result
-               : REAL(renameat2)(olddirfd, old, newdirfd, path, flags);
-}
+#define HOOK_RENAMES(name, old_from, from, flags, declared, given)                                                 \
+    int name declared                                                                                              \
+    {                                                                                                              \
+        struct place old_place, place;                                                                             \
+        int old_at = old_from, at = from, result;                                                                  \
+        return prepare_renaming(&old_at, &old, &at, &path, &old_place, &place, flags, &result) ? result            \
+                                                                                               : REAL(name) given; \
+    }
+HOOK_RENAMES(rename, AT_FDCWD, AT_FDCWD, 0, (const char *old, const char *path), (old, path))
+HOOK_RENAMES(renameat, olddirfd, newdirfd, 0, (int olddirfd, const char *old, int newdirfd, const char *path),
+             (old_at, old, at, path))
+HOOK_RENAMES(renameat2, olddirfd, newdirfd, flags,
+             (int olddirfd, const char *old, int newdirfd, const char *path, unsigned flags),
+             (old_at, old, at, path, flags))

@@ -14,13 +14,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-static int
-fail(int error)
-{
-    errno = error;
-    return -1;
-}
-
 static bool
 ends_in_slash(const char *path)
 {
@@ -35,7 +28,7 @@ prepare_unnamed(int *dirfd, const char **path, struct place *place)
     if (place_resolve(*dirfd, *path, PLACE_FOLLOW, place) != 0)
         return -1;
     if (place->kind == PLACE_ABSENT)
-        return fail(ENOENT);
+        return files_fail(ENOENT);
     if (place->kind == PLACE_PASS || !S_ISDIR(place->mode)) {
         place_use_real(place, dirfd, path);
         return 0;
@@ -53,13 +46,13 @@ prepare_existing(int *dirfd, const char **path, int flags, struct place *place)
 {
     int mode = flags & O_ACCMODE;
     if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0)
-        return fail(EEXIST);
+        return files_fail(EEXIST);
     if ((flags & O_DIRECTORY) != 0 && !S_ISDIR(place->mode))
-        return fail(ENOTDIR);
+        return files_fail(ENOTDIR);
     if (S_ISLNK(place->mode))
-        return fail(ELOOP); /* O_NOFOLLOW */
+        return files_fail(ELOOP); /* O_NOFOLLOW */
     if (S_ISDIR(place->mode))
-        return fail(EISDIR);
+        return files_fail(EISDIR);
     if (place->kind == PLACE_REAL) {
         if (!S_ISREG(place->mode) || (mode == O_RDONLY && (flags & O_TRUNC) == 0)) {
             place_use_real(place, dirfd, path);
@@ -101,7 +94,7 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
         if (place_resolve(*dirfd, *path, PLACE_ENTRY, place) != 0)
             return -1;
         if (place->kind != PLACE_PASS)
-            return fail(EISDIR);
+            return files_fail(EISDIR);
     }
     if (creates && (flags & O_EXCL) != 0)
         follow = PLACE_NO_FOLLOW;
@@ -115,9 +108,9 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
         if (prepare_existing(dirfd, path, flags, place) != 0)
             return -1;
     } else if (!creates) {
-        return fail(ENOENT);
+        return files_fail(ENOENT);
     } else if (place->ends_in_slash) {
-        return fail(EISDIR); /* of a link's target */
+        return files_fail(EISDIR); /* of a link's target */
     } else {
         if (overlay_prepare_create(place) != 0)
             return -1;
@@ -133,78 +126,35 @@ mode_of(int flags, va_list args)
     return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(args, mode_t) : 0;
 }
 
-#define HOOK_OPEN(name)                                                                                \
-    int name(const char *path, int flags, ...)                                                         \
-    {                                                                                                  \
-        struct place place;                                                                            \
-        const char *given = path;                                                                      \
-        int dirfd = AT_FDCWD;                                                                          \
-        va_list args;                                                                                  \
-        va_start(args, flags);                                                                         \
-        mode_t mode = mode_of(flags, args);                                                            \
-        va_end(args);                                                                                  \
-        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(path, flags, mode); \
-        note_file(AT_FDCWD, given, fd, flags);                                                         \
-        return fd;                                                                                     \
+/* Opens `path`, from the folder `from`, with the flags `how`; the call behind it gets the folder `at`. `before`
+ * declares what else it gets. */
+#define HOOK_OPENS(name, from, how, declared, before, given)                            \
+    int name declared                                                                   \
+    {                                                                                   \
+        struct place place;                                                             \
+        const char *asked = path;                                                       \
+        int at = from, opened = how;                                                    \
+        before;                                                                         \
+        int fd = open_prepare(&at, &path, opened, &place) != 0 ? -1 : REAL(name) given; \
+        note_file(from, asked, fd, opened);                                             \
+        return fd;                                                                      \
     }
-HOOK_OPEN(open)
-HOOK_OPEN(open64)
-
-#define HOOK_OPENAT(name)                                                                                     \
-    int name(int dirfd, const char *path, int flags, ...)                                                     \
-    {                                                                                                         \
-        struct place place;                                                                                   \
-        const char *given = path;                                                                             \
-        int folder = dirfd;                                                                                   \
-        va_list args;                                                                                         \
-        va_start(args, flags);                                                                                \
-        mode_t mode = mode_of(flags, args);                                                                   \
-        va_end(args);                                                                                         \
-        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(dirfd, path, flags, mode); \
-        note_file(folder, given, fd, flags);                                                                  \
-        return fd;                                                                                            \
-    }
-HOOK_OPENAT(openat)
-HOOK_OPENAT(openat64)
-
-#define HOOK_OPEN_2(name)                                                                        \
-    int name(const char *path, int flags)                                                        \
-    {                                                                                            \
-        struct place place;                                                                      \
-        const char *given = path;                                                                \
-        int dirfd = AT_FDCWD;                                                                    \
-        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(path, flags); \
-        note_file(AT_FDCWD, given, fd, flags);                                                   \
-        return fd;                                                                               \
-    }
-HOOK_OPEN_2(__open_2)
-HOOK_OPEN_2(__open64_2)
-
-#define HOOK_OPENAT_2(name)                                                                             \
-    int name(int dirfd, const char *path, int flags)                                                    \
-    {                                                                                                   \
-        struct place place;                                                                             \
-        const char *given = path;                                                                       \
-        int folder = dirfd;                                                                             \
-        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(dirfd, path, flags); \
-        note_file(folder, given, fd, flags);                                                            \
-        return fd;                                                                                      \
-    }
-HOOK_OPENAT_2(__openat_2)
-HOOK_OPENAT_2(__openat64_2)
-
-#define HOOK_CREAT(name)                                                                        \
-    int name(const char *path, mode_t mode)                                                     \
-    {                                                                                           \
-        struct place place;                                                                     \
-        const char *given = path;                                                               \
-        int dirfd = AT_FDCWD, flags = O_WRONLY | O_CREAT | O_TRUNC;                             \
-        int fd = open_prepare(&dirfd, &path, flags, &place) != 0 ? -1 : REAL(name)(path, mode); \
-        note_file(AT_FDCWD, given, fd, flags);                                                  \
-        return fd;                                                                              \
-    }
-HOOK_CREAT(creat)
-HOOK_CREAT(creat64)
+#define TAKE_MODE                       \
+    va_list args;                       \
+    va_start(args, flags);              \
+    mode_t mode = mode_of(flags, args); \
+    va_end(args)
+#define CREATES (O_WRONLY | O_CREAT | O_TRUNC)
+HOOK_OPENS(open, AT_FDCWD, flags, (const char *path, int flags, ...), TAKE_MODE, (path, flags, mode))
+HOOK_OPENS(open64, AT_FDCWD, flags, (const char *path, int flags, ...), TAKE_MODE, (path, flags, mode))
+HOOK_OPENS(openat, dirfd, flags, (int dirfd, const char *path, int flags, ...), TAKE_MODE, (at, path, flags, mode))
+HOOK_OPENS(openat64, dirfd, flags, (int dirfd, const char *path, int flags, ...), TAKE_MODE, (at, path, flags, mode))
+HOOK_OPENS(__open_2, AT_FDCWD, flags, (const char *path, int flags), (void)0, (path, flags))
+HOOK_OPENS(__open64_2, AT_FDCWD, flags, (const char *path, int flags), (void)0, (path, flags))
+HOOK_OPENS(__openat_2, dirfd, flags, (int dirfd, const char *path, int flags), (void)0, (at, path, flags))
+HOOK_OPENS(__openat64_2, dirfd, flags, (int dirfd, const char *path, int flags), (void)0, (at, path, flags))
+HOOK_OPENS(creat, AT_FDCWD, CREATES, (const char *path, mode_t mode), (void)0, (path, mode))
+HOOK_OPENS(creat64, AT_FDCWD, CREATES, (const char *path, mode_t mode), (void)0, (path, mode))
 
 #define HOOK_TRUNCATE(name, type)                                                                  \
     int name(const char *path, type length)                                                        \

@@ -13,13 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-int
-chdir(const char *path)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    return place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0 ? -1 : REAL(chdir)(path);
-}
+/* `is_redirected`: `path` is one that leads into the overlay. */
+#define HOOK_ENTERS(name, is_redirected, declared, given)                                     \
+    int name declared                                                                         \
+    {                                                                                         \
+        struct place place;                                                                   \
+        int dirfd = AT_FDCWD;                                                                 \
+        bool fails = (is_redirected) && place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0; \
+        return fails ? -1 : REAL(name) given;                                                 \
+    }
+HOOK_ENTERS(chdir, true, (const char *path), (path))
 
 /* The current folder's path as the program has it, if it is the run's own. */
 static bool
@@ -54,82 +57,31 @@ give(const char *path, char *target, size_t size)
     return target != NULL ? memcpy(target, path, needed) : NULL;
 }
 
-char *
-getcwd(char *target, size_t size)
-{
-    char path[PATH_MAX];
-    return own_folder(path) ? give(path, target, size) : REAL(getcwd)(target, size);
-}
-
-char *
-__getcwd_chk(char *target, size_t size, size_t room)
-{
-    char path[PATH_MAX];
-    return own_folder(path) ? give(path, target, size < room ? size : room) : REAL(__getcwd_chk)(target, size, room);
-}
-
-char *
-get_current_dir_name(void)
-{
-    char path[PATH_MAX];
-    return own_folder(path) ? give(path, NULL, 0) : REAL(get_current_dir_name)();
-}
-
+#define HOOK_FOLDER(name, declared, given, target, size)                       \
+    char *name declared                                                        \
+    {                                                                          \
+        char path[PATH_MAX];                                                   \
+        return own_folder(path) ? give(path, target, size) : REAL(name) given; \
+    }
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* programs call it none the less */
-char *
-getwd(char *target)
-{
-    char path[PATH_MAX];
-    return own_folder(path) ? give(path, target, PATH_MAX) : REAL(getwd)(target);
-}
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* programs call getwd() none the less */
+HOOK_FOLDER(getcwd, (char *target, size_t size), (target, size), target, size)
+HOOK_FOLDER(__getcwd_chk, (char *target, size_t size, size_t room), (target, size, room), target,
+            size < room ? size : room)
+HOOK_FOLDER(get_current_dir_name, (void), (), NULL, 0)
+HOOK_FOLDER(getwd, (char *target), (target), target, PATH_MAX)
+HOOK_FOLDER(__getwd_chk, (char *target, size_t room), (target, room), target, room)
 #pragma GCC diagnostic pop
-
-char *
-__getwd_chk(char *target, size_t room)
-{
-    char path[PATH_MAX];
-    return own_folder(path) ? give(path, target, room) : REAL(__getwd_chk)(target, room);
-}
 
 /* ---- programs ---- */
 
-int
-execve(const char *path, char *const arguments[], char *const environment[])
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    return place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0 ? -1 : REAL(execve)(path, arguments, environment);
-}
-
-int
-execv(const char *path, char *const arguments[])
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    return place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0 ? -1 : REAL(execv)(path, arguments);
-}
-
+HOOK_ENTERS(execve, true, (const char *path, char *const arguments[], char *const environment[]),
+            (path, arguments, environment))
+HOOK_ENTERS(execv, true, (const char *path, char *const arguments[]), (path, arguments))
 /* A name without a slash is looked for by libc, in real folders. */
-int
-execvpe(const char *path, char *const arguments[], char *const environment[])
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    if (strchr(path, '/') != NULL && place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0)
-        return -1;
-    return REAL(execvpe)(path, arguments, environment);
-}
-
-int
-execvp(const char *path, char *const arguments[])
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    if (strchr(path, '/') != NULL && place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0)
-        return -1;
-    return REAL(execvp)(path, arguments);
-}
+HOOK_ENTERS(execvpe, strchr(path, '/') != NULL, (const char *path, char *const arguments[], char *const environment[]),
+            (path, arguments, environment))
+HOOK_ENTERS(execvp, strchr(path, '/') != NULL, (const char *path, char *const arguments[]), (path, arguments))
 
 /* The arguments up to NULL as an array on the stack, for which the memory is the hook's. */
 static size_t

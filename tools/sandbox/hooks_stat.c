@@ -103,17 +103,13 @@ resolve(const char *path, char *resolved, size_t room, char **result)
         return 0;
     if (place_resolve(AT_FDCWD, path, PLACE_FOLLOW, &place) != 0)
         return -1;
-    if (place.kind == PLACE_ABSENT) {
-        errno = ENOENT;
-        return -1;
-    }
+    if (place.kind == PLACE_ABSENT)
+        return files_fail(ENOENT);
     if (place.kind != PLACE_COPY && !place.steered)
         return 0;
     size_t size = strlen(place.path) + 1;
-    if (size > room) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
+    if (size > room)
+        return files_fail(ENAMETOOLONG);
     if (resolved == NULL)
         resolved = malloc(size);
     if (resolved == NULL)

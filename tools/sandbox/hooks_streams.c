@@ -89,10 +89,8 @@ make_temporary(char *template, int suffix, int flags)
     size_t length = strlen(template);
     int saved = errno;
     if (suffix < 0 || length < LETTERS + (size_t)suffix ||
-        memcmp(template + length - (size_t)suffix - LETTERS, "XXXXXX", LETTERS) != 0) {
-        errno = EINVAL;
-        return -1;
-    }
+        memcmp(template + length - (size_t)suffix - LETTERS, "XXXXXX", LETTERS) != 0)
+        return files_fail(EINVAL);
     char *letters = template + length - (size_t)suffix - LETTERS;
     for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
         fill(letters);

@@ -71,48 +71,24 @@ clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct 
     return error;
 }
 
-int
-pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
-                       const struct timespec *restrict until)
-{
-    struct timespec real;
-    const struct timespec *given = translate(until, &real, __builtin_return_address(0));
-    int error = REAL(pthread_cond_timedwait)(condition, mutex, given);
-    if (error == ETIMEDOUT && given != until)
-        date_waited(until);
-    return error;
-}
-
-int
-pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
-{
-    struct timespec real;
-    const struct timespec *given =
-        clock == CLOCK_REALTIME ? translate(until, &real, __builtin_return_address(0)) : until;
-    int error = REAL(pthread_cond_clockwait)(condition, mutex, clock, given);
-    if (error == ETIMEDOUT && given != until)
-        date_waited(until);
-    return error;
-}
-
-int
-pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict until)
-{
-    struct timespec real;
-    const struct timespec *given = translate(until, &real, __builtin_return_address(0));
-    int error = REAL(pthread_mutex_timedlock)(mutex, given);
-    if (error == ETIMEDOUT && given != until)
-        date_waited(until);
-    return error;
-}
-
-int
-sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until)
-{
-    struct timespec real;
-    const struct timespec *given = translate(until, &real, __builtin_return_address(0));
-    int result = REAL(sem_timedwait)(semaphore, given);
-    if (result != 0 && errno == ETIMEDOUT && given != until)
-        date_waited(until);
-    return result;
-}
+/* `is_date`: `until` is one; `timed_out`: of the call's `result`. */
+#define HOOK_WAITS(name, is_date, timed_out, declared, given)                                                  \
+    int name declared                                                                                          \
+    {                                                                                                          \
+        struct timespec real;                                                                                  \
+        const struct timespec *end = (is_date) ? translate(until, &real, __builtin_return_address(0)) : until; \
+        int result = REAL(name) given;                                                                         \
+        if ((timed_out) && end != until)                                                                       \
+            date_waited(until);                                                                                \
+        return result;                                                                                         \
+    }
+HOOK_WAITS(pthread_cond_timedwait, true, result == ETIMEDOUT,
+           (pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, const struct timespec *restrict until),
+           (condition, mutex, end))
+HOOK_WAITS(pthread_cond_clockwait, clock == CLOCK_REALTIME, result == ETIMEDOUT,
+           (pthread_cond_t * condition, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until),
+           (condition, mutex, clock, end))
+HOOK_WAITS(pthread_mutex_timedlock, true, result == ETIMEDOUT,
+           (pthread_mutex_t *restrict mutex, const struct timespec *restrict until), (mutex, end))
+HOOK_WAITS(sem_timedwait, true, result != 0 && errno == ETIMEDOUT,
+           (sem_t *restrict semaphore, const struct timespec *restrict until), (semaphore, end))

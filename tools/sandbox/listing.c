@@ -244,10 +244,8 @@ listing_copy_up(struct place *place)
         return 0; /* all of it is a copy, or left alone */
     if (S_ISREG(place->mode) || S_ISLNK(place->mode))
         return overlay_copy_up(place, true);
-    if (!S_ISDIR(place->mode)) {
-        errno = EXDEV; /* as between file systems: the program copies what it can */
-        return -1;
-    }
+    if (!S_ISDIR(place->mode))
+        return files_fail(EXDEV); /* as between file systems: the program copies what it can */
     if (raw_lstat(place->path, &found) != 0 || overlay_make_parents(place) != 0)
         return -1;
     if (raw_mkdir(place->copy, 0700) != 0 && errno != EEXIST)

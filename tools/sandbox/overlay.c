@@ -207,10 +207,8 @@ overlay_check_remove(const struct place *place)
         return -1;
     uid_t user = geteuid();
     if ((folder.st_mode & S_ISVTX) != 0 && user != 0 && user != folder.st_uid &&
-        raw_lstat(place->kind == PLACE_COPY ? place->copy : place->path, &found) == 0 && found.st_uid != user) {
-        errno = EPERM;
-        return -1;
-    }
+        raw_lstat(place->kind == PLACE_COPY ? place->copy : place->path, &found) == 0 && found.st_uid != user)
+        return files_fail(EPERM);
     return 0;
 }
 

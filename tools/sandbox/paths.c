@@ -100,10 +100,8 @@ place_resolve(int dirfd, const char *path, enum place_follow follow, struct plac
     if (config == NULL || path == NULL || *path == '\0')
         return 0;
     size_t length = strlen(path);
-    if (length >= sizeof(buffer)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
+    if (length >= sizeof(buffer))
+        return files_fail(ENAMETOOLONG);
     memcpy(buffer, path, length + 1);
     memcpy(place->copy, config->written, config->written_length + 1);
     place->path = place->copy + config->written_length;
@@ -121,10 +119,8 @@ place_resolve(int dirfd, const char *path, enum place_follow follow, struct plac
         return 0;
     }
     int error = walk_along(&walk, buffer, follow, &place->last, &place->ends_in_slash);
-    if (error != 0 && (walk.steered || !files_is_excepted(place->path))) {
-        errno = error;
-        return -1;
-    }
+    if (error != 0 && (walk.steered || !files_is_excepted(place->path)))
+        return files_fail(error);
     conclude(&walk, place);
     errno = saved;
     return 0;
@@ -153,13 +149,11 @@ place_read(int *dirfd, const char **path, enum place_follow follow, struct place
         return 0;
     if (place_resolve(*dirfd, *path, follow, place) != 0)
         return -1;
-    if (place->kind == PLACE_COPY) {
+    if (place->kind == PLACE_ABSENT && place->steered)
+        return files_fail(ENOENT);
+    if (place->kind == PLACE_COPY)
         place_use_copy(place, dirfd, path);
-    } else if (place->kind == PLACE_ABSENT && place->steered) {
-        errno = ENOENT;
-        return -1;
-    } else {
+    else
         place_use_real(place, dirfd, path);
-    }
     return 0;
 }

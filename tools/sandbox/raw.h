@@ -5,11 +5,20 @@
 #ifndef DDPRUN_TOOLS_SANDBOX_RAW_H
 #define DDPRUN_TOOLS_SANDBOX_RAW_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+/* What a hook returns in place of a call that fails. */
+static inline int
+files_fail(int error)
+{
+    errno = error;
+    return -1;
+}
 
 static inline void
 raw_now(struct timespec *now)
