@@ -30,7 +30,7 @@ cat "$work/facts"
 host=$build/tests/tools/scout/clipped
 run "$ddprun" -q scout --json "$work/plan.json" "$host" host "$data" "$work/written"
 succeeded "a program that uses files and clocks"
-check "a file that is read" grep -Fxq "reads $data, $(stat -c %s "$data") bytes: $(wc -l <"$data") lines of $(head -n 1 "$data" | tr , '\n' | wc -l) fields (text)" "$work/stdout"
+check "a file that is read" grep -Fxq "reads $data, $(stat -c %s "$data") bytes" "$work/stdout"
 check "a file that is written" grep -Fxq "writes $work/written" "$work/stdout"
 if [ "$sanitized" -eq 0 ]; then # a sanitizer's runtime asks in the program's place
     for call in time gettimeofday std::chrono::system_clock::now std::random_device; do
@@ -39,7 +39,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer's runtime asks in the program's pl
     check "there is no other file, and no other clock" test "$(grep -Ec '^(reads|writes|calls) ' "$work/stdout")" -eq 6
 fi
 check "the plan has files and clocks" test "$(grep -Ec '"(path":"'"$work/written"'|call":"time)"' "$work/plan.json")" -eq 2
-check "and the lines of the one that is read" grep -Fq '"count":'"$(wc -l <"$data")," "$work/plan.json"
+check "and the one that is read" grep -Fq '"path":"'"$data"'"' "$work/plan.json"
 check "device code whose size is not known" grep -Fq '"reason":"size unknown"' "$work/plan.json"
 check "and no other" test "$(grep -c '"hash":' "$work/plan.json")" -eq 1
 run "$ddprun" -q scout "$host"

@@ -287,19 +287,11 @@ static void
 put_host(struct json_object *plan, const struct scout_log *log)
 {
     struct json_object *files = play_json_put_list(plan, "files"), *clocks = play_json_put_list(plan, "clocks");
-    struct records records;
     for (uint32_t i = 0; i < log->file_count; ++i) {
         struct json_object *item = play_json_put_item(files);
         put_text(item, "path", log->files[i].path);
         put_number(item, "bytes", log->files[i].bytes);
         json_object_object_add(item, "writes", json_object_new_boolean(log->files[i].writes != 0));
-        if (!log->files[i].writes && records_find(log->files[i].path, log->files[i].bytes, &records)) {
-            struct json_object *found = json_object_new_object();
-            json_object_object_add(item, "records", found);
-            put_text(found, "format", records.format);
-            put_number(found, "count", records.count);
-            put_number(found, "each", records.each);
-        }
     }
     for (uint32_t i = 0; i < log->clock_count; ++i) {
         struct json_object *item = play_json_put_item(clocks);

@@ -124,19 +124,6 @@ print_evidence(FILE *out, const struct scout_log *log, const struct scout_findin
         fprintf(out, "note: %s\n", finding->notes[i]);
 }
 
-static void
-print_read(FILE *out, const struct scout_file *file)
-{
-    struct records records;
-    fprintf(out, "reads %s, %" PRIu64 " bytes", file->path, file->bytes);
-    if (records_find(file->path, file->bytes, &records)) {
-        bool lines = strcmp(records.format, "text") == 0;
-        fprintf(out, ": %" PRIu64 " %s of %" PRIu64 " %s (%s)", records.count, lines ? "lines" : "records",
-                records.each, lines ? "fields" : "bytes", records.format);
-    }
-    fputc('\n', out);
-}
-
 static size_t
 folder_length(const char *path)
 {
@@ -176,7 +163,7 @@ print_host(FILE *out, const struct scout_log *log, struct sites *sites)
         if (log->files[i].writes)
             fprintf(out, "writes %s\n", log->files[i].path);
         else if (!print_folder(out, log, i))
-            print_read(out, &log->files[i]);
+            fprintf(out, "reads %s, %" PRIu64 " bytes\n", log->files[i].path, log->files[i].bytes);
     }
     for (uint32_t i = 0; i < log->clock_count; ++i) {
         struct site_place place;
