@@ -115,19 +115,6 @@ object_before(const char *text, size_t begin, size_t name)
     return (struct span){call_begin_of_postfix(text, begin, end - (is_arrow ? 2 : 1)), end};
 }
 
-size_t
-call_skip_angles(const char *text, size_t at, size_t end)
-{
-    int angles = 0;
-    if (text[at] != '<')
-        return at;
-    do {
-        angles += (text[at] == '<') - (text[at] == '>');
-        ++at;
-    } while (angles > 0 && at < end);
-    return source_skip(text, at);
-}
-
 /* Of several calls the one around `place` counts. */
 struct choice {
     size_t place;
@@ -184,7 +171,7 @@ call_find(const char *text, struct span in, const char *name, bool makes, size_t
         end = source_token(text, at);
         if (!call_is_word(text, (struct span){at, end}, name, length))
             continue;
-        size_t open = call_skip_angles(text, source_skip(text, end), in.end);
+        size_t open = source_skip_angles(text, source_skip(text, end), in.end);
         if (makes)
             choose_declarators(text, open, in.end, &choice);
         else if (text[open] == '(')

@@ -28,8 +28,6 @@ bool call_is_word(const char *text, struct span span, const char *word, size_t l
 bool call_is_primary(const char *expression);
 /* Where the expression that ends before `end` begins: "net->w[i]" of "float *net->w[i]". */
 size_t call_begin_of_postfix(const char *text, size_t begin, size_t end);
-/* Behind "<int>". */
-size_t call_skip_angles(const char *text, size_t at, size_t end);
 /* A call "name(", "name<int>(", of a constructor "name object(", in a part of the text. False: none, or which of
  * several is not known. */
 bool call_find(const char *text, struct span in, const char *name, bool makes, size_t place, struct call *call);

@@ -191,7 +191,7 @@ is_of_template(const struct source *source, uint32_t node, const char *name, siz
         if (strncmp(source->text + at, word, strlen(word)) != 0)
             continue;
         at = source_skip(source->text, at + strlen(word));
-        size_t end = call_skip_angles(source->text, at, source->nodes[node].end);
+        size_t end = source_skip_angles(source->text, at, source->nodes[node].end);
         for (size_t next; at < end; at = source_skip(source->text, next)) {
             next = source_token(source->text, at);
             if (call_is_word(source->text, (struct span){at, next}, name, length))

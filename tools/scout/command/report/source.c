@@ -87,6 +87,19 @@ source_close(const char *text, size_t at)
     return begin;
 }
 
+size_t
+source_skip_angles(const char *text, size_t at, size_t end)
+{
+    int angles = 0;
+    if (text[at] != '<')
+        return at;
+    do {
+        angles += (text[at] == '<') - (text[at] == '>');
+        at = source_skip(text, at + 1);
+    } while (angles > 0 && at < end);
+    return at;
+}
+
 /* ---- statements ---- */
 
 static uint32_t
@@ -351,12 +364,7 @@ source_function(const struct source *source, uint32_t node)
         size_t word = at->begin;
         if (is_at(source->text, word, "template")) {
             word = source_skip(source->text, word + strlen("template"));
-            for (int angles = 0; source->text[word] != '\0';) {
-                angles += (source->text[word] == '<') - (source->text[word] == '>');
-                word = source_skip(source->text, word + 1);
-                if (angles == 0)
-                    break;
-            }
+            word = source_skip_angles(source->text, word, at->end);
         }
         const char *bracket = memchr(source->text + at->begin, '(', source->nodes[block].begin - at->begin);
         if (bracket != NULL && !is_any(source->text, word, classes))

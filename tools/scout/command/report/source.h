@@ -60,6 +60,8 @@ size_t source_skip(const char *text, size_t at);
 size_t source_token(const char *text, size_t at);
 /* Behind the bracket that closes the one at `at`; `at` if none does. */
 size_t source_close(const char *text, size_t at);
+/* Behind "<int>", if one begins there; not beyond `end`. */
+size_t source_skip_angles(const char *text, size_t at, size_t end);
 bool source_is_word(char character);
 
 #endif
