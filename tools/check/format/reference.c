@@ -31,22 +31,6 @@ record_hash(const struct reference_record *record)
 
 /* ---- writing ---- */
 
-static bool
-write_at(int fd, const void *data, size_t bytes, uint64_t at)
-{
-    for (const char *from = data; bytes > 0;) {
-        ssize_t written = pwrite(fd, from, bytes, (off_t)at);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        from += written;
-        at += (uint64_t)written;
-        bytes -= (size_t)written;
-    }
-    return true;
-}
-
 bool
 reference_create(const char *path, const struct reference_header *header, struct reference_writer *writer)
 {
@@ -58,7 +42,7 @@ reference_create(const char *path, const struct reference_header *header, struct
         (struct reference_writer){.fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
     writer->state = XXH3_createState();
     writer->at = sizeof(whole);
-    return writer->fd >= 0 && writer->state != NULL && write_at(writer->fd, &whole, sizeof(whole), 0);
+    return writer->fd >= 0 && writer->state != NULL && direct_write(writer->fd, &whole, sizeof(whole), 0);
 }
 
 /* The header is written when its hashes are known. */
@@ -75,7 +59,7 @@ bool
 reference_append(struct reference_writer *writer, const void *data, size_t bytes)
 {
     (void)XXH3_64bits_update(writer->state, data, bytes);
-    bool ok = write_at(writer->fd, data, bytes, writer->at);
+    bool ok = direct_write(writer->fd, data, bytes, (off_t)writer->at);
     writer->at += bytes;
     writer->record.bytes += bytes;
     return ok;
@@ -87,7 +71,7 @@ reference_end(struct reference_writer *writer, uint64_t whole)
     writer->record.whole = whole;
     writer->record.contents = XXH3_64bits_digest(writer->state);
     writer->record.hash = record_hash(&writer->record);
-    return write_at(writer->fd, &writer->record, sizeof(writer->record), writer->record_at);
+    return direct_write(writer->fd, &writer->record, sizeof(writer->record), (off_t)writer->record_at);
 }
 
 bool
@@ -119,22 +103,6 @@ reference_close(struct reference_writer *writer)
 
 /* ---- reading ---- */
 
-static bool
-read_at(int fd, void *data, size_t bytes, uint64_t at)
-{
-    for (char *to = data; bytes > 0;) {
-        ssize_t got = pread(fd, to, bytes, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        to += got;
-        at += (uint64_t)got;
-        bytes -= (size_t)got;
-    }
-    return true;
-}
-
 static int
 compare_keys(const void *a, const void *b)
 {
@@ -156,7 +124,7 @@ read_records(struct reference_reader *reader, uint64_t file_bytes)
     bool ended = false;
     while (at < file_bytes && !ended) {
         struct reference_entry entry = {.at = at + sizeof(entry.record)};
-        if (!read_at(reader->fd, &entry.record, sizeof(entry.record), at) ||
+        if (!direct_read(reader->fd, &entry.record, sizeof(entry.record), (off_t)at) ||
             entry.record.hash != record_hash(&entry.record) || entry.record.bytes > file_bytes - entry.at)
             return "it is damaged";
         if (reader->count == capacity) {
@@ -182,7 +150,7 @@ open_file(const char *path, struct reference_reader *reader)
     reader->fd = open_direct(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0); /* a FIFO would wait for its writer */
     if (reader->fd < 0 || fstat(reader->fd, &file) != 0)
         return strerror(errno);
-    if (!S_ISREG(file.st_mode) || !read_at(reader->fd, &reader->header, sizeof(reader->header), 0) ||
+    if (!S_ISREG(file.st_mode) || !direct_read(reader->fd, &reader->header, sizeof(reader->header), 0) ||
         memcmp(reader->header.magic, magic, sizeof(magic)) != 0)
         return "it is not a reference that ddprun check has written";
     if (reader->header.version != REFERENCE_VERSION)
@@ -223,8 +191,8 @@ reference_is_one(const char *path)
     char begin[sizeof(magic)];
     struct stat file;
     int fd = open_direct(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
-    bool is_one = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && read_at(fd, begin, sizeof(begin), 0) &&
-                  memcmp(begin, magic, sizeof(magic)) == 0;
+    bool is_one = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+                  direct_read(fd, begin, sizeof(begin), 0) && memcmp(begin, magic, sizeof(magic)) == 0;
     if (fd >= 0)
         close(fd);
     return is_one;
@@ -251,7 +219,8 @@ bool
 reference_next(struct reference_reader *reader, void *data, size_t bytes)
 {
     const struct reference_entry *entry = reader->open;
-    if (bytes > entry->record.bytes - reader->offset || !read_at(reader->fd, data, bytes, entry->at + reader->offset))
+    if (bytes > entry->record.bytes - reader->offset ||
+        !direct_read(reader->fd, data, bytes, (off_t)(entry->at + reader->offset)))
         return false;
     (void)XXH3_64bits_update(reader->state, data, bytes);
     reader->offset += bytes;

@@ -5,44 +5,11 @@
 
 #include "tools/common/direct.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static bool
-write_all(int fd, const void *data, size_t bytes)
-{
-    for (const char *from = data; bytes > 0;) {
-        ssize_t written = write(fd, from, bytes);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        from += written;
-        bytes -= (size_t)written;
-    }
-    return true;
-}
-
-static bool
-read_all(int fd, void *data, size_t bytes)
-{
-    for (char *to = data; bytes > 0;) {
-        ssize_t got = read(fd, to, bytes);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) {
-            errno = got == 0 ? EINVAL : errno;
-            return false;
-        }
-        to += got;
-        bytes -= (size_t)got;
-    }
-    return true;
-}
 
 bool
 check_run_save(const char *path, const struct check_run *run)
@@ -50,7 +17,7 @@ check_run_save(const char *path, const struct check_run *run)
     int fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return false;
-    bool ok = write_all(fd, run, sizeof(*run));
+    bool ok = direct_write(fd, run, sizeof(*run), -1);
     return close(fd) == 0 && ok;
 }
 
@@ -60,7 +27,7 @@ check_run_load(const char *path, struct check_run *run)
     int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    bool ok = read_all(fd, run, sizeof(*run));
+    bool ok = direct_read(fd, run, sizeof(*run), -1);
     close(fd);
     run->reference[sizeof(run->reference) - 1] = run->results[sizeof(run->results) - 1] = '\0';
     return ok;
@@ -83,7 +50,7 @@ check_rows_open(const char *results, int rank)
 bool
 check_rows_add(int fd, const struct check_row *row)
 {
-    return write_all(fd, row, sizeof(*row));
+    return direct_write(fd, row, sizeof(*row), -1);
 }
 
 struct check_row *
@@ -98,7 +65,7 @@ check_rows_load(const char *results, int rank, size_t *count_p)
         return NULL;
     size_t count = fstat(fd, &file) == 0 ? (size_t)file.st_size / sizeof(struct check_row) : 0;
     struct check_row *rows = count > 0 ? malloc(count * sizeof(*rows)) : NULL;
-    if (rows != NULL && read_all(fd, rows, count * sizeof(*rows))) {
+    if (rows != NULL && direct_read(fd, rows, count * sizeof(*rows), -1)) {
         *count_p = count;
     } else {
         free(rows);

@@ -497,20 +497,11 @@ code_record(struct codec *codec, uint32_t kind, void *record)
 /* ---- writing ---- */
 
 static bool
-write_all(struct scout_writer *writer, const uint8_t *from, size_t bytes)
+write_all(struct scout_writer *writer, const void *from, size_t bytes)
 {
-    while (bytes > 0) {
-        ssize_t written = write(writer->fd, from, bytes);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            writer->error = written < 0 ? errno : EIO;
-            return false;
-        }
-        from += written;
-        bytes -= (size_t)written;
-    }
-    return true;
+    bool ok = direct_write(writer->fd, from, bytes, -1);
+    writer->error = ok ? writer->error : errno;
+    return ok;
 }
 
 bool
@@ -531,7 +522,7 @@ scout_writer_open(struct scout_writer *writer, const char *path, int fd)
         (void)scout_writer_close(writer);
         return false;
     }
-    return write_all(writer, (const uint8_t *)magic, sizeof(magic));
+    return write_all(writer, magic, sizeof(magic));
 }
 
 bool

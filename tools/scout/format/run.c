@@ -16,10 +16,8 @@ scout_run_save(const char *path, const struct scout_run_settings *settings)
     int fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return false;
-    ssize_t written = write(fd, settings, sizeof(*settings));
-    if (written >= 0 && written != (ssize_t)sizeof(*settings))
-        errno = ENOSPC;
-    return close(fd) == 0 && written == (ssize_t)sizeof(*settings);
+    bool ok = direct_write(fd, settings, sizeof(*settings), -1);
+    return close(fd) == 0 && ok;
 }
 
 bool
@@ -28,14 +26,12 @@ scout_run_load(const char *path, struct scout_run_settings *settings)
     int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    ssize_t got = read(fd, settings, sizeof(*settings));
+    bool ok = direct_read(fd, settings, sizeof(*settings), -1);
     close(fd);
-    if (got < 0)
-        return false;
-    if (got != (ssize_t)sizeof(*settings) || settings->version != SCOUT_RUN_VERSION) {
+    if (ok && settings->version != SCOUT_RUN_VERSION)
         errno = EINVAL;
+    if (!ok || settings->version != SCOUT_RUN_VERSION)
         return false;
-    }
     settings->log[sizeof(settings->log) - 1] = settings->progress[sizeof(settings->progress) - 1] = '\0';
     return true;
 }
