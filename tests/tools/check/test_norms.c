@@ -3,7 +3,6 @@
  * for every type of element and however the elements come in pieces; a perturbed element is as many units away as was
  * asked for.
  */
-#include "tools/check/format/change.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/norms.h"
 #include "tools/check/format/sketch.h"
@@ -272,7 +271,7 @@ LOOP_TEST(norms_are_those_of_a_plain_computation, 0, CASES)
     norms_add(&at_once, type, own, reference, count);
     ck_assert_mem_eq(&pieces, &at_once, sizeof(pieces));
 
-    struct norm_result result = norms_end(&at_once);
+    struct check_norms result = norms_end(&at_once);
     check_close(result.difference, (double)sqrtl(difference), "difference");
     check_close(result.reference, (double)sqrtl(squares), "reference");
     check_close(result.own, (double)sqrtl(own_squares), "own");
@@ -302,7 +301,7 @@ LOOP_TEST(two_rows_of_many_are_the_worst_block, 0, CASES)
     for (size_t i = begin; i < end; ++i)
         set_bits(type, own, i, encode(type, draw_real()));
     struct norms norms = add_in_pieces(type, own, reference, count);
-    struct norm_result result = norms_end(&norms);
+    struct check_norms result = norms_end(&norms);
     ck_assert_uint_gt(result.block_count, 0);
     ck_assert_msg(result.block_first < end && result.block_first + result.block_count > begin,
                   "the worst are %llu from %llu on, changed are %zu from %zu on",
@@ -322,7 +321,7 @@ TEST(a_block_of_zeros_has_its_share_of_the_norm)
         own[i] = reference[i] = i < COUNT / 2 ? 1.0f : 0.0f;
     own[COUNT - 1] = 1e-6f; /* noise beside a zero */
     struct norms norms = add_in_pieces(ELEMENT_FLOAT32, (char *)own, (char *)reference, COUNT);
-    struct norm_result result = norms_end(&norms);
+    struct check_norms result = norms_end(&norms);
     ck_assert_uint_eq(result.block_first, COUNT - 8);
     ck_assert_uint_eq(result.block_count, 8);
     check_close(result.block_scale, 2, "scale"); /* 8 of COUNT elements, whose squares are COUNT / 2 */
@@ -345,7 +344,7 @@ sketch_of(int type, const char *data, size_t count)
 }
 
 /* Norms of the difference and of the reference. */
-static struct sketch_distance
+static struct check_norms
 plain_distance(int type, const void *own, const void *reference, size_t count)
 {
     double difference = 0, norm = 0;
@@ -354,7 +353,7 @@ plain_distance(int type, const void *own, const void *reference, size_t count)
         difference += (mine - theirs) * (mine - theirs);
         norm += theirs * theirs;
     }
-    return (struct sketch_distance){sqrt(difference), sqrt(norm)};
+    return (struct check_norms){sqrt(difference), sqrt(norm)};
 }
 
 LOOP_TEST(sketches_tell_norms, 0, CASES / 2)
@@ -365,8 +364,7 @@ LOOP_TEST(sketches_tell_norms, 0, CASES / 2)
     size_t count = small ? 1 + draw_below(SKETCH_COUNTERS) : 20000 + draw_below(200000);
     char *own = random_tensor(type, count, 1), *reference = random_tensor(type, count, 1);
     struct sketch mine = sketch_of(type, own, count), theirs = sketch_of(type, reference, count);
-    struct sketch_distance found = sketch_compare(&mine, &theirs),
-                           expected = plain_distance(type, own, reference, count);
+    struct check_norms found = sketch_compare(&mine, &theirs), expected = plain_distance(type, own, reference, count);
     double most = small ? 1e-9 : 0.2;
     ck_assert_msg(fabs(found.difference - expected.difference) <= most * expected.difference, "%zu: %g instead of %g",
                   count, found.difference, expected.difference);
@@ -485,12 +483,12 @@ LOOP_TEST(what_is_put_is_rounded_to_nearest_even, 0, CASES)
 
 /* The result for `count` elements that the reference moves by `step`, and the other by `factor` times that; `units` of
  * rounding are forgiven. */
-static struct norm_result
+static struct check_norms
 change_by(size_t count, float step, double factor, double units, double *spread)
 {
     float *before = random_tensor(ELEMENT_FLOAT32, count, 1), *after = new_tensor(ELEMENT_FLOAT32, count),
           *own = new_tensor(ELEMENT_FLOAT32, count);
-    struct change *change = calloc(1, sizeof(*change));
+    struct update_change *change = calloc(1, sizeof(*change));
     for (size_t i = 0; i < count; ++i) {
         after[i] = before[i] + step;
         own[i] = (float)((double)before[i] + factor * (double)step);
@@ -499,7 +497,7 @@ change_by(size_t count, float step, double factor, double units, double *spread)
     size_t half = count / 2;
     change_add(change, ELEMENT_FLOAT32, units, own, before, after, half);
     change_add(change, ELEMENT_FLOAT32, units, own + half, before + half, after + half, count - half);
-    struct norm_result result = norms_end(&change->norms);
+    struct check_norms result = norms_end(&change->norms);
     *spread = sqrt(change->square);
     free(before);
     free(after);
@@ -515,7 +513,7 @@ LOOP_TEST(a_change_is_compared_with_a_change, 0, CASES)
     double factor = factors[_i % 5], spread;
     float step = ldexpf(1, -(_i % 12) - 1);
     size_t count = 1 + draw_below(MOST_ELEMENTS);
-    struct norm_result result = change_by(count, step, factor, 1, &spread);
+    struct check_norms result = change_by(count, step, factor, 1, &spread);
     double norm = (double)step * sqrt((double)count), rounding = sqrt((double)count) * 0x1p-22;
     ck_assert_msg(fabs(result.reference - norm) < rounding, "moved by %g, not %g", result.reference, norm);
     ck_assert_msg(fabs(spread - fabs(factor - 1) * norm) < rounding, "apart by %g", spread);
@@ -528,7 +526,7 @@ TEST(rounding_is_no_difference_but_is_seen)
 {
     const float before[2] = {1, -8}, after[2] = {1.5f, -8.5f};
     const float own[2] = {1.5f + 0x1p-23f, -8.5f - 0x1p-20f}; /* one unit away, each */
-    struct change change;
+    struct update_change change;
     change_begin(&change, 2);
     change_add(&change, ELEMENT_FLOAT32, 1, own, before, after, 2);
     ck_assert(norms_end(&change.norms).difference == 0);
@@ -541,7 +539,7 @@ TEST(rounding_is_no_difference_but_is_seen)
 TEST(a_change_to_what_is_not_finite_is_counted)
 {
     const float before[3] = {1, 2, INFINITY}, after[3] = {NAN, 3, INFINITY}, own[3] = {1, INFINITY, INFINITY};
-    struct change change;
+    struct update_change change;
     change_begin(&change, 3);
     change_add(&change, ELEMENT_FLOAT32, 1, own, before, after, 3);
     ck_assert_uint_eq(norms_end(&change.norms).unbounded, 2);
@@ -560,8 +558,8 @@ LOOP_TEST(sketches_of_changes, 0, CASES / 4)
     struct sketch begin = sketch_of(ELEMENT_FLOAT32, (char *)before, count),
                   end = sketch_of(ELEMENT_FLOAT32, (char *)after, count),
                   far = sketch_of(ELEMENT_FLOAT32, (char *)twice, count);
-    struct sketch_distance none = sketch_compare_changes(&begin, &end, &begin, &end),
-                           one = sketch_compare_changes(&begin, &far, &begin, &end);
+    struct check_norms none = sketch_compare_changes(&begin, &end, &begin, &end),
+                       one = sketch_compare_changes(&begin, &far, &begin, &end);
     ck_assert(none.difference == 0);
     ck_assert_msg(fabs(one.difference / one.reference - 1) < 1e-3, "%g of %g", one.difference, one.reference);
     free(before);

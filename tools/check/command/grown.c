@@ -133,7 +133,7 @@ compare_first(struct reference_reader *ranks, struct reference_reader *turn, str
             theirs[i] = element_get(type, bytes, i) - (old_entry != NULL ? element_get(type, old, i) : 0);
         norms_add(norms, ELEMENT_FLOAT64, mine, theirs, ok ? here / each : 0);
     }
-    struct norm_result result = norms_end(norms);
+    struct check_norms result = norms_end(norms);
     *row = (struct check_row){.kind = CHECK_ROW_TENSOR,
                               .step = 1,
                               .averaged = key->role != CHECK_GRADIENT,

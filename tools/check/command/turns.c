@@ -149,7 +149,7 @@ compare_gradient(struct reference_reader *reference, struct reference_reader *tu
         add_products(products, here);
         norms_add(norms, ELEMENT_FLOAT64, mean, whole, here);
     }
-    struct norm_result result = norms_end(norms);
+    struct check_norms result = norms_end(norms);
     *row = (struct check_row){.kind = CHECK_ROW_TENSOR,
                               .step = 1,
                               .tensor = *tensor,

@@ -1,7 +1,7 @@
 /*
- * change.c - see change.h.
+ * change.c - see norms.h.
  */
-#include "tools/check/format/change.h"
+#include "tools/check/format/norms.h"
 
 #include "tools/check/format/element.h"
 
@@ -10,14 +10,14 @@
 enum { CHUNK = 512 };
 
 void
-change_begin(struct change *change, size_t count)
+change_begin(struct update_change *change, size_t count)
 {
-    *change = (struct change){.square = 0};
+    *change = (struct update_change){.square = 0};
     norms_begin(&change->norms, count);
 }
 
 void
-change_add(struct change *change, int type, double units, const void *own, const void *before, const void *after,
+change_add(struct update_change *change, int type, double units, const void *own, const void *before, const void *after,
            size_t count)
 {
     double mine[CHUNK], theirs[CHUNK];

@@ -137,14 +137,14 @@ elements_of(const struct norms *norms, size_t block)
     return first + norms->block_elements <= norms->at ? norms->block_elements : norms->at - first;
 }
 
-struct norm_result
+struct check_norms
 norms_end(const struct norms *unfinished)
 {
     struct norms closed = *unfinished;
     const struct norms *norms = &closed;
     if (closed.at % closed.block_elements != 0)
         close_block(&closed);
-    struct norm_result result = {.own = sqrt(norms->own),
+    struct check_norms result = {.own = sqrt(norms->own),
                                  .product = norms->product,
                                  .unbounded = norms->unbounded,
                                  .unlike = norms->unlike,

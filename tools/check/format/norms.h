@@ -26,15 +26,20 @@ struct norms {
     double difference[NORM_BLOCKS], reference[NORM_BLOCKS];
 };
 
-/* Euclidean norms; all of them 0 for no elements. */
-struct norm_result {
+/*
+ * What a row of a run says of a tensor (run.h). Euclidean norms; all of them 0 for no elements. Of the worst block: its
+ * elements, and as its scale the larger of its norm and of what is its share of the tensor's. `unbounded`, `unlike` and
+ * `endless` as in struct norms: these elements are in none of the norms.
+ *
+ * Where a tensor's row is `of_change`: of changes, with `spread` the norm of all that differs, and `rounding`, `unit`,
+ * `own`, `product` and `same` as in struct update_change.
+ */
+struct check_norms {
     double difference, reference, own;
-    double product;                    /* inner product of own and reference */
-    uint64_t unbounded;                /* as in struct norms: they are in none of the norms */
-    uint64_t unlike, endless;          /* as there */
-    uint64_t block_first, block_count; /* elements of the worst block */
-    double block_difference;
-    double block_scale; /* the larger of the block's norm and of what is its share of the tensor's */
+    double product; /* inner product of own and reference */
+    double spread, rounding, unit;
+    double block_difference, block_scale;
+    uint64_t block_first, block_count, unbounded, unlike, endless, same;
 };
 
 /* For a tensor of `count` elements. */
@@ -43,6 +48,31 @@ void norms_begin(struct norms *norms, size_t count);
 /* The next `count` elements, own[] and reference[], of a type of element.h. */
 void norms_add(struct norms *norms, int type, const void *own, const void *reference, size_t count);
 
-struct norm_result norms_end(const struct norms *norms);
+struct check_norms norms_end(const struct norms *norms);
+
+/* ---- change.c: how far an update is from the reference's, where both began with the same values ---- */
+/*
+ * A relative difference of values says nothing of an update that moves them by less than the tolerance; so the
+ * difference is held against what the reference's update has changed. The same change ends a unit in the last place
+ * away where it was rounded otherwise: so much of each element's difference does not count, but `square` has it.
+ */
+struct update_change {
+    struct norms norms; /* of the changes: own is the reference's, and what differs beyond rounding */
+    double square;      /* of all differences */
+    double rounding;    /* sum of each element's change times its unit: of a change that is off by a fraction f, about f
+                           times as much is the square of what rounding makes of it where it is less than a unit */
+    double unit;        /* the largest */
+    double own;         /* of the changes, rounding and all: squares of what was compared with the reference's ... */
+    double product;     /* ... and the inner product of the two */
+    uint64_t at, same;  /* elements so far; the first so many have the reference's bits */
+};
+
+/* For a tensor of `count` elements. */
+void change_begin(struct update_change *change, size_t count);
+
+/* The next `count` elements of a type of element.h: own[] after the update, the reference's before and after it;
+ * `units` in the last place of an element are rounding. */
+void change_add(struct update_change *change, int type, double units, const void *own, const void *before,
+                const void *after, size_t count);
 
 #endif

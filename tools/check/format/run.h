@@ -9,6 +9,7 @@
 #define DDPRUN_TOOLS_CHECK_FORMAT_RUN_H
 
 #include "tools/check/format/copies.h"
+#include "tools/check/format/norms.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -164,14 +165,6 @@ enum check_seen {
 enum { CHECK_TYPES_FLOAT16 = 1, CHECK_TYPES_BFLOAT16 = 2 }; /* or narrower */
 
 enum check_short { CHECK_SHORT_OF_TIME = 1, CHECK_SHORT_OF_ROOM };
-
-/* Where a tensor's row is `of_change`: of changes (tools/check/format/change.h), with `spread` the norm of all that
- * differs, and `rounding`, `unit`, `own`, `product` and `same` as there. */
-struct check_norms {
-    double difference, reference, own, product, spread, rounding, unit;
-    double block_difference, block_scale;
-    uint64_t block_first, block_count, unbounded, unlike, endless, same;
-};
 
 struct check_row {
     uint32_t kind;   /* enum check_row_kind */

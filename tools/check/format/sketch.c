@@ -30,18 +30,18 @@ sketch_add(struct sketch *sketch, int type, const void *data, size_t count)
     }
 }
 
-struct sketch_distance
+struct check_norms
 sketch_compare(const struct sketch *own, const struct sketch *reference)
 {
     static const struct sketch none;
     return sketch_compare_changes(&none, own, &none, reference);
 }
 
-struct sketch_distance
+struct check_norms
 sketch_compare_changes(const struct sketch *own_before, const struct sketch *own, const struct sketch *before,
                        const struct sketch *reference)
 {
-    struct sketch_distance sums = {.product = 0};
+    struct check_norms sums = {.product = 0};
     for (size_t i = 0; i < SKETCH_COUNTERS; ++i) {
         double change = reference->counters[i] - before->counters[i], mine = own->counters[i] - own_before->counters[i];
         sums.difference += (mine - change) * (mine - change);

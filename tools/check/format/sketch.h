@@ -9,6 +9,8 @@
 #ifndef DDPRUN_TOOLS_CHECK_FORMAT_SKETCH_H
 #define DDPRUN_TOOLS_CHECK_FORMAT_SKETCH_H
 
+#include "tools/check/format/norms.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,15 +27,12 @@ void sketch_begin(struct sketch *sketch, uint64_t count);
 /* The next `count` elements, of a type of element.h. */
 void sketch_add(struct sketch *sketch, int type, const void *data, size_t count);
 
-struct sketch_distance {
-    double difference, reference, own; /* norms, as estimated */
-    double product;                    /* inner product of own and reference, the same */
-};
-struct sketch_distance sketch_compare(const struct sketch *own, const struct sketch *reference);
+/* Difference, reference, own, and the product of the last two, as estimated; nothing else. */
+struct check_norms sketch_compare(const struct sketch *own, const struct sketch *reference);
 
 /* The same of what has changed since the sketches before. */
-struct sketch_distance sketch_compare_changes(const struct sketch *own_before, const struct sketch *own,
-                                              const struct sketch *before, const struct sketch *reference);
+struct check_norms sketch_compare_changes(const struct sketch *own_before, const struct sketch *own,
+                                          const struct sketch *before, const struct sketch *reference);
 
 /*
  * How much of `change` is left in own - reference: 1 where all of it is still there, near 0 where it was overwritten.

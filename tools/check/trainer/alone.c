@@ -20,12 +20,6 @@ end(struct operation *operation, bool enqueued)
 }
 
 static void
-copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
-{
-    check_copied(0, source, bytes, pitch, rows);
-}
-
-static void
 capture_begun(CUstream stream, bool into_graph, bool done)
 {
     (void)stream, (void)into_graph;
@@ -48,7 +42,7 @@ alone_install(struct engine *engine)
     engine->begin = begin;
     engine->end = end;
     engine->allocated = engine_idle.allocated;
-    engine->copied_from_host = copied_from_host;
+    engine->copied_from_host = engine_state.observer->copied;
     engine->before_stream_destroy = engine_idle.before_stream_destroy;
     engine->capture_begun = capture_begun;
     engine->capture_changes = engine_idle.capture_changes;

@@ -55,6 +55,9 @@ void check_notes_stop(const char *text);
 void check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows);
 
 /* ---- values.c ---- */
+/* As realloc(), `old` may be NULL; without memory it ends the job. */
+void *values_room(void *old, size_t bytes);
+
 struct check_values;
 extern struct check_run check_run;
 
@@ -83,8 +86,6 @@ void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);
 /* Reads device memory in pieces, in order, and hands each to `take`; the context is current. */
 void values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const void *piece, size_t bytes),
                  void *arg);
-void values_copy_out(void *host, CUdeviceptr address, size_t bytes);
-void values_copy_in(CUdeviceptr address, const void *host, size_t bytes);
 
 /* The same of memory that may be the host's, too, which the driver knows. */
 void values_memory_out(void *to, CUdeviceptr address, size_t bytes);

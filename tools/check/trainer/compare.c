@@ -8,7 +8,6 @@
 
 #include "base/mutant.h"
 #include "comm/hash.h"
-#include "tools/check/format/change.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/norms.h"
 #include "tools/check/format/reference.h"
@@ -160,23 +159,6 @@ pass_piece(void *arg, const void *piece, size_t bytes)
     norms_add(passing->norms, passing->type, values_piece(), values_theirs(), kept);
 }
 
-static struct check_norms
-norms_of(const struct norms *norms, size_t stride)
-{
-    struct norm_result result = norms_end(norms);
-    return (struct check_norms){.difference = result.difference,
-                                .reference = result.reference,
-                                .own = result.own,
-                                .product = result.product,
-                                .block_difference = result.block_difference,
-                                .block_scale = result.block_scale,
-                                .block_first = result.block_first * stride,
-                                .block_count = result.block_count * stride,
-                                .unbounded = result.unbounded,
-                                .unlike = result.unlike,
-                                .endless = result.endless};
-}
-
 static void
 write_tensor(const struct tensor *tensor, struct passing *passing, const struct reference_key *key)
 {
@@ -207,12 +189,12 @@ compare_values(const struct tensor *tensor, struct passing *passing, const struc
     if (entry->record.bytes != kept * type_bytes(tensor->type) || !reference_start(values_reader(), entry))
         values_stop_damaged();
     passing->hash = begin_hash();
-    passing->norms = malloc(sizeof(*passing->norms));
-    if (passing->norms == NULL)
-        stop_job("out of memory");
+    passing->norms = values_room(NULL, sizeof(*passing->norms));
     norms_begin(passing->norms, kept);
     values_read_tensor(tensor, pass_piece, passing);
-    row->norms = norms_of(passing->norms, passing->stride);
+    row->norms = norms_end(passing->norms);
+    row->norms.block_first *= passing->stride;
+    row->norms.block_count *= passing->stride;
     row->sampled = passing->stride > 1;
     row->same_bits = row->sampled ? hash_end(passing->whole, tensor->bytes) == entry->record.whole : passing->same_bits;
     row->value = XXH3_64bits_digest(passing->hash);
@@ -242,11 +224,11 @@ compare_change(const struct tensor *tensor, double units, const struct reference
 {
     static struct reference_reader second;
     static char *old;
-    struct change *change = malloc(sizeof(*change));
+    struct update_change *change = values_room(NULL, sizeof(*change));
     if (second.state == NULL)
         second = reference_share(values_reader());
-    old = old == NULL ? malloc(VALUES_PIECE_BYTES) : old;
-    if (change == NULL || old == NULL || second.state == NULL)
+    old = old == NULL ? values_room(NULL, VALUES_PIECE_BYTES) : old;
+    if (second.state == NULL)
         stop_job("out of memory");
     if (before == NULL)
         memset(old, 0, VALUES_PIECE_BYTES); /* the step before is not known */
@@ -262,7 +244,7 @@ compare_change(const struct tensor *tensor, double units, const struct reference
     }
     if (!ok)
         values_stop_damaged();
-    *norms = norms_of(&change->norms, 1);
+    *norms = norms_end(&change->norms);
     norms->spread = sqrt(change->square);
     norms->rounding = change->rounding;
     norms->unit = change->unit;
@@ -405,7 +387,7 @@ compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *
     struct check_row row = {.kind = CHECK_ROW_TENSOR,
                             .step = step > 0 ? step : 1,
                             .tensor = mine.tensor,
-                            .norms = norms_of(&norms, 1),
+                            .norms = norms_end(&norms),
                             .same_bits = mine.value == theirs.value || (isnan(mine.value) && isnan(theirs.value))};
     values_row(&row);
 }

@@ -72,15 +72,6 @@ static struct {
 
 static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void *
-room_for(void *list, size_t count, size_t each)
-{
-    void *grown = realloc(list, (count + 1) * each);
-    if (grown == NULL)
-        stop_job("out of memory");
-    return grown;
-}
-
 /* ---- the reference ---- */
 
 static void
@@ -96,8 +87,8 @@ load_step(struct known *known, uint64_t site, uint32_t step)
              probes = (uint64_t)it->copies.probe_count * sizeof(struct check_probe);
     if (!ok || entry->record.bytes != sizeof(it->copies) + hashes + probes)
         values_stop_damaged();
-    it->hashes = room_for(NULL, it->copies.piece_count, sizeof(uint64_t));
-    it->probes = room_for(NULL, it->copies.probe_count, sizeof(struct check_probe));
+    it->hashes = values_room(NULL, it->copies.piece_count * sizeof(uint64_t));
+    it->probes = values_room(NULL, it->copies.probe_count * sizeof(struct check_probe));
     if ((hashes > 0 && !reference_next(&copies.reader, it->hashes, hashes)) ||
         (probes > 0 && !reference_next(&copies.reader, it->probes, probes)))
         values_stop_damaged();
@@ -132,7 +123,7 @@ load_known(struct site *site)
             stop_job("out of memory");
     }
     known->step_count = reader->steps_made;
-    known->steps = room_for(NULL, known->step_count + 1, sizeof(*known->steps));
+    known->steps = values_room(NULL, (known->step_count + 1) * sizeof(*known->steps));
     memset(known->steps, 0, (known->step_count + 1) * sizeof(*known->steps));
     known->steady = known->step_count > 1;
     for (uint32_t step = 1; step <= known->step_count; ++step) {
@@ -141,7 +132,7 @@ load_known(struct site *site)
         known->steady = known->steady && it->copies.sum == known->steps[1].copies.sum;
         known->moves = known->moves || (step > 2 && it->copies.source != known->steps[2].copies.source);
         known->pieces =
-            room_for(known->pieces, known->piece_count + it->copies.piece_count, sizeof(struct known_piece));
+            values_room(known->pieces, (known->piece_count + it->copies.piece_count) * sizeof(struct known_piece));
         for (uint32_t i = 0; i < it->copies.piece_count && it->copies.bytes > 0; ++i)
             known->pieces[known->piece_count++] = (struct known_piece){it->hashes[i], step, i};
     }
@@ -184,7 +175,7 @@ find_site(uint64_t id, const char *place)
     }
     if (copies.count == COPIES_SITES_AT_MOST)
         return NULL;
-    struct site *site = room_for(NULL, 1, sizeof(*site));
+    struct site *site = values_room(NULL, sizeof(*site));
     *site = (struct site){.copies = {.site = id}, .own = {.begins = -1}};
     copies.sites[copies.count++] = site;
     load_known(site);
@@ -297,7 +288,7 @@ add_pieces(struct site *site, const char *source, size_t bytes)
         size_t here = bytes - at < own->piece_bytes ? bytes - at : own->piece_bytes;
         if (own->piece_count == site->room) {
             site->room = site->room > 0 ? 2 * site->room : 64;
-            site->hashes = room_for(site->hashes, site->room, sizeof(*site->hashes));
+            site->hashes = values_room(site->hashes, site->room * sizeof(*site->hashes));
         }
         uint64_t hash = XXH3_64bits(source + at, here);
         site->hashes[own->piece_count++] = hash;

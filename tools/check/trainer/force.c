@@ -62,9 +62,7 @@ force_gradients(const struct tensor *list, size_t count, int group, const struct
     }
     if (check_run.grown_count > 0)
         return;
-    struct check_row *rows = calloc(count + 1, sizeof(*rows));
-    if (rows == NULL)
-        stop_job("out of memory");
+    struct check_row *rows = values_room(NULL, count * sizeof(*rows));
     for (size_t i = 0; i < count; ++i)
         compare_tensor(&list[i], at, &rows[i]);
     static double before[GROUPS_AT_MOST]; /* 0: none */

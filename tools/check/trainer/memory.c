@@ -47,9 +47,7 @@ static struct {
 static struct range_found *
 new_range(const struct check_memory *found, CUdeviceptr address)
 {
-    struct range_found *grown = realloc(memory.ranges, (memory.range_count + 1) * sizeof(*grown));
-    if (grown == NULL)
-        stop_job("out of memory");
+    struct range_found *grown = values_room(memory.ranges, (memory.range_count + 1) * sizeof(*grown));
     memory.ranges = grown;
     grown[memory.range_count] = (struct range_found){.memory = *found, .address = address};
     return &grown[memory.range_count++];
@@ -146,11 +144,9 @@ change_range(struct range_found *range)
     int type = (int)range->memory.tensor.type;
     size_t count = range->memory.tensor.count;
     unsigned fraction_bits = type == ELEMENT_FLOAT64 ? 52 : type == ELEMENT_FLOAT32 ? 23 : 10;
-    char *old = malloc(range->memory.bytes), *new = malloc(range->memory.bytes);
-    double *moved = malloc(count * sizeof(*moved));
-    range->change = malloc(sizeof(*range->change));
-    if (old == NULL || new == NULL || moved == NULL || range->change == NULL)
-        stop_job("out of memory");
+    char *old = values_room(NULL, range->memory.bytes), *new = values_room(NULL, range->memory.bytes);
+    double *moved = values_room(NULL, count * sizeof(*moved));
+    range->change = values_room(NULL, sizeof(*range->change));
     values_memory_out(old, range->address, range->memory.bytes);
     memcpy(new, old, range->memory.bytes);
     unsigned units = fraction_bits > 31 ? 1u << 30 : 1u << (fraction_bits - (fraction_bits > 7 ? 7 : 3));
@@ -185,20 +181,17 @@ static bool
 compare_change(const struct range_found *range, uint32_t step, const struct sketch *own, const struct sketch *theirs,
                struct check_norms *norms)
 {
-    struct sketch *before = malloc(sizeof(*before)), *mine = range->before;
+    struct sketch *before = values_room(NULL, sizeof(*before)), *mine = range->before;
     bool known = check_run.forced && mine != NULL && range->before_step + 1 == step;
-    if (before == NULL)
-        stop_job("out of memory");
     known = known && get_sketch(range, step - 1, before);
     if (known) {
         double size = sketch_compare(theirs, &(struct sketch){.count = own->count}).difference;
         double unit = size > 0 ? element_unit((int)range->memory.tensor.type, size) : 0;
-        struct sketch_distance distance = sketch_compare_changes(mine, own, before, theirs);
-        norms->spread = distance.difference;
-        norms->difference = distance.difference > unit ? distance.difference - unit : 0;
-        norms->reference = distance.reference;
-        norms->own = distance.own;
-        norms->product = distance.product;
+        uint64_t unbounded = norms->unbounded;
+        *norms = sketch_compare_changes(mine, own, before, theirs);
+        norms->unbounded = unbounded;
+        norms->spread = norms->difference;
+        norms->difference = norms->spread > unit ? norms->spread - unit : 0;
     }
     free(before);
     return known;
@@ -207,26 +200,18 @@ compare_change(const struct range_found *range, uint32_t step, const struct sket
 static void
 compare_range(struct range_found *range, uint32_t step)
 {
-    struct sketch *own = malloc(2 * sizeof(*own)), *theirs = own + 1;
-    if (own == NULL)
-        stop_job("out of memory");
+    struct sketch *own = values_room(NULL, 2 * sizeof(*own)), *theirs = own + 1;
     if (sketch_range(range, own) && get_sketch(range, step, theirs)) {
-        struct sketch_distance distance = sketch_compare(own, theirs);
         struct check_row row = {.kind = CHECK_ROW_TENSOR,
                                 .step = step,
                                 .tensor = range->memory.tensor,
-                                .norms = {.difference = distance.difference,
-                                          .reference = distance.reference,
-                                          .own = distance.own,
-                                          .product = distance.product,
-                                          .unbounded = own->unbounded != theirs->unbounded},
-                                .sampled = own->count > SKETCH_COUNTERS,
-                                .same_bits = distance.difference == 0 && own->unbounded == theirs->unbounded};
+                                .norms = sketch_compare(own, theirs),
+                                .sampled = own->count > SKETCH_COUNTERS};
+        row.norms.unbounded = own->unbounded != theirs->unbounded;
+        row.same_bits = row.norms.difference == 0 && row.norms.unbounded == 0;
         row.of_change = compare_change(range, step, own, theirs, &row.norms);
         values_row(&row);
-        range->before = range->before == NULL ? malloc(sizeof(*own)) : range->before;
-        if (range->before == NULL)
-            stop_job("out of memory");
+        range->before = values_room(range->before, sizeof(*own));
         *range->before = *own;
         range->before_step = step;
         if (range->change != NULL && step == probed_step() + 1) {
@@ -241,11 +226,9 @@ compare_range(struct range_found *range, uint32_t step)
 static void
 write_range(const struct range_found *range, uint32_t step)
 {
-    struct sketch *own = malloc(sizeof(*own));
+    struct sketch *own = values_room(NULL, sizeof(*own));
     struct reference_key key = {
         .kind = REFERENCE_SKETCH, .role = CHECK_MEMORY, .step = step, .number = range->memory.tensor.number};
-    if (own == NULL)
-        stop_job("out of memory");
     if (sketch_range(range, own) && !reference_put(values_writer(), &key, own, sizeof(*own)))
         values_stop_writing();
     free(own);

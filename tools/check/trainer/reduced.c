@@ -39,9 +39,7 @@ add_call(const struct check_tensor *tensor)
 {
     if (calls.count == calls.capacity) {
         calls.capacity = calls.capacity > 0 ? 2 * calls.capacity : 16;
-        calls.list = realloc(calls.list, calls.capacity * sizeof(*calls.list));
-        if (calls.list == NULL)
-            stop_job("out of memory");
+        calls.list = values_room(calls.list, calls.capacity * sizeof(*calls.list));
     }
     calls.list[calls.count] = (struct call){.tensor = *tensor};
     return &calls.list[calls.count++];

@@ -101,12 +101,8 @@ static void
 add_pointer(CUdeviceptr address)
 {
     if (updaters.pointer_count == updaters.pointer_capacity) {
-        size_t capacity = updaters.pointer_capacity == 0 ? 1024 : 2 * updaters.pointer_capacity;
-        struct given *grown = realloc(updaters.pointers, capacity * sizeof(*grown));
-        if (grown == NULL)
-            stop_job("out of memory");
-        updaters.pointers = grown;
-        updaters.pointer_capacity = capacity;
+        updaters.pointer_capacity = updaters.pointer_capacity == 0 ? 1024 : 2 * updaters.pointer_capacity;
+        updaters.pointers = values_room(updaters.pointers, updaters.pointer_capacity * sizeof(*updaters.pointers));
     }
     updaters.pointers[updaters.pointer_count++] = (struct given){around.call, address};
 }
@@ -128,9 +124,7 @@ watch_parameter(void *arg, const struct pointed *pointed)
                                 .begin = tensor.address,
                                 .bytes = tensor.bytes,
                                 .type = tensor.type,
-                                .before = malloc((size_t)PROBES * PROBE_BYTES)};
-    if (watched->before == NULL)
-        stop_job("out of memory");
+                                .before = values_room(NULL, (size_t)PROBES * PROBE_BYTES)};
     (void)probe(watched, watched->before);
     ++around.count;
 }
@@ -138,9 +132,7 @@ watch_parameter(void *arg, const struct pointed *pointed)
 static bool
 parameter_changed(const struct watched *watched)
 {
-    char *after = malloc((size_t)PROBES * PROBE_BYTES);
-    if (after == NULL)
-        stop_job("out of memory");
+    char *after = values_room(NULL, (size_t)PROBES * PROBE_BYTES);
     size_t bytes = probe(watched, after);
     bool changed = memcmp(watched->before, after, bytes) != 0;
     free(after);
@@ -220,9 +212,7 @@ watch_unannotated(void *arg, const struct pointed *pointed)
                                 .begin = begin,
                                 .bytes = bytes,
                                 .type = of_type,
-                                .before = malloc(bytes)};
-    if (watched->before == NULL)
-        stop_job("out of memory");
+                                .before = values_room(NULL, bytes)};
     values_memory_out(watched->before, begin, bytes);
     ++around.count;
 }
@@ -267,9 +257,7 @@ compare_gap(const struct watched *watched, const char *after, size_t first, size
 static void
 compare_around(const struct watched *watched)
 {
-    char *after = malloc(watched->bytes);
-    if (after == NULL)
-        stop_job("out of memory");
+    char *after = values_room(NULL, watched->bytes);
     values_memory_out(after, watched->begin, watched->bytes);
     for (size_t at = 0; at < watched->bytes;) {
         struct tensor tensor;

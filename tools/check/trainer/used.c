@@ -34,20 +34,14 @@ compare_used(const struct tensor *gradient, const struct reference_key *key, con
              const char *function)
 {
     const struct reference_entry *entry = reference_find(values_reader(), key);
-    struct sketch *theirs = malloc(sizeof(*theirs));
-    if (theirs == NULL)
-        stop_job("out of memory");
+    struct sketch *theirs = values_room(NULL, sizeof(*theirs));
     if (entry != NULL) {
         if (!reference_get(values_reader(), entry, theirs, sizeof(*theirs)))
             values_stop_damaged();
-        struct sketch_distance distance = sketch_compare(own, theirs);
         struct check_row row;
         compare_describe(gradient, CHECK_ROW_USED, key->step, &row);
-        row.norms = (struct check_norms){.difference = distance.difference,
-                                         .reference = distance.reference,
-                                         .own = distance.own,
-                                         .product = distance.product,
-                                         .unbounded = own->unbounded + theirs->unbounded};
+        row.norms = sketch_compare(own, theirs);
+        row.norms.unbounded = own->unbounded + theirs->unbounded;
         snprintf(row.text, sizeof(row.text), "%s", function);
         values_row(&row);
     }
@@ -62,9 +56,7 @@ used_gradient(const struct tensor *gradient, uint32_t step, const char *function
     seen[gradient->index] = step;
     struct reference_key key = {
         .kind = REFERENCE_SKETCH, .role = CHECK_GRADIENT, .step = step, .number = (uint32_t)gradient->index};
-    struct sketch *own = malloc(sizeof(*own));
-    if (own == NULL)
-        stop_job("out of memory");
+    struct sketch *own = values_room(NULL, sizeof(*own));
     context_synchronize("before an operation that updates parameters");
     sketch_begin(own, gradient->count);
     values_read_tensor(gradient, take_piece, &(struct taking){own, gradient});

@@ -43,6 +43,15 @@ static struct {
 
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards values.rows_fd */
 
+void *
+values_room(void *old, size_t bytes)
+{
+    void *room = realloc(old, bytes > 0 ? bytes : 1);
+    if (room == NULL)
+        stop_job("out of memory");
+    return room;
+}
+
 struct reference_writer *
 values_writer(void)
 {
@@ -173,10 +182,8 @@ values_open(void)
             "cannot write the results of ddprun check to %s-%d: %m; on several hosts use --reference with a file in a "
             "folder that all of them have",
             check_run.results, engine_state.rendezvous.rank);
-    values.piece = malloc(VALUES_PIECE_BYTES);
-    values.theirs = malloc(VALUES_PIECE_BYTES);
-    if (values.piece == NULL || values.theirs == NULL)
-        stop_job("out of memory");
+    values.piece = values_room(NULL, VALUES_PIECE_BYTES);
+    values.theirs = values_room(NULL, VALUES_PIECE_BYTES);
     open_reference();
 }
 
@@ -291,7 +298,7 @@ own_stream(void)
     return values.stream;
 }
 
-void
+static void
 values_copy_out(void *host, CUdeviceptr address, size_t bytes)
 {
     require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(host, address, bytes, own_stream()),
@@ -299,7 +306,7 @@ values_copy_out(void *host, CUdeviceptr address, size_t bytes)
     require_cuda(engine_state.driver.cuStreamSynchronize_p(own_stream()), "copying memory that is compared");
 }
 
-void
+static void
 values_copy_in(CUdeviceptr address, const void *host, size_t bytes)
 {
     require_cuda(engine_state.driver.cuMemcpyHtoDAsync_p(address, host, bytes, own_stream()),
