@@ -4,7 +4,6 @@
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_EVIDENCE_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_EVIDENCE_H
 
-#include "tools/check/command/written.h"
 #include "tools/check/format/run.h"
 
 #include <stdbool.h>
@@ -16,6 +15,19 @@ enum check_reading { CHECK_READS_DATE = 1, CHECK_READS_RANDOM = 2 };
 /* The rows of one rank in one run. */
 struct check_rows {
     struct check_row *rows; /* [count] */
+    size_t count;
+};
+
+/* Files that several ranks of a run write, or change otherwise, by one name: in a training each rank would replace what
+ * the others have written. */
+struct written_file {
+    char *path; /* absolute */
+    int *ranks; /* [rank_count], at least two, ascending */
+    int rank_count;
+};
+
+struct written {
+    struct written_file *files; /* [count], by path */
     size_t count;
 };
 
@@ -74,6 +86,13 @@ bool check_evidence_in_rounds(const struct check_evidence *evidence);
 
 /* Shares are unequal, and weighted by DDP_WEIGHT. */
 bool check_evidence_weighs(const struct check_evidence *evidence);
+
+/* ---- written.c ---- */
+
+/* Of `ranks` ranks whose private folders (tools/sandbox/files.h) are in `folder`. What cannot be read is not
+ * there, and neither are the byte codes of Python, which it replaces as a whole. */
+struct written written_find(const char *folder, int ranks);
+void written_free(struct written *written);
 
 /* ---- readings.c ---- */
 /*

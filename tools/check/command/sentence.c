@@ -36,6 +36,19 @@ sentence_decide(struct check_verdict *verdict, enum check_result result, enum ch
     verdict->first = first;
 }
 
+void
+sentence_differs(const struct check_evidence *evidence, struct check_verdict *verdict, enum check_result result,
+                 enum check_cause cause, const struct check_item *first, const char *format, ...)
+{
+    char place[600], rest[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(rest, sizeof(rest), format, args);
+    va_end(args);
+    sentence_decide(verdict, result, cause, first);
+    sentence_say(verdict->text, "%s%s", sentence_place(evidence, verdict, first, place), rest);
+}
+
 const char *
 sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400])
 {

@@ -35,10 +35,8 @@ name_gradient(const struct check_tensor *tensor, char text[400])
 static void
 judge_averaged(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
-    char place[600];
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
-    sentence_say(verdict->text, "%s, though DDP_STEP_PARAMETERS averages it",
-                 sentence_place(evidence, verdict, first, place));
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first,
+                     ", though DDP_STEP_PARAMETERS averages it");
     sentence_say(
         verdict->advice,
         "the mean of updated parameters is one rank's update if each layer's input gradient is computed before its "
@@ -171,7 +169,7 @@ find_used(const struct check_evidence *evidence, const struct check_item *first)
 static bool
 judge_used(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
-    char place[600], name[400], how[64] = "otherwise than on one rank";
+    char name[400], how[64] = "otherwise than on one rank";
     double factor;
     struct used found = find_used(evidence, first);
     const struct check_row *used = found.row;
@@ -181,11 +179,10 @@ judge_used(const struct check_evidence *evidence, struct check_verdict *verdict,
         factor /= found.left;
         snprintf(how, sizeof(how), "to %.4g times one rank's", factor);
     }
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
     verdict->factor = factor;
-    sentence_say(verdict->text, "%s: %s, changes between DDP_STEP and `%s`, %s%s",
-                 sentence_place(evidence, verdict, first, place), name_gradient(&used->tensor, name), used->text, how,
-                 factor > 0 ? factor_meaning(evidence, factor) : "");
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first,
+                     ": %s, changes between DDP_STEP and `%s`, %s%s", name_gradient(&used->tensor, name), used->text,
+                     how, factor > 0 ? factor_meaning(evidence, factor) : "");
     sentence_say(verdict->advice, "%s",
                  fabs(factor * evidence->ranks - 1) < 0.01
                      ? "DDP_STEP leaves the mean over the ranks: do not divide it by their number again"
@@ -200,7 +197,6 @@ judge_used(const struct check_evidence *evidence, struct check_verdict *verdict,
 static bool
 judge_updates(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
-    char place[600];
     const struct check_rows *rows = &evidence->ranked[first->first_rank];
     const struct check_row *several = NULL;
     uint32_t step = first->first_step - 1; /* of either */
@@ -214,10 +210,9 @@ judge_updates(const struct check_evidence *evidence, struct check_verdict *verdi
     if (several == NULL)
         return false;
     bool always = 2 * as_often > evidence->steps;
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
-    sentence_say(verdict->text, "%s: between DDP_STEP %u and the next one `%s` updated the same parameter %llu times",
-                 sentence_place(evidence, verdict, first, place), step, several->text,
-                 (unsigned long long)several->value);
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first,
+                     ": between DDP_STEP %u and the next one `%s` updated the same parameter %llu times", step,
+                     several->text, (unsigned long long)several->value);
     sentence_say(verdict->advice, "%s",
                  always
                      ? "each update needs a DDP_STEP of its own, between its backward and it"
@@ -231,7 +226,7 @@ judge_updates(const struct check_evidence *evidence, struct check_verdict *verdi
 static bool
 judge_factor(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
-    char place[600], whose[80];
+    char whose[80];
     struct factor factor;
     bool used = find_used(evidence, first).any; /* and none is another */
     if (!factor_of_update(evidence, first, &factor))
@@ -241,11 +236,11 @@ judge_factor(const struct check_evidence *evidence, struct check_verdict *verdic
          is_reciprocal = all && fabs(factor.value * evidence->ranks - 1) < 0.01;
     bool is_few = pattern_is_few(factor.apart, factor.moved);
     snprintf(whose, sizeof(whose), "%zu of %zu parameters", factor.apart, factor.moved);
-    sentence_decide(verdict, CHECK_DIFFERENT, is_few ? CAUSE_TENSOR : CAUSE_UPDATE, first);
     verdict->factor = factor.value;
-    sentence_say(verdict->text, "%s, and the gradients are equal: the change of %s is %.4g times one rank's%s%s",
-                 sentence_place(evidence, verdict, first, place), one ? whose : "every parameter", factor.value,
-                 factor_meaning(evidence, factor.value), factor.mixed ? "; on other ranks another factor" : "");
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, is_few ? CAUSE_TENSOR : CAUSE_UPDATE, first,
+                     ", and the gradients are equal: the change of %s is %.4g times one rank's%s%s",
+                     one ? whose : "every parameter", factor.value, factor_meaning(evidence, factor.value),
+                     factor.mixed ? "; on other ranks another factor" : "");
     sentence_say(verdict->advice, "%s",
                  used && (is_n || is_reciprocal)
                      ? "the update gets one rank's gradients, but another learning rate: do not let it depend on the "
@@ -267,18 +262,17 @@ judge_factor(const struct check_evidence *evidence, struct check_verdict *verdic
 static bool
 judge_states(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
 {
-    char place[600];
     double factor;
     const struct check_item *first = pattern->first;
     bool is_state = first->tensor.role == CHECK_MEMORY || first->tensor.role == CHECK_STATE;
     if (!is_state || !factor_of_states(evidence, verdict, pattern->moment, &factor))
         return false;
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
     verdict->factor = factor;
-    sentence_say(verdict->text,
-                 "%s: the optimizer's moments are those of gradients that are %.4g times one rank's%s, and at DDP_STEP "
-                 "they are equal",
-                 sentence_place(evidence, verdict, first, place), factor, factor_meaning(evidence, factor));
+    sentence_differs(
+        evidence, verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first,
+        ": the optimizer's moments are those of gradients that are %.4g times one rank's%s, and at DDP_STEP "
+        "they are equal",
+        factor, factor_meaning(evidence, factor));
     sentence_say(verdict->advice,
                  "DDP_STEP leaves the mean over the ranks: look for what %s gradients behind it, before the optimizer",
                  factor < 1 ? "divides" : "multiplies");
@@ -290,9 +284,7 @@ judge_states(const struct check_evidence *evidence, struct check_verdict *verdic
 static void
 judge_unannotated(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *item)
 {
-    char place[600];
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, item);
-    sentence_say(verdict->text, "%s", sentence_place(evidence, verdict, item, place));
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, item, "%s", "");
     sentence_say(
         verdict->advice,
         item->tensor.group == 2
@@ -327,15 +319,14 @@ bool
 update_judge_clipping(const struct check_evidence *evidence, struct check_verdict *verdict,
                       const struct check_item *first)
 {
-    char place[600];
     double norm;
     if (!pattern_is_clipped(evidence, &norm))
         return false;
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
-    sentence_say(verdict->text,
-                 "%s; the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the ranks': they "
-                 "are clipped before they are averaged",
-                 sentence_place(evidence, verdict, first, place), norm);
+    sentence_differs(
+        evidence, verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first,
+        "; the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the ranks': they "
+        "are clipped before they are averaged",
+        norm);
     sentence_say(verdict->advice, "put DDP_STEP between backward and the clipping");
     return true;
 }
@@ -344,16 +335,14 @@ update_judge_clipping(const struct check_evidence *evidence, struct check_verdic
 static bool
 judge_uneven(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
-    char place[600];
     for (size_t i = 0; i < evidence->ranked[0].count && !check_evidence_weighs(evidence); ++i) {
         const struct check_row *row = &evidence->ranked[0].rows[i];
         if (row->kind != CHECK_ROW_SHARD || !row->uneven || row->step + 1 != first->first_step)
             continue;
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
-        sentence_say(verdict->text,
-                     "%s; %d ranks do not divide the %llu items of this step, and the mean of unequal shares is not "
-                     "the mean of all items",
-                     sentence_place(evidence, verdict, first, place), evidence->ranks, (unsigned long long)row->value);
+        sentence_differs(evidence, verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first,
+                         "; %d ranks do not divide the %llu items of this step, and the mean of unequal shares is not "
+                         "the mean of all items",
+                         evidence->ranks, (unsigned long long)row->value);
         sentence_say(verdict->advice, "weigh the shares, DDP_WEIGHT(count, total), or leave such a batch out");
         return true;
     }
@@ -364,10 +353,9 @@ static void
 judge_later(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first,
             bool few)
 {
-    char place[600];
     uint32_t role = first->tensor.role;
-    sentence_decide(verdict, CHECK_DIFFERENT, few || role != CHECK_GRADIENT ? CAUSE_TENSOR : CAUSE_UPDATE, first);
-    sentence_say(verdict->text, "%s; what came before is equal", sentence_place(evidence, verdict, first, place));
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, few || role != CHECK_GRADIENT ? CAUSE_TENSOR : CAUSE_UPDATE,
+                     first, "; what came before is equal");
     sentence_say(
         verdict->advice,
         role == CHECK_GRADIENT ? "something that is not annotated changes the gradients after the first step: a tensor "
@@ -380,12 +368,10 @@ judge_later(const struct check_evidence *evidence, struct check_verdict *verdict
 static void
 judge_one(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
 {
-    char place[600];
     uint32_t role = pattern->first->tensor.role;
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, pattern->first);
-    sentence_say(verdict->text, "%s; the other %zu %ss are equal then",
-                 sentence_place(evidence, verdict, pattern->first, place),
-                 pattern->all[role] - pattern->differing[role], check_role_name(role));
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_TENSOR, pattern->first,
+                     "; the other %zu %ss are equal then", pattern->all[role] - pattern->differing[role],
+                     check_role_name(role));
     sentence_say(verdict->advice,
                  role == CHECK_STATE
                      ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
@@ -453,16 +439,14 @@ has_no_gradient(const struct check_evidence *evidence, const struct check_verdic
 static bool
 judge_running(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
-    char place[600];
     for (size_t i = 0; i < verdict->item_count; ++i) {
         const struct check_item *item = &verdict->items[i];
         if (item->differs && item->moment == first->moment &&
             (item->tensor.role != CHECK_PARAMETER || !item->moved || !has_no_gradient(evidence, verdict, item)))
             return false;
     }
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
-    sentence_say(verdict->text, "%s: it has changed before the first DDP_STEP, and has no gradient",
-                 sentence_place(evidence, verdict, first, place));
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first,
+                     ": it has changed before the first DDP_STEP, and has no gradient");
     sentence_say(verdict->advice,
                  "running statistics, which forward writes? Annotate them with DDP_BUFFER, not DDP_PARAMETER; a "
                  "parameter that is trained needs its DDP_GRADIENT");

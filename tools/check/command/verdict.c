@@ -61,17 +61,15 @@ static void
 judge_factor(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
              struct check_wishes *wishes)
 {
-    char place[600];
     double n = evidence->ranks;
     bool too_small = fabs(verdict->factor * n - 1) < 0.02, too_large = fabs(verdict->factor / n - 1) < 0.02;
     bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0 &&
                        !evidence->grows; /* the ranks' own */
     wishes->factor = compensated && check_evidence_is_forced(evidence) ? verdict->factor : 0;
-    sentence_decide(verdict, compensated ? CHECK_NOT_COMPARABLE : CHECK_DIFFERENT, CAUSE_SCALE, pattern->first);
-    sentence_say(verdict->text, "%s: every gradient is %.4g times one rank's%s%s",
-                 sentence_place(evidence, verdict, pattern->first, place), verdict->factor,
-                 factor_meaning(evidence, verdict->factor),
-                 compensated ? ", and the parameters are equal: the update compensates the factor" : "");
+    sentence_differs(evidence, verdict, compensated ? CHECK_NOT_COMPARABLE : CHECK_DIFFERENT, CAUSE_SCALE,
+                     pattern->first, ": every gradient is %.4g times one rank's%s%s", verdict->factor,
+                     factor_meaning(evidence, verdict->factor),
+                     compensated ? ", and the parameters are equal: the update compensates the factor" : "");
     if (too_small && compensated)
         sentence_say(
             verdict->advice,
@@ -134,11 +132,10 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     const struct check_item *first = pattern->first;
     bool weighs = check_evidence_weighs(evidence);
     if (pattern_has_uneven_shares(evidence, &total) && !weighs) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
-        sentence_say(verdict->text,
-                     "%s; %llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the "
-                     "mean of all items",
-                     sentence_place(evidence, verdict, first, place), (unsigned long long)total, evidence->ranks);
+        sentence_differs(evidence, verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first,
+                         "; %llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the "
+                         "mean of all items",
+                         (unsigned long long)total, evidence->ranks);
         sentence_say(verdict->advice,
                      "check with a batch that %d divides, or with another -n; or weigh the shares: DDP_WEIGHT(count, "
                      "total)",
@@ -158,20 +155,19 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     if (wishes->turns && judge_shares(evidence, verdict, first))
         return;
     if (few) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
-        sentence_say(verdict->text, "%s; %zu of %zu gradients are equal",
-                     sentence_place(evidence, verdict, first, place),
-                     pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
+        sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first, "; %zu of %zu gradients are equal",
+                         pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT],
+                         pattern->all[CHECK_GRADIENT]);
         sentence_say(verdict->advice,
                      "compare its annotation with its allocation: count, type, and that it is written before "
                      "DDP_STEP");
         return;
     }
     if (pattern_some_are_equal(evidence, verdict)) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, first);
-        sentence_say(verdict->text, "%s, and %zu of %zu gradients are equal: the ranks have the right batch",
-                     sentence_place(evidence, verdict, first, place),
-                     pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
+        sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, first,
+                         ", and %zu of %zu gradients are equal: the ranks have the right batch",
+                         pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT],
+                         pattern->all[CHECK_GRADIENT]);
         sentence_say(verdict->advice,
                      "backward reads memory in front of it that is not the same on all ranks and is not annotated: "
                      "a second copy of a weight, a weight without DDP_PARAMETER");
@@ -190,9 +186,8 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     verdict->is_vague = !pattern_has_one_batch(evidence) && data_verdict_unknown(evidence, verdict, pattern);
     if (verdict->is_vague)
         return;
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first);
-    sentence_say(verdict->text, "%s; %zu of %zu gradients differ", sentence_place(evidence, verdict, first, place),
-                 pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first, "; %zu of %zu gradients differ",
+                     pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
     sentence_say(verdict->advice,
                  pattern_has_one_batch(evidence)
                      ? "all ranks compute the same batch, and another one than one rank: share the batch out with "
@@ -204,15 +199,13 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
 static void
 judge_start(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
 {
-    char place[600];
     const struct check_row *of_rank_0 = pattern_row(&evidence->ranked[0], &pattern->first->tensor, 1);
     if (of_rank_0 == NULL || !(of_rank_0->norms.difference <= evidence->tolerance * of_rank_0->norms.reference)) {
         update_judge(evidence, verdict, pattern);
         return;
     }
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_START, pattern->first);
-    sentence_say(verdict->text, "%s: it does not begin with rank 0's values",
-                 sentence_place(evidence, verdict, pattern->first, place));
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_START, pattern->first,
+                     ": it does not begin with rank 0's values");
     sentence_say(verdict->advice,
                  "%s gives all ranks rank 0's values at once: it must stand behind the initialisation "
                  "(and behind loading a checkpoint)%s",
@@ -227,15 +220,13 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
     const struct check_item *first = pattern->first;
     bool of_first_gradients =
         pattern->moment == items_moment(CHECK_GRADIENT, 1) && pattern->differing[CHECK_GRADIENT] > 0;
-    char place[600];
     double factor;
     if (!evidence->grows && data_verdict(evidence, verdict, pattern)) /* no run has the data of all ranks */
         return;
     if (first->unbounded) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first);
-        sentence_say(verdict->text, "%s: %s", sentence_place(evidence, verdict, first, place),
-                     first->endless ? "other elements are infinite or NaN than on one rank"
-                                    : "elements are infinite or NaN, and finite on one rank");
+        sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first, ": %s",
+                         first->endless ? "other elements are infinite or NaN than on one rank"
+                                        : "elements are infinite or NaN, and finite on one rank");
         sentence_say(verdict->advice, evidence->wire_type != 0
                                           ? "16 bits do not hold these gradients: use --compress bf16, or none"
                                           : "look for a sum over ranks that does not fit its type, or for a share "
@@ -256,9 +247,7 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
 static void
 judge_turns(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
 {
-    char place[600];
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_PLAN, pattern->first);
-    sentence_say(verdict->text, "%s", sentence_place(evidence, verdict, pattern->first, place));
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_PLAN, pattern->first, "%s", "");
     sentence_say(verdict->advice,
                  "do not train by this plan: ranks that take turns do not compute what the program does; make it anew "
                  "by ddprun scout --prove with these arguments, and check that one");
@@ -474,10 +463,8 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         equal_judge(evidence, verdict);
         reductions_judge_besides(evidence, verdict);
     } else if (evidence->plain != NULL && is_right_without_overlap(evidence)) {
-        char place[600];
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_OVERLAP, pattern.first);
-        sentence_say(verdict->text, "%s, and does not with --no-overlap",
-                     sentence_place(evidence, verdict, pattern.first, place));
+        sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_OVERLAP, pattern.first,
+                         ", and does not with --no-overlap");
         sentence_say(verdict->advice, "%s",
                      alarm != NULL ? alarm->text
                                    : "a gradient is written or read where ddprun cannot see it while it is "

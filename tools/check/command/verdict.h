@@ -129,6 +129,11 @@ void sentence_decide(struct check_verdict *verdict, enum check_result result, en
  */
 const char *sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400]);
 
+/* Decides, and says where the item differs (sentence_place()), and behind that what the format says. */
+void sentence_differs(const struct check_evidence *evidence, struct check_verdict *verdict, enum check_result result,
+                      enum check_cause cause, const struct check_item *first, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
 /* "on all ranks", "on rank 1", "on 3 of 4 ranks" */
 const char *sentence_name_ranks(const struct check_evidence *evidence, const struct check_item *item, char text[48]);
 

@@ -1,7 +1,7 @@
 /*
- * written.c - see written.h. What a rank has written lies in its private folder below `written`, by its absolute path.
+ * written.c - see evidence.h. What a rank has written lies in its private folder below `written`, by its absolute path.
  */
-#include "tools/check/command/written.h"
+#include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"
 
