@@ -17,7 +17,6 @@
 #include "tools/commands.h"
 #include "tools/page/page.h"
 #include "tools/plan/command/auto.h"
-#include "tools/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
- * ranks.c - see ranks.h.
+ * ranks.c - see commands.h.
  */
-#include "tools/ranks.h"
+#include "tools/commands.h"
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"

@@ -4,42 +4,38 @@
  */
 #include "tools/common/idle.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 /* ---- annotations ---- */
 
 static void
 memory(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
-    (void)ptr, (void)count, (void)type, (void)site;
 }
 
 static void
 number(int id, const struct ddp_site *site)
 {
-    (void)id, (void)site;
 }
 
 static void
 step(int group, void *stream, const struct ddp_site *site)
 {
-    (void)group, (void)stream, (void)site;
 }
 
 static void
 pointer(void *ptr, const struct ddp_site *site)
 {
-    (void)ptr, (void)site;
 }
 
 static void
 mean(const char *label, void *value, int type, const struct ddp_site *site)
 {
-    (void)label, (void)value, (void)type, (void)site;
 }
 
 static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
-    (void)site;
     *first = 0;
     *count = total;
 }
@@ -47,19 +43,16 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 static void
 gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 {
-    (void)ptr, (void)stream, (void)site;
 }
 
 static void
 weight(size_t count, size_t total, const struct ddp_site *site)
 {
-    (void)count, (void)total, (void)site;
 }
 
 static void
 reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
 {
-    (void)ptr, (void)count, (void)type, (void)op, (void)stream, (void)site;
 }
 
 /* ---- memory and modules ---- */
@@ -67,37 +60,31 @@ reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp
 static void
 allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
 {
-    (void)address, (void)bytes, (void)kind;
 }
 
 static void
 tensor_map_encoded(CUdeviceptr address, bool done)
 {
-    (void)address, (void)done;
 }
 
 static void
 may_wait(bool loads)
 {
-    (void)loads;
 }
 
 static void
 stream_changes(CUstream stream)
 {
-    (void)stream;
 }
 
 static void
 device_goes(CUdevice device)
 {
-    (void)device;
 }
 
 static void
 kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
 {
-    (void)kernels, (void)room, (void)library, (void)done;
 }
 
 static void
@@ -110,50 +97,42 @@ nothing(void)
 static void *
 capture_ends(CUstream stream)
 {
-    (void)stream;
     return NULL;
 }
 
 static void
 graph_cloned(CUgraph from, const CUgraph *clone, bool done)
 {
-    (void)from, (void)clone, (void)done;
 }
 
 static void
 graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
 {
-    (void)from, (void)made, (void)flags, (void)done;
 }
 
 static void
 graph_updated(CUgraphExec exec, CUgraph graph, bool done)
 {
-    (void)exec, (void)graph, (void)done;
 }
 
 static void
 graph_goes(void *handle)
 {
-    (void)handle;
 }
 
 static void
 graph_gone(void *handle, bool done)
 {
-    (void)handle, (void)done;
 }
 
 static void
 graph_changes(CUgraph graph, const char *call)
 {
-    (void)graph, (void)call;
 }
 
 static void
 node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work)
 {
-    (void)exec, (void)node, (void)work;
 }
 
 const struct engine engine_idle = {

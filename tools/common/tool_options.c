@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool
 command_begin(const struct command *command, char **words, void *target, char ***rest_p, int *exit_code)
@@ -37,6 +38,14 @@ command_begin(const struct command *command, char **words, void *target, char **
     }
     *rest_p = words + rest;
     return true;
+}
+
+bool
+tool_wants_colour(void)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
+           strcmp(term, "dumb") != 0;
 }
 
 /* ---- options by their names ---- */

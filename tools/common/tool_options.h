@@ -14,6 +14,9 @@
 bool command_begin(const struct command *command, char **words, void *target, char ***rest_p, int *exit_code)
     __attribute__((warn_unused_result));
 
+/* Whether standard output is a terminal, of a reader who has not said no (no-color.org). */
+bool tool_wants_colour(void);
+
 /* ---- options by their names; `names` ends with NULL ---- */
 
 /* The first of them that was given on the command line, as "--name"; that has a value, wherever it was set. malloc'ed,

@@ -73,14 +73,6 @@ examine_target(struct examination *examination, const char *name, const struct t
         findings_say_error(examination->findings, FINDING_PROBLEM, "file", target->error.text);
 }
 
-static bool
-wants_colour(void)
-{
-    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    return isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
-           strcmp(term, "dumb") != 0;
-}
-
 /* What comes after the doctor, for a program of which nothing is known that would stop it. */
 static void
 print_next(const struct findings *findings, const char *name)
@@ -125,7 +117,7 @@ run_doctor(const struct command *command, const struct options *options)
     if (request.json) {
         findings_print_json(examination.findings, request.name, stdout);
     } else {
-        findings_print(examination.findings, wants_colour(), stdout);
+        findings_print(examination.findings, tool_wants_colour(), stdout);
         print_next(examination.findings, request.name);
     }
     bool is_well = findings_count(examination.findings, FINDING_PROBLEM) == 0;

@@ -19,6 +19,7 @@
 #include "tools/check/command/session.h"
 #include "tools/check/command/verdict.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/tool_options.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -227,14 +228,6 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
 
 /* ---- the verdict ---- */
 
-static bool
-wants_colour(const struct check *check)
-{
-    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    return !check->in_cluster && isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
-           strcmp(term, "dumb") != 0;
-}
-
 static int
 exit_code_of(const struct check_verdict *verdict)
 {
@@ -250,7 +243,7 @@ show(const struct check *check, const struct check_verdict *verdict)
     const char *json = check_options.json;
     if (!check->options->quiet)
         check_print_table(stdout, &check->evidence, verdict);
-    check_print_verdict(stdout, &check->evidence, verdict, wants_colour(check));
+    check_print_verdict(stdout, &check->evidence, verdict, !check->in_cluster && tool_wants_colour());
     char *annotations =
         verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
     fputs(annotations != NULL ? annotations : "", stdout);
