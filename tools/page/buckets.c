@@ -94,18 +94,10 @@ put_buckets(FILE *out, const struct group_facts *of, size_t most)
 {
     double greatest = greatest_bytes(of);
     size_t count = of->plan->bucket_count, shown = count < most ? count : most;
-    fputs("<div class='box' tabindex='0' role='region' aria-label='Buckets'><table>\n<thead><tr><th "
-          "scope='col'>Bucket</th>"
-          "<th scope='col' class='n'>Tensors</th><th scope='col'>Bytes</th><th scope='col' class='n'></th>"
-          "<th scope='col' class='n'>Ready before end</th><th scope='col' class='n'>All-reduce</th>"
-          "<th scope='col' class='n'>GB/s</th><th scope='col'>Path</th><th scope='col'>Sent "
-          "as</th></tr></thead>\n<tbody>\n",
-          out);
+    html_table(out, "Buckets", "Bucket|#Tensors|Bytes|#|#Ready before end|#All-reduce|#GB/s|Path|Sent as");
     for (size_t k = 0; k < shown; ++k)
         put_bucket(out, of, (unsigned)k, greatest);
-    fputs("</tbody></table></div>\n", out);
-    if (count > shown)
-        html_put(out, "<p class='caption'>And %zu more buckets.</p>\n", count - shown);
+    html_table_end(out, shown, count, "buckets");
 }
 
 static int
@@ -142,18 +134,10 @@ static void
 put_tensors(FILE *out, const struct group_facts *of, size_t most)
 {
     size_t count = of->run->tensor_counts[of->group], shown = count < most ? count : most;
-    fputs("<div class='box' tabindex='0' role='region' aria-label='Tensors'><table>\n<thead><tr>"
-          "<th scope='col'>Number</th><th scope='col'>Gradient</th><th scope='col'>Annotated at</th><th "
-          "scope='col'>Type</th>"
-          "<th scope='col' class='n'>Elements</th><th scope='col' class='n'>Bytes</th><th scope='col' "
-          "class='n'>Bucket</th>"
-          "</tr></thead>\n<tbody>\n",
-          out);
+    html_table(out, "Tensors", "Number|Gradient|Annotated at|Type|#Elements|#Bytes|#Bucket");
     for (size_t i = 0; i < shown; ++i)
         put_tensor(out, of, i);
-    fputs("</tbody></table></div>\n", out);
-    if (count > shown)
-        html_put(out, "<p class='caption'>And %zu more tensors.</p>\n", count - shown);
+    html_table_end(out, shown, count, "tensors");
 }
 
 /* What trials of the group found, and where overlap was switched last. */

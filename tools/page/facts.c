@@ -123,38 +123,33 @@ join_steps(struct facts *facts)
 
 /* ---- what the launcher has written ---- */
 
-static void
-take_job(struct facts *facts)
-{
-    json_object *found, *job = facts->first->told;
-    facts->program = "";
-    if (job == NULL)
-        return;
-    if (json_object_object_get_ex(job, "summary", &found) && json_object_is_type(found, json_type_object))
-        facts->summary = found;
-    if (json_object_object_get_ex(job, "settings", &found) && json_object_is_type(found, json_type_object))
-        facts->settings = found;
-    if (json_object_object_get_ex(job, "program", &found) && json_object_is_type(found, json_type_string))
-        facts->program = json_object_get_string(found);
-}
-
 double
-facts_number(const struct facts *facts, const char *name)
+facts_number(struct json_object *object, const char *name)
 {
     json_object *found;
-    bool is_number = json_object_object_get_ex(facts->summary, name, &found) &&
+    bool is_number = json_object_object_get_ex(object, name, &found) &&
                      (json_object_is_type(found, json_type_double) || json_object_is_type(found, json_type_int));
     double value = is_number ? json_object_get_double(found) : NAN;
     return isfinite(value) ? value : NAN;
 }
 
 const char *
-facts_string(const struct facts *facts, const char *name)
+facts_string(struct json_object *object, const char *name)
 {
     json_object *found;
-    bool is_text =
-        json_object_object_get_ex(facts->summary, name, &found) && json_object_is_type(found, json_type_string);
+    bool is_text = json_object_object_get_ex(object, name, &found) && json_object_is_type(found, json_type_string);
     return is_text ? json_object_get_string(found) : "";
+}
+
+static void
+take_job(struct facts *facts)
+{
+    json_object *found, *job = facts->first->told;
+    facts->program = facts_string(job, "program");
+    if (json_object_object_get_ex(job, "summary", &found) && json_object_is_type(found, json_type_object))
+        facts->summary = found;
+    if (json_object_object_get_ex(job, "settings", &found) && json_object_is_type(found, json_type_object))
+        facts->settings = found;
 }
 
 /* ---- which steps count ---- */
@@ -177,7 +172,7 @@ count_steps(struct facts *facts, uint64_t first, uint64_t last)
 static void
 take_window(struct facts *facts)
 {
-    double first = facts_number(facts, "first_measured"), last = facts_number(facts, "last_measured");
+    double first = facts_number(facts->summary, "first_measured"), last = facts_number(facts->summary, "last_measured");
     if (first > 0 && last >= first && last < 1e18 &&
         count_steps(facts, (uint64_t)first, (uint64_t)last) >= WAITING_LEAST)
         return;
@@ -232,7 +227,7 @@ take_rank(struct facts *facts, size_t r)
 static double
 said_or(const struct facts *facts, const char *name, double unit, double shown)
 {
-    double said = facts_number(facts, name);
+    double said = facts_number(facts->summary, name);
     return isnan(said) || facts->group_count > 1 ? shown : said * unit;
 }
 
@@ -259,7 +254,7 @@ take_waiting(struct facts *facts)
 static void
 take_speed(struct facts *facts)
 {
-    double known = facts_number(facts, "steps_per_second"), steps = 0;
+    double known = facts_number(facts->summary, "steps_per_second"), steps = 0;
     for (int g = 0; g < TRACE_GROUPS; ++g)
         steps += (double)facts->group_steps[g];
     bool counted = isnan(known) && facts->step_us > 0;

@@ -62,9 +62,9 @@ struct facts {
 void facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts);
 void facts_free(struct facts *facts);
 
-/* A member of the summary, as a number; NAN: not known. As a text: "". */
-double facts_number(const struct facts *facts, const char *name);
-const char *facts_string(const struct facts *facts, const char *name);
+/* A member of an object, such as the summary, as a number; NAN: not known. As a text: "". */
+double facts_number(struct json_object *object, const char *name);
+const char *facts_string(struct json_object *object, const char *name);
 
 /* The rank's step of that number; NULL: it has none. */
 const struct trace_step *facts_step_of(const struct rank_facts *rank, uint64_t number);

@@ -3,14 +3,15 @@
  */
 #include "tools/page/html.h"
 
+#include "base/printable.h"
+#include "launcher/common/xcalloc.h"
+
 #include <math.h>
 #include <stdarg.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_CHARACTERS = 200 };
-
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 void
 html_put(FILE *out, const char *format, ...)
@@ -19,25 +20,6 @@ html_put(FILE *out, const char *format, ...)
     va_start(arguments, format);
     vfprintf(out, format, arguments);
     va_end(arguments);
-}
-
-/* Bytes of the well-formed UTF-8 sequence at `text` (Unicode, table 3-7) that is no control character; else 0. */
-static size_t
-sequence_bytes(const unsigned char *text)
-{
-    unsigned char first = text[0], low = 0x80, high = 0xbf;
-    if (first < 0x80)
-        return first >= 0x20 && first != 0x7f;
-    if (first < 0xc2 || first > 0xf4)
-        return 0;
-    size_t more = first <= 0xdf ? 1 : first <= 0xef ? 2 : 3;
-    low = first == 0xe0 || first == 0xc2 ? 0xa0 : first == 0xf0 ? 0x90 : low; /* 0xc2: C1 controls */
-    high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : high;
-    for (size_t i = 1; i <= more; ++i, low = 0x80, high = 0xbf) {
-        if (text[i] < low || text[i] > high) /* the end of the text, too */
-            return 0;
-    }
-    return 1 + more;
 }
 
 static const char *
@@ -62,21 +44,22 @@ escape_of(char letter)
 void
 html_text(FILE *out, const char *text)
 {
-    for (int i = 0; *text != '\0'; ++i) {
-        if (i == MOST_CHARACTERS) {
+    char *copy = xstrdup(text);
+    int characters = 0;
+    printable_make(copy, "");
+    for (const char *at = copy; *at != '\0'; ++at) {
+        characters += (*at & 0xc0) != 0x80; /* the other bytes continue a character */
+        if (characters > MOST_CHARACTERS) {
             fputs("\xe2\x80\xa6", out); /* an ellipsis */
-            return;
+            break;
         }
-        size_t bytes = sequence_bytes((const unsigned char *)text);
-        const char *escape = escape_of(*text);
-        if (bytes == 0)
-            fputs(REPLACEMENT, out);
-        else if (escape != NULL)
+        const char *escape = escape_of(*at);
+        if (escape != NULL)
             fputs(escape, out);
         else
-            fwrite(text, 1, bytes, out);
-        text += bytes > 0 ? bytes : 1;
+            fputc(*at, out);
     }
+    free(copy);
 }
 
 void
@@ -99,6 +82,27 @@ void
 html_section(FILE *out, const char *id, const char *heading, const char *caption)
 {
     html_put(out, "\n<section id='%s'><h2>%s</h2>\n<p class='caption'>%s</p>\n", id, heading, caption);
+}
+
+void
+html_table(FILE *out, const char *label, const char *columns)
+{
+    html_put(out, "<div class='box' tabindex='0' role='region' aria-label='%s'><table>\n<thead><tr>", label);
+    for (const char *name = columns, *end; name != NULL; name = *end != '\0' ? end + 1 : NULL) {
+        bool is_figure = *name == '#';
+        name += is_figure;
+        end = name + strcspn(name, "|");
+        html_put(out, "<th scope='col'%s>%.*s</th>", is_figure ? " class='n'" : "", (int)(end - name), name);
+    }
+    fputs("</tr></thead>\n<tbody>\n", out);
+}
+
+void
+html_table_end(FILE *out, size_t shown, size_t all, const char *what)
+{
+    fputs("</tbody></table></div>\n", out);
+    if (all > shown)
+        html_put(out, "<p class='caption'>And %zu more %s.</p>\n", all - shown, what);
 }
 
 /* ---- figures ---- */

@@ -18,7 +18,7 @@ enum { FIGURE_BYTES = 40 };
 void html_put(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Text between tags or in a quoted attribute, whatever bytes it has: what means something in HTML is escaped, invalid
- * UTF-8 and control characters become U+FFFD, and what goes beyond 200 characters is cut. */
+ * UTF-8 and control characters become '?', as in all texts, and what goes beyond 200 characters is cut. */
 void html_text(FILE *out, const char *text);
 
 /* Cells of a row: text, and a figure, which is aligned to the right. */
@@ -27,6 +27,11 @@ void html_figure_cell(FILE *out, const char *figure);
 
 /* A section's beginning, with its heading and what it shows; its end is "</section>". The texts are markup. */
 void html_section(FILE *out, const char *id, const char *heading, const char *caption);
+
+/* A table's beginning, up to its first row: the columns are parted by |; with a # in front they are of figures. Its
+ * end, and how many more of what there are than rows. */
+void html_table(FILE *out, const char *label, const char *columns);
+void html_table_end(FILE *out, size_t shown, size_t all, const char *what);
 
 /* Three digits and a unit; "-" for what is not known. Each returns `text`. */
 const char *figure_time(double us, char text[FIGURE_BYTES]);

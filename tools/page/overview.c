@@ -41,8 +41,8 @@ put_date(FILE *out, const struct facts *facts)
 static void
 put_end(FILE *out, const struct facts *facts)
 {
-    double code = facts_number(facts, "exit_code");
-    const char *reason = facts_string(facts, "reason");
+    double code = facts_number(facts->summary, "exit_code");
+    const char *reason = facts_string(facts->summary, "reason");
     if (isnan(code) || (code == 0 && reason[0] == '\0'))
         return;
     html_put(out, "<p class='bad'>The job failed with exit code %.0f: ", code);
@@ -92,7 +92,7 @@ put_speed(FILE *out, const struct facts *facts)
     if (facts->counted > 0)
         html_put(out, "; medians of %s", window_text(facts, window));
     fputs(".</p>\n", out);
-    double batches = facts_number(facts, "batches"), each = facts_number(facts, "batches_per_step");
+    double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
     if (!isnan(batches) && !isnan(each))
         html_put(out,
                  "<p class='lead' id='turns'>The ranks took turns (<span class='option'>--plan</span>): each step is a "
@@ -160,7 +160,7 @@ put_tile(FILE *out, const char *name, const char *id, double value, const char *
 static double
 said_ms(const struct facts *facts, const char *name, double shown_us)
 {
-    double said = facts_number(facts, name);
+    double said = facts_number(facts->summary, name);
     return isnan(said) ? shown_us / 1e3 : said;
 }
 
@@ -188,12 +188,12 @@ static void
 put_tiles(FILE *out, const struct facts *facts)
 {
     char text[FIGURE_BYTES], note[96];
-    double seconds = facts_number(facts, "seconds");
-    double steps = facts_number(facts, "steps"), overlapped = facts_number(facts, "overlapped_steps");
+    double seconds = facts_number(facts->summary, "seconds");
+    double steps = facts_number(facts->summary, "steps"), overlapped = facts_number(facts->summary, "overlapped_steps");
     fputs("<dl class='tiles'>\n", out);
     put_tile(out, "Steps per second", "steps_per_second", facts->steps_per_s, figure_plain(facts->steps_per_s, text),
              "mean of the whole job");
-    double items = facts_number(facts, "items_per_second");
+    double items = facts_number(facts->summary, "items_per_second");
     if (!isnan(items))
         put_tile(out, "Items per second", "items_per_second", items, figure_plain(items, text),
                  "of DDP_SHARD, all ranks");

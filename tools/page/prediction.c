@@ -59,11 +59,7 @@ section_prediction(FILE *out, const struct facts *facts, const struct model *mod
         fputs(".</p>\n</section>\n", out);
         return;
     }
-    fputs(
-        "<div class='box' tabindex='0' role='region' aria-label='Predictions'><table>\n<thead><tr><th scope='col'>Ranks"
-        "</th><th scope='col'>Efficiency</th><th scope='col' class='n'></th><th scope='col' class='n'>Step</th>"
-        "<th scope='col' class='n'>Exposed</th><th scope='col' class='n'>Times one rank</th></tr></thead>\n<tbody>\n",
-        out);
+    html_table(out, "Predictions", "Ranks|Efficiency|#|#Step|#Exposed|#Times one rank");
     put_rows(out, facts, model);
     fputs("</tbody></table></div>\n</section>\n", out);
 }

@@ -68,18 +68,18 @@ static void
 put_number(FILE *out, const struct facts *facts, const char *name, const char *member)
 {
     char text[FIGURE_BYTES];
-    double value = facts_number(facts, member);
+    double value = facts_number(facts->summary, member);
     put_row(out, name, member, value >= 0 && value < 1e18 ? figure_count((uint64_t)value, text) : "");
 }
 
 static void
 put_checks(FILE *out, const struct facts *facts)
 {
-    double comparisons = facts_number(facts, "comparisons");
+    double comparisons = facts_number(facts->summary, "comparisons");
     begin_table(out, "Checks");
     put_number(out, facts, "comparisons of parameters across ranks", "comparisons");
     put_row(out, "hash of the parameters, the same on all ranks", "parameter_hash",
-            comparisons > 0 ? facts_string(facts, "parameter_hash") : "");
+            comparisons > 0 ? facts_string(facts->summary, "parameter_hash") : "");
     put_number(out, facts, "elements of parameters compared", "parameter_elements");
     put_number(out, facts, "restarts", "restarts");
     end_table(out);
@@ -89,8 +89,8 @@ static void
 put_versions(FILE *out, const struct facts *facts)
 {
     begin_table(out, "Versions");
-    put_row(out, "ddprun", "ddprun_version", facts_string(facts, "ddprun_version"));
-    put_row(out, "NCCL", "nccl_version", facts_string(facts, "nccl_version"));
+    put_row(out, "ddprun", "ddprun_version", facts_string(facts->summary, "ddprun_version"));
+    put_row(out, "NCCL", "nccl_version", facts_string(facts->summary, "nccl_version"));
     char text[FIGURE_BYTES];
     snprintf(text, sizeof(text), "%d", TRACE_VERSION);
     put_row(out, "format of the trace", NULL, text);

@@ -124,13 +124,6 @@ put_rank(FILE *out, const struct facts *facts, const struct rank_facts *rank, do
 }
 
 static void
-put_more(FILE *out, size_t shown, size_t all, const char *what)
-{
-    if (all > shown)
-        html_put(out, "<p class='caption'>And %zu more %s.</p>\n", all - shown, what);
-}
-
-static void
 put_ranks(FILE *out, const struct facts *facts)
 {
     double longest_us = 0;
@@ -149,16 +142,11 @@ put_ranks(FILE *out, const struct facts *facts)
     chart_legend(out, "backward", "backward");
     chart_legend(out, "network", "exposed communication");
     chart_legend(out, "ranks", "waits for other ranks");
-    fputs("</div>\n<div class='box' tabindex='0' role='region' aria-label='Times by rank'><table>\n<thead><tr>"
-          "<th scope='col'>Rank</th><th scope='col'>Host</th><th scope='col'>A step</th>"
-          "<th scope='col' class='n'>Before</th><th scope='col' class='n'>Backward</th><th scope='col' "
-          "class='n'>Exposed</th>"
-          "<th scope='col' class='n'>Waits</th><th scope='col' class='n'>Step</th></tr></thead>\n<tbody>\n",
-          out);
+    fputs("</div>\n", out);
+    html_table(out, "Times by rank", "Rank|Host|A step|#Before|#Backward|#Exposed|#Waits|#Step");
     for (size_t r = 0; r < shown; ++r)
         put_rank(out, facts, &facts->ranks[r], longest_us);
-    fputs("</tbody></table></div>\n", out);
-    put_more(out, shown, facts->rank_count, "ranks");
+    html_table_end(out, shown, facts->rank_count, "ranks");
 }
 
 void
@@ -231,16 +219,10 @@ section_stragglers(FILE *out, const struct facts *facts)
                  "waited for it. Of the same steps.");
     put_straggler(out, facts);
     if (facts->rank_count > 1) {
-        fputs(
-            "<div class='box' tabindex='0' role='region' aria-label='Stragglers'><table>\n<thead><tr>"
-            "<th scope='col'>Rank</th><th scope='col'>Host</th><th scope='col'>Steps in which it was the last</th>"
-            "<th scope='col' class='n'>Share</th><th scope='col' class='n'>Kept the others, a step</th></tr></thead>\n"
-            "<tbody>\n",
-            out);
+        html_table(out, "Stragglers", "Rank|Host|Steps in which it was the last|#Share|#Kept the others, a step");
         for (size_t r = 0; r < shown; ++r)
             put_last(out, facts, &facts->ranks[r]);
-        fputs("</tbody></table></div>\n", out);
-        put_more(out, shown, facts->rank_count, "ranks");
+        html_table_end(out, shown, facts->rank_count, "ranks");
     }
     fputs("</section>\n", out);
 }
