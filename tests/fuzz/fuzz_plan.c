@@ -33,7 +33,7 @@ require_sound(const struct play *play)
     for (uint32_t i = 0; i < plan->tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         fuzz_require(tensor->lo <= tensor->hi && tensor->hi <= tensor->bytes, "a tensor lies in its allocation");
-        fuzz_require(tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_UNREAD, "a tensor has a role");
+        fuzz_require(tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_LAST, "a tensor has a role");
     }
     for (size_t i = 0; i < (size_t)plan->operation_count + plan->load_count; ++i) {
         const struct play_operation *operation = &play->operations[i];
@@ -55,7 +55,7 @@ require_same(const struct play *play)
     fuzz_require(play_json_read(json, &again, why), "what was read of a plan is a plan");
     fuzz_require(again.plan.operation_count == play->plan.operation_count &&
                      again.plan.tensor_count == play->plan.tensor_count &&
-                     again.plan.average_before == play->plan.average_before &&
+                     again.plan.by == play->plan.by && again.plan.average_before == play->plan.average_before &&
                      (play->plan.tensor_count == 0 || again.tensors[0].hi == play->tensors[0].hi),
                  "a plan says the same again");
     play_json_free(&again);

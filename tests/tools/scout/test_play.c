@@ -90,6 +90,7 @@ TEST(what_is_out_of_bounds_is_damaged)
     } const wrong[] = {{&play.plan.version, PLAY_VERSION + 1},
                        {&play.plan.data, PLAY_ONE_PROCESS + 1},
                        {&play.plan.average_before, 2},
+                       {&play.plan.by, PLAY_BY_STATE + 1},
                        {&play.plan.tensor_count, UINT32_MAX},
                        {&tensors[1].role, PLAY_UNREAD + 1},
                        {&tensors[0].role, 0},
@@ -113,4 +114,37 @@ TEST(what_is_out_of_bounds_is_damaged)
     }
     memset(operations[0].name, 'x', sizeof(operations[0].name));
     ck_assert(play_save(path, &play) && !loads());
+}
+
+/* A plan by state has no gradient and no update, and averages at the period's end. */
+TEST(plans_by_state_have_roles_of_their_own)
+{
+    static const struct play_tensor rows[] = {{.role = PLAY_CHANGES, .type = 1, .bytes = 16, .lo = 4, .hi = 16},
+                                              {.role = PLAY_SUM, .type = 6, .bytes = 16, .lo = 8, .hi = 16},
+                                              {.role = PLAY_STREAM, .bytes = 16, .lo = 0, .hi = 3},
+                                              {.role = PLAY_LAST, .bytes = 16, .lo = 0, .hi = 3},
+                                              {.role = PLAY_STAYS, .bytes = 16, .lo = 0, .hi = 3},
+                                              {.role = PLAY_CHANGES, .type = 5, .bytes = 16, .lo = 0, .hi = 16},
+                                              {.role = PLAY_CHANGES, .type = 2, .bytes = 16, .lo = 4, .hi = 16},
+                                              {.role = PLAY_SUM, .type = 7, .bytes = 16, .lo = 8, .hi = 16},
+                                              {.role = PLAY_GRADIENT, .type = 1, .bytes = 16, .lo = 8, .hi = 16},
+                                              {.role = PLAY_LAST + 1, .bytes = 16, .lo = 0, .hi = 3}};
+    enum { FITTING = 5 };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        struct play_plan by_state = {.by = PLAY_BY_STATE}, by_gradients = {.by = PLAY_BY_GRADIENTS};
+        ck_assert_msg(play_tensor_fits(&by_state, &rows[i]) == (i < FITTING), "row %zu", i);
+        ck_assert_msg(play_tensor_fits(&by_gradients, &rows[i]) == (rows[i].role <= PLAY_UNREAD), "row %zu", i);
+    }
+    tensors[0].role = tensors[1].role = PLAY_STAYS;
+    play.plan.by = PLAY_BY_STATE;
+    ck_assert(play_save(path, &play) && !loads()); /* an operation is an update */
+    operations[1].part = PLAY_BY_TURN;
+    ck_assert(play_save(path, &play) && !loads()); /* there is a place of averages in mid-step */
+    play.plan.average_before = play.plan.operation_count;
+    ck_assert(play_save(path, &play) && loads());
+    tensors[0] = rows[0];
+    ck_assert_uint_eq(play_state_bytes(&play), 24);
+    operations[1].part = PLAY_BY_LAST;
+    tensors[0] = (struct play_tensor){.role = PLAY_PARAMETER, .type = 1, .bytes = 64, .hi = 64};
+    tensors[1].role = PLAY_GRADIENT;
 }

@@ -3,6 +3,7 @@
  */
 #include "tools/plan/format/play.h"
 
+#include "tools/check/format/element.h"
 #include "tools/common/direct.h"
 
 #include <errno.h>
@@ -70,22 +71,50 @@ ends(const char *text, size_t room)
     return memchr(text, '\0', room) != NULL;
 }
 
+bool
+play_tensor_fits(const struct play_plan *plan, const struct play_tensor *tensor)
+{
+    bool is_float = tensor->type >= ELEMENT_FLOAT32 && tensor->type <= ELEMENT_BFLOAT16;
+    if (plan->by != PLAY_BY_STATE)
+        return tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_UNREAD;
+    if (tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM) {
+        size_t size = element_size((int)tensor->type);
+        return (is_float || (tensor->role == PLAY_SUM && element_bytes((int)tensor->type) >= sizeof(uint32_t))) &&
+               tensor->lo % size == 0 && tensor->hi % size == 0;
+    }
+    return tensor->role >= PLAY_PER_RANK && tensor->role <= PLAY_LAST;
+}
+
+uint64_t
+play_state_bytes(const struct play *play)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        uint64_t size = element_size((int)tensor->type), wide = size > sizeof(float) ? size : sizeof(float);
+        if (tensor->role == PLAY_CHANGES)
+            bytes += (tensor->hi - tensor->lo) + (tensor->hi - tensor->lo) / size * wide;
+    }
+    return bytes;
+}
+
 static bool
 is_sound(const struct play *play)
 {
     const struct play_plan *plan = &play->plan;
+    bool is_whole = plan->average_before == plan->operation_count; /* averages at the period's end */
     bool sound = plan->data <= PLAY_ONE_PROCESS && plan->average_before <= plan->operation_count &&
-                 ends(plan->pages, sizeof(plan->pages)) &&
-                 (plan->data < PLAY_TRAINING || plan->average_before < plan->operation_count);
+                 ends(plan->pages, sizeof(plan->pages)) && plan->by <= PLAY_BY_STATE &&
+                 (plan->by == PLAY_BY_STATE ? is_whole : plan->data < PLAY_TRAINING || !is_whole);
     for (uint32_t i = 0; i < plan->tensor_count && sound; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
-        sound = tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_UNREAD && tensor->lo <= tensor->hi &&
-                tensor->hi <= tensor->bytes;
+        sound = play_tensor_fits(plan, tensor) && tensor->lo <= tensor->hi && tensor->hi <= tensor->bytes;
     }
     for (size_t i = 0; i < all_operations(play) && sound; ++i) {
         const struct play_operation *operation = &play->operations[i];
-        sound = operation->part <= PLAY_BY_LAST && ends(operation->name, sizeof(operation->name)) &&
-                operation->frame_count <= PLAY_FRAMES && operation->moves <= PLAY_MOVES_SOURCE;
+        sound = operation->part <= (plan->by == PLAY_BY_STATE ? PLAY_BY_TURN : PLAY_BY_LAST) &&
+                ends(operation->name, sizeof(operation->name)) && operation->frame_count <= PLAY_FRAMES &&
+                operation->moves <= PLAY_MOVES_SOURCE;
     }
     for (uint32_t i = 0; i < plan->object_count && sound; ++i)
         sound = ends(play->objects[i].path, sizeof(play->objects[i].path)) &&

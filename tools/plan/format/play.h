@@ -24,7 +24,7 @@
  * ordinary run. */
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
-#define PLAY_VERSION 6
+#define PLAY_VERSION 7
 
 enum {
     PLAY_RANKS = 2,
@@ -44,6 +44,16 @@ enum play_role {
     PLAY_STAYS,     /* other memory that is the same on all ranks */
     PLAY_UNWRITTEN, /* the same, and no operation of the period writes it */
     PLAY_UNREAD,    /* the same, and none reads it */
+    PLAY_CHANGES,   /* of plans by state, as are the next: the mean of what all ranks' steps have changed is added */
+    PLAY_STREAM,    /* all ranks make its operations in each step: never put back, never averaged, and compared */
+    PLAY_SUM,       /* the changes of all ranks are added, in the order of ranks; integers exactly */
+    PLAY_LAST,      /* the bytes of the rank that had the round's last step */
+};
+
+/* What ranks average. */
+enum play_by {
+    PLAY_BY_GRADIENTS, /* gradients, in front of one update in each round */
+    PLAY_BY_STATE,     /* what each rank's own step, update included, has changed in what stays, at the round's end */
 };
 
 /* Bytes [lo, hi) of an allocation. */
@@ -61,7 +71,7 @@ struct play_tensor {
 enum play_part {
     PLAY_BY_ALL,  /* all, in each period */
     PLAY_BY_TURN, /* the rank whose turn the period is */
-    PLAY_BY_LAST, /* all, in the last period of a round: the update */
+    PLAY_BY_LAST, /* all, in the last period of a round: the update; not by state */
 };
 
 /* A return address of a call site. */
@@ -113,7 +123,8 @@ struct play_plan {
     uint32_t steps;   /* after which all has been seen */
     uint32_t tensor_count, operation_count, load_count, object_count;
     uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
-    uint32_t average_before; /* operation of the period; operation_count: the period's end */
+    uint32_t by;             /* enum play_by */
+    uint32_t average_before; /* operation of the period; operation_count: the period's end, as always by state */
     uint64_t first;        /* operation of the program, but for copies of loaders, with which a period begins; the ranks
                               differ from there on */
     uint64_t forecast_ns;  /* of training: what a round takes with so many ranks, as rehearsed; 0: it was not */
@@ -145,6 +156,13 @@ bool play_save(const char *path, const struct play *play) __attribute__((warn_un
  * loaded are within their bounds. */
 bool play_load(const char *path, struct play *play) __attribute__((warn_unused_result));
 void play_free(struct play *play);
+
+/* Whether a tensor has a role that plans of this kind know, and the type that its role asks for: floats that change,
+ * a number that is added; its bytes are whole elements of it. Any thread. */
+bool play_tensor_fits(const struct play_plan *plan, const struct play_tensor *tensor);
+/* Bytes of device memory that a rank takes by a plan by state besides the program's: what stays as the round began, and
+ * its changes. 0: by gradients. */
+uint64_t play_state_bytes(const struct play *play);
 
 /* The page of a rank; `create`: makes the file, mode 0600. NULL with errno. */
 struct play_page *play_page_map(const struct play_plan *plan, int rank, bool create)

@@ -16,9 +16,11 @@ enum { MOST = 1 << 20, MOST_ROUNDS = 100 };
 static const char *const roles[] = {
     [PLAY_PARAMETER] = "parameter", [PLAY_GRADIENT] = "gradient", [PLAY_STATE] = "state",
     [PLAY_COMPARED] = "compared",   [PLAY_PER_RANK] = "per rank", [PLAY_STAYS] = "stays",
-    [PLAY_UNWRITTEN] = "unwritten", [PLAY_UNREAD] = "unread"};
+    [PLAY_UNWRITTEN] = "unwritten", [PLAY_UNREAD] = "unread",     [PLAY_CHANGES] = "state by change",
+    [PLAY_STREAM] = "stream",       [PLAY_SUM] = "sum",           [PLAY_LAST] = "last"};
+static const char *const kinds[] = {[PLAY_BY_GRADIENTS] = "gradients", [PLAY_BY_STATE] = "state"};
 static const char *const parts[] = {[PLAY_BY_ALL] = "all", [PLAY_BY_TURN] = "turn", [PLAY_BY_LAST] = "last"};
-enum { ROLES = sizeof(roles) / sizeof(roles[0]), PARTS = sizeof(parts) / sizeof(parts[0]), TYPES = 8 };
+enum { ROLES = sizeof(roles) / sizeof(roles[0]), PARTS = sizeof(parts) / sizeof(parts[0]), KINDS = 2, TYPES = 8 };
 
 /* ---- writing ---- */
 
@@ -64,6 +66,7 @@ struct json_object *
 play_json_of(const struct play *play)
 {
     struct json_object *root = json_object_new_object();
+    json_object_object_add(root, "by", json_object_new_string(kinds[play->plan.by]));
     put(root, "first", play->plan.first);
     put(root, "proof_rounds", play->plan.steps);
     put(root, "reduce_before", play->plan.average_before);
@@ -157,10 +160,13 @@ take_list(struct reader *reader, struct json_object *from, const char *key, uint
 }
 
 static void
-take_operation(struct reader *reader, struct json_object *from, struct play_operation *to, uint32_t objects)
+take_operation(struct reader *reader, struct json_object *from, const struct play_plan *plan, struct play_operation *to)
 {
+    uint32_t objects = plan->object_count;
     take_text(reader, from, "name", to->name, sizeof(to->name));
     to->part = take_word(reader, from, "made_by", parts, PARTS);
+    if (plan->by == PLAY_BY_STATE && to->part == PLAY_BY_LAST)
+        reader->wrong = "made_by";
     to->host_bytes = take_number(reader, from, "host_bytes", INT64_MAX);
     struct json_object *block = take(reader, from, "block", json_type_array), *site;
     for (size_t i = 0; block != NULL && i < 3 && i < json_object_array_length(block); ++i)
@@ -174,7 +180,7 @@ take_operation(struct reader *reader, struct json_object *from, struct play_oper
 }
 
 static void
-take_tensor(struct reader *reader, struct json_object *from, struct play_tensor *to)
+take_tensor(struct reader *reader, struct json_object *from, const struct play_plan *plan, struct play_tensor *to)
 {
     to->role = take_word(reader, from, "role", roles, ROLES);
     to->type = (uint32_t)take_number(reader, from, "type", TYPES - 1);
@@ -190,6 +196,17 @@ take_tensor(struct reader *reader, struct json_object *from, struct play_tensor 
         reader->wrong = "end";
     if (reader->wrong == NULL && to->role < PLAY_COMPARED && to->type == 0)
         reader->wrong = "type";
+    if (reader->wrong == NULL && !play_tensor_fits(plan, to))
+        reader->wrong = "role";
+}
+
+/* A plan by state averages at the period's end; one by gradients in front of an operation. */
+static bool
+is_place_of_average(const struct play_plan *plan)
+{
+    if (plan->by == PLAY_BY_STATE)
+        return plan->average_before == plan->operation_count;
+    return plan->average_before > 0 && plan->average_before < plan->operation_count;
 }
 
 bool
@@ -208,18 +225,20 @@ play_json_read(struct json_object *from, struct play *play, char *why)
         take_text(&reader, item, "path", play->objects[i].path, sizeof(play->objects[i].path));
         take_text(&reader, item, "build_id", play->objects[i].build_id, sizeof(play->objects[i].build_id));
     }
+    if (json_object_object_get_ex(from, "by", NULL)) /* older plans have it not: by gradients */
+        plan->by = take_word(&reader, from, "by", kinds, KINDS);
     list = take_list(&reader, from, "operations", MOST, &plan->operation_count);
     play->operations = xcalloc(plan->operation_count + 1, sizeof(*play->operations));
     for (uint32_t i = 0; i < plan->operation_count; ++i)
-        take_operation(&reader, json_object_array_get_idx(list, i), &play->operations[i], plan->object_count);
+        take_operation(&reader, json_object_array_get_idx(list, i), plan, &play->operations[i]);
     list = take_list(&reader, from, "memory", MOST, &plan->tensor_count);
     play->tensors = xcalloc(plan->tensor_count + 1, sizeof(*play->tensors));
     for (uint32_t i = 0; i < plan->tensor_count; ++i)
-        take_tensor(&reader, json_object_array_get_idx(list, i), &play->tensors[i]);
+        take_tensor(&reader, json_object_array_get_idx(list, i), plan, &play->tensors[i]);
     plan->first = take_number(&reader, from, "first", INT64_MAX);
     plan->steps = (uint32_t)take_number(&reader, from, "proof_rounds", MOST_ROUNDS);
     plan->average_before = (uint32_t)take_number(&reader, from, "reduce_before", plan->operation_count);
-    if (reader.wrong == NULL && (plan->average_before == 0 || plan->average_before >= plan->operation_count))
+    if (reader.wrong == NULL && !is_place_of_average(plan))
         reader.wrong = "reduce_before";
     if (reader.wrong != NULL)
         snprintf(why, PLAY_WHY_BYTES, "turns.%s is missing or has no possible value", reader.wrong);

@@ -55,7 +55,11 @@ tensor_text(const struct play_tensor *tensor, char text[64])
                                         [PLAY_PER_RANK] = "memory of each rank",
                                         [PLAY_STAYS] = "memory",
                                         [PLAY_UNWRITTEN] = "memory",
-                                        [PLAY_UNREAD] = "memory"};
+                                        [PLAY_UNREAD] = "memory",
+                                        [PLAY_CHANGES] = "state",
+                                        [PLAY_STREAM] = "stream",
+                                        [PLAY_SUM] = "sum",
+                                        [PLAY_LAST] = "memory"};
     snprintf(text, 64, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", names[tensor->role], tensor->alloc, tensor->lo,
              tensor->hi);
 }
