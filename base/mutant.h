@@ -185,6 +185,9 @@ enum mutant {
     MUTANT_PLAN_ROUND_LEFT_OPEN,      /* --plan: a rank that has sent gradients of the last round waits for ever */
     MUTANT_PLAN_UPDATE_EACH,          /* --plan: ranks make the update of each batch, not of each round */
     MUTANT_PLAN_PENDING_TOUCHED,      /* --plan: gradients that wait for the others may be changed */
+    MUTANT_STATE_NOT_ADDED,           /* --plan, by state: a round ends as it began */
+    MUTANT_STATE_NOT_PUT_BACK,        /* --plan, by state: a turn begins with what the turn before has left */
+    MUTANT_STATE_NOT_SCALED,          /* --plan, by state: a round of fewer steps is divided by the number of ranks */
     MUTANT_SCOUT_PLAY_TOO_LATE,       /* gradients are averaged one operation too late */
     MUTANT_SCOUT_PLAY_TYPE_WRONG,     /* gradients are averaged as bfloat16 */
     MUTANT_SCOUT_PLAY_OWN_SHARED,     /* one process that plays all turns does not keep memory for each rank */

@@ -52,6 +52,7 @@ pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 
 # CUDA and NCCL: headers only. Nothing here links a CUDA library; all of them are opened or interposed at run time.
 include(Cuda)
+include(Kernels)
 if(NOT CUDA_INCLUDE_DIR OR NOT CUDA_CCCL_DIR OR NOT CUDA_PROFILER_DIR OR NOT NCCL_INCLUDE_DIR OR NOT CUBLAS_INCLUDE_DIR
    OR NOT CURAND_INCLUDE_DIR)
     foreach(rejected ${CUDA_REJECTED})

@@ -119,12 +119,28 @@ load_fatbin(struct source *source, struct comm_error *error)
                                                driver_result_name(source->driver, result));
 }
 
+static bool
+load(struct source *source, struct comm_error *error)
+{
+    size_t length = strlen(source->path);
+    bool is_library = length > 3 && strcmp(source->path + length - 3, ".so") == 0;
+    return is_library ? load_library(source, error) : load_fatbin(source, error);
+}
+
 bool
 kernels_load(struct kernels *kernels, const struct driver *driver, const char *path, struct comm_error *error)
 {
     struct source source = {.driver = driver, .path = path};
-    size_t length = strlen(path);
-    bool is_library = length > 3 && strcmp(path + length - 3, ".so") == 0;
-    return (is_library ? load_library(&source, error) : load_fatbin(&source, error)) &&
-           find_all(&source, kernels, error);
+    return load(&source, error) && find_all(&source, kernels, error);
+}
+
+bool
+kernels_load_named(const char *const *wanted, CUfunction *found, size_t count, const struct driver *driver,
+                   const char *path, struct comm_error *error)
+{
+    struct source source = {.driver = driver, .path = path};
+    bool ok = load(&source, error);
+    for (size_t i = 0; i < count && ok; ++i)
+        ok = find_kernel(&source, wanted[i], &found[i], error);
+    return ok;
 }

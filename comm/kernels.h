@@ -42,6 +42,10 @@ struct kernels {
 bool kernels_load(struct kernels *kernels, const struct driver *driver, const char *path, struct comm_error *error)
     __attribute__((warn_unused_result));
 
+/* The same of kernels of other files: those of these names, [count]. */
+bool kernels_load_named(const char *const *wanted, CUfunction *found, size_t count, const struct driver *driver,
+                        const char *path, struct comm_error *error) __attribute__((warn_unused_result));
+
 /* ---- device_hash.c ---- */
 /*
  * Memory of the device is hashed where it is, in the order of a stream: launches of comm/kernels/hash.cu.

@@ -54,8 +54,8 @@ require_same(const struct play *play)
     struct json_object *json = play_json_of(play);
     fuzz_require(play_json_read(json, &again, why), "what was read of a plan is a plan");
     fuzz_require(again.plan.operation_count == play->plan.operation_count &&
-                     again.plan.tensor_count == play->plan.tensor_count &&
-                     again.plan.by == play->plan.by && again.plan.average_before == play->plan.average_before &&
+                     again.plan.tensor_count == play->plan.tensor_count && again.plan.by == play->plan.by &&
+                     again.plan.average_before == play->plan.average_before &&
                      (play->plan.tensor_count == 0 || again.tensors[0].hi == play->tensors[0].hi),
                  "a plan says the same again");
     play_json_free(&again);

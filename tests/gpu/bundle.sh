@@ -88,7 +88,7 @@ names=(ladder habits graphs libraries values types_legacy types_per_thread thous
 cp "$build"/tests/interpose/libraries/{test_library_*extents,librecorder.so} "$part/build/tests/interpose/libraries/"
 cp "$build/tests/comm/libold_nccl_21701.so" "$part/build/tests/comm/"
 if [ "$rehearse" -eq 0 ]; then
-    cp "$build/lib/ddprun-kernels.fatbin" "$part/build/lib/"
+    cp "$build"/lib/ddprun{,-plan}-kernels.fatbin "$part/build/lib/"
     for name in "${names[@]}"; do
         cp "$build/gpu/${name}_static" "$part/build/gpu/"
         case $name in host_memory | reduces | sick | outer) ;; *) cp "$build/gpu/$name" "$part/build/gpu/" ;; esac
@@ -103,7 +103,7 @@ else
         [ -e "$part/build/gpu/${name}_static" ] || ln -s "$name" "$part/build/gpu/${name}_static"
     done
     mkdir "$part/build/lib/softgpu"
-    cp "$build"/lib/softgpu/*.so.[0-9]* "$build"/lib/softgpu/lib{softgpu,ddprun-kernels}.so "$part/build/lib/softgpu/"
+    cp "$build"/lib/softgpu/*.so.[0-9]* "$build"/lib/softgpu/lib{softgpu,ddprun-kernels,ddprun-plan-kernels}.so "$part/build/lib/softgpu/"
 fi
 
 # ---- libraries of this Debian, but for libc's own and what is NVIDIA's ----

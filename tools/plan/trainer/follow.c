@@ -55,13 +55,14 @@ static uint32_t number_count;
 static bool
 is_alone(void)
 {
-    return player.play.plan.turns > 0;
+    return player.play.plan.turns > 0 || player.play.plan.data == PLAY_ALONE;
 }
 
 static uint32_t
 world(void)
 {
-    return is_alone() ? player.play.plan.turns : (uint32_t)real->world_size;
+    uint32_t turns = player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
+    return is_alone() ? turns : (uint32_t)real->world_size;
 }
 
 static uint32_t
@@ -177,7 +178,8 @@ end_of_named(const struct play_tensor *of, uint64_t at, uint64_t *end_p)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        if (tensor->role >= PLAY_STAYS || tensor->bytes != of->bytes || tensor->ordinal != of->ordinal)
+        if ((tensor->role >= PLAY_STAYS && tensor->role < PLAY_CHANGES) || tensor->bytes != of->bytes ||
+            tensor->ordinal != of->ordinal)
             continue;
         if (tensor->lo <= at && at < tensor->hi)
             return tensor->hi;
@@ -223,11 +225,15 @@ annotate(uint32_t number)
     case PLAY_STATE:
         real->state(memory, count, (int)tensor->type, &player.named[number].site);
         break;
+    case PLAY_STREAM:
+    case PLAY_LAST:
+        real->state(memory, (size_t)(tensor->hi - tensor->lo), DDP_UINT8, &player.named[number].site);
+        break;
     case PLAY_STAYS:
     case PLAY_UNWRITTEN:
         annotate_rest(number, allocation->address);
         break;
-    default: /* each rank has its own, or it shares bytes with a gradient */
+    default: /* each rank has its own, or it shares bytes with a gradient, or state.c has it */
         break;
     }
 }
@@ -255,6 +261,8 @@ begin_training(void)
         ddprun_files_steps_begin();
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         annotate(i);
+    if (player_is_by_state())
+        state_begin(real);
     heard_begin(real);
     if (on_exit(at_exit, NULL) != 0) /* called before the engine's, which has come up */
         scout_stop("out of memory");
@@ -269,8 +277,12 @@ reduce(CUstream stream)
     require_tensors();
     if (!is_given_up)
         rounds_note();
-    heard_show(stream);
-    real->step(0, stream, &site);
+    if (player_is_by_state()) {
+        state_average(&site);
+    } else {
+        heard_show(stream);
+        real->step(0, stream, &site);
+    }
     if (!is_awaited && on_exit(at_exit, NULL) != 0) /* once more: the libraries that the first step needs are there */
         scout_stop("out of memory");
     is_awaited = true;
@@ -286,6 +298,24 @@ add_up(void)
     turns_reduce((uint32_t)period);
 }
 
+/* Of a plan by state: what this rank's step has changed is complete. */
+static void
+end_step(CUstream stream)
+{
+    if (player_is_by_state() && state_step_ends())
+        reduce(stream);
+}
+
+/* Of a plan by state: an operation outside of the steps is about to touch what ranks average. */
+static void
+close_round(const char *name, CUstream stream)
+{
+    if (state_in_step())
+        no_fit(name, "releases memory that the ranks average, in the middle of a step");
+    if (state_is_open())
+        reduce(stream);
+}
+
 /* The program ends in the middle of a round, or frees its gradients there. Ranks may have sent gradients of it already:
  * all average what they have, of which no update is made. */
 static void
@@ -298,28 +328,46 @@ give_up_round(void)
         reduce(CU_STREAM_LEGACY);
 }
 
+/* Operations [next, end) of the plan do not come. */
+static void
+pass_by(uint32_t end)
+{
+    for (uint32_t i = next; i < end && period >= (uint64_t)WARM_ROUNDS * world(); ++i) {
+        if (player.play.operations[i].part != PLAY_BY_ALL)
+            no_fit(player.play.operations[i].name, "is left out");
+    }
+}
+
 /* An operation comes that stands in front of the expected one. */
 static void
 require_update(const char *name)
 {
+    if (player_is_by_state())
+        return;
     if (next > 0 && next <= player.play.plan.average_before && !MUTANT(PLAN_UPDATE_UNASKED))
         no_fit(name, "comes again, and the update that the plan has in between did not come");
 }
 
 /* The next period begins: the one before must have had its update. */
 static void
-begin_period(const char *name)
+begin_period(const char *name, CUstream stream)
 {
     if (!begun) {
         begin_training();
     } else {
         require_update(name);
+        if (next > 0)
+            pass_by(player.play.plan.operation_count);
+        end_step(stream);
         if (is_given_up)
             no_fit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
         turns_end((uint32_t)period);
         ++period;
     }
-    turns_begin((uint32_t)period);
+    if (player_is_by_state())
+        state_step_begins(period < (uint64_t)WARM_ROUNDS * world());
+    else
+        turns_begin((uint32_t)period);
     atomic_store(&own_status->batch_count, period + 1);
 }
 
@@ -330,24 +378,37 @@ pass_over(const char *name, uint32_t at)
     const struct play_plan *plan = &player.play.plan;
     if (at < next) {
         require_update(name);
-        if (next > plan->average_before)
+        if (next > plan->average_before || player_is_by_state())
             no_fit(name, "comes out of turn");
     }
     if (next <= plan->average_before && at > plan->average_before)
         no_fit(name, "comes without the operation in front of which gradients are averaged");
-    for (uint32_t i = next; i < at && period >= (uint64_t)WARM_ROUNDS * world(); ++i) {
-        if (player.play.operations[i].part != PLAY_BY_ALL)
-            no_fit(player.play.operations[i].name, "is left out");
-    }
+    pass_by(at);
 }
 
 static bool
 is_made(uint32_t part)
 {
+    if (player_is_by_state())
+        return state_makes(part);
     bool is_own = is_alone() || (uint32_t)real->rank == turn();
     bool updates = is_last() || (MUTANT(PLAN_UPDATE_EACH) && !is_alone());
     return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && is_own) || (part == PLAY_BY_LAST && updates);
 }
+
+/* Of a plan by state, an operation outside of it: between steps it has a round closed whose state it may touch; within
+ * one it may read. Ranks that have not made the step show what they have. */
+static void
+meet(const struct operation *operation, const char *name)
+{
+    if (state_in_step())
+        looks = waiting_touched(operation);
+    else if (state_is_open() && waiting_may_touch(operation))
+        close_round(name, operation->stream);
+}
+
+/* Of a plan by state: the thread's operation is the last of a step. */
+static __thread bool ends_step __attribute__((tls_model("initial-exec")));
 
 /* The thread's operation is an update outside of the plan, if the driver takes it. */
 static __thread bool is_stray __attribute__((tls_model("initial-exec")));
@@ -359,9 +420,16 @@ follow_operation(struct operation *operation, bool is_load)
     const struct play_plan *plan = &player.play.plan;
     const char *name = name_of(operation);
     is_stray = false;
+    ends_step = false;
     if (begun && operation->graph != NULL)
         no_fit(name, "launches a CUDA graph");
     uint32_t at = place_of_operation(operation);
+    if (at == NO_PLACE && player_is_by_state()) {
+        meet(operation, name);
+        if (is_load)
+            heard_load(operation);
+        return;
+    }
     if (at == NO_PLACE) {
         bool touches = is_pending && waiting_touched(operation), is_own = (uint32_t)real->rank == turn();
         bool computes =
@@ -374,7 +442,7 @@ follow_operation(struct operation *operation, bool is_load)
         return;
     }
     if (at == 0 || next == 0) { /* a period whose first operation is left out counts, too */
-        begin_period(name);
+        begin_period(name, operation->stream);
         is_open = true;
         next = 0;
     }
@@ -389,9 +457,10 @@ follow_operation(struct operation *operation, bool is_load)
     if (at == plan->average_before && is_last())
         reduce(operation->stream);
     operation->skip = !is_made(of->part);
-    if (!operation->skip)
+    ends_step = player_is_by_state() && next == 0;
+    if (!operation->skip && !player_is_by_state())
         waiting_used(operation);
-    is_pending = is_pending || (of->part == PLAY_BY_TURN && !operation->skip && !is_alone());
+    is_pending = is_pending || (of->part == PLAY_BY_TURN && !operation->skip && !is_alone() && !player_is_by_state());
 }
 
 /* Of one process that is only timed: nothing is annotated, and call sites are looked up where a name asks for it. */
@@ -410,6 +479,8 @@ begin_followed(struct operation *operation)
     scout_ensure_driver();
     if (player_counts(operation)) {
         pthread_mutex_lock(&player.following);
+        if (player_is_by_state())
+            state_note(operation);
         if (player.play.plan.data == PLAY_ONE_PROCESS)
             watch(operation);
         else
@@ -429,7 +500,10 @@ end_look(const struct operation *operation, bool enqueued)
 {
     looks = false;
     if (enqueued && waiting_changed())
-        no_fit(name_of(operation), "changes a gradient that waits for the other ranks, and is not in the plan");
+        no_fit(name_of(operation), player_is_by_state() ? "changes what the ranks average, in the middle of a step, "
+                                                          "and is not in the plan"
+                                                        : "changes a gradient that waits for the other ranks, and is "
+                                                          "not in the plan");
     pthread_mutex_unlock(&player.following);
 }
 
@@ -442,15 +516,22 @@ end(struct operation *operation, bool enqueued)
         no_fit(name_of(operation), "makes an update, and is called from a place that is not in the plan");
     if (!operation->skip)
         real->end(operation, enqueued);
+    if (ends_step) {
+        ends_step = false;
+        pthread_mutex_lock(&player.following);
+        end_step(operation->stream);
+        pthread_mutex_unlock(&player.following);
+    }
 }
 
-/* Whether an allocation holds memory of the plan that the engine knows. */
+/* Whether an allocation holds memory of the plan that the engine knows; by state, that ranks average. */
 static bool
 holds_named(CUdeviceptr address)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct allocation *allocation = player.named[i].live ? player_allocation(&player.play.tensors[i]) : NULL;
-        if (allocation != NULL && allocation->address == address)
+        if (allocation != NULL && allocation->address == address &&
+            (!player_is_by_state() || waiting_is_averaged(&player.play.tensors[i])))
             return true;
     }
     return false;
@@ -460,7 +541,9 @@ static void
 before_release(CUdeviceptr address, size_t bytes)
 {
     pthread_mutex_lock(&player.following);
-    if (is_open && holds_named(address))
+    if (is_open && holds_named(address) && player_is_by_state())
+        close_round("the program", CU_STREAM_LEGACY);
+    else if (is_open && holds_named(address))
         give_up_round();
     pthread_mutex_unlock(&player.following);
     real->before_release(address, bytes);
@@ -487,12 +570,15 @@ at_exit(int exit_status, void *unused)
     if (!begun)
         scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
                    "than when its plan was made");
-    if (is_open)
+    uint64_t periods = period + 1, left = player_is_by_state() ? state_left() : periods % world();
+    if (is_open && player_is_by_state() && !state_in_step())
+        close_round("", CU_STREAM_LEGACY);
+    else if (is_open && !player_is_by_state())
         give_up_round();
-    uint64_t periods = period + 1, left = periods % world();
     if (real->rank != 0)
         return;
     rounds_end();
+    state_say();
     if (left != 0)
         message_warning("batches_left",
                         "plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",

@@ -74,6 +74,12 @@ player_refuse(const char *format, ...)
     player_wait_for_end(PLAY_IMPOSSIBLE);
 }
 
+bool
+player_is_by_state(void)
+{
+    return player.play.plan.by == PLAY_BY_STATE;
+}
+
 const struct allocation *
 player_allocation(const struct play_tensor *tensor)
 {

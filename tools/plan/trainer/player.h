@@ -1,9 +1,9 @@
 /*
  * player.h - a rank of `ddprun scout --prove`: what its files know of each other. player.c: the plan, its tensors and
  * the pages; moves.c: other data, where it lies on the device; turns.c: ranks that take turns, and one process that
- * plays all turns; waiting.c: who reads gradients; alone.c: the engine behind; play.c: the engine that the shim gets;
- * follow.c: the same for a whole training, `ddprun --plan`; heard.c: whether all ranks of it do the same;
- * rounds.c: what its rounds take.
+ * plays all turns; state.c: what ranks average of a plan by state; waiting.c: who touches what is averaged; alone.c:
+ * the engine behind; play.c: the engine that the shim gets; follow.c: the same for a whole training, `ddprun --plan`;
+ * heard.c: whether all ranks of it do the same; rounds.c: what its rounds take.
  *
  * Threads: all but player_load() is called with `following` held, and what it hands to the engine takes it.
  */
@@ -40,6 +40,7 @@ void player_refuse(const char *format, ...) __attribute__((noreturn, format(prin
 void player_set_stage(enum play_stage stage);
 void player_set_steps(uint32_t steps);
 
+bool player_is_by_state(void);
 /* NULL: it is not there. */
 const struct allocation *player_allocation(const struct play_tensor *tensor);
 const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
@@ -81,10 +82,35 @@ void turns_give_up(uint32_t period, bool is_reduced);
 /* Hashes all tensors as they are after so many rounds. */
 void turns_hash(uint32_t rounds);
 
-/* ---- waiting.c: of gradients that wait for the other ranks ---- */
+/* ---- state.c: of plans by state. A turn is a step of a round, from 0 ---- */
+
+/* At the plan's first operation: makes room, and all ranks have what rank 0 has. */
+void state_begin(const struct engine *engine);
+/* Each operation of the program, in front of it. */
+void state_note(const struct operation *operation);
+/* `may_lack`: memory of the plan may not be there yet; all ranks make the step then, and it belongs to no round. */
+void state_step_begins(bool may_lack);
+/* Whether this process makes operations of this part (enum play_part) in the step. */
+bool state_makes(uint32_t part);
+/* Nothing if none has begun. Returns whether the round is complete. */
+bool state_step_ends(void);
+bool state_in_step(void);
+/* Whether steps of a round are complete, and not averaged. */
+bool state_is_open(void);
+/* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. */
+void state_average(const struct ddp_site *site);
+/* At the end: steps that nothing has averaged, because the program ends in the middle of one; and lines for users. */
+uint32_t state_left(void);
+void state_say(void);
+
+/* ---- waiting.c: of gradients that wait for the other ranks; and of what ranks average by state ---- */
 
 /* Whether an operation that is not in the plan touches any that wait. */
 bool waiting_touched(const struct operation *operation);
+/* Whether ranks average a tensor, or add it up, or take it from one of them. */
+bool waiting_is_averaged(const struct play_tensor *tensor);
+/* The same of plans by state, and whether it is not to be seen that it touches none. */
+bool waiting_may_touch(const struct operation *operation);
 /* An operation of the plan is about to be made. */
 void waiting_used(const struct operation *operation);
 /* All gradients that are there are averaged. */

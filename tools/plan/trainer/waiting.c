@@ -18,6 +18,14 @@ static bool *touched;  /* [tensor_count] */
 static bool *used;     /* [tensor_count]: by an operation of the plan, since the memory was made */
 static bool any_unused = true;
 
+bool
+waiting_is_averaged(const struct play_tensor *tensor)
+{
+    if (!player_is_by_state())
+        return tensor->role == PLAY_GRADIENT;
+    return tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM || tensor->role == PLAY_LAST;
+}
+
 /* Marks gradients in the allocation that these bytes touch, if a gradient is among the bytes. */
 static bool
 mark(CUdeviceptr address, uint64_t bytes)
@@ -25,13 +33,13 @@ mark(CUdeviceptr address, uint64_t bytes)
     const struct allocation *found = NULL;
     for (uint32_t i = 0; i < player.play.plan.tensor_count && found == NULL; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
+        const struct allocation *allocation = waiting_is_averaged(tensor) ? player_allocation(tensor) : NULL;
         if (allocation != NULL && address < allocation->address + tensor->hi &&
             allocation->address + tensor->lo < address + bytes)
             found = allocation;
     }
     for (uint32_t i = 0; i < player.play.plan.tensor_count && found != NULL; ++i)
-        touched[i] = touched[i] || (player.play.tensors[i].role == PLAY_GRADIENT &&
+        touched[i] = touched[i] || (waiting_is_averaged(&player.play.tensors[i]) &&
                                     player_allocation(&player.play.tensors[i]) == found);
     return found != NULL;
 }
@@ -74,8 +82,47 @@ waiting_touched(const struct operation *operation)
 {
     bool any = mark_all(operation), waits = false;
     for (uint32_t i = 0; any && i < player.play.plan.tensor_count; ++i)
-        waits = waits || (touched[i] && used[i]);
+        waits = waits || (touched[i] && (used[i] || player_is_by_state()));
     return waits;
+}
+
+enum { TABLE_BYTES = 1 << 16 };
+
+/* Whether memory that a launch gets holds addresses of what is averaged. */
+static bool
+leads_there(CUdeviceptr address)
+{
+    static uint64_t words[TABLE_BYTES / sizeof(uint64_t)];
+    const struct allocation *allocation = allocations_find(address);
+    uint64_t bytes = allocation != NULL ? allocation->bytes / sizeof(*words) * sizeof(*words) : 0;
+    bool any = false;
+    if (bytes == 0 || bytes > sizeof(words))
+        return false;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    memory_read(allocation, 0, words, bytes);
+    for (size_t i = 0; i < bytes / sizeof(*words) && !any; ++i)
+        any = words[i] != 0 && mark(words[i], 1);
+    return any;
+}
+
+bool
+waiting_may_touch(const struct operation *operation)
+{
+    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
+    bool may = operation->opaque || operation->graph != NULL || (kernel != NULL && !kernel->known) ||
+               waiting_touched(operation);
+    for (unsigned i = 0; i < operation->operand_count && !may; ++i)
+        may = operation->operands[i].pointer_count > 0;
+    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count && !may; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        uint64_t word;
+        for (size_t at = 0; value != NULL && at + sizeof(word) <= kernel->parameters[i].bytes && !may;
+             at += sizeof(word)) {
+            memcpy(&word, value + at, sizeof(word));
+            may = leads_there(word);
+        }
+    }
+    return may;
 }
 
 void

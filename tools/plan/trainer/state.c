@@ -1,0 +1,482 @@
+/*
+ * state.c - see player.h: what a plan by state averages. Rank r makes step r of a round completely, update included,
+ * from what stays as the round began; at the round's end all have what stayed then, plus the mean of what the ranks'
+ * steps have changed. The mean travels as a parameter of the engine's, by DDP_STEP_PARAMETERS; sums, and the latest
+ * bytes, by DDP_REDUCE.
+ *
+ * One process that plays all turns does the same arithmetic: it puts back what stays for each turn, and adds the
+ * changes in the order of the turns, as ranks do.
+ *
+ * Called by follow.c. What stays is the program's memory, and kernels of this file touch it in the order of the
+ * program's one stream; if it has several, the device is waited for.
+ */
+#include "tools/plan/trainer/kernels/state.h"
+#include "base/message.h"
+#include "base/mutant.h"
+#include "base/status_page.h"
+#include "comm/kernels.h"
+#include "tools/check/format/element.h"
+#include "tools/plan/trainer/player.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEEP, CHANGE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3 };
+
+static const struct engine *real;
+static CUfunction kernels[KERNELS];
+static unsigned threads; /* of a block */
+
+/* Of each tensor that is averaged or added up: [tensor_count]. */
+static struct kept {
+    uint64_t begin, change; /* in `memory` */
+    CUdeviceptr value;      /* as the tables of chunks have it; 0: not there */
+} * kept;
+static CUdeviceptr memory; /* begins, then changes of what is averaged, then of what is summed, then the latest bytes */
+static uint64_t changes_at, sums_at, lasts_at, memory_end;
+
+/* The chunks of what is averaged, and of what is summed. */
+static struct table {
+    CUdeviceptr chunks;
+    uint32_t count, room;
+    struct state_chunk *host;
+} tables[2];
+static uint64_t known_changes; /* allocations_changes() when the tables were filled */
+static CUdeviceptr found;      /* struct state_found */
+static uint32_t same_rounds;   /* in which all ranks had the same change; and no other so far, or: */
+static bool any_differed;
+
+static uint32_t steps; /* of the round, that have begun */
+static bool in_step;   /* the last of them is not complete; or a plain step */
+static bool is_plain;  /* all ranks make the step that was begun last, which belongs to no round */
+static uint64_t plain_steps, short_rounds, round_count;
+
+static CUstream only_stream; /* of the program's operations so far */
+static bool has_several;
+
+static bool
+is_sum(uint32_t i)
+{
+    return player.play.tensors[i].role == PLAY_SUM;
+}
+
+static bool
+is_kept(uint32_t i)
+{
+    return player.play.tensors[i].role == PLAY_CHANGES || is_sum(i);
+}
+
+static uint64_t
+bytes_of(uint32_t i)
+{
+    return player.play.tensors[i].hi - player.play.tensors[i].lo;
+}
+
+static uint64_t
+element_count(uint32_t i)
+{
+    return bytes_of(i) / element_size((int)player.play.tensors[i].type);
+}
+
+/* Of a change: 16-bit floats travel and add as float32. */
+static int
+wide_type(uint32_t i)
+{
+    int type = (int)player.play.tensors[i].type;
+    return element_size(type) < sizeof(float) ? ELEMENT_FLOAT32 : type;
+}
+
+/* ---- memory ---- */
+
+static uint64_t
+place(uint64_t *at, uint64_t bytes, uint64_t aligned)
+{
+    uint64_t begin = (*at + aligned - 1) / aligned * aligned;
+    *at = begin + bytes;
+    return begin;
+}
+
+static void
+place_all(void)
+{
+    const uint32_t count = player.play.plan.tensor_count;
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < count; ++i)
+        kept[i].begin = is_kept(i) ? place(&at, bytes_of(i), ALIGNED) : 0;
+    changes_at = place(&at, 0, ALIGNED);
+    for (int sums = 0; sums < 2; ++sums) {
+        for (uint32_t i = 0; i < count; ++i) {
+            uint64_t size = element_size(wide_type(i));
+            if (is_kept(i) && is_sum(i) == sums)
+                kept[i].change = place(&at, element_count(i) * size, size);
+        }
+        *(sums ? &lasts_at : &sums_at) = at;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        if (player.play.tensors[i].role == PLAY_LAST)
+            kept[i].change = place(&at, (bytes_of(i) + 3) / 4 * 4, ALIGNED);
+    }
+    memory_end = at;
+}
+
+static CUdeviceptr
+allocate(uint64_t bytes)
+{
+    CUdeviceptr address = 0;
+    if (scout_state.driver.cuMemAlloc_p(&address, bytes) != CUDA_SUCCESS)
+        scout_stop("a plan by state takes %llu bytes of device memory besides the program's, for what stays as a round "
+                   "began and for its changes, and the device has not so much",
+                   (unsigned long long)(memory_end + sizeof(struct state_found)));
+    real->allocated(&address, bytes, MEMORY_DEVICE);
+    return address;
+}
+
+/* Beside the engine's, which the launcher has found for this device. */
+static void
+load_kernels(void)
+{
+    static const char *const names[KERNELS] = {
+        [KEEP] = "ddprun_state_keep", [CHANGE] = "ddprun_state_change", [APPLY] = "ddprun_state_apply"};
+    const char *count = getenv(DDPRUN_ENV_STATUS_COUNT), *index = getenv(DDPRUN_ENV_STATUS_INDEX);
+    char *page = (char *)scout_state.status - (size_t)(index != NULL ? atoi(index) : 0) * RANK_STATUS_STRIDE;
+    const char *path = status_page_options(page, count != NULL ? atoi(count) : 1)->kernels, *slash = strrchr(path, '/');
+    bool is_stand_in = strstr(path, ".so") != NULL;
+    char own[JOB_PATH_BYTES + 32];
+    struct comm_error error = {.text = "they are not installed"};
+    if (slash != NULL)
+        snprintf(own, sizeof(own), "%.*s/%s", (int)(slash - path), path,
+                 is_stand_in ? "libddprun-plan-kernels.so" : "ddprun-plan-kernels.fatbin");
+    if (slash == NULL || !kernels_load_named(names, kernels, KERNELS, &scout_state.driver, own, &error))
+        scout_stop("a plan by state needs kernels of ddprun's own: %s", error.text);
+    threads = is_stand_in ? 1 : STATE_THREADS;
+}
+
+/* ---- tables ---- */
+
+static void
+add_chunks(uint32_t i)
+{
+    struct table *table = &tables[is_sum(i)];
+    const uint64_t size = element_size((int)player.play.tensors[i].type), wide = element_size(wide_type(i));
+    for (uint64_t first = 0, count = element_count(i); first < count; first += STATE_CHUNK) {
+        uint64_t here = count - first < STATE_CHUNK ? count - first : STATE_CHUNK;
+        table->host[table->count++] = (struct state_chunk){.value = kept[i].value + first * size,
+                                                           .begin = memory + kept[i].begin + first * size,
+                                                           .change = memory + kept[i].change + first * wide,
+                                                           .count = (uint32_t)here,
+                                                           .type = player.play.tensors[i].type};
+    }
+}
+
+static void
+make_tables(void)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        if (is_kept(i))
+            tables[is_sum(i)].room += (uint32_t)((element_count(i) + STATE_CHUNK - 1) / STATE_CHUNK);
+    }
+    for (int t = 0; t < 2; ++t) {
+        tables[t].host = calloc(tables[t].room + 1, sizeof(struct state_chunk));
+        if (tables[t].host == NULL)
+            scout_stop("out of memory");
+        tables[t].chunks = tables[t].room > 0 ? allocate(tables[t].room * sizeof(struct state_chunk)) : 0;
+    }
+}
+
+/* Where tensors are now. Returns whether all are there: *missing is one that is not. */
+static bool
+find_tensors(CUstream stream, uint32_t *missing)
+{
+    bool all = true;
+    if (known_changes == allocations_changes())
+        return true;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation =
+            tensor->role >= PLAY_CHANGES ? player_allocation(tensor) : NULL; /* streams, too */
+        kept[i].value = allocation != NULL ? allocation->address + tensor->lo : 0;
+        if (tensor->role >= PLAY_CHANGES && allocation == NULL) {
+            *missing = i;
+            all = false;
+        }
+    }
+    if (!all)
+        return false;
+    for (int t = 0; t < 2; ++t) {
+        tables[t].count = 0;
+        for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+            if (is_kept(i) && is_sum(i) == t)
+                add_chunks(i);
+        }
+        if (tables[t].count > 0)
+            scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(tables[t].chunks, tables[t].host,
+                                                                 tables[t].count * sizeof(struct state_chunk), stream),
+                          "cuMemcpyHtoD");
+    }
+    known_changes = allocations_changes();
+    return true;
+}
+
+static void
+launch(int kernel, const struct table *table, void *third, void *fourth, CUstream stream)
+{
+    const struct table *of = table;
+    CUdeviceptr chunks = of->chunks;
+    uint32_t count = of->count;
+    void *arguments[] = {&chunks, &count, third, fourth};
+    unsigned blocks = count < STATE_BLOCKS_AT_MOST ? count : STATE_BLOCKS_AT_MOST;
+    if (count > 0)
+        scout_require(scout_state.driver.cuLaunchKernel_p(kernels[kernel], blocks, 1, 1, threads, 1, 1, 0, stream,
+                                                          arguments, NULL),
+                      "a kernel of a plan by state");
+}
+
+/* ---- streams ---- */
+
+void
+state_note(const struct operation *operation)
+{
+    if (only_stream == NULL)
+        only_stream = operation->stream;
+    has_several = has_several || operation->stream != only_stream;
+}
+
+/* The stream behind all that the program has enqueued so far. */
+static CUstream
+stream_behind(void)
+{
+    if (only_stream != NULL && !has_several)
+        return only_stream;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    return CU_STREAM_LEGACY;
+}
+
+/* What comes next of the program's, on whichever stream, comes behind what was enqueued here. */
+static void
+release(void)
+{
+    if (has_several)
+        scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+}
+
+/* ---- rounds ---- */
+
+static bool
+plays_all(void)
+{
+    return player.play.plan.turns > 0 || player.play.plan.data == PLAY_ALONE;
+}
+
+static uint32_t
+world(void)
+{
+    uint32_t turns = player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
+    return plays_all() ? turns : (uint32_t)real->world_size;
+}
+
+void
+state_begin(const struct engine *engine)
+{
+    const uint32_t count = player.play.plan.tensor_count;
+    uint32_t back = 0, missing;
+    real = engine;
+    kept = calloc(count + 1, sizeof(*kept));
+    if (kept == NULL)
+        scout_stop("out of memory");
+    load_kernels();
+    place_all();
+    memory = allocate(memory_end + 1);
+    found = allocate(sizeof(struct state_found));
+    make_tables();
+    CUstream stream = stream_behind();
+    scout_require(scout_state.driver.cuMemsetD8Async_p(memory, 0, memory_end + 1, stream), "cuMemsetD8");
+    bool all = find_tensors(stream, &missing);
+    for (int t = 0; t < 2 && all; ++t)
+        launch(KEEP, &tables[t], &back, NULL, stream);
+    for (uint32_t i = 0; i < count; ++i) {
+        const struct ddp_site *site = &player.named[i].site;
+        if (!is_kept(i))
+            continue;
+        real->state((void *)(uintptr_t)(memory + kept[i].begin), bytes_of(i), DDP_UINT8, site);
+        if (!is_sum(i))
+            real->parameter((void *)(uintptr_t)(memory + kept[i].change), element_count(i), wide_type(i), site);
+    }
+    back = 1; /* all have what rank 0 has */
+    for (int t = 0; t < 2 && all; ++t)
+        launch(KEEP, &tables[t], &back, NULL, stream);
+    release();
+}
+
+/* Whether all memory of the plan is there, at the begin of a round. */
+static bool
+is_all_there(CUstream stream, bool may_lack)
+{
+    uint32_t missing = 0;
+    if (find_tensors(stream, &missing))
+        return true;
+    const struct play_tensor *tensor = &player.play.tensors[missing];
+    if (!may_lack)
+        scout_stop("a%u of the plan, of %llu bytes, is not there when a round begins: the model has other sizes than "
+                   "when its plan was made; make the plan anew, by ddprun scout --prove with these arguments",
+                   tensor->alloc, (unsigned long long)tensor->bytes);
+    return false;
+}
+
+void
+state_step_begins(bool may_lack)
+{
+    uint32_t back = steps > 0;
+    CUstream stream = stream_behind();
+    in_step = true;
+    is_plain = !back && !is_all_there(stream, may_lack);
+    plain_steps += is_plain;
+    if (is_plain)
+        return;
+    for (int t = 0; t < 2 && (!back || (plays_all() && !MUTANT(STATE_NOT_PUT_BACK))); ++t)
+        launch(KEEP, &tables[t], &back, NULL, stream);
+    turns_begin(steps++);
+    release();
+}
+
+bool
+state_makes(uint32_t part)
+{
+    return part == PLAY_BY_ALL || is_plain || plays_all() || player.rank == steps - 1;
+}
+
+bool
+state_step_ends(void)
+{
+    uint32_t adds = steps > 1;
+    if (!in_step || is_plain) {
+        in_step = false;
+        return false;
+    }
+    in_step = false;
+    turns_end(steps - 1);
+    CUstream stream = plays_all() ? stream_behind() : NULL;
+    for (int t = 0; t < 2 && plays_all(); ++t)
+        launch(CHANGE, &tables[t], &adds, NULL, stream);
+    if (plays_all())
+        release();
+    return steps == world();
+}
+
+bool
+state_in_step(void)
+{
+    return in_step;
+}
+
+bool
+state_is_open(void)
+{
+    return steps > 0 && !in_step;
+}
+
+/* Sums get the changes of all ranks, and what only the host reads the bytes of the rank that made the last step. */
+static void
+exchange_rest(CUstream stream)
+{
+    struct state_mean none = {1, 1, 1};
+    CUdeviceptr unasked = 0;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && real->world_size > 1; ++i) {
+        bool is_last = player.play.tensors[i].role == PLAY_LAST, is_owner = player.rank == steps - 1;
+        CUdeviceptr bytes = memory + kept[i].change;
+        if (is_last && is_owner)
+            scout_require(scout_state.driver.cuMemcpyDtoDAsync_p(bytes, kept[i].value, bytes_of(i), stream),
+                          "cuMemcpyDtoD");
+        else if (is_last)
+            scout_require(scout_state.driver.cuMemsetD8Async_p(bytes, 0, bytes_of(i), stream), "cuMemsetD8");
+        if (is_last || is_sum(i))
+            real->reduce((void *)(uintptr_t)bytes, is_last ? (bytes_of(i) + 3) / 4 : element_count(i),
+                         is_last ? DDP_UINT32 : wide_type(i), DDP_OP_SUM, stream, &player.named[i].site);
+        if (is_last && !is_owner)
+            scout_require(scout_state.driver.cuMemcpyDtoDAsync_p(kept[i].value, bytes, bytes_of(i), stream),
+                          "cuMemcpyDtoD");
+    }
+    if (world() > 1)
+        launch(APPLY, &tables[1], &none, &unasked, stream);
+}
+
+/* All ranks have come to the same change in each round so far: they had the same batch. */
+static void
+look_for_equals(CUstream stream)
+{
+    struct state_found seen;
+    scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(&seen, found, sizeof(seen), stream), "cuMemcpyDtoH");
+    scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuStreamSynchronize");
+    any_differed = seen.differs != 0;
+    same_rounds += !any_differed && seen.changed != 0;
+    if (!any_differed && same_rounds == ROUNDS_OF_ALARM)
+        scout_stop("all ranks have come to the same change of what stays in each of %d rounds: each of their steps had "
+                   "the same batch, and so does the program without ranks, or a state that draws batches or noise on "
+                   "the device is no stream of the plan",
+                   ROUNDS_OF_ALARM);
+}
+
+/* Of a proof. */
+static void
+report(void)
+{
+    if (player.play.plan.data != PLAY_TURNS && player.play.plan.data != PLAY_ALONE)
+        return;
+    turns_hash((uint32_t)round_count);
+    player_set_steps((uint32_t)round_count);
+    if (round_count == player.play.plan.steps)
+        player_wait_for_end(PLAY_OVER);
+}
+
+void
+state_average(const struct ddp_site *site)
+{
+    bool looks = !plays_all() && !any_differed && steps == world() && world() > 1;
+    struct state_mean mean = {.over = plays_all() ? world() : 1, .times = world(), .under = steps};
+    CUdeviceptr seen = looks ? found : 0;
+    uint32_t adds = 0;
+    CUstream stream = stream_behind();
+    if (MUTANT(STATE_NOT_SCALED) && !plays_all())
+        mean.times = mean.under;
+    for (int t = 0; t < 2 && !plays_all() && world() > 1 && player.rank < steps; ++t)
+        launch(CHANGE, &tables[t], &adds, NULL, stream);
+    if (!plays_all() && player.rank >= steps && lasts_at > changes_at)
+        scout_require(scout_state.driver.cuMemsetD8Async_p(memory + changes_at, 0, lasts_at - changes_at, stream),
+                      "cuMemsetD8");
+    if (looks)
+        scout_require(scout_state.driver.cuMemsetD8Async_p(found, 0, sizeof(struct state_found), stream), "cuMemsetD8");
+    exchange_rest(stream);
+    heard_show(stream);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        if (player.play.tensors[i].role == PLAY_CHANGES)
+            real->gradient_ready((void *)(uintptr_t)(memory + kept[i].change), stream, &player.named[i].site);
+    }
+    real->step_parameters(0, stream, site);
+    if (world() > 1 && !MUTANT(STATE_NOT_ADDED))
+        launch(APPLY, &tables[0], &mean, &seen, stream);
+    if (looks)
+        look_for_equals(stream);
+    release();
+    short_rounds += steps < world();
+    ++round_count;
+    steps = 0;
+    report();
+}
+
+uint32_t
+state_left(void)
+{
+    return in_step ? steps : 0;
+}
+
+void
+state_say(void)
+{
+    if (plain_steps > 0)
+        message_line("plan: all ranks made the first %llu steps, in which memory of the plan was not there yet",
+                     (unsigned long long)plain_steps);
+    if (short_rounds > 0)
+        message_line("plan: %llu of %llu rounds had fewer steps than ranks, for what stays was read or written between "
+                     "steps",
+                     (unsigned long long)short_rounds, (unsigned long long)round_count);
+}
