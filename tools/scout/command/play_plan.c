@@ -4,6 +4,7 @@
 #include "tools/scout/command/prove.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/check/format/element.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -187,6 +188,16 @@ take_moves(const struct scout_log *log, const struct scout_finding *finding, con
     return any;
 }
 
+static void
+take_operation(const struct scout_log *log, const struct scout_op *op, enum play_part part, struct play_operation *to)
+{
+    snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
+    memcpy(to->block, op->block, sizeof(to->block));
+    to->part = part;
+    take_frames(log, op, to);
+    to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
+}
+
 static bool
 take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                 bool by_turns, struct play *play, char *why)
@@ -198,13 +209,9 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         if (op->ahead != 0)
             continue;
         struct play_operation *to = &play->operations[at++];
-        snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
-        memcpy(to->block, op->block, sizeof(to->block));
         if (op->kind == SCOUT_GRAPH)
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
-        to->part = turns->parts[i];
-        take_frames(log, op, to);
-        to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
+        take_operation(log, op, turns->parts[i], to);
         if (by_turns || !brings_data(op))
             continue;
         if (op->rows != 1)
@@ -291,24 +298,62 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
     return true;
 }
 
+static void
+begin_play(const struct scout_log *log, const struct scout_finding *finding, uint32_t steps, uint32_t tensors,
+           struct play *play)
+{
+    *play = (struct play){.plan = {.version = PLAY_VERSION,
+                                   .steps = steps,
+                                   .operation_count = counted(log, finding->first, finding->first + finding->period),
+                                   .first = counted(log, 0, finding->first)}};
+    play->tensors = xcalloc(tensors + 1, sizeof(*play->tensors));
+    play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
+    play->objects = xcalloc(log->object_count + 1, sizeof(*play->objects));
+    take_objects(log, play);
+}
+
 bool
 play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                bool by_turns, struct play *play, char *why)
 {
-    *play = (struct play){.plan = {.version = PLAY_VERSION,
-                                   .steps = by_turns ? ROUNDS : STEPS,
-                                   .operation_count = counted(log, finding->first, finding->first + finding->period),
-                                   .first = counted(log, 0, finding->first)}};
-    play->tensors = xcalloc(finding->tensor_count + turns->stay_count + 1, sizeof(*play->tensors));
-    play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
-    play->objects = xcalloc(log->object_count + 1, sizeof(*play->objects));
-    take_objects(log, play);
+    begin_play(log, finding, by_turns ? ROUNDS : STEPS, finding->tensor_count + turns->stay_count, play);
     if (finding->group_count != 1)
         return refuse(why, "gradients are averaged in %u places", finding->group_count);
     play->plan.average_before = counted(log, finding->first, finding->groups[0].before);
     return take_operations(log, finding, turns, by_turns, play, why) &&
            take_tensors(log, finding, turns, by_turns, play, why) &&
            (!by_turns || turns->reason == NULL || refuse(why, "%s", turns->reason));
+}
+
+bool
+play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
+                        const struct by_state *by_state, struct play *play, char *why)
+{
+    uint32_t at = 0;
+    begin_play(log, finding, ROUNDS, by_state->range_count, play);
+    play->plan.by = PLAY_BY_STATE;
+    play->plan.average_before = play->plan.operation_count;
+    if (by_state->reason != NULL)
+        return refuse(why, "%s", by_state->reason);
+    for (uint32_t i = 0; i < finding->period; ++i) {
+        const struct scout_op *op = &log->ops[finding->first + i];
+        if (op->ahead == 0)
+            take_operation(log, op, by_state->parts[i], &play->operations[at++]);
+    }
+    for (uint32_t i = 0; i < by_state->range_count; ++i) {
+        const struct by_state_range *range = &by_state->ranges[i];
+        uint32_t type = range->role == PLAY_CHANGES ? play_plan_type(range->type)
+                        : range->role == PLAY_SUM   ? range->width == sizeof(int64_t) ? ELEMENT_INT64 : ELEMENT_INT32
+                                                    : 0;
+        add_tensor(log, play,
+                   &(struct play_tensor){.role = range->role,
+                                         .type = type,
+                                         .said = type,
+                                         .alloc = range->alloc,
+                                         .lo = range->lo,
+                                         .hi = range->hi});
+    }
+    return true;
 }
 
 void

@@ -6,6 +6,7 @@
 #define DDPRUN_TOOLS_SCOUT_COMMAND_PROVE_H
 
 #include "tools/plan/format/play.h"
+#include "tools/scout/command/analysis/by_state.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/turns.h"
 #include "tools/scout/command/report/proofs.h"
@@ -22,6 +23,12 @@ bool scout_prove(const struct scout_order *order, const struct scout_log *log, c
  * above. */
 bool scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
                        struct error *error) __attribute__((warn_unused_result));
+
+/* ---- prove_state.c: turns by state ---- */
+/* Plays them, as scout_prove() does by gradients; without `prove` only what they would play is made. */
+bool scout_prove_by_state(const struct scout_order *order, const struct scout_log *log,
+                          const struct scout_finding *finding, const struct by_state *by_state, bool prove,
+                          struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
 
 struct rehearsal {
     uint64_t round_ns;  /* what a round of order->ranks takes; 0: the program ended after too few */
@@ -40,6 +47,10 @@ bool scout_rehearse(const struct scout_order *order, struct json_object *turns, 
  */
 bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                     bool by_turns, struct play *play, char *why) __attribute__((warn_unused_result));
+/* The same of turns by state, of a period alone. */
+bool play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
+                             const struct by_state *by_state, struct play *play, char *why)
+    __attribute__((warn_unused_result));
 void play_plan_free(struct play *play);
 
 /* enum ddp_type of an enum scout_type. What is no float is known as bytes. */

@@ -34,6 +34,7 @@ struct request {
     unsigned steps, timeout_s;
     const char *json;
     const char *record;   /* the recording is kept there; NULL: it is removed */
+    const char *by;       /* "gradients", "state" */
     const char *per_rank; /* suspects that are state of each rank: "a3,a7"; NULL: none is named */
     bool prove;
     bool unproved; /* for --plan auto: also if a proof does not pass */
@@ -62,6 +63,12 @@ static const struct option_row rows[] = {
      TEXT(per_rank, "memory as a3,a7"),
      .help = "of what may be a parameter that was missed, LIST (a3,a7) is state\n"
              "that each rank carries for itself from step to step"},
+    {.name = "by",
+     .argument = "WHAT",
+     TEXT(by, "gradients or state"),
+     .help = "what ranks average that take turns: gradients (default), or state,\n"
+             "what stays on the device from step to step, of which no gradient\n"
+             "has to be found"},
     {.name = "json",
      .argument = "FILE",
      TEXT(json, "a file"),
@@ -71,6 +78,12 @@ static const struct option_row rows[] = {
     {0}};
 
 static bool
+is_by_state(const struct request *request)
+{
+    return request->by != NULL && strcmp(request->by, "state") == 0;
+}
+
+static bool
 refuse(const struct options *options, const struct request *request, struct error *error)
 {
     if (options->rank_count > 1)
@@ -78,6 +91,8 @@ refuse(const struct options *options, const struct request *request, struct erro
                          "-n %d and scout contradict each other: the program is scouted in one process; leave -n out",
                          options->rank_count);
     static const char *const refused[] = {"hosts", "dry-run", NULL};
+    if (request->by != NULL && !is_by_state(request) && strcmp(request->by, "gradients") != 0)
+        return error_set(error, DDPRUN_EXIT_USAGE, "--by %s is neither gradients nor state", request->by);
     return options_refuse(options_set(options, refused), "scout", error) &&
            (request->json == NULL || whole_file_check(request->json, "--json", error)) &&
            (request->record == NULL || whole_file_check(request->record, "--record", error));
@@ -92,6 +107,33 @@ is_proved(const struct scout_proofs *proofs, struct error *error)
     return missing == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "what was found is not proved: %s", missing->text);
 }
 
+/* Of turns by state: what has which class, and the plan. */
+static bool
+report_by_state(const struct scout_order *order, const struct request *request, const struct scout_log *log,
+                struct scout_finding *finding, struct error *error)
+{
+    struct scout_proofs proofs = {.by_state = true};
+    struct by_state by_state;
+    by_state_find(log, finding, request->per_rank, &by_state);
+    free(finding->reason);
+    finding->found = by_state.reason == NULL;
+    finding->reason = finding->found ? NULL : xstrdup(by_state.reason);
+    bool ok = scout_prove_by_state(order, log, finding, &by_state, request->prove, &proofs, error);
+    if (ok && finding->found && !request->silent)
+        by_state_print(stdout, log, finding, &by_state);
+    if (!request->silent)
+        proofs_print(stdout, &proofs);
+    ok = ok &&
+         (finding->found ||
+          error_set(error, DDPRUN_EXIT_FAILURE, "ranks cannot take turns by state: %s", finding->reason)) &&
+         (request->unproved || is_proved(&proofs, error));
+    by_state_free(&by_state);
+    if (request->json != NULL)
+        ok = plan_write(request->json, log, finding, &proofs, error) && ok;
+    json_object_put(proofs.played);
+    return ok;
+}
+
 /* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is
  * refused. */
 static bool
@@ -101,6 +143,11 @@ report_findings(const struct scout_order *order, const struct request *request, 
     struct scout_finding finding;
     struct scout_proofs proofs = {0};
     scout_find(log, &finding);
+    if (is_by_state(request)) {
+        bool made = report_by_state(order, request, log, &finding, error);
+        scout_finding_free(&finding);
+        return made;
+    }
     bool ok = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank) ||
               error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank);
     if ((finding.found || finding.is_open) && !request->silent)

@@ -264,9 +264,11 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
         put_operation(tokens, log, &log->ops[finding->first + i]);
     put_allocations(plan, log);
     struct sites *sites = sites_open(log);
-    put_tensors(plan, log, finding, sites);
-    put_groups(plan, log, finding, sites);
-    if (finding->found && log->annotation_count == 0)
+    if (!proofs->by_state) {
+        put_tensors(plan, log, finding, sites);
+        put_groups(plan, log, finding, sites);
+    }
+    if (finding->found && log->annotation_count == 0 && !proofs->by_state)
         put_lines(plan, log, finding, sites);
     sites_close(sites);
     struct json_object *notes = play_json_put_list(plan, "notes");
@@ -274,8 +276,10 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
         json_object_array_add(notes, json_object_new_string(finding->notes[i]));
     struct json_object *proof = json_object_new_object();
     json_object_object_add(plan, "proof", proof);
-    put_text(proof, "gradients_cut", "passed");
-    put_number(proof, "ways_cut", finding->paths_cut);
+    if (!proofs->by_state) {
+        put_text(proof, "gradients_cut", "passed");
+        put_number(proof, "ways_cut", finding->paths_cut);
+    }
     put_proof(proof, "ranks", &proofs->ranks);
     put_proof(proof, "halves", &proofs->halves);
     put_proof(proof, "turns", &proofs->turns);

@@ -5,6 +5,7 @@
 #define DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_PROOFS_H
 
 #include "launcher/common/error.h"
+#include "tools/scout/command/analysis/by_state.h"
 #include "tools/scout/command/analysis/finding.h"
 
 #include <stdbool.h>
@@ -24,6 +25,7 @@ struct scout_proofs {
     struct proof halves;        /* (c): exchanged halves of batches leave the average as it was */
     struct proof turns;         /* (d): ranks that take turns do what one process does that plays all turns */
     struct json_object *played; /* for (d): how ranks take turns, or {"reason": why they cannot}; NULL: not asked */
+    bool by_state;              /* ranks take turns by state: no gradient was looked for */
     bool needs_halves; /* (c) must pass: gradients are scaled before they are averaged, or the exchange changed them */
 };
 
@@ -55,5 +57,8 @@ bool plan_write(const char *path, const struct scout_log *log, const struct scou
 /* Of a program whose gradients are found: the period, the table of tensors, the evidence, and the lines to add, or, if
  * it is annotated, what is missing and superfluous. */
 void scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
+/* Of a plan by state: the period, and the class of all memory that stays. */
+void by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
+                    const struct by_state *by_state);
 
 #endif

@@ -1,0 +1,154 @@
+/*
+ * test_by_state.c - which class the memory of synthetic trainers has that stays from step to step, which operations all
+ * ranks make, and which trainers cannot be played by state: one row for each rule. A defect of the rules is seen by a
+ * row.
+ */
+#include "tests/test.h"
+#include "tests/tools/scout/program.h"
+#include "tools/scout/command/analysis/by_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A net of two layers: x -> h -> y -> dy -> dw2, dh -> dw1. */
+#define NET                                                                                                           \
+    "x 384\nt 128 int\nw1 768\nw2 256\nh 512\ny 1024\ndy 1024\ndh 512\ng1 768\ng2 256\nloss 1\nc 1\nn 1 int\nm 768\n" \
+    "p 512\nq 384\n"
+#define FORWARD  "h2d x\nh2d t\nlayer1: h = x w1\nlayer2: y = h w2\nlossk: dy = y t\n"
+#define BACKWARD "dw2: g2 = h dy\ndx: dh = dy w2 ~h\ndw1: g1 = x dh\n"
+#define SGD      "sgd: w1 += ~g1\nsgd: w2 += ~g2\n"
+
+/* Of each operation: A: made by all, T: by the rank whose turn it is. Of memory: S: state, R: stream, U: sum, L: last,
+ * O: of each rank, C: constant. */
+static const struct row {
+    const char *name, *program, *expected, *per_rank;
+} rows[] = {
+    {"SGD", NET "step\n" FORWARD BACKWARD SGD, "AATTTTTTTT w1:S w2:S"},
+    {"momentum", NET "step\n" FORWARD BACKWARD "sgd: m += ~g1; w1 += ~g1 ~m\nsgd: w2 += ~g2\n",
+     "AATTTTTTTT w1:S w2:S m:S"},
+    {"gradient and update in one launch", NET "step\n" FORWARD "dx: dh = dy w2 ~h\ndw2: w2 += h dy\ndw1: w1 += x dh\n",
+     "AATTTTTT w1:S w2:S"},
+    {"updates inside backward",
+     NET "step\n" FORWARD "dw2: g2 = h dy\ndx: dh = dy w2 ~h\nsgd: w2 += ~g2\n"
+         "dw1: g1 = x dh\nsgd: w1 += ~g1\n",
+     "AATTTTTTTT w1:S w2:S"},
+    {"gradients that are made anew", NET "step\n" FORWARD "new g1\n" BACKWARD SGD, "AATTTTTTTT w1:S w2:S"},
+    {"clipping", NET "step\n" FORWARD BACKWARD "fill c\nnorm2: c += g1\nclip: g1 += c\n" SGD,
+     "AATTTTTTTTTTT w1:S w2:S"},
+    {"a counter", NET "step\n" FORWARD BACKWARD "sgd: w1 += ~g1 c\nsgd: w2 += ~g2 c\ncount: c +=\n",
+     "AATTTTTTTTA w1:S w2:S c:R"},
+    {"random numbers",
+     NET "step\nh2d x\nh2d t\ndraw: n += ; p = n\nlayer1: h = x w1 p\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
+     "AAATTTTTTTT w1:S w2:S n:R"},
+    {"what random numbers are made of, in the same step",
+     NET "step\nh2d x\nh2d t\nfill p\nseed: p += n\ndraw: n += p\nlayer1: h = x w1 n\nlayer2: y = h w2\nlossk: dy = y "
+         "t\n" BACKWARD SGD,
+     "AAAAATTTTTTTT w1:S w2:S n:R"},
+    {"random numbers, used where they are drawn",
+     NET "step\nh2d x\nh2d t\nlayer1: h = x w1\ndrop: n += ; h += n\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
+     "AATATTTTTTT w1:S w2:S n:R"},
+    {"a batch that is loaded ahead",
+     NET "step\ncopy q x\nh2d x\nh2d t\nlayer1: h = q w1\nlayer2: y = h w2\n"
+         "lossk: dy = y t\n" BACKWARD SGD,
+     "AATTTTTTTTA w1:S w2:S q:R"},
+    {"hits that are counted", NET "step\n" FORWARD "hits: n += y t\n" BACKWARD SGD, "AATTTTTTTTT w1:S w2:S n:U"},
+    {"hits that are counted and read", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
+     "n[0:4] holds whole numbers that are computed from data, which have no average: name it by --per-rank a12 if each "
+     "rank may have its own"},
+    {"the same, of each rank", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
+     "AATTTTTTTTTT w1:S w2:S n:O", "a12"},
+    {"what does not stay, named", NET "step\n" FORWARD BACKWARD SGD,
+     "--per-rank a4 names memory that does not stay from "
+     "step to step",
+     "a4"},
+    {"a loss that is read one step later",
+     NET "step\nh2d x\nh2d t\nd2h loss\nlayer1: h = x w1\nlayer2: y = h w2\n"
+         "lossk: dy = y t; loss = y t\n" BACKWARD SGD,
+     "AAATTTTTTTT w1:S w2:S loss:L"},
+    {"a counter beside a weight", NET "step\n" FORWARD BACKWARD "sgd: w1 += ~g1; c +=\nsgd: w2 += ~g2\n",
+     "sgd writes w1[0:3072], which each rank changes in its own step, and memory that is the same on all ranks"},
+    {"weights that the host updates", NET "step\nh2d w1\n" FORWARD BACKWARD "d2h g1\nsgd: w2 += ~g2\n",
+     "3072 bytes that are computed from state are copied to the host, and as many come back: the host may update them"},
+    {"hidden memory", NET "step\n" FORWARD "dw2!hidden: g2 = h dy\ndx: dh = dy w2 ~h\ndw1: g1 = x dh\n" SGD,
+     "dw2 reads memory that is not among its arguments"},
+};
+
+static const char *
+said(const struct scout_finding *finding, const struct by_state *by_state)
+{
+    static char text[1024];
+    size_t used = 0;
+    if (by_state->reason != NULL) {
+        snprintf(text, sizeof(text), "%s", by_state->reason);
+        if (text[0] == 'a' || strstr(text, " a") != NULL) /* names of memory for its numbers */
+            for (uint32_t i = 0; i < 16; ++i) {
+                char number[32], *at;
+                int length = snprintf(number, sizeof(number), "a%u[", i);
+                while ((at = strstr(text, number)) != NULL) {
+                    char rest[1024];
+                    snprintf(rest, sizeof(rest), "%s[%s", program_name(i), at + length);
+                    memcpy(at, rest, strlen(rest) + 1);
+                }
+            }
+        return text;
+    }
+    for (uint32_t i = 0; i < finding->period; ++i)
+        text[used++] = "AT"[by_state->parts[i]];
+    text[used] = '\0';
+    for (uint32_t i = 0; i < by_state->range_count; ++i) {
+        const struct by_state_range *range = &by_state->ranges[i];
+        static const char letters[] = {[PLAY_CHANGES] = 'S', [PLAY_STREAM] = 'R',   [PLAY_SUM] = 'U',
+                                       [PLAY_LAST] = 'L',    [PLAY_PER_RANK] = 'O', [PLAY_UNWRITTEN] = 'C'};
+        used += (size_t)snprintf(text + used, sizeof(text) - used, " %s:%c", program_name(range->alloc),
+                                 letters[range->role]);
+    }
+    return text;
+}
+
+/* Kernels of the synthetic programs have names of C: each argument's type is said here, as calls of a library do. */
+static void
+say_types(struct scout_log *log)
+{
+    for (uint32_t i = 0; i < log->op_count; ++i)
+        for (uint32_t a = 0; a < log->ops[i].argument_count && log->ops[i].effect != NULL; ++a) {
+            uint32_t type = log->ops[i].effect->segments[a].type;
+            log->ops[i].arguments[a].type = type < SCOUT_INTEGER ? type : SCOUT_UNKNOWN;
+        }
+}
+
+static const char *
+play(const struct row *row)
+{
+    static char text[1024];
+    struct scout_log log;
+    struct scout_finding finding;
+    struct by_state by_state;
+    program_record(row->program, 4, &log);
+    say_types(&log);
+    scout_find(&log, &finding);
+    by_state_find(&log, &finding, row->per_rank, &by_state);
+    snprintf(text, sizeof(text), "%s", said(&finding, &by_state));
+    by_state_free(&by_state);
+    scout_finding_free(&finding);
+    scout_log_free(&log);
+    return text;
+}
+
+TABLE_TEST(memory_has_a_class_by_rule, rows)
+{
+    unsetenv("DDPRUN_MUTANT");
+    const char *text = play(&rows[_i]);
+    ck_assert_msg(strcmp(text, rows[_i].expected) == 0, "%s\n    found:    %s\n    expected: %s", rows[_i].name, text,
+                  rows[_i].expected);
+}
+
+TEST(a_defect_of_the_rules_is_seen)
+{
+    unsigned seen = 0;
+    setenv("DDPRUN_MUTANT", "SCOUT_TURNS_DROP_COMMON", 1);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); ++i)
+        seen += strcmp(play(&rows[i]), rows[i].expected) != 0;
+    unsetenv("DDPRUN_MUTANT");
+    ck_assert_uint_gt(seen, 0);
+}

@@ -1,0 +1,636 @@
+/*
+ * by_state.c - see by_state.h.
+ *
+ * Memory is looked at in places: of the bytes between two offsets that operations name, those that are written, from
+ * the first to the last, and what lies in front of them and behind. A place stays if an operation of a later period
+ * reads what one has left there.
+ */
+#include "tools/scout/command/analysis/by_state.h"
+
+#include "base/mutant.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/scout/command/analysis/graph.h"
+#include "tools/scout/command/analysis/rules.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes [lo, hi) of a memory. Of each segment, from one of the memory's cuts to the next, there are PARTS. */
+enum { IN_FRONT, WRITTEN, BEHIND, PARTS };
+struct place {
+    uint32_t memory;
+    uint64_t lo, hi;
+    bool is_written;     /* by an operation of the period */
+    bool is_read;        /* by one, on the device */
+    bool stays;          /* what is there is read in a later period */
+    bool host_later;     /* and by the host */
+    bool is_state;       /* it feeds back, by way of other memory, and data enters; or is computed from such */
+    bool leaves;         /* other memory is computed from it */
+    bool is_own;         /* named as memory of each rank */
+    enum play_role role; /* 0: none: scratch */
+    uint32_t type;       /* enum scout_type */
+    uint32_t width;      /* bytes of an element of whole numbers; 0: not known */
+};
+
+struct finder {
+    const struct graph *graph;
+    const struct scout_finding *finding;
+    struct by_state *to;
+    struct place *places;
+    uint32_t place_count, period;
+    uint32_t *first_place;                 /* [memory_count]: places of a memory, in the order of its cuts */
+    bool *from_data, *from_state, *needed; /* [version_count] */
+};
+
+static bool __attribute__((format(printf, 2, 3))) refuse(struct by_state *to, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    free(to->reason);
+    to->reason = xstrdup(text);
+    return false;
+}
+
+static const char *
+name_at(const struct finder *finder, uint32_t at, char text[SCOUT_NAME_BYTES])
+{
+    const struct scout_log *log = finder->graph->log;
+    return scout_op_name(log, &log->ops[finder->finding->first + at], text);
+}
+
+static const char *
+name_place(const struct finder *finder, const struct place *place, char text[64])
+{
+    snprintf(text, 64, "a%u[%llu:%llu]", finder->graph->memories[place->memory].alloc, (unsigned long long)place->lo,
+             (unsigned long long)place->hi);
+    return text;
+}
+
+/* The first place of the segment in which a version lies. */
+static struct place *
+segment_of(const struct finder *finder, const struct graph_version *version)
+{
+    const struct graph_memory *memory = &finder->graph->memories[version->memory];
+    uint32_t from = 0, to = memory->cut_count;
+    while (from + 1 < to) { /* the last cut that is not behind it */
+        uint32_t middle = from + (to - from) / 2;
+        if (memory->cuts[middle] <= version->lo)
+            from = middle;
+        else
+            to = middle;
+    }
+    return &finder->places[finder->first_place[version->memory] + from * PARTS];
+}
+
+/* What was there before lies in all parts of its segment, and counts where no operation writes. */
+static struct place *
+place_of(const struct finder *finder, const struct graph_version *version)
+{
+    struct place *segment = segment_of(finder, version);
+    bool is_unwritten = version->op < 0 && !(segment[WRITTEN].lo <= version->lo && version->hi <= segment[WRITTEN].hi);
+    return &segment[!is_unwritten ? WRITTEN : segment[BEHIND].lo < segment[BEHIND].hi ? BEHIND : IN_FRONT];
+}
+
+/* The period of the window that an operation belongs to; -1: it comes before. */
+static int64_t
+period_of(const struct finder *finder, const struct graph_version *version)
+{
+    return version->op < 0 ? -1 : (int64_t)((uint32_t)version->op / finder->period);
+}
+
+static uint32_t
+position(const struct finder *finder, const struct graph_version *version)
+{
+    return (uint32_t)version->op % finder->period;
+}
+
+static const struct graph_edge *
+in_edge(const struct finder *finder, const struct graph_version *version, uint32_t i)
+{
+    return &finder->graph->edges[version->first_in + i];
+}
+
+/* ---- what stays ---- */
+
+static void
+make_places(struct finder *finder)
+{
+    const struct graph *graph = finder->graph;
+    uint32_t count = 0;
+    finder->first_place = xcalloc(graph->memory_count + 1, sizeof(*finder->first_place));
+    for (uint32_t m = 0; m < graph->memory_count; ++m)
+        count += graph->memories[m].cut_count;
+    finder->places = xcalloc((size_t)count * PARTS + 1, sizeof(*finder->places));
+    for (uint32_t m = 0; m < graph->memory_count; ++m) {
+        const struct graph_memory *memory = &graph->memories[m];
+        finder->first_place[m] = finder->place_count;
+        for (uint32_t i = 0; i + 1 < memory->cut_count; ++i)
+            for (uint32_t part = 0; part < PARTS; ++part, ++finder->place_count)
+                finder->places[finder->place_count] =
+                    (struct place){.memory = m,
+                                   .lo = part == IN_FRONT ? memory->cuts[i] : memory->cuts[i + 1],
+                                   .hi = memory->cuts[i + 1]};
+    }
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->memory == HOST_MEMORY || version->op < 0)
+            continue;
+        struct place *segment = segment_of(finder, version);
+        struct place *written = &segment[WRITTEN];
+        written->lo = !written->is_written || version->lo < written->lo ? version->lo : written->lo;
+        written->hi = !written->is_written || version->hi > written->hi ? version->hi : written->hi;
+        written->is_written = true;
+        segment[IN_FRONT].hi = written->lo;
+        segment[BEHIND].lo = written->hi;
+    }
+}
+
+static void
+look_at_places(struct finder *finder)
+{
+    const struct graph *graph = finder->graph;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->memory == HOST_MEMORY)
+            continue;
+        struct place *place = place_of(finder, version);
+        for (uint32_t e = 0; e < version->out_count; ++e) {
+            const struct graph_version *to = &graph->versions[graph->edges[graph->outs[version->first_out + e]].to];
+            bool is_later = version->op >= 0 && period_of(finder, to) > period_of(finder, version);
+            bool is_host = to->memory == HOST_MEMORY;
+            place->is_read = place->is_read || !is_host;
+            place->stays = place->stays || (is_later && !is_host);
+            place->host_later = place->host_later || (is_later && is_host);
+            place->leaves = place->leaves || (!is_host && place_of(finder, to) != place);
+        }
+    }
+}
+
+/* ---- types ---- */
+
+/* The last operation of the first period that writes a place, by number in the log; SCOUT_NONE: none does. */
+static uint32_t
+writer_of(const struct finder *finder, const struct place *place, uint32_t *type)
+{
+    uint32_t writer = SCOUT_NONE;
+    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
+        const struct graph_version *version = &finder->graph->versions[i];
+        if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
+            continue;
+        *type = *type == SCOUT_UNKNOWN ? version->type : *type;
+        if (version->op < (int32_t)finder->period)
+            writer = finder->graph->first + (uint32_t)version->op;
+    }
+    return writer;
+}
+
+/* As of parameters: by names and calls, by other launches, by the bits. */
+static bool
+find_types(struct finder *finder)
+{
+    struct scout_finding typed = {.first = finder->finding->first, .period = finder->period};
+    uint32_t *place_at = xcalloc(finder->place_count + 1, sizeof(*place_at));
+    typed.tensors = xcalloc(finder->place_count + 1, sizeof(*typed.tensors));
+    for (uint32_t p = 0; p < finder->place_count; ++p) {
+        const struct place *place = &finder->places[p];
+        uint32_t type = SCOUT_UNKNOWN, writer = SCOUT_NONE;
+        if (place->is_written && place->stays)
+            writer = writer_of(finder, place, &type);
+        if (writer == SCOUT_NONE)
+            continue;
+        place_at[typed.tensor_count] = p;
+        typed.tensors[typed.tensor_count++] =
+            (struct scout_tensor){.role = ROLE_AVERAGE,
+                                  .alloc = finder->graph->memories[place->memory].alloc,
+                                  .lo = place->lo,
+                                  .hi = place->hi,
+                                  .type = type,
+                                  .pair = PAIR_NONE,
+                                  .group = GROUP_NONE,
+                                  .writer = writer};
+    }
+    bool ok = types_find(finder->graph, &typed) == ROLES_FOUND || refuse(finder->to, "%s", typed.reason);
+    for (uint32_t t = 0; t < typed.tensor_count && ok; ++t)
+        finder->places[place_at[t]].type = typed.tensors[t].type;
+    scout_finding_free(&typed);
+    free(place_at);
+    return ok;
+}
+
+static bool
+is_float(const struct place *place)
+{
+    return place->type > SCOUT_UNKNOWN && place->type < SCOUT_INTEGER;
+}
+
+/* ---- state ---- */
+
+/* What comes from the host and differs from period to period, and larger memory that is only read. */
+static bool
+is_data(const struct finder *finder, const struct graph_version *version)
+{
+    const struct scout_log *log = finder->graph->log;
+    if (version->memory == HOST_MEMORY)
+        return false;
+    if (version->op < 0)
+        return !place_of(finder, version)->is_written && version->hi - version->lo > SCALAR_BYTES;
+    uint32_t number = finder->graph->first + (uint32_t)version->op, other = number + finder->period;
+    if (other >= finder->graph->first + finder->graph->count)
+        other = number - finder->period;
+    return version->from_host && (version->bytes > DATA_BYTES || log->ops[number].content != log->ops[other].content);
+}
+
+/* Marks what is computed from marked versions, whenever. */
+static void
+spread(const struct finder *finder, bool *marks)
+{
+    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
+        const struct graph_version *version = &finder->graph->versions[i];
+        for (uint32_t e = 0; e < version->in_count && !marks[i]; ++e)
+            marks[i] = marks[in_edge(finder, version, e)->from];
+    }
+}
+
+static bool
+has_marked(const struct finder *finder, const struct place *place, const bool *marks)
+{
+    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
+        const struct graph_version *version = &finder->graph->versions[i];
+        if (marks[i] && version->memory != HOST_MEMORY && version->op >= 0 && place_of(finder, version) == place)
+            return true;
+    }
+    return false;
+}
+
+/* Whether what one period leaves in a place leads to what the next one does, other than element by element within the
+ * place. */
+static bool
+feeds_back(const struct finder *finder, const struct place *place)
+{
+    enum { NOT_REACHED, WITHIN, BY_OTHERS };
+    const struct graph *graph = finder->graph;
+    uint8_t *reached = xcalloc(graph->version_count + 1, sizeof(*reached));
+    bool found = false;
+    for (uint32_t i = 0; i < graph->version_count && !found; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        int64_t period = period_of(finder, version);
+        if (period < 0 || period > 1 || version->memory == HOST_MEMORY)
+            continue;
+        bool is_here = place_of(finder, version) == place;
+        reached[i] = is_here && period == 0 ? WITHIN : NOT_REACHED;
+        for (uint32_t e = 0; e < version->in_count && period == 1; ++e) {
+            const struct graph_edge *edge = in_edge(finder, version, e);
+            uint8_t by =
+                reached[edge->from] == WITHIN && !(is_here && edge->elementwise) ? BY_OTHERS : reached[edge->from];
+            reached[i] = by > reached[i] ? by : reached[i];
+        }
+        found = is_here && reached[i] == BY_OTHERS;
+    }
+    free(reached);
+    return found;
+}
+
+/* Marks the versions of places that are state, and what is computed from them. Returns whether there is another such
+ * place then. */
+static bool
+spread_state(struct finder *finder)
+{
+    bool more = false;
+    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
+        const struct graph_version *version = &finder->graph->versions[i];
+        finder->from_state[i] = version->memory != HOST_MEMORY && place_of(finder, version)->is_state;
+    }
+    spread(finder, finder->from_state);
+    for (uint32_t p = 0; p < finder->place_count; ++p) {
+        struct place *place = &finder->places[p];
+        if (!place->is_written || !place->stays || place->is_state || !has_marked(finder, place, finder->from_state))
+            continue;
+        place->is_state = more = true;
+    }
+    return more;
+}
+
+static bool
+find_state(struct finder *finder)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < finder->graph->version_count; ++i)
+        finder->from_data[i] = is_data(finder, &finder->graph->versions[i]);
+    spread(finder, finder->from_data);
+    for (uint32_t p = 0; p < finder->place_count; ++p) {
+        struct place *place = &finder->places[p];
+        place->is_state = place->is_written && place->stays && place->type != SCOUT_INTEGER &&
+                          has_marked(finder, place, finder->from_data) && feeds_back(finder, place);
+        any = any || place->is_state;
+    }
+    while (spread_state(finder))
+        ;
+    return any || refuse(finder->to, "nothing stays on the device that is computed from itself and from data");
+}
+
+/* ---- classes ---- */
+
+/* Bytes of an element of a place of which each comes from its own old value; 0: they do not, or it is not known. */
+static uint32_t
+width_of(const struct finder *finder, const struct place *place)
+{
+    uint32_t width = 0;
+    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
+        const struct graph_version *version = &finder->graph->versions[i];
+        if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
+            continue;
+        for (uint32_t e = 0; e < version->in_count; ++e) {
+            const struct graph_edge *edge = in_edge(finder, version, e);
+            if (version_overlaps(&finder->graph->versions[edge->from], version) && !edge->elementwise)
+                return 0;
+            if (edge->elementwise && version_overlaps(&finder->graph->versions[edge->from], version) &&
+                edge->map.to_bytes > width)
+                width = edge->map.to_bytes;
+        }
+    }
+    return width;
+}
+
+static bool
+judge_state(const struct finder *finder, struct place *place)
+{
+    char text[64];
+    (void)name_place(finder, place, text);
+    if (!place->leaves && place->type == SCOUT_INTEGER)
+        place->width = width_of(finder, place);
+    if (place->width == sizeof(int32_t) || place->width == sizeof(int64_t)) {
+        place->role = PLAY_SUM;
+        return true;
+    }
+    if (place->type == SCOUT_INTEGER)
+        return refuse(
+            finder->to,
+            "%s holds whole numbers that are computed from data, which have no average: name it by --per-rank "
+            "a%u if each rank may have its own",
+            text, finder->graph->memories[place->memory].alloc);
+    if (!is_float(place))
+        return refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
+    place->role = PLAY_CHANGES;
+    return true;
+}
+
+static bool
+judge_place(struct finder *finder, struct place *place)
+{
+    const struct graph_memory *memory = &finder->graph->memories[place->memory];
+    const struct scout_alloc *alloc = &finder->graph->log->allocs[memory->alloc];
+    bool is_remade = alloc->made_at > finder->finding->first || alloc->freed_at < finder->finding->end;
+    char text[64];
+    if (alloc->memory == SCOUT_PINNED)
+        return true;
+    if (!place->is_written)
+        place->role = place->is_read && !is_remade ? PLAY_UNWRITTEN : 0;
+    else if (!place->stays)
+        place->role = place->host_later && !is_remade ? PLAY_LAST : 0;
+    else if (is_remade)
+        return refuse(finder->to, "%s stays from step to step, and is freed and made again",
+                      name_place(finder, place, text));
+    else if (place->is_own)
+        place->role = PLAY_PER_RANK;
+    else if (place->is_state)
+        return judge_state(finder, place);
+    else
+        place->role = PLAY_STREAM;
+    if (place->role != 0 && alloc->memory == SCOUT_VARIABLE)
+        return refuse(finder->to, "%s, a variable of the device, stays from step to step, and is not reached by plans",
+                      name_place(finder, place, text));
+    return true;
+}
+
+/* What is not written of a segment of which a part is averaged, as rows that no batch has met: its change is 0. */
+static void
+widen_state(struct finder *finder)
+{
+    for (uint32_t p = 0; p < finder->place_count; ++p) {
+        struct place *place = &finder->places[p], *written = place - p % PARTS + WRITTEN;
+        if (written->role == PLAY_CHANGES && place->lo < place->hi) {
+            place->role = written->role;
+            place->type = written->type;
+        }
+    }
+}
+
+/* Memory that is named as a3,a7. */
+static bool
+name_own(struct finder *finder, const char *list)
+{
+    const char *at = list;
+    while (at != NULL && *at != '\0') {
+        char *end = (char *)at;
+        bool known = false;
+        unsigned long alloc = at[0] == 'a' && at[1] >= '0' && at[1] <= '9' ? strtoul(at + 1, &end, 10) : 0;
+        for (uint32_t p = 0; p < finder->place_count && end != at; ++p) {
+            struct place *place = &finder->places[p];
+            bool is_named = finder->graph->memories[place->memory].alloc == alloc && place->is_written && place->stays;
+            place->is_own = place->is_own || is_named;
+            known = known || is_named;
+        }
+        if (!known || (*end != ',' && *end != '\0'))
+            return refuse(finder->to, "--per-rank %s names memory that does not stay from step to step", list);
+        at = end + (*end == ',');
+    }
+    return true;
+}
+
+/* ---- operations ---- */
+
+/* What is made by all: what writes a stream, what that is computed from in the same period, copies from the host. */
+static void
+mark_needed(struct finder *finder)
+{
+    const struct graph *graph = finder->graph;
+    for (uint32_t i = graph->version_count; i-- > 0;) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->op < 0 || version->memory == HOST_MEMORY)
+            continue;
+        finder->needed[i] = finder->needed[i] || version->from_host || place_of(finder, version)->role == PLAY_STREAM;
+        for (uint32_t e = 0; e < version->in_count && finder->needed[i]; ++e)
+            finder->needed[in_edge(finder, version, e)->from] = true;
+    }
+}
+
+static bool
+find_parts(struct finder *finder)
+{
+    const struct graph *graph = finder->graph;
+    bool *writes = xcalloc(finder->period + 1, sizeof(*writes));
+    mark_needed(finder);
+    for (uint32_t at = 0; at < finder->period; ++at)
+        finder->to->parts[at] = PLAY_BY_TURN;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->op >= 0 && version->memory != HOST_MEMORY)
+            writes[position(finder, version)] = true;
+        if (version->op >= 0 && finder->needed[i] && !MUTANT(SCOUT_TURNS_DROP_COMMON))
+            finder->to->parts[position(finder, version)] = PLAY_BY_ALL;
+    }
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->op >= 0 && version->memory == HOST_MEMORY && !writes[position(finder, version)])
+            finder->to->parts[position(finder, version)] = PLAY_BY_ALL;
+    }
+    free(writes);
+    return true;
+}
+
+/* An operation that all make in each period may not write what is averaged, added up or of one rank. */
+static bool
+judge_parts(struct finder *finder)
+{
+    const struct graph *graph = finder->graph;
+    char name[SCOUT_NAME_BYTES], text[64];
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->op < 0 || version->memory == HOST_MEMORY ||
+            finder->to->parts[position(finder, version)] != PLAY_BY_ALL)
+            continue;
+        const struct place *place = place_of(finder, version);
+        if (place->role != 0 && place->role != PLAY_STREAM)
+            return refuse(finder->to,
+                          "%s writes %s, which each rank changes in its own step, and memory that is the same on all "
+                          "ranks",
+                          name_at(finder, position(finder, version), name), name_place(finder, place, text));
+    }
+    return true;
+}
+
+/* ---- what cannot be followed ---- */
+
+static bool
+judge_operation(const struct finder *finder, uint32_t at)
+{
+    const struct scout_op *op = &finder->graph->log->ops[finder->graph->first + at];
+    const struct scout_effect *effect = op->effect;
+    char name[SCOUT_NAME_BYTES];
+    (void)name_at(finder, at, name);
+    if (op->kind == SCOUT_GRAPH)
+        return refuse(finder->to, "a step launches a CUDA graph, of which nothing can be left out");
+    if (effect == NULL || op->kind != SCOUT_LAUNCH)
+        return true;
+    if (effect->hidden_write != SCOUT_NONE)
+        return refuse(finder->to, "%s writes memory that is not among its arguments", name);
+    if (effect->hidden_read != 0)
+        return refuse(finder->to, "%s reads memory that is not among its arguments", name);
+    if (effect->verdict == SCOUT_TOLERANCE || effect->verdict == SCOUT_DIFFERS)
+        return refuse(finder->to, "the same launch of %s twice gives different bits", name);
+    if (effect->verdict == SCOUT_EXCLUDED || effect->verdict == SCOUT_TOO_LARGE)
+        return refuse(finder->to, "what %s reads and writes is not known: %s", name,
+                      effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies"
+                                                         : scout_log_name(finder->graph->log, effect->why));
+    return true;
+}
+
+/* What is computed from state goes to the host, and as many bytes come back that are others in each period. */
+static bool
+judge_host(const struct finder *finder)
+{
+    const struct graph *graph = finder->graph;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *sent = &graph->versions[i];
+        if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES || !finder->from_state[i])
+            continue;
+        for (uint32_t k = 0; k < graph->version_count; ++k) {
+            const struct graph_version *back = &graph->versions[k];
+            if (back->from_host && back->bytes == sent->bytes && finder->from_data[k])
+                return refuse(finder->to,
+                              "%llu bytes that are computed from state are copied to the host, and as many come back: "
+                              "the host may update them",
+                              (unsigned long long)sent->bytes);
+        }
+    }
+    for (uint32_t i = 0; i < graph->log->op_count; ++i) {
+        const struct scout_op *op = &graph->log->ops[i];
+        if (op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE)
+            return refuse(finder->to, "the host writes a%u, which it shares with the device, and no call says when",
+                          op->to.alloc);
+    }
+    return true;
+}
+
+/* ---- all of it ---- */
+
+static void
+add_range(struct finder *finder, const struct place *place)
+{
+    struct by_state *to = finder->to;
+    uint32_t alloc = finder->graph->memories[place->memory].alloc;
+    uint32_t type = place->role == PLAY_CHANGES ? place->type : SCOUT_UNKNOWN;
+    struct by_state_range *last = to->range_count > 0 ? &to->ranges[to->range_count - 1] : NULL;
+    if (last != NULL && last->role == place->role && last->type == type && last->width == place->width &&
+        last->alloc == alloc && last->hi == place->lo) {
+        last->hi = place->hi;
+        return;
+    }
+    to->ranges = xrealloc(to->ranges, (to->range_count + 1) * sizeof(*to->ranges));
+    to->ranges[to->range_count++] =
+        (struct by_state_range){place->role, type, place->width, alloc, place->lo, place->hi};
+}
+
+static bool
+find_all(struct finder *finder, const char *per_rank)
+{
+    bool ok = true;
+    make_places(finder);
+    look_at_places(finder);
+    for (uint32_t at = 0; at < finder->period && ok; ++at)
+        ok = judge_operation(finder, at);
+    ok = ok && find_types(finder) && find_state(finder) && name_own(finder, per_rank);
+    for (uint32_t p = 0; p < finder->place_count && ok; ++p)
+        ok = judge_place(finder, &finder->places[p]);
+    widen_state(finder);
+    ok = ok && judge_host(finder) && find_parts(finder) && judge_parts(finder);
+    for (uint32_t p = 0; p < finder->place_count && ok; ++p) {
+        if (finder->places[p].role != 0 && finder->places[p].lo < finder->places[p].hi)
+            add_range(finder, &finder->places[p]);
+    }
+    return ok;
+}
+
+void
+by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
+              struct by_state *by_state)
+{
+    struct scout_log lent;
+    struct graph graph;
+    *by_state = (struct by_state){.parts = xcalloc(finding->period + 1, sizeof(*by_state->parts))};
+    if (finding->period == 0) {
+        (void)refuse(by_state, "%s", finding->reason);
+        return;
+    }
+    borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);
+    graph_build(&lent, finding->first, (finding->end - finding->first) / finding->period * finding->period, &graph);
+    struct finder finder = {.graph = &graph,
+                            .finding = finding,
+                            .to = by_state,
+                            .period = finding->period,
+                            .from_data = xcalloc(graph.version_count + 1, sizeof(bool)),
+                            .from_state = xcalloc(graph.version_count + 1, sizeof(bool)),
+                            .needed = xcalloc(graph.version_count + 1, sizeof(bool))};
+    (void)find_all(&finder, per_rank);
+    graph_free(&graph);
+    borrow_free(log, &lent);
+    free(finder.places);
+    free(finder.first_place);
+    free(finder.from_data);
+    free(finder.from_state);
+    free(finder.needed);
+}
+
+void
+by_state_free(struct by_state *by_state)
+{
+    free(by_state->reason);
+    free(by_state->parts);
+    free(by_state->ranges);
+    *by_state = (struct by_state){0};
+}
