@@ -257,6 +257,10 @@ static void
 begin_training(void)
 {
     begun = player.annotates = true;
+    if (turns_are_taken()) { /* a proof by state */
+        player_set_stage(PLAY_RUNNING);
+        turns_hash(0);
+    }
     if (ddprun_files_steps_begin != NULL)
         ddprun_files_steps_begin();
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
@@ -473,6 +477,13 @@ watch(const struct operation *operation)
         rounds_note();
 }
 
+/* One process that plays all turns by state has no other ranks: its engine waits for none. */
+static bool
+is_reported(const struct operation *operation)
+{
+    return !operation->skip && (real->watching || !player_is_by_state());
+}
+
 static void
 begin_followed(struct operation *operation)
 {
@@ -488,7 +499,7 @@ begin_followed(struct operation *operation)
         if (!looks)
             pthread_mutex_unlock(&player.following);
     }
-    if (!operation->skip)
+    if (is_reported(operation))
         real->begin(operation);
     if (looks)
         waiting_keep();
@@ -514,7 +525,7 @@ end(struct operation *operation, bool enqueued)
         end_look(operation, enqueued);
     if (is_stray && enqueued)
         no_fit(name_of(operation), "makes an update, and is called from a place that is not in the plan");
-    if (!operation->skip)
+    if (is_reported(operation))
         real->end(operation, enqueued);
     if (ends_step) {
         ends_step = false;

@@ -351,7 +351,7 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     if (real == NULL)
         return NULL;
     player_load(path, real->rank);
-    if (player.play.plan.data >= PLAY_TRAINING)
+    if (player.play.plan.data >= PLAY_TRAINING || player_is_by_state())
         return follow_start(real, status);
     kept = calloc(player.play.plan.operation_count + player.play.plan.load_count + 1, sizeof(*kept));
     if (kept == NULL)

@@ -26,7 +26,9 @@ player_load(const char *path, int rank)
         scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
     bool is_alone = player.play.plan.data == PLAY_ALONE;
     player.rank = (uint32_t)rank;
-    player.page_count = is_alone ? PLAY_RANKS : 1;
+    player.page_count = !is_alone ? 1 : player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
+    if (player.page_count > PLAYER_PAGES)
+        scout_stop("a proof is for %d ranks at most", PLAYER_PAGES);
     if (player.play.plan.data == PLAY_TRAINING || (player.play.plan.data == PLAY_REHEARSAL && rank > 0))
         player.page_count = 0;
     for (uint32_t i = 0; i < player.page_count; ++i) {

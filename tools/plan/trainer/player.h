@@ -15,10 +15,12 @@
 
 #include <pthread.h>
 
+enum { PLAYER_PAGES = 4 };
+
 struct player {
     struct play play;
-    uint32_t rank;                       /* of this process */
-    struct play_page *pages[PLAY_RANKS]; /* those that it writes */
+    uint32_t rank;                         /* of this process */
+    struct play_page *pages[PLAYER_PAGES]; /* those that it writes */
     uint32_t page_count;
     pthread_mutex_t following; /* of all that play.c, or follow.c, and the files below keep */
     struct named {

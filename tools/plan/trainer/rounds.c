@@ -54,7 +54,7 @@ rounds_note(void)
         first_ns = now;
     times[count++ % KEPT] = now;
     int64_t seconds = (now - first_ns) / 1000000000;
-    if (player.play.plan.data == PLAY_TRAINING || player.page_count == 0)
+    if (player.play.plan.data < PLAY_REHEARSAL || player.page_count == 0)
         return;
     if (count < WANTED && (seconds < LIMIT_S || count < LEAST) && seconds < last_limit_s)
         return;

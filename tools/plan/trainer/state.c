@@ -420,7 +420,7 @@ look_for_equals(CUstream stream)
 static void
 report(void)
 {
-    if (player.play.plan.data != PLAY_TURNS && player.play.plan.data != PLAY_ALONE)
+    if (!turns_are_taken())
         return;
     turns_hash((uint32_t)round_count);
     player_set_steps((uint32_t)round_count);
