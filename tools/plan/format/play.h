@@ -111,10 +111,13 @@ enum play_data {
     PLAY_HALVES,      /* the same, but the second halves are exchanged between the ranks */
     PLAY_TURNS,       /* what the program brings; each rank plays its turns. A step is a round, here and in the next */
     PLAY_ALONE,       /* one process plays the turns of all ranks, and writes all their pages */
-    PLAY_TRAINING,    /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
-                         plays all */
-    PLAY_REHEARSAL,   /* the same until a round's time is known, which rank 0 writes on its page */
-    PLAY_ONE_PROCESS, /* the program as it is, until the time of its period is known */
+    PLAY_BORDERS, /* of plans by state: one process trains as it is, and what has a class is hashed at each border, */
+    PLAY_REST_EXCHANGED,  /* and what has none gets there what it held at the border before, */
+    PLAY_STATE_EXCHANGED, /* or what ranks average and add up does */
+    PLAY_TRAINING,        /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
+                             plays all */
+    PLAY_REHEARSAL,       /* the same until a round's time is known, which rank 0 writes on its page */
+    PLAY_ONE_PROCESS,     /* the program as it is, until the time of its period is known */
 };
 
 struct play_plan {
@@ -144,9 +147,11 @@ enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
 
 /* Written by the player only. Behind it: uint64_t [steps + 1][tensor_count], float [tensor_count][PLAY_SAMPLES]. */
 struct play_page {
-    _Atomic uint32_t stage;    /* enum play_stage */
-    _Atomic uint32_t steps;    /* that are complete */
-    _Atomic uint64_t round_ns; /* of a rehearsal: what a round takes; 0: too few were made */
+    _Atomic uint32_t stage;     /* enum play_stage */
+    _Atomic uint32_t steps;     /* that are complete */
+    _Atomic uint64_t reads;     /* hash of what copies have brought to the host up to the last border, */
+    _Atomic uint64_t exchanged; /* and how many bytes that are exchanged were others at the border before */
+    _Atomic uint64_t round_ns;  /* of a rehearsal: what a round takes; 0: too few were made */
     char why[PLAY_WHY_BYTES];
 };
 

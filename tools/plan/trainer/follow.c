@@ -263,6 +263,12 @@ begin_training(void)
     }
     if (ddprun_files_steps_begin != NULL)
         ddprun_files_steps_begin();
+    if (exchange_is_on())
+        return;
+    if (player.page_count > 0 && player.play.plan.data < PLAY_TRAINING) {
+        player_set_stage(PLAY_RUNNING);
+        turns_hash(0); /* before ranks get what rank 0 has */
+    }
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         annotate(i);
     if (player_is_by_state())
@@ -368,7 +374,9 @@ begin_period(const char *name, CUstream stream)
         turns_end((uint32_t)period);
         ++period;
     }
-    if (player_is_by_state())
+    if (exchange_is_on())
+        exchange_border((uint32_t)period);
+    else if (player_is_by_state())
         state_step_begins(period < (uint64_t)WARM_ROUNDS * world());
     else
         turns_begin((uint32_t)period);
@@ -393,6 +401,8 @@ pass_over(const char *name, uint32_t at)
 static bool
 is_made(uint32_t part)
 {
+    if (exchange_is_on())
+        return true;
     if (player_is_by_state())
         return state_makes(part);
     bool is_own = is_alone() || (uint32_t)real->rank == turn();
@@ -454,7 +464,7 @@ follow_operation(struct operation *operation, bool is_load)
         pass_over(name, at);
     next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
-    if (of->part != PLAY_BY_LAST || is_last())
+    if ((of->part != PLAY_BY_LAST || is_last()) && !exchange_is_on())
         heard_note(operation, at, of->part == PLAY_BY_LAST);
     if (at == plan->average_before && is_alone())
         add_up();
@@ -527,6 +537,11 @@ end(struct operation *operation, bool enqueued)
         no_fit(name_of(operation), "makes an update, and is called from a place that is not in the plan");
     if (is_reported(operation))
         real->end(operation, enqueued);
+    if (exchange_is_on() && begun && enqueued) {
+        pthread_mutex_lock(&player.following);
+        exchange_note(operation);
+        pthread_mutex_unlock(&player.following);
+    }
     if (ends_step) {
         ends_step = false;
         pthread_mutex_lock(&player.following);

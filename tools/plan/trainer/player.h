@@ -105,6 +105,14 @@ void state_average(const struct ddp_site *site);
 uint32_t state_left(void);
 void state_say(void);
 
+/* ---- exchange.c: of proofs of plans by state, in one process that trains as it is ---- */
+
+bool exchange_is_on(void);
+/* In front of the first operation of a step, from 0. */
+void exchange_border(uint32_t border);
+/* Behind an operation: what a copy has brought to the host. */
+void exchange_note(const struct operation *operation);
+
 /* ---- waiting.c: of gradients that wait for the other ranks; and of what ranks average by state ---- */
 
 /* Whether an operation that is not in the plan touches any that wait. */

@@ -97,7 +97,7 @@ show_progress(const struct play *play, const struct played *played, bool end)
         fprintf(stderr, "\r\033[Kddprun: plan: rehearsal %s",
                 play->plan.data == PLAY_REHEARSAL ? "of rounds" : "of one process");
     else
-        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcdd"[play->plan.data],
+        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcddeee"[play->plan.data],
                 atomic_load(&played->pages[0]->steps), play -> plan.steps);
     fflush(stderr);
 }
@@ -142,9 +142,9 @@ make_run(const struct scout_order *order, struct play *play, enum play_data data
     char *errors = xasprintf("%s.err", plan);
     const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_PLAY,
                                       .value = plan,
-                                      .ranks = data == PLAY_REHEARSAL                           ? order->ranks
-                                               : data == PLAY_ALONE || data == PLAY_ONE_PROCESS ? 1
-                                                                                                : PLAY_RANKS,
+                                      .ranks = data == PLAY_REHEARSAL ? order->ranks
+                                               : data >= PLAY_ALONE   ? 1
+                                                                      : PLAY_RANKS,
                                       .is_rehearsal = data >= PLAY_REHEARSAL,
                                       .silent = true,
                                       .summary = summary,
@@ -155,8 +155,10 @@ make_run(const struct scout_order *order, struct play *play, enum play_data data
     bool ok = play_save(plan, play);
     for (int rank = 0; rank < PLAY_RANKS && ok; ++rank)
         ok = (played->pages[rank] = play_page_map(&play->plan, rank, true)) != NULL;
-    if (ok && child.is_rehearsal) /* which one page suffices for */
+    if (ok && data > PLAY_ALONE) { /* which one page suffices for */
         atomic_store(&played->pages[1]->stage, PLAY_OVER);
+        atomic_store(&played->pages[1]->steps, UINT32_MAX);
+    }
     pid_t pid = ok ? scout_child_start(order, &child) : -1;
     if (pid > 0) {
         attend(order, play, pid, played);
@@ -226,11 +228,17 @@ is_same_page(const struct play *play, const struct play_page *const pages[2], ui
            *play_hash(&play->plan, (struct play_page *)pages[1], step, tensor);
 }
 
+static bool
+is_only_read(const struct play_tensor *tensor)
+{
+    return tensor->role == PLAY_UNWRITTEN || tensor->role == PLAY_UNREAD;
+}
+
 /* What no operation writes, and is not the same when two ranks or runs begin, is an address, or was never set. */
 static bool
 is_unset(const struct play *play, const struct play_page *const pages[2], uint32_t tensor)
 {
-    return play->tensors[tensor].role >= PLAY_UNWRITTEN && !is_same_page(play, pages, 0, tensor);
+    return is_only_read(&play->tensors[tensor]) && !is_same_page(play, pages, 0, tensor);
 }
 
 /* Concludes (b) with the first tensor that is not the same on both ranks. False: there is none. */
@@ -375,7 +383,7 @@ is_same_in_both(const struct play *play, const struct played *ranks, const struc
 static bool
 is_left_out(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
 {
-    return play->tensors[tensor].role >= PLAY_UNWRITTEN && !is_same_in_both(play, a, b, 0, tensor);
+    return is_only_read(&play->tensors[tensor]) && !is_same_in_both(play, a, b, 0, tensor);
 }
 
 /* The first tensor, and round, in which two runs differ. */
@@ -571,5 +579,126 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     play_plan_free(&play);
     ok = ok && prove_turns(order, log, finding, &turns, proofs, error);
     turns_free(&turns);
+    return ok;
+}
+
+/* ---- by state ---- */
+
+enum { BORDERS = 5 }; /* behind the first, that are looked at: two before contents are exchanged, and three then */
+
+/* Of two runs of one process: the first tensor of a class, and the border, that differ. */
+static bool
+find_unlike_border(const struct play *play, const struct played *a, const struct played *b, uint32_t role,
+                   uint32_t borders, uint32_t *tensor, uint32_t *border)
+{
+    const struct play_page *const pages[] = {a->pages[0], b->pages[0]};
+    for (*border = 0; *border <= borders; ++*border)
+        for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
+            if ((role == 0 || play->tensors[*tensor].role == role) && !is_same_page(play, pages, *border, *tensor))
+                return true;
+    return false;
+}
+
+/* Whether what is called constant is the same at all borders of a run, and what is called state is not always. */
+static bool
+judge_borders(const struct play *play, const struct played *plain, uint32_t borders, struct proof *proof)
+{
+    char text[64];
+    for (uint32_t i = 0; i < play->plan.tensor_count && proof->end != PROOF_FAILED; ++i) {
+        uint64_t first = *play_hash(&play->plan, plain->pages[0], 0, i);
+        for (uint32_t border = 1; border <= borders && play->tensors[i].role == PLAY_UNWRITTEN; ++border) {
+            tensor_text(&play->tensors[i], text);
+            if (*play_hash(&play->plan, plain->pages[0], border, i) != first)
+                conclude(proof, PROOF_FAILED, "%s is called constant, and has changed in step %u", text, border);
+        }
+    }
+    return proof->end != PROOF_FAILED;
+}
+
+static void
+judge_rest(const struct play *play, const struct played *plain, const struct played *rest, uint32_t borders,
+           struct proof *proof)
+{
+    uint32_t tensor, border;
+    char text[64];
+    uint64_t exchanged = atomic_load(&rest->pages[0]->exchanged);
+    if (find_unlike_border(play, plain, rest, 0, borders, &tensor, &border)) {
+        tensor_text(&play->tensors[tensor], text);
+        if (border < BORDERS - 2)
+            conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after step %u", text,
+                     border);
+        else
+            conclude(
+                proof, PROOF_FAILED,
+                "where memory without a class gets what it held one step before, %s differs after step %u: the plan "
+                "misses memory that stays from step to step",
+                text, border);
+    } else if (atomic_load(&plain->pages[0]->reads) != atomic_load(&rest->pages[0]->reads)) {
+        conclude(proof, PROOF_FAILED,
+                 "where memory without a class gets what it held one step before, the program's copies bring other "
+                 "bytes to the host: the plan misses memory that stays from step to step");
+    } else {
+        conclude(proof, PROOF_PASSED,
+                 "%" PRIu64 " bytes of memory without a class got what they held one step before, and all that stays "
+                 "and all that the host reads is the same for %u steps",
+                 exchanged, borders - 2);
+    }
+}
+
+/* What has no class is exchanged, and then what ranks average. */
+static bool
+prove_complete(const struct scout_order *order, struct play *play, struct proof *proof, struct error *error)
+{
+    struct played plain = {0}, rest = {0}, state = {0};
+    const char *then;
+    uint32_t borders, tensor, border, rounds = play->plan.steps;
+    char text[64];
+    play->plan.steps = BORDERS;
+    bool ok = make_run(order, play, PLAY_BORDERS, &plain, error);
+    borders = ok ? steps_of(&plain, &then, proof) : 0;
+    if (borders > 0 && borders < BORDERS)
+        conclude(proof, PROOF_IMPOSSIBLE, "the program ended; give it more steps");
+    if (borders == BORDERS && judge_borders(play, &plain, borders, proof)) {
+        ok = make_run(order, play, PLAY_REST_EXCHANGED, &rest, error);
+        if (ok && steps_of(&rest, &then, proof) == BORDERS)
+            judge_rest(play, &plain, &rest, borders, proof);
+        else if (ok && proof->end == PROOF_NOT_ASKED)
+            conclude(proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s", then);
+        else if (ok && proof->end == PROOF_IMPOSSIBLE)
+            proof->end = PROOF_FAILED; /* the run before could be made */
+    }
+    if (ok && proof->end == PROOF_PASSED) {
+        ok = make_run(order, play, PLAY_STATE_EXCHANGED, &state, error);
+        if (ok && completed_steps(&state) == BORDERS &&
+            find_unlike_border(play, &plain, &state, PLAY_STREAM, borders, &tensor, &border)) {
+            tensor_text(&play->tensors[tensor], text);
+            conclude(proof, PROOF_FAILED,
+                     "%s is called a stream, and differs after step %u where what ranks average gets what it held one "
+                     "step before",
+                     text, border);
+        }
+    }
+    release(play, &plain);
+    release(play, &rest);
+    release(play, &state);
+    play->plan.steps = rounds;
+    return ok;
+}
+
+bool
+scout_prove_by_state(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
+                     const struct by_state *by_state, bool prove, struct scout_proofs *proofs, struct error *error)
+{
+    struct play play;
+    char why[PLAY_WHY_BYTES];
+    bool can = play_plan_make_by_state(log, finding, by_state, &play, why), ok = true;
+    proofs->played = can ? play_json_of(&play) : json_object_new_object();
+    if (!can)
+        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
+    if (can && prove)
+        ok = prove_complete(order, &play, &proofs->complete, error);
+    if (ok && proofs->complete.end == PROOF_PASSED)
+        ok = play_turns(order, &play, &proofs->turns, error);
+    play_plan_free(&play);
     return ok;
 }

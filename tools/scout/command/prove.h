@@ -24,8 +24,8 @@ bool scout_prove(const struct scout_order *order, const struct scout_log *log, c
 bool scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
                        struct error *error) __attribute__((warn_unused_result));
 
-/* ---- prove_state.c: turns by state ---- */
-/* Plays them, as scout_prove() does by gradients; without `prove` only what they would play is made. */
+/* The same of turns by state, of a period alone; without `prove` only what they would play is made. Threads and errors
+ * as above. */
 bool scout_prove_by_state(const struct scout_order *order, const struct scout_log *log,
                           const struct scout_finding *finding, const struct by_state *by_state, bool prove,
                           struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));

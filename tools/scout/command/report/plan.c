@@ -282,6 +282,7 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     }
     put_proof(proof, "ranks", &proofs->ranks);
     put_proof(proof, "halves", &proofs->halves);
+    put_proof(proof, "complete", &proofs->complete);
     put_proof(proof, "turns", &proofs->turns);
     if (proofs->played != NULL)
         json_object_object_add(plan, "turns", json_object_get(proofs->played));

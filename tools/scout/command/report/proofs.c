@@ -16,28 +16,29 @@ proof_end_name(enum proof_end end)
 const struct proof *
 proofs_missing(const struct scout_proofs *proofs)
 {
-    const struct proof *all[] = {&proofs->ranks, &proofs->halves, &proofs->turns};
-    bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->needs_halves;
-    for (int i = 0; i < 3; ++i)
+    const struct proof *all[] = {&proofs->ranks, &proofs->halves, &proofs->turns, &proofs->complete};
+    bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->needs_halves && !proofs->by_state;
+    for (int i = 0; i < 4; ++i)
         if (all[i]->end == PROOF_FAILED)
             return all[i];
-    for (int i = 2; i >= 0; --i)
+    for (int i = 3; i >= 0; --i)
         if (all[i]->end == PROOF_IMPOSSIBLE && !suffices)
             return all[i];
     return NULL;
 }
 
 static void
-print(FILE *out, char letter, const struct proof *proof)
+print(FILE *out, const char *name, const struct proof *proof)
 {
     if (proof->end != PROOF_NOT_ASKED)
-        fprintf(out, "proof (%c): %s: %s\n", letter, proof_end_name(proof->end), proof->text);
+        fprintf(out, "proof (%s): %s: %s\n", name, proof_end_name(proof->end), proof->text);
 }
 
 void
 proofs_print(FILE *out, const struct scout_proofs *proofs)
 {
-    print(out, 'b', &proofs->ranks);
-    print(out, 'c', &proofs->halves);
-    print(out, 'd', &proofs->turns);
+    print(out, "b", &proofs->ranks);
+    print(out, "c", &proofs->halves);
+    print(out, "complete", &proofs->complete);
+    print(out, "d", &proofs->turns);
 }

@@ -1,0 +1,146 @@
+/*
+ * exchange.c - see player.h: one process that trains as it is, for a proof of plans by state. At each border, in front
+ * of a step, what has a class in the plan is hashed; from the third border on memory gets what it held at the border
+ * before: all that has no class, or what ranks average. What is a step's scratch changes nothing then that comes later;
+ * and what is a stream does not depend on what is averaged. Contents of another border, and no noise: an index stays
+ * one.
+ *
+ * Called by follow.c, under its lock.
+ */
+#include "tools/plan/trainer/player.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { FIRST_EXCHANGE = 2 };
+
+/* Bytes of an allocation at the border before. */
+static struct piece {
+    uint32_t number; /* of the allocation */
+    uint64_t lo, bytes;
+    char *held;
+} * pieces;
+static size_t piece_count;
+
+static uint64_t read_hash, changed_bytes;
+
+bool
+exchange_is_on(void)
+{
+    return player.play.plan.data >= PLAY_BORDERS && player.play.plan.data <= PLAY_STATE_EXCHANGED;
+}
+
+static struct piece *
+piece_at(uint32_t number, uint64_t lo, uint64_t bytes)
+{
+    size_t i = 0;
+    while (i < piece_count && (pieces[i].number != number || pieces[i].lo != lo || pieces[i].bytes != bytes))
+        ++i;
+    if (i < piece_count)
+        return &pieces[i];
+    pieces = realloc(pieces, (piece_count + 1) * sizeof(*pieces));
+    if (pieces == NULL)
+        player_refuse("no memory");
+    pieces[piece_count] = (struct piece){.number = number, .lo = lo, .bytes = bytes};
+    return &pieces[piece_count++];
+}
+
+/* Keeps bytes [lo, hi), and puts in what they were at the border before. */
+static void
+exchange(const struct allocation *allocation, uint64_t lo, uint64_t hi, bool puts)
+{
+    if (hi <= lo)
+        return;
+    struct piece *piece = piece_at(allocation->number, lo, hi - lo);
+    char *now = malloc(piece->bytes), *before = piece->held;
+    if (now == NULL)
+        player_refuse("no memory for %llu bytes of a%u", (unsigned long long)piece->bytes, allocation->number);
+    memory_read(allocation, lo, now, piece->bytes);
+    if (puts && before != NULL) {
+        for (uint64_t i = 0; i < piece->bytes; ++i)
+            changed_bytes += now[i] != before[i];
+        memory_write(allocation, lo, before, piece->bytes);
+        memory_wait();
+    }
+    free(before);
+    piece->held = now;
+}
+
+/* The end of the plan's memory that begins at `at`, or in front of it; if none does, where the next begins is *next. */
+static uint64_t
+end_of_classed(const struct allocation *allocation, uint64_t at, uint64_t *next)
+{
+    uint64_t end = at;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        if (tensor->bytes != allocation->bytes || tensor->ordinal != allocation->ordinal)
+            continue;
+        if (tensor->lo <= at && tensor->hi > end)
+            end = tensor->hi;
+        if (tensor->lo > at && tensor->lo < *next)
+            *next = tensor->lo;
+    }
+    return end;
+}
+
+static void
+exchange_unclassed(const struct allocation *allocation, bool puts)
+{
+    for (uint64_t at = 0; at < allocation->bytes;) {
+        uint64_t next = allocation->bytes, end = end_of_classed(allocation, at, &next);
+        if (end == at)
+            exchange(allocation, at, next, puts);
+        at = end == at ? next : end;
+    }
+}
+
+static void
+exchange_all(bool puts)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (size_t i = 0; i < count && player.play.plan.data == PLAY_REST_EXCHANGED; ++i) {
+        if (all[i]->memory != SCOUT_PINNED)
+            exchange_unclassed(all[i], puts);
+    }
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.play.plan.data == PLAY_STATE_EXCHANGED; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = player_allocation(tensor);
+        if (allocation != NULL && (tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM))
+            exchange(allocation, tensor->lo, tensor->hi, puts);
+    }
+}
+
+void
+exchange_border(uint32_t border)
+{
+    struct play_page *page = player.pages[0];
+    if (border == 0)
+        player_set_stage(PLAY_RUNNING);
+    turns_hash(border);
+    atomic_store(&page->reads, read_hash);
+    atomic_store(&page->exchanged, changed_bytes);
+    player_set_steps(border);
+    if (border == player.play.plan.steps)
+        player_wait_for_end(PLAY_OVER);
+    if (border + 1 >= FIRST_EXCHANGE)
+        exchange_all(border >= FIRST_EXCHANGE);
+}
+
+void
+exchange_note(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        bool is_target = (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
+        bool has_rows = operand->pieces.bytes != 0;
+        if (!is_target || operation->function != NULL || allocations_find(operand->address) != NULL)
+            continue;
+        scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+        const char *bytes = (const char *)(uintptr_t)operand->address;
+        for (uint64_t row = 0; row < (has_rows ? operand->pieces.inner_count : 1); ++row)
+            read_hash = XXH3_64bits_withSeed(bytes + row * operand->pieces.inner_stride,
+                                             has_rows ? operand->pieces.bytes : operand->bytes, read_hash + 1);
+    }
+}
