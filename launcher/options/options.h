@@ -61,6 +61,8 @@ enum progress_choice {
 };
 
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
+enum plan_by { PLAN_BY_GRADIENTS = 1, PLAN_BY_STATE };
+
 struct options {
     struct job_options job; /* what the engine reads, too; job_prepare() settles the paths in it */
     int rank_count;         /* 0: not given */
@@ -90,6 +92,7 @@ struct options {
     const char *summary_json; /* file for the summary; NULL: none */
     const char *page;         /* file for a page about the run; NULL: none */
     const char *plan;         /* --plan; NULL: none */
+    unsigned by;              /* enum plan_by; 0: whichever can be proved */
     bool unproved;
     bool yes;            /* what --plan auto asks is answered */
     const char *metrics; /* file for figures of the job while it runs; NULL: none */

@@ -39,6 +39,7 @@ static const struct sample {
     {"plan", "plan.json"},
     {"plan", "auto"},
     {"unproved", NULL},
+    {"by", "state"},
     {"yes", NULL},
     {"sync-every", "16"},
     {"outer-lr", "0.7"},

@@ -81,7 +81,9 @@ prove_again(struct auto_run *run, bool *is_proved, struct error *error)
 static bool
 is_allowed(const struct auto_run *run)
 {
-    return run->options->unproved || !json_object_get_boolean(json_object_object_get(run->plan, "unproved"));
+    bool is_wanted = run->options->by == 0 || preview_is_by_state(run->plan) == (run->options->by == PLAN_BY_STATE);
+    return is_wanted &&
+           (run->options->unproved || !json_object_get_boolean(json_object_object_get(run->plan, "unproved")));
 }
 
 /* A plan that is kept. run->plan: NULL if none fits. */
@@ -214,6 +216,9 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     struct auto_run run = {.options = options, .job = job};
     char here[PATH_MAX] = "";
     bool asks = !options->yes && !job->is_restart;
+    if (options->by != 0 && (options->plan == NULL || strcmp(options->plan, "auto") != 0))
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--by is for --plan auto; a plan of a file says itself what ranks average");
     if (options->plan == NULL)
         return true;
     if (job->ranks < 2 && getenv(DDPRUN_ENV_CHECK_RUN) == NULL)

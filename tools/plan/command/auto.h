@@ -35,6 +35,10 @@ bool plan_auto(struct options *options, const struct auto_job *job, struct error
  * forecast: lines to stderr. `plan`: as plan_cache_next() or `ddprun scout --prove` has made it, with "forecast". */
 void preview_print(struct json_object *plan, int ranks);
 
+/* ---- preview_state.c: the same of a plan by state, but for the forecast ---- */
+bool preview_is_by_state(struct json_object *plan);
+void preview_by_state(struct json_object *plan, int ranks);
+
 /* ---- plan_file.c: `--plan FILE`: a plan of `ddprun scout --prove --json FILE`, made ready for the ranks ---- */
 /*
  * Reads the plan `path` and writes `to`, mode 0600, for the players of the ranks (tools/plan/format/play.h).

@@ -28,10 +28,16 @@ static bool
 is_proved(struct json_object *root, const char *path, struct error *error)
 {
     struct json_object *proof;
-    const char *end = NULL, *text = NULL;
+    const char *end = NULL, *text = NULL, *name = "d";
     if (json_object_object_get_ex(root, "proof", &proof)) {
         end = text_of(proof, "turns", "end");
         text = text_of(proof, "turns", "text");
+    }
+    if (preview_is_by_state(root) && (text_of(proof, "complete", "end") == NULL || end == NULL ||
+                                      strcmp(text_of(proof, "complete", "end"), "passed") != 0)) {
+        name = "complete";
+        end = text_of(proof, "complete", "end");
+        text = text_of(proof, "complete", "text");
     }
     if (end == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
@@ -39,8 +45,8 @@ is_proved(struct json_object *root, const char *path, struct error *error)
                          "or add --unproved",
                          path, path);
     return strcmp(end, "passed") == 0 ||
-           error_set(error, DDPRUN_EXIT_USAGE, "proof (d) of the plan %s: %s: %s; --unproved runs it all the same",
-                     path, end, text != NULL ? text : "");
+           error_set(error, DDPRUN_EXIT_USAGE, "proof (%s) of the plan %s: %s: %s; --unproved runs it all the same",
+                     name, path, end, text != NULL ? text : "");
 }
 
 /* Why ranks cannot take turns, or NULL. */

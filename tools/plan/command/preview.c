@@ -149,6 +149,11 @@ print_proof(struct json_object *plan, const char *key, char letter)
 void
 preview_print(struct json_object *plan, int ranks)
 {
+    if (preview_is_by_state(plan)) {
+        preview_by_state(plan, ranks);
+        print_forecast(plan, ranks);
+        return;
+    }
     struct json_object *groups = json_object_object_get(plan, "groups");
     struct json_object *group = length_of(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];

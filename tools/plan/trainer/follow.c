@@ -481,7 +481,7 @@ follow_operation(struct operation *operation, bool is_load)
 static void
 watch(const struct operation *operation)
 {
-    uint32_t at = player.play.plan.average_before;
+    uint32_t at = player.play.plan.average_before % player.play.plan.operation_count;
     struct place place = {.found = false};
     if (hash_of_name(operation) == names[at] && is_at(&place, &player.play.operations[at], false))
         rounds_note();

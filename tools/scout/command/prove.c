@@ -481,6 +481,9 @@ play_turns(const struct scout_order *order, struct play *play, struct proof *pro
     return ok;
 }
 
+static bool prove_complete(const struct scout_order *order, struct play *play, struct proof *proof,
+                           struct error *error);
+
 static bool
 prove_turns(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
             const struct turns *turns, struct scout_proofs *proofs, struct error *error)
@@ -506,9 +509,12 @@ scout_prove_again(const struct scout_order *order, struct json_object *turns, st
     struct play play;
     char why[PLAY_WHY_BYTES];
     bool ok = true;
-    if (play_json_read(turns, &play, why))
+    bool can = play_json_read(turns, &play, why);
+    if (can && play.plan.by == PLAY_BY_STATE)
+        ok = prove_complete(order, &play, proof, error);
+    if (can && ok && (proof->end == PROOF_PASSED || play.plan.by != PLAY_BY_STATE))
         ok = play_turns(order, &play, proof, error);
-    else
+    if (!can)
         conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
     play_json_free(&play);
     return ok;

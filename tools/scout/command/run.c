@@ -61,9 +61,9 @@ command_of(const struct scout_order *order, const struct scout_child *child)
     return words;
 }
 
-const char *const scout_sets[] = {"plan",     "unproved", "max-restarts", "trace", "trace-steps", "trace-args",
-                                  "progress", "metrics",  "summary-json", "page",  "verbose",     "quiet",
-                                  NULL};
+const char *const scout_sets[] = {"plan",       "by",       "unproved", "max-restarts", "trace", "trace-steps",
+                                  "trace-args", "progress", "metrics",  "summary-json", "page",  "verbose",
+                                  "quiet",      NULL};
 
 static char date[64];
 

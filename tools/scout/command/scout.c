@@ -34,7 +34,8 @@ struct request {
     unsigned steps, timeout_s;
     const char *json;
     const char *record;   /* the recording is kept there; NULL: it is removed */
-    const char *by;       /* "gradients", "state" */
+    const char *by;       /* "gradients", "state"; NULL: gradients, or `either` */
+    bool either;          /* for --plan auto: by state, where it cannot be by gradients */
     const char *per_rank; /* suspects that are state of each rank: "a3,a7"; NULL: none is named */
     bool prove;
     bool unproved; /* for --plan auto: also if a proof does not pass */
@@ -134,6 +135,23 @@ report_by_state(const struct scout_order *order, const struct request *request, 
     return ok;
 }
 
+/* By state, where it cannot be by gradients: the reason is in the error, which has both if it cannot be by state
+ * either. */
+static bool
+report_instead(const struct scout_order *order, const struct request *request, const struct scout_log *log,
+               struct scout_finding *finding, struct error *error)
+{
+    struct error other = {0};
+    snprintf(finding->instead_of, sizeof(finding->instead_of), "%.500s", error->text);
+    bool ok = report_by_state(order, request, log, finding, &other);
+    if (!ok && other.exit_code == DDPRUN_EXIT_FAILURE)
+        return error_set(error, DDPRUN_EXIT_FAILURE, "by gradients: %.400s; by state: %.400s", finding->instead_of,
+                         other.text);
+    if (!ok)
+        *error = other;
+    return ok;
+}
+
 /* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is
  * refused. */
 static bool
@@ -159,8 +177,11 @@ report_findings(const struct scout_order *order, const struct request *request, 
     if (!request->silent)
         proofs_print(stdout, &proofs);
     ok = ok && (request->unproved || is_proved(&proofs, error));
-    if (request->json != NULL)
+    if (!ok && request->either && error->exit_code == DDPRUN_EXIT_FAILURE) {
+        ok = report_instead(order, request, log, &finding, error);
+    } else if (request->json != NULL) {
         ok = plan_write(request->json, log, &finding, &proofs, error) && ok;
+    }
     json_object_put(proofs.played);
     scout_finding_free(&finding);
     return ok;
@@ -246,7 +267,13 @@ scout(const struct scout_order *order, const struct request *request, struct err
 bool
 scout_make_plan(struct scout_order *order, const char *path, bool unproved, struct error *error)
 {
-    const struct request request = {.json = path, .prove = true, .unproved = unproved, .silent = true};
+    unsigned by = order->options->by;
+    const struct request request = {.json = path,
+                                    .by = by == PLAN_BY_STATE ? "state" : NULL,
+                                    .either = by == 0 && !unproved,
+                                    .prove = true,
+                                    .unproved = unproved,
+                                    .silent = true};
     order->steps = DEFAULT_STEPS;
     return scout(order, &request, error);
 }

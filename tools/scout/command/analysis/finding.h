@@ -64,6 +64,7 @@ struct scout_finding {
     uint32_t note_count;
     uint64_t
         paths_cut; /* (a): ways from data into the gradients that were cut; with them no way leads to a parameter */
+    char instead_of[512];          /* of turns by state: why they are not by gradients; "": it was not asked */
     uint64_t from_host, constants; /* sources of data: copies from the host, memory that is only read */
 };
 

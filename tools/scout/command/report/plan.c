@@ -312,6 +312,8 @@ plan_text(const struct scout_log *log, const struct scout_finding *finding, cons
     put_number(plan, "version", SCOUT_PLAN_VERSION);
     json_object_object_add(plan, "found", json_object_new_boolean(finding->found));
     put_text(plan, "reason", finding->reason);
+    if (finding->instead_of[0] != '\0')
+        put_text(plan, "by_state_for", finding->instead_of);
     put_program(plan, log);
     if (finding->found || finding->is_open)
         put_found(plan, log, finding, proofs);
