@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# habits.sh BUILD [PATTERN [OPTIONS OF DDPRUN...]] - the programs of habits/, untouched, by `ddprun --plan auto`: each trains to the
+# weights and figures that its oracle says of as many ranks (habits/oracle.h), or is refused. A table is printed: what ran by gradients
+# or by state, or the sentence that refused it, and the relative errors of weights and of printed figures. Wrong is what trains to
+# others, or does not end. Ordinarily a few habits are run, on 2 ranks; with DDPRUN_SOAK=1 all, on 2 and 3. PATTERN: only names that
+# match it. HABITS_FIGURES=1: wrong figures are wrong, too.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+pattern=${2:-.}
+export build ddprun work options="${*:3}" figures=${HABITS_FIGURES:-0}
+steps=61 # no whole number of rounds
+few='^(clip|counter|gemm-update|host-loss|shuffle-host)$'
+least=3 # of these run
+ranks=2
+if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
+    few=. least=17 ranks='2 3'
+fi
+[ "$pattern" = . ] || least=0
+export steps ranks
+
+# error FILE OF: the largest difference of numbers, relative to the largest number of the lines with the same words; -: other lines.
+error() {
+    awk 'function number(word) { return word ~ /^-?(nan|inf|[0-9.]+(e[-+]?[0-9]+)?)$/ }
+        FNR == NR { line[FNR] = $0; lines = FNR; next }
+        {
+            name = ""
+            if (split(line[FNR], had) != NF) other = 1
+            for (i = 1; i <= NF; ++i) {
+                if (!number($i)) { name = name " " $i; if ($i != had[i]) other = 1; continue }
+                if ($i ~ /nan|inf/ || had[i] ~ /nan|inf/) { if ($i != had[i]) other = 1; continue }
+                key = name " " i; differs = $i - had[i]; size = had[i] < 0 ? -had[i] : had[i]
+                if (differs < 0) differs = -differs
+                if (differs > most[key]) most[key] = differs
+                if (size > largest[key]) largest[key] = size
+            }
+        }
+        END {
+            for (key in most) if (largest[key] == 0) other = 1; else if (most[key] / largest[key] > error) error = most[key] / largest[key]
+            if (other || FNR != lines) print "-"; else printf "%.1e\n", error
+        }' "$2" "$1"
+}
+# within ERROR MOST: whether it is a number, and no larger.
+within() {
+    [ "$1" != - ] && awk "BEGIN { exit !($1 <= $2) }"
+}
+# allowed HABIT: the error that rounding explains. Gradients in float16 are averaged as such.
+allowed() {
+    case $1 in half*) echo 2e-3 ;; *) echo 2e-5 ;; esac
+}
+# outcome HABIT RANKS PREFIX: the row, without the habit and the ranks.
+outcome() {
+    local of=state weights figure words code
+    read -r code <"$3.code"
+    if [ "$code" -ne 0 ]; then
+        words=$(grep -m 1 -E '^ddprun: .*(cannot|refused|not |differ|fail|wait|comes again|changes|freed)' "$3.err" | sed 's/^ddprun: //')
+        [ "$code" -lt 124 ] || words="WRONG: exit code $code; $words"
+        [ "$code" -eq 2 ] || words="ends with exit code $code: $words"
+        [ "$code" -ne 2 ] || words="refused: $words"
+        echo "$words | |"
+        return
+    fi
+    grep -q 'by state' "$3.err" || of=gradients
+    weights=$(error "$3.weights" "$3.$of.weights")
+    figure=$(error "$3.out" "$3.$of.out")
+    words="by $of"
+    within "$figure" 1e-4 || words="$words, other figures"
+    within "$figure" 1e-4 || [ "$figures" -eq 0 ] || words="WRONG figures: $words"
+    within "$weights" "$(allowed "$1")" || words="WRONG weights: $words"
+    echo "$words | $weights | $figure"
+}
+# one PROGRAM HABIT: its lines of the table.
+one() {
+    local n prefix program=$build/tests/tools/plan/$1
+    for n in $ranks; do
+        prefix=$work/$2-$n
+        "$program" "$2" --steps $steps --oracle "$n" --save "$prefix.state.weights" >"$prefix.state.out"
+        "$program" "$2" --steps $steps --oracle-gradients "$n" --save "$prefix.gradients.weights" >"$prefix.gradients.out"
+        # shellcheck disable=SC2086 # several words
+        XDG_CACHE_HOME=$work/cache-$2 timeout -k 2 200 "$ddprun" -n "$n" --device softgpu --share-gpu --timeout 120 --plan auto --yes $options "$program" "$2" --steps $steps \
+            --save "$prefix.weights" >"$prefix.out" 2>"$prefix.err" </dev/null
+        echo $? >"$prefix.code"
+        echo "| $2 | $n | $(outcome "$2" "$n" "$prefix") |" >"$prefix.row"
+    done
+}
+export -f one outcome allowed within error
+
+for program in updates data reads; do
+    "$build/tests/tools/plan/$program" | sed "s/^/$program /"
+done | awk -v few="$few" -v pattern="$pattern" '$2 ~ pattern && (pattern != "." || $2 ~ few)' >"$work/habits"
+xargs -P 2 -L 1 bash -c 'one "$@"' _ <"$work/habits"
+echo '| habit | ranks | outcome | weights | figures |'
+echo '| --- | --- | --- | --- | --- |'
+while read -r _ habit; do
+    for n in $ranks; do
+        cat "$work/$habit-$n.row"
+    done
+done <"$work/habits" | tee "$work/table"
+while read -r _ habit; do
+    for n in $ranks; do
+        shown=$work/$habit-$n.err
+        report "$habit, $n ranks: not wrong" "$(grep -o 'WRONG.*' "$work/$habit-$n.row")"
+    done
+done <"$work/habits"
+runs=$(grep -c '| [23] | by ' "$work/table")
+check "$runs rows run, at least $least" test "$runs" -ge "$least"
+[ -z "${HABITS_KEEP:-}" ] || cp -r "$work" "$HABITS_KEEP"
+finish
