@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# habits.sh BUILD [PATTERN [OPTIONS OF DDPRUN...]] - the programs of habits/, untouched, by `ddprun --plan auto`: each trains to the
-# weights and figures that its oracle says of as many ranks (habits/oracle.h), or is refused. A table is printed: what ran by gradients
+# habits.sh BUILD [PATTERN [OPTIONS OF DDPRUN...]] - the program habits/, untouched, by `ddprun --plan auto`: with each habit it trains to
+# the weights and figures that its oracle says of as many ranks (habits/oracle.h), or is refused. A table is printed: what ran by gradients
 # or by state, or the sentence that refused it, and the relative errors of weights and of printed figures. Wrong is what trains to
 # others, or does not end. Ordinarily a few habits are run, on 2 ranks; with DDPRUN_SOAK=1 all, on 2 and 3. PATTERN: only names that
 # match it. HABITS_FIGURES=1: wrong figures are wrong, too.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
-export build ddprun work options="${*:3}" figures=${HABITS_FIGURES:-0}
+program=$build/tests/tools/plan/habits
+export program ddprun work options="${*:3}" figures=${HABITS_FIGURES:-0}
 steps=61 # no whole number of rounds
 few='^(clip|counter|gemm-update|host-loss|shuffle-host)$'
 least=3 # of these run
@@ -15,7 +16,7 @@ ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
     few=. least=17 ranks='2 3'
 fi
-[ "$pattern" = . ] || least=0
+[ "$pattern" = . ] || few=. least=0
 export steps ranks
 
 # error FILE OF: the largest difference of numbers, relative to the largest number of the lines with the same words; -: other lines.
@@ -47,55 +48,56 @@ within() {
 allowed() {
     case $1 in half*) echo 2e-3 ;; *) echo 2e-5 ;; esac
 }
-# outcome HABIT RANKS PREFIX: the row, without the habit and the ranks.
+# sentence FILE: what ddprun says last, but for what it did.
+sentence() {
+    grep '^ddprun: ' "$1" | grep -v -E '^ddprun: (plan: .* (is scouted|a rehearsal|kept as)|  |averaged over|compared|proof .d.: passed|forecast|wall time|[0-9]+ (ranks|batches))' |
+        tail -n 1 | sed 's/^ddprun: //'
+}
+# outcome HABIT PREFIX: the row, without the habit and the ranks.
 outcome() {
     local of=state weights figure words code
-    read -r code <"$3.code"
+    read -r code <"$2.code"
     if [ "$code" -ne 0 ]; then
-        words=$(grep -m 1 -E '^ddprun: .*(cannot|refused|not |differ|fail|wait|comes again|changes|freed)' "$3.err" | sed 's/^ddprun: //')
-        [ "$code" -lt 124 ] || words="WRONG: exit code $code; $words"
-        [ "$code" -eq 2 ] || words="ends with exit code $code: $words"
-        [ "$code" -ne 2 ] || words="refused: $words"
+        words="exit code $code: $(sentence "$2.err")"
+        [ "$code" -lt 124 ] || words="WRONG: $words"
         echo "$words | |"
         return
     fi
-    grep -q 'by state' "$3.err" || of=gradients
-    weights=$(error "$3.weights" "$3.$of.weights")
-    figure=$(error "$3.out" "$3.$of.out")
+    grep -q 'by state' "$2.err" || of=gradients
+    weights=$(error "$2.weights" "$2.$of.weights")
+    figure=$(error "$2.out" "$2.$of.out")
     words="by $of"
     within "$figure" 1e-4 || words="$words, other figures"
-    within "$figure" 1e-4 || [ "$figures" -eq 0 ] || words="WRONG figures: $words"
-    within "$weights" "$(allowed "$1")" || words="WRONG weights: $words"
+    within "$figure" 1e-4 || [ "$figures" -eq 0 ] || words="WRONG: $words"
+    within "$weights" "$(allowed "$1")" || words="WRONG: $words, other weights"
     echo "$words | $weights | $figure"
 }
-# one PROGRAM HABIT: its lines of the table.
+# one HABIT: its lines of the table.
 one() {
-    local n prefix program=$build/tests/tools/plan/$1
+    local n prefix
     for n in $ranks; do
-        prefix=$work/$2-$n
-        "$program" "$2" --steps $steps --oracle "$n" --save "$prefix.state.weights" >"$prefix.state.out"
-        "$program" "$2" --steps $steps --oracle-gradients "$n" --save "$prefix.gradients.weights" >"$prefix.gradients.out"
+        prefix=$work/$1-$n
+        "$program" "$1" --steps $steps --oracle "$n" --save "$prefix.state.weights" >"$prefix.state.out"
+        "$program" "$1" --steps $steps --oracle-gradients "$n" --save "$prefix.gradients.weights" >"$prefix.gradients.out"
         # shellcheck disable=SC2086 # several words
-        XDG_CACHE_HOME=$work/cache-$2 timeout -k 2 200 "$ddprun" -n "$n" --device softgpu --share-gpu --timeout 120 --plan auto --yes $options "$program" "$2" --steps $steps \
-            --save "$prefix.weights" >"$prefix.out" 2>"$prefix.err" </dev/null
+        XDG_CACHE_HOME=$work/cache-$1 timeout -k 2 200 "$ddprun" -n "$n" --device softgpu --share-gpu --timeout 120 --plan auto --yes $options \
+            "$program" "$1" --steps $steps --save "$prefix.weights" >"$prefix.out" 2>"$prefix.err" </dev/null
         echo $? >"$prefix.code"
-        echo "| $2 | $n | $(outcome "$2" "$n" "$prefix") |" >"$prefix.row"
+        echo "| $1 | $n | $(outcome "$1" "$prefix") |" >"$prefix.row"
     done
 }
-export -f one outcome allowed within error
+export -f one outcome sentence allowed within error
 
-for program in updates data reads; do
-    "$build/tests/tools/plan/$program" | sed "s/^/$program /"
-done | awk -v few="$few" -v pattern="$pattern" '$2 ~ pattern && (pattern != "." || $2 ~ few)' >"$work/habits"
-xargs -P 2 -L 1 bash -c 'one "$@"' _ <"$work/habits"
+"$program" | grep -E "$pattern" | grep -E "$few" >"$work/habits"
+xargs -P 2 -I{} bash -c 'one {}' <"$work/habits"
 echo '| habit | ranks | outcome | weights | figures |'
 echo '| --- | --- | --- | --- | --- |'
-while read -r _ habit; do
+while read -r habit; do
     for n in $ranks; do
         cat "$work/$habit-$n.row"
     done
 done <"$work/habits" | tee "$work/table"
-while read -r _ habit; do
+while read -r habit; do
     for n in $ranks; do
         shown=$work/$habit-$n.err
         report "$habit, $n ranks: not wrong" "$(grep -o 'WRONG.*' "$work/$habit-$n.row")"

@@ -6,7 +6,7 @@
  * By state: each of the N steps of a round starts from the state at the round's begin; at its end the state is begin +
  * mean(change). border() ends a round early, with the mean of the steps that it had. By gradients: update_due() says
  * no until the round's last step, and then puts the mean into the gradients; steps that make no whole round change
- * nothing. A program without gradients that could be averaged is a program by state, but for border().
+ * nothing.
  */
 #ifndef TESTS_TOOLS_PLAN_HABITS_ORACLE_H
 #define TESTS_TOOLS_PLAN_HABITS_ORACLE_H
@@ -20,16 +20,16 @@
 
 /* STATE: averaged. RUNNING: as STATE; by gradients each rank's own. OWN: always each rank's own. Others: GRADIENT. */
 enum array_class { STATE, RUNNING, OWN, GRADIENT };
-enum array_type { FLOAT, HALF, INT8 };
 
 typedef std::vector<float> values;
 
 struct array {
     const char *name;
+    enum array_class kind;
+    values (*get)(const struct array &);
+    void (*put)(const struct array &, const values &);
     void *memory;
     size_t count;
-    enum array_class kind;
-    enum array_type type;
     values begin, sum;
     std::vector<values> own; /* of each rank */
 };
@@ -39,105 +39,73 @@ static struct {
     int by_gradients;
     int turn;  /* steps that the round had */
     bool open; /* in a step */
-    bool has_gradients;
     std::vector<struct array> arrays;
 } oracle;
 
-static inline void
-keep_as(enum array_type type, const char *name, void *memory, size_t count, enum array_class kind)
+template <typename T>
+static values
+array_get(const struct array &a)
 {
-    oracle.arrays.push_back({name, memory, count, kind, type, {}, {}, {}});
-    oracle.has_gradients |= kind == GRADIENT;
+    std::vector<T> host(a.count);
+    CHECK(cudaMemcpy(host.data(), a.memory, a.count * sizeof(T), cudaMemcpyDefault));
+    return values(host.begin(), host.end());
+}
+
+template <typename T>
+static void
+array_put(const struct array &a, const values &from)
+{
+    std::vector<T> host(from.begin(), from.end());
+    CHECK(cudaMemcpy(a.memory, host.data(), a.count * sizeof(T), cudaMemcpyDefault));
 }
 
 /* What the program keeps from step to step, or averages. */
+template <typename T>
+static void
+keep(const char *name, T *memory, int count, enum array_class kind = STATE)
+{
+    if (kind == RUNNING)
+        kind = oracle.by_gradients ? OWN : STATE;
+    oracle.arrays.push_back({name, kind, array_get<T>, array_put<T>, memory, (size_t)count, {}, {}, {}});
+}
+
+/* sum += now - before */
 static inline void
-keep(const char *name, float *memory, size_t count, enum array_class kind = STATE)
-{
-    keep_as(FLOAT, name, memory, count, kind);
-}
-
-static inline values
-get(const struct array &a)
-{
-    values got(a.count);
-    std::vector<char> bytes(a.count * (a.type == FLOAT ? 4 : a.type == HALF ? 2 : 1));
-    CHECK(cudaMemcpy(bytes.data(), a.memory, bytes.size(), cudaMemcpyDefault));
-    for (size_t i = 0; i < a.count; ++i)
-        got[i] = a.type == FLOAT  ? ((float *)bytes.data())[i]
-                 : a.type == HALF ? __half2float(((__half *)bytes.data())[i])
-                                  : (float)((int8_t *)bytes.data())[i];
-    return got;
-}
-
-static inline void
-put(const struct array &a, const values &from)
-{
-    std::vector<char> bytes(a.count * 4);
-    for (size_t i = 0; i < a.count; ++i)
-        if (a.type == FLOAT)
-            ((float *)bytes.data())[i] = from[i];
-        else if (a.type == HALF)
-            ((__half *)bytes.data())[i] = __float2half(from[i]);
-        else
-            ((int8_t *)bytes.data())[i] = (int8_t)from[i];
-    CHECK(cudaMemcpy(a.memory, bytes.data(),
-                     a.count * (a.type == FLOAT  ? 4
-                                : a.type == HALF ? 2
-                                                 : 1),
-                     cudaMemcpyDefault));
-}
-
-/* Whether the mean of changes makes its next value. */
-static inline bool
-is_averaged(const struct array &a)
-{
-    bool averages_gradients = oracle.by_gradients && oracle.has_gradients;
-    return averages_gradients ? false : a.kind == STATE || a.kind == RUNNING;
-}
-
-static inline bool
-is_own(const struct array &a)
-{
-    return a.kind == OWN || (a.kind == RUNNING && !is_averaged(a));
-}
-
-static inline void
-add_to(values *sum, const values &now, const values *minus)
+add_change(values *sum, const values &now, const values *before)
 {
     sum->resize(now.size());
     for (size_t i = 0; i < now.size(); ++i)
-        (*sum)[i] += minus != NULL ? now[i] - (*minus)[i] : now[i];
+        (*sum)[i] += before != NULL ? now[i] - (*before)[i] : now[i];
 }
 
 static inline void
 turn_begin(void)
 {
     for (struct array &a : oracle.arrays) {
-        if (is_own(a) && a.own.empty())
-            a.own.assign((size_t)oracle.ranks, get(a));
-        if (is_own(a))
-            put(a, a.own[(size_t)oracle.turn]);
-        if (is_averaged(a) && oracle.turn == 0) {
-            a.begin = get(a);
+        if (a.kind == OWN && a.own.empty())
+            a.own.assign((size_t)oracle.ranks, a.get(a));
+        if (a.kind == OWN)
+            a.put(a, a.own[(size_t)oracle.turn]);
+        if (oracle.turn == 0) {
+            a.begin = a.kind == STATE ? a.get(a) : values();
             a.sum.assign(a.count, 0.0f);
         }
     }
     oracle.open = true;
 }
 
-/* The round ends: `turns` steps count. Rank 0's own is what is seen between rounds. */
+/* Rank 0's own is what is seen between rounds. */
 static inline void
-round_end(int turns)
+round_end(void)
 {
     for (struct array &a : oracle.arrays) {
-        if (is_own(a) && !a.own.empty())
-            put(a, a.own[0]);
-        if (!is_averaged(a) || oracle.turn == 0)
+        if (a.kind == OWN && !a.own.empty())
+            a.put(a, a.own[0]);
+        if (a.kind != STATE || oracle.by_gradients || oracle.turn == 0)
             continue;
-        for (size_t i = 0; i < a.count && turns > 0; ++i)
-            a.begin[i] += a.sum[i] / (float)turns;
-        put(a, a.begin);
+        for (size_t i = 0; i < a.count; ++i)
+            a.begin[i] += a.sum[i] / (float)oracle.turn;
+        a.put(a, a.begin);
     }
     oracle.turn = 0;
 }
@@ -148,16 +116,16 @@ turn_end(void)
     if (!oracle.open)
         return;
     for (struct array &a : oracle.arrays) {
-        if (is_own(a))
-            a.own[(size_t)oracle.turn] = get(a);
-        if (is_averaged(a)) {
-            add_to(&a.sum, get(a), &a.begin);
-            put(a, a.begin);
-        }
+        if (a.kind == OWN)
+            a.own[(size_t)oracle.turn] = a.get(a);
+        if (a.kind != STATE || oracle.by_gradients)
+            continue;
+        add_change(&a.sum, a.get(a), &a.begin);
+        a.put(a, a.begin);
     }
     oracle.open = false;
     if (++oracle.turn == oracle.ranks)
-        round_end(oracle.ranks);
+        round_end();
 }
 
 /* Between two steps, in front of what reads or writes state. */
@@ -166,7 +134,7 @@ border(void)
 {
     turn_end();
     if (!oracle.by_gradients)
-        round_end(oracle.turn);
+        round_end();
 }
 
 /* The condition of a loop of steps. */
@@ -183,37 +151,31 @@ turn(int step, int steps)
 static inline bool
 update_due(void)
 {
-    if (!oracle.by_gradients || !oracle.has_gradients)
-        return true;
     bool last = oracle.turn + 1 == oracle.ranks;
     for (struct array &a : oracle.arrays) {
-        if (a.kind != GRADIENT)
+        if (a.kind != GRADIENT || !oracle.by_gradients)
             continue;
-        add_to(&a.sum, get(a), NULL);
+        add_change(&a.sum, a.get(a), NULL);
         for (size_t i = 0; i < a.count && last; ++i)
             a.sum[i] /= (float)oracle.ranks;
-        if (last) {
-            put(a, a.sum);
-            a.sum.clear();
-        }
+        if (last)
+            a.put(a, a.sum);
     }
-    return last;
+    return last || !oracle.by_gradients;
 }
 
 /* Training has ended: writes what is kept to a file, one element a line. */
 static inline void
 save(const char *path)
 {
-    round_end(oracle.by_gradients ? 0 : oracle.turn);
-    FILE *file = path != NULL ? fopen(path, "w") : NULL;
-    REQUIRE(path == NULL || file != NULL);
-    for (const struct array &a : oracle.arrays) {
-        if (a.kind == GRADIENT || file == NULL)
-            continue;
-        for (float value : get(a))
+    turn_end();
+    round_end();
+    FILE *file = fopen(path, "w");
+    REQUIRE(file != NULL);
+    for (const struct array &a : oracle.arrays)
+        for (float value : a.kind != GRADIENT ? a.get(a) : values())
             fprintf(file, "%s %.9g\n", a.name, value);
-    }
-    CHECK(file != NULL && fclose(file));
+    CHECK(fclose(file));
 }
 
 #endif

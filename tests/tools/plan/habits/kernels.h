@@ -1,0 +1,368 @@
+/*
+ * kernels.h - the device code of habits.cu: a net of two layers as public programs write it, one thread for an element,
+ * and what single habits do on the device.
+ */
+#ifndef TESTS_TOOLS_PLAN_HABITS_KERNELS_H
+#define TESTS_TOOLS_PLAN_HABITS_KERNELS_H
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <curand_kernel.h>
+#include <math.h>
+#include <stdint.h>
+
+enum { BATCH = 16, INPUTS = 48, HIDDEN = 40, CLASSES = 10, BATCHES = 20, BLOCK = 64 };
+
+#define INDEX             ((int)(blockIdx.x * blockDim.x + threadIdx.x))
+#define RUN(kernel, many) kernel<<<((many) + BLOCK - 1) / BLOCK, BLOCK>>>
+
+/* ---- forward ---- */
+
+template <typename W>
+__global__ void
+dense(float *to, const float *from, const W *weights, const W *bias, int rows, int in, int out, bool bends)
+{
+    int row = INDEX / out, k = INDEX % out;
+    if (row >= rows)
+        return;
+    float sum = (float)bias[k];
+    for (int i = 0; i < in; ++i)
+        sum += from[row * in + i] * (float)weights[i * out + k];
+    to[row * out + k] = bends ? tanhf(sum) : sum;
+}
+
+/* Cross-entropy of each row, and `scale` times its derivative by the row's logits. */
+__global__ void
+softmax(float *delta, float *losses, const float *y, const int *labels, int rows, float scale)
+{
+    if (INDEX >= rows)
+        return;
+    const float *row = y + INDEX * CLASSES;
+    float sum = 0;
+    for (int k = 0; k < CLASSES; ++k)
+        sum += expf(row[k]);
+    for (int k = 0; k < CLASSES; ++k)
+        delta[INDEX * CLASSES + k] = scale * (expf(row[k]) / sum - (k == labels[INDEX])) / rows;
+    losses[INDEX] = logf(sum) - row[labels[INDEX]];
+}
+
+/* The net learns the label and half of what its target net says. */
+__global__ void
+bootstrap(float *delta, float *losses, const float *y, const float *future, const int *labels, int rows)
+{
+    if (INDEX >= rows)
+        return;
+    losses[INDEX] = 0;
+    for (int i = INDEX * CLASSES; i < (INDEX + 1) * CLASSES; ++i) {
+        float error = y[i] - (i % CLASSES == labels[INDEX]) - 0.5f * future[i];
+        delta[i] = error / rows;
+        losses[INDEX] += error * error / 2;
+    }
+}
+
+__global__ void
+mean(float *to, const float *from, int count)
+{
+    float sum = 0;
+    for (int i = 0; i < count; ++i)
+        sum += from[i];
+    *to = sum / count;
+}
+
+__global__ void
+drop(float *values, float *mask, curandState *states, int count)
+{
+    if (INDEX >= count)
+        return;
+    mask[INDEX] = curand_uniform(&states[INDEX]) < 0.8f ? 1.25f : 0.0f;
+    values[INDEX] *= mask[INDEX];
+}
+
+__global__ void
+seed(curandState *states, int count)
+{
+    if (INDEX < count)
+        curand_init(7, (unsigned long long)INDEX, 0, &states[INDEX]);
+}
+
+__global__ void
+multiply(float *values, const float *by, int count)
+{
+    if (INDEX < count)
+        values[INDEX] *= by[INDEX];
+}
+
+__global__ void
+add_noise(float *values, unsigned *states, int count)
+{
+    if (INDEX >= count)
+        return;
+    states[INDEX] = states[INDEX] * 1664525u + 1013904223u;
+    values[INDEX] += 0.4f * ((float)(states[INDEX] >> 8) / (1 << 24) - 0.5f);
+}
+
+/* to = tanh(to + before weights) */
+__global__ void
+add_recurrent(float *to, const float *before, const float *weights, int rows)
+{
+    int row = INDEX / HIDDEN, k = INDEX % HIDDEN;
+    float sum = 0;
+    for (int i = 0; i < HIDDEN && row < rows; ++i)
+        sum += before[row * HIDDEN + i] * weights[i * HIDDEN + k];
+    if (row < rows)
+        to[INDEX] = tanhf(to[INDEX] + sum);
+}
+
+/* Means and deviations of the batch, in `to`; the running ones follow them. */
+__global__ void
+statistics(float *to, float *running, const float *values, int rows)
+{
+    int k = INDEX;
+    float sum = 0, squares = 0;
+    if (k >= HIDDEN)
+        return;
+    for (int row = 0; row < rows; ++row)
+        sum += values[row * HIDDEN + k] / rows;
+    for (int row = 0; row < rows; ++row)
+        squares += (values[row * HIDDEN + k] - sum) * (values[row * HIDDEN + k] - sum) / rows;
+    to[k] = sum;
+    to[HIDDEN + k] = sqrtf(squares + 1e-3f);
+    running[k] = 0.9f * running[k] + 0.1f * to[k];
+    running[HIDDEN + k] = 0.9f * running[HIDDEN + k] + 0.1f * to[HIDDEN + k];
+}
+
+__global__ void
+normalise(float *to, float *normal, const float *statistics, const float *scale, int rows)
+{
+    int k = INDEX % HIDDEN;
+    if (INDEX >= rows * HIDDEN)
+        return;
+    normal[INDEX] = (to[INDEX] - statistics[k]) / statistics[HIDDEN + k];
+    to[INDEX] = tanhf(scale[k] * normal[INDEX]);
+}
+
+__device__ float device_bias[CLASSES];
+
+__global__ void
+add_device_bias(float *y, int rows)
+{
+    if (INDEX < rows * CLASSES)
+        y[INDEX] += device_bias[INDEX % CLASSES];
+}
+
+/* A bias behind a rectifier. */
+__global__ void
+add_gate(float *y, const float *gate, int rows)
+{
+    if (INDEX < rows * CLASSES)
+        y[INDEX] += fmaxf(gate[INDEX % CLASSES], 0.0f);
+}
+
+/* ---- backward ---- */
+
+template <typename W>
+__global__ void
+propagate(float *to, const float *delta, const W *weights, const float *value, int rows, int in, int out)
+{
+    int row = INDEX / in, i = INDEX % in;
+    if (row >= rows)
+        return;
+    float sum = 0;
+    for (int k = 0; k < out; ++k)
+        sum += delta[row * out + k] * (float)weights[i * out + k];
+    to[row * in + i] = sum * (1 - value[row * in + i] * value[row * in + i]);
+}
+
+/* Without `from`: of a bias. */
+template <typename G>
+__global__ void
+gradient(G *to, const float *from, const float *delta, int rows, int in, int out)
+{
+    int i = INDEX / out, k = INDEX % out;
+    if (i >= in)
+        return;
+    float sum = 0;
+    for (int row = 0; row < rows; ++row)
+        sum += (from != NULL ? from[row * in + i] : 1.0f) * delta[row * out + k];
+    to[i * out + k] = (G)sum;
+}
+
+/* The derivative by the scale, and by what was normalised in place of `below`. */
+__global__ void
+normalise_backward(float *below, float *of_scale, const float *normal, const float *statistics, const float *scale,
+                   int rows)
+{
+    int k = INDEX;
+    float sum = 0, weighted = 0;
+    if (k >= HIDDEN)
+        return;
+    for (int i = k; i < rows * HIDDEN; i += HIDDEN) {
+        sum += below[i];
+        weighted += below[i] * normal[i];
+    }
+    of_scale[k] = weighted;
+    for (int i = k; i < rows * HIDDEN; i += HIDDEN)
+        below[i] = scale[k] / statistics[HIDDEN + k] * (below[i] - sum / rows - normal[i] * weighted / rows);
+}
+
+__global__ void
+gradient_of_gate(float *to, const float *gate, const float *delta, int rows)
+{
+    float sum = 0;
+    for (int row = 0; row < rows && INDEX < CLASSES; ++row)
+        sum += gate[INDEX] > 0 ? delta[row * CLASSES + INDEX] : 0.0f;
+    if (INDEX < CLASSES)
+        to[INDEX] = sum;
+}
+
+/* ---- updates ---- */
+
+__global__ void
+sgd(float *weights, const float *gradient, float rate, int count)
+{
+    if (INDEX < count)
+        weights[INDEX] -= rate * gradient[INDEX];
+}
+
+__global__ void
+sgd_device_bias(const float *gradient, float rate)
+{
+    if (INDEX < CLASSES)
+        device_bias[INDEX] -= rate * gradient[INDEX];
+}
+
+__global__ void
+sgd_half(float *weights, __half *copy, const __half *gradient, float rate, int count)
+{
+    if (INDEX >= count)
+        return;
+    weights[INDEX] -= rate * __half2float(gradient[INDEX]);
+    copy[INDEX] = __float2half(weights[INDEX]);
+}
+
+__global__ void
+find_overflow(int *found, const __half *gradient, int count)
+{
+    if (INDEX < count && !isfinite(__half2float(gradient[INDEX])))
+        *found = 1;
+}
+
+__global__ void
+momentum(float *weights, float *velocity, const float *gradient, float rate, int count)
+{
+    if (INDEX >= count)
+        return;
+    velocity[INDEX] = 0.8f * velocity[INDEX] + gradient[INDEX];
+    weights[INDEX] -= rate * velocity[INDEX];
+}
+
+/* Each block of BLOCK moments has a scale. */
+__global__ void
+momentum_in_bytes(float *weights, int8_t *moments, float *scales, const float *gradient, float rate, int count)
+{
+    int first = INDEX * BLOCK, end = min(first + BLOCK, count);
+    float most = 0, moment[BLOCK];
+    for (int i = first; i < end; ++i) {
+        moment[i - first] = 0.8f * moments[i] * scales[INDEX] + gradient[i];
+        most = fmaxf(most, fabsf(moment[i - first]));
+        weights[i] -= rate * moment[i - first];
+    }
+    for (int i = first; i < end; ++i)
+        moments[i] = (int8_t)rintf(most > 0 ? 127 * moment[i - first] / most : 0.0f);
+    if (first < end)
+        scales[INDEX] = most / 127;
+}
+
+__global__ void
+rmsprop(float *weights, float *squares, const float *gradient, float rate, int count)
+{
+    if (INDEX >= count)
+        return;
+    squares[INDEX] = 0.9f * squares[INDEX] + 0.1f * gradient[INDEX] * gradient[INDEX];
+    weights[INDEX] -= rate * gradient[INDEX] / (sqrtf(squares[INDEX]) + 1e-3f);
+}
+
+__global__ void
+average(float *ema, const float *weights, int count)
+{
+    if (INDEX < count)
+        ema[INDEX] = 0.95f * ema[INDEX] + 0.05f * weights[INDEX];
+}
+
+/* The delta rule, without a gradient. */
+__global__ void
+learn(float *weights, float *bias, const float *from, const float *delta, float rate, int in, int out)
+{
+    int i = INDEX / out, k = INDEX % out;
+    for (int row = 0; row < BATCH && i < in; ++row)
+        weights[i * out + k] += rate * from[row * in + i] * -delta[row * out + k];
+    for (int row = 0; row < BATCH && i == in; ++row)
+        bias[k] += rate * -delta[row * out + k];
+}
+
+__global__ void
+add_squares(float *sum, const float *values, int count)
+{
+    for (int i = 0; i < count; ++i)
+        *sum += values[i] * values[i];
+}
+
+__global__ void
+clip(float *values, const float *squares, float most, int count)
+{
+    if (INDEX<count && * squares> most * most)
+        values[INDEX] *= most / sqrtf(*squares);
+}
+
+/* ---- data and figures on the device ---- */
+
+/* Brings row order[BATCH * batch + i] to row i; `counter`, if there is one, says which batch. */
+__global__ void
+gather(float *x, int *labels, const float *all_x, const int *all_labels, const int *order, const int *counter,
+       int batch)
+{
+    int row = INDEX / INPUTS;
+    if (row >= BATCH)
+        return;
+    int from = order[(counter != NULL ? *counter : batch) % BATCHES * BATCH + row];
+    x[INDEX] = all_x[from * INPUTS + INDEX % INPUTS];
+    if (INDEX % INPUTS == 0)
+        labels[row] = all_labels[from];
+}
+
+__global__ void
+advance(int *counter)
+{
+    ++*counter;
+}
+
+__global__ void
+shuffle(int *order, unsigned *state, int count)
+{
+    for (int i = count - 1; i > 0; --i) {
+        *state = *state * 1664525u + 1013904223u;
+        int other = (int)((*state >> 8) % (unsigned)(i + 1)), moved = order[i];
+        order[i] = order[other];
+        order[other] = moved;
+    }
+}
+
+__global__ void
+add_up(float *loss_sum, int *hit_sum, const float *losses, const float *y, const int *labels, int rows)
+{
+    for (int row = 0; row < rows; ++row) {
+        int best = 0;
+        for (int k = 1; k < CLASSES; ++k)
+            best = y[row * CLASSES + k] > y[row * CLASSES + best] ? k : best;
+        *loss_sum += losses[row];
+        *hit_sum += best == labels[row];
+    }
+}
+
+__global__ void
+note(float *history, const float *loss, int step)
+{
+    history[step] = *loss;
+}
+
+#endif
