@@ -11,14 +11,16 @@
 #include <cublas_v2.h>
 
 static const char *const habits[] = {
-    /* The first six have no place where all gradients could be averaged: their oracle is always by state. */
-    "in-backward",  "two-optimizers", "allocated",  "one-buffer",   "gemm-update",  "delta-rule",    "clip",
-    "ema",          "rmsprop",        "moments8",   "half",         "half-scaling", "device-weight", "dead-bias",
-    "target",       "batch-norm",     "dropout",    "noise",        "rnn",          "counter",       "shuffle-device",
-    "shuffle-host", "prefetch",       "last-batch", "host-softmax", "host-loss",    "sums",          "history",
-    "late-loss",    "plateau",        "validation", "test-pass",    "checkpoint",   "leak",          "arena",
+    /* The first seven have no place where all gradients could be averaged: their oracle is always by state. */
+    "in-backward",    "two-optimizers", "allocated",    "one-buffer", "gemm-update",
+    "delta-rule",     "device-weight",  "clip",         "ema",        "rmsprop",
+    "moments8",       "half",           "half-scaling", "dead-bias",  "target",
+    "batch-norm",     "dropout",        "noise",        "rnn",        "counter",
+    "shuffle-device", "shuffle-host",   "prefetch",     "last-batch", "host-softmax",
+    "host-loss",      "sums",           "history",      "late-loss",  "plateau",
+    "validation",     "test-pass",      "checkpoint",   "leak",       "arena",
     "managed"};
-enum { FUSED = 6, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH };
+enum { FUSED = 7, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH };
 
 static const char *habit;
 static int steps = 60, rows = BATCH;
@@ -245,7 +247,7 @@ keep_device_bias(void)
 
 /* ---- batches ---- */
 
-static void
+static inline __attribute__((always_inline)) void
 copy_rows(int first)
 {
     CHECK(cudaMemcpy(x, host_x[first], (size_t)rows * sizeof(host_x[0]), cudaMemcpyHostToDevice));
@@ -280,7 +282,8 @@ shuffle_order(void)
     CHECK(cudaMemcpy(order, host_order, sizeof(host_order), cudaMemcpyHostToDevice));
 }
 
-static void
+/* Inlined, so that training and validation copy in the same function. */
+static inline __attribute__((always_inline)) void
 load(int step)
 {
     int first = step % BATCHES * BATCH;
@@ -480,7 +483,7 @@ update(void)
     if (more != NULL)
         RUN(sgd, more_count)(more, of_more, rate, more_count);
     if (is("device-weight"))
-        RUN(sgd_device_bias, CLASSES)(g[3], rate);
+        RUN(learn_device_bias, CLASSES)(delta, rate, rows);
 }
 
 /* ---- what the host reads ---- */

@@ -225,10 +225,10 @@ sgd(float *weights, const float *gradient, float rate, int count)
 }
 
 __global__ void
-sgd_device_bias(const float *gradient, float rate)
+learn_device_bias(const float *delta, float rate, int rows)
 {
-    if (INDEX < CLASSES)
-        device_bias[INDEX] -= rate * gradient[INDEX];
+    for (int row = 0; row < rows && INDEX < CLASSES; ++row)
+        device_bias[INDEX] -= rate * delta[row * CLASSES + INDEX];
 }
 
 __global__ void
