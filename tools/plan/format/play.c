@@ -92,8 +92,10 @@ play_state_bytes(const struct play *play)
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         uint64_t size = element_size((int)tensor->type), wide = size > sizeof(float) ? size : sizeof(float);
-        if (tensor->role == PLAY_CHANGES)
+        if (tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM)
             bytes += (tensor->hi - tensor->lo) + (tensor->hi - tensor->lo) / size * wide;
+        else if (tensor->role == PLAY_LAST)
+            bytes += tensor->hi - tensor->lo;
     }
     return bytes;
 }

@@ -221,9 +221,8 @@ find_tensors(CUstream stream, uint32_t *missing)
 static void
 launch(int kernel, const struct table *table, void *third, void *fourth, CUstream stream)
 {
-    const struct table *of = table;
-    CUdeviceptr chunks = of->chunks;
-    uint32_t count = of->count;
+    CUdeviceptr chunks = table->chunks;
+    uint32_t count = table->count;
     void *arguments[] = {&chunks, &count, third, fourth};
     unsigned blocks = count < STATE_BLOCKS_AT_MOST ? count : STATE_BLOCKS_AT_MOST;
     if (count > 0)

@@ -115,22 +115,10 @@ struct changing {
 };
 
 /* Whether a change is the mean, as far as rounding allows; what is not a number is not. */
-template <typename Wide>
 __device__ static __forceinline__ bool
-is_mean(Wide own, Wide mean)
+is_mean(double own, double mean)
 {
-    const Wide off = mean > own ? mean - own : own - mean, size = own < 0 ? -own : own;
-    return off <= size * (Wide)4e-6;
-}
-__device__ static __forceinline__ bool
-is_mean(unsigned own, unsigned mean)
-{
-    return own == mean;
-}
-__device__ static __forceinline__ bool
-is_mean(unsigned long long own, unsigned long long mean)
-{
-    return own == mean;
+    return (mean > own ? mean - own : own - mean) <= (own < 0 ? -own : own) * 4e-6;
 }
 
 struct applying {
