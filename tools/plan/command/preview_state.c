@@ -66,8 +66,8 @@ preview_by_state(struct json_object *plan, int ranks)
     static const char *const proofs[] = {"complete", "turns"};
     struct play play;
     char why[PLAY_WHY_BYTES];
-    if (because != NULL)
-        message_line("by state, for by gradients it cannot be: %s", json_object_get_string(because));
+    message_line("by state%s%s", because != NULL ? ", for by gradients it cannot be: " : ", as --by asks for",
+                 because != NULL ? json_object_get_string(because) : "");
     if (play_json_read(json_object_object_get(plan, "turns"), &play, why)) {
         print_role(&play, PLAY_CHANGES, "state, of which the ranks' changes are averaged at the end of a round:");
         print_role(&play, PLAY_SUM, "sums, which get the changes of all ranks:");
