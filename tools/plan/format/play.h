@@ -113,7 +113,9 @@ enum play_data {
     PLAY_ALONE,       /* one process plays the turns of all ranks, and writes all their pages */
     PLAY_BORDERS, /* of plans by state: one process trains as it is, and what has a class is hashed at each border, */
     PLAY_REST_EXCHANGED,  /* and what has none gets there what it held at the border before, */
-    PLAY_STATE_EXCHANGED, /* or what ranks average and add up does */
+    PLAY_STATE_EXCHANGED, /* or what ranks average and add up does, */
+    PLAY_FIRST_HALVES,    /* or the first halves of what copies bring in one step are those of the step before, */
+    PLAY_SECOND_HALVES,   /* or the second ones */
     PLAY_TRAINING,        /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
                              plays all */
     PLAY_REHEARSAL,       /* the same until a round's time is known, which rank 0 writes on its page */
@@ -177,7 +179,8 @@ void play_page_unmap(const struct play_plan *plan, struct play_page *page);
 /* Hash of a tensor. Parameters and state: as step `step` has left them; 0: as they begin. Gradients: this rank's own in
  * that step, from 1; in turns: as parameters. 0: it is not there. */
 uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
-/* [PLAY_SAMPLES]: elements of an averaged gradient in the first step, at equal distances; 0 where it has fewer. */
+/* [PLAY_SAMPLES]: elements of an averaged gradient in the first step, at equal distances; 0 where it has fewer.
+ * By state: of what ranks average, behind the step in which halves are exchanged. */
 float *play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor);
 
 #endif

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { FIRST_EXCHANGE = 2 };
+enum { FIRST_EXCHANGE = 2, DATA_BYTES = 64 };
 
 /* Bytes of an allocation at the border before. */
 static struct piece {
@@ -24,11 +24,20 @@ static struct piece {
 static size_t piece_count;
 
 static uint64_t read_hash, changed_bytes;
+static uint32_t step; /* from 0 */
+
+/* What a copy has brought to a place last. */
+static struct brought {
+    CUdeviceptr to;
+    uint64_t bytes;
+    char *content;
+} * brought;
+static size_t brought_count;
 
 bool
 exchange_is_on(void)
 {
-    return player.play.plan.data >= PLAY_BORDERS && player.play.plan.data <= PLAY_STATE_EXCHANGED;
+    return player.play.plan.data >= PLAY_BORDERS && player.play.plan.data <= PLAY_SECOND_HALVES;
 }
 
 static struct piece *
@@ -112,10 +121,68 @@ exchange_all(bool puts)
     }
 }
 
+/* ---- halves of data ---- */
+
+static struct brought *
+brought_to(CUdeviceptr to, uint64_t bytes)
+{
+    size_t i = 0;
+    while (i < brought_count && (brought[i].to != to || brought[i].bytes != bytes))
+        ++i;
+    if (i < brought_count)
+        return &brought[i];
+    brought = realloc(brought, (brought_count + 1) * sizeof(*brought));
+    if (brought == NULL)
+        player_refuse("no memory");
+    brought[brought_count] = (struct brought){.to = to, .bytes = bytes};
+    return &brought[brought_count++];
+}
+
+/* Of one step: a half of what the copy has brought becomes that of the step before. */
+static void
+exchange_half(const struct operation *operation)
+{
+    CUdeviceptr to;
+    uint64_t bytes = 0;
+    bool is_second = player.play.plan.data == PLAY_SECOND_HALVES;
+    const char *source = player_source_of(operation, &to, &bytes);
+    if (source == NULL || bytes <= DATA_BYTES || bytes % 2 != 0 || allocations_find(to) == NULL)
+        return;
+    struct brought *of = brought_to(to, bytes);
+    char *now = malloc(bytes), *before = of->content;
+    if (now == NULL)
+        player_refuse("no memory for %llu bytes of data", (unsigned long long)bytes);
+    scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+    memcpy(now, source, bytes);
+    uint64_t from = is_second ? bytes / 2 : 0;
+    if (step == FIRST_EXCHANGE && before != NULL) {
+        changed_bytes += memcmp(now + from, before + from, bytes / 2) != 0 ? bytes / 2 : 0;
+        scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(to + from, before + from, bytes / 2, operation->stream),
+                      "cuMemcpyHtoD");
+        scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuMemcpyHtoD");
+    }
+    free(before);
+    of->content = now;
+}
+
+static void
+sample_state(void)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = tensor->role == PLAY_CHANGES ? player_allocation(tensor) : NULL;
+        if (allocation != NULL)
+            player_sample(tensor, allocation, play_sample(&player.play.plan, player.pages[0], i));
+    }
+}
+
 void
 exchange_border(uint32_t border)
 {
     struct play_page *page = player.pages[0];
+    step = border;
+    if (border == FIRST_EXCHANGE + 1)
+        sample_state();
     if (border == 0)
         player_set_stage(PLAY_RUNNING);
     turns_hash(border);
@@ -131,6 +198,8 @@ exchange_border(uint32_t border)
 void
 exchange_note(const struct operation *operation)
 {
+    if (player.play.plan.data >= PLAY_FIRST_HALVES && operation->function == NULL)
+        exchange_half(operation);
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         bool is_target = (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;

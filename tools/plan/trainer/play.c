@@ -83,14 +83,7 @@ sample_averages(void)
         if (tensor->role != PLAY_GRADIENT)
             continue;
         const struct allocation *allocation = player_allocation_needed(tensor);
-        float *samples = play_sample(&player.play.plan, player.pages[0], i);
-        size_t bytes = element_size((int)tensor->type), count = (size_t)(tensor->hi - tensor->lo) / bytes;
-        size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
-        for (size_t k = 0; k * distance < count; ++k) {
-            double element;
-            memory_read(allocation, tensor->lo + k * distance * bytes, &element, bytes);
-            samples[k] = (float)element_get((int)tensor->type, &element, 0);
-        }
+        player_sample(tensor, allocation, play_sample(&player.play.plan, player.pages[0], i));
     }
 }
 

@@ -219,3 +219,15 @@ player_hash(const struct play_tensor *tensor)
     }
     return hash;
 }
+
+void
+player_sample(const struct play_tensor *tensor, const struct allocation *allocation, float *samples)
+{
+    size_t bytes = element_size((int)tensor->type), count = (size_t)(tensor->hi - tensor->lo) / bytes;
+    size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
+    for (size_t k = 0; k * distance < count; ++k) {
+        double element;
+        memory_read(allocation, tensor->lo + k * distance * bytes, &element, bytes);
+        samples[k] = (float)element_get((int)tensor->type, &element, 0);
+    }
+}

@@ -59,6 +59,8 @@ void player_forget(CUdeviceptr address, size_t bytes);
 uint64_t player_end(uint32_t tensor);
 /* 0: it is not there, which is allowed of PLAY_STAYS and what follows it. */
 uint64_t player_hash(const struct play_tensor *tensor);
+/* Up to PLAY_SAMPLES of its elements, at equal distances. */
+void player_sample(const struct play_tensor *tensor, const struct allocation *allocation, float *samples);
 
 /* ---- moves.c: data that lies on the device ---- */
 

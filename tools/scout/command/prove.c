@@ -97,7 +97,7 @@ show_progress(const struct play *play, const struct played *played, bool end)
         fprintf(stderr, "\r\033[Kddprun: plan: rehearsal %s",
                 play->plan.data == PLAY_REHEARSAL ? "of rounds" : "of one process");
     else
-        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcddeee"[play->plan.data],
+        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcddeeeee"[play->plan.data],
                 atomic_load(&played->pages[0]->steps), play -> plan.steps);
     fflush(stderr);
 }
@@ -481,8 +481,8 @@ play_turns(const struct scout_order *order, struct play *play, struct proof *pro
     return ok;
 }
 
-static bool prove_complete(const struct scout_order *order, struct play *play, struct proof *proof,
-                           struct error *error);
+static bool prove_complete(const struct scout_order *order, struct play *play, const struct by_state *by_state,
+                           struct proof *proof, struct error *error);
 
 static bool
 prove_turns(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
@@ -511,7 +511,7 @@ scout_prove_again(const struct scout_order *order, struct json_object *turns, st
     bool ok = true;
     bool can = play_json_read(turns, &play, why);
     if (can && play.plan.by == PLAY_BY_STATE)
-        ok = prove_complete(order, &play, proof, error);
+        ok = prove_complete(order, &play, NULL, proof, error);
     if (can && ok && (proof->end == PROOF_PASSED || play.plan.by != PLAY_BY_STATE))
         ok = play_turns(order, &play, proof, error);
     if (!can)
@@ -651,14 +651,102 @@ judge_rest(const struct play *play, const struct played *plain, const struct pla
     }
 }
 
-/* What has no class is exchanged, and then what ranks average. */
-static bool
-prove_complete(const struct scout_order *order, struct play *play, struct proof *proof, struct error *error)
+/* How many samples of a tensor are others in two runs, in one only, and in both. */
+struct touched {
+    uint32_t first, second, both;
+};
+
+static struct touched
+touched_by_halves(const struct play *play, const struct played *plain, const struct played halves[2], uint32_t tensor)
 {
-    struct played plain = {0}, rest = {0}, state = {0};
-    const char *then;
-    uint32_t borders, tensor, border, rounds = play->plan.steps;
+    struct touched touched = {0};
+    const float *of = play_sample(&play->plan, plain->pages[0], tensor);
+    const float *one = play_sample(&play->plan, halves[0].pages[0], tensor);
+    const float *two = play_sample(&play->plan, halves[1].pages[0], tensor);
+    for (int k = 0; k < PLAY_SAMPLES; ++k) {
+        bool first = memcmp(&of[k], &one[k], sizeof(*of)) != 0, second = memcmp(&of[k], &two[k], sizeof(*of)) != 0;
+        touched.first += first;
+        touched.second += second;
+        touched.both += first && second;
+    }
+    return touched;
+}
+
+/* What the program carries from batch to batch is computed from one record each: with halves of the data exchanged
+ * other elements of it change each time. `by_state`: which ranges are overwritten, and have to show that they are no
+ * such; NULL: of a plan. */
+static void
+judge_carried(const struct play *play, const struct played *plain, const struct played halves[2],
+              const struct by_state *by_state, struct proof *proof)
+{
     char text[64];
+    for (uint32_t i = 0; i < play->plan.tensor_count && proof->end == PROOF_PASSED; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        if (tensor->role != PLAY_CHANGES)
+            continue;
+        struct touched touched = touched_by_halves(play, plain, halves, i);
+        bool is_split = touched.first > 0 && touched.second > 0 && touched.both == 0;
+        bool is_open = by_state != NULL && by_state->ranges[i].is_overwritten && touched.both == 0;
+        tensor_text(tensor, text);
+        if (is_split)
+            conclude(proof, PROOF_FAILED,
+                     "each half of a batch changes other elements of %s: the program carries it from batch to batch; "
+                     "name it by --per-rank a%" PRIu32 " if each rank may carry its own",
+                     text, tensor->alloc);
+        else if (is_open)
+            conclude(proof, PROOF_IMPOSSIBLE,
+                     "%s is overwritten in each step, and halves of a batch do not show whether it is trained, or "
+                     "carried from batch to batch: name it by --per-rank a%" PRIu32 " if it is carried",
+                     text, tensor->alloc);
+    }
+}
+
+/* Makes another run of the one process, as far as the last border. */
+static bool
+exchange(const struct scout_order *order, struct play *play, enum play_data data, struct played *played, bool *whole,
+         struct error *error)
+{
+    bool ok = make_run(order, play, data, played, error);
+    *whole = ok && completed_steps(played) == BORDERS;
+    return ok;
+}
+
+static bool
+prove_classes(const struct scout_order *order, struct play *play, const struct by_state *by_state,
+              const struct played *plain, struct proof *proof, struct error *error)
+{
+    struct played state = {0}, halves[2] = {{{0}}, {{0}}};
+    uint32_t tensor, border;
+    char text[64];
+    bool whole[3];
+    bool ok = exchange(order, play, PLAY_STATE_EXCHANGED, &state, &whole[0], error) &&
+              exchange(order, play, PLAY_FIRST_HALVES, &halves[0], &whole[1], error) &&
+              exchange(order, play, PLAY_SECOND_HALVES, &halves[1], &whole[2], error);
+    if (ok && whole[0] && find_unlike_border(play, plain, &state, PLAY_STREAM, BORDERS, &tensor, &border)) {
+        tensor_text(&play->tensors[tensor], text);
+        conclude(proof, PROOF_FAILED,
+                 "%s is called a stream, and differs after step %u where what ranks average gets what it held one step "
+                 "before",
+                 text, border);
+    } else if (ok && whole[1] && whole[2]) {
+        judge_carried(play, plain, halves, by_state, proof);
+    } else if (ok) {
+        conclude(proof, PROOF_IMPOSSIBLE, "the program ended where halves of its data, or its state, were exchanged");
+    }
+    release(play, &state);
+    release(play, &halves[0]);
+    release(play, &halves[1]);
+    return ok;
+}
+
+/* What has no class is exchanged, then what ranks average, then data. */
+static bool
+prove_complete(const struct scout_order *order, struct play *play, const struct by_state *by_state, struct proof *proof,
+               struct error *error)
+{
+    struct played plain = {0}, rest = {0};
+    const char *then;
+    uint32_t borders, rounds = play->plan.steps;
     play->plan.steps = BORDERS;
     bool ok = make_run(order, play, PLAY_BORDERS, &plain, error);
     borders = ok ? steps_of(&plain, &then, proof) : 0;
@@ -673,20 +761,10 @@ prove_complete(const struct scout_order *order, struct play *play, struct proof 
         else if (ok && proof->end == PROOF_IMPOSSIBLE)
             proof->end = PROOF_FAILED; /* the run before could be made */
     }
-    if (ok && proof->end == PROOF_PASSED) {
-        ok = make_run(order, play, PLAY_STATE_EXCHANGED, &state, error);
-        if (ok && completed_steps(&state) == BORDERS &&
-            find_unlike_border(play, &plain, &state, PLAY_STREAM, borders, &tensor, &border)) {
-            tensor_text(&play->tensors[tensor], text);
-            conclude(proof, PROOF_FAILED,
-                     "%s is called a stream, and differs after step %u where what ranks average gets what it held one "
-                     "step before",
-                     text, border);
-        }
-    }
+    if (ok && proof->end == PROOF_PASSED)
+        ok = prove_classes(order, play, by_state, &plain, proof, error);
     release(play, &plain);
     release(play, &rest);
-    release(play, &state);
     play->plan.steps = rounds;
     return ok;
 }
@@ -702,7 +780,7 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
     if (!can)
         json_object_object_add(proofs->played, "reason", json_object_new_string(why));
     if (can && prove)
-        ok = prove_complete(order, &play, &proofs->complete, error);
+        ok = prove_complete(order, &play, by_state, &proofs->complete, error);
     if (ok && proofs->complete.end == PROOF_PASSED)
         ok = play_turns(order, &play, &proofs->turns, error);
     play_plan_free(&play);

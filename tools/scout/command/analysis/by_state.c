@@ -28,6 +28,7 @@ struct place {
     bool host_later;     /* and by the host */
     bool is_state;       /* it feeds back, by way of other memory, and data enters; or is computed from such */
     bool leaves;         /* other memory is computed from it */
+    bool is_overwritten; /* of state: no element comes from its own old value */
     bool is_own;         /* named as memory of each rank */
     enum play_role role; /* 0: none: scratch */
     uint32_t type;       /* enum scout_type */
@@ -356,6 +357,23 @@ width_of(const struct finder *finder, const struct place *place)
     return width;
 }
 
+/* Whether an operation computes what is in a place element by element from what was there. */
+static bool
+keeps_elements(const struct finder *finder, const struct place *place)
+{
+    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
+        const struct graph_version *version = &finder->graph->versions[i];
+        if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
+            continue;
+        for (uint32_t e = 0; e < version->in_count; ++e) {
+            const struct graph_edge *edge = in_edge(finder, version, e);
+            if (edge->elementwise && version_overlaps(&finder->graph->versions[edge->from], version))
+                return true;
+        }
+    }
+    return false;
+}
+
 static bool
 judge_state(const struct finder *finder, struct place *place)
 {
@@ -376,6 +394,7 @@ judge_state(const struct finder *finder, struct place *place)
     if (!is_float(place))
         return refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
     place->role = PLAY_CHANGES;
+    place->is_overwritten = !keeps_elements(finder, place);
     return true;
 }
 
@@ -567,13 +586,18 @@ add_range(struct finder *finder, const struct place *place)
     uint32_t type = place->role == PLAY_CHANGES ? place->type : SCOUT_UNKNOWN;
     struct by_state_range *last = to->range_count > 0 ? &to->ranges[to->range_count - 1] : NULL;
     if (last != NULL && last->role == place->role && last->type == type && last->width == place->width &&
-        last->alloc == alloc && last->hi == place->lo) {
+        last->is_overwritten == place->is_overwritten && last->alloc == alloc && last->hi == place->lo) {
         last->hi = place->hi;
         return;
     }
     to->ranges = xrealloc(to->ranges, (to->range_count + 1) * sizeof(*to->ranges));
-    to->ranges[to->range_count++] =
-        (struct by_state_range){place->role, type, place->width, alloc, place->lo, place->hi};
+    to->ranges[to->range_count++] = (struct by_state_range){.role = place->role,
+                                                            .type = type,
+                                                            .is_overwritten = place->is_overwritten,
+                                                            .width = place->width,
+                                                            .alloc = alloc,
+                                                            .lo = place->lo,
+                                                            .hi = place->hi};
 }
 
 static bool

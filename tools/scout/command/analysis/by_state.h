@@ -22,9 +22,10 @@
 /* Bytes that have a class. */
 struct by_state_range {
     enum play_role role;
-    uint32_t type;  /* enum scout_type, of what changes */
-    uint32_t width; /* bytes of an element, of a sum */
-    uint32_t alloc; /* of the log */
+    uint32_t type;       /* enum scout_type, of what changes */
+    bool is_overwritten; /* of what changes: no element comes from its own old value */
+    uint32_t width;      /* bytes of an element, of a sum */
+    uint32_t alloc;      /* of the log */
     uint64_t lo, hi;
 };
 
