@@ -162,7 +162,8 @@ look_at_places(struct finder *finder)
         struct place *place = place_of(finder, version);
         for (uint32_t e = 0; e < version->out_count; ++e) {
             const struct graph_version *to = &graph->versions[graph->edges[graph->outs[version->first_out + e]].to];
-            bool is_later = version->op >= 0 && period_of(finder, to) > period_of(finder, version);
+            bool is_later = version->op >= 0 ? period_of(finder, to) > period_of(finder, version)
+                                             : version->op == VERSION_BEFORE && place->is_written;
             bool is_host = to->memory == HOST_MEMORY;
             place->is_read = place->is_read || !is_host;
             place->stays = place->stays || (is_later && !is_host);
