@@ -114,6 +114,7 @@ enum play_data {
     PLAY_BORDERS, /* of plans by state: one process trains as it is, and what has a class is hashed at each border, */
     PLAY_REST_EXCHANGED,  /* and what has none gets there what it held at the border before, */
     PLAY_STATE_EXCHANGED, /* or what ranks average and add up does, */
+    PLAY_SUMS_EXCHANGED,  /* or what is added up does, */
     PLAY_FIRST_HALVES,    /* or the first halves of what copies bring in one step are those of the step before, */
     PLAY_SECOND_HALVES,   /* or the second ones */
     PLAY_TRAINING,        /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process

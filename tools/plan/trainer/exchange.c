@@ -7,8 +7,11 @@
  *
  * Called by follow.c, under its lock.
  */
+#include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -170,9 +173,50 @@ sample_state(void)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = tensor->role == PLAY_CHANGES ? player_allocation(tensor) : NULL;
+        bool is_wanted = tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM;
+        const struct allocation *allocation = is_wanted ? player_allocation(tensor) : NULL;
         if (allocation != NULL)
             player_sample(tensor, allocation, play_sample(&player.play.plan, player.pages[0], i));
+    }
+}
+
+/* ---- sums ---- */
+
+/* Of each tensor: samples of sums at the two borders before. */
+static float (*at_borders)[2][PLAY_SAMPLES];
+
+/* What a sum would be if its contents had not been exchanged; NaN: so little was exchanged that an average that moves
+ * slowly would show nothing. */
+static float
+unexchanged(float value, float then, float now)
+{
+    double difference = (double)now - (double)then;
+    double largest = fmax(fabs((double)value), fmax(fabs((double)then), fabs((double)now)));
+    return fabs(difference) * 1e-4 < 32 * FLT_EPSILON * largest ? NAN : (float)((double)value + difference);
+}
+
+static void
+watch_sums(uint32_t border)
+{
+    const uint32_t count = player.play.plan.tensor_count;
+    if (at_borders == NULL)
+        at_borders = calloc(count + 1, sizeof(*at_borders));
+    if (at_borders == NULL)
+        player_refuse("no memory");
+    for (uint32_t i = 0; i < count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = tensor->role == PLAY_SUM ? player_allocation(tensor) : NULL;
+        float *samples = play_sample(&player.play.plan, player.pages[0], i);
+        if (allocation == NULL)
+            continue;
+        if (border < FIRST_EXCHANGE + 1)
+            player_sample(tensor, allocation, at_borders[i][border % 2]);
+        for (int k = 0; k < PLAY_SAMPLES && border == FIRST_EXCHANGE + 1; ++k)
+            samples[k] = unexchanged(samples[k], at_borders[i][1][k], at_borders[i][0][k]);
+        if (border == FIRST_EXCHANGE)
+            exchange(allocation, tensor->lo, tensor->hi, true);
+        else if (border + 1 == FIRST_EXCHANGE)
+            exchange(allocation, tensor->lo, tensor->hi, false);
     }
 }
 
@@ -181,8 +225,11 @@ exchange_border(uint32_t border)
 {
     struct play_page *page = player.pages[0];
     step = border;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     if (border == FIRST_EXCHANGE + 1)
         sample_state();
+    if (player.play.plan.data == PLAY_SUMS_EXCHANGED)
+        watch_sums(border);
     if (border == 0)
         player_set_stage(PLAY_RUNNING);
     turns_hash(border);

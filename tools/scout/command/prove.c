@@ -6,10 +6,12 @@
 #include "base/clock.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/check/format/element.h"
 #include "tools/common/inner_run.h"
 #include "tools/plan/format/play_json.h"
 
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -97,7 +99,7 @@ show_progress(const struct play *play, const struct played *played, bool end)
         fprintf(stderr, "\r\033[Kddprun: plan: rehearsal %s",
                 play->plan.data == PLAY_REHEARSAL ? "of rounds" : "of one process");
     else
-        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcddeeeee"[play->plan.data],
+        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcddeeeeee"[play->plan.data],
                 atomic_load(&played->pages[0]->steps), play -> plan.steps);
     fflush(stderr);
 }
@@ -739,6 +741,91 @@ prove_classes(const struct scout_order *order, struct play *play, const struct b
     return ok;
 }
 
+/* ---- sums ---- */
+
+/* Where its contents were exchanged a sum has changed by as much. */
+enum sum_verdict { IS_SUM, IS_NO_SUM, SHOWS_NOTHING };
+
+static enum sum_verdict
+judge_sum(const struct play *play, const struct played *plain, const struct played *sums, uint32_t tensor)
+{
+    const struct play_tensor *it = &play->tensors[tensor];
+    const float *of = play_sample(&play->plan, plain->pages[0], tensor);
+    const float *seen = play_sample(&play->plan, sums->pages[0], tensor);
+    size_t bytes = element_size((int)it->type), count = (size_t)(it->hi - it->lo) / bytes;
+    size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
+    enum sum_verdict verdict = SHOWS_NOTHING;
+    for (size_t k = 0; k * distance < count && verdict != IS_NO_SUM; ++k) {
+        double limit = 16 * FLT_EPSILON * fmax(fabs((double)of[k]), fabs((double)seen[k]));
+        if (!isnan(seen[k]))
+            verdict = fabs((double)of[k] - (double)seen[k]) <= limit ? IS_SUM : IS_NO_SUM;
+    }
+    return verdict;
+}
+
+/* Other memory than sums that differs where sums were exchanged. */
+static bool
+sums_reach(const struct play *play, const struct played *plain, const struct played *sums, uint32_t *tensor)
+{
+    const struct play_page *const pages[] = {plain->pages[0], sums->pages[0]};
+    for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
+        if (play->tensors[*tensor].role != PLAY_SUM && !is_same_page(play, pages, BORDERS, *tensor))
+            return true;
+    return false;
+}
+
+/* What may be a sum and is none is state; whole numbers that are none have no class. */
+static void
+settle_sum(struct play *play, const struct by_state *by_state, uint32_t i, enum sum_verdict verdict,
+           struct proof *proof)
+{
+    char text[64];
+    bool may_be_state = by_state != NULL && by_state->ranges[i].role == PLAY_CHANGES;
+    tensor_text(&play->tensors[i], text);
+    if (verdict == IS_NO_SUM && may_be_state)
+        play->tensors[i].role = PLAY_CHANGES;
+    else if (verdict == IS_NO_SUM)
+        conclude(proof, PROOF_FAILED, "%s is called a sum, and what a step adds depends on what it held", text);
+    else if (verdict == SHOWS_NOTHING)
+        conclude(proof, PROOF_IMPOSSIBLE,
+                 "whether %s is a sum, or an average that moves slowly, cannot be told: it hardly changes", text);
+}
+
+/* `by_state`: what may be a sum; NULL: of a plan, which says it. */
+static bool
+prove_sums(const struct scout_order *order, struct play *play, const struct by_state *by_state, struct proof *proof,
+           struct error *error)
+{
+    struct played plain = {0}, sums = {0};
+    bool any = false, whole = false, ok = true;
+    uint32_t rounds = play->plan.steps, tensor;
+    char text[64];
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        if (by_state != NULL && by_state->ranges[i].may_be_sum)
+            play->tensors[i].role = PLAY_SUM;
+        any = any || play->tensors[i].role == PLAY_SUM;
+    }
+    play->plan.steps = BORDERS;
+    if (any)
+        ok = exchange(order, play, PLAY_BORDERS, &plain, &whole, error) &&
+             (!whole || exchange(order, play, PLAY_SUMS_EXCHANGED, &sums, &whole, error));
+    if (any && ok && !whole) {
+        conclude(proof, PROOF_IMPOSSIBLE, "the program ended; give it more steps");
+    } else if (any && ok && sums_reach(play, &plain, &sums, &tensor)) {
+        tensor_text(&play->tensors[tensor], text);
+        conclude(proof, PROOF_FAILED, "%s is computed from what is called a sum, or two runs differ by themselves",
+                 text);
+    }
+    for (uint32_t i = 0; i < play->plan.tensor_count && any && ok && proof->end == PROOF_NOT_ASKED; ++i) {
+        if (play->tensors[i].role == PLAY_SUM)
+            settle_sum(play, by_state, i, judge_sum(play, &plain, &sums, i), proof);
+    }
+    release(play, &plain);
+    release(play, &sums);
+    play->plan.steps = rounds;
+    return ok;
+}
+
 /* What has no class is exchanged, then what ranks average, then data. */
 static bool
 prove_complete(const struct scout_order *order, struct play *play, const struct by_state *by_state, struct proof *proof,
@@ -747,8 +834,11 @@ prove_complete(const struct scout_order *order, struct play *play, const struct 
     struct played plain = {0}, rest = {0};
     const char *then;
     uint32_t borders, rounds = play->plan.steps;
+    bool ok = prove_sums(order, play, by_state, proof, error);
+    if (!ok || proof->end != PROOF_NOT_ASKED)
+        return ok;
     play->plan.steps = BORDERS;
-    bool ok = make_run(order, play, PLAY_BORDERS, &plain, error);
+    ok = make_run(order, play, PLAY_BORDERS, &plain, error);
     borders = ok ? steps_of(&plain, &then, proof) : 0;
     if (borders > 0 && borders < BORDERS)
         conclude(proof, PROOF_IMPOSSIBLE, "the program ended; give it more steps");
@@ -776,11 +866,11 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
     struct play play;
     char why[PLAY_WHY_BYTES];
     bool can = play_plan_make_by_state(log, finding, by_state, &play, why), ok = true;
-    proofs->played = can ? play_json_of(&play) : json_object_new_object();
-    if (!can)
-        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
     if (can && prove)
         ok = prove_complete(order, &play, by_state, &proofs->complete, error);
+    proofs->played = can ? play_json_of(&play) : json_object_new_object(); /* a proof has told sums from state */
+    if (!can)
+        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
     if (ok && proofs->complete.end == PROOF_PASSED)
         ok = play_turns(order, &play, &proofs->turns, error);
     play_plan_free(&play);

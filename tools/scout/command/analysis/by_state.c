@@ -29,6 +29,7 @@ struct place {
     bool is_state;       /* it feeds back, by way of other memory, and data enters; or is computed from such */
     bool leaves;         /* other memory is computed from it */
     bool is_overwritten; /* of state: no element comes from its own old value */
+    bool may_be_sum;     /* of state: nothing else is computed from it */
     bool is_own;         /* named as memory of each rank */
     enum play_role role; /* 0: none: scratch */
     uint32_t type;       /* enum scout_type */
@@ -380,8 +381,9 @@ judge_state(const struct finder *finder, struct place *place)
 {
     char text[64];
     (void)name_place(finder, place, text);
+    bool is_one = place->hi - place->lo == sizeof(int32_t); /* element, which comes from itself or from none */
     if (!place->leaves && place->type == SCOUT_INTEGER)
-        place->width = width_of(finder, place);
+        place->width = is_one ? sizeof(int32_t) : width_of(finder, place);
     if (place->width == sizeof(int32_t) || place->width == sizeof(int64_t)) {
         place->role = PLAY_SUM;
         return true;
@@ -396,6 +398,7 @@ judge_state(const struct finder *finder, struct place *place)
         return refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
     place->role = PLAY_CHANGES;
     place->is_overwritten = !keeps_elements(finder, place);
+    place->may_be_sum = !place->leaves;
     return true;
 }
 
@@ -587,7 +590,8 @@ add_range(struct finder *finder, const struct place *place)
     uint32_t type = place->role == PLAY_CHANGES ? place->type : SCOUT_UNKNOWN;
     struct by_state_range *last = to->range_count > 0 ? &to->ranges[to->range_count - 1] : NULL;
     if (last != NULL && last->role == place->role && last->type == type && last->width == place->width &&
-        last->is_overwritten == place->is_overwritten && last->alloc == alloc && last->hi == place->lo) {
+        last->is_overwritten == place->is_overwritten && last->may_be_sum == place->may_be_sum &&
+        last->alloc == alloc && last->hi == place->lo) {
         last->hi = place->hi;
         return;
     }
@@ -595,6 +599,7 @@ add_range(struct finder *finder, const struct place *place)
     to->ranges[to->range_count++] = (struct by_state_range){.role = place->role,
                                                             .type = type,
                                                             .is_overwritten = place->is_overwritten,
+                                                            .may_be_sum = place->may_be_sum,
                                                             .width = place->width,
                                                             .alloc = alloc,
                                                             .lo = place->lo,

@@ -24,6 +24,7 @@ struct by_state_range {
     enum play_role role;
     uint32_t type;       /* enum scout_type, of what changes */
     bool is_overwritten; /* of what changes: no element comes from its own old value */
+    bool may_be_sum;     /* of what changes: nothing but the host reads it, and a trial has to show what it is */
     uint32_t width;      /* bytes of an element, of a sum */
     uint32_t alloc;      /* of the log */
     uint64_t lo, hi;
