@@ -188,6 +188,7 @@ enum mutant {
     MUTANT_STATE_NOT_ADDED,           /* --plan, by state: a round ends as it began */
     MUTANT_STATE_NOT_PUT_BACK,        /* --plan, by state: a turn begins with what the turn before has left */
     MUTANT_STATE_NOT_SCALED,          /* --plan, by state: a round of fewer steps is divided by the number of ranks */
+    MUTANT_PLAN_READS_OWN,            /* --plan: a copy to the host brings what the rank itself has */
     MUTANT_SCOUT_PLAY_TOO_LATE,       /* gradients are averaged one operation too late */
     MUTANT_SCOUT_PLAY_TYPE_WRONG,     /* gradients are averaged as bfloat16 */
     MUTANT_SCOUT_PLAY_OWN_SHARED,     /* one process that plays all turns does not keep memory for each rank */

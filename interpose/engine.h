@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   16u
+#define ENGINE_ABI   17u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -133,7 +133,8 @@ struct shim_services {
     /* Of enum library_type, so far; to be read with an atomic load. */
     const uint32_t *library_types;
 
-    bool by_plan; /* annotations come from a plan: all ranks see the same data, and compute some of it each */
+    const bool *holds; /* while true, no gradient is sent before its step; to be read with an atomic load; or NULL */
+    bool by_plan;      /* annotations come from a plan: all ranks see the same data, and compute some of it each */
 };
 
 /* What the engine offers to the shim. Functions that get `site` end the job when they fail. */

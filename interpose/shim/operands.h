@@ -104,6 +104,10 @@ look_at_host_block(CUmemorytype type, const void *host, const size_t at[3], size
         shim.engine->copied_from_host(begin + z * layer, extent[0], pitch, extent[1]);
 }
 
+/* Where a copy goes, also to the host: a player of plans may bring other bytes there. */
+#define DST_OF(copy)                                                                         \
+    copy->dstMemoryType == CU_MEMORYTYPE_HOST ? CU_MEMORYTYPE_UNIFIED : copy->dstMemoryType, \
+        copy->dstMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)copy->dstHost : copy->dstDevice
 static inline void
 add_operands_2d(struct listing *listing, const CUDA_MEMCPY2D *copy)
 {
@@ -111,7 +115,7 @@ add_operands_2d(struct listing *listing, const CUDA_MEMCPY2D *copy)
         return; /* the driver refuses it */
     const size_t extent[3] = {copy->WidthInBytes, copy->Height, 1};
     const size_t dst[3] = {copy->dstXInBytes, copy->dstY, 0}, src[3] = {copy->srcXInBytes, copy->srcY, 0};
-    add_block(listing, 0, copy->dstMemoryType, copy->dstDevice, dst, copy->dstPitch, 0, extent);
+    add_block(listing, 0, DST_OF(copy), dst, copy->dstPitch, 0, extent);
     add_block(listing, 1, copy->srcMemoryType, copy->srcDevice, src, copy->srcPitch, 0, extent);
     look_at_host_block(copy->srcMemoryType, copy->srcHost, src, copy->srcPitch, 0, extent);
 }
@@ -124,8 +128,7 @@ add_operands_3d(struct listing *listing, const CUDA_MEMCPY3D *copy)
     const size_t extent[3] = {copy->WidthInBytes, copy->Height, copy->Depth};
     const size_t dst[3] = {copy->dstXInBytes, copy->dstY, copy->dstZ};
     const size_t src[3] = {copy->srcXInBytes, copy->srcY, copy->srcZ};
-    add_block(listing, 0, copy->dstMemoryType, copy->dstDevice, dst, copy->dstPitch, copy->dstPitch * copy->dstHeight,
-              extent);
+    add_block(listing, 0, DST_OF(copy), dst, copy->dstPitch, copy->dstPitch * copy->dstHeight, extent);
     add_block(listing, 1, copy->srcMemoryType, copy->srcDevice, src, copy->srcPitch, copy->srcPitch * copy->srcHeight,
               extent);
     look_at_host_block(copy->srcMemoryType, copy->srcHost, src, copy->srcPitch, copy->srcPitch * copy->srcHeight,

@@ -373,7 +373,9 @@ issue_bucket(struct group *group, size_t bucket, bool early)
 static struct group *
 group_that_sends(void) WITH_LOCK
 {
-    if (memory_state.expected_group == SEQUENCE_NONE || memory_state.no_sync)
+    const bool *holds = engine_state.services->holds;
+    if (memory_state.expected_group == SEQUENCE_NONE || memory_state.no_sync ||
+        (holds != NULL && __atomic_load_n(holds, __ATOMIC_ACQUIRE)))
         return NULL;
     struct group *group = &memory_state.groups[memory_state.expected_group];
     if (MUTANT(GROUP_UNEXPECTED) && engine_state.rendezvous.rank % 2 == 1 && memory_state.groups[1].overlapping)

@@ -67,6 +67,14 @@ forecast_of(struct json_object *root, const char *key)
 }
 
 static bool
+make_exchange(const char *to)
+{
+    struct play_exchange *exchange = play_exchange_map(to, true);
+    play_exchange_unmap(exchange);
+    return exchange != NULL;
+}
+
+static bool
 prepare_plan(struct json_object *root, const char *path, bool unproved, const char *to, struct error *error)
 {
     struct json_object *member;
@@ -98,7 +106,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, const ch
     play.plan.forecast_ranks = (uint32_t)forecast_of(root, "ranks");
     if (!ok)
         error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it anew by ddprun scout", path, why);
-    else if (!play_save(to, &play))
+    else if (!play_save(to, &play) || !make_exchange(to))
         ok = error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s: %s", to, strerror(errno));
     play_json_free(&play);
     return ok;

@@ -37,7 +37,8 @@ play_save(const char *path, const struct play *play)
     bool ok = write_whole(file, &play->plan, sizeof(play->plan), 1) &&
               write_whole(file, play->tensors, sizeof(*play->tensors), play->plan.tensor_count) &&
               write_whole(file, play->operations, sizeof(*play->operations), all_operations(play)) &&
-              write_whole(file, play->objects, sizeof(*play->objects), play->plan.object_count);
+              write_whole(file, play->objects, sizeof(*play->objects), play->plan.object_count) &&
+              write_whole(file, play->written, sizeof(*play->written), play->plan.written_count);
     return fclose(file) == 0 && ok;
 }
 
@@ -61,7 +62,8 @@ has_bytes(FILE *file, const struct play *play)
     struct stat status;
     uint64_t bytes = sizeof(play->plan) + play->plan.tensor_count * (uint64_t)sizeof(*play->tensors) +
                      all_operations(play) * (uint64_t)sizeof(*play->operations) +
-                     play->plan.object_count * (uint64_t)sizeof(*play->objects);
+                     play->plan.object_count * (uint64_t)sizeof(*play->objects) +
+                     play->plan.written_count * (uint64_t)sizeof(*play->written);
     return fstat(fileno(file), &status) == 0 && (uint64_t)status.st_size == bytes;
 }
 
@@ -116,11 +118,15 @@ is_sound(const struct play *play)
         const struct play_operation *operation = &play->operations[i];
         sound = operation->part <= (plan->by == PLAY_BY_STATE ? PLAY_BY_TURN : PLAY_BY_LAST) &&
                 ends(operation->name, sizeof(operation->name)) && operation->frame_count <= PLAY_FRAMES &&
-                operation->moves <= PLAY_MOVES_SOURCE;
+                operation->moves <= PLAY_MOVES_SOURCE && operation->reads <= PLAY_READS_MIXED &&
+                operation->writer <= plan->operation_count;
     }
     for (uint32_t i = 0; i < plan->object_count && sound; ++i)
         sound = ends(play->objects[i].path, sizeof(play->objects[i].path)) &&
                 ends(play->objects[i].build_id, sizeof(play->objects[i].build_id));
+    for (uint32_t i = 0; i < plan->written_count && sound; ++i)
+        sound = play->written[i].writer < plan->operation_count && play->written[i].lo <= play->written[i].hi &&
+                play->written[i].hi <= play->written[i].bytes;
     return sound;
 }
 
@@ -136,7 +142,8 @@ play_load(const char *path, struct play *play)
     errno = EINVAL;
     ok = ok && (play->tensors = read_list(file, sizeof(*play->tensors), play->plan.tensor_count)) != NULL &&
          (play->operations = read_list(file, sizeof(*play->operations), all_operations(play))) != NULL &&
-         (play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count)) != NULL;
+         (play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count)) != NULL &&
+         (play->written = read_list(file, sizeof(*play->written), play->plan.written_count)) != NULL;
     if (ok && !is_sound(play)) {
         errno = EINVAL;
         ok = false;
@@ -155,6 +162,7 @@ play_free(struct play *play)
     free(play->tensors);
     free(play->operations);
     free(play->objects);
+    free(play->written);
     *play = (struct play){0};
 }
 
@@ -172,21 +180,42 @@ page_bytes(const struct play_plan *plan)
     return sizeof(struct play_page) + hashes_bytes(plan) + (size_t)plan->tensor_count * PLAY_SAMPLES * sizeof(float);
 }
 
+static void *
+map_file(const char *path, size_t bytes, bool create)
+{
+    int fd = open_direct(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_TRUNC : 0), 0600);
+    if (fd < 0)
+        return NULL;
+    void *page = MAP_FAILED;
+    if (!create || ftruncate(fd, (off_t)bytes) == 0)
+        page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int cause = errno;
+    close(fd);
+    errno = cause;
+    return page != MAP_FAILED ? page : NULL;
+}
+
 struct play_page *
 play_page_map(const struct play_plan *plan, int rank, bool create)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof(path), "%s-%d", plan->pages, rank);
-    int fd = open_direct(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_TRUNC : 0), 0600);
-    if (fd < 0)
-        return NULL;
-    void *page = MAP_FAILED;
-    if (!create || ftruncate(fd, (off_t)page_bytes(plan)) == 0)
-        page = mmap(NULL, page_bytes(plan), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    int cause = errno;
-    close(fd);
-    errno = cause;
-    return page != MAP_FAILED ? page : NULL;
+    return map_file(path, page_bytes(plan), create);
+}
+
+struct play_exchange *
+play_exchange_map(const char *path, bool create)
+{
+    char reads[PATH_MAX + 16];
+    snprintf(reads, sizeof(reads), "%s.reads", path);
+    return map_file(reads, sizeof(struct play_exchange), create);
+}
+
+void
+play_exchange_unmap(struct play_exchange *exchange)
+{
+    if (exchange != NULL)
+        munmap(exchange, sizeof(*exchange));
 }
 
 void

@@ -24,7 +24,7 @@
  * ordinary run. */
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
-#define PLAY_VERSION 7
+#define PLAY_VERSION 8
 
 enum {
     PLAY_RANKS = 2,
@@ -74,6 +74,14 @@ enum play_part {
     PLAY_BY_LAST, /* all, in the last period of a round: the update; not by state */
 };
 
+/* What an operation brings to the host, of bytes that steps have written. */
+enum play_reads {
+    PLAY_READS_NOTHING,
+    PLAY_READS_ALIKE, /* the same on all ranks */
+    PLAY_READS_STEP,  /* what the rank has whose step has written them last */
+    PLAY_READS_MIXED, /* several steps have written them */
+};
+
 /* A return address of a call site. */
 struct play_frame {
     uint32_t object; /* of the plan */
@@ -103,6 +111,17 @@ struct play_operation {
     uint64_t before;   /* of a loader's copy: such copies in front of the period that comes before `first` */
     uint32_t moves;    /* enum play_moves: where no copy brings data, rank 1 gets what it got in the step before */
     uint64_t slots;    /* bits: arguments of a launch that point to what is only read, each time elsewhere */
+    uint32_t reads;    /* enum play_reads */
+    uint32_t writer;   /* of PLAY_READS_STEP: the operation that has written last what it brings, */
+    uint32_t back;     /* so many periods before */
+};
+
+/* Bytes [lo, hi) of an allocation, as in struct play_tensor, that operation `writer` of a period writes, by turn: what
+ * the host reads between periods. `moves`: elsewhere in other periods. */
+struct play_written {
+    uint32_t writer, moves;
+    uint32_t alloc, ordinal;
+    uint64_t bytes, lo, hi;
 };
 
 /* What the copies bring that bring data. */
@@ -127,7 +146,8 @@ struct play_plan {
     uint32_t version; /* PLAY_VERSION */
     uint32_t data;    /* enum play_data */
     uint32_t steps;   /* after which all has been seen */
-    uint32_t tensor_count, operation_count, load_count, object_count;
+    uint32_t tensor_count, operation_count, load_count, object_count, written_count;
+    uint32_t reads_own;      /* the host reads what its own rank has */
     uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
     uint32_t by;             /* enum play_by */
     uint32_t average_before; /* operation of the period; operation_count: the period's end, as always by state */
@@ -144,6 +164,7 @@ struct play {
     struct play_tensor *tensors;       /* [plan.tensor_count] */
     struct play_operation *operations; /* [plan.operation_count + plan.load_count] */
     struct play_object *objects;       /* [plan.object_count] */
+    struct play_written *written;      /* [plan.written_count] */
 };
 
 enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
@@ -176,6 +197,25 @@ uint64_t play_state_bytes(const struct play *play);
 struct play_page *play_page_map(const struct play_plan *plan, int rank, bool create)
     __attribute__((warn_unused_result));
 void play_page_unmap(const struct play_plan *plan, struct play_page *page);
+
+/* ---- what the host reads, from rank to rank on one machine ---- */
+
+/* An exchange brings up to a slot's bytes; more are several exchanges. Exchange x, from 0, has slot x % PLAY_SLOTS. */
+enum { PLAY_SLOTS = 64, PLAY_SLOT_BYTES = 64 << 10, PLAY_READERS = 256 };
+
+struct play_exchange {
+    _Atomic uint32_t changes;             /* of all below; what waits for one is woken */
+    _Atomic uint32_t ended[PLAY_READERS]; /* 1: the rank has ended */
+    struct play_slot {
+        _Atomic uint64_t holds; /* the exchange whose bytes are there, + 1 */
+        _Atomic uint64_t taken; /* how often ranks have read it, in all exchanges */
+    } slots[PLAY_SLOTS];
+    char bytes[PLAY_SLOTS][PLAY_SLOT_BYTES];
+};
+
+/* The pages beside the plan's file, "<path>.reads"; `create`: makes the file, mode 0600. NULL with errno. */
+struct play_exchange *play_exchange_map(const char *path, bool create) __attribute__((warn_unused_result));
+void play_exchange_unmap(struct play_exchange *exchange);
 
 /* Hash of a tensor. Parameters and state: as step `step` has left them; 0: as they begin. Gradients: this rank's own in
  * that step, from 1; in turns: as parameters. 0: it is not there. */

@@ -20,7 +20,17 @@ static const char *const roles[] = {
     [PLAY_STREAM] = "stream",       [PLAY_SUM] = "sum",           [PLAY_LAST] = "last"};
 static const char *const kinds[] = {[PLAY_BY_GRADIENTS] = "gradients", [PLAY_BY_STATE] = "state"};
 static const char *const parts[] = {[PLAY_BY_ALL] = "all", [PLAY_BY_TURN] = "turn", [PLAY_BY_LAST] = "last"};
-enum { ROLES = sizeof(roles) / sizeof(roles[0]), PARTS = sizeof(parts) / sizeof(parts[0]), KINDS = 2, TYPES = 8 };
+static const char *const reads[] = {[PLAY_READS_NOTHING] = "nothing",
+                                    [PLAY_READS_ALIKE] = "alike",
+                                    [PLAY_READS_STEP] = "step",
+                                    [PLAY_READS_MIXED] = "steps"};
+enum {
+    READS = sizeof(reads) / sizeof(reads[0]),
+    ROLES = sizeof(roles) / sizeof(roles[0]),
+    PARTS = sizeof(parts) / sizeof(parts[0]),
+    KINDS = 2,
+    TYPES = 8
+};
 
 /* ---- writing ---- */
 
@@ -52,6 +62,11 @@ put_operation(struct json_object *to, const struct play_operation *operation)
     json_object_object_add(to, "name", json_object_new_string(operation->name));
     json_object_object_add(to, "made_by", json_object_new_string(parts[operation->part]));
     put(to, "host_bytes", operation->host_bytes);
+    if (operation->reads != PLAY_READS_NOTHING) {
+        json_object_object_add(to, "reads", json_object_new_string(reads[operation->reads]));
+        put(to, "written_by", operation->writer);
+        put(to, "periods_before", operation->back);
+    }
     struct json_object *block = play_json_put_list(to, "block"), *site = play_json_put_list(to, "site");
     for (int i = 0; i < 3; ++i)
         json_object_array_add(block, json_object_new_uint64(operation->block[i]));
@@ -85,6 +100,18 @@ play_json_of(const struct play *play)
         put(item, "bytes", tensor->bytes);
         put(item, "begin", tensor->lo);
         put(item, "end", tensor->hi);
+    }
+    list = play_json_put_list(root, "written");
+    for (uint32_t i = 0; i < play->plan.written_count; ++i) {
+        const struct play_written *written = &play->written[i];
+        struct json_object *item = play_json_put_item(list);
+        put(item, "by", written->writer);
+        put(item, "moves", written->moves);
+        put(item, "allocation", written->alloc);
+        put(item, "ordinal", written->ordinal);
+        put(item, "bytes", written->bytes);
+        put(item, "begin", written->lo);
+        put(item, "end", written->hi);
     }
     list = play_json_put_list(root, "objects");
     for (uint32_t i = 0; i < play->plan.object_count; ++i) {
@@ -168,6 +195,11 @@ take_operation(struct reader *reader, struct json_object *from, const struct pla
     if (plan->by == PLAY_BY_STATE && to->part == PLAY_BY_LAST)
         reader->wrong = "made_by";
     to->host_bytes = take_number(reader, from, "host_bytes", INT64_MAX);
+    if (json_object_object_get_ex(from, "reads", NULL)) {
+        to->reads = take_word(reader, from, "reads", reads, READS);
+        to->writer = (uint32_t)take_number(reader, from, "written_by", plan->operation_count - 1);
+        to->back = (uint32_t)take_number(reader, from, "periods_before", MOST);
+    }
     struct json_object *block = take(reader, from, "block", json_type_array), *site;
     for (size_t i = 0; block != NULL && i < 3 && i < json_object_array_length(block); ++i)
         to->block[i] = (uint32_t)json_object_get_uint64(json_object_array_get_idx(block, i));
@@ -209,6 +241,20 @@ is_place_of_average(const struct play_plan *plan)
     return plan->average_before > 0 && plan->average_before < plan->operation_count;
 }
 
+static void
+take_written(struct reader *reader, struct json_object *from, const struct play_plan *plan, struct play_written *to)
+{
+    to->writer = (uint32_t)take_number(reader, from, "by", plan->operation_count > 0 ? plan->operation_count - 1 : 0);
+    to->moves = (uint32_t)take_number(reader, from, "moves", 1);
+    to->alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
+    to->ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
+    to->bytes = take_number(reader, from, "bytes", INT64_MAX);
+    to->lo = take_number(reader, from, "begin", to->bytes);
+    to->hi = take_number(reader, from, "end", to->bytes);
+    if (reader->wrong == NULL && to->lo >= to->hi)
+        reader->wrong = "end";
+}
+
 bool
 play_json_read(struct json_object *from, struct play *play, char *why)
 {
@@ -235,6 +281,10 @@ play_json_read(struct json_object *from, struct play *play, char *why)
     play->tensors = xcalloc(plan->tensor_count + 1, sizeof(*play->tensors));
     for (uint32_t i = 0; i < plan->tensor_count; ++i)
         take_tensor(&reader, json_object_array_get_idx(list, i), plan, &play->tensors[i]);
+    list = take_list(&reader, from, "written", MOST, &plan->written_count);
+    play->written = xcalloc(plan->written_count + 1, sizeof(*play->written));
+    for (uint32_t i = 0; i < plan->written_count; ++i)
+        take_written(&reader, json_object_array_get_idx(list, i), plan, &play->written[i]);
     plan->first = take_number(&reader, from, "first", INT64_MAX);
     plan->steps = (uint32_t)take_number(&reader, from, "proof_rounds", MOST_ROUNDS);
     plan->average_before = (uint32_t)take_number(&reader, from, "reduce_before", plan->operation_count);

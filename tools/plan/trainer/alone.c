@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 static const struct engine *behind;
+static bool holds;          /* the engine's gradients */
 static atomic_int captures; /* of streams into graphs, that may be open */
 
 /* A capture whose end has failed may still be open, and counts. */
@@ -33,6 +34,16 @@ bool
 alone_may_capture(void)
 {
     return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
+}
+
+void
+alone_hold(bool begins)
+{
+    static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
+    bool ends = holds && !begins;
+    __atomic_store_n(&holds, begins, __ATOMIC_RELEASE);
+    for (int sends = 1; ends && sends >= 0; --sends) /* when touches count again, what is complete is sent */
+        behind->no_sync(sends, &site);
 }
 
 void
@@ -69,6 +80,7 @@ alone_start(const struct shim_services *services, struct rank_status *status)
     handed = *services;
     handed.filter = &unread_filter;
     handed.by_plan = true;
+    handed.holds = &holds;
     const char *path = getenv(DDPRUN_ENV_SCOUT_ENGINE);
     void *library = path != NULL ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     engine_start_fn start = library != NULL ? (engine_start_fn)dlsym(library, ENGINE_ENTRY) : NULL;

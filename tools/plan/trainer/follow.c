@@ -291,6 +291,7 @@ reduce(CUstream stream)
         state_average(&site);
     } else {
         heard_show(stream);
+        alone_hold(false);
         real->step(0, stream, &site);
     }
     if (!is_awaited && on_exit(at_exit, NULL) != 0) /* once more: the libraries that the first step needs are there */
@@ -380,6 +381,8 @@ begin_period(const char *name, CUstream stream)
         state_step_begins(period < (uint64_t)WARM_ROUNDS * world());
     else
         turns_begin((uint32_t)period);
+    if (!player_is_by_state())
+        alone_hold(reads_are_true() && !is_last()); /* while ranks wait for what others have computed, none is sent */
     atomic_store(&own_status->batch_count, period + 1);
 }
 
@@ -453,6 +456,8 @@ follow_operation(struct operation *operation, bool is_load)
         is_stray = begun && heard_update(operation, name);
         if (is_load)
             heard_load(operation);
+        if (begun)
+            reads_begin(operation, READS_BETWEEN, period);
         return;
     }
     if (at == 0 || next == 0) { /* a period whose first operation is left out counts, too */
@@ -471,6 +476,7 @@ follow_operation(struct operation *operation, bool is_load)
     if (at == plan->average_before && is_last())
         reduce(operation->stream);
     operation->skip = !is_made(of->part);
+    reads_begin(operation, at, period);
     ends_step = player_is_by_state() && next == 0;
     if (!operation->skip && !player_is_by_state())
         waiting_used(operation);
@@ -498,6 +504,7 @@ static void
 begin_followed(struct operation *operation)
 {
     scout_ensure_driver();
+    reads_none();
     if (player_counts(operation)) {
         pthread_mutex_lock(&player.following);
         if (player_is_by_state())
@@ -537,6 +544,7 @@ end(struct operation *operation, bool enqueued)
         no_fit(name_of(operation), "makes an update, and is called from a place that is not in the plan");
     if (is_reported(operation))
         real->end(operation, enqueued);
+    reads_end(operation);
     if (exchange_is_on() && begun && enqueued) {
         pthread_mutex_lock(&player.following);
         exchange_note(operation);
@@ -586,7 +594,10 @@ at_exit(int exit_status, void *unused)
 {
     static bool has_ended; /* it is called twice */
     (void)unused;
-    if (getpid() != own_pid || exit_status != 0 || has_ended)
+    if (getpid() != own_pid)
+        return;
+    reads_close();
+    if (exit_status != 0 || has_ended)
         return;
     has_ended = true;
     if (player.play.plan.data == PLAY_ONE_PROCESS) {

@@ -240,17 +240,6 @@ is_of_host(const struct operand *operand)
     return allocation == NULL || allocation->memory == SCOUT_PINNED;
 }
 
-/* A copy to the host: what the host reads may differ. */
-static bool
-is_readback(const struct operation *operation)
-{
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        if (is_first(&operation->operands[i]) && is_of_host(&operation->operands[i]))
-            return strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
-    }
-    return operation->answers;
-}
-
 static void
 add_operands(const struct operation *operation)
 {
@@ -324,7 +313,7 @@ heard_note(const struct operation *operation, uint32_t index, bool is_update)
 {
     const struct play_operation *of = &player.play.operations[index];
     uint64_t *hash = &heard[is_update ? HEARD_UPDATE : HEARD_NUMBERS], bytes = 0;
-    if (operation->function == NULL && is_readback(operation))
+    if (operation->function == NULL && operation->answers)
         return;
     if (!others_are_known || !pthread_equal(asking, pthread_self()))
         find_others();

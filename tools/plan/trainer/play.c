@@ -232,6 +232,8 @@ take_operation(struct operation *operation)
     if (begun == operation_count + 1)
         return;
     begun = operation_count + 1;
+    if (turns_are_taken())
+        reads_begin(operation, index, period - 1);
     if (player.play.operations[index].bytes > 0)
         keep_data(index, operation);
     if (player.play.operations[index].moves != PLAY_STILL)
@@ -288,6 +290,7 @@ static void
 begin_played(struct operation *operation)
 {
     place = -1;
+    reads_none();
     stranger[0] = '\0';
     scout_ensure_driver();
     if (player_counts(operation)) {
@@ -309,6 +312,7 @@ end(struct operation *operation, bool enqueued)
 {
     if (!operation->skip)
         real->end(operation, enqueued);
+    reads_end(operation);
     if (place < 0 || !enqueued) {
         moves_end(NULL);
         return;
@@ -344,6 +348,7 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     if (real == NULL)
         return NULL;
     player_load(path, real->rank);
+    reads_open(path, real);
     if (player.play.plan.data >= PLAY_TRAINING || player_is_by_state())
         return follow_start(real, status);
     kept = calloc(player.play.plan.operation_count + player.play.plan.load_count + 1, sizeof(*kept));

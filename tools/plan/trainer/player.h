@@ -3,7 +3,8 @@
  * the pages; moves.c: other data, where it lies on the device; turns.c: ranks that take turns, and one process that
  * plays all turns; state.c: what ranks average of a plan by state; waiting.c: who touches what is averaged; alone.c:
  * the engine behind; play.c: the engine that the shim gets; follow.c: the same for a whole training, `ddprun --plan`;
- * heard.c: whether all ranks of it do the same; rounds.c: what its rounds take.
+ * heard.c: whether all ranks of it do the same; rounds.c: what its rounds take; reads.c: what the host reads of other
+ * ranks' turns.
  *
  * Threads: all but player_load() is called with `following` held, and what it hands to the engine takes it.
  */
@@ -151,6 +152,26 @@ void heard_show(CUstream stream);
 /* Copies that brought fewer bytes than in the plan. */
 uint64_t heard_smaller(void);
 
+/* ---- reads.c: what the host reads, by turns, is what the rank has whose turn has written it last ---- */
+
+enum { READS_BETWEEN = UINT32_MAX };
+
+/* Once the plan is loaded from `path`. Of one process, and with --reads own, nothing is exchanged. */
+void reads_open(const char *path, const struct engine *engine);
+/* In front of operation `index` of a period, which counts from the first that is played, or between those of the plan,
+ * READS_BETWEEN. May set `skip`. */
+void reads_begin(struct operation *operation, uint32_t index, uint64_t period);
+/* In front of an operation of which nothing is known yet. */
+void reads_none(void);
+/* Behind it, without `following`: gives its bytes to the other ranks, or waits for them. Ends the process if the rank
+ * that has them has ended. */
+void reads_end(const struct operation *operation);
+/* Whether anything is exchanged: ranks may wait for each other in the middle of a round, and no collective may be under
+ * way then. */
+bool reads_are_true(void);
+/* This rank ends. */
+void reads_close(void);
+
 /* ---- alone.c ---- */
 
 /* Loads the engine, which hooks report each launch to. NULL: it would not start. */
@@ -158,6 +179,8 @@ const struct engine *alone_start(const struct shim_services *services, struct ra
 /* Fills in a table of the engine's functions for a program that is alone as far as it can see: what it says itself is
  * ignored. */
 void alone_table(struct engine *table, const struct engine *real);
+/* Of a round: gradients that are complete are not sent before its step, until the hold ends. */
+void alone_hold(bool begins);
 /* Whether a stream may be captured. Any thread, without `following`. */
 bool alone_may_capture(void);
 

@@ -198,6 +198,34 @@ take_operation(const struct scout_log *log, const struct scout_op *op, enum play
     to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
 }
 
+static void
+take_read(const struct scout_log *log, const struct scout_finding *finding, const struct reads_of *of,
+          struct play_operation *to)
+{
+    to->reads = of->kind;
+    to->writer = counted(log, finding->first, finding->first + of->writer);
+    to->back = of->back;
+}
+
+/* What the host may read between steps. */
+static void
+take_written(const struct scout_log *log, const struct scout_finding *finding, const struct reads *reads,
+             struct play *play)
+{
+    play->written = xcalloc(reads->written_count + 1, sizeof(*play->written));
+    for (uint32_t i = 0; i < reads->written_count; ++i) {
+        const struct reads_written *written = &reads->written[i];
+        play->written[play->plan.written_count++] =
+            (struct play_written){.writer = counted(log, finding->first, finding->first + written->writer),
+                                  .moves = written->moves,
+                                  .alloc = written->alloc,
+                                  .ordinal = log->allocs[written->alloc].ordinal,
+                                  .bytes = log->allocs[written->alloc].bytes,
+                                  .lo = written->lo,
+                                  .hi = written->hi};
+    }
+}
+
 static bool
 take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                 bool by_turns, struct play *play, char *why)
@@ -212,6 +240,7 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         if (op->kind == SCOUT_GRAPH)
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
         take_operation(log, op, turns->parts[i], to);
+        take_read(log, finding, &turns->reads.of[i], to);
         if (by_turns || !brings_data(op))
             continue;
         if (op->rows != 1)
@@ -317,6 +346,7 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *finding,
                bool by_turns, struct play *play, char *why)
 {
     begin_play(log, finding, by_turns ? ROUNDS : STEPS, finding->tensor_count + turns->stay_count, play);
+    take_written(log, finding, &turns->reads, play);
     if (finding->group_count != 1)
         return refuse(why, "gradients are averaged in %u places", finding->group_count);
     play->plan.average_before = counted(log, finding->first, finding->groups[0].before);

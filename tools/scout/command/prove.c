@@ -154,7 +154,9 @@ make_run(const struct scout_order *order, struct play *play, enum play_data data
     *played = (struct played){0};
     play->plan.data = data;
     snprintf(play->plan.pages, sizeof(play->plan.pages), "%s.page", plan);
-    bool ok = play_save(plan, play);
+    struct play_exchange *exchange = play_exchange_map(plan, true);
+    bool ok = play_save(plan, play) && exchange != NULL;
+    play_exchange_unmap(exchange);
     for (int rank = 0; rank < PLAY_RANKS && ok; ++rank)
         ok = (played->pages[rank] = play_page_map(&play->plan, rank, true)) != NULL;
     if (ok && data > PLAY_ALONE) { /* which one page suffices for */

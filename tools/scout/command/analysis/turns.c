@@ -486,6 +486,16 @@ is_scaled(const struct sorter *sorter, const struct graph_version *version)
     return from_gradients && !from_others;
 }
 
+static void
+find_reads(struct sorter *sorter)
+{
+    bool *is_own = xcalloc(sorter->period + 1, sizeof(*is_own));
+    for (uint32_t i = 0; i < sorter->period; ++i)
+        is_own[i] = sorter->turns->parts[i] == PLAY_BY_TURN;
+    reads_find(sorter->graph, sorter->period, is_own, &sorter->turns->reads);
+    free(is_own);
+}
+
 static bool
 sort_operations(struct sorter *sorter)
 {
@@ -505,6 +515,7 @@ sort_operations(struct sorter *sorter)
     find_data(sorter);
     if (ok)
         find_stays(sorter);
+    find_reads(sorter);
     free(sorter->data);
     return ok;
 }
@@ -539,4 +550,5 @@ turns_free(struct turns *turns)
     free(turns->parts);
     free(turns->said);
     free(turns->stays);
+    reads_free(&turns->reads);
 }

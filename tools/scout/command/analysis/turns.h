@@ -14,6 +14,7 @@
 
 #include "tools/plan/format/play.h"
 #include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/analysis/reads.h"
 
 /* Bytes that are the same on all ranks when a round ends. */
 struct turns_range {
@@ -30,6 +31,7 @@ struct turns {
     uint32_t *said;        /* [finding->tensor_count]: enum scout_type of a gradient, by names and calls alone */
     struct turns_range *stays;
     uint32_t stay_count;
+    struct reads reads;
     bool is_scaled; /* a gradient is scaled in front of the place where it is averaged, as far as can be told */
 };
 

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# reads.sh BUILD - owner reads: what the host reads by a plan, and prints, or acts on, is what one process reads that averages as many
+# batches, wherever the copy stands. Without the exchange it is not. A rank that ends, or is killed, while others wait for what it
+# has computed ends the job with one line, and leaves nothing. What cannot be exchanged is refused by name.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+mark=scout-reads-$$
+export DDPRUN_TEST_MARK=$mark
+broken=$work/broken # as installed, but for the player
+mkdir -p "$broken/bin" "$broken/lib"
+cp "$ddprun" "$broken/bin/"
+ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
+ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+reads=$build/tests/tools/scout/reads
+cd "$work" || exit 1
+
+# planned HABIT
+planned() {
+    run "$ddprun" -q --device softgpu scout --prove --json "$1.json" "$reads" "$1"
+    check "$1: proof (d) passes" grep -q '^proof (d): passed' "$work/stdout"
+}
+
+# by_plan DDPRUN RANKS HABIT OPTIONS...
+by_plan() {
+    run "$1" -n "$2" --device softgpu --share-gpu --timeout 60 --plan "$3.json" "${@:4}" "$reads" "$3" --steps 60
+    cp "$work/stdout" by_plan.txt
+}
+
+ends() { # NAME CODE PATTERN
+    check "$1: exit code $2, not $code" test "$code" -eq "$2"
+    check "$1: says why" grep -Eq "$3" "$work/stderr"
+    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$1: leaves no process" none_left
+}
+
+# Whether the last job has printed what one process prints that averages RANKS batches. Sums of three are rounded otherwise.
+is_true() { # RANKS HABIT
+    run "$ddprun" -n 1 --device softgpu "$reads" "$2" --average "$1" --steps 60
+    awk 'NR == FNR { line[NR] = $0; count = NR; next }
+         { split(line[FNR], one, " "); for (i = 1; i <= NF; ++i) if ((d = $i - one[i]) > 1e-5 || d < -1e-5) exit 1 }
+         END { exit FNR != count || count == 0 }' "$work/stdout" by_plan.txt
+}
+
+for habit in each late tenth behind async rows norm stops plateau factor; do
+    planned $habit
+    for n in 2 3 4; do
+        by_plan "$ddprun" $n $habit
+        ends "$habit, $n ranks" 0 'bitwise identical'
+        check "$habit, $n ranks: the figures of one process" is_true $n $habit
+    done
+    DDPRUN_MUTANT=PLAN_READS_OWN by_plan "$broken/bin/ddprun" 2 $habit
+    check "$habit: without the exchange they are others" test "$(is_true 2 $habit && echo true)" != true
+done
+
+# ---- what ends a job ----
+cp each.json leaves.json
+cp each.json dies.json
+by_plan "$ddprun" 3 leaves
+ends "a rank that ends" 1 'rank 1 has ended, and in batch [0-9]+ of the program cuMemcpyDtoH_v2 reads what|differs between ranks'
+by_plan "$ddprun" 3 dies
+ends "a rank that is killed" 137 'rank 1 was ended by SIGKILL'
+planned thread
+by_plan "$ddprun" 2 thread
+ends "a thread that launches nothing" 1 'is made by a thread that launches nothing: whose batch it reads is not known'
+finish

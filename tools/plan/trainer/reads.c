@@ -1,0 +1,473 @@
+/*
+ * reads.c - see player.h: owner reads. A copy to the host, or a result that a library gives it, brings what the rank
+ * has whose step has written the bytes last; the others do not make the copy, and wait for that rank's bytes, in pages
+ * that all ranks of the machine share (struct play_exchange).
+ *
+ * All ranks see the same reads in the same order, and number the exchanges alike. Which step has written what a copy of
+ * the period brings stands in the plan; the owner gives it away behind the operation that wrote it, if the copy has
+ * brought the same bytes of memory in the period before, else behind the copy. What the host reads between periods is
+ * looked up in the plan's list of what operations write.
+ *
+ * An exchange waits for nothing but for ranks that come to the same place of the program: none holds a lock then, and
+ * no collective is under way (follow.c).
+ */
+#include "base/mutant.h"
+#include "tools/plan/trainer/player.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct play_exchange *shared; /* NULL: nothing is exchanged */
+static uint32_t rank, world;
+static bool is_apart; /* there are ranks on other machines */
+
+/* With `following` held: */
+static uint64_t next_exchange;
+static uint64_t *written_at; /* [operation_count]: the last period that has made it, + 1 */
+
+/* Of a copy of the period. */
+static struct read {
+    uint32_t index; /* in the plan */
+    uint32_t alloc; /* what it has brought last */
+    uint64_t offset, bytes;
+    bool is_known;
+    bool is_given; /* exchange `given` brings it in period `given_for` */
+    uint64_t given, given_for;
+} * reads;
+static uint32_t read_count;
+
+/* This thread's operation. */
+enum { GIVES_AT_MOST = 8 };
+static __thread struct reading {
+    bool is_any, is_given;
+    uint32_t owner;
+    uint64_t exchange, period;
+    const struct operand *to;
+    uint32_t give_count;
+    struct give {
+        uint64_t exchange;
+        CUdeviceptr from;
+        size_t bytes;
+    } gives[GIVES_AT_MOST]; /* behind it */
+} now __attribute__((tls_model("initial-exec")));
+static __thread bool launches __attribute__((tls_model("initial-exec")));
+
+/* ---- the shared pages ---- */
+
+static void
+note_change(void)
+{
+    atomic_fetch_add(&shared->changes, 1);
+    (void)syscall(SYS_futex, &shared->changes, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Until something changes after `seen`, or for a while. */
+static void
+wait_for_change(uint32_t seen)
+{
+    static const struct timespec a_while = {.tv_nsec = 100000000};
+    (void)syscall(SYS_futex, &shared->changes, FUTEX_WAIT, seen, &a_while, NULL, 0);
+}
+
+/* Whether its bytes are there. */
+static bool
+is_filled(uint64_t exchange)
+{
+    return atomic_load(&shared->slots[exchange % PLAY_SLOTS].holds) == exchange + 1;
+}
+
+/* Whether all ranks have read what was there before. */
+static bool
+is_free(uint64_t exchange)
+{
+    uint64_t before = exchange / PLAY_SLOTS;
+    return before == 0 || (is_filled(exchange - PLAY_SLOTS) &&
+                           atomic_load(&shared->slots[exchange % PLAY_SLOTS].taken) >= before * (world - 1));
+}
+
+/* The operation has no name where it waits for ranks that read: one that has ended is waited for at its next read. */
+static void
+wait_until(bool (*is_so)(uint64_t exchange), uint64_t exchange, const char *name)
+{
+    for (;;) {
+        uint32_t seen = atomic_load(&shared->changes);
+        bool has_ended = name != NULL && atomic_load(&shared->ended[now.owner]) != 0;
+        if (is_so(exchange))
+            return;
+        if (has_ended)
+            scout_stop("rank %u has ended, and in batch %llu of the program %s reads what that rank has computed",
+                       now.owner, (unsigned long long)now.period + 1, name);
+        wait_for_change(seen);
+    }
+}
+
+static char *
+bytes_of(uint64_t exchange)
+{
+    return shared->bytes[exchange % PLAY_SLOTS];
+}
+
+static void
+fill(uint64_t exchange)
+{
+    atomic_store(&shared->slots[exchange % PLAY_SLOTS].holds, exchange + 1);
+    note_change();
+}
+
+static void
+take(uint64_t exchange)
+{
+    atomic_fetch_add(&shared->slots[exchange % PLAY_SLOTS].taken, 1);
+    note_change();
+}
+
+/* ---- what an operation brings to the host ---- */
+
+/* Owner reads do not bring it. */
+static void __attribute__((noreturn)) refuse(const struct operation *operation, const char *what)
+{
+    scout_stop("in batch %llu of the program, %s %s; add --reads own: it brings what each rank has",
+               (unsigned long long)now.period + 1, operation->name, what);
+}
+
+static bool
+is_of_host(const struct operand *operand)
+{
+    const struct allocation *allocation = allocations_find(operand->address);
+    return allocation == NULL || allocation->memory == SCOUT_PINNED;
+}
+
+static bool
+is_copy(const struct operation *operation)
+{
+    return strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
+}
+
+static bool
+is_target(const struct operation *operation, const struct operand *operand)
+{
+    return is_copy(operation) ? (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0
+                              : operand->access == ACCESS_WRITE;
+}
+
+/* Where it writes memory of the host. NULL: nowhere that is seen. */
+static const struct operand *
+target_of(const struct operation *operation)
+{
+    const struct operand *found = NULL;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (!is_target(operation, operand) || !is_of_host(operand))
+            continue;
+        if (found != NULL || operand->pieces.outer_count > 1)
+            refuse(operation, "brings several ranges to the host at once");
+        found = operand;
+    }
+    return found;
+}
+
+static size_t
+rows_of(const struct operand *operand)
+{
+    return operand->pieces.bytes != 0 ? operand->pieces.inner_count : 1;
+}
+
+static size_t
+row_bytes(const struct operand *operand)
+{
+    return operand->pieces.bytes != 0 ? operand->pieces.bytes : operand->bytes;
+}
+
+/* What a copy reads; NULL: several places. */
+static const struct operand *
+source_of(const struct operation *operation)
+{
+    const struct operand *found = NULL;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        if (is_target(operation, &operation->operands[i]))
+            continue;
+        if (found != NULL)
+            return NULL;
+        found = &operation->operands[i];
+    }
+    return found;
+}
+
+/* How many exchanges it takes. */
+static uint64_t
+exchanges_of(const struct operand *to)
+{
+    return (rows_of(to) * row_bytes(to) + PLAY_SLOT_BYTES - 1) / PLAY_SLOT_BYTES;
+}
+
+/* ---- of the period ---- */
+
+/* No copy brings what was given away for one. */
+static void
+pass(struct read *read)
+{
+    const struct play_operation *of = &player.play.operations[read->index];
+    if (read->is_given && (read->given_for - of->back) % world != rank)
+        take(read->given);
+    read->is_given = false;
+}
+
+/* The operation writes what later copies bring. */
+static void
+give_later(uint32_t index, uint64_t period)
+{
+    for (uint32_t i = 0; i < read_count; ++i) {
+        struct read *read = &reads[i];
+        const struct play_operation *of = &player.play.operations[read->index];
+        const struct allocation *allocation =
+            of->writer == index && read->is_known ? allocations_numbered(read->alloc) : NULL;
+        if (of->writer == index)
+            pass(read);
+        if (allocation == NULL || read->bytes > PLAY_SLOT_BYTES || now.give_count == GIVES_AT_MOST)
+            continue;
+        read->is_given = true;
+        read->given = next_exchange++;
+        read->given_for = period + of->back;
+        ++now.give_count;
+        now.gives[now.give_count - 1] =
+            (struct give){read->given, allocation->address + read->offset, (size_t)read->bytes};
+    }
+    if (period % world != rank)
+        now.give_count = 0;
+}
+
+static struct read *
+read_at(uint32_t index)
+{
+    for (uint32_t i = 0; i < read_count; ++i) {
+        if (reads[i].index == index)
+            return &reads[i];
+    }
+    return NULL;
+}
+
+static void
+begin_read(const struct operation *operation, struct read *read, uint64_t period)
+{
+    const struct operand *from = is_copy(operation) ? source_of(operation) : NULL;
+    const struct allocation *allocation = from != NULL ? allocations_find(from->address) : NULL;
+    struct read before = *read;
+    read->is_known = allocation != NULL && rows_of(from) == 1 && rows_of(now.to) == 1;
+    if (read->is_known) {
+        read->alloc = allocation->number;
+        read->offset = from->address - allocation->address;
+        read->bytes = from->bytes;
+    }
+    now.is_given = before.is_given && before.given_for == period && read->is_known && before.alloc == read->alloc &&
+                   before.offset == read->offset && before.bytes == read->bytes;
+    if (!now.is_given)
+        pass(read);
+    now.exchange = before.given;
+    read->is_given = false;
+}
+
+/* ---- between periods ---- */
+
+/* The last period that has written bytes from `at` on, + 1; 0: none has. *end_p: how far that is so. */
+static uint64_t
+written_from(const struct operation *operation, const struct allocation *allocation, uint64_t at, uint64_t *end_p)
+{
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < player.play.plan.written_count; ++i) {
+        const struct play_written *written = &player.play.written[i];
+        uint64_t made = written_at[written->writer];
+        if (written->bytes != allocation->bytes || written->ordinal != allocation->ordinal || written->hi <= at)
+            continue;
+        uint64_t limit = written->lo > at ? written->lo : written->hi;
+        *end_p = limit < *end_p ? limit : *end_p;
+        if (written->lo > at)
+            continue;
+        if (written->moves && made != 0)
+            refuse(operation, "is not in the plan, and reads memory of which each batch writes another part");
+        newest = made > newest ? made : newest;
+    }
+    return newest;
+}
+
+/* Whose step has written what the operation reads. */
+static bool
+find_owner(const struct operation *operation, uint32_t *owner_p)
+{
+    bool found = false;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        const struct allocation *allocation = is_target(operation, operand) ? NULL : allocations_find(operand->address);
+        uint64_t at = allocation != NULL ? operand->address - allocation->address : 0, hi = at + operand->bytes;
+        for (uint64_t end; allocation != NULL && at < hi; at = end) {
+            end = hi;
+            uint64_t period = written_from(operation, allocation, at, &end);
+            uint32_t owner = (uint32_t)((period - 1) % world);
+            if (period == 0)
+                continue;
+            if (found && owner != *owner_p)
+                refuse(operation, "is not in the plan, and reads what two batches have written");
+            *owner_p = owner;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* ---- what the player calls ---- */
+
+static bool
+find_read(const struct operation *operation, uint32_t index, uint64_t period)
+{
+    if (index == READS_BETWEEN) {
+        now.to = operation->function == NULL ? target_of(operation) : NULL;
+        return now.to != NULL && find_owner(operation, &now.owner);
+    }
+    const struct play_operation *of = &player.play.operations[index];
+    struct read *read = of->reads == PLAY_READS_STEP && period >= of->back ? read_at(index) : NULL;
+    if (read == NULL)
+        return false;
+    now.owner = (uint32_t)((period - of->back) % world);
+    now.to = target_of(operation);
+    if (now.to == NULL)
+        refuse(operation, "gives the host a result in a place that is not seen");
+    begin_read(operation, read, period);
+    return true;
+}
+
+void
+reads_none(void)
+{
+    now.is_any = false;
+    now.give_count = 0;
+}
+
+void
+reads_begin(struct operation *operation, uint32_t index, uint64_t period)
+{
+    now = (struct reading){.period = period};
+    if (shared == NULL)
+        return;
+    launches = launches || operation->function != NULL;
+    if (index != READS_BETWEEN) {
+        written_at[index] = period + 1;
+        give_later(index, period);
+    }
+    now.is_any = find_read(operation, index, period);
+    if (!now.is_any)
+        return;
+    if (!launches)
+        refuse(operation, "is made by a thread that launches nothing: whose batch it reads is not known");
+    if (!now.is_given) {
+        now.exchange = next_exchange;
+        next_exchange += exchanges_of(now.to);
+    }
+    if (is_apart)
+        refuse(operation, "reads what another machine may have computed");
+    operation->skip = operation->skip || (now.owner != rank && is_copy(operation));
+}
+
+/* Between the host's memory and slots, one behind another. `gives`: to them. */
+static void
+exchange(bool gives, const char *name)
+{
+    uint64_t number = now.exchange;
+    size_t at = 0;
+    for (size_t row = 0; row < rows_of(now.to); ++row) {
+        char *bytes = (char *)(uintptr_t)now.to->address + row * now.to->pieces.inner_stride;
+        for (size_t done = 0, count; done < row_bytes(now.to); done += count) {
+            size_t left = row_bytes(now.to) - done;
+            count = left < PLAY_SLOT_BYTES - at ? left : PLAY_SLOT_BYTES - at;
+            if (at == 0 && gives)
+                wait_until(is_free, number, NULL);
+            if (at == 0 && !gives)
+                wait_until(is_filled, number, name);
+            if (gives)
+                memcpy(bytes_of(number) + at, bytes + done, count);
+            else if (!MUTANT(PLAN_READS_OWN))
+                memcpy(bytes + done, bytes_of(number) + at, count);
+            at += count;
+            bool is_end = at == PLAY_SLOT_BYTES || (row + 1 == rows_of(now.to) && done + count == row_bytes(now.to));
+            if (is_end && gives)
+                fill(number++);
+            else if (is_end)
+                take(number++);
+            at = is_end ? 0 : at;
+        }
+    }
+}
+
+static void CUDA_CB
+filled(void *number)
+{
+    fill((uint64_t)(uintptr_t)number);
+}
+
+void
+reads_end(const struct operation *operation)
+{
+    if (shared == NULL)
+        return;
+    for (uint32_t i = 0; i < now.give_count; ++i) {
+        const struct give *give = &now.gives[i];
+        wait_until(is_free, give->exchange, NULL);
+        scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(bytes_of(give->exchange), give->from, give->bytes,
+                                                             operation->stream),
+                      "cuMemcpyDtoHAsync");
+        scout_require(
+            scout_state.driver.cuLaunchHostFunc_p(operation->stream, filled, (void *)(uintptr_t)give->exchange),
+            "cuLaunchHostFunc");
+    }
+    now.give_count = 0;
+    if (!now.is_any)
+        return;
+    now.is_any = false;
+    bool is_own = now.owner == rank;
+    if (!is_own || !now.is_given)
+        scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+    if (!is_own || !now.is_given)
+        exchange(is_own, operation->name);
+}
+
+bool
+reads_are_true(void)
+{
+    return shared != NULL;
+}
+
+void
+reads_close(void)
+{
+    if (shared == NULL)
+        return;
+    atomic_store(&shared->ended[rank], 1);
+    note_change();
+}
+
+void
+reads_open(const char *path, const struct engine *engine)
+{
+    const struct play_plan *plan = &player.play.plan;
+    const char *local = getenv(DDPRUN_ENV_LOCAL_WORLD_SIZE);
+    bool by_turns = plan->data == PLAY_TURNS || plan->data == PLAY_TRAINING || plan->data == PLAY_REHEARSAL;
+    rank = (uint32_t)engine->rank;
+    world = (uint32_t)engine->world_size;
+    if (!by_turns || plan->reads_own || plan->turns > 0 || world < 2)
+        return;
+    reads = calloc(plan->operation_count + 1, sizeof(*reads));
+    written_at = calloc(plan->operation_count + 1, sizeof(*written_at));
+    if (reads == NULL || written_at == NULL)
+        scout_stop("out of memory");
+    for (uint32_t i = 0; i < plan->operation_count; ++i) {
+        if (player.play.operations[i].reads == PLAY_READS_STEP)
+            reads[read_count++].index = i;
+    }
+    shared = play_exchange_map(path, false);
+    if (shared == NULL)
+        scout_stop("cannot open %s.reads: %s", path, strerror(errno));
+    is_apart = world > PLAY_READERS || (local != NULL && strtoul(local, NULL, 10) != world);
+}

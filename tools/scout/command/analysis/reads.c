@@ -1,0 +1,142 @@
+/*
+ * reads.c - see reads.h.
+ */
+#include "tools/scout/command/analysis/reads.h"
+
+#include "launcher/common/xcalloc.h"
+
+#include <stdlib.h>
+
+struct seen {
+    struct reads_written written;
+    int32_t memory;
+    uint32_t periods; /* in which the operation writes these bytes */
+};
+
+struct finder {
+    const struct graph *graph;
+    const bool *is_own;
+    struct reads *reads;
+    uint32_t period;
+    struct seen *seen; /* by writer */
+    uint32_t seen_count;
+};
+
+/* Whether one rank makes the operation that left the version. A loader's copies are made by all. */
+static bool
+is_of_step(const struct finder *finder, const struct graph_version *version)
+{
+    return version->op >= 0 && finder->is_own[(uint32_t)version->op % finder->period] &&
+           graph_op(finder->graph, version)->ahead == 0;
+}
+
+/* ---- reads ---- */
+
+/* Of what the host gets in one period: which step has written it. */
+static struct reads_of
+read_of(const struct finder *finder, const struct graph_version *to)
+{
+    struct reads_of of = {.kind = PLAY_READS_ALIKE};
+    int32_t last = -1;
+    for (uint32_t e = 0; e < to->in_count; ++e) {
+        const struct graph_version *from = &finder->graph->versions[finder->graph->edges[to->first_in + e].from];
+        if (!is_of_step(finder, from))
+            continue;
+        uint32_t back = (uint32_t)to->op / finder->period - (uint32_t)from->op / finder->period;
+        bool is_first = of.kind == PLAY_READS_ALIKE;
+        of.kind = is_first || (of.kind == PLAY_READS_STEP && back == of.back) ? PLAY_READS_STEP : PLAY_READS_MIXED;
+        of.back = back;
+        if (from->op > last)
+            of.writer = (uint32_t)from->op % finder->period;
+        last = from->op > last ? from->op : last;
+    }
+    return of;
+}
+
+/* What is read of the period before, and was written before the first recorded one, shows in a later one: the last. */
+static void
+find_reads(struct finder *finder)
+{
+    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
+        const struct graph_version *version = &finder->graph->versions[i];
+        if (version->op >= 0 && version->memory == HOST_MEMORY)
+            finder->reads->of[(uint32_t)version->op % finder->period] = read_of(finder, version);
+    }
+}
+
+/* ---- writes ---- */
+
+static void
+note_write(struct finder *finder, const struct graph_version *version)
+{
+    uint32_t writer = (uint32_t)version->op % finder->period;
+    for (uint32_t i = 0; i < finder->seen_count; ++i) {
+        struct seen *seen = &finder->seen[i];
+        if (seen->written.writer == writer && seen->memory == version->memory && seen->written.lo == version->lo &&
+            seen->written.hi == version->hi) {
+            seen->periods += 1;
+            return;
+        }
+    }
+    finder->seen = xrealloc(finder->seen, (finder->seen_count + 1) * sizeof(*finder->seen));
+    finder->seen[finder->seen_count++] = (struct seen){
+        .written = {finder->graph->memories[version->memory].alloc, version->lo, version->hi, writer, false},
+        .memory = version->memory,
+        .periods = 1};
+}
+
+static int
+by_place(const void *a, const void *b)
+{
+    const struct reads_written *x = &((const struct seen *)a)->written, *y = &((const struct seen *)b)->written;
+    if (x->writer != y->writer)
+        return x->writer < y->writer ? -1 : 1;
+    if (x->alloc != y->alloc)
+        return x->alloc < y->alloc ? -1 : 1;
+    return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+static void
+add_written(struct reads *reads, const struct reads_written *written)
+{
+    struct reads_written *last = reads->written_count > 0 ? &reads->written[reads->written_count - 1] : NULL;
+    if (last != NULL && last->writer == written->writer && last->alloc == written->alloc && last->hi == written->lo &&
+        last->moves == written->moves)
+        last->hi = written->hi;
+    else
+        reads->written[reads->written_count++] = *written;
+}
+
+static void
+find_writes(struct finder *finder)
+{
+    const struct graph *graph = finder->graph;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        if (graph->versions[i].memory != HOST_MEMORY && is_of_step(finder, &graph->versions[i]))
+            note_write(finder, &graph->versions[i]);
+    }
+    qsort(finder->seen, finder->seen_count, sizeof(*finder->seen), by_place);
+    finder->reads->written = xcalloc(finder->seen_count + 1, sizeof(*finder->reads->written));
+    for (uint32_t i = 0; i < finder->seen_count; ++i) {
+        finder->seen[i].written.moves = finder->seen[i].periods != graph->count / finder->period;
+        add_written(finder->reads, &finder->seen[i].written);
+    }
+    free(finder->seen);
+}
+
+void
+reads_find(const struct graph *graph, uint32_t period, const bool *is_own, struct reads *reads)
+{
+    *reads = (struct reads){.of = xcalloc(period + 1, sizeof(*reads->of))};
+    struct finder finder = {.graph = graph, .is_own = is_own, .reads = reads, .period = period};
+    find_reads(&finder);
+    find_writes(&finder);
+}
+
+void
+reads_free(struct reads *reads)
+{
+    free(reads->of);
+    free(reads->written);
+    *reads = (struct reads){0};
+}
