@@ -152,22 +152,18 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     if (count == 1)
         return;
     close_exposed(ranks, count, say);
-    char elements[2 * TEXT_BYTES];
-    snprintf(elements, sizeof(elements), "%" PRIu64 " elements of parameters, %" PRIu64 " of gradients",
-             rank->parameter_elements, rank->gradient_elements);
-    if (rank->check_count > 0 && rank->checked_step < rank->step)
-        say("annotated parameters bitwise identical on all ranks when last compared, after step %" PRIu64 " of %" PRIu64
-            " (hash %016" PRIx64 ", compared %" PRIu64 " time%s); %s",
-            rank->checked_step, rank->step, rank->parameter_hash, rank->check_count, plural(rank->check_count),
-            elements);
-    else if (rank->check_count > 0)
-        say("annotated parameters bitwise identical on all ranks (hash %016" PRIx64 ", compared %" PRIu64
-            " time%s, last after step %" PRIu64 " of %" PRIu64 "); %s",
-            rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step,
-            elements);
+    char when[2 * TEXT_BYTES];
+    bool is_late = rank->checked_step<rank->step, by_plan = rank->batch_count> 0;
+    snprintf(when, sizeof(when), "%s after step %" PRIu64 " of %" PRIu64, is_late ? " when last compared," : ", last",
+             rank->checked_step, rank->step);
+    if (rank->check_count > 0)
+        say("%s bitwise identical on all ranks%s (hash %016" PRIx64 ", compared %" PRIu64 " time%s%s); %" PRIu64
+            " elements of parameters, %" PRIu64 " of gradients",
+            by_plan ? "state" : "annotated parameters", is_late ? when : "", rank->parameter_hash, rank->check_count,
+            plural(rank->check_count), is_late ? "" : when, rank->parameter_elements, rank->gradient_elements);
     else
-        say("parameters were not compared across ranks; --check-every K does that every K steps with those that "
-            "DDP_PARAMETER annotates");
+        say("%s not compared across ranks; --check-every K does that every K steps%s",
+            by_plan ? "state was" : "parameters were", by_plan ? "" : " with those that DDP_PARAMETER annotates");
 }
 
 void
