@@ -101,6 +101,7 @@ find_plan(struct job *job, struct error *error)
 {
     const struct auto_job wanted = {.program = job->program.path,
                                     .ranks = job->place.world_size,
+                                    .per_rank = check_options.per_rank,
                                     .softgpu = job->devices.softgpu,
                                     .in_cluster = job->in_cluster,
                                     .is_restart = job->restarts > 0};

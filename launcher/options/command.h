@@ -46,6 +46,7 @@ enum option_flag {
     TRACED = 1 << 4,            /* a trace has its value (summary.h) */
     COMMAND_LINE_ONLY = 1 << 5, /* has no form as a setting */
     NOT_HANDED_ON = 1 << 6,     /* not for a ddprun that this one starts */
+    OF_JOBS_TOO = 1 << 7,       /* of GROUP_MIXED: who starts the job says whether it may stand there */
 };
 
 struct option_row;

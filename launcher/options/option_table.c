@@ -141,7 +141,7 @@ note_option(void *target, const struct option_row *row, const char *value, const
     struct options *options = target;
     if (row->letter == 'n')
         options->ranks_per_host = written != NULL && strncmp(written, "nproc", 5) == 0;
-    if (row->group == GROUP_MIXED && options->mixed_given == NULL)
+    if (row->group == GROUP_MIXED && (row->flags & OF_JOBS_TOO) == 0 && options->mixed_given == NULL)
         options->mixed_given = row->name;
     word_list_add(&options->given,
                   value != NULL ? xasprintf("--%s=%s", row->name, value) : xasprintf("--%s", row->name));

@@ -138,7 +138,7 @@ static bool
 is_of_check(const struct sample *sample)
 {
     const struct option_row *row = option_row_named(&ddprun_command, sample->name);
-    return row != NULL && row->group == GROUP_MIXED;
+    return row != NULL && row->group == GROUP_MIXED && (row->flags & OF_JOBS_TOO) == 0;
 }
 
 /* Where "check" stands: nowhere, before the options, between them or behind them. */

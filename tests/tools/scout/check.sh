@@ -29,7 +29,7 @@ verdict "a program that trains nothing" 2 --unannotated --scout "$build/tests/to
 check "it is refused" grep -q '^ddprun: --scout finds no gradients: ' "$work/stderr"
 recurrent=$build/tests/tools/scout/habits
 verdict "a hidden state that is not named" 2 -n 1 --scout --reference "$work/hidden" "$recurrent" recurrent
-check "is asked about" grep -q -- 'name what is such state by --per-rank a1,' "$work/stderr"
+check "is asked about" grep -q -- '--per-rank a1 names what is carried' "$work/stderr"
 verdict "a hidden state that is named" 0 -n 1 --scout --per-rank a1 --reference "$work/hidden" "$recurrent" recurrent
 verdict "memory of which there is no question" 2 -n 1 --scout --per-rank a2 --reference "$work/other" "$recurrent" recurrent
 if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others

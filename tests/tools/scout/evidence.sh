@@ -51,16 +51,12 @@ gives row refused
 check "it says what may be averaged" grep -q '^note: update_row makes .* from itself and from data in one launch: .* DDP_STEP_PARAMETERS' \
     "$work/out-row"
 gives stale refused
-check "it says which memory, and what to do" grep -q '2 ranges of memory, a7\[.* --per-rank a7,a12' "$work/said-stale"
+check "it says which memory, and where it is allocated" grep -Eq 'trained, or carried from batch to batch\? a7 \(evidence.cu:[0-9]+.*, 6144 bytes\), a12 \(.*: written as parameters are' "$work/said-stale"
 check "a suspect stands in a table of its own" grep -q '^has no gradient' "$work/out-stale"
 check "no line to add is printed" test "$(grep -c '^lines to add' "$work/out-stale")" -eq 0
 run "$ddprun" -q --device softgpu scout --per-rank a7,a12 --json "$work/plan" "$evidence" stale
-check "what the user names is carried" grep -Eq '^  carried state .* a12\[' "$work/stdout"
-check "and accepted" test "$code" -eq 0
-check "the plan is found" grep -q '"found":true' "$work/plan"
-run "$ddprun" -q --device softgpu scout --per-rank a12 --json "$work/plan" "$evidence" stale
-check "one of two is not enough" test "$code" -eq 1
-check "the plan is not found, and has its suspect" test "$(grep -Ec '"found":false|"role":"suspect"' "$work/plan")" -eq 2
+check "what is trained is no rank's own, whatever the user says" test "$code" -eq 1
+check "the plan is not found, and has its suspects" test "$(grep -Ec '"found":false|"role":"suspect"' "$work/plan")" -eq 3
 run "$ddprun" -q --device softgpu scout --per-rank a1 "$evidence" stale
 check "memory of which there is no question" grep -q -- '--per-rank a1 names memory of which there is no question' "$work/stderr"
 check "is a wrong option" test "$code" -eq 2

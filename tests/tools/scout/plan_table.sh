@@ -15,7 +15,7 @@ few=('tests/matrix/late_read_shared' 'tests/tools/scout/habits flat+zeroed+clip'
 
 # refusal FILE: the reason in the first line of a message, without numbers of memory and names of files.
 refusal() {
-    head -n 1 "$1" | sed -E 's/^ddprun: //; s/: the program does not do what it did.*//; s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g; s/ranks cannot take turns by the plan [^:]*: //
+    head -n 1 "$1" | sed -E 's/^ddprun: //; s/ \([^()]*, [0-9]+ bytes\)//g; s/: the program does not do what it did.*//; s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g; s/ranks cannot take turns by the plan [^:]*: //
         s/proof \(d\) of the plan [^:]*: failed: ([^:]*).*/proof (d) fails: \1/'
 }
 # checked NUMBER RANKS PROGRAM...: what is found of the row.

@@ -425,12 +425,13 @@ TEST(suspects_have_to_be_named)
         ++row;
     program_record(rows[row].program, 4, &log);
     scout_find(&log, &finding);
-    ck_assert(!finding.found && finding.is_open && strstr(finding.reason, "--per-rank a1,a2,") != NULL);
+    ck_assert(!finding.found && finding.is_open && strstr(finding.reason, "--per-rank a1,a2 ") != NULL);
     static const char *const wrong[] = {"a0", "a1,a9", "1", "a", "a1 a2", "h"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); ++i)
-        ck_assert_msg(!scout_finding_name(&finding, wrong[i]), "%s", wrong[i]);
-    ck_assert(scout_finding_name(&finding, "a1") && !finding.found && finding.is_open);
-    ck_assert(scout_finding_name(&finding, "a1,a2") && finding.found && !finding.is_open && finding.reason == NULL);
+        ck_assert_msg(!scout_finding_name(&finding, wrong[i], true), "%s", wrong[i]);
+    ck_assert(scout_finding_name(&finding, "a1", true) && !finding.found && finding.is_open);
+    ck_assert(scout_finding_name(&finding, "a1,a2", true) && finding.found && !finding.is_open &&
+              finding.reason == NULL);
     scout_finding_free(&finding);
     scout_log_free(&log);
 }

@@ -23,13 +23,14 @@ take_alone(const struct option_row *row, void *target, const char *value, struct
     return true;
 }
 
-#define OPTION_TARGET struct check_options
-#define OPTION(name_, argument_, ...)            \
-    {.name = name_,                              \
-     .argument = argument_,                      \
-     .group = GROUP_MIXED,                       \
-     .flags = COMMAND_LINE_ONLY | NOT_HANDED_ON, \
-     .target = &check_options,                   \
+#define OPTION_TARGET                 struct check_options
+#define OPTION(name_, argument_, ...) OPTION_ALSO(name_, argument_, 0, __VA_ARGS__)
+#define OPTION_ALSO(name_, argument_, flags_, ...)          \
+    {.name = name_,                                         \
+     .argument = argument_,                                 \
+     .group = GROUP_MIXED,                                  \
+     .flags = COMMAND_LINE_ONLY | NOT_HANDED_ON | (flags_), \
+     .target = &check_options,                              \
      __VA_ARGS__},
 /* clang-format off */
 const struct option_row check_rows[] = {
@@ -67,9 +68,9 @@ OPTION("annotations", "auto|on|off", ONE_OF(annotations, ANNOTATIONS_AUTO),
        .help = "where all is equal, scout the program, and hold its annotations\n"
                "against what is found; auto: for as long as the runs took, and 5 s\n"
                "(default auto)")
-OPTION("per-rank", "LIST", TEXT(per_rank, "memory as a3,a7"),
-       .help = "with --scout: of what may be a parameter that was missed, LIST\n"
-               "(a3,a7) is state that each rank carries for itself")
+OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
+       .help = "with --scout, and with --plan auto: of what is trained, or carried\n"
+               "from batch to batch, LIST (a3,a7) is carried")
 OPTION("json", "FILE", TEXT(json, "a file"),
        .help = "write the verdict and all tensors to FILE, as JSON")
 OPTION("keep-files", "DIR", TEXT(keep_files, "a folder"),

@@ -134,7 +134,7 @@ write_list(const char *path, const struct scout_outcome *outcome, const char *pe
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot read what was recorded for --scout: %s", why);
     scout_find(&log, &finding);
-    bool ok = per_rank == NULL || scout_finding_name(&finding, per_rank) ||
+    bool ok = per_rank == NULL || scout_finding_name(&finding, per_rank, false) ||
               error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, per_rank);
     ok = ok &&
          (finding.found ||

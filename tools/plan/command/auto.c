@@ -6,7 +6,7 @@
  *     else                                                       the program is scouted, and proofs (a) to (d) are made
  *
  * Then a rehearsal, unless one with as many ranks and the same options is kept with the plan: N ranks train for some
- * rounds, and one process for as many batches.
+ * rounds, and one process for as many batches, several times by turns.
  */
 #include "tools/plan/command/auto.h"
 
@@ -77,11 +77,14 @@ prove_again(struct auto_run *run, bool *is_proved, struct error *error)
     return true;
 }
 
-/* A plan that was made with --unproved is for that alone. */
+/* A plan that was made with --unproved is for that alone, and one with --per-rank for the same list. */
 static bool
 is_allowed(const struct auto_run *run)
 {
     bool is_wanted = run->options->by == 0 || preview_is_by_state(run->plan) == (run->options->by == PLAN_BY_STATE);
+    const char *list = json_object_get_string(json_object_object_get(run->plan, "per_rank"));
+    is_wanted =
+        is_wanted && strcmp(list != NULL ? list : "", run->job->per_rank != NULL ? run->job->per_rank : "") == 0;
     return is_wanted &&
            (run->options->unproved || !json_object_get_boolean(json_object_object_get(run->plan, "unproved")));
 }
@@ -112,9 +115,12 @@ make(struct auto_run *run, struct error *error)
     bool unproved = run->options->unproved;
     char *path = xasprintf("%s/plan.json", run->order.folder), *play = xasprintf("%s/plan.play", run->order.folder);
     message_line("plan: %s is scouted, and what is found is proved", run->job->program);
-    bool ok = scout_make_plan(&run->order, path, unproved, error) && plan_file_prepare(path, unproved, play, error);
+    bool ok = scout_make_plan(&run->order, path, run->job->per_rank, unproved, error) &&
+              plan_file_prepare(path, unproved, play, error);
     if (ok) {
         run->plan = json_object_from_file(path);
+        if (run->plan != NULL && run->job->per_rank != NULL)
+            json_object_object_add(run->plan, "per_rank", json_object_new_string(run->job->per_rank));
         if (run->plan != NULL && unproved)
             json_object_object_add(run->plan, "unproved", json_object_new_boolean(true));
         ok = run->plan != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
@@ -133,7 +139,7 @@ conditions_of(const struct auto_run *run)
 {
     struct word_list words = {0};
     options_hand_on_but(run->options, scout_sets, false, &words);
-    char *text = xasprintf("%d ranks", run->job->ranks);
+    char *text = xasprintf("%d ranks, pairs", run->job->ranks);
     for (size_t i = 0; words.list != NULL && words.list[i] != NULL; ++i) {
         char *longer = xasprintf("%s %s", text, words.list[i]);
         free(text);
@@ -157,8 +163,7 @@ forecast(struct auto_run *run, struct error *error)
     char *conditions = conditions_of(run);
     bool ok = true;
     if (!is_forecast_for(run->plan, conditions)) {
-        message_line("plan: a rehearsal of %d rank%s, and of one process", run->job->ranks,
-                     run->job->ranks == 1 ? "" : "s");
+        message_line("plan: a rehearsal of %d ranks and of one process, by turns", run->job->ranks);
         ok = scout_rehearse(&run->order, json_object_object_get(run->plan, "turns"), &rehearsal, error) &&
              (rehearsal.why[0] == '\0' ||
               error_set(error, DDPRUN_EXIT_FAILURE, "in the rehearsal of the plan: %s", rehearsal.why));
@@ -168,6 +173,10 @@ forecast(struct auto_run *run, struct error *error)
             json_object_object_add(member, "ranks", json_object_new_int(run->job->ranks));
             json_object_object_add(member, "round_ns", json_object_new_uint64(rehearsal.round_ns));
             json_object_object_add(member, "period_ns", json_object_new_uint64(rehearsal.period_ns));
+            json_object_object_add(member, "pairs", json_object_new_uint64(rehearsal.count));
+            json_object_object_add(member, "low", json_object_new_uint64(rehearsal.low));
+            json_object_object_add(member, "high", json_object_new_uint64(rehearsal.high));
+            json_object_object_add(member, "noisy", json_object_new_boolean(rehearsal.is_noisy));
             json_object_object_add(run->plan, "forecast", member);
             run->is_new = true;
         }
@@ -219,6 +228,11 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     if (options->by != 0 && (options->plan == NULL || strcmp(options->plan, "auto") != 0))
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--by is for --plan auto; a plan of a file says itself what ranks average");
+    if (job->per_rank != NULL &&
+        (options->plan == NULL || strcmp(options->plan, "auto") != 0 || options->by == PLAN_BY_STATE))
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--per-rank is an option of --plan auto by gradients and of ddprun scout and check: a plan "
+                         "has it already, and by state no proof tests it");
     if (options->plan == NULL)
         return true;
     if (job->ranks < 2 && getenv(DDPRUN_ENV_CHECK_RUN) == NULL)

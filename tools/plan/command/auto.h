@@ -15,6 +15,7 @@
 struct auto_job {
     const char *program; /* its file */
     int ranks;
+    const char *per_rank; /* what --per-rank names: "a3,a7"; NULL: nothing */
     bool softgpu;
     bool in_cluster; /* one of several ddprun of a job, which is refused */
     bool is_restart; /* of --max-restarts: it was asked before */

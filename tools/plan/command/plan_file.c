@@ -23,16 +23,21 @@ text_of(struct json_object *root, const char *of, const char *key)
     return json_object_object_get_ex(root, key, &member) ? json_object_get_string(member) : NULL;
 }
 
-/* Of proof (d): its end, and its text. */
+/* By proof (d), unless it need not be, and by the one that --per-rank needs. */
 static bool
-is_proved(struct json_object *root, const char *path, struct error *error)
+is_proved(struct json_object *root, const char *path, bool unproved, struct error *error)
 {
     struct json_object *proof;
     const char *end = NULL, *text = NULL, *name = "d";
     if (json_object_object_get_ex(root, "proof", &proof)) {
         end = text_of(proof, "turns", "end");
         text = text_of(proof, "turns", "text");
+        if (text_of(proof, "per_rank", "end") != NULL && strcmp(text_of(proof, "per_rank", "end"), "passed") != 0)
+            return error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is not proved: %s", path,
+                             text_of(proof, "per_rank", "text"));
     }
+    if (unproved)
+        return true;
     if (preview_is_by_state(root) && (text_of(proof, "complete", "end") == NULL || end == NULL ||
                                       strcmp(text_of(proof, "complete", "end"), "passed") != 0)) {
         name = "complete";
@@ -66,6 +71,19 @@ forecast_of(struct json_object *root, const char *key)
     return json_object_get_uint64(json_object_object_get(json_object_object_get(root, "forecast"), key));
 }
 
+/* Where the program allocates what players name in messages. */
+static void
+take_places(struct json_object *root, struct play *play)
+{
+    struct json_object *list = json_object_object_get(root, "allocations");
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        struct play_tensor *tensor = &play->tensors[i];
+        bool is_list = json_object_is_type(list, json_type_array) && tensor->alloc < json_object_array_length(list);
+        const char *at = is_list ? text_of(json_object_array_get_idx(list, tensor->alloc), NULL, "allocated_at") : NULL;
+        snprintf(tensor->at, sizeof(tensor->at), "%s", at != NULL ? at : "");
+    }
+}
+
 static bool
 make_exchange(const char *to)
 {
@@ -95,15 +113,18 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, const ch
             "the plan %s does not say how ranks take turns; make it anew: ddprun scout --prove --json %s -- "
             "PROGRAM",
             path, path);
-    if (!unproved && !is_proved(root, path, error))
+    if (!is_proved(root, path, unproved, error))
         return false;
     bool ok = play_json_read(member, &play, why);
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
+    take_places(root, &play);
     play.plan.data = PLAY_TRAINING;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
     play.plan.forecast_ns = forecast_of(root, "round_ns");
     play.plan.forecast_one = forecast_of(root, "period_ns");
     play.plan.forecast_ranks = (uint32_t)forecast_of(root, "ranks");
+    play.plan.forecast_low = (uint32_t)forecast_of(root, "low");
+    play.plan.forecast_high = (uint32_t)forecast_of(root, "high");
     if (!ok)
         error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it anew by ddprun scout", path, why);
     else if (!play_save(to, &play) || !make_exchange(to))

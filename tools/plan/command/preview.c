@@ -134,16 +134,38 @@ print_forecast(struct json_object *plan, int ranks)
     if (round == 0 || one == 0)
         message_line("forecast: none, for the program makes too few batches");
     else
-        message_line("forecast: a round of %d batches takes %.3g ms, and one process takes %.3g ms for as many: %.2f "
-                     "times as fast (rehearsed; medians of the newest rounds)",
-                     ranks, round, one, one / round);
+        message_line(
+            "forecast: a round of %d batches takes %.3g ms, and one process takes %.3g ms for as many: %.2f to "
+            "%.2f times as fast (%" PRIu64 " rehearsal%s of each, by turns; medians of the newest rounds)%s",
+            ranks, round, one, (double)number_of(forecast, "low") / 100, (double)number_of(forecast, "high") / 100,
+            number_of(forecast, "pairs"), number_of(forecast, "pairs") == 1 ? "" : "s",
+            json_object_get_boolean(json_object_object_get(forecast, "noisy"))
+                ? "; the machine was too noisy for a closer one"
+                : "");
+}
+
+/* One that was not asked for is not there. */
+static void
+print_proof(struct json_object *plan, const char *key, const char *name, const char *shows)
+{
+    struct json_object *proof = json_object_object_get(json_object_object_get(plan, "proof"), key);
+    if (proof != NULL && strcmp(text_of(proof, "end"), "passed") == 0)
+        message_line("proof (%s): passed: %s", name, text_of(proof, "text"));
+    else if (proof != NULL)
+        message_line("not proved: %s: proof (%s): %s: %s", shows, name, text_of(proof, "end"), text_of(proof, "text"));
 }
 
 static void
-print_proof(struct json_object *plan, const char *key, char letter)
+print_proofs(struct json_object *plan)
 {
-    struct json_object *proof = json_object_object_get(json_object_object_get(plan, "proof"), key);
-    message_line("proof (%c): %s: %s", letter, text_of(proof, "end"), text_of(proof, "text"));
+    print_proof(plan, "ranks", "b", "ranks that have other batches keep the same state");
+    print_proof(plan, "halves", "c",
+                "gradients are sums over records where they are averaged, not clipped or normalised");
+    print_proof(plan, "turns", "d", "ranks by turns have what one process has that plays all turns");
+    print_proof(plan, "per_rank", "per rank", "what --per-rank names is carried, not trained");
+    message_line(
+        "no proof sees: batches behind those that were compared; what ranks and one process do alike, as a rate "
+        "or a schedule that is meant for one batch; whether the loss is a mean or a sum over a batch");
 }
 
 void
@@ -164,7 +186,7 @@ preview_print(struct json_object *plan, int ranks)
                  "compared, and bitwise the same on all ranks:");
     print_rest(plan);
     print_memory(plan, "statistics|carried state", "of each rank alone, and not compared:");
-    print_proof(plan, "turns", 'd');
+    print_proofs(plan);
     message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "
                  "data; the learning rate stays the program's",
                  ranks);

@@ -112,7 +112,8 @@ is_sound(const struct play *play)
                  (plan->by == PLAY_BY_STATE ? is_whole : plan->data < PLAY_TRAINING || !is_whole);
     for (uint32_t i = 0; i < plan->tensor_count && sound; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
-        sound = play_tensor_fits(plan, tensor) && tensor->lo <= tensor->hi && tensor->hi <= tensor->bytes;
+        sound = play_tensor_fits(plan, tensor) && tensor->lo <= tensor->hi && tensor->hi <= tensor->bytes &&
+                ends(tensor->at, sizeof(tensor->at));
     }
     for (size_t i = 0; i < all_operations(play) && sound; ++i) {
         const struct play_operation *operation = &play->operations[i];

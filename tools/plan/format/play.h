@@ -65,6 +65,7 @@ struct play_tensor {
     uint32_t ordinal; /* of the allocation among live ones of its size, */
     uint64_t bytes;   /* which is this */
     uint64_t lo, hi;
+    char at[64]; /* where the program allocates it, for messages; "": not known */
 };
 
 /* Who makes an operation, where ranks take turns: of a round's periods, rank r plays period r. */
@@ -156,6 +157,7 @@ struct play_plan {
     uint64_t forecast_ns;  /* of training: what a round takes with so many ranks, as rehearsed; 0: it was not */
     uint64_t forecast_one; /* and a period of one process, in nanoseconds */
     uint32_t forecast_ranks;
+    uint32_t forecast_low, forecast_high; /* hundredths: how many times as fast as one process */
     char pages[PATH_MAX];
 };
 
@@ -220,8 +222,9 @@ void play_exchange_unmap(struct play_exchange *exchange);
 /* Hash of a tensor. Parameters and state: as step `step` has left them; 0: as they begin. Gradients: this rank's own in
  * that step, from 1; in turns: as parameters. 0: it is not there. */
 uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
-/* [PLAY_SAMPLES]: elements of an averaged gradient in the first step, at equal distances; 0 where it has fewer.
- * By state: of what ranks average, behind the step in which halves are exchanged. */
+/* [PLAY_SAMPLES]: elements at equal distances, 0 where there are fewer: of an averaged gradient in the first step, of
+ * memory that each rank has for itself after it; by state: of what ranks average, behind the step in which halves are
+ * exchanged. */
 float *play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor);
 
 #endif

@@ -12,6 +12,7 @@
  */
 #include "base/message.h"
 #include "base/mutant.h"
+#include "base/plain_name.h"
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 #include "tools/sandbox/files.h"
@@ -80,9 +81,10 @@ is_last(void)
 /* Ends the rank: the program does something else than the plan says. */
 static void __attribute__((noreturn)) no_fit(const char *name, const char *what)
 {
+    char plain[PLAY_NAME_BYTES];
     scout_stop("in batch %llu of the program, %s %s: the program does not do what it did when its plan was made; make "
                "the plan anew, by ddprun scout --prove with these arguments",
-               (unsigned long long)period + 1, name, what);
+               (unsigned long long)period + 1, plain_name(name, plain, sizeof(plain)), what);
 }
 
 /* ---- call sites ---- */

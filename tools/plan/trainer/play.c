@@ -15,6 +15,7 @@
  * never calls back.
  */
 #include "base/mutant.h"
+#include "base/plain_name.h"
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 #include "tools/sandbox/files.h"
@@ -42,7 +43,7 @@ static struct kept {
 static __thread long place __attribute__((tls_model("initial-exec"))) = -1;
 static __thread bool is_load __attribute__((tls_model("initial-exec"))); /* a copy that is not counted */
 /* The operation is not the plan's: why. If the driver refuses it, it counts for nothing, as in the recording. */
-static __thread char stranger[256] __attribute__((tls_model("initial-exec")));
+static __thread char stranger[384] __attribute__((tls_model("initial-exec")));
 
 /* Tells the engine of a tensor whose memory is there. */
 static void
@@ -74,13 +75,14 @@ hash_tensors(bool gradients, uint32_t step)
     }
 }
 
+/* Of averaged gradients where they are averaged, of what ranks have for themselves as the first step has left it. */
 static void
-sample_averages(void)
+sample_tensors(uint32_t role)
 {
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        if (tensor->role != PLAY_GRADIENT)
+        if (tensor->role != role)
             continue;
         const struct allocation *allocation = player_allocation_needed(tensor);
         player_sample(tensor, allocation, play_sample(&player.play.plan, player.pages[0], i));
@@ -104,13 +106,8 @@ average(CUstream stream, uint32_t step)
     }
     hash_tensors(true, step + 1);
     real->step(0, stream, &site);
-    if (step > 0)
-        return;
-    sample_averages();
-    if (player.play.plan.data != PLAY_HALVES)
-        return;
-    player_set_steps(1);
-    player_wait_for_end(PLAY_OVER);
+    if (step == 0)
+        sample_tensors(PLAY_GRADIENT);
 }
 
 static void
@@ -142,8 +139,10 @@ end_step(CUstream stream, uint32_t periods)
         turns_hash(steps);
     else
         hash_tensors(false, steps);
+    if (steps == 1 && !turns_are_taken())
+        sample_tensors(PLAY_PER_RANK);
     player_set_steps(steps);
-    if (steps == player.play.plan.steps)
+    if (steps == player.play.plan.steps || player.play.plan.data == PLAY_HALVES)
         player_wait_for_end(PLAY_OVER);
 }
 
@@ -203,10 +202,11 @@ is_known(const struct operation *operation, uint32_t index, uint32_t period)
                                  known->block, sizeof(known->block)) == 0;
     if (strncmp(name, known->name, PLAY_NAME_BYTES - 1) == 0 && same_block)
         return true;
+    char is[PLAY_NAME_BYTES], was[PLAY_NAME_BYTES];
     snprintf(stranger, sizeof(stranger),
              "operation %llu of the program, %u steps later, is %s%s, and was %s in the recording",
-             (unsigned long long)operation_count, period > 0 ? period - 1 : 0, name,
-             same_block ? "" : " with other blocks", known->name);
+             (unsigned long long)operation_count, period > 0 ? period - 1 : 0, plain_name(name, is, sizeof(is)),
+             same_block ? "" : " with other blocks", plain_name(known->name, was, sizeof(was)));
     return false;
 }
 

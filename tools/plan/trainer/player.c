@@ -99,7 +99,7 @@ player_allocation_needed(const struct play_tensor *tensor)
 {
     const struct allocation *allocation = player_allocation(tensor);
     if (allocation == NULL)
-        player_refuse("a%u, of %llu bytes, is not there", tensor->alloc, (unsigned long long)tensor->bytes);
+        player_refuse("%s is not there", player.named[tensor - player.play.tensors].text);
     return allocation;
 }
 
@@ -148,8 +148,9 @@ player_table(struct engine *table, const struct engine *real, const char *by, vo
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         struct named *named = &player.named[i];
-        snprintf(named->text, sizeof(named->text), "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo,
-                 (unsigned long long)tensor->hi);
+        snprintf(named->text, sizeof(named->text), "a%u[%llu:%llu] (%s%s%llu bytes)", tensor->alloc,
+                 (unsigned long long)tensor->lo, (unsigned long long)tensor->hi, tensor->at,
+                 tensor->at[0] != '\0' ? ", " : "", (unsigned long long)tensor->bytes);
         named->site = (struct ddp_site){named->text, by, (int)i + 1};
     }
     alone_table(table, real);

@@ -26,7 +26,7 @@ struct player {
     pthread_mutex_t following; /* of all that play.c, or follow.c, and the files below keep */
     struct named {
         struct ddp_site site;
-        char text[64];
+        char text[160];
         bool live;  /* the engine knows it */
     } * named;      /* [tensor_count]: the names that messages have for tensors */
     bool annotates; /* from here on, also what is allocated again */

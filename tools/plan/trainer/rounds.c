@@ -14,9 +14,9 @@
 enum {
     KEPT = 256, /* rounds */
     STRETCHES = 16,
-    WANTED = 120, /* of a rehearsal: the engine has learned when gradients are ready long before */
-    LEAST = 8,    /* fewer give no time */
-    LIMIT_S = 8   /* after which a rehearsal has to do with the rounds that it has made, */
+    WANTED = 60, /* of a rehearsal: the engine has learned when gradients are ready long before */
+    LEAST = 8,   /* fewer give no time */
+    LIMIT_S = 3  /* after which a rehearsal has to do with the rounds that it has made, */
 };
 static const int64_t last_limit_s = 40; /* and after which it ends with less than LEAST of them */
 
@@ -73,9 +73,10 @@ rounds_end(void)
         player_set_stage(PLAY_OVER);
     } else if (plan->forecast_ns > 0 && now > 0) {
         double ms = (double)now / 1e6, said = (double)plan->forecast_ns / 1e6;
-        double one = (double)plan->forecast_one / 1e6 * plan->forecast_ranks;
-        message_line("plan: a round took %.3g ms, %.2f times as fast as one process; the forecast was %.3g ms, %.2f "
-                     "times (%+.1f %%)",
-                     ms, one / ms, said, one / said, (ms / said - 1) * 100);
+        double times = (double)plan->forecast_one / 1e6 * plan->forecast_ranks / ms;
+        message_line("plan: a round took %.3g ms, %.2f times as fast as the rehearsed process; the forecast was %.3g "
+                     "ms, %.2f to %.2f times (%+.1f %%)",
+                     ms, times < plan->forecast_ranks ? times : plan->forecast_ranks, said, plan->forecast_low / 100.0,
+                     plan->forecast_high / 100.0, (ms / said - 1) * 100);
     }
 }

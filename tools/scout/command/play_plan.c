@@ -298,7 +298,7 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
         uint32_t role = played_role(tensor->role), type = play_plan_type(tensor->type);
         if (tensor->fused)
             return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
-        if (role == 0 || (role == PLAY_PER_RANK && !by_turns))
+        if (role == 0 || (role == PLAY_PER_RANK && !by_turns && !tensor->named))
             continue;
         if (role == PLAY_STATE && scout_is_in_gradient(finding, tensor))
             role = PLAY_COMPARED;

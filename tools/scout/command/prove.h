@@ -32,12 +32,16 @@ bool scout_prove_by_state(const struct scout_order *order, const struct scout_lo
 
 struct rehearsal {
     uint64_t round_ns;  /* what a round of order->ranks takes; 0: the program ended after too few */
-    uint64_t period_ns; /* and a period of one process without a plan */
+    uint64_t period_ns; /* and a period of one process without a plan: medians */
+    uint32_t count;     /* pairs of runs */
+    uint32_t low, high; /* of all pairs, hundredths: how many times as fast; never above order->ranks */
+    bool is_noisy;      /* a pair was above that, or pairs differ by more than a tenth */
     char why[512];      /* why the plan cannot be followed; "": it can */
 };
 
-/* Trains by turns, with all that belongs to a training, for about a hundred rounds or eight seconds; then one process,
- * for as many periods. What the program writes goes nowhere. Threads and errors as above. */
+/* Trains by turns, with all that belongs to a training, for about sixty rounds or three seconds; then one process, for
+ * as many periods; and again, until pairs of these differ by less than a tenth, five were made, or half a minute has
+ * passed. What the program writes goes nowhere. Threads and errors as above. */
 bool scout_rehearse(const struct scout_order *order, struct json_object *turns, struct rehearsal *rehearsal,
                     struct error *error) __attribute__((warn_unused_result));
 

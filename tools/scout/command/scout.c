@@ -14,6 +14,7 @@
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/prove.h"
 #include "tools/scout/command/report/proofs.h"
+#include "tools/scout/command/report/site.h"
 #include "tools/scout/command/run.h"
 #include "tools/scout/format/log.h"
 #include "tools/scout/format/run.h"
@@ -62,8 +63,8 @@ static const struct option_row rows[] = {
     {.name = "per-rank",
      .argument = "LIST",
      TEXT(per_rank, "memory as a3,a7"),
-     .help = "of what may be a parameter that was missed, LIST (a3,a7) is state\n"
-             "that each rank carries for itself from step to step"},
+     .help = "of what is trained, or carried from batch to batch, LIST (a3,a7) is\n"
+             "carried: each rank has its own"},
     {.name = "by",
      .argument = "WHAT",
      TEXT(by, "gradients or state"),
@@ -108,6 +109,15 @@ is_proved(const struct scout_proofs *proofs, struct error *error)
     return missing == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "what was found is not proved: %s", missing->text);
 }
 
+static void
+explain(const struct scout_log *log, char **text)
+{
+    char *old = *text;
+    if (old != NULL)
+        *text = sites_explain(log, old);
+    free(old);
+}
+
 /* Of turns by state: what has which class, and the plan. */
 static bool
 report_by_state(const struct scout_order *order, const struct request *request, const struct scout_log *log,
@@ -118,7 +128,7 @@ report_by_state(const struct scout_order *order, const struct request *request, 
     by_state_find(log, finding, request->per_rank, &by_state);
     free(finding->reason);
     finding->found = by_state.reason == NULL;
-    finding->reason = finding->found ? NULL : xstrdup(by_state.reason);
+    finding->reason = finding->found ? NULL : sites_explain(log, by_state.reason);
     bool ok = scout_prove_by_state(order, log, finding, &by_state, request->prove, &proofs, error);
     if (ok && finding->found && !request->silent)
         by_state_print(stdout, log, finding, &by_state);
@@ -166,17 +176,27 @@ report_findings(const struct scout_order *order, const struct request *request, 
         scout_finding_free(&finding);
         return made;
     }
-    bool ok = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank) ||
+    bool ok = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank, request->prove) ||
               error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank);
+    explain(log, &finding.reason);
+    for (uint32_t i = 0; i < finding.note_count; ++i)
+        explain(log, &finding.notes[i]);
     if ((finding.found || finding.is_open) && !request->silent)
         scout_print(stdout, log, &finding);
     ok = ok && (finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",
                                            finding.is_open ? "" : "no gradients found: ", finding.reason));
     if (ok && request->prove)
         ok = scout_prove(order, log, &finding, &proofs, error);
+    struct proof *const all[] = {&proofs.ranks, &proofs.halves, &proofs.turns, &proofs.own};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
+        char *text = sites_explain(log, all[i]->text);
+        snprintf(all[i]->text, sizeof(all[i]->text), "%s", text);
+        free(text);
+    }
     if (!request->silent)
         proofs_print(stdout, &proofs);
-    ok = ok && (request->unproved || is_proved(&proofs, error));
+    bool waived = request->unproved && proofs_missing(&proofs) != &proofs.own; /* what is trained is no rank's own */
+    ok = ok && (waived || is_proved(&proofs, error));
     if (!ok && request->either && error->exit_code == DDPRUN_EXIT_FAILURE) {
         ok = report_instead(order, request, log, &finding, error);
     } else if (request->json != NULL) {
@@ -265,12 +285,13 @@ scout(const struct scout_order *order, const struct request *request, struct err
 }
 
 bool
-scout_make_plan(struct scout_order *order, const char *path, bool unproved, struct error *error)
+scout_make_plan(struct scout_order *order, const char *path, const char *per_rank, bool unproved, struct error *error)
 {
     unsigned by = order->options->by;
     const struct request request = {.json = path,
+                                    .per_rank = per_rank,
                                     .by = by == PLAN_BY_STATE ? "state" : NULL,
-                                    .either = by == 0 && !unproved,
+                                    .either = by == 0 && !unproved && per_rank == NULL,
                                     .prove = true,
                                     .unproved = unproved,
                                     .silent = true};

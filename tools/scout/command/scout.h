@@ -21,10 +21,10 @@ enum { SCOUT_TIMEOUT_S = 900 }; /* of a run, unless --timeout says otherwise */
 extern const struct command scout_command;
 
 /* The same for --plan auto (auto.c): scouts, proves, and writes the plan to `path`, without a word. Sets the steps
- * of the order. `unproved`: a plan of which a proof did not pass, too. Error, with the exit code: as of
- * `ddprun scout --prove`. Main thread. */
-bool scout_make_plan(struct scout_order *order, const char *path, bool unproved, struct error *error)
-    __attribute__((warn_unused_result));
+ * of the order. `per_rank`: as of --per-rank. `unproved`: a plan of which a proof did not pass, too. Error, with the
+ * exit code: as of `ddprun scout --prove`. Main thread. */
+bool scout_make_plan(struct scout_order *order, const char *path, const char *per_rank, bool unproved,
+                     struct error *error) __attribute__((warn_unused_result));
 
 /* ---- show.c: what was recorded, as a table ---- */
 /* The operations of one period, with what repeating them showed. */

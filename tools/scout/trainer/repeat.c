@@ -10,6 +10,7 @@
  */
 #include "base/clock.h"
 #include "base/mutant.h"
+#include "base/plain_name.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <stdio.h>
@@ -277,7 +278,7 @@ repeat_begin(struct noted *launch)
         images_free(&effect.images);
     if (looks_hidden)
         hidden_begin(&effect.images);
-    snprintf(scout_state.progress->kernel, sizeof(scout_state.progress->kernel), "%s", noted->text);
+    (void)plain_name(noted->text, scout_state.progress->kernel, sizeof(scout_state.progress->kernel));
     atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());
 }
 

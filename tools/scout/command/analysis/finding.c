@@ -192,14 +192,19 @@ find_unlike(const struct scout_finding *one, const struct scout_finding *other)
     return NULL;
 }
 
-/* What one of two readings has as the optimizer's state is that, and no average. */
+/* What one of two readings has as the optimizer's state is that, and no average; how suspects are written, both say. */
 static void
 take_states(struct scout_finding *finding, const struct scout_finding *other)
 {
     for (uint32_t i = 0; i < other->tensor_count; ++i)
-        for (uint32_t k = 0; k < finding->tensor_count && other->tensors[i].role == ROLE_OPTIMIZER_STATE; ++k)
-            if (is_same_tensor(&finding->tensors[k], &other->tensors[i]))
+        for (uint32_t k = 0; k < finding->tensor_count; ++k) {
+            if (!is_same_tensor(&finding->tensors[k], &other->tensors[i]))
+                continue;
+            finding->tensors[k].updated |= other->tensors[i].updated;
+            finding->tensors[k].grows |= other->tensors[i].grows;
+            if (other->tensors[i].role == ROLE_OPTIMIZER_STATE)
                 finding->tensors[k].role = ROLE_OPTIMIZER_STATE;
+        }
 }
 
 /* Reads the same period in another way: what is not the same in both is refused. `open`: the operation of which
@@ -332,39 +337,53 @@ refuse_loop(const struct scout_log *log, uint32_t end, struct scout_finding *fin
 
 /* ---- suspects ---- */
 
-/* Asks of what is left. */
-static void
-ask_about_notes(struct scout_finding *finding)
+/* The suspects that are written as parameters are, or the others: "a3, a7". Returns how many ranges they are. */
+static uint32_t
+list_suspects(const struct scout_finding *finding, bool updated, const char *between, char names[256])
 {
-    char names[256] = "";
     size_t used = 0;
     uint32_t count = 0, last = UINT32_MAX;
-    const struct scout_tensor *first = NULL;
+    names[0] = '\0';
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
-        if (tensor->role != ROLE_SUSPECT)
+        if (tensor->role != ROLE_SUSPECT || tensor->updated != updated)
             continue;
-        first = first == NULL ? tensor : first;
-        if (tensor->alloc != last && used < sizeof(names))
-            used +=
-                (size_t)snprintf(names + used, sizeof(names) - used, "%sa%" PRIu32, used > 0 ? "," : "", tensor->alloc);
+        if (tensor->alloc != last && used < 256)
+            used += (size_t)snprintf(names + used, 256 - used, "%sa%" PRIu32, used > 0 ? between : "", tensor->alloc);
         last = tensor->alloc;
         count += 1;
     }
-    finding->found = count == 0;
-    finding->is_open = count > 0;
+    return count;
+}
+
+/* Asks of what is left. There is no way around a parameter that was missed: no rank may have it for itself. */
+static void
+ask_about_notes(struct scout_finding *finding)
+{
+    char names[256], list[256];
+    uint32_t updated = list_suspects(finding, true, ", ", names);
+    bool asks = updated == 0 && list_suspects(finding, false, ", ", names) > 0;
+    finding->found = updated == 0 && !asks;
+    finding->is_open = !finding->found;
     free(finding->reason);
     finding->reason = NULL;
-    if (first != NULL)
+    (void)list_suspects(finding, false, ",", list);
+    if (asks)
+        (void)note_refuse(
+            finding, ROLES_REFUSED,
+            "trained, or carried from batch to batch? %s: gradients are computed from it, and no gradient "
+            "of its own is seen; annotate by hand what is trained; --per-rank %s names what is carried, "
+            "which --prove tests",
+            names, list);
+    else if (updated > 0)
         (void)note_refuse(finding, ROLES_REFUSED,
-                          "%" PRIu32 " range%s of memory, a%" PRIu32 "[%" PRIu64 ":%" PRIu64
-                          "] first, may be state that the program carries from step to step, or a parameter that was "
-                          "missed: name what is such state by --per-rank %s, and annotate parameters by hand",
-                          count, count > 1 ? "s" : "", first->alloc, first->lo, first->hi, names);
+                          "trained, or carried from batch to batch? %s: written as parameters are, and no gradient of "
+                          "its own is seen, so that no rank may have it for itself; annotate it by hand",
+                          names);
 }
 
 bool
-scout_finding_name(struct scout_finding *finding, const char *list)
+scout_finding_name(struct scout_finding *finding, const char *list, bool is_tested)
 {
     while (*list != '\0') {
         char *end = (char *)list;
@@ -374,8 +393,11 @@ scout_finding_name(struct scout_finding *finding, const char *list)
             struct scout_tensor *tensor = &finding->tensors[i];
             if (tensor->alloc != alloc || (tensor->role != ROLE_SUSPECT && tensor->role != ROLE_CARRIED))
                 continue;
-            tensor->role = ROLE_CARRIED;
             known = true;
+            tensor->named =
+                tensor->named || (tensor->role == ROLE_SUSPECT && !tensor->updated && (!tensor->grows || is_tested));
+            if (tensor->named)
+                tensor->role = ROLE_CARRIED;
         }
         if (!known || (*end != ',' && *end != '\0'))
             return false;

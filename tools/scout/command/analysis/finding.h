@@ -35,6 +35,9 @@ struct scout_tensor {
     uint32_t group;  /* of parameters and gradients; GROUP_NONE */
     uint32_t writer; /* operation of the log that leaves its value in the first period */
     bool fused;      /* parameter without a gradient of its own: its change is what is to be averaged */
+    bool updated;    /* of a suspect: it is written as parameters are */
+    bool grows;      /* of a suspect: of its own old value, element by element; a parameter, or a cell */
+    bool named;      /* carried, by the user's word */
 };
 
 /* The gradients that can be averaged at one place. */
@@ -70,9 +73,11 @@ struct scout_finding {
 
 void scout_find(const struct scout_log *log, struct scout_finding *finding);
 /* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is
- * found. False: the list names something else. */
+ * found. What is written as parameters are stays a suspect, and what grows, unless a proof is going to test it
+ * (`is_tested`). False: the list names something else. */
 #define SCOUT_UNASKED "--per-rank %s names memory of which there is no question; name what scout asks about"
-bool scout_finding_name(struct scout_finding *finding, const char *list) __attribute__((warn_unused_result));
+bool scout_finding_name(struct scout_finding *finding, const char *list, bool is_tested)
+    __attribute__((warn_unused_result));
 /* Whether it shares bytes with a gradient, as momentum that is kept in a gradient's buffer. */
 bool scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor);
 void scout_finding_free(struct scout_finding *finding);

@@ -57,6 +57,8 @@ join_tensors(struct scout_finding *finding)
             into[y->pair] = x->pair;
         }
         x->hi = y->hi;
+        x->updated = x->updated || y->updated;
+        x->grows = x->grows || y->grows;
         x->guessed = x->guessed || y->guessed;
         into[here] = last;
     }

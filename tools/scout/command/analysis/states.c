@@ -131,10 +131,13 @@ suspect_beside(const struct roles *roles, struct scout_finding *finding, const s
             continue;
         for (uint32_t t = 0; t < finding->tensor_count; ++t)
             if (finding->tensors[t].alloc == alloc && finding->tensors[t].lo <= it->offset &&
-                finding->tensors[t].hi > it->offset)
+                finding->tensors[t].hi > it->offset) {
                 finding->tensors[t].role = ROLE_SUSPECT;
+                finding->tensors[t].updated = true;
+            }
         if (!has_place(finding, alloc, it->offset, true))
             (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = ROLE_SUSPECT,
+                                                                       .updated = true,
                                                                        .alloc = alloc,
                                                                        .lo = it->offset,
                                                                        .hi = it->end,
@@ -177,6 +180,21 @@ is_made_of_itself(const struct roles *roles, uint32_t number)
     return false;
 }
 
+/* How a suspect is written: by an operation that reads gradients, as parameters are; of its own old value, as these or
+ * the cell of a net. */
+static void
+note_writing(const struct roles *roles, uint32_t number, struct scout_tensor *tensor)
+{
+    const struct graph_version *version = version_of(roles, number);
+    tensor->grows = tensor->grows || stays_from_itself(roles, number);
+    for (uint32_t e = 0; e < version->in_count; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        bool is_own = version_overlaps(version_of(roles, edge->from), version);
+        tensor->updated = tensor->updated || roles->gradient[edge->from];
+        tensor->grows = tensor->grows || (is_own && (edge->elementwise || version->bytes <= ELEMENT_BYTES));
+    }
+}
+
 enum roles_verdict
 states_find(const struct roles *roles, struct scout_finding *finding)
 {
@@ -217,14 +235,16 @@ states_find(const struct roles *roles, struct scout_finding *finding)
                      "%s makes %s from itself and from data in one launch: if that is a parameter, annotate it, and "
                      "average its change behind the launch: DDP_STEP_PARAMETERS",
                      version_op_name(roles, i, name), version_place(roles, i, place));
-        (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = role,
-                                                                   .alloc = version_alloc(roles, i),
-                                                                   .lo = version->lo,
-                                                                   .hi = version->hi,
-                                                                   .type = version->type,
-                                                                   .pair = partner_of(finding, roles, i),
-                                                                   .group = GROUP_NONE,
-                                                                   .writer = gradients_log_op(roles, i)});
+        uint32_t at = gradients_add_tensor(finding, &(struct scout_tensor){.role = role,
+                                                                           .alloc = version_alloc(roles, i),
+                                                                           .lo = version->lo,
+                                                                           .hi = version->hi,
+                                                                           .type = version->type,
+                                                                           .pair = partner_of(finding, roles, i),
+                                                                           .group = GROUP_NONE,
+                                                                           .writer = gradients_log_op(roles, i)});
+        if (role == ROLE_SUSPECT)
+            note_writing(roles, i, &finding->tensors[at]);
     }
     find_suspects(roles, finding);
     return ROLES_FOUND;

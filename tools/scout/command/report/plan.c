@@ -136,8 +136,18 @@ put_operation(struct json_object *list, const struct scout_log *log, const struc
     }
 }
 
+/* Where in the source; nothing if that is not known. */
 static void
-put_allocations(struct json_object *plan, const struct scout_log *log)
+put_source(struct json_object *to, const char *key, struct sites *sites, uint32_t site)
+{
+    char text[512];
+    struct site_place place;
+    if (sites_find(sites, site, &place))
+        put_text(to, key, sites_text(sites, site, text, sizeof(text)));
+}
+
+static void
+put_allocations(struct json_object *plan, const struct scout_log *log, struct sites *sites)
 {
     struct json_object *list = play_json_put_list(plan, "allocations");
     for (uint32_t i = 0; i < log->alloc_count; ++i) {
@@ -150,18 +160,9 @@ put_allocations(struct json_object *plan, const struct scout_log *log)
             put_number(item, "freed_at", alloc->freed_at);
         if (alloc->name != SCOUT_NONE)
             put_text(item, "name", scout_log_name(log, alloc->name));
+        put_source(item, "allocated_at", sites, alloc->site);
         put_site(item, log, alloc->site);
     }
-}
-
-/* Where in the source; nothing if that is not known. */
-static void
-put_source(struct json_object *to, const char *key, struct sites *sites, uint32_t site)
-{
-    char text[512];
-    struct site_place place;
-    if (sites_find(sites, site, &place))
-        put_text(to, key, sites_text(sites, site, text, sizeof(text)));
 }
 
 static void
@@ -262,8 +263,8 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     struct json_object *tokens = play_json_put_list(period, "tokens");
     for (uint32_t i = 0; i < finding->period; ++i)
         put_operation(tokens, log, &log->ops[finding->first + i]);
-    put_allocations(plan, log);
     struct sites *sites = sites_open(log);
+    put_allocations(plan, log, sites);
     if (!proofs->by_state) {
         put_tensors(plan, log, finding, sites);
         put_groups(plan, log, finding, sites);
@@ -284,6 +285,7 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     put_proof(proof, "halves", &proofs->halves);
     put_proof(proof, "complete", &proofs->complete);
     put_proof(proof, "turns", &proofs->turns);
+    put_proof(proof, "per_rank", &proofs->own);
     if (proofs->played != NULL)
         json_object_object_add(plan, "turns", json_object_get(proofs->played));
 }

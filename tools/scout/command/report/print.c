@@ -67,10 +67,6 @@ print_suspects(FILE *out, const struct scout_log *log, const struct scout_findin
           "place:\n",
           out);
     print_rows(out, log, finding, ROLE_SUSPECT, sites);
-    fputs("question: does the program carry this from step to step, as a hidden state? Then name it by --per-rank; "
-          "else it "
-          "is a parameter that was missed\n",
-          out);
 }
 
 static uint64_t

@@ -18,6 +18,8 @@ proofs_missing(const struct scout_proofs *proofs)
 {
     const struct proof *all[] = {&proofs->ranks, &proofs->halves, &proofs->turns, &proofs->complete};
     bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->needs_halves && !proofs->by_state;
+    if (proofs->own.end == PROOF_FAILED || proofs->own.end == PROOF_IMPOSSIBLE)
+        return &proofs->own;
     for (int i = 0; i < 4; ++i)
         if (all[i]->end == PROOF_FAILED)
             return all[i];
@@ -41,4 +43,5 @@ proofs_print(FILE *out, const struct scout_proofs *proofs)
     print(out, "c", &proofs->halves);
     print(out, "complete", &proofs->complete);
     print(out, "d", &proofs->turns);
+    print(out, "per rank", &proofs->own);
 }

@@ -25,6 +25,7 @@ struct scout_proofs {
     struct proof halves;   /* (c): exchanged halves of batches leave the average as it was */
     struct proof complete; /* by state: what has no class may hold anything else at a border, and nothing differs */
     struct proof turns;    /* (d): ranks that take turns do what one process does that plays all turns */
+    struct proof own;      /* what --per-rank names: each element depends on one half of a batch alone */
     struct json_object *played; /* for (d): how ranks take turns, or {"reason": why they cannot}; NULL: not asked */
     bool by_state;              /* ranks take turns by state: no gradient was looked for */
     bool needs_halves; /* (c) must pass: gradients are scaled before they are averaged, or the exchange changed them */

@@ -11,6 +11,8 @@
 #include <elfutils/libdwfl.h>
 #endif
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +196,7 @@ fill_in_frame(const struct sites *sites, const struct scout_frame *frame, struct
     if (place->file[0] != '\0')
         snprintf(place->text, sizeof(place->text), "%s:%d", file != NULL ? file + 1 : place->file, place->line);
     else if (place->function[0] != '\0')
-        snprintf(place->text, sizeof(place->text), "%s", place->function);
+        snprintf(place->text, sizeof(place->text), "%s in %s", place->function, object != NULL ? object + 1 : path);
     else
         snprintf(place->text, sizeof(place->text), "%s+0x%llx", object != NULL ? object + 1 : path,
                  (unsigned long long)frame->offset);
@@ -280,4 +282,41 @@ sites_text(struct sites *sites, uint32_t site, char *text, size_t room)
     else
         snprintf(text, room, "%s", inner.text);
     return text;
+}
+
+/* How many bytes mention an allocation at `at`, as "a3" or "a3[0:64]"; 0: they do not. */
+static size_t
+mention_length(const char *text, const char *at, uint32_t *number)
+{
+    int length = 0;
+    bool begins = at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
+    if (begins && at[0] == 'a' && isdigit((unsigned char)at[1]))
+        (void)sscanf(at, "a%" SCNu32 "%n[%*u:%*u]%n", number, &length, &length);
+    return isalnum((unsigned char)at[length]) || at[length] == '_' ? 0 : (size_t)length;
+}
+
+char *
+sites_explain(const struct scout_log *log, const char *text)
+{
+    char *all = NULL, place[512];
+    size_t size;
+    struct sites *sites = sites_open(log);
+    bool *told = xcalloc(log->alloc_count + 1, sizeof(*told));
+    FILE *to = open_memstream(&all, &size);
+    for (const char *at = text; *at != '\0' && to != NULL;) {
+        uint32_t number = UINT32_MAX;
+        size_t length = mention_length(text, at, &number), passed = length > 0 ? length : 1;
+        fwrite(at, 1, passed, to);
+        at += passed;
+        if (length == 0 || number >= log->alloc_count || told[number])
+            continue;
+        told[number] = true;
+        fprintf(to, " (%s, %llu bytes)", sites_text(sites, log->allocs[number].site, place, sizeof(place)),
+                (unsigned long long)log->allocs[number].bytes);
+    }
+    if (to != NULL)
+        fclose(to);
+    free(told);
+    sites_close(sites);
+    return all != NULL ? all : xstrdup(text);
 }

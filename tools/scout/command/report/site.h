@@ -17,7 +17,7 @@ struct site_place {
     char file[256];    /* "" if it is not known */
     int line, column;  /* column: 0 if it is not known */
     char function[96]; /* "" if it is not known */
-    char text[384];    /* "train.cu:31 (main)", "main+0x4a", "./train+0x1234" */
+    char text[384];    /* "train.cu:31", "main in train", "train+0x1234" */
 };
 
 /* Objects that are open; one for each log. */
@@ -39,5 +39,9 @@ const struct site_place *sites_frames(struct sites *sites, uint32_t site, uint32
 
 /* The `depth`-th frame outwards from that one; false: there is none. */
 bool sites_find_outer(struct sites *sites, uint32_t site, unsigned depth, struct site_place *place);
+
+/* A text for users with what its numbers mean: behind the first mention of each allocation of the log, a3 or a3[0:64],
+ * where the program made it, and how large: "a3[0:64] (train.cu:41, 4096 bytes)". free() releases it. */
+char *sites_explain(const struct scout_log *log, const char *text);
 
 #endif
