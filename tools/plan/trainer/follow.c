@@ -12,7 +12,7 @@
  */
 #include "base/message.h"
 #include "base/mutant.h"
-#include "base/plain_name.h"
+#include "base/printable.h"
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 #include "tools/sandbox/files.h"

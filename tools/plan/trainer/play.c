@@ -15,7 +15,7 @@
  * never calls back.
  */
 #include "base/mutant.h"
-#include "base/plain_name.h"
+#include "base/printable.h"
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 #include "tools/sandbox/files.h"

@@ -10,7 +10,7 @@
  */
 #include "base/clock.h"
 #include "base/mutant.h"
-#include "base/plain_name.h"
+#include "base/printable.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <stdio.h>
