@@ -520,11 +520,14 @@ judge_turns(const struct scout_order *order, struct play *play, const struct pla
         conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike: %s differs", text);
         return true;
     }
-    conclude(proof, PROOF_FAILED,
-             "after round %u %s is not what one process has that plays the turns of all ranks: a gradient is missing "
-             "or has another type, it is averaged in the wrong place, the host changes it, or sums depend on the order "
-             "of threads",
-             round, text);
+    conclude(
+        proof, PROOF_FAILED,
+        "after round %u %s is not what one process has that plays the turns of all ranks: %s, the host changes it, "
+        "or sums depend on the order of threads",
+        round, text,
+        play->plan.by == PLAY_BY_STATE
+            ? "the plan misses memory that stays"
+            : "a gradient is missing or has another type, it is averaged in the wrong place");
     return repeat(order, play, PLAY_ALONE, alone, round, proof, error) &&
            (proof->end == PROOF_IMPOSSIBLE || repeat(order, play, PLAY_TURNS, ranks, round, proof, error));
 }

@@ -553,6 +553,15 @@ judge_operation(const struct finder *finder, uint32_t at)
     return true;
 }
 
+/* Whether bytes that come from the host may be what it has made of those that went, in a later step: they come in front
+ * of them, or stay. */
+static bool
+may_be_updated(const struct finder *finder, const struct graph_version *sent, const struct graph_version *back)
+{
+    return back->from_host && back->bytes == sent->bytes &&
+           (position(finder, back) < position(finder, sent) || place_of(finder, back)->stays);
+}
+
 /* What is computed from state goes to the host, and as many bytes come back that are others in each period. */
 static bool
 judge_host(const struct finder *finder)
@@ -563,8 +572,7 @@ judge_host(const struct finder *finder)
         if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES || !finder->from_state[i])
             continue;
         for (uint32_t k = 0; k < graph->version_count; ++k) {
-            const struct graph_version *back = &graph->versions[k];
-            if (back->from_host && back->bytes == sent->bytes && finder->from_data[k])
+            if (finder->from_data[k] && may_be_updated(finder, sent, &graph->versions[k]))
                 return refuse(finder->to,
                               "%llu bytes that are computed from state are copied to the host, and as many come back: "
                               "the host may update them",

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# by_state.sh BUILD - turns by state: `ddprun scout --by state --prove` proves the plans of programs of which no gradient can be averaged
+# in one place, and refuses what it must, by name; `--plan auto` takes that way where gradients cannot be proved. A kept plan in which a
+# tensor or one element is left out, or has another class, is refused by a proof.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+export TMPDIR=$work/tmp XDG_CACHE_HOME=$work/cache
+mkdir "$TMPDIR"
+fused=$build/tests/trainers/fused habits=$build/tests/tools/scout/habits
+cd "$work" || exit 1
+
+# proved NAME PROGRAM...: all is proved.
+proved() {
+    run "$ddprun" -q --device softgpu scout --by state --prove --json "$work/plan.json" "${@:2}"
+    check "$1: it is proved" test "$code" -eq 0
+    check "$1: by both proofs" test "$(grep -c -E '^proof .(complete|d).: passed' "$work/stdout")" -eq 2
+}
+# refused NAME WORDS PROGRAM...
+refused() {
+    run "$ddprun" -q --device softgpu scout --by state --prove "${@:3}"
+    check "$1: it is refused" test "$code" -eq 1
+    check "$1: it says why" grep -q "$2" "$work/stderr"
+}
+proved 'the update is in the gradient' "$fused" gemm
+proved 'several averages' "$habits" two
+proved 'gradients are made anew' "$habits" realloc
+refused 'a graph' 'launches a CUDA graph' "$habits" captured
+
+# --plan auto: by gradients no plan can be, so it is by state.
+auto() {
+    run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes "$@"
+}
+auto "$fused" gemm
+check 'auto: it trains' test "$code" -eq 0
+check 'auto: by state, and it says why' grep -q 'by state, for by gradients it cannot be: ' "$work/stderr"
+auto --by gradients "$fused" gemm
+check 'auto: --by gradients is refused' test "$code" -eq 1
+run "$ddprun" -n 2 --device softgpu --share-gpu --by state "$fused" gemm
+check '--by without a plan is refused' test "$code" -eq 2
+
+# What a kept plan says is proved again for other arguments.
+kept=$(echo "$XDG_CACHE_HOME"/ddprun/plans/*.json)
+cp "$kept" sound.json
+# broken NAME CODE: python, with `memory`, the ranges of the plan, and `state`, those that are averaged.
+broken() {
+    rm -f "$XDG_CACHE_HOME"/ddprun/plans/*
+    python3 - "$kept" "$2" <<'PYTHON'
+import json, sys
+plan = json.load(open('sound.json'))
+memory = plan['turns']['memory']
+state = [item for item in memory if item['role'] == 'state by change']
+exec(sys.argv[2])
+json.dump(plan, open(sys.argv[1], 'w'))
+PYTHON
+    chmod 600 "$kept"
+    run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --by state --yes "$fused" gemm --steps 30
+    check "$1: a proof refuses it" grep -q -E 'plan: proof .*: (failed|not possible)' "$work/stderr"
+}
+broken 'a tensor is left out' 'memory.remove(state[0])'
+broken 'one element is left out' 'state[0]["end"] -= 4'
+broken 'state is called constant' 'state[0]["role"] = "unwritten"'
+broken 'state is called a stream' 'state[0]["role"] = "stream"'
+broken 'state is called a sum' 'state[0]["role"] = "sum"'
+finish
