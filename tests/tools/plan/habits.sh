@@ -14,7 +14,7 @@ few='^(clip|counter|gemm-update|host-loss|shuffle-host)$'
 least=3 # of these run
 ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
-    few=. least=17 ranks='2 3'
+    few=. least=36 ranks='2 3'
 fi
 [ "$pattern" = . ] || few=. least=0
 export steps ranks
@@ -63,7 +63,7 @@ outcome() {
         echo "$words | |"
         return
     fi
-    grep -q 'by state' "$2.err" || of=gradients
+    grep -qE '"by": ?"state"' "$work/cache-$1"/ddprun/plans/*.json || of=gradients
     weights=$(error "$2.weights" "$2.$of.weights")
     figure=$(error "$2.out" "$2.$of.out")
     words="by $of"
