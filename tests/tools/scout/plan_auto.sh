@@ -169,9 +169,11 @@ for plan in auto plan.json; do
     made=
     ends "one rank, --plan $plan" 2 '--plan is for two ranks or more, and this job has one' ''
 done
-before=$(kept)
+auto --by gradients --yes "$build/tests/matrix/gan_shared"
+ends "several groups, by gradients" 1 'gradients are averaged in 2 places' 'scouted'
 auto --yes "$build/tests/matrix/gan_shared"
-ends "several groups" 1 'gradients are averaged in 2 places' 'scouted'
+ends "several groups" 0 'by state, for by gradients it cannot be: .*gradients are averaged in 2 places' 'scouted rehearsed'
+before=$(kept)
 auto --yes "$build/tests/trainers/ladder" --steps 3
 check "a program that is too short: refused" test "$code" -eq 1
 check "no plan of those is kept" test "$(kept)" -eq "$before"

@@ -54,8 +54,7 @@ static const struct row {
      "AATTTTTTTTA w1:S w2:S q:R"},
     {"hits that are counted", NET "step\n" FORWARD "hits: n += y t\n" BACKWARD SGD, "AATTTTTTTTT w1:S w2:S n:U"},
     {"hits that are counted and read", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
-     "n[0:4] holds whole numbers that are computed from data, which have no average: name it by --per-rank a12 if each "
-     "rank may have its own"},
+     "n[0:4] holds whole numbers that are computed from data, which have no average"},
     {"the same, of each rank", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
      "AATTTTTTTTTT w1:S w2:S n:O", "a12"},
     {"what does not stay, named", NET "step\n" FORWARD BACKWARD SGD,

@@ -114,6 +114,7 @@ TEST(what_is_out_of_bounds_is_damaged)
     }
     memset(operations[0].name, 'x', sizeof(operations[0].name));
     ck_assert(play_save(path, &play) && !loads());
+    strcpy(operations[0].name, "backward");
 }
 
 /* A plan by state has no gradient and no update, and averages at the period's end. */

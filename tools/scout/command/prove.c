@@ -806,15 +806,16 @@ judge_carried(const struct play *play, const struct played *plain, const struct 
         bool is_open = by_state != NULL && by_state->ranges[i].is_overwritten && touched.both == 0;
         tensor_text(tensor, text);
         if (is_split)
-            conclude(proof, PROOF_FAILED,
-                     "each half of a batch changes other elements of %s: the program carries it from batch to batch; "
-                     "name it by --per-rank a%" PRIu32 " if each rank may carry its own",
-                     text, tensor->alloc);
+            conclude(
+                proof, PROOF_FAILED,
+                "each half of a batch changes other elements of %s: the program carries it from batch to batch, and "
+                "a mean of it is none",
+                text);
         else if (is_open)
             conclude(proof, PROOF_IMPOSSIBLE,
                      "%s is overwritten in each step, and halves of a batch do not show whether it is trained, or "
-                     "carried from batch to batch: name it by --per-rank a%" PRIu32 " if it is carried",
-                     text, tensor->alloc);
+                     "carried from batch to batch",
+                     text);
     }
 }
 

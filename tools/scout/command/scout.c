@@ -95,6 +95,8 @@ refuse(const struct options *options, const struct request *request, struct erro
     static const char *const refused[] = {"hosts", "dry-run", NULL};
     if (request->by != NULL && !is_by_state(request) && strcmp(request->by, "gradients") != 0)
         return error_set(error, DDPRUN_EXIT_USAGE, "--by %s is neither gradients nor state", request->by);
+    if (is_by_state(request) && request->per_rank != NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "--per-rank is for plans by gradients: by state no proof tests it");
     return options_refuse(options_set(options, refused), "scout", error) &&
            (request->json == NULL || whole_file_check(request->json, "--json", error)) &&
            (request->record == NULL || whole_file_check(request->record, "--record", error));

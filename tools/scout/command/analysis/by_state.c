@@ -389,11 +389,7 @@ judge_state(const struct finder *finder, struct place *place)
         return true;
     }
     if (place->type == SCOUT_INTEGER)
-        return refuse(
-            finder->to,
-            "%s holds whole numbers that are computed from data, which have no average: name it by --per-rank "
-            "a%u if each rank may have its own",
-            text, finder->graph->memories[place->memory].alloc);
+        return refuse(finder->to, "%s holds whole numbers that are computed from data, which have no average", text);
     if (!is_float(place))
         return refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
     place->role = PLAY_CHANGES;
