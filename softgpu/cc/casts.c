@@ -162,6 +162,22 @@ look_at_c_cast(struct source *source, uint32_t i)
     free(type);
 }
 
+/* Whether tokens i to close are an argument of a template, which is a constant or a type: `S<int(N)>`. */
+static bool
+is_template_argument(const struct source *source, uint32_t i, uint32_t close)
+{
+    const uint32_t bracket = source_enclosing(source, i);
+    const uint32_t end = bracket < source->lexed.count ? source->lexed.tokens[bracket].match : bracket;
+    if (!source_is(source, close + 1, ">") && !source_is(source, close + 1, ","))
+        return false;
+    for (uint32_t k = i; k-- > 0 && k != bracket && !source_is(source, k, ";");) {
+        if (source_is(source, k, "<") && source_is_word(source, k - 1) &&
+            source_skip_angles(source, k, end) > close + 1 && source_skip_angles(source, k, end) < end)
+            return true;
+    }
+    return false;
+}
+
 /* At a word: `int(x)`, but not the declaration `int (x)`, the type `int(float)`, or `int (*f)(int)`. */
 static void
 look_at_call(struct source *source, uint32_t i)
@@ -175,7 +191,8 @@ look_at_call(struct source *source, uint32_t i)
     const bool is_type = (source_is_one_of(source, open + 1, other_types) && !source_is(source, open + 2, "(")) ||
                          may_be_integer(source, open + 1, close, false);
     if (!is_type && may_be_integer(source, i, open, false) && is_expression_place(source, i) &&
-        source_piece_end(source, open + 1, close) == close && is_operand(source, open + 1) &&
+        !is_template_argument(source, i, close) && source_piece_end(source, open + 1, close) == close &&
+        is_operand(source, open + 1) &&
         !(source_is(source, open + 1, "*") && (source_is(source, close + 1, "(") || source_is(source, close + 1, "["))))
         wrap(source, i, open, open, close);
 }

@@ -240,6 +240,17 @@ add_cuda_preprocess(const struct driver *driver, struct list *command)
 
 /* ---- compiling ---- */
 
+/* Whether the host compiler is asked for warnings. */
+static bool
+asks_warnings(const struct options *options)
+{
+    bool asks = false;
+    for (size_t i = 0; i < options->host.count; ++i)
+        asks = asks || (strncmp(options->host.items[i], "-W", 2) == 0 && strchr(options->host.items[i], ',') == NULL) ||
+               strncmp(options->host.items[i], "-pedantic", 9) == 0;
+    return asks;
+}
+
 static int
 rewrite_file(const struct driver *driver, const char *from, const char *to)
 {
@@ -251,7 +262,8 @@ rewrite_file(const struct driver *driver, const char *from, const char *to)
 
     struct rewrite_options how = {.is_relocatable = driver->options->is_relocatable,
                                   .allows_removed = driver->options->allows_removed,
-                                  .shares_templates = driver->options->shares_templates};
+                                  .shares_templates = driver->options->shares_templates,
+                                  .quiets_device = asks_warnings(driver->options)};
     const struct toolchain *toolchain = driver->toolchain;
     list_add_format(&how.paths.system, "%s/", toolchain->header_dir);
     for (size_t i = 0; i < toolchain->cuda_dirs.count; ++i)

@@ -16,62 +16,69 @@
 
 /*
  * Libraries of the CUDA toolkit, and the file of each in the stand-in, which is linked itself: `-lcudart` would find
- * the forwarders of softgpu/forward. One that the stand-in does not have must not be found in the toolkit instead.
+ * the forwarders of softgpu/forward. One that the stand-in does not have must not be found in the toolkit instead: it
+ * is an empty archive, and a program that calls it does not link. Its functions begin with `prefix`.
  */
 static const struct {
-    const char *name, *file;
+    const char *name, *file, *prefix;
 } toolkit_libraries[] = {
-    {"cudart", RUNTIME_FILE},
-    {"cuda", "libcuda.so.1"},
-    {"cublas", "libcublas.so.13"},
-    {"cublasLt", "libcublasLt.so.13"},
-    {"curand", "libcurand.so.10"},
-    {"nccl", "libnccl.so.2"},
-    {"cudnn", NULL},
-    {"cufft", NULL},
-    {"cusparse", NULL},
-    {"cusolver", NULL},
-    {"nvrtc", NULL},
-    {"nvToolsExt", NULL},
-    {"cupti", NULL},
-    {"nvJitLink", NULL},
-    {"cufile", NULL},
-    {"npp", NULL},
-    {"nvjpeg", NULL},
+    {"cudart", RUNTIME_FILE, NULL},
+    {"cuda", "libcuda.so.1", NULL},
+    {"cublas", "libcublas.so.13", NULL},
+    {"cublasLt", "libcublasLt.so.13", NULL},
+    {"curand", "libcurand.so.10", NULL},
+    {"nccl", "libnccl.so.2", NULL},
+    {"cudnn", NULL, "cudnn"},
+    {"cufft", NULL, "cufft"},
+    {"cusparse", NULL, "cusparse"},
+    {"cusolver", NULL, "cusolver"},
+    {"nvrtc", NULL, "nvrtc"},
+    {"nvToolsExt", NULL, "nvtx"},
+    {"cupti", NULL, "cupti"},
+    {"nvJitLink", NULL, "nvJitLink"},
+    {"cufile", NULL, "cuFile"},
+    {"npp", NULL, "npp"},
+    {"nvjpeg", NULL, "nvjpeg"},
 };
 
-static bool
-add_library(const struct options *options, const char *argument, struct list *command, bool *static_asked)
+enum { LIBRARIES = sizeof(toolkit_libraries) / sizeof(toolkit_libraries[0]) };
+
+/* What the command line asks for. */
+struct asked {
+    bool is_static; /* the runtime */
+    bool has_any_absent;
+    bool absent[LIBRARIES]; /* of toolkit_libraries */
+};
+
+static void
+add_library(const struct options *options, const char *argument, struct list *command, struct asked *asked)
 {
     const char *name = argument + 2;
     if (strcmp(name, "cudart_static") == 0) {
-        *static_asked = !options->is_linker; /* build systems name it without being asked */
-        return true;                         /* -lcudart is always there */
+        asked->is_static = !options->is_linker; /* build systems name it without being asked */
+        return;                                 /* -lcudart is always there */
     }
     if (strcmp(name, "cudadevrt") == 0 || strcmp(name, "culibos") == 0)
-        return true;
-    for (size_t i = 0; i < sizeof(toolkit_libraries) / sizeof(toolkit_libraries[0]); ++i) {
+        return;
+    for (size_t i = 0; i < LIBRARIES; ++i) {
         const char *library = toolkit_libraries[i].name;
         const size_t length = strlen(library);
         const bool is_static = strncmp(name, library, length) == 0 && strcmp(name + length, "_static") == 0;
         if (strcmp(name, library) != 0 && !is_static)
             continue;
-        if (toolkit_libraries[i].file == NULL) {
-            complain("%s: the stand-in has no such library", argument);
-            return false;
-        }
-        list_add_format(command, "-l:%s", toolkit_libraries[i].file);
-        return true;
+        if (toolkit_libraries[i].file != NULL)
+            list_add_format(command, "-l:%s", toolkit_libraries[i].file);
+        else
+            asked->absent[i] = asked->has_any_absent = true;
+        return;
     }
     list_add(command, argument);
-    return true;
 }
 
-static bool
-add_items(const struct driver *driver, struct list *command)
+static void
+add_items(const struct driver *driver, struct list *command, struct asked *asked)
 {
     const struct options *options = driver->options;
-    bool static_asked = options->static_runtime_asked && !options->is_linker;
     size_t object = 0;
     if (!options->is_linker) {
         list_add(command, "-Wl,--start-group");
@@ -85,13 +92,53 @@ add_items(const struct driver *driver, struct list *command)
             list_add(command, driver->objects.items[object++]);
         else if (strncmp(item->text, "-l", 2) != 0)
             list_add(command, item->text);
-        else if (!add_library(options, item->text, command, &static_asked))
-            return false;
+        else
+            add_library(options, item->text, command, asked);
     }
-    if (static_asked)
+    if (asked->is_static)
         fprintf(stderr,
                 "softgpu-cc: note: the stand-in's runtime is a shared library; -cudart static is not possible\n");
-    return true;
+}
+
+/* Of a linker's line that a reference is undefined: the function, if it is of a library that the stand-in lacks. */
+static void
+name_absent(const char *line, const struct asked *asked)
+{
+    const char *quote = strstr(line, "undefined reference to");
+    const char *name = quote != NULL ? strpbrk(quote, "`'") : NULL;
+    for (size_t i = 0; name != NULL && i < LIBRARIES; ++i) {
+        const char *prefix = toolkit_libraries[i].prefix;
+        if (asked->absent[i] && strncmp(name + 1, prefix, strlen(prefix)) == 0)
+            complain("%.*s: the stand-in has no -l%s", (int)strcspn(name + 1, "'\n"), name + 1,
+                     toolkit_libraries[i].name);
+    }
+}
+
+/* Links where libraries that the stand-in lacks are named: what is missing of them is said by name. */
+static int
+link_without(const struct driver *driver, struct list *command, const struct asked *asked)
+{
+    char *path = process_temporary("link-errors"), *line = NULL;
+    size_t room = 0;
+    if (path == NULL)
+        return EXIT_FAILURE;
+    if (driver->options->verbose)
+        process_show(command);
+    const int status = process_run(command, path);
+    FILE *errors = fopen(path, "re");
+    while (errors != NULL && getline(&line, &room, errors) >= 0)
+        fputs(line, stderr);
+    if (errors != NULL && status != 0) {
+        rewind(errors);
+        while (getline(&line, &room, errors) >= 0)
+            name_absent(line, asked);
+    }
+    if (errors != NULL)
+        fclose(errors);
+    free(line);
+    free(path);
+    list_free(command);
+    return status;
 }
 
 static bool
@@ -158,11 +205,8 @@ step_link(const struct driver *driver)
     if (has_sanitizer(
             options)) /* its dlopen() hides who asks, so only a path that holds for the whole program is searched */
         list_add(&command, "-Wl,--disable-new-dtags");
-    if (!add_items(driver, &command)) {
-        list_free(&command);
-        free(output);
-        return EXIT_USAGE;
-    }
+    struct asked asked = {.is_static = options->static_runtime_asked && !options->is_linker};
+    add_items(driver, &command, &asked);
     list_add(&command, "-l:" RUNTIME_FILE);
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); ++i)
         list_add(&command, libraries[i]);
@@ -170,7 +214,8 @@ step_link(const struct driver *driver)
         list_add(&command, "-Wl,--end-group");
     if (options->verbose && !options->is_linker)
         show_linker(driver);
-    int status = step_run(driver, &command);
+    int status =
+        asked.has_any_absent && !options->dry_run ? link_without(driver, &command, &asked) : step_run(driver, &command);
     if (status == 0 && options->run)
         status = run_program(driver, output);
     free(output);

@@ -116,7 +116,7 @@ wait_for_child(void)
 }
 
 int
-process_run(const struct list *command)
+process_run(const struct list *command, const char *errors)
 {
     fflush(NULL);
     const pid_t pid = fork();
@@ -132,6 +132,8 @@ process_run(const struct list *command)
                 signal(end_signals[i], SIG_DFL);
         }
         sigprocmask(SIG_SETMASK, &state.old_mask, NULL);
+        if (errors != NULL && freopen(errors, "w", stderr) == NULL)
+            _exit(127);
         execvp(command->items[0], command->items);
         complain("cannot start %s: %s", command->items[0], strerror(errno));
         _exit(127);

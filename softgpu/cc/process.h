@@ -19,10 +19,11 @@ char *process_temporary(const char *name);
 void process_end(void);
 
 /*
- * Runs a command and waits for it. Returns its exit status, 128 + n if signal n ended it, 127 after a message if it
- * cannot be started. If a signal asked softgpu-cc to stop, this does not return.
+ * Runs a command and waits for it. `errors`: the file that gets its stderr; NULL: ours. Returns its exit status, 128 +
+ * n if signal n ended it, 127 after a message if it cannot be started. If a signal asked softgpu-cc to stop, this does
+ * not return.
  */
-int process_run(const struct list *command) __attribute__((warn_unused_result));
+int process_run(const struct list *command, const char *errors) __attribute__((warn_unused_result));
 
 /* "#$ g++ -c 'a b.cu'", as nvcc --dryrun shows commands, on stderr. */
 void process_show(const struct list *command);

@@ -5,6 +5,7 @@
  *     cudaThreadSynchronize()   ->   cudaDeviceSynchronize()
  *     __shfl(x, lane)           ->   __shfl_sync(MASK, x, lane), with the lanes that are there together
  *     prop.clockRate            ->   ::softgpu::removed_property(cudaDevAttrClockRate, prop)
+ *     tuple.get<0>()            ->   ::softgpu::removed_get<0>(tuple); only where it is allowed: Thrust's was a member
  *
  * A name that the user declares is the user's. An object counts as a cudaDeviceProp if the declaration of its name says
  * so; the host compiler reports the others. softgpu/removed.h has the overloads that are gone.
@@ -201,6 +202,23 @@ look_at_field(struct source *source, uint32_t i)
     }
 }
 
+/* At `get` of `tuple.get<0>()`. */
+static void
+look_at_get(struct source *source, uint32_t i)
+{
+    const uint32_t dot = source_is(source, i - 1, "template") ? i - 2 : i - 1;
+    const bool is_arrow = source_is(source, dot, "->");
+    if (!source->allows_removed || !source_is(source, i, "get") || (!source_is(source, dot, ".") && !is_arrow) ||
+        !source_is(source, i + 1, "<") || source->lexed.tokens[i + 2].kind != TOKEN_NUMBER ||
+        !source_is(source, i + 3, ">") || !source_is(source, i + 4, "(") || !source_is(source, i + 5, ")"))
+        return;
+    char *number = source_spell(source, i + 2, i + 3);
+    source_before_all(source, source_postfix_begin(source, dot), "::softgpu::removed_get<%s>(%s", number,
+                      is_arrow ? "*" : "");
+    free(number);
+    source_drop_range(source, dot, i + 5);
+}
+
 void
 removed_rewrite(struct source *source)
 {
@@ -208,7 +226,9 @@ removed_rewrite(struct source *source)
         if (source->lexed.tokens[i].is_system || !source_is_word(source, i))
             continue;
         look_at_call(source, i);
-        if (i > 1)
+        if (i > 1) {
             look_at_field(source, i);
+            look_at_get(source, i);
+        }
     }
 }

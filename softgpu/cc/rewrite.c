@@ -41,6 +41,33 @@ run_passes(struct source *source)
     drop_keywords(source);
 }
 
+/* Device code is no matter of the host compiler's warnings, as with nvcc: it is written as a system header's. [i]:
+ * token i is in it. The caller frees it; NULL if warnings are as ever. */
+static bool *
+find_quiet(const struct source *source, const struct rewrite_options *options)
+{
+    if (!options->quiets_device)
+        return NULL;
+    bool *quiet = memory_grow(NULL, source->lexed.count + 1);
+    memset(quiet, 0, source->lexed.count + 1);
+    for (size_t f = 0; f < source->function_count; ++f) {
+        const struct function *function = &source->functions[f];
+        const uint32_t end = source->lexed.tokens[function->body].match;
+        if ((function->flags & (FUNCTION_DEVICE | FUNCTION_KERNEL)) != 0)
+            memset(quiet + function->head, 1, end + 1 - function->head);
+    }
+    return quiet;
+}
+
+/* The line marker in front of token i that makes its code a system header's, or the user's again. */
+static void
+write_marker(const struct source *source, uint32_t i, bool quiet, struct text *out)
+{
+    const struct token *token = &source->lexed.tokens[i];
+    text_append_format(out, "\n# %u \"%s\"%s\n", token->line, source->lexed.files.items[token->file],
+                       quiet || token->is_system ? " 3" : "");
+}
+
 /* The text between two tokens, without `#pragma unroll`, of which the host compiler would warn. */
 static void
 write_between(struct text *out, const char *from, const char *to)
@@ -59,15 +86,20 @@ write_between(struct text *out, const char *from, const char *to)
 }
 
 static void
-write_all(const struct source *source, struct text *out)
+write_all(const struct source *source, const bool *quiet, struct text *out)
 {
     const struct lexed *lexed = &source->lexed;
     const char *at = lexed->text;
+    bool was_quiet = false;
     for (uint32_t i = 0; i < lexed->count; ++i) {
         const struct token *token = &lexed->tokens[i];
         const struct edit *edit = &source->edits[i];
         const char *begin = lexed->text + token->begin;
+        const bool is_quiet = quiet != NULL && quiet[i];
         write_between(out, at, begin);
+        if (is_quiet != was_quiet || (is_quiet && memchr(at, '#', (size_t)(begin - at)) != NULL))
+            write_marker(source, i, is_quiet, out);
+        was_quiet = is_quiet;
         if (edit->before != NULL)
             text_append_string(out, edit->before);
         if (!edit->drop)
@@ -103,8 +135,10 @@ rewrite(const char *text, size_t length, const struct rewrite_options *options, 
     source.edits = memory_grow(NULL, edit_bytes);
     memset(source.edits, 0, edit_bytes);
     run_passes(&source);
+    bool *quiet = find_quiet(&source, options);
     if (!source.failed)
-        write_all(&source, out);
+        write_all(&source, quiet, out);
+    free(quiet);
     const bool ok = !source.failed;
     free_source(&source);
     return ok;

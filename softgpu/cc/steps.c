@@ -10,7 +10,7 @@ step_run(const struct driver *driver, struct list *command)
 {
     if (driver->options->verbose || driver->options->dry_run)
         process_show(command);
-    const int status = driver->options->dry_run ? 0 : process_run(command);
+    const int status = driver->options->dry_run ? 0 : process_run(command, NULL);
     list_free(command);
     return status;
 }

@@ -152,11 +152,35 @@ run 2 "$cc" -std=c++98 hello.cu
 says "-std=c++98"
 run 2 "$cc" -ptx hello.cu
 says "-ptx"
-run 2 "$cc" main.c part.cu part.cpp -lcufft -o never
-says "-lcufft"
-[ ! -e never ] || fail "it made something"
 run 127 "$cc" -ccbin /no/such/compiler -c main.c
 says "/no/such/compiler"
+
+case_ "a library that the stand-in lacks links where nothing of it is called; what is called is named"
+run 0 "$cc" hello.cu -Iinclude -lcufft -lcusparse -lcusolver -o hello
+run 0 ./hello
+printf 'extern "C" int cufftPlan1d(int *, int, int, int);\nint main() { int p; return cufftPlan1d(&p, 1, 2, 3); }\n' >plan.cu
+run 1 "$cc" plan.cu -lcufft -o never
+says "cufftPlan1d: the stand-in has no -lcufft"
+[ ! -e never ] || fail "it made something"
+
+case_ "the host compiler's warnings are about the host's code, not about device code and the stand-in's headers"
+cat >device.cu <<'END'
+__device__ int counter;
+__global__ void k(int n, unsigned m, const float *__restrict__ x, float *y)
+{
+    int unused, i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < m) y[i] = 0.5 * x[i] + NAN;
+    { int i = int(x[0]); counter = i; }
+}
+int main() { float *x; cudaMalloc(&x, 64); k<<<1, 1>>>(1, 1u, x, x); return cudaDeviceSynchronize() != cudaSuccess; }
+END
+warnings=-Xcompiler=-Wall,-Wextra,-Wcast-qual,-Wshadow,-Wconversion
+run 0 "$cc" "$warnings" -Xcompiler -Werror device.cu -o device
+run 0 ./device
+printf 'void host() { int unused; }\n' >>device.cu
+run 1 "$cc" "$warnings,-Werror" -c device.cu -o never
+says "device.cu:9:"
+says "unused variable"
 
 case_ "static cudart is accepted with a word on it"
 run 0 "$cc" -cudart static -Iinclude hello.cu -o hello

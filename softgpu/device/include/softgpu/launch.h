@@ -260,7 +260,7 @@ template <class P> struct parameter {
     }
     template <class Where> static void *place(const Where &where)
     {
-        return (void *)where;
+        return (void *)(uintptr_t)where; /* g++ -Wcast-qual takes no cast from `T *__restrict *` */
     }
 };
 template <class P> struct parameter<P &> {
