@@ -99,17 +99,17 @@ class ArgIndexInputIterator
 };
 
 #ifdef SOFTGPU_ALLOW_REMOVED
-#define SOFTGPU_REMOVED_FROM_CUB(T, name)
+#define SOFTGPU_REMOVED_FROM_CUB(T, name, other)
 #else
-#define SOFTGPU_REMOVED_FROM_CUB(T, name)                                                                           \
-    static_assert(softgpu_detail::never<T>::value, "CUDA 13 has no cub::" name "_input_iterator: use thrust::" name \
-                                                   "_iterator, or compile with --allow-removed");
+#define SOFTGPU_REMOVED_FROM_CUB(T, name, other)                                                                       \
+    static_assert(softgpu_detail::never<T>::value, "CUDA 13 has no cub::" name ": use thrust::" other "_iterator, or " \
+                                                   "compile with --allow-removed");
 #endif
 
 template <class T, class Offset = ptrdiff_t>
 class CountingInputIterator : public softgpu_detail::input_iterator<CountingInputIterator<T, Offset>, T>
 {
-    SOFTGPU_REMOVED_FROM_CUB(T, "counting")
+    SOFTGPU_REMOVED_FROM_CUB(T, "CountingInputIterator", "counting")
     T first;
 
   public:
@@ -126,7 +126,7 @@ template <class T, class Operation, class In, class Offset = ptrdiff_t>
 class TransformInputIterator
     : public softgpu_detail::input_iterator<TransformInputIterator<T, Operation, In, Offset>, T>
 {
-    SOFTGPU_REMOVED_FROM_CUB(T, "transform")
+    SOFTGPU_REMOVED_FROM_CUB(T, "TransformInputIterator", "transform")
     decltype(softgpu_detail::in_kernel(std::declval<In>())) items;
     Operation operation;
 
@@ -139,6 +139,44 @@ class TransformInputIterator
         return static_cast<T>(operation(items[i]));
     }
 };
+
+/* What is written there is dropped. */
+template <class Offset = ptrdiff_t> class DiscardOutputIterator
+{
+    SOFTGPU_REMOVED_FROM_CUB(Offset, "DiscardOutputIterator", "discard")
+
+  public:
+    typedef std::random_access_iterator_tag iterator_category;
+    typedef void value_type;
+    typedef Offset difference_type;
+    typedef void *pointer;
+    typedef DiscardOutputIterator &reference;
+
+    DiscardOutputIterator(Offset = 0)
+    {
+    }
+    template <class T> DiscardOutputIterator &operator=(const T &)
+    {
+        return *this;
+    }
+    DiscardOutputIterator operator*() const
+    {
+        return *this;
+    }
+    DiscardOutputIterator operator[](Offset) const
+    {
+        return *this;
+    }
+    DiscardOutputIterator operator+(Offset) const
+    {
+        return *this;
+    }
+    DiscardOutputIterator &operator++()
+    {
+        return *this;
+    }
+};
+
 #undef SOFTGPU_REMOVED_FROM_CUB
 
 } // namespace cub

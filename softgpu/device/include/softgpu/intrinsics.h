@@ -10,6 +10,7 @@
 #pragma GCC system_header
 
 #include "softgpu/thread.h"
+#include <cfenv>
 
 /* ---- fast versions ---- */
 
@@ -236,8 +237,7 @@ SOFTGPU_FUNCTION(float, normcdfinvf, (float p), static_cast<float>(normcdfinv(p)
 SOFTGPU_FUNCTION(float, cyl_bessel_i0f, (float x), static_cast<float>(cyl_bessel_i0(x)))
 SOFTGPU_FUNCTION(float, cyl_bessel_i1f, (float x), static_cast<float>(cyl_bessel_i1(x)))
 
-/* Arithmetic in a named rounding mode: to nearest only, which is what it nearly always is; the others do not exist
- * here. */
+/* Arithmetic in a named rounding mode. */
 SOFTGPU_FUNCTION(float, __fadd_rn, (float a, float b), a + b)
 SOFTGPU_FUNCTION(float, __fsub_rn, (float a, float b), a - b)
 SOFTGPU_FUNCTION(float, __fdiv_rn, (float a, float b), a / b)
@@ -267,6 +267,56 @@ __dmul_rn(double a, double b)
     volatile double product = a * b;
     return product;
 }
+
+/* Down, up and toward zero: what stands between the two changes of the CPU's mode is kept there by the volatile. */
+#define SOFTGPU_ROUNDED_TO(type, name, parameters, x, y, z, expression, mode) \
+    SOFTGPU_INLINE type name parameters                                       \
+    {                                                                         \
+        const int before = fegetround();                                      \
+        volatile auto a = x;                                                  \
+        volatile auto b = y;                                                  \
+        volatile auto c = z;                                                  \
+        fesetround(mode);                                                     \
+        volatile type result = expression;                                    \
+        fesetround(before);                                                   \
+        (void)a, (void)b, (void)c;                                            \
+        return result;                                                        \
+    }
+#define SOFTGPU_ROUNDED(type, name, parameters, x, y, z, expression)                  \
+    SOFTGPU_ROUNDED_TO(type, name##_rd, parameters, x, y, z, expression, FE_DOWNWARD) \
+    SOFTGPU_ROUNDED_TO(type, name##_ru, parameters, x, y, z, expression, FE_UPWARD)   \
+    SOFTGPU_ROUNDED_TO(type, name##_rz, parameters, x, y, z, expression, FE_TOWARDZERO)
+#define SOFTGPU_ROUNDED_1(type, name, from, expression) SOFTGPU_ROUNDED(type, name, (from x), x, 0, 0, expression)
+#define SOFTGPU_ROUNDED_2(type, name, expression)       SOFTGPU_ROUNDED(type, name, (type x, type y), x, y, 0, expression)
+#define SOFTGPU_ROUNDED_3(type, name, expression) \
+    SOFTGPU_ROUNDED(type, name, (type x, type y, type z), x, y, z, expression)
+SOFTGPU_ROUNDED_2(float, __fadd, a + b)
+SOFTGPU_ROUNDED_2(float, __fsub, a - b)
+SOFTGPU_ROUNDED_2(float, __fmul, a *b)
+SOFTGPU_ROUNDED_2(float, __fdiv, a / b)
+SOFTGPU_ROUNDED_1(float, __frcp, float, 1.0f / a)
+SOFTGPU_ROUNDED_1(float, __fsqrt, float, sqrtf(a))
+SOFTGPU_ROUNDED_3(float, __fmaf, fmaf(a, b, c))
+SOFTGPU_ROUNDED_3(float, __fmaf_ieee, fmaf(a, b, c))
+SOFTGPU_ROUNDED_2(double, __dadd, a + b)
+SOFTGPU_ROUNDED_2(double, __dsub, a - b)
+SOFTGPU_ROUNDED_2(double, __dmul, a *b)
+SOFTGPU_ROUNDED_2(double, __ddiv, a / b)
+SOFTGPU_ROUNDED_1(double, __drcp, double, 1.0 / a)
+SOFTGPU_ROUNDED_1(double, __dsqrt, double, sqrt(a))
+SOFTGPU_ROUNDED_3(double, __fma, fma(a, b, c))
+SOFTGPU_ROUNDED_1(float, __int2float, int, static_cast<float>(a))
+SOFTGPU_ROUNDED_1(float, __uint2float, unsigned, static_cast<float>(a))
+SOFTGPU_ROUNDED_1(float, __ll2float, long long, static_cast<float>(a))
+SOFTGPU_ROUNDED_1(float, __ull2float, unsigned long long, static_cast<float>(a))
+SOFTGPU_ROUNDED_1(float, __double2float, double, static_cast<float>(a))
+SOFTGPU_ROUNDED_1(double, __ll2double, long long, static_cast<double>(a))
+SOFTGPU_ROUNDED_1(double, __ull2double, unsigned long long, static_cast<double>(a))
+#undef SOFTGPU_ROUNDED_TO
+#undef SOFTGPU_ROUNDED
+#undef SOFTGPU_ROUNDED_1
+#undef SOFTGPU_ROUNDED_2
+#undef SOFTGPU_ROUNDED_3
 
 /* ---- conversions ---- */
 

@@ -8,6 +8,7 @@
 #pragma GCC system_header
 
 #include <cuda_runtime.h>
+#include <tuple>
 
 namespace softgpu
 {
@@ -28,6 +29,27 @@ removed_property(cudaDeviceAttr attribute, const cudaDeviceProp &properties)
         cudaDeviceGetAttribute(&value, attribute, device) != cudaSuccess)
         return 0;
     return value;
+}
+
+/* The member of Thrust's tuples, or that of the program's own class. */
+using std::get;
+template <std::size_t N, class T>
+inline auto
+removed_get_of(T &tuple, int) -> decltype(tuple.template get<N>())
+{
+    return tuple.template get<N>();
+}
+template <std::size_t N, class T>
+inline auto
+removed_get_of(T &tuple, long) -> decltype(get<N>(tuple))
+{
+    return get<N>(tuple);
+}
+template <std::size_t N, class T>
+inline auto
+removed_get(T &&tuple) -> decltype(removed_get_of<N>(tuple, 0))
+{
+    return removed_get_of<N>(tuple, 0);
 }
 #else
 template <class> struct allows_removed : std::false_type {

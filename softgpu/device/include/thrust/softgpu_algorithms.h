@@ -75,6 +75,46 @@ transform(const P &policy, It first, It last, Other other, Out out, F f)
     return out + (last - first);
 }
 
+template <class P, class It, class Stencil, class Out, class F, class Pred, softgpu_detail::if_policy<P> = 0>
+inline Out
+transform_if(const P &policy, It first, It last, Stencil stencil, Out out, F f, Pred wanted)
+{
+    softgpu_detail::run(
+        policy,
+        [f, wanted](auto begin, auto end, auto flag, auto to) mutable {
+            for (; begin != end; ++begin, ++flag, ++to) {
+                if (wanted(*flag))
+                    *to = f(*begin);
+            }
+        },
+        first, last, stencil, out);
+    return out + (last - first);
+}
+
+template <class P, class It, class Out, class F, class Pred, softgpu_detail::if_policy<P> = 0>
+inline Out
+transform_if(const P &policy, It first, It last, Out out, F f, Pred wanted)
+{
+    return ::thrust::transform_if(policy, first, last, first, out, f, wanted);
+}
+
+template <class P, class It, class Other, class Stencil, class Out, class F, class Pred,
+          softgpu_detail::if_policy<P> = 0>
+inline Out
+transform_if(const P &policy, It first, It last, Other other, Stencil stencil, Out out, F f, Pred wanted)
+{
+    softgpu_detail::run(
+        policy,
+        [f, wanted](auto begin, auto end, auto second, auto flag, auto to) mutable {
+            for (; begin != end; ++begin, ++second, ++flag, ++to) {
+                if (wanted(*flag))
+                    *to = f(*begin, *second);
+            }
+        },
+        first, last, other, stencil, out);
+    return out + (last - first);
+}
+
 template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
 inline void
 fill(const P &policy, It first, It last, const T &value)
@@ -134,6 +174,32 @@ replace_if(const P &policy, It first, It last, F f, const T &value)
         policy, [f, value](auto begin, auto end) { std::replace_if(begin, end, f, value); }, first, last);
 }
 
+template <class P, class It, class Stencil, class F, class T, softgpu_detail::if_policy<P> = 0>
+inline void
+replace_if(const P &policy, It first, It last, Stencil stencil, F f, const T &value)
+{
+    const value_of<It> converted = value;
+    ::thrust::transform_if(
+        policy, first, last, stencil, first, [converted](const auto &) { return converted; }, f);
+}
+
+template <class P, class It, class Out, class F, class T, softgpu_detail::if_policy<P> = 0>
+inline Out
+replace_copy_if(const P &policy, It first, It last, Out out, F f, const T &value)
+{
+    return ::thrust::transform(policy, first, last, out, [f, value](const auto &x) {
+        return f(x) ? static_cast<value_of<It>>(value) : static_cast<value_of<It>>(x);
+    });
+}
+
+template <class P, class It, class Out, class T, softgpu_detail::if_policy<P> = 0>
+inline Out
+replace_copy(const P &policy, It first, It last, Out out, const T &old, const T &value)
+{
+    return ::thrust::replace_copy_if(
+        policy, first, last, out, [old](const auto &x) { return x == old; }, value);
+}
+
 template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
 inline void
 replace(const P &policy, It first, It last, const T &old, const T &value)
@@ -167,6 +233,39 @@ scatter(const P &policy, In first, In last, Map map, Out out)
                 to[static_cast<ptrdiff_t>(*place)] = *begin;
         },
         first, last, map, out);
+}
+
+template <class P, class Map, class Stencil, class In, class Out, class F = identity<>,
+          softgpu_detail::if_policy<P> = 0>
+inline Out
+gather_if(const P &policy, Map first, Map last, Stencil stencil, In in, Out out, F f = F())
+{
+    softgpu_detail::run(
+        policy,
+        [f](auto begin, auto end, auto flag, auto from, auto to) {
+            for (; begin != end; ++begin, ++flag, ++to) {
+                if (f(*flag))
+                    *to = from[static_cast<ptrdiff_t>(*begin)];
+            }
+        },
+        first, last, stencil, in, out);
+    return out + (last - first);
+}
+
+template <class P, class In, class Map, class Stencil, class Out, class F = identity<>,
+          softgpu_detail::if_policy<P> = 0>
+inline void
+scatter_if(const P &policy, In first, In last, Map map, Stencil stencil, Out out, F f = F())
+{
+    softgpu_detail::run(
+        policy,
+        [f](auto begin, auto end, auto place, auto flag, auto to) {
+            for (; begin != end; ++begin, ++place, ++flag) {
+                if (f(*flag))
+                    to[static_cast<ptrdiff_t>(*place)] = *begin;
+            }
+        },
+        first, last, map, stencil, out);
 }
 
 /* ---- copies: the only ones that go between host and device ---- */
@@ -308,6 +407,7 @@ SOFTGPU_SEARCH(none_of, bool)
                    first, last);                                                                                   \
     }
 SOFTGPU_FIND(find_if)
+SOFTGPU_FIND(find_if_not)
 SOFTGPU_FIND(max_element)
 SOFTGPU_FIND(min_element)
 #undef SOFTGPU_FIND
@@ -333,20 +433,20 @@ min_element(const P &policy, It first, It last)
     return ::thrust::min_element(policy, first, last, less<>());
 }
 
-template <class It, softgpu_detail::if_no_policy<It> = 0>
+template <class P, class It, class F = less<>, softgpu_detail::if_policy<P> = 0>
 inline std::pair<It, It>
-minmax_element(It first, It last)
+minmax_element(const P &policy, It first, It last, F f = F())
 {
-    const auto policy = softgpu_detail::policy_of<It>();
-    return {::thrust::min_element(policy, first, last), ::thrust::max_element(policy, first, last)};
+    return {::thrust::min_element(policy, first, last, f), ::thrust::max_element(policy, first, last, f)};
 }
 
-template <class P, class It, class Other, softgpu_detail::if_policy<P> = 0>
+template <class P, class It, class Other, class F = equal_to<>, softgpu_detail::if_policy<P> = 0>
 inline bool
-equal(const P &policy, It first, It last, Other other)
+equal(const P &policy, It first, It last, Other other, F f = F())
 {
     return softgpu_detail::get<bool>(
-        policy, [](auto begin, auto end, auto second) { return std::equal(begin, end, second); }, first, last, other);
+        policy, [f](auto begin, auto end, auto second) { return std::equal(begin, end, second, f); }, first, last,
+        other);
 }
 
 /* ---- order ---- */
@@ -391,12 +491,12 @@ SOFTGPU_SORT(sort)
 SOFTGPU_SORT(stable_sort)
 #undef SOFTGPU_SORT
 
-template <class P, class It, softgpu_detail::if_policy<P> = 0>
+template <class P, class It, class F = less<>, softgpu_detail::if_policy<P> = 0>
 inline bool
-is_sorted(const P &policy, It first, It last)
+is_sorted(const P &policy, It first, It last, F f = F())
 {
     return softgpu_detail::get<bool>(
-        policy, [](auto begin, auto end) { return std::is_sorted(begin, end); }, first, last);
+        policy, [f](auto begin, auto end) { return std::is_sorted(begin, end, f); }, first, last);
 }
 
 template <class P, class It, softgpu_detail::if_policy<P> = 0>
@@ -461,40 +561,87 @@ copy_if(const P &policy, It first, It last, Out out, F f)
                      first, last, out);
 }
 
+template <class P, class It, class Stencil, class Out, class F, softgpu_detail::if_policy<P> = 0>
+inline Out
+copy_if(const P &policy, It first, It last, Stencil stencil, Out out, F f)
+{
+    return out + softgpu_detail::get<ptrdiff_t>(
+                     policy,
+                     [f](auto begin, auto end, auto flag, auto to) {
+                         ptrdiff_t kept = 0;
+                         for (; begin != end; ++begin, ++flag) {
+                             if (f(*flag))
+                                 to[kept++] = *begin;
+                         }
+                         return kept;
+                     },
+                     first, last, stencil, out);
+}
+
+template <class P, class It, class Stencil, class F, softgpu_detail::if_policy<P> = 0>
+inline It
+remove_if(const P &policy, It first, It last, Stencil stencil, F f)
+{
+    return ::thrust::copy_if(policy, first, last, stencil, first, [f](const auto &flag) { return !f(flag); });
+}
+
 template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
 inline It
 remove_if(const P &policy, It first, It last, F f)
 {
-    return first +
-           softgpu_detail::get<ptrdiff_t>(
-               policy,
-               [f](auto begin, auto end) { return static_cast<ptrdiff_t>(std::remove_if(begin, end, f) - begin); },
-               first, last);
+    return ::thrust::remove_if(policy, first, last, first, f);
 }
 
-template <class P, class It, softgpu_detail::if_policy<P> = 0>
+template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
 inline It
-unique(const P &policy, It first, It last)
+remove(const P &policy, It first, It last, const T &value)
+{
+    return ::thrust::remove_if(policy, first, last, [value](const auto &x) { return x == value; });
+}
+
+template <class P, class It, class Out, class F, softgpu_detail::if_policy<P> = 0>
+inline Out
+remove_copy_if(const P &policy, It first, It last, Out out, F f)
+{
+    return ::thrust::copy_if(policy, first, last, out, [f](const auto &x) { return !f(x); });
+}
+
+template <class P, class It, class F = equal_to<>, softgpu_detail::if_policy<P> = 0>
+inline It
+unique(const P &policy, It first, It last, F f = F())
 {
     return first + softgpu_detail::get<ptrdiff_t>(
                        policy,
-                       [](auto begin, auto end) { return static_cast<ptrdiff_t>(std::unique(begin, end) - begin); },
+                       [f](auto begin, auto end) { return static_cast<ptrdiff_t>(std::unique(begin, end, f) - begin); },
                        first, last);
 }
 
-template <class P, class K, class V, class OutK, class OutV, softgpu_detail::if_policy<P> = 0>
+template <class P, class It, class Out, class F = equal_to<>, softgpu_detail::if_policy<P> = 0>
+inline Out
+unique_copy(const P &policy, It first, It last, Out out, F f = F())
+{
+    return out + softgpu_detail::get<ptrdiff_t>(
+                     policy,
+                     [f](auto begin, auto end, auto to) {
+                         return static_cast<ptrdiff_t>(std::unique_copy(begin, end, to, f) - to);
+                     },
+                     first, last, out);
+}
+
+/* Groups of equal neighbours: `join` of what stands so far and the next value is what each leaves. */
+template <class P, class K, class V, class OutK, class OutV, class Same, class F, softgpu_detail::if_policy<P> = 0>
 inline std::pair<OutK, OutV>
-reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV out_values)
+reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV out_values, Same same, F join)
 {
     const ptrdiff_t count = softgpu_detail::get<ptrdiff_t>(
         policy,
-        [](auto begin, auto end, auto value, auto to_key, auto to_value) {
+        [same, join](auto begin, auto end, auto value, auto to_key, auto to_value) {
             ptrdiff_t groups = 0;
             while (begin != end) {
                 value_of<decltype(begin)> key = *begin;
                 value_of<decltype(value)> sum = *value;
-                for (++begin, ++value; begin != end && *begin == key; ++begin, ++value)
-                    sum = sum + *value;
+                for (++begin, ++value; begin != end && same(key, *begin); ++begin, ++value)
+                    sum = join(sum, *value);
                 to_key[groups] = key;
                 to_value[groups++] = sum;
             }
@@ -503,6 +650,63 @@ reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV ou
         first, last, values, out_keys, out_values);
     return {out_keys + count, out_values + count};
 }
+
+template <class P, class K, class V, class OutK, class OutV, class Same = equal_to<>, softgpu_detail::if_policy<P> = 0>
+inline std::pair<OutK, OutV>
+reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV out_values, Same same = Same())
+{
+    return ::thrust::reduce_by_key(policy, first, last, values, out_keys, out_values, same, plus<>());
+}
+
+template <class P, class K, class V, class Same = equal_to<>, softgpu_detail::if_policy<P> = 0>
+inline std::pair<K, V>
+unique_by_key(const P &policy, K first, K last, V values, Same same = Same())
+{
+    return ::thrust::reduce_by_key(policy, first, last, values, first, values, same,
+                                   [](const auto &kept, const auto &) { return kept; });
+}
+
+/* A scan that begins anew with each group of equal neighbours. */
+#define SOFTGPU_SCAN_BY_KEY(sum_before, init)                                 \
+    softgpu_detail::run(                                                      \
+        policy,                                                               \
+        [=](auto begin, auto end, auto value, auto to) {                      \
+            while (begin != end) {                                            \
+                value_of<decltype(begin)> key = *begin;                       \
+                auto sum = init;                                              \
+                bool is_first = true;                                         \
+                do {                                                          \
+                    const value_of<decltype(value)> next = *value;            \
+                    if (sum_before)                                           \
+                        *to = sum;                                            \
+                    sum = is_first && !(sum_before) ? next : join(sum, next); \
+                    if (!(sum_before))                                        \
+                        *to = sum;                                            \
+                    is_first = false;                                         \
+                    ++begin, ++value, ++to;                                   \
+                } while (begin != end && same(key, *begin));                  \
+            }                                                                 \
+        },                                                                    \
+        first, last, values, out);                                            \
+    return out + (last - first)
+
+template <class P, class K, class V, class Out, class Same = equal_to<>, class F = plus<>,
+          softgpu_detail::if_policy<P> = 0>
+inline Out
+inclusive_scan_by_key(const P &policy, K first, K last, V values, Out out, Same same = Same(), F join = F())
+{
+    SOFTGPU_SCAN_BY_KEY(false, static_cast<value_of<decltype(value)>>(*value));
+}
+
+template <class P, class K, class V, class Out, class T = value_of<V>, class Same = equal_to<>, class F = plus<>,
+          softgpu_detail::if_policy<P> = 0>
+inline Out
+exclusive_scan_by_key(const P &policy, K first, K last, V values, Out out, T init = T(), Same same = Same(),
+                      F join = F())
+{
+    SOFTGPU_SCAN_BY_KEY(true, init);
+}
+#undef SOFTGPU_SCAN_BY_KEY
 
 SOFTGPU_WITHOUT_POLICY(for_each)
 SOFTGPU_WITHOUT_POLICY(for_each_n)
@@ -541,6 +745,19 @@ SOFTGPU_WITHOUT_POLICY(copy_if)
 SOFTGPU_WITHOUT_POLICY(remove_if)
 SOFTGPU_WITHOUT_POLICY(unique)
 SOFTGPU_WITHOUT_POLICY(reduce_by_key)
+SOFTGPU_WITHOUT_POLICY(transform_if)
+SOFTGPU_WITHOUT_POLICY(replace_copy)
+SOFTGPU_WITHOUT_POLICY(replace_copy_if)
+SOFTGPU_WITHOUT_POLICY(gather_if)
+SOFTGPU_WITHOUT_POLICY(scatter_if)
+SOFTGPU_WITHOUT_POLICY(find_if_not)
+SOFTGPU_WITHOUT_POLICY(minmax_element)
+SOFTGPU_WITHOUT_POLICY(remove)
+SOFTGPU_WITHOUT_POLICY(remove_copy_if)
+SOFTGPU_WITHOUT_POLICY(unique_copy)
+SOFTGPU_WITHOUT_POLICY(unique_by_key)
+SOFTGPU_WITHOUT_POLICY(inclusive_scan_by_key)
+SOFTGPU_WITHOUT_POLICY(exclusive_scan_by_key)
 #undef SOFTGPU_WITHOUT_POLICY
 
 } // namespace thrust

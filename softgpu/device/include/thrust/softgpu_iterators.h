@@ -305,6 +305,23 @@ device_free(device_ptr<T> p)
     softgpu_detail::check(cudaFree(p.get()), "device_free");
 }
 
+namespace cuda
+{
+template <class T = void> using pointer = device_ptr<T>;
+template <class T>
+inline device_ptr<T>
+malloc(size_t count)
+{
+    return ::thrust::device_malloc<T>(count);
+}
+template <class T>
+inline void
+free(device_ptr<T> p)
+{
+    ::thrust::device_free(p);
+}
+} // namespace cuda
+
 /* ---- iterators over no memory, or over others ---- */
 
 template <class T> class counting_iterator : public iterator_base<counting_iterator<T>, T, T>
@@ -347,6 +364,35 @@ template <class T> class constant_iterator : public iterator_base<constant_itera
         at += n;
     }
     ptrdiff_t difference(const constant_iterator &other) const
+    {
+        return at - other.at;
+    }
+};
+
+/* What is written there is dropped. */
+struct discard_iterator : iterator_base<discard_iterator, discard_iterator, discard_iterator &> {
+    ptrdiff_t at;
+
+    discard_iterator(ptrdiff_t i = 0) : at(i)
+    {
+    }
+    template <class T> const discard_iterator &operator=(const T &) const
+    {
+        return *this;
+    }
+    discard_iterator operator*() const
+    {
+        return *this;
+    }
+    discard_iterator operator[](ptrdiff_t) const
+    {
+        return *this;
+    }
+    void step(ptrdiff_t n)
+    {
+        at += n;
+    }
+    ptrdiff_t difference(const discard_iterator &other) const
     {
         return at - other.at;
     }
@@ -465,6 +511,11 @@ inline constant_iterator<T>
 make_constant_iterator(T value)
 {
     return constant_iterator<T>(value);
+}
+inline discard_iterator
+make_discard_iterator(ptrdiff_t i = 0)
+{
+    return discard_iterator(i);
 }
 template <class It, class F>
 inline transform_iterator<F, It>
