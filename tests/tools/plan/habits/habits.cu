@@ -590,6 +590,8 @@ train(void)
         if (update_due())
             update();
         print_figures(step);
+        if (is("sums") && step % BATCHES == BATCHES - 1)
+            border();
         if (is("target") && step % 50 == 49) {
             border();
             for (int t = 0; t < TENSORS; ++t)
