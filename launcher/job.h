@@ -31,7 +31,7 @@ struct job {
     char *attempts;    /* how the attempts before ended, from job_run() on this one too (summary.h); NULL: none */
     struct options options;
     /* Make what the players of --plan follow, and the page of --page, by main(). */
-    bool (*make_plan)(const char *plan, bool unproved, const char *to, struct error *error);
+    bool (*make_plan)(const char *plan, bool unproved, bool reads_own, const char *to, struct error *error);
     bool (*make_page)(const char *trace_dir, const char *file, const char *option, struct error *error);
     const struct rank_equipment *equipment; /* of its ranks, by main(); NULL: none */
     struct signals signals;                 /* fd -1: not taken over yet */

@@ -41,7 +41,7 @@ static bool
 make_plan(const struct job *job, struct error *error)
 {
     char *to = xasprintf("%s/" DDPRUN_PLAN_NAME, job->folder.path);
-    bool ok = job->make_plan(job->options.plan, job->options.unproved, to, error);
+    bool ok = job->make_plan(job->options.plan, job->options.unproved, job->options.reads == PLAN_READS_OWN, to, error);
     free(to);
     return ok;
 }

@@ -62,6 +62,7 @@ enum progress_choice {
 
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
 enum plan_by { PLAN_BY_GRADIENTS = 1, PLAN_BY_STATE };
+enum plan_reads { PLAN_READS_OWNER = 1, PLAN_READS_OWN };
 
 struct options {
     struct job_options job; /* what the engine reads, too; job_prepare() settles the paths in it */
@@ -93,6 +94,7 @@ struct options {
     const char *page;         /* file for a page about the run; NULL: none */
     const char *plan;         /* --plan; NULL: none */
     unsigned by;              /* enum plan_by; 0: whichever can be proved */
+    unsigned reads;           /* enum plan_reads; 0: the owner's, where that is fast enough */
     bool unproved;
     bool yes;            /* what --plan auto asks is answered */
     const char *metrics; /* file for figures of the job while it runs; NULL: none */

@@ -40,6 +40,7 @@ static const struct sample {
     {"plan", "auto"},
     {"unproved", NULL},
     {"by", "state"},
+    {"reads", "own"},
     {"yes", NULL},
     {"sync-every", "16"},
     {"outer-lr", "0.7"},

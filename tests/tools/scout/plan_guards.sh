@@ -95,9 +95,9 @@ numbers='the numbers and sizes of the program.s launches for a batch.* differs b
 guarded seed-rank PLAN_DATA_UNHEARD "$batches" soak
 guarded index-rank PLAN_NUMBERS_UNHEARD "$numbers"
 guarded grid-rank PLAN_NUMBERS_UNHEARD "$numbers"
-guarded amax-host PLAN_NUMBERS_UNHEARD "$numbers" soak
-guarded plateau PLAN_RATE_UNHEARD 'the numbers and sizes of the program.s update.* differs between ranks'
-proved=no guarded returns PLAN_DATA_UNHEARD "$batches" soak
+DDPRUN_READS=own guarded amax-host PLAN_NUMBERS_UNHEARD "$numbers" soak
+DDPRUN_READS=own guarded plateau PLAN_RATE_UNHEARD 'the numbers and sizes of the program.s update.* differs between ranks'
+DDPRUN_READS=own proved=no guarded returns PLAN_DATA_UNHEARD "$batches" soak
 guarded passing PLAN_COMPARED_RARELY 'differs between ranks 0 and 1 after update [12][0-9] of --plan' soak
 guarded elsewhere PLAN_UPDATE_ELSEWHERE 'makes an update, and is called from a place that is not in the plan'
 guarded stop '' 'differs between ranks 0 and 1 after update|the end of the program' soak

@@ -64,4 +64,11 @@ ends "a rank that is killed" 137 'rank 1 was ended by SIGKILL'
 planned thread
 by_plan "$ddprun" 2 thread
 ends "a thread that launches nothing" 1 'is made by a thread that launches nothing: whose batch it reads is not known'
+
+# ---- --reads own ----
+by_plan "$ddprun" 2 each --reads own
+check "each rank's own: trained" test "$code" -eq 0
+check "each rank's own: the figures are others" test "$(is_true 2 each && echo true)" != true
+by_plan "$ddprun" 2 plateau --reads own
+ends "each rank's own, where the rate depends on it" 1 'the numbers and sizes of the program.s update.* differs between ranks'
 finish

@@ -26,6 +26,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const double LEAST_TIMES = 1.2; /* as fast as one process, where ranks wait for each other */
+
 struct auto_run {
     const struct options *options;
     const struct auto_job *job;
@@ -116,7 +118,7 @@ make(struct auto_run *run, struct error *error)
     char *path = xasprintf("%s/plan.json", run->order.folder), *play = xasprintf("%s/plan.play", run->order.folder);
     message_line("plan: %s is scouted, and what is found is proved", run->job->program);
     bool ok = scout_make_plan(&run->order, path, run->job->per_rank, unproved, error) &&
-              plan_file_prepare(path, unproved, play, error);
+              plan_file_prepare(path, unproved, false, play, error);
     if (ok) {
         run->plan = json_object_from_file(path);
         if (run->plan != NULL && run->job->per_rank != NULL)
@@ -185,6 +187,23 @@ forecast(struct auto_run *run, struct error *error)
     return ok;
 }
 
+/* Where ranks wait for what the host reads, they may be no faster than one process. */
+static bool
+is_fast_enough(const struct auto_run *run, struct error *error)
+{
+    struct json_object *said = json_object_object_get(run->plan, "forecast");
+    double round = (double)json_object_get_uint64(json_object_object_get(said, "round_ns"));
+    double one = (double)json_object_get_uint64(json_object_object_get(said, "period_ns")) * run->job->ranks;
+    if (run->options->reads != 0 || round == 0 || one == 0 || one >= LEAST_TIMES * round ||
+        preview_reads(run->plan, false) == 0)
+        return true;
+    (void)preview_reads(run->plan, true);
+    return error_set(error, DDPRUN_EXIT_USAGE,
+                     "%d ranks are %.2f times as fast as one process, for they wait for what the host reads of each "
+                     "other's batches; --reads owner trains like this, and --reads own lets each rank read what it has",
+                     run->job->ranks, one / round);
+}
+
 /* ---- all of it ---- */
 
 static bool
@@ -199,7 +218,7 @@ prepare_auto_run(struct auto_run *run, struct error *error)
         run->order.timeout_s = SCOUT_TIMEOUT_S;
         run->order.silent = true;
         ok = find_kept_plan(run, error) && (run->plan != NULL || make(run, error)) && forecast(run, error) &&
-             (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
+             is_fast_enough(run, error) && (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
         job_folder_remove(&folder);
     }
     sigprocmask(SIG_SETMASK, old_mask, NULL);
@@ -249,7 +268,7 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
               prepare_auto_run(&run, error);
     if (ok && (asks || (!options->quiet && !job->is_restart))) {
         message_line("plan: kept as %s", run.cache.path);
-        preview_print(run.plan, job->ranks);
+        preview_print(run.plan, job->ranks, options->reads == PLAN_READS_OWN);
     }
     ok = ok && (!asks || ask_user(error));
     if (ok)

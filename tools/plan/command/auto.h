@@ -34,7 +34,9 @@ bool plan_auto(struct options *options, const struct auto_job *job, struct error
 /* ---- preview.c: what a training by a plan is going to do, printed before it begins: `--plan auto` ---- */
 /* What is averaged and compared, which batches become one update, what printed figures mean, and what speed was
  * forecast: lines to stderr. `plan`: as plan_cache_next() or `ddprun scout --prove` has made it, with "forecast". */
-void preview_print(struct json_object *plan, int ranks);
+void preview_print(struct json_object *plan, int ranks, bool reads_own);
+/* How many operations of a step bring to the host what one rank computes; `prints`: each on a line. */
+unsigned preview_reads(struct json_object *plan, bool prints);
 
 /* ---- preview_state.c: the same of a plan by state, but for the forecast ---- */
 bool preview_is_by_state(struct json_object *plan);
@@ -43,10 +45,11 @@ void preview_by_state(struct json_object *plan, int ranks);
 /* ---- plan_file.c: `--plan FILE`: a plan of `ddprun scout --prove --json FILE`, made ready for the ranks ---- */
 /*
  * Reads the plan `path` and writes `to`, mode 0600, for the players of the ranks (tools/plan/format/play.h).
- * `unproved`: also a plan whose proof (d) did not pass. Error, with the exit code of wrong usage: it is no plan, of
- * another version, of a program that cannot be played, or not proved; or `to` cannot be written.
+ * `reads_own`: --reads own. `unproved`: also a plan whose proof (d) did not pass. Error, with the exit code of wrong
+ * usage: it is no plan, of another version, of a program that cannot be played, or not proved; or `to` cannot be
+ * written.
  */
-bool plan_file_prepare(const char *path, bool unproved, const char *to, struct error *error)
+bool plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error)
     __attribute__((warn_unused_result));
 
 /* ---- cache.c: plans that `--plan auto` has made, kept in ${XDG_CACHE_HOME:-~/.cache}/ddprun/plans ---- */

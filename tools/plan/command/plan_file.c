@@ -93,7 +93,8 @@ make_exchange(const char *to)
 }
 
 static bool
-prepare_plan(struct json_object *root, const char *path, bool unproved, const char *to, struct error *error)
+prepare_plan(struct json_object *root, const char *path, bool unproved, bool reads_own, const char *to,
+             struct error *error)
 {
     struct json_object *member;
     struct play play = {0};
@@ -119,6 +120,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, const ch
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
     take_places(root, &play);
     play.plan.data = PLAY_TRAINING;
+    play.plan.reads_own = reads_own;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
     play.plan.forecast_ns = forecast_of(root, "round_ns");
     play.plan.forecast_one = forecast_of(root, "period_ns");
@@ -134,7 +136,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, const ch
 }
 
 bool
-plan_file_prepare(const char *path, bool unproved, const char *to, struct error *error)
+plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error)
 {
     if (access(path, R_OK) != 0)
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the plan %s, in --plan: %s", path, strerror(errno));
@@ -142,7 +144,7 @@ plan_file_prepare(const char *path, bool unproved, const char *to, struct error 
     if (root == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout: it is not JSON, or cut",
                          path);
-    bool ok = prepare_plan(root, path, unproved, to, error);
+    bool ok = prepare_plan(root, path, unproved, reads_own, to, error);
     json_object_put(root);
     if (!ok)
         printable_make(error->text, ""); /* one line, whatever the plan says */

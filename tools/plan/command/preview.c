@@ -168,8 +168,28 @@ print_proofs(struct json_object *plan)
         "or a schedule that is meant for one batch; whether the loss is a mean or a sum over a batch");
 }
 
+unsigned
+preview_reads(struct json_object *plan, bool prints)
+{
+    struct json_object *list = json_object_object_get(json_object_object_get(plan, "turns"), "operations");
+    unsigned count = 0;
+    for (size_t i = 0; i < length_of(list); ++i) {
+        struct json_object *read = json_object_array_get_idx(list, i);
+        uint64_t writer = number_of(read, "written_by");
+        if (strcmp(text_of(read, "reads"), "step") != 0)
+            continue;
+        ++count;
+        if (prints)
+            message_line("the host reads by %s, operation %zu of a step, what %s has written; the ranks take turns at "
+                         "what leads up to that, %" PRIu64 " of %zu operations",
+                         text_of(read, "name"), i + 1, text_of(json_object_array_get_idx(list, writer), "name"),
+                         writer + 1, length_of(list));
+    }
+    return count;
+}
+
 void
-preview_print(struct json_object *plan, int ranks)
+preview_print(struct json_object *plan, int ranks, bool reads_own)
 {
     if (preview_is_by_state(plan)) {
         preview_by_state(plan, ranks);
@@ -190,9 +210,14 @@ preview_print(struct json_object *plan, int ranks)
     message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "
                  "data; the learning rate stays the program's",
                  ranks);
-    message_line(
-        "of what the program prints: a loss is that of the last batch that rank 0 computed; counters of steps "
-        "and schedules go on by %d for each update; batches at the end that make no round of %d change nothing",
-        ranks, ranks);
+    unsigned reads = preview_reads(plan, true);
+    message_line("of what the program prints: %s; counters of steps and schedules go on by %d for each update; batches "
+                 "at the end that make no round of %d change nothing",
+                 reads_own ? "a loss is that of the last batch that rank 0 computed"
+                           : "a loss is that of the batch that it is printed for, but for one in managed memory",
+                 ranks, ranks);
+    if (reads_own && reads > 0)
+        message_line("--reads own: the reads above bring old bytes where another rank computes the batch, and figures "
+                     "that are computed from them mean nothing");
     print_forecast(plan, ranks);
 }

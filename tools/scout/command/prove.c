@@ -634,6 +634,7 @@ scout_rehearse(const struct scout_order *order, struct json_object *turns, struc
     int64_t begin_ms = clock_now_ms();
     *rehearsal = (struct rehearsal){0};
     bool ok = true, more = play_json_read(turns, &play, rehearsal->why);
+    play.plan.reads_own = order->options->reads == PLAN_READS_OWN;
     while (more) {
         uint32_t i = rehearsal->count;
         ok =
