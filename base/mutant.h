@@ -162,7 +162,6 @@ enum mutant {
     MUTANT_SCOUT_NOT_TRIED_ALONE, /* words that could not be changed count as left alone */
     MUTANT_SCOUT_NAMES_UNREAD,    /* kernels' names say nothing of types */
     MUTANT_SCOUT_CALLS_UNREAD,    /* neither do calls of libraries */
-    MUTANT_SCOUT_INTEGERS_STAY,   /* integers are never changed */
     MUTANT_SCOUT_INTEGERS_TURNED, /* they change places, also those that are always the same */
     MUTANT_SCOUT_ANSWERS_UNSEEN,  /* a norm on the host reads nothing */
     MUTANT_SCOUT_TAIL_UNSEEN,     /* bytes behind the last whole word are not looked at */
@@ -181,6 +180,7 @@ enum mutant {
     MUTANT_PLAN_RATE_UNHEARD,         /* --plan: and the update */
     MUTANT_PLAN_LOADER_UNHEARD,       /* --plan: and see other batches, where a thread of its own copies them */
     MUTANT_PLAN_UPDATE_ELSEWHERE,     /* --plan: and updates from lines that the plan does not have are none */
+    MUTANT_PLAN_PLACES_ALIKE,         /* --plan: the innermost line that calls an operation is not compared */
     MUTANT_PLAN_UPDATE_UNASKED,       /* --plan: a forward pass without an update is taken for a period */
     MUTANT_PLAN_ROUND_LEFT_OPEN,      /* --plan: a rank that has sent gradients of the last round waits for ever */
     MUTANT_PLAN_UPDATE_EACH,          /* --plan: ranks make the update of each batch, not of each round */

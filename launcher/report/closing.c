@@ -138,8 +138,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
         snprintf(graphs, sizeof(graphs), ", %" PRIu64 " of them in CUDA graphs", rank->graph_step);
     averaged_text(rank, averaged);
     if (rank->batch_count > 0)
-        snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches)", count,
-                 rank->batch_count);
+        snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches%s)", count,
+                 rank->batch_count, rank->batch_count % (uint64_t)count != 0 ? ", the last one cut short" : "");
     printable_append(
         line, LINE_BYTES,
         "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,

@@ -38,7 +38,9 @@ require_sound(const struct play *play)
     for (size_t i = 0; i < (size_t)plan->operation_count + plan->load_count; ++i) {
         const struct play_operation *operation = &play->operations[i];
         fuzz_require(strnlen(operation->name, sizeof(operation->name)) < sizeof(operation->name), "a name ends");
-        fuzz_require(operation->frame_count <= PLAY_FRAMES && operation->part <= PLAY_BY_LAST, "a site has its frames");
+        fuzz_require(operation->site_count <= PLAY_SITES && operation->part <= PLAY_BY_LAST, "a call has its sites");
+        for (uint32_t k = 0; k < operation->site_count; ++k)
+            fuzz_require(operation->sites[k].frame_count <= PLAY_FRAMES, "a site has its frames");
     }
     for (uint32_t i = 0; i < plan->object_count; ++i)
         fuzz_require(strnlen(play->objects[i].path, PATH_MAX) < PATH_MAX &&
@@ -58,7 +60,7 @@ require_same(const struct play *play)
                      again.plan.average_before == play->plan.average_before &&
                      (play->plan.tensor_count == 0 || again.tensors[0].hi == play->tensors[0].hi),
                  "a plan says the same again");
-    play_json_free(&again);
+    play_free(&again);
     json_object_put(json);
 }
 

@@ -243,8 +243,8 @@ put_plans(void)
                                     {.role = PLAY_GRADIENT, .type = 1, .alloc = 1, .ordinal = 1, .bytes = 64, .hi = 64},
                                     {.role = PLAY_STAYS, .alloc = 2, .bytes = 256, .lo = 8, .hi = 16}};
     struct play_operation operations[] = {
-        {.part = PLAY_BY_TURN, .name = "backward", .frame_count = 1, .frames = {{0, 4711}}},
-        {.part = PLAY_BY_LAST, .name = "update", .frame_count = 1, .frames = {{0, 4712}}}};
+        {.part = PLAY_BY_TURN, .name = "backward", .site_count = 2, .sites = {{1, {{0, 4711}}}, {1, {{0, 4713}}}}},
+        {.part = PLAY_BY_LAST, .name = "update", .site_count = 1, .sites = {{1, {{0, 4712}}}}}};
     struct play_object object = {.path = "/train", .build_id = "00ff"};
     struct play play = {.plan = {.version = PLAY_VERSION,
                                  .data = PLAY_TRAINING,
@@ -255,13 +255,15 @@ put_plans(void)
                         .tensors = tensors,
                         .operations = operations,
                         .objects = &object};
-    struct json_object *turns = play_json_of(&play);
-    int count = snprintf((char *)bytes + 1, sizeof(bytes) - 1,
-                         "{\"version\":1,\"found\":true,\"proof\":{\"turns\":{\"end\":\"passed\"}},\"turns\":%s}",
-                         json_object_to_json_string_ext(turns, JSON_C_TO_STRING_PLAIN));
+    struct json_object *plan =
+        json_tokener_parse("{\"version\":1,\"found\":true,\"proof\":{\"turns\":{\"end\":\"passed\"}}}");
+    json_object_object_add(plan, "turns", play_json_of(&play));
+    play_json_seal(plan);
+    int count = snprintf((char *)bytes + 1, sizeof(bytes) - 1, "%s",
+                         json_object_to_json_string_ext(plan, JSON_C_TO_STRING_PLAIN));
     put("plan", "proved", bytes, (size_t)count + 1);
     put("plan", "cut", bytes, (size_t)count / 2);
-    json_object_put(turns);
+    json_object_put(plan);
     char path[512];
     snprintf(path, sizeof(path), "%s/a-run", seeds_folder);
     play.plan.object_count = 0; /* the path of one is half of what inputs may have */

@@ -54,11 +54,11 @@ exec(sys.argv[2])
 json.dump(plan, open(sys.argv[1], "w"))' "$1" "$2"
 }
 edited missing.json 'memory.remove(gradients[2])'
-checked "a gradient that is missing" 1 different plan -n 2 --plan missing.json "${digits[@]}" --steps 40
+checked "a gradient that is missing" 1 different plan -n 2 --plan missing.json --unproved "${digits[@]}" --steps 40
 edited short.json 'gradients[0]["end"] -= 4'
-checked "a gradient without its last element" 1 different plan -n 2 --plan short.json "${digits[@]}" --steps 40
+checked "a gradient without its last element" 1 different plan -n 2 --plan short.json --unproved "${digits[@]}" --steps 40
 edited late.json 'plan["turns"]["reduce_before"] += 1'
-checked "gradients that are averaged behind the first update" 1 different plan -n 2 --plan late.json "${digits[@]}" --steps 40
+checked "gradients that are averaged behind the first update" 1 different plan -n 2 --plan late.json --unproved "${digits[@]}" --steps 40
 if [ -e "$broken/lib/libddprun-scout.so" ]; then
     export DDPRUN_MUTANT=PLAN_UPDATE_EACH
     program=$broken/bin/ddprun checked "ranks that update in each batch" 1 different plan -n 2 --plan plan.json "${digits[@]}" --steps 40
@@ -78,7 +78,8 @@ refused() {
 refused "auto" 'ddprun check makes no plan' -n 2 --plan auto "${digits[@]}"
 refused "no plan" 'cannot read the plan none.json' -n 2 --plan none.json "${digits[@]}"
 edited damaged.json 'gradients[0]["role"] = "grad"'
-refused "a damaged plan" 'is damaged: turns.role' -n 2 --plan damaged.json "${digits[@]}"
+refused "a damaged plan" 'the plan damaged.json was changed since it was made' -n 2 --plan damaged.json "${digits[@]}"
+refused "a damaged plan, --unproved" 'is damaged: turns.role' -n 2 --plan damaged.json --unproved "${digits[@]}"
 edited failed.json 'plan["proof"]["turns"]["end"] = "failed"'
 refused "a plan whose proof failed" 'proof \(d\) of the plan failed.json: failed' -n 2 --plan failed.json "${digits[@]}"
 refused "another batch of the reference" '--alone and --plan contradict' -n 2 --plan plan.json --alone "--batch 48" "${digits[@]}"

@@ -52,6 +52,7 @@ state = [item for item in memory if item['role'] == 'state by change']
 exec(sys.argv[2])
 json.dump(plan, open(sys.argv[1], 'w'))
 PYTHON
+    "$build/tests/tools/scout/reseal" "$kept"
     chmod 600 "$kept"
     run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --by state --yes "$fused" gemm --steps 30
     check "$1: a proof refuses it" grep -q -E 'plan: proof .*: (failed|not possible)' "$work/stderr"

@@ -86,7 +86,7 @@ cut_short() { truncate -s 2000 "$1"; }
 for_each_plan cut_short
 auto --yes "${digits[@]}" --steps 60
 ends "plans that are cut" 0 'the kept plan .* is damaged; it is removed' 'scouted rehearsed'
-for_each_plan sed -i 's/"role":"gradient"/"role":"grad"/g'
+for_each_plan sed -i 's/"made_by":"turn"/"made_by":"last"/'
 auto --yes "${digits[@]}" --steps 60
 ends "a plan that is changed" 0 'the kept plan .* is damaged; it is removed' 'scouted rehearsed'
 for_each_plan sed -i 's/"cache":{"version":"[0-9]*/"cache":{"version":"0/'

@@ -44,7 +44,7 @@ ends() {
     check "$1: leaves no process" none_left
 }
 
-# right HABIT [soak]: ranks have the bits of one process that plays all turns.
+# right HABIT [soak]: ranks have the bits of one process that plays all turns, and rank 0 prints its figures.
 right() {
     local n
     wanted "$@" || return 0
@@ -52,11 +52,13 @@ right() {
     for n in 2 3; do
         [ "$n" -eq 2 ] || [ "$soak" -eq 1 ] || continue
         rm -f turns.par alone.par
-        by_plan "$n" "$1" --steps 120 --save turns.par
-        ends "$1 on $n ranks" 0 'bitwise identical'
-        run "$ddprun" -n 1 --device softgpu "$rounds" "$1" --steps 120 --turns "$n" --save alone.par \
+        by_plan "$n" "$1" --steps "${count:-120}" --save turns.par
+        ends "$1 on $n ranks" 0 "${closing:-bitwise identical}"
+        grep '^figure' "$work/stdout" >turns.figures
+        run "$ddprun" -n 1 --device softgpu "$rounds" "$1" --steps "${count:-120}" --turns "$n" --save alone.par \
             --seed "$(sed -n 's/^seed //p' "$work/stdout")"
         check "$1 on $n ranks: the bits of one process that plays all turns" cmp turns.par alone.par
+        check "$1 on $n ranks: its figures" cmp turns.figures <(grep '^figure' "$work/stdout")
     done
 }
 
@@ -86,6 +88,20 @@ for habit in counter dropout amax events last norm; do
 done
 right index
 right clock
+count=121 closing='the last 1 of 121 batches make no whole round of [23] ranks' right tests
+right epochs soak
+right lines soak
+right shares soak
+if wanted tests; then
+    installed=$broken/bin/ddprun DDPRUN_MUTANT=PLAN_PLACES_ALIKE by_plan 2 tests --steps 121
+    check "tests: where lines of one function are alike, the first test is of an old batch" test "$code" -ne 0
+fi
+if wanted next soak; then
+    planned next
+    by_plan 2 next --steps 41
+    ends "next" 0 '20 steps .each a round of 2 of the program.s 40 batches.'
+    check "next: a copy for a batch that does not come is no batch" test -z "$(grep 'make no whole round' "$work/stderr")"
+fi
 refused constants 'descend_by_constant reads memory that is not among its arguments' soak
 refused ahead 'no memory feeds back' soak
 
@@ -99,6 +115,7 @@ DDPRUN_READS=own guarded amax-host PLAN_NUMBERS_UNHEARD "$numbers" soak
 DDPRUN_READS=own guarded plateau PLAN_RATE_UNHEARD 'the numbers and sizes of the program.s update.* differs between ranks'
 DDPRUN_READS=own proved=no guarded returns PLAN_DATA_UNHEARD "$batches" soak
 guarded passing PLAN_COMPARED_RARELY 'differs between ranks 0 and 1 after update [12][0-9] of --plan' soak
+guarded rare PLAN_PLACES_ALIKE 'dense.* is called from a place that is not in the plan'
 guarded elsewhere PLAN_UPDATE_ELSEWHERE 'makes an update, and is called from a place that is not in the plan'
 guarded stop '' 'differs between ranks 0 and 1 after update|the end of the program' soak
 guarded validates PLAN_UPDATE_UNASKED 'comes again, and the update that the plan has in between did not come' soak

@@ -13,16 +13,22 @@
  *   norm       batch-norm, with running means on the device
  *   index      the data lies on the device, and a kernel takes a batch by a number that the host draws
  *   clock      the seed of weights and data is the time, and a random byte of the system
+ *   tests      behind training comes a test, by lines of its own in the function that trains
+ *   epochs     the same, and a validation each few batches, in the middle of rounds, too
+ *   lines      a step calls a kernel from one of two lines of a function, by turns
+ *   next       each step ends with a copy of the next batch
+ *   shares     behind training comes a test, by the lines of training
  *
- * and by guards, which end it:
+ * (figures of `tests` and `epochs` are held against the host's) and by guards, which end it:
  *
+ *   rare       as `lines`, and from MORE_FIRST on from a third line
  *   amax-host  a place that cuBLAS gives the host is an index
  *   stop       training ends when the loss is small
  *   plateau    the rate falls when the loss does not
  *   returns    what the host reads of a step goes back to the device
  *   validates  a forward pass of its own comes from the same lines as training's
  *   passing    memory that the update reads holds what one rank has computed, for a while
- *   elsewhere  each fifth batch, a smaller one, has lines of its own
+ *   elsewhere  from MORE_FIRST on each fifth batch, a smaller one, has lines of its own
  *   grid-rank  from MORE_FIRST on, ranks but the first launch one block more
  *   index-rank, seed-rank: with another seed on each rank
  */
@@ -324,6 +330,101 @@ pass_on(int step)
         CHECK(cudaMemset(decay, 0, OUTPUTS * sizeof(float)));
 }
 
+/* ---- training, validation and test in one function, which differ by the innermost line only ---- */
+
+static void
+draw_and_copy(void)
+{
+    copy_batch(x, wanted, 0, BATCH);
+}
+
+static float
+host_dense(const float *from, const float *weights, float sum, int in, int pitch)
+{
+    for (int i = 0; i < in; ++i)
+        sum += from[i] * weights[i * pitch];
+    return sum;
+}
+
+/* The squared error of the batch, by what the device has made of it, and by the host. */
+static void
+show_figure(void)
+{
+    static float host[TENSORS][INPUTS * HIDDEN], outputs[BATCH * OUTPUTS], hidden[HIDDEN];
+    float error = 0, by_host = 0;
+    CHECK(cudaMemcpy(outputs, y, sizeof(outputs), cudaMemcpyDeviceToHost));
+    for (int t = 0; t < TENSORS; ++t)
+        CHECK(cudaMemcpy(host[t], w[t], (size_t)tensor_count[t] * sizeof(float), cudaMemcpyDeviceToHost));
+    for (int row = 0; row < BATCH; ++row) {
+        for (int k = 0; k < HIDDEN; ++k)
+            hidden[k] = tanhf(host_dense(host_x[0] + row * INPUTS, host[0] + k, host[1][k], INPUTS, HIDDEN));
+        for (int k = 0; k < OUTPUTS; ++k) {
+            float wanted_here = host_wanted[0][row * OUTPUTS + k], found = outputs[row * OUTPUTS + k];
+            float expected = host_dense(hidden, host[2] + k, host[3][k], HIDDEN, OUTPUTS);
+            error += (found - wanted_here) * (found - wanted_here);
+            by_host += (expected - wanted_here) * (expected - wanted_here);
+        }
+    }
+    printf("figure %.6f\n", error);
+    REQUIRE(has("shares") || fabsf(error - by_host) < 1e-3f * (1 + by_host));
+}
+
+/* The first layer, from one of three lines. */
+static void __attribute__((noinline)) enter_net(int line)
+{
+    if (line == 2) {
+        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
+        __asm__ volatile("# the third line");
+    } else if (line == 1) {
+        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
+        __asm__ volatile("# the second line");
+    } else {
+        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
+    }
+}
+
+/* How many passes of validation or test come behind a step. */
+static int
+passes_behind(int step)
+{
+    bool tests = step == options.steps - 1 && (has("tests") || has("epochs"));
+    return tests ? 3 : has("epochs") && step % EPOCH == EPOCH - 1;
+}
+
+static void __attribute__((noinline)) train_in_one(void)
+{
+    const size_t x_bytes = sizeof(host_x[0]), wanted_bytes = sizeof(host_wanted[0]);
+    if (has("next"))
+        draw_and_copy();
+    for (int step = 0; step < options.steps + has("shares"); ++step) {
+        if (!has("next")) {
+            draw_batch(host_x[0], host_wanted[0]);
+            CHECK(cudaMemcpy(x, host_x[0], x_bytes, cudaMemcpyHostToDevice));
+            CHECK(cudaMemcpy(wanted, host_wanted[0], wanted_bytes, cudaMemcpyHostToDevice));
+        }
+        enter_net(has("rare") && step >= MORE_FIRST ? 2 : (has("lines") || has("rare")) && step % 2 == 1);
+        RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
+        if (step == options.steps)
+            break;
+        RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
+        go_back(BATCH);
+        if (completes_round())
+            update(rate);
+        if (has("next"))
+            draw_and_copy();
+        for (int i = passes_behind(step); i > 0; --i) {
+            draw_batch(host_x[0], host_wanted[0]);
+            CHECK(cudaMemcpy(x, host_x[0], x_bytes, cudaMemcpyHostToDevice));
+            CHECK(cudaMemcpy(wanted, host_wanted[0], wanted_bytes, cudaMemcpyHostToDevice));
+            RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
+            RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
+            show_figure();
+        }
+    }
+    if (has("shares"))
+        show_figure();
+}
+
 /* A smaller batch, by lines of its own. */
 static void __attribute__((noinline)) train_few(int step)
 {
@@ -340,7 +441,7 @@ train(void)
     for (int step = 0; step < options.steps; ++step) {
         if (has("events"))
             CHECK(cudaEventRecord(begun));
-        if (has("elsewhere") && step % EPOCH == EPOCH - 1) {
+        if (has("elsewhere") && step >= MORE_FIRST && step % EPOCH == EPOCH - 1) {
             train_few(step);
             continue;
         }
@@ -425,7 +526,14 @@ main(int argc, char **argv)
     skip_numbers(differs && !has("grid") ? 17u * (unsigned)atoi(rank) : 0);
     for (int i = 0; i < AHEAD - 1 && has("ahead"); ++i)
         copy_batch(ahead_x[i], ahead_wanted[i], i, BATCH);
-    train();
+    static const char *const in_one[] = {"tests", "epochs", "lines", "next", "shares", "rare"};
+    bool is_in_one = false;
+    for (const char *name : in_one)
+        is_in_one = is_in_one || has(name);
+    if (is_in_one)
+        train_in_one();
+    else
+        train();
     CHECK(cudaDeviceSynchronize());
     if (options.save != NULL)
         save(options.save);

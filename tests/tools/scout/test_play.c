@@ -14,7 +14,7 @@
 static char path[sizeof("/tmp/test_play.XXXXXX")];
 static struct play_tensor tensors[] = {{.role = PLAY_PARAMETER, .type = 1, .bytes = 64, .hi = 64},
                                        {.role = PLAY_GRADIENT, .type = 1, .bytes = 64, .lo = 8, .hi = 64}};
-static struct play_operation operations[] = {{.part = PLAY_BY_TURN, .name = "backward", .frame_count = 1},
+static struct play_operation operations[] = {{.part = PLAY_BY_TURN, .name = "backward", .site_count = 1},
                                              {.part = PLAY_BY_LAST, .name = "update"}};
 static struct play_object object = {.path = "/train", .build_id = "00ff"};
 static struct play play;
@@ -95,7 +95,8 @@ TEST(what_is_out_of_bounds_is_damaged)
                        {&tensors[1].role, PLAY_UNREAD + 1},
                        {&tensors[0].role, 0},
                        {&operations[0].part, PLAY_BY_LAST + 1},
-                       {&operations[1].frame_count, PLAY_FRAMES + 1},
+                       {&operations[1].site_count, PLAY_SITES + 1},
+                       {&operations[0].sites[0].frame_count, PLAY_FRAMES + 1},
                        {&operations[1].moves, PLAY_MOVES_SOURCE + 1}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
         uint32_t was;

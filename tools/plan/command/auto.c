@@ -17,6 +17,7 @@
 #include "tools/check/format/run.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
+#include "tools/plan/format/play_json.h"
 #include "tools/scout/command/prove.h"
 #include "tools/scout/command/scout.h"
 
@@ -72,6 +73,7 @@ prove_again(struct auto_run *run, bool *is_proved, struct error *error)
         json_object_object_add(member, "text", json_object_new_string(proof.text));
         json_object_object_add(proofs, "turns", member);
         json_object_object_del(run->plan, "forecast");
+        play_json_seal(run->plan);
         run->is_new = true;
     } else {
         message_line("plan: proof (d): %s: %s", proof_end_name(proof.end), proof.text);

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CACHE_VERSION "2 " DDPRUN_VERSION
+#define CACHE_VERSION "3 " DDPRUN_VERSION
 
 enum {
     STAMP_BYTES = 2 * ELF_BUILD_ID_BYTES + 1,
@@ -241,8 +241,8 @@ is_whole(struct json_object *plan)
         return false;
     if (strcmp(text_of(cached, "version"), CACHE_VERSION) != 0)
         return true; /* which is found later */
-    bool ok = play_json_read(turns, &play, why);
-    play_json_free(&play);
+    bool ok = play_json_read(turns, &play, why) && play_json_damage(plan) == NULL;
+    play_free(&play);
     return ok;
 }
 

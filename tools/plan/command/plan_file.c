@@ -116,6 +116,11 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
             path, path);
     if (!is_proved(root, path, unproved, error))
         return false;
+    const char *damage = unproved ? NULL : play_json_damage(root);
+    if (damage != NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "the plan %s %s; make it anew: ddprun scout --prove --json %s -- PROGRAM, or add --unproved",
+                         path, damage, path);
     bool ok = play_json_read(member, &play, why);
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
     take_places(root, &play);
@@ -131,7 +136,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
         error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it anew by ddprun scout", path, why);
     else if (!play_save(to, &play) || !make_exchange(to))
         ok = error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s: %s", to, strerror(errno));
-    play_json_free(&play);
+    play_free(&play);
     return ok;
 }
 

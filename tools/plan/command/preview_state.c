@@ -78,7 +78,7 @@ preview_by_state(struct json_object *plan, int ranks)
                      " bytes are averaged in a round",
                      play_state_bytes(&play), bytes_of_round(&play));
     }
-    play_json_free(&play);
+    play_free(&play);
     for (size_t i = 0; i < sizeof(proofs) / sizeof(proofs[0]); ++i) {
         struct json_object *it = json_object_object_get(proof, proofs[i]);
         message_line("proof (%s): %s: %s", i == 0 ? proofs[i] : "d", member_text(it, "end"), member_text(it, "text"));

@@ -118,9 +118,11 @@ is_sound(const struct play *play)
     for (size_t i = 0; i < all_operations(play) && sound; ++i) {
         const struct play_operation *operation = &play->operations[i];
         sound = operation->part <= (plan->by == PLAY_BY_STATE ? PLAY_BY_TURN : PLAY_BY_LAST) &&
-                ends(operation->name, sizeof(operation->name)) && operation->frame_count <= PLAY_FRAMES &&
+                ends(operation->name, sizeof(operation->name)) && operation->site_count <= PLAY_SITES &&
                 operation->moves <= PLAY_MOVES_SOURCE && operation->reads <= PLAY_READS_MIXED &&
                 operation->writer <= plan->operation_count;
+        for (uint32_t k = 0; sound && k < operation->site_count; ++k)
+            sound = operation->sites[k].frame_count <= PLAY_FRAMES;
     }
     for (uint32_t i = 0; i < plan->object_count && sound; ++i)
         sound = ends(play->objects[i].path, sizeof(play->objects[i].path)) &&

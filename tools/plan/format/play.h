@@ -24,12 +24,14 @@
  * ordinary run. */
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
-#define PLAY_VERSION 8
+/* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
+#define PLAY_VERSION 9
 
 enum {
     PLAY_RANKS = 2,
     PLAY_NAME_BYTES = 112,
     PLAY_FRAMES = 8,
+    PLAY_SITES = 4,
     PLAY_BUILD_ID_BYTES = 136,
     PLAY_SAMPLES = 4096,
     PLAY_WHY_BYTES = 512
@@ -89,6 +91,12 @@ struct play_frame {
     uint64_t offset; /* address - load address */
 };
 
+/* A place in the program that calls an operation: the stack, innermost first. */
+struct play_site {
+    uint32_t frame_count;
+    struct play_frame frames[PLAY_FRAMES];
+};
+
 /* A file of the program's code. */
 struct play_object {
     char path[PATH_MAX];
@@ -106,8 +114,8 @@ struct play_operation {
     uint32_t block[3];          /* of a launch */
     uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
     uint64_t host_bytes;        /* of any copy from the host, of one row; else 0 */
-    uint32_t frame_count;       /* of its call site, innermost first */
-    struct play_frame frames[PLAY_FRAMES];
+    uint32_t site_count;        /* one or more: all places that called it in the recorded periods */
+    struct play_site sites[PLAY_SITES];
     uint64_t to_bytes; /* of a loader's copy: of the allocation */
     uint64_t before;   /* of a loader's copy: such copies in front of the period that comes before `first` */
     uint32_t moves;    /* enum play_moves: where no copy brings data, rank 1 gets what it got in the step before */

@@ -1,6 +1,8 @@
 /*
  * play_json.c - see play_json.h.
  */
+#define XXH_INLINE_ALL
+
 #include "tools/plan/format/play_json.h"
 
 #include "launcher/common/xcalloc.h"
@@ -9,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* More than any program has; and room for a list of these is there. */
 enum { MOST = 1 << 20, MOST_ROUNDS = 100 };
@@ -57,6 +60,17 @@ play_json_put_item(struct json_object *list)
 }
 
 static void
+put_site(struct json_object *to, const struct play_site *site)
+{
+    struct json_object *frames = play_json_put_list(to, "frames");
+    for (uint32_t i = 0; i < site->frame_count; ++i) {
+        struct json_object *frame = play_json_put_item(frames);
+        put(frame, "object", site->frames[i].object);
+        put(frame, "offset", site->frames[i].offset);
+    }
+}
+
+static void
 put_operation(struct json_object *to, const struct play_operation *operation)
 {
     json_object_object_add(to, "name", json_object_new_string(operation->name));
@@ -67,20 +81,18 @@ put_operation(struct json_object *to, const struct play_operation *operation)
         put(to, "written_by", operation->writer);
         put(to, "periods_before", operation->back);
     }
-    struct json_object *block = play_json_put_list(to, "block"), *site = play_json_put_list(to, "site");
+    struct json_object *block = play_json_put_list(to, "block"), *sites = play_json_put_list(to, "sites");
     for (int i = 0; i < 3; ++i)
         json_object_array_add(block, json_object_new_uint64(operation->block[i]));
-    for (uint32_t i = 0; i < operation->frame_count; ++i) {
-        struct json_object *frame = play_json_put_item(site);
-        put(frame, "object", operation->frames[i].object);
-        put(frame, "offset", operation->frames[i].offset);
-    }
+    for (uint32_t i = 0; i < operation->site_count; ++i)
+        put_site(play_json_put_item(sites), &operation->sites[i]);
 }
 
 struct json_object *
 play_json_of(const struct play *play)
 {
     struct json_object *root = json_object_new_object();
+    put(root, "version", PLAY_VERSION);
     json_object_object_add(root, "by", json_object_new_string(kinds[play->plan.by]));
     put(root, "first", play->plan.first);
     put(root, "proof_rounds", play->plan.steps);
@@ -187,6 +199,17 @@ take_list(struct reader *reader, struct json_object *from, const char *key, uint
 }
 
 static void
+take_site(struct reader *reader, struct json_object *from, struct play_site *to, uint32_t objects)
+{
+    struct json_object *frames = take_list(reader, from, "frames", PLAY_FRAMES, &to->frame_count);
+    for (uint32_t i = 0; i < to->frame_count; ++i) {
+        struct json_object *frame = json_object_array_get_idx(frames, i);
+        to->frames[i].object = (uint32_t)take_number(reader, frame, "object", objects > 0 ? objects - 1 : 0);
+        to->frames[i].offset = take_number(reader, frame, "offset", INT64_MAX);
+    }
+}
+
+static void
 take_operation(struct reader *reader, struct json_object *from, const struct play_plan *plan, struct play_operation *to)
 {
     uint32_t objects = plan->object_count;
@@ -200,15 +223,12 @@ take_operation(struct reader *reader, struct json_object *from, const struct pla
         to->writer = (uint32_t)take_number(reader, from, "written_by", plan->operation_count - 1);
         to->back = (uint32_t)take_number(reader, from, "periods_before", MOST);
     }
-    struct json_object *block = take(reader, from, "block", json_type_array), *site;
+    struct json_object *block = take(reader, from, "block", json_type_array), *sites;
     for (size_t i = 0; block != NULL && i < 3 && i < json_object_array_length(block); ++i)
         to->block[i] = (uint32_t)json_object_get_uint64(json_object_array_get_idx(block, i));
-    site = take_list(reader, from, "site", PLAY_FRAMES, &to->frame_count);
-    for (uint32_t i = 0; i < to->frame_count; ++i) {
-        struct json_object *frame = json_object_array_get_idx(site, i);
-        to->frames[i].object = (uint32_t)take_number(reader, frame, "object", objects > 0 ? objects - 1 : 0);
-        to->frames[i].offset = take_number(reader, frame, "offset", INT64_MAX);
-    }
+    sites = take_list(reader, from, "sites", PLAY_SITES, &to->site_count);
+    for (uint32_t i = 0; i < to->site_count; ++i)
+        take_site(reader, json_object_array_get_idx(sites, i), &to->sites[i], objects);
 }
 
 static void
@@ -216,8 +236,7 @@ take_tensor(struct reader *reader, struct json_object *from, const struct play_p
 {
     to->role = take_word(reader, from, "role", roles, ROLES);
     to->type = (uint32_t)take_number(reader, from, "type", TYPES - 1);
-    if (json_object_object_get_ex(from, "adds_up_in", NULL)) /* older plans have it not */
-        to->said = (uint32_t)take_number(reader, from, "adds_up_in", TYPES - 1);
+    to->said = (uint32_t)take_number(reader, from, "adds_up_in", TYPES - 1);
     to->said = to->said != 0 ? to->said : to->type;
     to->alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
     to->ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
@@ -295,8 +314,36 @@ play_json_read(struct json_object *from, struct play *play, char *why)
     return reader.wrong == NULL;
 }
 
-void
-play_json_free(struct play *play)
+/* ---- the hash ---- */
+
+/* Of the text of both: numbers and words as they are, whatever stands between them. 53 bits, as all readers of JSON
+ * have them. */
+static int64_t
+hash_plan(struct json_object *plan)
 {
-    play_free(play);
+    struct json_object *proof = json_object_object_get(json_object_object_get(plan, "proof"), "turns");
+    struct json_object *followed[] = {json_object_object_get(plan, "turns"), json_object_object_get(proof, "end")};
+    uint64_t hash = PLAY_VERSION;
+    for (size_t i = 0; i < sizeof(followed) / sizeof(followed[0]); ++i) {
+        const char *text = json_object_to_json_string_ext(followed[i], JSON_C_TO_STRING_PLAIN);
+        hash = XXH3_64bits_withSeed(text, strlen(text), hash);
+    }
+    return (int64_t)(hash >> 11);
+}
+
+void
+play_json_seal(struct json_object *plan)
+{
+    json_object_object_add(plan, "hash", json_object_new_int64(hash_plan(plan)));
+}
+
+const char *
+play_json_damage(struct json_object *plan)
+{
+    struct json_object *version = json_object_object_get(json_object_object_get(plan, "turns"), "version");
+    if (json_object_get_uint64(version) != PLAY_VERSION)
+        return "was made by another version of ddprun";
+    return json_object_get_int64(json_object_object_get(plan, "hash")) == hash_plan(plan)
+               ? NULL
+               : "was changed since it was made: its hash is wrong";
 }

@@ -12,10 +12,15 @@
 /* A new object: all of `play` that does not belong to one run. json_object_put() releases it. */
 struct json_object *play_json_of(const struct play *play);
 
-/* The reverse; play_json_free() releases it, whatever was returned. False with the reason in `why`, PLAY_WHY_BYTES:
+/* The reverse; play_free() releases it, whatever was returned. False with the reason in `why`, PLAY_WHY_BYTES:
  * something is missing, or has no possible value. */
 bool play_json_read(struct json_object *from, struct play *play, char *why) __attribute__((warn_unused_result));
-void play_json_free(struct play *play);
+
+/* Puts the hash of all that ranks follow, which is "turns" and the end of proof (d), into a plan of `ddprun scout
+ * --json`: when either has changed. Nothing else counts, as the forecast. */
+void play_json_seal(struct json_object *plan);
+/* NULL: `turns` has this version, and the plan the hash of what it holds. Else what is wrong: static storage. */
+const char *play_json_damage(struct json_object *plan) __attribute__((warn_unused_result));
 
 /* A new list as a member of an object, a new object at the end of a list; both belong to what they are put into. */
 struct json_object *play_json_put_list(struct json_object *to, const char *key);

@@ -2,9 +2,10 @@
  * follow.c - a rank of `ddprun --plan`: the engine, with annotations that come from a plan, for a whole training by
  * turns (turns.c says what that is).
  *
- * An operation of the program is an operation of the plan if it has its name and its call site, and comes in its turn;
- * what is none is made by all ranks: a validation pass, a checkpoint. At the plan's first operation what the plan names
- * is annotated. DDP_STEP is called in front of one operation of the last period of each round.
+ * An operation of the program is an operation of the plan if it has its name and one of its call sites, frame by frame,
+ * and comes in its turn; all others are made by all ranks: a validation pass, a checkpoint. At the plan's first
+ * operation what the plan names is annotated. DDP_STEP is called in front of one operation of the last period of each
+ * round.
  *
  * All ranks must see the same batches, and launch the same (heard.c).
  *
@@ -35,12 +36,13 @@ static pid_t own_pid;
 
 /* With `following` held: */
 static bool begun;           /* the first period of the plan has begun */
-static bool is_open;         /* a round has begun, and its gradients are not averaged: on all ranks alike */
+static bool is_open;         /* a round computes, and its gradients are not averaged: on all ranks alike */
 static bool is_pending;      /* gradients of this rank's turn wait for the round's end */
 static bool is_awaited;      /* the program's end, by at_exit() in front of the engine's */
 static bool is_given_up;     /* a round was left open: it is closed, and nothing may follow */
 static uint64_t period;      /* of the program, from 0 */
 static uint32_t next;        /* operation of the plan that is expected */
+static bool is_elsewhere;    /* one of its name has come from a place that is not in the plan */
 static uint64_t seen;        /* operations that are not in the plan, and have read gradients that wait */
 static uint64_t *names;      /* [operation_count]: hash of each name */
 static struct chain *chains; /* [operation_count]: calls that led to it last */
@@ -87,6 +89,18 @@ static void __attribute__((noreturn)) no_fit(const char *name, const char *what)
                (unsigned long long)period + 1, plain_name(name, plain, sizeof(plain)), what);
 }
 
+/* A batch ends without its update: anew made, the plan would be the same. */
+static void __attribute__((noreturn)) no_update(const char *name)
+{
+    char plain[PLAY_NAME_BYTES];
+    scout_stop(
+        "in batch %llu of the program, %s comes again, and the update that the plan has in between did not come: "
+        "ranks cannot tell a pass without an update, as for validation, from training if it comes from the lines of "
+        "training; give it lines of its own. If it is another accumulation, make the plan anew, by ddprun scout "
+        "--prove with these arguments",
+        (unsigned long long)period + 1, plain_name(name, plain, sizeof(plain)));
+}
+
 /* ---- call sites ---- */
 
 static void
@@ -124,17 +138,25 @@ find_place(struct place *place)
         place->frames[i].object = place->frames[i].object < number_count ? numbers[place->frames[i].object] : NO_PLACE;
 }
 
-/* `lenient`: the innermost frame may differ, as in a function that calls the same kernel in several lines. */
 static bool
-is_at(struct place *place, const struct play_operation *operation, bool lenient)
+is_site(const struct place *place, const struct play_site *site)
 {
+    bool same = place->count == site->frame_count;
+    for (uint32_t i = MUTANT(PLAN_PLACES_ALIKE) && begun && place->count > 1 ? 1 : 0; same && i < place->count; ++i)
+        same = place->frames[i].object == site->frames[i].object && place->frames[i].offset == site->frames[i].offset;
+    return same;
+}
+
+/* Whether it is one of the places that called the operation when the plan was made. */
+static bool
+is_at(struct place *place, const struct play_operation *operation)
+{
+    bool found = false;
     if (!place->found)
         find_place(place);
-    bool same = place->count == operation->frame_count;
-    for (uint32_t i = lenient && place->count > 1 ? 1 : 0; same && i < place->count; ++i)
-        same = place->frames[i].object == operation->frames[i].object &&
-               place->frames[i].offset == operation->frames[i].offset;
-    return same;
+    for (uint32_t i = 0; i < operation->site_count && !found; ++i)
+        found = is_site(place, &operation->sites[i]);
+    return found;
 }
 
 static const char *
@@ -159,15 +181,16 @@ place_of_operation(const struct operation *operation)
     struct place place = {.found = false};
     if (name == names[next] && chain_holds(&chains[next], frame))
         return next;
-    if (name == names[next] && is_at(&place, &player.play.operations[next], begun)) {
+    if (name == names[next] && is_at(&place, &player.play.operations[next])) {
         chain_take(&chains[next], frame);
         return next;
     }
     for (uint32_t k = 1; begun && k < plan->operation_count; ++k) {
         uint32_t at = (next + k) % plan->operation_count;
-        if (name == names[at] && is_at(&place, &player.play.operations[at], false))
+        if (name == names[at] && is_at(&place, &player.play.operations[at]))
             return at;
     }
+    is_elsewhere = is_elsewhere || (begun && name == names[next]);
     return NO_PLACE;
 }
 
@@ -351,14 +374,34 @@ pass_by(uint32_t end)
     }
 }
 
+/* Whether a batch has begun whose update has not come. */
+static bool
+lacks_update(void)
+{
+    return !player_is_by_state() && next > 0 && next <= player.play.plan.average_before && !MUTANT(PLAN_UPDATE_UNASKED);
+}
+
 /* An operation comes that stands in front of the expected one. */
 static void
 require_update(const char *name)
 {
-    if (player_is_by_state())
-        return;
-    if (next > 0 && next <= player.play.plan.average_before && !MUTANT(PLAN_UPDATE_UNASKED))
-        no_fit(name, "comes again, and the update that the plan has in between did not come");
+    if (lacks_update())
+        no_update(name);
+}
+
+/* The expected operation does not come. */
+static void
+require_place(void)
+{
+    const struct play_operation *expected = &player.play.operations[next];
+    if (is_elsewhere && expected->part != PLAY_BY_ALL && !MUTANT(PLAN_PLACES_ALIKE))
+        no_fit(expected->name, "is called from a place that is not in the plan");
+}
+
+static void
+note_batch(void)
+{
+    atomic_store(&own_status->batch_count, period + 1);
 }
 
 /* The next period begins: the one before must have had its update. */
@@ -369,8 +412,10 @@ begin_period(const char *name, CUstream stream)
         begin_training();
     } else {
         require_update(name);
-        if (next > 0)
+        if (next > 0) {
+            require_place();
             pass_by(player.play.plan.operation_count);
+        }
         end_step(stream);
         if (is_given_up)
             no_fit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
@@ -383,9 +428,11 @@ begin_period(const char *name, CUstream stream)
         state_step_begins(period < (uint64_t)WARM_ROUNDS * world());
     else
         turns_begin((uint32_t)period);
-    if (!player_is_by_state())
+    is_open = is_open || player_is_by_state();
+    if (player_is_by_state())
+        note_batch();
+    else
         alone_hold(reads_are_true() && !is_last()); /* while ranks wait for what others have computed, none is sent */
-    atomic_store(&own_status->batch_count, period + 1);
 }
 
 /* From the expected operation to `at`, which comes in its place. */
@@ -398,6 +445,7 @@ pass_over(const char *name, uint32_t at)
         if (next > plan->average_before || player_is_by_state())
             no_fit(name, "comes out of turn");
     }
+    require_place();
     if (next <= plan->average_before && at > plan->average_before)
         no_fit(name, "comes without the operation in front of which gradients are averaged");
     pass_by(at);
@@ -464,15 +512,17 @@ follow_operation(struct operation *operation, bool is_load)
     }
     if (at == 0 || next == 0) { /* a period whose first operation is left out counts, too */
         begin_period(name, operation->stream);
-        is_open = true;
         next = 0;
     }
     if (at != next)
         pass_over(name, at);
+    is_elsewhere = false;
     next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
     if ((of->part != PLAY_BY_LAST || is_last()) && !exchange_is_on())
         heard_note(operation, at, of->part == PLAY_BY_LAST);
+    if (at == plan->average_before)
+        note_batch();
     if (at == plan->average_before && is_alone())
         add_up();
     if (at == plan->average_before && is_last())
@@ -483,6 +533,9 @@ follow_operation(struct operation *operation, bool is_load)
     if (!operation->skip && !player_is_by_state())
         waiting_used(operation);
     is_pending = is_pending || (of->part == PLAY_BY_TURN && !operation->skip && !is_alone() && !player_is_by_state());
+    if (at < plan->average_before && of->part == PLAY_BY_TURN && !player_is_by_state() &&
+        !loaders_is_transfer(operation))
+        is_open = true; /* a batch that is only copied, ahead of the next one, sends no gradient */
 }
 
 /* Of one process that is only timed: nothing is annotated, and call sites are looked up where a name asks for it. */
@@ -491,7 +544,7 @@ watch(const struct operation *operation)
 {
     uint32_t at = player.play.plan.average_before % player.play.plan.operation_count;
     struct place place = {.found = false};
-    if (hash_of_name(operation) == names[at] && is_at(&place, &player.play.operations[at], false))
+    if (hash_of_name(operation) == names[at] && is_at(&place, &player.play.operations[at]))
         rounds_note();
 }
 
@@ -609,7 +662,8 @@ at_exit(int exit_status, void *unused)
     if (!begun)
         scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
                    "than when its plan was made");
-    uint64_t periods = period + 1, left = player_is_by_state() ? state_left() : periods % world();
+    uint64_t periods = atomic_load(&own_status->batch_count);
+    uint64_t left = player_is_by_state() ? state_left() : periods % world();
     if (is_open && player_is_by_state() && !state_in_step())
         close_round("", CU_STREAM_LEGACY);
     else if (is_open && !player_is_by_state())

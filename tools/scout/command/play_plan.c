@@ -62,15 +62,6 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
 }
 
 static void
-take_frames(const struct scout_log *log, const struct scout_op *op, struct play_operation *to)
-{
-    const struct scout_site *site = op->site < log->site_count ? &log->sites[op->site] : NULL;
-    for (uint32_t i = 0; site != NULL && i < site->count && to->frame_count < PLAY_FRAMES; ++i)
-        to->frames[to->frame_count++] =
-            (struct play_frame){.object = site->frames[i].object, .offset = site->frames[i].offset};
-}
-
-static void
 take_objects(const struct scout_log *log, struct play *play)
 {
     for (uint32_t i = 0; i < log->object_count; ++i) {
@@ -188,13 +179,84 @@ take_moves(const struct scout_log *log, const struct scout_finding *finding, con
     return any;
 }
 
+/* ---- call sites ---- */
+
+static void
+take_site(const struct scout_log *log, uint32_t number, struct play_site *to)
+{
+    const struct scout_site *site = number < log->site_count ? &log->sites[number] : NULL;
+    for (uint32_t i = 0; site != NULL && i < site->count && to->frame_count < PLAY_FRAMES; ++i)
+        to->frames[to->frame_count++] =
+            (struct play_frame){.object = site->frames[i].object, .offset = site->frames[i].offset};
+}
+
+static bool
+has_tensor(const struct scout_finding *finding, uint32_t alloc)
+{
+    uint32_t i = 0;
+    while (i < finding->tensor_count && finding->tensors[i].alloc != alloc)
+        ++i;
+    return i < finding->tensor_count;
+}
+
+/* Whether two operations do the same to the same tensors: data, and what was not recorded deeply, may lie elsewhere. */
+static bool
+is_alike(const struct scout_finding *finding, const struct scout_op *a, const struct scout_op *b)
+{
+    bool same = a->kind == b->kind && a->name == b->name && a->ahead == b->ahead && a->from.alloc == b->from.alloc &&
+                a->to.alloc == b->to.alloc;
+    for (uint32_t i = 0; same && i < a->argument_count && i < b->argument_count; ++i) {
+        const struct scout_argument *x = &a->arguments[i], *y = &b->arguments[i];
+        same = x->alloc == y->alloc && (x->offset == y->offset || !has_tensor(finding, x->alloc));
+    }
+    return same;
+}
+
+/* Where the first of the whole periods begins that are alike up to those that were recorded deeply. */
+static uint32_t
+first_alike(const struct scout_log *log, const struct scout_finding *finding)
+{
+    uint32_t first = finding->first;
+    for (uint32_t i = first; i > 0; --i) {
+        const struct scout_op *op = &log->ops[i - 1];
+        if (!is_alike(finding, op, op + finding->period))
+            break;
+        if ((finding->first - i + 1) % finding->period == 0)
+            first = i - 1;
+    }
+    return first;
+}
+
+/* All places that have called operation `number`, and those like it in later periods. What follows the last whole
+ * period may begin as a period does: validation. */
+static bool
+take_sites(const struct scout_log *log, const struct scout_finding *finding, uint32_t number, struct play_operation *to,
+           char *why)
+{
+    uint32_t end = finding->end - (finding->end - finding->first) % finding->period;
+    uint32_t taken[PLAY_SITES];
+    for (uint32_t i = number; i < end; i += finding->period) {
+        uint32_t known = 0, site = log->ops[i].site;
+        while (known < to->site_count && taken[known] != site)
+            ++known;
+        if (known == PLAY_SITES)
+            return refuse(why, "%s is called from more than %d places of the program, by turns", to->name, PLAY_SITES);
+        if (known < to->site_count)
+            continue;
+        taken[known] = site;
+        take_site(log, site, &to->sites[to->site_count++]);
+    }
+    return true;
+}
+
+/* ---- operations ---- */
+
 static void
 take_operation(const struct scout_log *log, const struct scout_op *op, enum play_part part, struct play_operation *to)
 {
     snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
     memcpy(to->block, op->block, sizeof(to->block));
     to->part = part;
-    take_frames(log, op, to);
     to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
 }
 
@@ -231,7 +293,7 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
                 bool by_turns, struct play *play, char *why)
 {
     bool any_data = false;
-    uint32_t at = 0;
+    uint32_t at = 0, first = first_alike(log, finding);
     for (uint32_t i = 0; i < finding->period; ++i) {
         const struct scout_op *op = &log->ops[finding->first + i];
         if (op->ahead != 0)
@@ -241,6 +303,8 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
         take_operation(log, op, turns->parts[i], to);
         take_read(log, finding, &turns->reads.of[i], to);
+        if (by_turns && !take_sites(log, finding, first + i, to, why))
+            return false;
         if (by_turns || !brings_data(op))
             continue;
         if (op->rows != 1)
@@ -359,7 +423,7 @@ bool
 play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
                         const struct by_state *by_state, struct play *play, char *why)
 {
-    uint32_t at = 0;
+    uint32_t at = 0, first = first_alike(log, finding);
     begin_play(log, finding, ROUNDS, by_state->range_count, play);
     play->plan.by = PLAY_BY_STATE;
     play->plan.average_before = play->plan.operation_count;
@@ -367,8 +431,12 @@ play_plan_make_by_state(const struct scout_log *log, const struct scout_finding 
         return refuse(why, "%s", by_state->reason);
     for (uint32_t i = 0; i < finding->period; ++i) {
         const struct scout_op *op = &log->ops[finding->first + i];
-        if (op->ahead == 0)
-            take_operation(log, op, by_state->parts[i], &play->operations[at++]);
+        if (op->ahead != 0)
+            continue;
+        struct play_operation *to = &play->operations[at++];
+        take_operation(log, op, by_state->parts[i], to);
+        if (!take_sites(log, finding, first + i, to, why))
+            return false;
     }
     for (uint32_t i = 0; i < by_state->range_count; ++i) {
         const struct by_state_range *range = &by_state->ranges[i];
@@ -384,10 +452,4 @@ play_plan_make_by_state(const struct scout_log *log, const struct scout_finding 
                                          .hi = range->hi});
     }
     return true;
-}
-
-void
-play_plan_free(struct play *play)
-{
-    play_free(play);
 }

@@ -567,7 +567,7 @@ prove_turns(const struct scout_order *order, const struct scout_log *log, const 
         json_object_object_add(proofs->played, "reason", json_object_new_string(why));
         conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
     }
-    play_plan_free(&play);
+    play_free(&play);
     return ok;
 }
 
@@ -584,7 +584,7 @@ scout_prove_again(const struct scout_order *order, struct json_object *turns, st
         ok = play_turns(order, &play, proof, error);
     if (!can)
         conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
-    play_json_free(&play);
+    play_free(&play);
     return ok;
 }
 
@@ -650,7 +650,7 @@ scout_rehearse(const struct scout_order *order, struct json_object *turns, struc
     qsort(periods, rehearsal->count, sizeof(periods[0]), by_size);
     rehearsal->round_ns = rounds[rehearsal->count / 2];
     rehearsal->period_ns = periods[rehearsal->count / 2];
-    play_json_free(&play);
+    play_free(&play);
     return ok;
 }
 
@@ -700,7 +700,7 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
                  proofs->halves.text);
     release(&play, &whole);
     release(&play, &halves);
-    play_plan_free(&play);
+    play_free(&play);
     ok = ok && prove_turns(order, log, finding, &turns, proofs, error);
     turns_free(&turns);
     return ok;
@@ -990,6 +990,6 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
         json_object_object_add(proofs->played, "reason", json_object_new_string(why));
     if (ok && proofs->complete.end == PROOF_PASSED)
         ok = play_turns(order, &play, &proofs->turns, error);
-    play_plan_free(&play);
+    play_free(&play);
     return ok;
 }

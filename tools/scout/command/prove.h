@@ -46,7 +46,7 @@ bool scout_rehearse(const struct scout_order *order, struct json_object *turns, 
                     struct error *error) __attribute__((warn_unused_result));
 
 /* ---- play_plan.c: from what was found to what players follow (tools/plan/format/play.h). Pure ---- */
-/* Fills in all of `play` but plan.data and plan.pages; play_plan_free() releases it. `by_turns`: ranks take turns (d),
+/* Fills in all of `play` but plan.data and plan.pages; play_free() releases it. `by_turns`: ranks take turns (d),
  * else they have different data (b, c). False with the reason in `why`, PLAY_WHY_BYTES: this finding cannot be played.
  */
 bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
@@ -55,7 +55,6 @@ bool play_plan_make(const struct scout_log *log, const struct scout_finding *fin
 bool play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
                              const struct by_state *by_state, struct play *play, char *why)
     __attribute__((warn_unused_result));
-void play_plan_free(struct play *play);
 
 /* enum ddp_type of an enum scout_type. What is no float is known as bytes. */
 uint32_t play_plan_type(uint32_t type);

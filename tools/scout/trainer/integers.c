@@ -90,5 +90,5 @@ integers_other(uint64_t key, const uint32_t *words, size_t count, size_t *other_
     if (MUTANT(SCOUT_INTEGERS_TURNED) && it->other.words == NULL && count > 1)
         turn(it, words, count);
     *other_count_p = it->other.count;
-    return MUTANT(SCOUT_INTEGERS_STAY) ? NULL : it->other.words;
+    return it->other.words;
 }

@@ -286,8 +286,10 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     put_proof(proof, "complete", &proofs->complete);
     put_proof(proof, "turns", &proofs->turns);
     put_proof(proof, "per_rank", &proofs->own);
-    if (proofs->played != NULL)
+    if (proofs->played != NULL) {
         json_object_object_add(plan, "turns", json_object_get(proofs->played));
+        play_json_seal(plan);
+    }
 }
 
 static void
