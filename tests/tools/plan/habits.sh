@@ -17,7 +17,7 @@ if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
     few=. least=36 ranks='2 3'
 fi
 [ "$pattern" = . ] || few=. least=0
-export steps ranks
+export steps ranks DDPRUN_READS=owner
 
 # error FILE OF: the largest difference of numbers, relative to the largest number of the lines with the same words; -: other lines.
 error() {

@@ -4,6 +4,7 @@
 #include "tools/plan/command/auto.h"
 
 #include "base/message.h"
+#include "base/printable.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -176,13 +177,15 @@ preview_reads(struct json_object *plan, bool prints)
     for (size_t i = 0; i < length_of(list); ++i) {
         struct json_object *read = json_object_array_get_idx(list, i);
         uint64_t writer = number_of(read, "written_by");
+        char name[256];
         if (strcmp(text_of(read, "reads"), "step") != 0)
             continue;
         ++count;
         if (prints)
             message_line("the host reads by %s, operation %zu of a step, what %s has written; the ranks take turns at "
                          "what leads up to that, %" PRIu64 " of %zu operations",
-                         text_of(read, "name"), i + 1, text_of(json_object_array_get_idx(list, writer), "name"),
+                         text_of(read, "name"), i + 1,
+                         plain_name(text_of(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
                          writer + 1, length_of(list));
     }
     return count;

@@ -329,6 +329,8 @@ find_read(const struct operation *operation, uint32_t index, uint64_t period)
     }
     const struct play_operation *of = &player.play.operations[index];
     struct read *read = of->reads == PLAY_READS_STEP && period >= of->back ? read_at(index) : NULL;
+    if (of->reads == PLAY_READS_MIXED)
+        refuse(operation, "reads bytes that several batches have written");
     if (read == NULL)
         return false;
     now.owner = (uint32_t)((period - of->back) % world);
