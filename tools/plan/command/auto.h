@@ -46,8 +46,8 @@ void preview_by_state(struct json_object *plan, int ranks);
 /*
  * Reads the plan `path` and writes `to`, mode 0600, for the players of the ranks (tools/plan/format/play.h).
  * `reads_own`: --reads own. `unproved`: also a plan whose proof (d) did not pass, and one without the hash of what it
- * holds. Error, with the exit code of wrong usage: it is no plan, of another version, of a program that cannot be played,
- * or not proved; or `to` cannot be written.
+ * holds. Error, with the exit code of wrong usage: it is no plan, of another version, of a program that cannot be
+ * played, or not proved; or `to` cannot be written.
  */
 bool plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error)
     __attribute__((warn_unused_result));
