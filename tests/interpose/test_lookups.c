@@ -122,9 +122,9 @@ TEST(work_through_these_pointers_is_seen_and_done)
     snprintf(expected, sizeof(expected),
              "work legacy 0:%llx+1000 host %p+1000 done"
              "work per-thread 0:%llx+1000 1:%llx+1000 done"
-             "work legacy 1:%llx+1000 done"
+             "work legacy 0:%llx+1000 1:%llx+1000 done"
              "frees release %llx+0",
-             from, (void *)in, to, from, to, from);
+             from, (void *)in, to, from, (unsigned long long)(uintptr_t)out, to, from);
     record->log[0] = '\0';
     ck_assert_int_eq(copy_in(from, in, BYTES), CUDA_SUCCESS);
     ck_assert_int_eq(copy(to, from, BYTES), CUDA_SUCCESS);

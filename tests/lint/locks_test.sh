@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 
 # How the engine is compiled, without the compiler, the source and the output.
-flags=$(sed -n 's/^ *"command": "\(.*engine\/core\/role\.c\)",$/\1/p' "$build/compile_commands.json" | head -n 1 | sed 's/\\"/"/g; s/^[^ ]* //; s/ -Winvalid-pch -include [^ ]*//; s/ -o .*//')
+flags=$(sed -n 's/^ *"command": "\(.*engine\/core\/state\.c\)",$/\1/p' "$build/compile_commands.json" | head -n 1 | sed 's/\\"/"/g; s/^[^ ]* //; s/ -Winvalid-pch -include [^ ]*//; s/ -o .*//')
 [ -n "$flags" ] || {
     echo "$build/compile_commands.json does not say how the engine is compiled: configure first"
     exit 1

@@ -191,14 +191,10 @@ preview_reads(struct json_object *plan, bool prints)
     return count;
 }
 
-void
-preview_print(struct json_object *plan, int ranks, bool reads_own)
+/* Of --plan auto by gradients: what is averaged, what is compared, and what proofs say. */
+static void
+print_by_gradients(struct json_object *plan, int ranks)
 {
-    if (preview_is_by_state(plan)) {
-        preview_by_state(plan, ranks);
-        print_forecast(plan, ranks);
-        return;
-    }
     struct json_object *groups = json_object_object_get(plan, "groups");
     struct json_object *group = length_of(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
@@ -211,14 +207,23 @@ preview_print(struct json_object *plan, int ranks, bool reads_own)
     print_memory(plan, "statistics|carried state", "of each rank alone, and not compared:");
     print_proofs(plan);
     message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "
-                 "data; the learning rate stays the program's",
-                 ranks);
+                 "data; the learning rate stays the program's; batches at the end that make no round of %d change "
+                 "nothing",
+                 ranks, ranks);
+}
+
+void
+preview_print(struct json_object *plan, int ranks, bool reads_own)
+{
+    if (preview_is_by_state(plan))
+        preview_by_state(plan, ranks);
+    else
+        print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);
-    message_line("of what the program prints: %s; counters of steps and schedules go on by %d for each update; batches "
-                 "at the end that make no round of %d change nothing",
+    message_line("of what the program prints: %s; counters of steps and schedules go on by %d for each update",
                  reads_own ? "a loss is that of the last batch that rank 0 computed"
                            : "a loss is that of the batch that it is printed for, but for one in managed memory",
-                 ranks, ranks);
+                 ranks);
     if (reads_own && reads > 0)
         message_line("--reads own: the reads above bring old bytes where another rank computes the batch, and figures "
                      "that are computed from them mean nothing");

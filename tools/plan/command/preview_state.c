@@ -91,7 +91,4 @@ preview_by_state(struct json_object *plan, int ranks)
         "for SGD, momentum and weight decay that is what the average of gradients gives, but for rounding; for "
         "clipping, updates by signs or norms, and Adam it is parameter averaging in each step, which is another "
         "training");
-    message_line(
-        "a figure that the program reads back in a step is that of the newest step that rank 0 has made, also where "
-        "another rank made the step: a loss that stops the program or sets its rate is not that of one process");
 }

@@ -18,7 +18,7 @@
 static bool
 write_whole(FILE *file, const void *bytes, size_t size, size_t count)
 {
-    return fwrite(bytes, size, count, file) == count;
+    return count == 0 || fwrite(bytes, size, count, file) == count;
 }
 
 static size_t

@@ -480,6 +480,22 @@ static __thread bool ends_step __attribute__((tls_model("initial-exec")));
 /* The thread's operation is an update outside of the plan, if the driver takes it. */
 static __thread bool is_stray __attribute__((tls_model("initial-exec")));
 
+/* An operation that is not in the plan. */
+static void
+follow_stranger(const struct operation *operation, const char *name)
+{
+    if (player_is_by_state()) {
+        meet(operation, name);
+        return;
+    }
+    bool touches = is_pending && waiting_touched(operation), is_own = (uint32_t)real->rank == turn();
+    /* its own gradients, by its own operation */
+    bool computes = is_own && next > 0 && next <= player.play.plan.average_before;
+    looks = touches && !computes;
+    seen += touches;
+    is_stray = begun && heard_update(operation, name);
+}
+
 /* `is_load`: a copy of a thread that has launched nothing so far. */
 static void
 follow_operation(struct operation *operation, bool is_load)
@@ -491,19 +507,8 @@ follow_operation(struct operation *operation, bool is_load)
     if (begun && operation->graph != NULL)
         no_fit(name, "launches a CUDA graph");
     uint32_t at = place_of_operation(operation);
-    if (at == NO_PLACE && player_is_by_state()) {
-        meet(operation, name);
-        if (is_load)
-            heard_load(operation);
-        return;
-    }
     if (at == NO_PLACE) {
-        bool touches = is_pending && waiting_touched(operation), is_own = (uint32_t)real->rank == turn();
-        bool computes =
-            is_own && next > 0 && next <= plan->average_before; /* its own gradients, by its own operation */
-        looks = touches && !computes;
-        seen += touches;
-        is_stray = begun && heard_update(operation, name);
+        follow_stranger(operation, name);
         if (is_load)
             heard_load(operation);
         if (begun)

@@ -102,6 +102,9 @@ bool state_step_ends(void);
 bool state_in_step(void);
 /* Whether steps of a round are complete, and not averaged. */
 bool state_is_open(void);
+/* The rank that had a period among the last STATE_OWNERS, from 0; rank 0 of one that all ranks made. */
+enum { STATE_OWNERS = 4096 };
+uint32_t state_owner(uint64_t period);
 /* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. */
 void state_average(const struct ddp_site *site);
 /* At the end: steps that nothing has averaged, because the program ends in the middle of one; and lines for users. */

@@ -11,6 +11,7 @@
  * An exchange waits for nothing but for ranks that come to the same place of the program: none holds a lock then, and
  * no collective is under way (follow.c).
  */
+#include "base/message.h"
 #include "base/mutant.h"
 #include "tools/plan/trainer/player.h"
 
@@ -43,6 +44,7 @@ static uint32_t read_count;
 
 /* This thread's operation. */
 enum { GIVES_AT_MOST = 8 };
+#define SEVERAL UINT64_MAX
 static __thread struct reading {
     bool is_any, is_given;
     uint32_t owner;
@@ -128,11 +130,31 @@ take(uint64_t exchange)
 
 /* ---- what an operation brings to the host ---- */
 
+/* The rank whose step a period is. */
+static uint32_t
+owner_of(uint64_t period)
+{
+    return player_is_by_state() ? state_owner(period) : (uint32_t)(period % world);
+}
+
 /* Owner reads do not bring it. */
 static void __attribute__((noreturn)) refuse(const struct operation *operation, const char *what)
 {
     scout_stop("in batch %llu of the program, %s %s; add --reads own: it brings what each rank has",
                (unsigned long long)now.period + 1, operation->name, what);
+}
+
+/* The same between steps, where a training that is under way is not ended for it. */
+static void
+refuse_or_warn(const struct operation *operation, const char *what)
+{
+    if (player.play.plan.data != PLAY_TRAINING)
+        refuse(operation, what);
+    if (rank == 0)
+        message_warning("own_reads",
+                        "plan: in batch %llu of the program, %s %s: it brings what rank 0 has, and figures of it are "
+                        "not those of one process",
+                        (unsigned long long)now.period + 1, operation->name, what);
 }
 
 static bool
@@ -212,7 +234,7 @@ static void
 pass(struct read *read)
 {
     const struct play_operation *of = &player.play.operations[read->index];
-    if (read->is_given && (read->given_for - of->back) % world != rank)
+    if (read->is_given && owner_of(read->given_for - of->back) != rank)
         take(read->given);
     read->is_given = false;
 }
@@ -237,7 +259,7 @@ give_later(uint32_t index, uint64_t period)
         now.gives[now.give_count - 1] =
             (struct give){read->given, allocation->address + read->offset, (size_t)read->bytes};
     }
-    if (period % world != rank)
+    if (owner_of(period) != rank)
         now.give_count = 0;
 }
 
@@ -273,9 +295,10 @@ begin_read(const struct operation *operation, struct read *read, uint64_t period
 
 /* ---- between periods ---- */
 
-/* The last period that has written bytes from `at` on, + 1; 0: none has. *end_p: how far that is so. */
+/* The last period that has written bytes from `at` on, + 1; 0: none has; SEVERAL: each has written another part.
+ * *end_p: how far that is so. */
 static uint64_t
-written_from(const struct operation *operation, const struct allocation *allocation, uint64_t at, uint64_t *end_p)
+written_from(const struct allocation *allocation, uint64_t at, uint64_t *end_p)
 {
     uint64_t newest = 0;
     for (uint32_t i = 0; i < player.play.plan.written_count; ++i) {
@@ -288,7 +311,7 @@ written_from(const struct operation *operation, const struct allocation *allocat
         if (written->lo > at)
             continue;
         if (written->moves && made != 0)
-            refuse(operation, "is not in the plan, and reads memory of which each batch writes another part");
+            return SEVERAL;
         newest = made > newest ? made : newest;
     }
     return newest;
@@ -305,12 +328,19 @@ find_owner(const struct operation *operation, uint32_t *owner_p)
         uint64_t at = allocation != NULL ? operand->address - allocation->address : 0, hi = at + operand->bytes;
         for (uint64_t end; allocation != NULL && at < hi; at = end) {
             end = hi;
-            uint64_t period = written_from(operation, allocation, at, &end);
-            uint32_t owner = (uint32_t)((period - 1) % world);
+            uint64_t period = written_from(allocation, at, &end);
+            if (period == SEVERAL) {
+                refuse_or_warn(operation,
+                               "is not in the plan, and reads memory of which each batch writes another part");
+                return false;
+            }
             if (period == 0)
                 continue;
-            if (found && owner != *owner_p)
-                refuse(operation, "is not in the plan, and reads what two batches have written");
+            uint32_t owner = owner_of(period - 1);
+            if (found && owner != *owner_p) {
+                refuse_or_warn(operation, "is not in the plan, and reads what two batches have written");
+                return false;
+            }
             *owner_p = owner;
             found = true;
         }
@@ -333,7 +363,7 @@ find_read(const struct operation *operation, uint32_t index, uint64_t period)
         refuse(operation, "reads bytes that several batches have written");
     if (read == NULL)
         return false;
-    now.owner = (uint32_t)((period - of->back) % world);
+    now.owner = owner_of(period - of->back);
     now.to = target_of(operation);
     if (now.to == NULL)
         refuse(operation, "gives the host a result in a place that is not seen");

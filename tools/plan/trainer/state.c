@@ -51,6 +51,8 @@ static uint32_t steps; /* of the round, that have begun */
 static bool in_step;   /* the last of them is not complete; or a plain step */
 static bool is_plain;  /* all ranks make the step that was begun last, which belongs to no round */
 static uint64_t plain_steps, short_rounds, round_count;
+static uint64_t all_steps;            /* that have begun */
+static uint16_t owners[STATE_OWNERS]; /* of the last of them */
 
 static CUstream only_stream; /* of the program's operations so far */
 static bool has_several;
@@ -127,7 +129,7 @@ allocate(uint64_t bytes)
     if (scout_state.driver.cuMemAlloc_p(&address, bytes) != CUDA_SUCCESS)
         scout_stop("a plan by state takes %llu bytes of device memory besides the program's, for what stays as a round "
                    "began and for its changes, and the device has not so much",
-                   (unsigned long long)(memory_end + sizeof(struct state_found)));
+                   (unsigned long long)memory_end + sizeof(struct state_found));
     real->allocated(&address, bytes, MEMORY_DEVICE);
     return address;
 }
@@ -330,6 +332,7 @@ state_step_begins(bool may_lack)
     in_step = true;
     is_plain = !back && !is_all_there(stream, may_lack);
     plain_steps += is_plain;
+    owners[all_steps++ % STATE_OWNERS] = (uint16_t)(is_plain ? 0 : steps);
     if (is_plain)
         return;
     for (int t = 0; t < 2 && (!back || (plays_all() && !MUTANT(STATE_NOT_PUT_BACK))); ++t)
@@ -366,6 +369,12 @@ bool
 state_in_step(void)
 {
     return in_step;
+}
+
+uint32_t
+state_owner(uint64_t period)
+{
+    return owners[period % STATE_OWNERS];
 }
 
 bool

@@ -429,12 +429,14 @@ play_plan_make_by_state(const struct scout_log *log, const struct scout_finding 
     play->plan.average_before = play->plan.operation_count;
     if (by_state->reason != NULL)
         return refuse(why, "%s", by_state->reason);
+    take_written(log, finding, &by_state->reads, play);
     for (uint32_t i = 0; i < finding->period; ++i) {
         const struct scout_op *op = &log->ops[finding->first + i];
         if (op->ahead != 0)
             continue;
         struct play_operation *to = &play->operations[at++];
         take_operation(log, op, by_state->parts[i], to);
+        take_read(log, finding, &by_state->reads.of[i], to);
         if (!take_sites(log, finding, first + i, to, why))
             return false;
     }

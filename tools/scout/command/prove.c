@@ -774,6 +774,14 @@ struct touched {
     uint32_t first, second, both;
 };
 
+static uint32_t
+bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
 static struct touched
 touched_by_halves(const struct play *play, const struct played *plain, const struct played halves[2], uint32_t tensor)
 {
@@ -782,7 +790,7 @@ touched_by_halves(const struct play *play, const struct played *plain, const str
     const float *one = play_sample(&play->plan, halves[0].pages[0], tensor);
     const float *two = play_sample(&play->plan, halves[1].pages[0], tensor);
     for (int k = 0; k < PLAY_SAMPLES; ++k) {
-        bool first = memcmp(&of[k], &one[k], sizeof(*of)) != 0, second = memcmp(&of[k], &two[k], sizeof(*of)) != 0;
+        bool first = bits_of(of[k]) != bits_of(one[k]), second = bits_of(of[k]) != bits_of(two[k]);
         touched.first += first;
         touched.second += second;
         touched.both += first && second;

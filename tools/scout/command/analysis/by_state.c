@@ -584,6 +584,29 @@ judge_host(const struct finder *finder)
     return true;
 }
 
+/* ---- what the host reads ---- */
+
+static void
+find_reads(const struct finder *finder)
+{
+    const struct graph *graph = finder->graph;
+    bool *is_own = xcalloc(finder->period + 1, sizeof(*is_own));
+    unsigned char *classes = xcalloc(graph->version_count + 1, sizeof(*classes));
+    for (uint32_t i = 0; i < finder->period; ++i)
+        is_own[i] = finder->to->parts[i] == PLAY_BY_TURN;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        enum play_role role = version->memory != HOST_MEMORY ? place_of(finder, version)->role : 0;
+        classes[i] = role == PLAY_CHANGES ? READS_OF_STATE
+                     : role == PLAY_SUM   ? READS_OF_SUM
+                     : role == PLAY_LAST  ? READS_OF_LAST
+                                          : READS_OF_STEP;
+    }
+    reads_find(graph, finder->period, is_own, classes, &finder->to->reads);
+    free(is_own);
+    free(classes);
+}
+
 /* ---- all of it ---- */
 
 static void
@@ -627,6 +650,7 @@ find_all(struct finder *finder, const char *per_rank)
         if (finder->places[p].role != 0 && finder->places[p].lo < finder->places[p].hi)
             add_range(finder, &finder->places[p]);
     }
+    find_reads(finder);
     return ok;
 }
 
@@ -666,5 +690,6 @@ by_state_free(struct by_state *by_state)
     free(by_state->reason);
     free(by_state->parts);
     free(by_state->ranges);
+    reads_free(&by_state->reads);
     *by_state = (struct by_state){0};
 }

@@ -18,6 +18,7 @@
 
 #include "tools/plan/format/play.h"
 #include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/analysis/reads.h"
 
 /* Bytes that have a class. */
 struct by_state_range {
@@ -35,6 +36,7 @@ struct by_state {
     enum play_part *parts; /* [finding->period] */
     struct by_state_range *ranges;
     uint32_t range_count;
+    struct reads reads;
 };
 
 /*

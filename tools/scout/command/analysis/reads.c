@@ -16,6 +16,7 @@ struct seen {
 struct finder {
     const struct graph *graph;
     const bool *is_own;
+    const unsigned char *classes; /* enum reads_class; NULL: by gradients */
     struct reads *reads;
     uint32_t period;
     struct seen *seen; /* by writer */
@@ -28,6 +29,12 @@ is_of_step(const struct finder *finder, const struct graph_version *version)
 {
     return version->op >= 0 && finder->is_own[(uint32_t)version->op % finder->period] &&
            graph_op(finder->graph, version)->ahead == 0;
+}
+
+static enum reads_class
+class_of(const struct finder *finder, const struct graph_version *version)
+{
+    return finder->classes != NULL ? finder->classes[version - finder->graph->versions] : READS_OF_STEP;
 }
 
 /* ---- reads ---- */
@@ -43,11 +50,14 @@ read_of(const struct finder *finder, const struct graph_version *to)
         if (!is_of_step(finder, from))
             continue;
         uint32_t back = (uint32_t)to->op / finder->period - (uint32_t)from->op / finder->period;
-        bool is_first = of.kind == PLAY_READS_ALIKE;
+        bool is_first = of.kind == PLAY_READS_ALIKE, is_begin = back > 0 && class_of(finder, from) == READS_OF_STATE;
+        back = is_begin ? 0 : back;
         of.kind = is_first || (of.kind == PLAY_READS_STEP && back == of.back) ? PLAY_READS_STEP : PLAY_READS_MIXED;
+        if (class_of(finder, from) == READS_OF_SUM)
+            of.kind = PLAY_READS_MIXED;
         of.back = back;
         if (from->op > last)
-            of.writer = (uint32_t)from->op % finder->period;
+            of.writer = (uint32_t)(is_begin ? to->op : from->op) % finder->period;
         last = from->op > last ? from->op : last;
     }
     return of;
@@ -112,7 +122,8 @@ find_writes(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
     for (uint32_t i = 0; i < graph->version_count; ++i) {
-        if (graph->versions[i].memory != HOST_MEMORY && is_of_step(finder, &graph->versions[i]))
+        if (graph->versions[i].memory != HOST_MEMORY && is_of_step(finder, &graph->versions[i]) &&
+            class_of(finder, &graph->versions[i]) == READS_OF_STEP)
             note_write(finder, &graph->versions[i]);
     }
     qsort(finder->seen, finder->seen_count, sizeof(*finder->seen), by_place);
@@ -125,10 +136,11 @@ find_writes(struct finder *finder)
 }
 
 void
-reads_find(const struct graph *graph, uint32_t period, const bool *is_own, struct reads *reads)
+reads_find(const struct graph *graph, uint32_t period, const bool *is_own, const unsigned char *classes,
+           struct reads *reads)
 {
     *reads = (struct reads){.of = xcalloc(period + 1, sizeof(*reads->of))};
-    struct finder finder = {.graph = graph, .is_own = is_own, .reads = reads, .period = period};
+    struct finder finder = {.graph = graph, .is_own = is_own, .classes = classes, .reads = reads, .period = period};
     find_reads(&finder);
     find_writes(&finder);
 }

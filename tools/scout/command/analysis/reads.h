@@ -34,8 +34,16 @@ struct reads {
     uint32_t written_count;
 };
 
-/* `graph`: of whole periods. reads_free() releases it. */
-void reads_find(const struct graph *graph, uint32_t period, const bool *is_own, struct reads *reads);
+/* What becomes of a version's memory by state; NULL: by gradients. */
+enum reads_class { READS_OF_STEP, READS_OF_STATE, READS_OF_SUM, READS_OF_LAST };
+
+/*
+ * `graph`: of whole periods. `is_own`: [period], operations that one rank makes. `classes`: enum reads_class of each
+ * version, by state: a step finds state as the round began, so that its reads are of its own rank; what a sum is within
+ * a round no rank has; and none of them is looked up between steps, for a round ends there. reads_free() releases it.
+ */
+void reads_find(const struct graph *graph, uint32_t period, const bool *is_own, const unsigned char *classes,
+                struct reads *reads);
 void reads_free(struct reads *reads);
 
 #endif

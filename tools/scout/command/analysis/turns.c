@@ -492,7 +492,7 @@ find_reads(struct sorter *sorter)
     bool *is_own = xcalloc(sorter->period + 1, sizeof(*is_own));
     for (uint32_t i = 0; i < sorter->period; ++i)
         is_own[i] = sorter->turns->parts[i] == PLAY_BY_TURN;
-    reads_find(sorter->graph, sorter->period, is_own, &sorter->turns->reads);
+    reads_find(sorter->graph, sorter->period, is_own, NULL, &sorter->turns->reads);
     free(is_own);
 }
 
