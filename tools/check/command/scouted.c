@@ -9,7 +9,7 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/check.h"
 #include "tools/scout/command/analysis/finding.h"
-#include "tools/scout/command/prove.h"
+#include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/report/insert.h"
 #include "tools/scout/command/run.h"
 

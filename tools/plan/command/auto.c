@@ -18,7 +18,7 @@
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 #include "tools/plan/format/play_json.h"
-#include "tools/scout/command/prove.h"
+#include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/scout.h"
 
 #include <limits.h>

@@ -12,7 +12,7 @@
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 #include "tools/scout/command/analysis/finding.h"
-#include "tools/scout/command/prove.h"
+#include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/report/proofs.h"
 #include "tools/scout/command/report/site.h"
 #include "tools/scout/command/run.h"

@@ -1,5 +1,5 @@
 /*
- * proofs.h - what came of the proofs of a plan by two ranks (tools/scout/command/prove.h).
+ * proofs.h - what came of the proofs of a plan by two ranks (tools/scout/command/proofs/prove.h).
  */
 #ifndef DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_PROOFS_H
 #define DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_PROOFS_H

@@ -2,8 +2,8 @@
  * prove.h - proofs (b), (c) and (d) of `ddprun scout --prove`: the plan, played on two ranks under the engine, without
  * a change of the program (tools/plan/trainer/play.c).
  */
-#ifndef DDPRUN_TOOLS_SCOUT_COMMAND_PROVE_H
-#define DDPRUN_TOOLS_SCOUT_COMMAND_PROVE_H
+#ifndef DDPRUN_TOOLS_SCOUT_COMMAND_PROOFS_PROVE_H
+#define DDPRUN_TOOLS_SCOUT_COMMAND_PROOFS_PROVE_H
 
 #include "tools/plan/format/play.h"
 #include "tools/scout/command/analysis/by_state.h"

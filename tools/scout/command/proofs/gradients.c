@@ -1,0 +1,256 @@
+/*
+ * gradients.c - see prove.h: proofs (b) and (c), two ranks with different data; and whether what --per-rank names is
+ * carried.
+ */
+#include "tools/check/format/element.h"
+#include "tools/scout/command/proofs/played.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* What rounding may change of an average, by its norm: sums of 32 bits, and of 16. */
+static const double rounding = 1e-3, rounding_16 = 3e-2;
+
+/* Concludes (b) with the first tensor that is not the same on both ranks. False: there is none. */
+static bool
+find_difference(const struct play *play, const struct played *played, uint32_t steps, struct proof *proof)
+{
+    const struct play_page *const pages[] = {played->pages[0], played->pages[1]};
+    for (uint32_t step = 0; step <= steps; ++step)
+        for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+            const struct play_tensor *tensor = &play->tensors[i];
+            if (tensor->role == PLAY_GRADIENT || (tensor->role == PLAY_PER_RANK && step > 0) ||
+                played_is_same(play, pages, step, i) || played_is_unset(play, pages, i))
+                continue;
+            char text[64];
+            proof_tensor_text(tensor, text);
+            if (step == 0)
+                proof_conclude(proof, PROOF_IMPOSSIBLE, "%s is not the same on two ranks before the first step", text);
+            else
+                proof_conclude(
+                    proof, PROOF_FAILED,
+                    "%s differs between the ranks after step %u: what updates it is not averaged, or is used "
+                    "before it is averaged",
+                    text, step);
+            return true;
+        }
+    return false;
+}
+
+/* (b) */
+static void
+judge_ranks(const struct play *play, const struct played *played, uint32_t steps, const char *then, struct proof *proof)
+{
+    const struct play_page *const pages[] = {played->pages[0], played->pages[1]};
+    uint32_t own = 0, equal = 0;
+    uint64_t bytes = 0, others = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        bool is_gradient = tensor->role == PLAY_GRADIENT;
+        own += is_gradient && !played_is_same(play, pages, 1, i);
+        equal += tensor->role < PLAY_PER_RANK && !is_gradient;
+        bytes += tensor->role < PLAY_PER_RANK && !is_gradient ? tensor->hi - tensor->lo : 0;
+        others += tensor->role == PLAY_STAYS || (tensor->role >= PLAY_UNWRITTEN && !played_is_unset(play, pages, i))
+                      ? tensor->hi - tensor->lo
+                      : 0;
+    }
+    if (find_difference(play, played, steps, proof))
+        return;
+    if (own == 0)
+        proof_conclude(proof, PROOF_IMPOSSIBLE,
+                       "both ranks compute the same gradients: what is copied in a step does not change them");
+    else
+        proof_conclude(proof, PROOF_PASSED,
+                       "%u gradients of two ranks with different data differ, and %u tensors, %" PRIu64
+                       " bytes, and %" PRIu64 " other bytes are bitwise equal after each of %u steps%s%s",
+                       own, equal, bytes, others, steps, then[0] != '\0' ? "; then " : "", then);
+}
+
+static double
+norm_of(const float *a, const float *b)
+{
+    double sum = 0;
+    for (int k = 0; k < PLAY_SAMPLES; ++k) {
+        double difference = (double)a[k] - (b != NULL ? (double)b[k] : 0);
+        sum += difference * difference;
+    }
+    return sqrt(sum);
+}
+
+/* (c): the averages of the two runs. Each gradient counts by the largest norm among them: one that is zero but for
+ * rounding has rounding only. */
+static void
+compare_averages(const struct play *play, struct play_page *const pages[2], struct scout_proofs *proofs)
+{
+    struct proof *proof = &proofs->halves;
+    double largest = 0, worst = 0;
+    uint32_t worst_tensor = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i)
+        largest = fmax(largest, norm_of(play_sample(&play->plan, pages[0], i), NULL));
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        const float *a = play_sample(&play->plan, pages[0], i), *b = play_sample(&play->plan, pages[1], i);
+        double limit = tensor->type <= 2 ? rounding : rounding_16, difference = norm_of(a, b) / limit;
+        if (tensor->role != PLAY_GRADIENT || largest == 0 || difference / largest <= worst)
+            continue;
+        worst = difference / largest;
+        worst_tensor = i;
+    }
+    char text[64];
+    proof_tensor_text(&play->tensors[worst_tensor], text);
+    bool is_changed = !(worst <= 1) || !isfinite(largest), is_scaled = proofs->needs_halves;
+    proofs->needs_halves = is_scaled || is_changed;
+    if (is_changed && is_scaled)
+        proof_conclude(
+            proof, PROOF_FAILED,
+            "with halves of their data exchanged the ranks have another average of %s, by %.2g of the gradients: "
+            "it is no sum over records where it is averaged (clipped, or normalised over the batch)",
+            text, worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+    else if (is_changed)
+        proof_conclude(
+            proof, PROOF_IMPOSSIBLE,
+            "with halves of their data exchanged the ranks have another average of %s, by %.2g of the gradients: "
+            "records do not lie one behind the other in what is copied, or it is normalised over the batch",
+            text, worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+    else
+        proof_conclude(
+            proof, PROOF_PASSED,
+            "with halves of their data exchanged two ranks have the same averages, within %.2g of the gradients",
+            worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+}
+
+static void
+judge_halves(const struct play *play, const struct played *whole, const struct played *halves,
+             struct scout_proofs *proofs)
+{
+    struct proof *proof = &proofs->halves;
+    struct play_page *pages[] = {whole->pages[0], halves->pages[0]};
+    bool is_changed = false;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        bool is_gradient = play->tensors[i].role == PLAY_GRADIENT;
+        bool same = played_is_same(play, (const struct play_page *const[]){pages[0], pages[1]}, is_gradient ? 1 : 0, i);
+        is_changed = is_changed || (is_gradient && !same);
+        if (!is_gradient && !same && play->tensors[i].role != PLAY_UNWRITTEN) {
+            proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike");
+            return;
+        }
+    }
+    if (!is_changed)
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "the exchange changes no gradient");
+    else
+        compare_averages(play, pages, proofs);
+}
+
+/* ---- what --per-rank names ---- */
+
+/* Of the elements of a tensor that were looked at, how many follow the first half of a batch alone, the second alone,
+ * neither alone, and no batch. */
+enum { BY_FIRST, BY_SECOND, BY_BOTH, BY_NONE, FOLLOWED };
+
+static void
+count_followed(const struct play *play, const struct played *whole, const struct played *halves, uint32_t tensor,
+               uint32_t counts[FOLLOWED])
+{
+    const struct play_tensor *it = &play->tensors[tensor];
+    size_t count = (size_t)(it->hi - it->lo) / element_size((int)it->type);
+    size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
+    for (size_t k = 0; k * distance < count; ++k) {
+        uint32_t bits[2 * PLAY_RANKS];
+        for (int i = 0; i < 2 * PLAY_RANKS; ++i)
+            memcpy(&bits[i],
+                   &play_sample(&play->plan, (i < PLAY_RANKS ? whole : halves)->pages[i % PLAY_RANKS], tensor)[k],
+                   sizeof(bits[i]));
+        bool first = bits[2] == bits[0] && bits[3] == bits[1], second = bits[2] == bits[1] && bits[3] == bits[0];
+        counts[first && second ? BY_NONE : first ? BY_FIRST : second ? BY_SECOND : BY_BOTH] += 1;
+    }
+}
+
+/* Whether that shows a tensor as carried. What is trained depends on all records. By chance few of its elements look
+ * otherwise, as where only the sign of a gradient counts; and of what grows, rows that no record of a batch names. */
+static bool
+is_carried(const struct scout_finding *finding, const struct play_tensor *tensor, const uint32_t counts[FOLLOWED])
+{
+    enum { LEAST = 8 };
+    bool grows = false;
+    for (uint32_t i = 0; i < finding->tensor_count; ++i)
+        grows = grows || (finding->tensors[i].alloc == tensor->alloc && finding->tensors[i].grows);
+    return counts[BY_BOTH] == 0 && counts[BY_FIRST] >= LEAST && counts[BY_SECOND] >= LEAST &&
+           (!grows || counts[BY_NONE] == 0);
+}
+
+static void
+judge_own(const struct scout_finding *finding, const struct play *play, const struct played *whole,
+          const struct played *halves, struct proof *proof)
+{
+    char text[64];
+    for (uint32_t i = 0; i < play->plan.tensor_count && proof->end != PROOF_FAILED; ++i) {
+        uint32_t counts[FOLLOWED] = {0};
+        if (play->tensors[i].role != PLAY_PER_RANK)
+            continue;
+        count_followed(play, whole, halves, i, counts);
+        proof_tensor_text(&play->tensors[i], text);
+        if (is_carried(finding, &play->tensors[i], counts))
+            proof_conclude(proof, PROOF_PASSED,
+                           "each element that was looked at follows one half of a batch: it is carried, not trained");
+        else
+            proof_conclude(
+                proof, PROOF_FAILED,
+                "%s: of the elements that were looked at, %u follow the first half of a batch, %u the second, %u "
+                "both, %u none: trained, or carried from batch to batch? No rank may have for itself what is "
+                "trained",
+                text, counts[BY_FIRST], counts[BY_SECOND], counts[BY_BOTH], counts[BY_NONE]);
+    }
+}
+
+static bool
+has_named(const struct scout_finding *finding)
+{
+    bool named = false;
+    for (uint32_t i = 0; i < finding->tensor_count; ++i)
+        named = named || finding->tensors[i].named;
+    return named;
+}
+
+bool
+scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
+            struct scout_proofs *proofs, struct error *error)
+{
+    struct play play;
+    struct played whole = {0}, halves = {0};
+    char why[PLAY_WHY_BYTES];
+    bool ok = true;
+    struct turns turns;
+    turns_find(log, finding, &turns);
+    proofs->needs_halves = turns.is_scaled;
+    if (!play_plan_make(log, finding, &turns, false, &play, why)) {
+        proof_conclude(&proofs->ranks, PROOF_IMPOSSIBLE, "%s", why);
+        proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
+    } else if ((ok = played_make(order, &play, PLAY_STEP_BEFORE, &whole, error))) {
+        const char *then;
+        uint32_t steps = played_steps(&whole, &then, &proofs->ranks);
+        if (steps > 0)
+            judge_ranks(&play, &whole, steps, then, &proofs->ranks);
+        else if (played_completed(&whole) > 0) /* the engine may have found first what the recorded steps show */
+            (void)find_difference(&play, &whole, played_completed(&whole), &proofs->ranks);
+        bool can = steps > 0 && play_plan_has_halves(log, finding, why), named = steps > 0 && has_named(finding);
+        if (!can)
+            proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", steps > 0 ? why : "proof (b) was not completed");
+        if ((can || named) && (ok = played_make(order, &play, PLAY_HALVES, &halves, error)) &&
+            played_steps(&halves, &then, can ? &proofs->halves : &proofs->own) > 0) {
+            if (can)
+                judge_halves(&play, &whole, &halves, proofs);
+            judge_own(finding, &play, &whole, &halves, &proofs->own);
+        }
+    }
+    if (has_named(finding) && proofs->own.end == PROOF_NOT_ASKED)
+        proof_conclude(&proofs->own, PROOF_IMPOSSIBLE,
+                       "whether what --per-rank names is carried from batch to batch, or trained, cannot be shown: %s",
+                       proofs->halves.text);
+    played_release(&play, &whole);
+    played_release(&play, &halves);
+    play_free(&play);
+    ok = ok && proof_of_turns(order, log, finding, &turns, proofs, error);
+    turns_free(&turns);
+    return ok;
+}

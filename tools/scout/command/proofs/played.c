@@ -1,0 +1,231 @@
+/*
+ * played.c - see played.h.
+ */
+#include "tools/scout/command/proofs/played.h"
+
+#include "base/clock.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/common/inner_run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    PATIENCE_S = 20, /* with a ddprun that was asked to end */
+    GRACE_MS = 3000  /* for the other rank, which may wait for the one that cannot go on */
+};
+
+void
+proof_conclude(struct proof *proof, enum proof_end end, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(proof->text, sizeof(proof->text), format, args);
+    va_end(args);
+    proof->end = end;
+}
+
+void
+proof_tensor_text(const struct play_tensor *tensor, char text[64])
+{
+    static const char *const names[] = {[PLAY_PARAMETER] = "parameter",
+                                        [PLAY_GRADIENT] = "gradient",
+                                        [PLAY_STATE] = "state",
+                                        [PLAY_COMPARED] = "state",
+                                        [PLAY_PER_RANK] = "memory of each rank",
+                                        [PLAY_STAYS] = "memory",
+                                        [PLAY_UNWRITTEN] = "memory",
+                                        [PLAY_UNREAD] = "memory",
+                                        [PLAY_CHANGES] = "state",
+                                        [PLAY_STREAM] = "stream",
+                                        [PLAY_SUM] = "sum",
+                                        [PLAY_LAST] = "memory"};
+    snprintf(text, 64, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", names[tensor->role], tensor->alloc, tensor->lo,
+             tensor->hi);
+}
+
+/* ---- a run ---- */
+
+uint32_t
+played_stage(const struct played *played, int rank)
+{
+    return atomic_load(&played->pages[rank]->stage);
+}
+
+/* Whether the ranks have seen all they can. *stuck_ms: since when one cannot go on; 0: all can. */
+static bool
+is_over(const struct played *played, int64_t now_ms, int64_t *stuck_ms)
+{
+    bool all = true;
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        uint32_t stage = played_stage(played, rank);
+        if (stage == PLAY_IMPOSSIBLE && *stuck_ms == 0)
+            *stuck_ms = now_ms;
+        all = all && (stage == PLAY_OVER || stage == PLAY_IMPOSSIBLE);
+    }
+    return all || (*stuck_ms != 0 && now_ms - *stuck_ms > GRACE_MS);
+}
+
+static void
+show_progress(const struct play *play, const struct played *played, bool end)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    if (end)
+        fputs("\r\033[K", stderr);
+    else if (play->plan.data >= PLAY_REHEARSAL)
+        fprintf(stderr, "\r\033[Kddprun: plan: rehearsal %s",
+                play->plan.data == PLAY_REHEARSAL ? "of rounds" : "of one process");
+    else
+        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcddeeeeee"[play->plan.data],
+                atomic_load(&played->pages[0]->steps), play -> plan.steps);
+    fflush(stderr);
+}
+
+/* Stays with the run until it has ended. The players wait to be ended. */
+static void
+attend(const struct scout_order *order, const struct play *play, pid_t pid, struct played *played)
+{
+    int status;
+    int64_t begin_ms = clock_now_ms(), asked_ms = 0, stuck_ms = 0;
+    while (!inner_run_has_ended(pid, &status)) {
+        int number = inner_run_next_signal();
+        int64_t now_ms = clock_now_ms();
+        bool is_asked = number != 0 && number != SIGCHLD, over = is_over(played, now_ms, &stuck_ms);
+        show_progress(play, played, false);
+        if (is_asked)
+            played->signal = number;
+        else if (asked_ms == 0 && !over && now_ms - begin_ms > (int64_t)order->timeout_s * 1000)
+            played->late = true;
+        if (asked_ms == 0 && (is_asked || played->late || over)) {
+            kill(pid, SIGTERM);
+            asked_ms = now_ms;
+        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
+            kill(pid, SIGKILL);
+        }
+    }
+    show_progress(play, played, true);
+}
+
+void
+played_release(const struct play *play, struct played *played)
+{
+    for (int rank = 0; rank < PLAY_RANKS; ++rank)
+        play_page_unmap(&play->plan, played->pages[rank]);
+}
+
+bool
+played_make(const struct scout_order *order, struct play *play, enum play_data data, struct played *played,
+            struct error *error)
+{
+    char *plan = xasprintf("%s/play.%d", order->folder, data), *summary = xasprintf("%s.json", plan);
+    char *errors = xasprintf("%s.err", plan);
+    const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_PLAY,
+                                      .value = plan,
+                                      .ranks = data == PLAY_REHEARSAL ? order->ranks
+                                               : data >= PLAY_ALONE   ? 1
+                                                                      : PLAY_RANKS,
+                                      .is_rehearsal = data >= PLAY_REHEARSAL,
+                                      .silent = true,
+                                      .summary = summary,
+                                      .errors = errors};
+    *played = (struct played){0};
+    play->plan.data = data;
+    snprintf(play->plan.pages, sizeof(play->plan.pages), "%s.page", plan);
+    struct play_exchange *exchange = play_exchange_map(plan, true);
+    bool ok = play_save(plan, play) && exchange != NULL;
+    play_exchange_unmap(exchange);
+    for (int rank = 0; rank < PLAY_RANKS && ok; ++rank)
+        ok = (played->pages[rank] = play_page_map(&play->plan, rank, true)) != NULL;
+    if (ok && data > PLAY_ALONE) { /* which one page suffices for */
+        atomic_store(&played->pages[1]->stage, PLAY_OVER);
+        atomic_store(&played->pages[1]->steps, UINT32_MAX);
+    }
+    pid_t pid = ok ? scout_child_start(order, &child) : -1;
+    if (pid > 0) {
+        attend(order, play, pid, played);
+        scout_child_reason(summary, played->reason, sizeof(played->reason));
+    } else {
+        played_release(play, played);
+        *played = (struct played){0};
+        (void)error_set(error, DDPRUN_EXIT_FAILURE,
+                        "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
+                        strerror(errno));
+    }
+    if (pid > 0 && played->signal != 0)
+        (void)error_set(error, 128 + played->signal, "scout ended by signal %d", played->signal);
+    ok = pid > 0 && played->signal == 0;
+    free(plan);
+    free(summary);
+    free(errors);
+    return ok;
+}
+
+/* ---- what it shows ---- */
+
+/* How many steps both ranks have completed, and recorded. */
+uint32_t
+played_completed(const struct played *played)
+{
+    uint32_t steps = UINT32_MAX;
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        uint32_t done = atomic_load(&played->pages[rank]->steps);
+        steps = done < steps ? done : steps;
+    }
+    return steps;
+}
+
+/* How many steps can be judged; 0, with the end of the proof: none, or the run failed. *why: what came then; "": all
+ * was seen. */
+uint32_t
+played_steps(const struct played *played, const char **why, struct proof *proof)
+{
+    uint32_t steps = played_completed(played);
+    bool complete = true, begun = true;
+    *why = "";
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        struct play_page *page = played->pages[rank];
+        uint32_t stage = played_stage(played, rank);
+        complete = complete && stage == PLAY_OVER;
+        begun = begun && (stage == PLAY_RUNNING || stage == PLAY_OVER);
+        if (stage == PLAY_IMPOSSIBLE)
+            *why = page->why;
+    }
+    if (complete)
+        return steps;
+    if (**why == '\0' && played->late)
+        *why = "it took longer than --timeout says";
+    else if (**why == '\0' && played->reason[0] == '\0')
+        *why = "the program ended; give it more steps";
+    bool failed = **why == '\0';
+    if (failed || steps == 0)
+        proof_conclude(proof, failed && begun ? PROOF_FAILED : PROOF_IMPOSSIBLE, "%s", failed ? played->reason : *why);
+    return failed ? 0 : steps;
+}
+
+bool
+played_is_same(const struct play *play, const struct play_page *const pages[2], uint32_t step, uint32_t tensor)
+{
+    return *play_hash(&play->plan, (struct play_page *)pages[0], step, tensor) ==
+           *play_hash(&play->plan, (struct play_page *)pages[1], step, tensor);
+}
+
+bool
+played_is_only_read(const struct play_tensor *tensor)
+{
+    return tensor->role == PLAY_UNWRITTEN || tensor->role == PLAY_UNREAD;
+}
+
+/* What no operation writes, and is not the same when two ranks or runs begin, is an address, or was never set. */
+bool
+played_is_unset(const struct play *play, const struct play_page *const pages[2], uint32_t tensor)
+{
+    return played_is_only_read(&play->tensors[tensor]) && !played_is_same(play, pages, 0, tensor);
+}

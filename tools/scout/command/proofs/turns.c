@@ -1,0 +1,145 @@
+/*
+ * turns.c - see prove.h: proof (d), ranks by turns beside one process that plays all turns.
+ */
+#include "tools/plan/format/play_json.h"
+#include "tools/scout/command/proofs/played.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+is_same_in_both(const struct play *play, const struct played *ranks, const struct played *alone, uint32_t step,
+                uint32_t tensor)
+{
+    bool same = true;
+    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+        const struct play_page *const pages[] = {ranks->pages[rank], alone->pages[rank]};
+        same = same && played_is_same(play, pages, step, tensor);
+    }
+    return same;
+}
+
+static bool
+is_left_out(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
+{
+    return played_is_only_read(&play->tensors[tensor]) && !is_same_in_both(play, a, b, 0, tensor);
+}
+
+/* The first tensor, and round, in which two runs differ. */
+static bool
+find_unlike(const struct play *play, const struct played *a, const struct played *b, uint32_t rounds, uint32_t *tensor,
+            uint32_t *round)
+{
+    for (*round = 0; *round <= rounds; ++*round)
+        for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
+            if (!is_left_out(play, a, b, *tensor) && !is_same_in_both(play, a, b, *round, *tensor))
+                return true;
+    return false;
+}
+
+static void
+conclude_alike(const struct play *play, const struct played *ranks, const struct played *alone, uint32_t rounds,
+               struct proof *proof)
+{
+    uint64_t bytes = 0, left_out = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        bool is_compared = !is_left_out(play, ranks, alone, i);
+        bool is_counted = tensor->role >= PLAY_PER_RANK || tensor->role == PLAY_GRADIENT;
+        bytes += is_compared && is_counted ? tensor->hi - tensor->lo : 0;
+        left_out += is_compared ? 0 : tensor->hi - tensor->lo;
+    }
+    proof_conclude(proof, PROOF_PASSED,
+                   "%u ranks by turns, and one process that plays all turns, have the same %" PRIu64
+                   " bytes after each of %u round%s",
+                   PLAY_RANKS, bytes, rounds, rounds == 1 ? "" : "s");
+    size_t used = strlen(proof->text);
+    if (left_out > 0)
+        snprintf(proof->text + used, sizeof(proof->text) - used,
+                 "; %" PRIu64 " bytes that no operation writes are not compared", left_out);
+}
+
+/* Whether a run does the same again, as far as `rounds`; if not, (d) is not possible. */
+static bool
+repeat(const struct scout_order *order, struct play *play, enum play_data data, const struct played *first,
+       uint32_t rounds, struct proof *proof, struct error *error)
+{
+    struct played again;
+    uint32_t tensor, round;
+    char text[64];
+    if (!played_make(order, play, data, &again, error))
+        return false;
+    if (played_completed(&again) >= rounds && find_unlike(play, first, &again, rounds, &tensor, &round)) {
+        proof_tensor_text(&play->tensors[tensor], text);
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after round %u",
+                       text, round);
+    }
+    played_release(play, &again);
+    return true;
+}
+
+/* Ranks, and one process that plays all turns, by all that stays. A difference counts if both do the same again. */
+static bool
+judge_turns(const struct scout_order *order, struct play *play, const struct played *ranks, const struct played *alone,
+            uint32_t rounds, struct proof *proof, struct error *error)
+{
+    uint32_t tensor, round;
+    char text[64];
+    if (!find_unlike(play, ranks, alone, rounds, &tensor, &round)) {
+        conclude_alike(play, ranks, alone, rounds, proof);
+        return true;
+    }
+    proof_tensor_text(&play->tensors[tensor], text);
+    if (round == 0) {
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike: %s differs", text);
+        return true;
+    }
+    proof_conclude(
+        proof, PROOF_FAILED,
+        "after round %u %s is not what one process has that plays the turns of all ranks: %s, the host changes it, "
+        "or sums depend on the order of threads",
+        round, text,
+        play->plan.by == PLAY_BY_STATE
+            ? "the plan misses memory that stays"
+            : "a gradient is missing or has another type, it is averaged in the wrong place");
+    return repeat(order, play, PLAY_ALONE, alone, round, proof, error) &&
+           (proof->end == PROOF_IMPOSSIBLE || repeat(order, play, PLAY_TURNS, ranks, round, proof, error));
+}
+
+/* (d), of a plan of turns. */
+bool
+proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct error *error)
+{
+    struct played ranks = {0}, alone = {0};
+    const char *then;
+    bool ok = played_make(order, play, PLAY_TURNS, &ranks, error);
+    uint32_t rounds = ok ? played_steps(&ranks, &then, proof) : 0, more = 0;
+    if (rounds > 0 && (ok = played_make(order, play, PLAY_ALONE, &alone, error)))
+        more = played_steps(&alone, &then, proof);
+    if (more > 0)
+        ok = judge_turns(order, play, &ranks, &alone, rounds < more ? rounds : more, proof, error);
+    played_release(play, &ranks);
+    played_release(play, &alone);
+    return ok;
+}
+
+bool
+proof_of_turns(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
+               const struct turns *turns, struct scout_proofs *proofs, struct error *error)
+{
+    struct play play;
+    char why[PLAY_WHY_BYTES];
+    bool ok = true;
+    bool can = play_plan_make(log, finding, turns, true, &play, why);
+    proofs->played = can ? play_json_of(&play) : json_object_new_object();
+    if (can) {
+        ok = proof_play_turns(order, &play, &proofs->turns, error);
+    } else {
+        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
+        proof_conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
+    }
+    play_free(&play);
+    return ok;
+}
