@@ -76,7 +76,7 @@ make_order(const struct campaign *campaign, const struct run *run, struct job_or
     *at++ = texts[1];
     *at++ = "100";
     if (plan != NULL)
-        *at++ = "turns";
+        *at++ = campaign->place.by_state ? "state" : "turns";
     snprintf(texts[3], 400, run->kind->arguments != NULL ? run->kind->arguments : "", run->target, run->point);
     if (campaign->pause_s > 0)
         snprintf(texts[3], 400, "pause %d %d", KINDS_STEPS / 2, campaign->pause_s);
@@ -189,8 +189,10 @@ tell_failure(const struct campaign *campaign, const struct run *run, const struc
                job->records[r].done_ns != 0 ? "done" : "not done");
     printf("    stderr: %.3000s\n", job->text);
     printf("    again: bash tests/faults/run.sh %s%s --seed %llu --first %u --runs 1 --only %s\n", campaign->build,
-           campaign->place.plan != NULL ? " --plan" : "", (unsigned long long)campaign->seed, run->number,
-           run->kind->name);
+           campaign->place.by_state       ? " --by-state"
+           : campaign->place.plan != NULL ? " --plan"
+                                          : "",
+           (unsigned long long)campaign->seed, run->number, run->kind->name);
 }
 
 /* Everything that is held against an end. Returns whether the fault had an effect. */
@@ -324,9 +326,10 @@ print_usage(FILE *out)
 {
     fprintf(
         out,
-        "Usage: bash tests/faults/run.sh BUILD [--place node|mpirun|hosts] [--plan] [--runs N] [--seed S] [--first N]\n"
-        "       [--only KIND] [--pause SECONDS] [--verbose] [--help]\n"
-        "--place: on this node, under mpirun, or under mpirun over two simulated hosts. --plan: ranks take turns.\n"
+        "Usage: bash tests/faults/run.sh BUILD [--place node|mpirun|hosts] [--plan|--by-state] [--runs N] [--seed S]\n"
+        "       [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]\n"
+        "--place: on this node, under mpirun, or under mpirun over two simulated hosts. --plan: ranks take turns;\n"
+        "--by-state: and average what stays.\n"
         "--pause: no fault, but rank 0 spends so long in host code. Kinds:\n");
     for (int k = 0; k < kind_count; ++k)
         fprintf(out, "  %-10s %s\n", kinds[k].name, kinds[k].about);
@@ -353,6 +356,9 @@ take_place(struct place *place, int option, char *value)
     case 'P':
         place->plan = value;
         break;
+    case 'b':
+        place->by_state = true;
+        break;
     case 'h': /* KEEPER:TMPDIR */
         if (colon == NULL || place->host_count == PLACE_HOSTS_AT_MOST)
             return false;
@@ -368,14 +374,21 @@ take_place(struct place *place, int option, char *value)
 static void
 parse(struct campaign *campaign, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"runs", required_argument, NULL, 'r'},    {"seed", required_argument, NULL, 's'},
-        {"first", required_argument, NULL, 'f'},   {"only", required_argument, NULL, 'o'},
-        {"pause", required_argument, NULL, 'p'},   {"verbose", no_argument, NULL, 'v'},
-        {"prefix", required_argument, NULL, 'x'},  {"ranks", required_argument, NULL, 'n'},
-        {"host", required_argument, NULL, 'h'},    {"cut", required_argument, NULL, 'c'},
-        {"restore", required_argument, NULL, 'm'}, {"plan", required_argument, NULL, 'P'},
-        {"help", no_argument, NULL, 'u'},          {NULL}};
+    static const struct option options[] = {{"runs", required_argument, NULL, 'r'},
+                                            {"seed", required_argument, NULL, 's'},
+                                            {"first", required_argument, NULL, 'f'},
+                                            {"only", required_argument, NULL, 'o'},
+                                            {"pause", required_argument, NULL, 'p'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"prefix", required_argument, NULL, 'x'},
+                                            {"ranks", required_argument, NULL, 'n'},
+                                            {"host", required_argument, NULL, 'h'},
+                                            {"cut", required_argument, NULL, 'c'},
+                                            {"restore", required_argument, NULL, 'm'},
+                                            {"plan", required_argument, NULL, 'P'},
+                                            {"by-state", no_argument, NULL, 'b'},
+                                            {"help", no_argument, NULL, 'u'},
+                                            {NULL}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'r')
             campaign->runs = (unsigned)strtoul(optarg, NULL, 10);

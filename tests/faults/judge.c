@@ -27,12 +27,12 @@ wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
     snprintf(why + used, KINDS_WHY_BYTES - used, "; ");
 }
 
-/* The first line that begins so and reports neither a change of overlap nor batches that are left over; "" if no line
+/* The first line that begins so and reports neither a change of overlap nor what a plan has left over; "" if no line
  * does. */
 static void
 first_line(const struct job *job, const char *beginning, char *line, size_t bytes)
 {
-    static const char overlap[] = "ddprun: overlap is o", left_over[] = "ddprun: plan: the last ";
+    static const char overlap[] = "ddprun: overlap is o", left_over[] = "ddprun: plan: ";
     const char *at = job->text;
     while (at != NULL &&
            (strncmp(at, beginning, strlen(beginning)) != 0 || strncmp(at, overlap, strlen(overlap)) == 0 ||
@@ -155,7 +155,8 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
         return false;
     }
     expect(run, job, 1,
-           "^ddprun: .*(" RANK " (ended|annotated [0-9]+ gradients? and ended|left|has left|waits at the end of the "
+           "^ddprun: .*(" RANK
+           " (has ended|ended|annotated [0-9]+ gradients? and ended|left|has left|waits at the end of the "
            "program|(is )?at the end of the program|before its "
            "first step: .*ended( without a DDP_STEP|, and no step of the plan began))|differs between ranks .*%d)",
            why);

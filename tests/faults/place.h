@@ -26,6 +26,7 @@ struct place {
     struct place_host hosts[PLACE_HOSTS_AT_MOST];
     int host_count;
     const char *cut, *restore; /* commands that cut the link between the hosts and restore it; or NULL */
+    bool by_state;             /* the plan is */
     const char *plan;          /* for `ddprun --plan`: ranks take turns; NULL: the trainer's annotations count */
 };
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# run.sh BUILD [--place node|mpirun|hosts] [--plan] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]
+# run.sh BUILD [--place node|mpirun|hosts] [--plan|--by-state] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]
 # The fault campaign (campaign.c): 20 runs, or as many as are asked for, on this node; under mpirun; or under mpirun over two
-# simulated hosts. The mpirun is that of PATH, of Open MPI 4 or 5. --plan: by `ddprun --plan`, whose plan is made first. With DDPRUN_SOAK=1 also a rank that spends 90 s in host code,
-# as for a checkpoint. Exit code 1: something was not as promised; 2: not understood; 77: not possible here.
+# simulated hosts. The mpirun is that of PATH, of Open MPI 4 or 5. --plan: by `ddprun --plan`, whose plan is made first, by gradients;
+# --by-state: by state. With DDPRUN_SOAK=1 also a rank that spends 90 s in host code, as for a checkpoint. Exit code 1: something was not as promised; 2: not understood; 77: not possible here.
 arguments=("$@")
 place=node
 planned=
+by=turns
+by_state=()
 options=()
 while [ $# -gt 0 ]; do
     if [ "$1" = --place ]; then
@@ -13,6 +15,11 @@ while [ $# -gt 0 ]; do
         shift
     elif [ "$1" = --plan ]; then
         planned=1
+    elif [ "$1" = --by-state ]; then
+        planned=1
+        by=state
+        by_state=(--by state)
+        options+=("$1")
     else
         options+=("$1")
     fi
@@ -76,7 +83,7 @@ fi
 
 if [ -n "$planned" ]; then
     truncate -s 4096 "$work/records"
-    run "$ddprun" -q --device softgpu scout --prove --json "$work/plan.json" "$build/tests/faults/trainer" "$work/records" 40 turns
+    run "$ddprun" -q --device softgpu scout "${by_state[@]}" --prove --json "$work/plan.json" "$build/tests/faults/trainer" "$work/records" 40 "$by"
     check "the trainer's plan is proved" grep -q '^proof (d): passed' "$work/stdout"
     where+=(--plan "$work/plan.json")
 fi

@@ -9,7 +9,7 @@
  * `turns` is another trainer, for `ddprun --plan`, which leaves the annotations aside: kernels make gradients of a
  * batch and of the weights, a step is a batch, and all ranks know the weights after each round.
  *
- * Usage: faults_trainer RECORDS STEPS [turns] [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]
+ * Usage: faults_trainer RECORDS STEPS [turns|state] [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]
  *   RECORDS: the file of struct rank_record, one for each rank
  *   chat:    so many bytes are printed in each step
  *   pause:   rank 0 spends so long in host code in this step, as for a checkpoint
@@ -42,7 +42,7 @@ struct trainer {
     int fault_code, fault_rank;
     unsigned fault_point; /* 0: none */
     bool fault_quick;     /* _exit instead of exit */
-    bool by_turns;
+    bool by_turns, by_state;
     int world;
     float *weights[GRADIENTS], *gradients[GRADIENTS];
     float host[COUNT];
@@ -135,7 +135,8 @@ backward_by_turns(struct trainer *t, int step)
     }
 }
 
-/* A round's mean of the gradients of its batches moves the weights, at its last batch. */
+/* A round's mean of the gradients of its batches moves the weights, at its last batch. By state the host reads what the
+ * batch alone has made of what the round began with. */
 static void
 update_by_turns(struct trainer *t, int step)
 {
@@ -147,12 +148,14 @@ update_by_turns(struct trainer *t, int step)
             double sum = 0;
             for (int r = 0; r < t->world && ends_round; ++r)
                 sum += (double)share(0, step - r, g, i);
+            double own = t->expected[g][i] - TURNS_RATE * (t->expected[g][i] - (double)share(0, step, g, i));
             if (ends_round)
                 t->expected[g][i] -= TURNS_RATE * (t->expected[g][i] - sum / t->world);
-            if (fabs((double)t->host[i] - t->expected[g][i]) > 1e-3 && t->record->wrong == 0) {
+            double expected = t->by_state ? own : t->expected[g][i];
+            if (fabs((double)t->host[i] - expected) > 1e-3 && t->record->wrong == 0) {
                 t->record->wrong = (uint32_t)step;
                 fprintf(stderr, "faults_trainer: batch %d, weight %d, element %d: %g instead of %g\n", step, g, i,
-                        (double)t->host[i], t->expected[g][i]);
+                        (double)t->host[i], expected);
             }
         }
     }
@@ -232,8 +235,9 @@ static bool
 take_arguments(struct trainer *t, int argc, char **argv)
 {
     for (int i = 3; i < argc;) {
-        if (strcmp(argv[i], "turns") == 0) {
+        if (strcmp(argv[i], "turns") == 0 || strcmp(argv[i], "state") == 0) {
             t->by_turns = true;
+            t->by_state = argv[i][0] == 's';
             ++i;
         } else if (strcmp(argv[i], "chat") == 0 && i + 1 < argc) {
             t->chat_bytes = atoi(argv[i + 1]);
@@ -275,9 +279,8 @@ main(int argc, char **argv)
     t.world = world != NULL ? atoi(world) : 1;
     t.record = argc >= 3 && t.rank < RECORD_RANKS_AT_MOST ? map_record(argv[1], t.rank) : NULL;
     if (t.record == NULL || !take_arguments(&t, argc, argv)) {
-        fprintf(
-            stderr,
-            "faults_trainer: RECORDS STEPS [turns] [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]\n");
+        fprintf(stderr, "faults_trainer: RECORDS STEPS [turns|state] [chat BYTES] [pause STEP SECONDS] [exit|_exit "
+                        "CODE RANK POINT]\n");
         return 2;
     }
     t.steps = atoi(argv[2]);

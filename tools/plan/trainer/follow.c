@@ -656,9 +656,9 @@ at_exit(int exit_status, void *unused)
     (void)unused;
     if (getpid() != own_pid)
         return;
-    reads_close();
-    if (exit_status != 0 || has_ended)
+    if (exit_status != 0 || has_ended) /* the launcher reports a rank that failed, and ends those that wait for it */
         return;
+    reads_close();
     has_ended = true;
     if (player.play.plan.data == PLAY_ONE_PROCESS) {
         rounds_end();

@@ -11,12 +11,14 @@
  * An exchange waits for nothing but for ranks that come to the same place of the program: none holds a lock then, and
  * no collective is under way (follow.c).
  */
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/mutant.h"
 #include "tools/plan/trainer/player.h"
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -92,20 +94,38 @@ is_free(uint64_t exchange)
                            atomic_load(&shared->slots[exchange % PLAY_SLOTS].taken) >= before * (world - 1));
 }
 
+/* The launcher and the other ranks see where this one waits. */
+static void
+say_waiting(void)
+{
+    struct rank_status *status = scout_state.status;
+    snprintf(status->place, sizeof(status->place), "what the host reads of batch %llu",
+             (unsigned long long)now.period + 1);
+    atomic_store(&status->waits_ns, (uint64_t)clock_now_us() * 1000);
+    atomic_fetch_add(&status->wait_count, 1);
+    atomic_store(&status->waits, 1);
+}
+
 /* The operation has no name where it waits for ranks that read: one that has ended is waited for at its next read. */
 static void
 wait_until(bool (*is_so)(uint64_t exchange), uint64_t exchange, const char *name)
 {
+    bool is_said = false;
     for (;;) {
         uint32_t seen = atomic_load(&shared->changes);
         bool has_ended = name != NULL && atomic_load(&shared->ended[now.owner]) != 0;
         if (is_so(exchange))
-            return;
+            break;
         if (has_ended)
             scout_stop("rank %u has ended, and in batch %llu of the program %s reads what that rank has computed",
                        now.owner, (unsigned long long)now.period + 1, name);
+        if (!is_said)
+            say_waiting();
+        is_said = true;
         wait_for_change(seen);
     }
+    if (is_said)
+        atomic_store(&scout_state.status->waits, 0);
 }
 
 static char *
