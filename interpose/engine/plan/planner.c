@@ -117,7 +117,7 @@ planner_reset(struct group *group)
         deferred_order(group, order); /* all ranks know the same of it */
     struct plan *plan = order != NULL ? build_plan(group, 0, order) : NULL;
     free(order);
-    struct history history;
+    struct history history = {0};
     require_allocated(plan != NULL && history_init(&history, count));
     if (count > 0) /* ranks with other options would send other buckets, and NCCL need not notice */
         plans_compare(group, plan);

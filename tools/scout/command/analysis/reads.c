@@ -126,7 +126,8 @@ find_writes(struct finder *finder)
             class_of(finder, &graph->versions[i]) == READS_OF_STEP)
             note_write(finder, &graph->versions[i]);
     }
-    qsort(finder->seen, finder->seen_count, sizeof(*finder->seen), by_place);
+    if (finder->seen_count > 0)
+        qsort(finder->seen, finder->seen_count, sizeof(*finder->seen), by_place);
     finder->reads->written = xcalloc(finder->seen_count + 1, sizeof(*finder->reads->written));
     for (uint32_t i = 0; i < finder->seen_count; ++i) {
         finder->seen[i].written.moves = finder->seen[i].periods != graph->count / finder->period;
