@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# plan_table.sh BUILD [PATTERN] - each program in which scout finds gradients, by plan: `ddprun check --plan` finds the bits of one
-# process that plays all turns on 2 ranks, of some on 3 and 4, or the program is refused, by what plan_table.md says of it.
+# plan_table.sh BUILD [PATTERN] - each program of tests/tools/scout/table.txt that trains, by plan: `ddprun check --plan` finds the bits
+# of one process that plays all turns on 2 ranks, of some on 3 and 4, or the program is refused, by what plan_table.md says of it. One
+# that is refused by gradients is tried by state.
 # Ordinarily a few rows are run, two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it. PLAN_TABLE=write with
 # DDPRUN_SOAK=1 writes what is found into the table.
 # shellcheck source=tests/end_to_end/lib.sh
@@ -18,28 +19,55 @@ refusal() {
     head -n 1 "$1" | sed -E 's/^ddprun: //; s/ \([^()]*, [0-9]+ bytes\)//g; s/: the program does not do what it did.*//; s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g; s/ranks cannot take turns by the plan [^:]*: //
         s/proof \(d\) of the plan [^:]*: failed: ([^:]*).*/proof (d) fails: \1/'
 }
-# checked NUMBER RANKS PROGRAM...: what is found of the row.
-checked() {
-    local plan=$work/plan-$1.json out=$work/row-$1-$2 words=$3 code=0
-    words=${words//DATA/$data}
-    words=${words//TEXT/$TEXT}
-    words=${words//--steps 24/--steps 40}
-    # shellcheck disable=SC2086 # several words
-    [ -e "$plan" ] || TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout --prove --timeout 240 --json "$plan" "$build/"$words >"$out.scout" 2>&1 </dev/null
-    # shellcheck disable=SC2086
-    TMPDIR=$work timeout -k 2 300 "$ddprun" check -q -n "$2" --timeout 240 --device softgpu --share-gpu --plan "$plan" --json "$out.json" "$build/"$words >"$out" 2>"$out.err" </dev/null || code=$?
+# planned FILE OPTION... -- PROGRAM...: the plan, if there is none yet.
+planned() {
+    local file=$1 options=()
+    shift
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    [ -e "$file" ] || TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout "${options[@]}" --prove --timeout 240 --json "$file" "${@:2}" >"$file.scout" 2>&1 </dev/null
+}
+# said PLAN OUT RANKS PROGRAM...: what `ddprun check` finds; its exit code.
+said() {
+    local plan=$1 out=$2 ranks=$3 code=0
+    shift 3
+    if [ ! -s "$plan" ]; then
+        refusal "$plan.scout"
+        return 2
+    fi
+    TMPDIR=$work timeout -k 2 300 "$ddprun" check -q -n "$ranks" --timeout 240 --device softgpu --share-gpu --plan "$plan" --json "$out.json" "$@" >"$out" 2>"$out.err" </dev/null || code=$?
     case $code in
     0) python3 -IS -c 'import json, sys
 print("the same bits" if json.load(open(sys.argv[1]))["same_bits"] else "equal but for rounding")' "$out.json" ;;
     2) refusal "$out.err" ;;
     *) echo "WRONG, exit code $code: $(head -n 1 "$out")" ;;
     esac
+    return "$code"
 }
-export -f checked refusal
+# checked NUMBER RANKS PROGRAM...: what is found of the row.
+checked() {
+    local plan=$work/plan-$1 out=$work/row-$1-$2 words=$3 code=0
+    words=${words//DATA/$data}
+    words=${words//TEXT/$TEXT}
+    words=${words//--steps 24/--steps 40}
+    # shellcheck disable=SC2086 # several words
+    {
+        planned "$plan.json" -- "$build/"$words
+        said "$plan.json" "$out" "$2" "$build/"$words || code=$?
+        [ "$code" -eq 2 ] || return 0
+        planned "$plan.state.json" --by state -- "$build/"$words
+        printf 'by state: '
+        said "$plan.state.json" "$out.state" "$2" "$build/"$words || :
+    } | paste -sd '|' | sed 's/|by state: /; by state: /'
+}
+export -f checked planned said refusal
 
 # Programs, with the numbers of ranks.
 programs() {
-    awk -F ' *[|] *' '/^[+-] / && $2 !~ /^refused/ && !/SOFTGPU/ {
+    awk -F ' *[|] *' '/^[+] / && /[|] refused/ { print substr($1, 3) "|2" }
+        /^[+-] / && $2 !~ /^refused/ && !/SOFTGPU/ {
         program = substr($1, 3); print program "|2"
         if (program ~ /^tests\/matrix\/.*_shared/) print program "|3"
         if (program ~ /habits (decay|dropout|flat[+]zeroed[+]clip|host-norm|one|skip)$/) print program "|4"

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COUNT = 1000, BYTES = (COUNT + 1) * 8, ARRAYS = 3, TYPES = 6, KEEP = 0, CHANGE, APPLY, KERNEL_COUNT };
+enum { COUNT = 1000, BYTES = (COUNT + 1) * 8, ARRAYS = 3, TYPES = 6, KEEP = 0, CHANGE, DIVIDE, APPLY, KERNEL_COUNT };
 
 static CUfunction kernels[KERNEL_COUNT];
 static CUdeviceptr memory, chunk, found;
@@ -21,7 +21,8 @@ static unsigned char value[BYTES], begin[BYTES], change[BYTES], was[BYTES];
 static void
 open_device(void)
 {
-    static const char *const names[KERNEL_COUNT] = {"ddprun_state_keep", "ddprun_state_change", "ddprun_state_apply"};
+    static const char *const names[KERNEL_COUNT] = {"ddprun_state_keep", "ddprun_state_change", "ddprun_state_divide",
+                                                    "ddprun_state_apply"};
     struct kernels unused;
     struct comm_error error;
     if (memory != 0)
@@ -138,20 +139,23 @@ LOOP_TEST(means_are_added_to_what_was, 1, TYPES + 1)
 {
     const int type = _i;
     const size_t size = element_size(type);
-    const struct state_mean of_three = {3, 3, 2}, none = {1, 1, 1};
+    const struct state_mean of_three = {3, 2}, none = {1, 1};
     struct state_mean mean = is_whole(type) ? none : of_three;
     CUdeviceptr unasked = 0;
     uint32_t adds = 0;
+    double over = 3;
     open_device();
     fill(type);
     launch(CHANGE, &adds, NULL);
     read_back();
-    memcpy(was, value, BYTES);
+    memcpy(was, change, BYTES);
+    if (!is_whole(type))
+        launch(DIVIDE, &over, NULL);
     launch(APPLY, &mean, &unasked);
     read_back();
     for (size_t i = 0; i < COUNT; ++i) {
         unsigned char rounded[8];
-        const double one = element_get(wide_of(type), change, i);
+        const double one = element_get(wide_of(type), was, i);
         double by = type == ELEMENT_FLOAT64 ? one / 3 * 3 / 2 : (double)((float)one / 3 * 3 / 2);
         by = is_whole(type) ? one : by;
         element_put(wide_of(type), rounded, 0, element_get(type, begin, i) + by);
@@ -193,7 +197,7 @@ TEST(equal_changes_are_found)
         uint32_t differs, changed;
     } rows[] = {{0.1, 0.1, 0, 1}, {0.1, 0.1000001, 0, 1}, {0.1, 0.10001, 1, 1}, {-0.1, 0.1, 1, 1},
                 {0, 0, 0, 0},     {0, 1e-30, 1, 1},       {0.5, NAN, 1, 1},     {1e-30, 0, 1, 0}};
-    const struct state_mean none = {1, 1, 1};
+    const struct state_mean none = {1, 1};
     struct state_mean mean = none;
     struct state_found seen = {0, 0};
     open_device();

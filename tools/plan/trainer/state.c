@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP, CHANGE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3 };
+enum { KEEP, CHANGE, DIVIDE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3 };
 
 static const struct engine *real;
 static CUfunction kernels[KERNELS];
@@ -138,8 +138,10 @@ allocate(uint64_t bytes)
 static void
 load_kernels(void)
 {
-    static const char *const names[KERNELS] = {
-        [KEEP] = "ddprun_state_keep", [CHANGE] = "ddprun_state_change", [APPLY] = "ddprun_state_apply"};
+    static const char *const names[KERNELS] = {[KEEP] = "ddprun_state_keep",
+                                               [CHANGE] = "ddprun_state_change",
+                                               [DIVIDE] = "ddprun_state_divide",
+                                               [APPLY] = "ddprun_state_apply"};
     const char *count = getenv(DDPRUN_ENV_STATUS_COUNT), *index = getenv(DDPRUN_ENV_STATUS_INDEX);
     char *page = (char *)scout_state.status - (size_t)(index != NULL ? atoi(index) : 0) * RANK_STATUS_STRIDE;
     const char *path = status_page_options(page, count != NULL ? atoi(count) : 1)->kernels, *slash = strrchr(path, '/');
@@ -387,7 +389,7 @@ state_is_open(void)
 static void
 exchange_rest(CUstream stream)
 {
-    struct state_mean none = {1, 1, 1};
+    struct state_mean none = {1, 1};
     CUdeviceptr unasked = 0;
     for (uint32_t i = 0; i < player.play.plan.tensor_count && real->world_size > 1; ++i) {
         bool is_last = player.play.tensors[i].role == PLAY_LAST, is_owner = player.rank == steps - 1;
@@ -440,7 +442,8 @@ void
 state_average(const struct ddp_site *site)
 {
     bool looks = !plays_all() && !any_differed && steps == world() && world() > 1;
-    struct state_mean mean = {.over = plays_all() ? world() : 1, .times = world(), .under = steps};
+    struct state_mean mean = {.times = world(), .under = steps};
+    double by = world();
     CUdeviceptr seen = looks ? found : 0;
     uint32_t adds = 0;
     CUstream stream = stream_behind();
@@ -455,6 +458,8 @@ state_average(const struct ddp_site *site)
         scout_require(scout_state.driver.cuMemsetD8Async_p(found, 0, sizeof(struct state_found), stream), "cuMemsetD8");
     exchange_rest(stream);
     heard_show(stream);
+    if (plays_all() && world() > 1) /* as ranks have it where a check compares */
+        launch(DIVIDE, &tables[0], &by, NULL, stream);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         if (player.play.tensors[i].role == PLAY_CHANGES)
             real->gradient_ready((void *)(uintptr_t)(memory + kept[i].change), stream, &player.named[i].site);

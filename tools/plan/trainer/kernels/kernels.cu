@@ -114,6 +114,15 @@ struct changing {
     }
 };
 
+struct dividing {
+    double by;
+    template <typename Format> __device__ void chunk(const state_chunk &of) const
+    {
+        auto *change = (typename Format::wide *)of.change;
+        each(of.count, [=, *this](unsigned i) { change[i] = change[i] / (typename Format::wide)by; });
+    }
+};
+
 /* Whether a change is the mean, as far as rounding allows; what is not a number is not. */
 __device__ static __forceinline__ bool
 is_mean(double own, double mean)
@@ -127,8 +136,6 @@ struct applying {
 
     template <typename Wide> __device__ Wide mean(Wide change) const
     {
-        if (of_mean.over != 1)
-            change = change / (Wide)of_mean.over;
         if (of_mean.times != of_mean.under)
             change = change * (Wide)of_mean.times / (Wide)of_mean.under;
         return change;
@@ -204,6 +211,13 @@ extern "C" __global__ void
 ddprun_state_change(const state_chunk *chunks, unsigned count, unsigned adds)
 {
     each_chunk(chunks, count, changing{adds != 0});
+}
+
+/* change = change / by. */
+extern "C" __global__ void
+ddprun_state_divide(const state_chunk *chunks, unsigned count, double by)
+{
+    each_chunk(chunks, count, dividing{by});
 }
 
 /* value = begin + mean(change). */

@@ -25,9 +25,9 @@ struct state_found {
     uint32_t changed; /* not 0: a word's mean is not 0 */
 };
 
-/* A mean is (change / over) * times / under, in the change's type; what is 1 is left out. Sums have 1 everywhere. */
+/* What is added is change * times / under, in the change's type; where they are equal, the change. */
 struct state_mean {
-    double over, times, under;
+    double times, under;
 };
 
 #endif
