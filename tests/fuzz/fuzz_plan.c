@@ -35,7 +35,7 @@ require_sound(const struct play *play)
         fuzz_require(tensor->lo <= tensor->hi && tensor->hi <= tensor->bytes, "a tensor lies in its allocation");
         fuzz_require(tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_LAST, "a tensor has a role");
     }
-    for (size_t i = 0; i < (size_t)plan->operation_count + plan->load_count; ++i) {
+    for (uint32_t i = 0; i < plan->operation_count; ++i) {
         const struct play_operation *operation = &play->operations[i];
         fuzz_require(strnlen(operation->name, sizeof(operation->name)) < sizeof(operation->name), "a name ends");
         fuzz_require(operation->site_count <= PLAY_SITES && operation->part <= PLAY_BY_LAST, "a call has its sites");

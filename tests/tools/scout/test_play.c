@@ -96,8 +96,7 @@ TEST(what_is_out_of_bounds_is_damaged)
                        {&tensors[0].role, 0},
                        {&operations[0].part, PLAY_BY_LAST + 1},
                        {&operations[1].site_count, PLAY_SITES + 1},
-                       {&operations[0].sites[0].frame_count, PLAY_FRAMES + 1},
-                       {&operations[1].moves, PLAY_MOVES_SOURCE + 1}};
+                       {&operations[0].sites[0].frame_count, PLAY_FRAMES + 1}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
         uint32_t was;
         memcpy(&was, wrong[i].at, sizeof(was));

@@ -159,7 +159,6 @@ print_proof(struct json_object *plan, const char *key, const char *name, const c
 static void
 print_proofs(struct json_object *plan)
 {
-    print_proof(plan, "ranks", "b", "ranks that have other batches keep the same state");
     print_proof(plan, "halves", "c",
                 "gradients are sums over records where they are averaged, not clipped or normalised");
     print_proof(plan, "turns", "d", "ranks by turns have what one process has that plays all turns");

@@ -21,12 +21,6 @@ write_whole(FILE *file, const void *bytes, size_t size, size_t count)
     return count == 0 || fwrite(bytes, size, count, file) == count;
 }
 
-static size_t
-all_operations(const struct play *play)
-{
-    return (size_t)play->plan.operation_count + play->plan.load_count;
-}
-
 bool
 play_save(const char *path, const struct play *play)
 {
@@ -36,7 +30,7 @@ play_save(const char *path, const struct play *play)
         return false;
     bool ok = write_whole(file, &play->plan, sizeof(play->plan), 1) &&
               write_whole(file, play->tensors, sizeof(*play->tensors), play->plan.tensor_count) &&
-              write_whole(file, play->operations, sizeof(*play->operations), all_operations(play)) &&
+              write_whole(file, play->operations, sizeof(*play->operations), play->plan.operation_count) &&
               write_whole(file, play->objects, sizeof(*play->objects), play->plan.object_count) &&
               write_whole(file, play->written, sizeof(*play->written), play->plan.written_count);
     return fclose(file) == 0 && ok;
@@ -61,7 +55,7 @@ has_bytes(FILE *file, const struct play *play)
 {
     struct stat status;
     uint64_t bytes = sizeof(play->plan) + play->plan.tensor_count * (uint64_t)sizeof(*play->tensors) +
-                     all_operations(play) * (uint64_t)sizeof(*play->operations) +
+                     play->plan.operation_count * (uint64_t)sizeof(*play->operations) +
                      play->plan.object_count * (uint64_t)sizeof(*play->objects) +
                      play->plan.written_count * (uint64_t)sizeof(*play->written);
     return fstat(fileno(file), &status) == 0 && (uint64_t)status.st_size == bytes;
@@ -109,18 +103,17 @@ is_sound(const struct play *play)
     bool is_whole = plan->average_before == plan->operation_count; /* averages at the period's end */
     bool sound = plan->data <= PLAY_ONE_PROCESS && plan->average_before <= plan->operation_count &&
                  ends(plan->pages, sizeof(plan->pages)) && plan->by <= PLAY_BY_STATE &&
-                 (plan->by == PLAY_BY_STATE ? is_whole : plan->data < PLAY_TRAINING || !is_whole);
+                 (plan->by == PLAY_BY_STATE) == is_whole;
     for (uint32_t i = 0; i < plan->tensor_count && sound; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         sound = play_tensor_fits(plan, tensor) && tensor->lo <= tensor->hi && tensor->hi <= tensor->bytes &&
                 ends(tensor->at, sizeof(tensor->at));
     }
-    for (size_t i = 0; i < all_operations(play) && sound; ++i) {
+    for (uint32_t i = 0; i < plan->operation_count && sound; ++i) {
         const struct play_operation *operation = &play->operations[i];
         sound = operation->part <= (plan->by == PLAY_BY_STATE ? PLAY_BY_TURN : PLAY_BY_LAST) &&
                 ends(operation->name, sizeof(operation->name)) && operation->site_count <= PLAY_SITES &&
-                operation->moves <= PLAY_MOVES_SOURCE && operation->reads <= PLAY_READS_MIXED &&
-                operation->writer <= plan->operation_count;
+                operation->reads <= PLAY_READS_MIXED && operation->writer <= plan->operation_count;
         for (uint32_t k = 0; sound && k < operation->site_count; ++k)
             sound = operation->sites[k].frame_count <= PLAY_FRAMES;
     }
@@ -144,7 +137,7 @@ play_load(const char *path, struct play *play)
               has_bytes(file, play);
     errno = EINVAL;
     ok = ok && (play->tensors = read_list(file, sizeof(*play->tensors), play->plan.tensor_count)) != NULL &&
-         (play->operations = read_list(file, sizeof(*play->operations), all_operations(play))) != NULL &&
+         (play->operations = read_list(file, sizeof(*play->operations), play->plan.operation_count)) != NULL &&
          (play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count)) != NULL &&
          (play->written = read_list(file, sizeof(*play->written), play->plan.written_count)) != NULL;
     if (ok && !is_sound(play)) {

@@ -1,7 +1,6 @@
 /*
- * play.h - a run by a plan: what the player of each rank follows in `ddprun scout --prove`
- * (tools/plan/trainer/play.c), and in a whole training, `ddprun --plan` (follow.c); and the page on which each
- * player of a proof reports.
+ * play.h - a run by a plan: what the player of each rank (tools/plan/trainer/follow.c) follows in `ddprun scout
+ * --prove`, and in a whole training, `ddprun --plan`; and the page on which each player of a proof reports.
  *
  * Down: DDPRUN_ENV_SCOUT_PLAY names the plan's file. Up: the player of rank R maps the file
  * "<pages>-R", which the launcher has made: a struct play_page, hashes, samples. What stands there outlives a trainer
@@ -25,7 +24,7 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 9
+#define PLAY_VERSION 10
 
 enum {
     PLAY_RANKS = 2,
@@ -103,26 +102,16 @@ struct play_object {
     char build_id[PLAY_BUILD_ID_BYTES]; /* hexadecimal; "": it has none */
 };
 
-/* What an operation gets of memory that is only read, each time elsewhere. */
-enum play_moves { PLAY_STILL, PLAY_MOVES_POINTERS, PLAY_MOVES_NUMBERS, PLAY_MOVES_SOURCE };
-
-/* An operation of the period. Behind all of them come the copies of loaders (scout_op, `ahead`): which period one is
- * of, its number says, among copies of as many bytes to an allocation of as many bytes since the program began. */
+/* An operation of the period, which the copies of loaders (scout_op, `ahead`) are not. */
 struct play_operation {
     uint32_t part;              /* enum play_part, of turns */
     char name[PLAY_NAME_BYTES]; /* kernel or call, cut off */
-    uint32_t block[3];          /* of a launch */
-    uint64_t bytes;             /* of a copy that brings data from the host; else 0 */
     uint64_t host_bytes;        /* of any copy from the host, of one row; else 0 */
     uint32_t site_count;        /* one or more: all places that called it in the recorded periods */
     struct play_site sites[PLAY_SITES];
-    uint64_t to_bytes; /* of a loader's copy: of the allocation */
-    uint64_t before;   /* of a loader's copy: such copies in front of the period that comes before `first` */
-    uint32_t moves;    /* enum play_moves: where no copy brings data, rank 1 gets what it got in the step before */
-    uint64_t slots;    /* bits: arguments of a launch that point to what is only read, each time elsewhere */
-    uint32_t reads;    /* enum play_reads */
-    uint32_t writer;   /* of PLAY_READS_STEP: the operation that has written last what it brings, */
-    uint32_t back;     /* so many periods before */
+    uint32_t reads;  /* enum play_reads */
+    uint32_t writer; /* of PLAY_READS_STEP: the operation that has written last what it brings, */
+    uint32_t back;   /* so many periods before */
 };
 
 /* Bytes [lo, hi) of an allocation, as in struct play_tensor, that operation `writer` of a period writes, by turn: what
@@ -135,7 +124,7 @@ struct play_written {
 
 /* What the copies bring that bring data. */
 enum play_data {
-    PLAY_STEP_BEFORE, /* to rank 1: what they brought in the step before */
+    PLAY_STEP_BEFORE, /* in one step, to rank 1: what they brought in the step before; both make all operations */
     PLAY_HALVES,      /* the same, but the second halves are exchanged between the ranks */
     PLAY_TURNS,       /* what the program brings; each rank plays its turns. A step is a round, here and in the next */
     PLAY_ALONE,       /* one process plays the turns of all ranks, and writes all their pages */
@@ -155,7 +144,7 @@ struct play_plan {
     uint32_t version; /* PLAY_VERSION */
     uint32_t data;    /* enum play_data */
     uint32_t steps;   /* after which all has been seen */
-    uint32_t tensor_count, operation_count, load_count, object_count, written_count;
+    uint32_t tensor_count, operation_count, object_count, written_count;
     uint32_t reads_own;      /* the host reads what its own rank has */
     uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
     uint32_t by;             /* enum play_by */
@@ -172,7 +161,7 @@ struct play_plan {
 struct play {
     struct play_plan plan;
     struct play_tensor *tensors;       /* [plan.tensor_count] */
-    struct play_operation *operations; /* [plan.operation_count + plan.load_count] */
+    struct play_operation *operations; /* [plan.operation_count] */
     struct play_object *objects;       /* [plan.object_count] */
     struct play_written *written;      /* [plan.written_count] */
 };
@@ -227,12 +216,12 @@ struct play_exchange {
 struct play_exchange *play_exchange_map(const char *path, bool create) __attribute__((warn_unused_result));
 void play_exchange_unmap(struct play_exchange *exchange);
 
-/* Hash of a tensor. Parameters and state: as step `step` has left them; 0: as they begin. Gradients: this rank's own in
- * that step, from 1; in turns: as parameters. 0: it is not there. */
+/* Hash of a tensor as step `step` has left it; 0: as it begins. With other data, of gradients in step 1: this rank's
+ * own in the step that has it. 0: it is not there. */
 uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
-/* [PLAY_SAMPLES]: elements at equal distances, 0 where there are fewer: of an averaged gradient in the first step, of
- * memory that each rank has for itself after it; by state: of what ranks average, behind the step in which halves are
- * exchanged. */
+/* [PLAY_SAMPLES]: elements at equal distances, 0 where there are fewer: of an averaged gradient in the step that has
+ * other data, of memory that each rank has for itself after it; by state: of what ranks average, behind the step in
+ * which halves are exchanged. */
 float *play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor);
 
 #endif

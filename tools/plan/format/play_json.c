@@ -81,9 +81,7 @@ put_operation(struct json_object *to, const struct play_operation *operation)
         put(to, "written_by", operation->writer);
         put(to, "periods_before", operation->back);
     }
-    struct json_object *block = play_json_put_list(to, "block"), *sites = play_json_put_list(to, "sites");
-    for (int i = 0; i < 3; ++i)
-        json_object_array_add(block, json_object_new_uint64(operation->block[i]));
+    struct json_object *sites = play_json_put_list(to, "sites");
     for (uint32_t i = 0; i < operation->site_count; ++i)
         put_site(play_json_put_item(sites), &operation->sites[i]);
 }
@@ -223,10 +221,7 @@ take_operation(struct reader *reader, struct json_object *from, const struct pla
         to->writer = (uint32_t)take_number(reader, from, "written_by", plan->operation_count - 1);
         to->back = (uint32_t)take_number(reader, from, "periods_before", MOST);
     }
-    struct json_object *block = take(reader, from, "block", json_type_array), *sites;
-    for (size_t i = 0; block != NULL && i < 3 && i < json_object_array_length(block); ++i)
-        to->block[i] = (uint32_t)json_object_get_uint64(json_object_array_get_idx(block, i));
-    sites = take_list(reader, from, "sites", PLAY_SITES, &to->site_count);
+    struct json_object *sites = take_list(reader, from, "sites", PLAY_SITES, &to->site_count);
     for (uint32_t i = 0; i < to->site_count; ++i)
         take_site(reader, json_object_array_get_idx(sites, i), &to->sites[i], objects);
 }

@@ -1,5 +1,9 @@
 /*
- * exchange.c - see player.h: one process that trains as it is, for a proof of plans by state. At each border, in front
+ * exchange.c - see player.h: data of other steps, for proofs. By gradients two ranks train as they are but for one
+ * step, in which rank 1 gets what copies from the host have brought in the step before, or halves of that are
+ * exchanged.
+ *
+ * And one process that trains as it is, for a proof of plans by state. At each border, in front
  * of a step, what has a class in the plan is hashed; from the third border on memory gets what it held at the border
  * before: all that has no class, or what ranks average. What is a step's scratch changes nothing then that comes later;
  * and what is a stream does not depend on what is averaged. Contents of another border, and no noise: an index stays
@@ -29,13 +33,12 @@ static size_t piece_count;
 static uint64_t read_hash, changed_bytes;
 static uint32_t step; /* from 0 */
 
-/* What a copy has brought to a place last. */
+/* What the copies of a step have brought, each where the copy of that number has in the step before. */
 static struct brought {
-    CUdeviceptr to;
     uint64_t bytes;
     char *content;
 } * brought;
-static size_t brought_count;
+static size_t brought_count, copy_count; /* ever, and in this step */
 
 bool
 exchange_is_on(void)
@@ -127,57 +130,90 @@ exchange_all(bool puts)
 /* ---- halves of data ---- */
 
 static struct brought *
-brought_to(CUdeviceptr to, uint64_t bytes)
+next_brought(void)
 {
-    size_t i = 0;
-    while (i < brought_count && (brought[i].to != to || brought[i].bytes != bytes))
-        ++i;
-    if (i < brought_count)
-        return &brought[i];
+    if (copy_count < brought_count)
+        return &brought[copy_count++];
     brought = realloc(brought, (brought_count + 1) * sizeof(*brought));
     if (brought == NULL)
         player_refuse("no memory");
-    brought[brought_count] = (struct brought){.to = to, .bytes = bytes};
-    return &brought[brought_count++];
+    brought[brought_count++] = (struct brought){0};
+    return &brought[copy_count++];
 }
 
-/* Of one step: a half of what the copy has brought becomes that of the step before. */
+/* Of what a copy of that many bytes brings in the step, the part that becomes that of the step before; 0: none. */
+static uint64_t
+exchanged_part(uint64_t bytes, uint64_t *from)
+{
+    bool is_whole = player.play.plan.data == PLAY_STEP_BEFORE;
+    bool is_second =
+        player.play.plan.data == PLAY_SECOND_HALVES || (player.play.plan.data == PLAY_HALVES && player.rank == 0);
+    *from = is_second ? bytes / 2 : 0;
+    return !is_whole ? bytes / 2 : player.rank > 0 ? bytes : 0;
+}
+
+/* Of one step: a part of what the copy has brought becomes that of the step before. */
 static void
-exchange_half(const struct operation *operation)
+exchange_part(const struct operation *operation)
 {
     CUdeviceptr to;
-    uint64_t bytes = 0;
-    bool is_second = player.play.plan.data == PLAY_SECOND_HALVES;
+    uint64_t bytes = 0, from;
     const char *source = player_source_of(operation, &to, &bytes);
     if (source == NULL || bytes <= DATA_BYTES || bytes % 2 != 0 || allocations_find(to) == NULL)
         return;
-    struct brought *of = brought_to(to, bytes);
-    char *now = malloc(bytes), *before = of->content;
+    struct brought *of = next_brought();
+    char *now = malloc(bytes), *before = of->bytes == bytes ? of->content : NULL;
     if (now == NULL)
         player_refuse("no memory for %llu bytes of data", (unsigned long long)bytes);
     scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
     memcpy(now, source, bytes);
-    uint64_t from = is_second ? bytes / 2 : 0;
-    if (step == FIRST_EXCHANGE && before != NULL) {
-        changed_bytes += memcmp(now + from, before + from, bytes / 2) != 0 ? bytes / 2 : 0;
-        scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(to + from, before + from, bytes / 2, operation->stream),
+    uint64_t part = exchanged_part(bytes, &from);
+    if (step == FIRST_EXCHANGE && before != NULL && part > 0) {
+        changed_bytes += memcmp(now + from, before + from, part) != 0 ? part : 0;
+        scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(to + from, before + from, part, operation->stream),
                       "cuMemcpyHtoD");
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuMemcpyHtoD");
     }
-    free(before);
-    of->content = now;
+    free(of->content);
+    *of = (struct brought){bytes, now};
 }
 
 static void
-sample_state(void)
+sample(uint32_t role)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        bool is_wanted = tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM;
-        const struct allocation *allocation = is_wanted ? player_allocation(tensor) : NULL;
+        const struct allocation *allocation = tensor->role == role ? player_allocation(tensor) : NULL;
         if (allocation != NULL)
             player_sample(tensor, allocation, play_sample(&player.play.plan, player.pages[0], i));
     }
+}
+
+void
+exchange_step(uint64_t period)
+{
+    step = (uint32_t)period;
+    copy_count = 0;
+    if (step != FIRST_EXCHANGE + 1)
+        return;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    sample(PLAY_PER_RANK);
+    player_set_steps(1);
+    player_wait_for_end(PLAY_OVER);
+}
+
+void
+exchange_averages(bool are_made)
+{
+    if (!player_makes_all() || step != FIRST_EXCHANGE)
+        return;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && !are_made; ++i) {
+        if (player.play.tensors[i].role == PLAY_GRADIENT)
+            *play_hash(&player.play.plan, player.pages[0], 1, i) = player_hash(&player.play.tensors[i]);
+    }
+    if (are_made)
+        sample(PLAY_GRADIENT);
 }
 
 /* ---- sums ---- */
@@ -225,19 +261,17 @@ exchange_border(uint32_t border)
 {
     struct play_page *page = player.pages[0];
     step = border;
+    copy_count = 0;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    if (border == FIRST_EXCHANGE + 1)
-        sample_state();
+    if (border == FIRST_EXCHANGE + 1) {
+        sample(PLAY_CHANGES);
+        sample(PLAY_SUM);
+    }
     if (player.play.plan.data == PLAY_SUMS_EXCHANGED)
         watch_sums(border);
-    if (border == 0)
-        player_set_stage(PLAY_RUNNING);
-    turns_hash(border);
     atomic_store(&page->reads, read_hash);
     atomic_store(&page->exchanged, changed_bytes);
-    player_set_steps(border);
-    if (border == player.play.plan.steps)
-        player_wait_for_end(PLAY_OVER);
+    turns_report(border);
     if (border + 1 >= FIRST_EXCHANGE)
         exchange_all(border >= FIRST_EXCHANGE);
 }
@@ -245,8 +279,9 @@ exchange_border(uint32_t border)
 void
 exchange_note(const struct operation *operation)
 {
-    if (player.play.plan.data >= PLAY_FIRST_HALVES && operation->function == NULL)
-        exchange_half(operation);
+    bool has_parts = player_makes_all() || player.play.plan.data >= PLAY_FIRST_HALVES;
+    if (has_parts && operation->function == NULL)
+        exchange_part(operation);
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         bool is_target = (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;

@@ -1,6 +1,9 @@
 /*
  * follow.c - a rank of `ddprun --plan`: the engine, with annotations that come from a plan, for a whole training by
- * turns (turns.c says what that is).
+ * turns. Stands between the shim and the real engine, in a copy of whose table a few functions are its own. N periods
+ * of the program are a round, in which each rank plays one and drops the others' operations; the update is made once,
+ * by all, from averaged gradients. What is dropped stands in the plan (tools/scout/command/analysis/turns.h). Proofs of
+ * `ddprun scout --prove` are the same, until all has been seen; then the rank waits to be ended.
  *
  * An operation of the program is an operation of the plan if it has its name and one of its call sites, frame by frame,
  * and comes in its turn; all others are made by all ranks: a validation pass, a checkpoint. At the plan's first
@@ -54,30 +57,16 @@ static __thread bool looks __attribute__((tls_model("initial-exec")));
 static uint32_t *numbers;
 static uint32_t number_count;
 
-/* One process plays all turns. */
-static bool
-is_alone(void)
-{
-    return player.play.plan.turns > 0 || player.play.plan.data == PLAY_ALONE;
-}
-
-static uint32_t
-world(void)
-{
-    uint32_t turns = player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
-    return is_alone() ? turns : (uint32_t)real->world_size;
-}
-
 static uint32_t
 turn(void)
 {
-    return (uint32_t)(period % world());
+    return (uint32_t)(period % player_world());
 }
 
 static bool
 is_last(void)
 {
-    return turn() == world() - 1;
+    return turn() == player_world() - 1;
 }
 
 /* Ends the rank: the program does something else than the plan says. */
@@ -234,18 +223,21 @@ annotate(uint32_t number)
 {
     const struct play_tensor *tensor = &player.play.tensors[number];
     const struct allocation *allocation = player_allocation(tensor);
-    if (allocation == NULL)
+    if (allocation == NULL || (player_makes_all() && tensor->role >= PLAY_COMPARED)) /* data may stay, too */
         return;
     player.named[number].live = true;
     waiting_made(number);
     void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
-    size_t count = (size_t)(tensor->hi - tensor->lo) / element_size((int)tensor->type);
+    int type = MUTANT(SCOUT_PLAY_TYPE_WRONG) && tensor->role == PLAY_GRADIENT ? ELEMENT_BFLOAT16 : (int)tensor->type;
+    size_t count = (size_t)(player_end(number) - tensor->lo) / element_size(type);
+    if (count == 0)
+        return;
     switch ((enum play_role)tensor->role) {
     case PLAY_PARAMETER:
         real->parameter(memory, count, (int)tensor->type, &player.named[number].site);
         break;
     case PLAY_GRADIENT:
-        real->gradient(memory, count, (int)tensor->type, &player.named[number].site);
+        real->gradient(memory, count, type, &player.named[number].site);
         break;
     case PLAY_STATE:
         real->state(memory, count, (int)tensor->type, &player.named[number].site);
@@ -282,18 +274,11 @@ static void
 begin_training(void)
 {
     begun = player.annotates = true;
-    if (turns_are_taken()) { /* a proof by state */
-        player_set_stage(PLAY_RUNNING);
-        turns_hash(0);
-    }
     if (ddprun_files_steps_begin != NULL)
         ddprun_files_steps_begin();
     if (exchange_is_on())
         return;
-    if (player.page_count > 0 && player.play.plan.data < PLAY_TRAINING) {
-        player_set_stage(PLAY_RUNNING);
-        turns_hash(0); /* before ranks get what rank 0 has */
-    }
+    turns_report(0); /* before ranks get what rank 0 has */
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         annotate(i);
     if (player_is_by_state())
@@ -317,7 +302,9 @@ reduce(CUstream stream)
     } else {
         heard_show(stream);
         alone_hold(false);
+        exchange_averages(false);
         real->step(0, stream, &site);
+        exchange_averages(true);
     }
     if (!is_awaited && on_exit(at_exit, NULL) != 0) /* once more: the libraries that the first step needs are there */
         scout_stop("out of memory");
@@ -331,7 +318,7 @@ static void
 add_up(void)
 {
     require_tensors();
-    turns_reduce((uint32_t)period);
+    turns_add_up((uint32_t)period);
 }
 
 /* Of a plan by state: what this rank's step has changed is complete. */
@@ -368,7 +355,7 @@ give_up_round(void)
 static void
 pass_by(uint32_t end)
 {
-    for (uint32_t i = next; i < end && period >= (uint64_t)WARM_ROUNDS * world(); ++i) {
+    for (uint32_t i = next; i < end && period >= (uint64_t)WARM_ROUNDS * player_world(); ++i) {
         if (player.play.operations[i].part != PLAY_BY_ALL)
             no_fit(player.play.operations[i].name, "is left out");
     }
@@ -419,13 +406,18 @@ begin_period(const char *name, CUstream stream)
         end_step(stream);
         if (is_given_up)
             no_fit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
-        turns_end((uint32_t)period);
+        if (!player_is_by_state())
+            turns_end((uint32_t)period);
         ++period;
+        if (player_makes_all())
+            exchange_step(period);
+        else if (turn() == 0 && !player_is_by_state())
+            turns_report((uint32_t)(period / player_world()));
     }
     if (exchange_is_on())
         exchange_border((uint32_t)period);
     else if (player_is_by_state())
-        state_step_begins(period < (uint64_t)WARM_ROUNDS * world());
+        state_step_begins(period < (uint64_t)WARM_ROUNDS * player_world());
     else
         turns_begin((uint32_t)period);
     is_open = is_open || player_is_by_state();
@@ -451,6 +443,13 @@ pass_over(const char *name, uint32_t at)
     pass_by(at);
 }
 
+/* Whether the period is this rank's turn. */
+static bool
+is_own_turn(void)
+{
+    return player_makes_all() || player_plays_all() || (uint32_t)real->rank == turn();
+}
+
 static bool
 is_made(uint32_t part)
 {
@@ -458,8 +457,10 @@ is_made(uint32_t part)
         return true;
     if (player_is_by_state())
         return state_makes(part);
-    bool is_own = is_alone() || (uint32_t)real->rank == turn();
-    bool updates = is_last() || (MUTANT(PLAN_UPDATE_EACH) && !is_alone());
+    bool is_own = is_own_turn();
+    bool updates = is_last() || (MUTANT(PLAN_UPDATE_EACH) && !player_plays_all());
+    if (MUTANT(SCOUT_PLAY_ALL_DROPPED) && part == PLAY_BY_ALL)
+        return is_own;
     return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && is_own) || (part == PLAY_BY_LAST && updates);
 }
 
@@ -488,9 +489,9 @@ follow_stranger(const struct operation *operation, const char *name)
         meet(operation, name);
         return;
     }
-    bool touches = is_pending && waiting_touched(operation), is_own = (uint32_t)real->rank == turn();
+    bool touches = is_pending && waiting_touched(operation);
     /* its own gradients, by its own operation */
-    bool computes = is_own && next > 0 && next <= player.play.plan.average_before;
+    bool computes = is_own_turn() && next > 0 && next <= player.play.plan.average_before;
     looks = touches && !computes;
     seen += touches;
     is_stray = begun && heard_update(operation, name);
@@ -524,20 +525,22 @@ follow_operation(struct operation *operation, bool is_load)
     is_elsewhere = false;
     next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
-    if ((of->part != PLAY_BY_LAST || is_last()) && !exchange_is_on())
+    bool averages = at == plan->average_before + MUTANT(SCOUT_PLAY_TOO_LATE);
+    if ((of->part != PLAY_BY_LAST || is_last()) && !exchange_is_on() && !player_makes_all())
         heard_note(operation, at, of->part == PLAY_BY_LAST);
-    if (at == plan->average_before)
+    if (averages)
         note_batch();
-    if (at == plan->average_before && is_alone())
+    if (averages && player_plays_all())
         add_up();
-    if (at == plan->average_before && is_last())
+    if (averages && is_last())
         reduce(operation->stream);
     operation->skip = !is_made(of->part);
     reads_begin(operation, at, period);
     ends_step = player_is_by_state() && next == 0;
     if (!operation->skip && !player_is_by_state())
         waiting_used(operation);
-    is_pending = is_pending || (of->part == PLAY_BY_TURN && !operation->skip && !is_alone() && !player_is_by_state());
+    is_pending =
+        is_pending || (of->part == PLAY_BY_TURN && !operation->skip && !player_plays_all() && !player_is_by_state());
     if (at < plan->average_before && of->part == PLAY_BY_TURN && !player_is_by_state() &&
         !loaders_is_transfer(operation))
         is_open = true; /* a batch that is only copied, ahead of the next one, sends no gradient */
@@ -553,11 +556,11 @@ watch(const struct operation *operation)
         rounds_note();
 }
 
-/* One process that plays all turns by state has no other ranks: its engine waits for none. */
+/* One process that plays all turns has no other ranks: its engine waits for none. */
 static bool
 is_reported(const struct operation *operation)
 {
-    return !operation->skip && (real->watching || !player_is_by_state());
+    return !operation->skip && real->watching;
 }
 
 static void
@@ -592,6 +595,9 @@ end_look(const struct operation *operation, bool enqueued)
                                                           "and is not in the plan"
                                                         : "changes a gradient that waits for the other ranks, and is "
                                                           "not in the plan");
+    if (enqueued && !player_is_by_state() && player.play.plan.data == PLAY_TURNS) /* (d) goes as far as here */
+        player_refuse("in batch %llu of the program, %s has read gradients before they were averaged",
+                      (unsigned long long)period + 1, name_of(operation));
     pthread_mutex_unlock(&player.following);
 }
 
@@ -605,7 +611,7 @@ end(struct operation *operation, bool enqueued)
     if (is_reported(operation))
         real->end(operation, enqueued);
     reads_end(operation);
-    if (exchange_is_on() && begun && enqueued) {
+    if ((exchange_is_on() || player_makes_all()) && begun && enqueued) {
         pthread_mutex_lock(&player.following);
         exchange_note(operation);
         pthread_mutex_unlock(&player.following);
@@ -668,7 +674,7 @@ at_exit(int exit_status, void *unused)
         scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
                    "than when its plan was made");
     uint64_t periods = atomic_load(&own_status->batch_count);
-    uint64_t left = player_is_by_state() ? state_left() : periods % world();
+    uint64_t left = player_is_by_state() ? state_left() : periods % player_world();
     if (is_open && player_is_by_state() && !state_in_step())
         close_round("", CU_STREAM_LEGACY);
     else if (is_open && !player_is_by_state())
@@ -680,7 +686,7 @@ at_exit(int exit_status, void *unused)
     if (left != 0)
         message_warning("batches_left",
                         "plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
-                        (unsigned long long)left, (unsigned long long)periods, world());
+                        (unsigned long long)left, (unsigned long long)periods, player_world());
     if (seen > 0)
         message_warning(
             "unplanned_reads",
@@ -694,22 +700,26 @@ at_exit(int exit_status, void *unused)
 }
 
 const struct engine *
-follow_start(const struct engine *engine, struct rank_status *status)
+play_start(const struct shim_services *services, struct rank_status *status, const char *path)
 {
     const struct play *play = &player.play;
+    real = alone_start(services, status);
+    if (real == NULL)
+        return NULL;
+    player_load(path, real->rank);
     message_warnings_to(&status->warnings, &status->step);
-    real = engine;
     own_status = status;
     own_pid = getpid();
     scout_state.log.fd = -1;
     names_new_object = new_object;
+    reads_open(path, real);
     names = calloc(play->plan.operation_count + 1, sizeof(*names));
     chains = calloc(play->plan.operation_count + 1, sizeof(*chains));
     if (names == NULL || chains == NULL || on_exit(at_exit, NULL) != 0)
         scout_stop("out of memory");
     for (uint32_t i = 0; i < play->plan.operation_count; ++i)
         names[i] = kernels_hash(play->operations[i].name);
-    player_table(&table, engine, "the plan", annotate);
+    player_table(&table, real, "the plan", annotate);
     table.begin = begin_followed;
     table.end = end;
     table.before_release = before_release;

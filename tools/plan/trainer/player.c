@@ -26,7 +26,7 @@ player_load(const char *path, int rank)
         scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
     bool is_alone = player.play.plan.data == PLAY_ALONE;
     player.rank = (uint32_t)rank;
-    player.page_count = !is_alone ? 1 : player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
+    player.page_count = is_alone ? player_world() : 1;
     if (player.page_count > PLAYER_PAGES)
         scout_stop("a proof is for %d ranks at most", PLAYER_PAGES);
     if (player.play.plan.data == PLAY_TRAINING || (player.play.plan.data == PLAY_REHEARSAL && rank > 0))
@@ -80,6 +80,25 @@ bool
 player_is_by_state(void)
 {
     return player.play.plan.by == PLAY_BY_STATE;
+}
+
+bool
+player_plays_all(void)
+{
+    return player.play.plan.turns > 0 || player.play.plan.data == PLAY_ALONE;
+}
+
+bool
+player_makes_all(void)
+{
+    return player.play.plan.data <= PLAY_HALVES;
+}
+
+uint32_t
+player_world(void)
+{
+    uint32_t turns = player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
+    return player_makes_all() ? 1 : player_plays_all() ? turns : (uint32_t)behind->world_size;
 }
 
 const struct allocation *
@@ -209,10 +228,10 @@ uint64_t
 player_hash(const struct play_tensor *tensor)
 {
     static unsigned char piece[PIECE];
-    if (tensor->role >= PLAY_STAYS && player_allocation(tensor) == NULL)
-        return 0;
-    const struct allocation *allocation = player_allocation_needed(tensor);
+    const struct allocation *allocation = player_allocation(tensor);
     uint64_t hash = 0;
+    if (allocation == NULL)
+        return 0;
     for (uint64_t at = tensor->lo; at < tensor->hi; at += PIECE) {
         size_t bytes = tensor->hi - at < PIECE ? tensor->hi - at : PIECE;
         memory_read(allocation, at, piece, bytes);

@@ -1,10 +1,9 @@
 /*
- * player.h - a rank of `ddprun scout --prove`: what its files know of each other. player.c: the plan, its tensors and
- * the pages; moves.c: other data, where it lies on the device; turns.c: ranks that take turns, and one process that
- * plays all turns; state.c: what ranks average of a plan by state; waiting.c: who touches what is averaged; alone.c:
- * the engine behind; play.c: the engine that the shim gets; follow.c: the same for a whole training, `ddprun --plan`;
- * heard.c: whether all ranks of it do the same; rounds.c: what its rounds take; reads.c: what the host reads of other
- * ranks' turns.
+ * player.h - a rank of `ddprun scout --prove`, and of `ddprun --plan`: what its files know of each other. player.c: the
+ * plan, its tensors and the pages; turns.c: one process that plays all turns; state.c: what ranks average of a plan by
+ * state; exchange.c: proofs in which data, or memory, is of another step; waiting.c: who touches what is averaged;
+ * alone.c: the engine behind; follow.c: the engine that the shim gets; heard.c: whether all ranks do the same;
+ * rounds.c: what rounds take; reads.c: what the host reads of other ranks' turns.
  *
  * Threads: all but player_load() is called with `following` held, and what it hands to the engine takes it.
  */
@@ -23,7 +22,7 @@ struct player {
     uint32_t rank;                         /* of this process */
     struct play_page *pages[PLAYER_PAGES]; /* those that it writes */
     uint32_t page_count;
-    pthread_mutex_t following; /* of all that play.c, or follow.c, and the files below keep */
+    pthread_mutex_t following; /* of all that follow.c and the files below keep */
     struct named {
         struct ddp_site site;
         char text[160];
@@ -44,6 +43,12 @@ void player_set_stage(enum play_stage stage);
 void player_set_steps(uint32_t steps);
 
 bool player_is_by_state(void);
+/* Whether one process plays the turns of all ranks. */
+bool player_plays_all(void);
+/* Whether two ranks both make all operations, for proof (c). */
+bool player_makes_all(void);
+/* How many turns a round has; 1: all ranks make all operations. */
+uint32_t player_world(void);
 /* NULL: it is not there. */
 const struct allocation *player_allocation(const struct play_tensor *tensor);
 const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
@@ -58,34 +63,23 @@ void player_table(struct engine *table, const struct engine *real, const char *b
 void player_forget(CUdeviceptr address, size_t bytes);
 /* The end of a tensor as the plan has it, in bytes of its allocation. */
 uint64_t player_end(uint32_t tensor);
-/* 0: it is not there, which is allowed of PLAY_STAYS and what follows it. */
+/* 0: it is not there. */
 uint64_t player_hash(const struct play_tensor *tensor);
 /* Up to PLAY_SAMPLES of its elements, at equal distances. */
 void player_sample(const struct play_tensor *tensor, const struct allocation *allocation, float *samples);
 
-/* ---- moves.c: data that lies on the device ---- */
+/* ---- turns.c: one process that plays all turns. `period` counts from the first that is played ---- */
 
-/* Notes what an operation of the plan, which has `moves`, gets. */
-void moves_keep(uint32_t index, const struct operation *operation);
-/* Before it, on rank 1: it gets what it got in the step before. */
-void moves_begin(uint32_t index, const struct operation *operation);
-/* After it: what the caller has is as it was. NULL: it was not made. */
-void moves_end(const struct operation *operation);
-
-/* ---- turns.c: what ranks do by turns. `period` counts from the first that is played ---- */
-
-bool turns_are_taken(void);
-/* Whether this process makes operation `index` of the period. */
-bool turns_make(uint32_t index, uint32_t period);
 /* Before the first operation of a period, and behind the last. */
 void turns_begin(uint32_t period);
 void turns_end(uint32_t period);
-/* Where gradients are averaged. Returns whether the engine of a proof is to do it. */
-bool turns_reduce(uint32_t period);
+/* Where gradients are averaged. */
+void turns_add_up(uint32_t period);
 /* The round ends in the middle of a period: the rest of its turns have what their ranks have by then. */
 void turns_give_up(uint32_t period, bool is_reduced);
-/* Hashes all tensors as they are after so many rounds. */
-void turns_hash(uint32_t rounds);
+/* Of a proof: all tensors are as they are after so many rounds, of one process after so many steps. Does not return
+ * once all has been seen. */
+void turns_report(uint32_t rounds);
 
 /* ---- state.c: of plans by state. A turn is a step of a round, from 0 ---- */
 
@@ -111,12 +105,20 @@ void state_average(const struct ddp_site *site);
 uint32_t state_left(void);
 void state_say(void);
 
+/* ---- exchange.c: of proofs by gradients, two ranks that both make all operations, each step as it is but for one ----
+ */
+
+/* In front of a step's first operation. Does not return behind the step that has other data. */
+void exchange_step(uint64_t period);
+/* In front of the place where gradients are averaged, and behind it. */
+void exchange_averages(bool are_made);
+
 /* ---- exchange.c: of proofs of plans by state, in one process that trains as it is ---- */
 
 bool exchange_is_on(void);
 /* In front of the first operation of a step, from 0. */
 void exchange_border(uint32_t border);
-/* Behind an operation: what a copy has brought to the host. */
+/* Behind an operation, of both: what a copy has brought to the device, or to the host. */
 void exchange_note(const struct operation *operation);
 
 /* ---- waiting.c: of gradients that wait for the other ranks; and of what ranks average by state ---- */
@@ -208,10 +210,5 @@ bool chain_holds(const struct chain *chain, const void *frame);
 void rounds_note(void);
 /* At the program's end: rank 0 says what rounds took beside what was forecast; a rehearsal that is too short ends. */
 void rounds_end(void);
-
-/* ---- follow.c: a whole training, by turns ---- */
-
-/* The table for the shim, once the plan is loaded. */
-const struct engine *follow_start(const struct engine *engine, struct rank_status *status);
 
 #endif

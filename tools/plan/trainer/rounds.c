@@ -67,11 +67,11 @@ rounds_end(void)
 {
     const struct play_plan *plan = &player.play.plan;
     uint64_t now = median_ns();
-    if (plan->data != PLAY_TRAINING) {
+    if (plan->data >= PLAY_REHEARSAL) {
         if (player.page_count > 0)
             atomic_store(&player.pages[0]->round_ns, now);
         player_set_stage(PLAY_OVER);
-    } else if (plan->forecast_ns > 0 && now > 0) {
+    } else if (plan->data == PLAY_TRAINING && plan->forecast_ns > 0 && now > 0) {
         double ms = (double)now / 1e6, said = (double)plan->forecast_ns / 1e6;
         double times = (double)plan->forecast_one / 1e6 * plan->forecast_ranks / ms;
         message_line("plan: a round took %.3g ms, %.2f times as fast as the rehearsed process; the forecast was %.3g "

@@ -265,19 +265,6 @@ release(void)
 
 /* ---- rounds ---- */
 
-static bool
-plays_all(void)
-{
-    return player.play.plan.turns > 0 || player.play.plan.data == PLAY_ALONE;
-}
-
-static uint32_t
-world(void)
-{
-    uint32_t turns = player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
-    return plays_all() ? turns : (uint32_t)real->world_size;
-}
-
 void
 state_begin(const struct engine *engine)
 {
@@ -337,7 +324,7 @@ state_step_begins(bool may_lack)
     owners[all_steps++ % STATE_OWNERS] = (uint16_t)(is_plain ? 0 : steps);
     if (is_plain)
         return;
-    for (int t = 0; t < 2 && (!back || (plays_all() && !MUTANT(STATE_NOT_PUT_BACK))); ++t)
+    for (int t = 0; t < 2 && (!back || (player_plays_all() && !MUTANT(STATE_NOT_PUT_BACK))); ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
     turns_begin(steps++);
     release();
@@ -346,7 +333,7 @@ state_step_begins(bool may_lack)
 bool
 state_makes(uint32_t part)
 {
-    return part == PLAY_BY_ALL || is_plain || plays_all() || player.rank == steps - 1;
+    return part == PLAY_BY_ALL || is_plain || player_plays_all() || player.rank == steps - 1;
 }
 
 bool
@@ -359,12 +346,12 @@ state_step_ends(void)
     }
     in_step = false;
     turns_end(steps - 1);
-    CUstream stream = plays_all() ? stream_behind() : NULL;
-    for (int t = 0; t < 2 && plays_all(); ++t)
+    CUstream stream = player_plays_all() ? stream_behind() : NULL;
+    for (int t = 0; t < 2 && player_plays_all(); ++t)
         launch(CHANGE, &tables[t], &adds, NULL, stream);
-    if (plays_all())
+    if (player_plays_all())
         release();
-    return steps == world();
+    return steps == player_world();
 }
 
 bool
@@ -406,7 +393,7 @@ exchange_rest(CUstream stream)
             scout_require(scout_state.driver.cuMemcpyDtoDAsync_p(kept[i].value, bytes, bytes_of(i), stream),
                           "cuMemcpyDtoD");
     }
-    if (world() > 1)
+    if (player_world() > 1)
         launch(APPLY, &tables[1], &none, &unasked, stream);
 }
 
@@ -426,54 +413,42 @@ look_for_equals(CUstream stream)
                    ROUNDS_OF_ALARM);
 }
 
-/* Of a proof. */
-static void
-report(void)
-{
-    if (!turns_are_taken())
-        return;
-    turns_hash((uint32_t)round_count);
-    player_set_steps((uint32_t)round_count);
-    if (round_count == player.play.plan.steps)
-        player_wait_for_end(PLAY_OVER);
-}
-
 void
 state_average(const struct ddp_site *site)
 {
-    bool looks = !plays_all() && !any_differed && steps == world() && world() > 1;
-    struct state_mean mean = {.times = world(), .under = steps};
-    double by = world();
+    bool looks = !player_plays_all() && !any_differed && steps == player_world() && player_world() > 1;
+    struct state_mean mean = {.times = player_world(), .under = steps};
+    double by = player_world();
     CUdeviceptr seen = looks ? found : 0;
     uint32_t adds = 0;
     CUstream stream = stream_behind();
-    if (MUTANT(STATE_NOT_SCALED) && !plays_all())
+    if (MUTANT(STATE_NOT_SCALED) && !player_plays_all())
         mean.times = mean.under;
-    for (int t = 0; t < 2 && !plays_all() && world() > 1 && player.rank < steps; ++t)
+    for (int t = 0; t < 2 && !player_plays_all() && player_world() > 1 && player.rank < steps; ++t)
         launch(CHANGE, &tables[t], &adds, NULL, stream);
-    if (!plays_all() && player.rank >= steps && lasts_at > changes_at)
+    if (!player_plays_all() && player.rank >= steps && lasts_at > changes_at)
         scout_require(scout_state.driver.cuMemsetD8Async_p(memory + changes_at, 0, lasts_at - changes_at, stream),
                       "cuMemsetD8");
     if (looks)
         scout_require(scout_state.driver.cuMemsetD8Async_p(found, 0, sizeof(struct state_found), stream), "cuMemsetD8");
     exchange_rest(stream);
     heard_show(stream);
-    if (plays_all() && world() > 1) /* as ranks have it where a check compares */
+    if (player_plays_all() && player_world() > 1) /* as ranks have it where a check compares */
         launch(DIVIDE, &tables[0], &by, NULL, stream);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         if (player.play.tensors[i].role == PLAY_CHANGES)
             real->gradient_ready((void *)(uintptr_t)(memory + kept[i].change), stream, &player.named[i].site);
     }
     real->step_parameters(0, stream, site);
-    if (world() > 1 && !MUTANT(STATE_NOT_ADDED))
+    if (player_world() > 1 && !MUTANT(STATE_NOT_ADDED))
         launch(APPLY, &tables[0], &mean, &seen, stream);
     if (looks)
         look_for_equals(stream);
     release();
-    short_rounds += steps < world();
+    short_rounds += steps < player_world();
     ++round_count;
     steps = 0;
-    report();
+    turns_report((uint32_t)round_count);
 }
 
 uint32_t

@@ -1,10 +1,6 @@
 /*
- * turns.c - see player.h: N periods of the program are a round, in which each rank plays one and drops the others'
- * operations; the update is made once, by all, from averaged gradients. And one process that plays all turns: it adds
- * up the gradients on the host, in the type that names and calls say, drops all updates but the round's last, and keeps
- * the memory of each rank beside the device.
- *
- * What is dropped stands in the plan (tools/scout/command/analysis/turns.h).
+ * turns.c - see player.h: one process that plays all turns. It adds up the gradients on the host, in the type that
+ * names and calls say, drops all updates but the round's last, and keeps the memory of each rank beside the device.
  */
 #include "tools/plan/trainer/player.h"
 
@@ -21,34 +17,6 @@ static struct held {
     char *sum;   /* so far */
     char **own;  /* memory of each rank, as its turn has left it */
 } * held;
-
-bool
-turns_are_taken(void)
-{
-    return player.play.plan.data == PLAY_TURNS || player.play.plan.data == PLAY_ALONE;
-}
-
-static bool
-is_alone(void)
-{
-    return player.play.plan.data == PLAY_ALONE || player.play.plan.turns > 0;
-}
-
-static uint32_t
-turn_count(void)
-{
-    return player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
-}
-
-bool
-turns_make(uint32_t index, uint32_t period)
-{
-    uint32_t part = player.play.operations[index].part, turn = period % PLAY_RANKS;
-    if (MUTANT(SCOUT_PLAY_ALL_DROPPED) && part == PLAY_BY_ALL)
-        part = PLAY_BY_TURN;
-    return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && (is_alone() || turn == player.rank)) ||
-           (part == PLAY_BY_LAST && turn == PLAY_RANKS - 1);
-}
 
 static char *
 room_for(const struct play_tensor *tensor)
@@ -78,8 +46,7 @@ static struct held *
 next_held(uint32_t *i, uint32_t role)
 {
     const struct play_tensor *all = player.play.tensors;
-    while (*i < player.play.plan.tensor_count &&
-           (all[*i].role != role || (player.play.plan.turns > 0 && player_allocation(&all[*i]) == NULL)))
+    while (*i < player.play.plan.tensor_count && (all[*i].role != role || player_allocation(&all[*i]) == NULL))
         ++*i;
     return *i < player.play.plan.tensor_count ? &held[*i] : NULL;
 }
@@ -87,8 +54,8 @@ next_held(uint32_t *i, uint32_t role)
 void
 turns_begin(uint32_t period)
 {
-    uint32_t turn = period % turn_count();
-    if (!is_alone())
+    uint32_t turn = period % player_world();
+    if (!player_plays_all())
         return;
     if (held == NULL)
         held = calloc(player.play.plan.tensor_count + 1, sizeof(*held));
@@ -100,10 +67,10 @@ turns_begin(uint32_t period)
         read_into(&of->begun, &player.play.tensors[i]);
     for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
         if (of->own == NULL)
-            of->own = calloc(turn_count(), sizeof(*of->own));
+            of->own = calloc(player_world(), sizeof(*of->own));
         if (of->own == NULL)
             player_refuse("no memory");
-        for (uint32_t rank = 0; rank < turn_count(); ++rank) {
+        for (uint32_t rank = 0; rank < player_world(); ++rank) {
             if (of->own[rank] == NULL)
                 read_into(&of->own[rank], &player.play.tensors[i]);
         }
@@ -116,12 +83,12 @@ void
 turns_end(uint32_t period)
 {
     struct held *of;
-    if (!is_alone())
+    if (!player_plays_all())
         return;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
         if (of->own != NULL)
-            read_into(&of->own[period % turn_count()], &player.play.tensors[i]);
+            read_into(&of->own[period % player_world()], &player.play.tensors[i]);
     }
 }
 
@@ -133,7 +100,7 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
                                            [ELEMENT_FLOAT64] = ncclFloat64,
                                            [ELEMENT_FLOAT16] = ncclFloat16,
                                            [ELEMENT_BFLOAT16] = NCCL_BFLOAT16};
-    const struct wire_setting setting = {.divides = true, .world_size = (int)turn_count()};
+    const struct wire_setting setting = {.divides = true, .world_size = (int)player_world()};
     const struct play_tensor *it = &player.play.tensors[tensor];
     int type = (int)it->said;
     struct wire_mean mean = wire_mean(&setting, types[type]);
@@ -154,40 +121,52 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
     free(now);
 }
 
-bool
-turns_reduce(uint32_t period)
+void
+turns_add_up(uint32_t period)
 {
-    uint32_t turn = period % turn_count();
+    uint32_t turn = period % player_world();
     struct held *of;
-    if (!is_alone())
-        return turn == PLAY_RANKS - 1;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     for (uint32_t i = 0; (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
-        add_up(of, i, turn == 0, turn == turn_count() - 1);
-    return false;
+        add_up(of, i, turn == 0, turn == player_world() - 1);
 }
 
 void
 turns_give_up(uint32_t period, bool is_reduced)
 {
-    uint32_t next_round = period - period % turn_count() + turn_count();
-    for (uint32_t at = period + is_reduced; at < next_round && is_alone(); ++at)
-        turns_reduce(at); /* of later turns: as the round began */
+    uint32_t next_round = period - period % player_world() + player_world();
+    for (uint32_t at = period + is_reduced; at < next_round && player_plays_all(); ++at)
+        turns_add_up(at); /* of later turns: as the round began */
 }
 
-void
-turns_hash(uint32_t rounds)
+/* Hashes all tensors as they are after so many rounds. */
+static void
+hash_tensors(uint32_t rounds)
 {
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         uint64_t hash = player_hash(tensor);
         for (uint32_t rank = 0; rank < player.page_count; ++rank) {
-            if (is_alone() && rounds > 0 && tensor->role == PLAY_PER_RANK) { /* the next period begins with its own */
+            bool is_own = held != NULL && held[i].own != NULL && rounds > 0;
+            if (is_own) { /* the next period begins with its own */
                 write_from(held[i].own[rank], tensor, tensor->hi);
                 hash = player_hash(tensor);
             }
             *play_hash(&player.play.plan, player.pages[rank], rounds, i) = hash;
         }
     }
+}
+
+void
+turns_report(uint32_t rounds)
+{
+    if (player.play.plan.data >= PLAY_TRAINING)
+        return;
+    if (rounds == 0)
+        player_set_stage(PLAY_RUNNING);
+    hash_tensors(rounds);
+    player_set_steps(rounds);
+    if (rounds == player.play.plan.steps)
+        player_wait_for_end(PLAY_OVER);
 }

@@ -189,7 +189,7 @@ report_findings(const struct scout_order *order, const struct request *request, 
                                            finding.is_open ? "" : "no gradients found: ", finding.reason));
     if (ok && request->prove)
         ok = scout_prove(order, log, &finding, &proofs, error);
-    struct proof *const all[] = {&proofs.ranks, &proofs.halves, &proofs.turns, &proofs.own};
+    struct proof *const all[] = {&proofs.halves, &proofs.turns, &proofs.own};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
         char *text = sites_explain(log, all[i]->text);
         snprintf(all[i]->text, sizeof(all[i]->text), "%s", text);

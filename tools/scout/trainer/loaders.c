@@ -3,9 +3,9 @@
  * it has buffers, and by how many differs from step to step. What such a thread copies from the host is held here, and
  * enters the log, and the course, in front of the first operation that touches it.
  *
- * The player (play.c) asks which copies these are, and does not count them.
+ * The player (follow.c) asks which copies these are, and does not count them.
  *
- * Threads: record.c calls with scout_lock() held, play.c with its own lock.
+ * Threads: record.c calls with scout_lock() held, follow.c with its own lock.
  */
 #include "base/mutant.h"
 #include "tools/scout/trainer/scout.h"

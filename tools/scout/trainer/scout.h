@@ -426,7 +426,7 @@ void repeat_begin(struct noted *launch);
  * effect is written and the memory is as the first call left it. */
 bool repeat_next(void);
 
-/* ---- play.c: `ddprun scout --prove` ---- */
+/* ---- tools/plan/trainer/follow.c: `ddprun --plan`, and `ddprun scout --prove` ---- */
 
 /* The engine that follows the plan in the file `path`; NULL: it is of another version. Does not return if there is no
  * plan. */

@@ -28,7 +28,6 @@ struct sorter {
     const struct scout_finding *finding;
     struct turns *turns;
     struct writes *writes; /* [period] */
-    bool *data;            /* [version_count]: brought in the period, or computed from that past the gradients */
     uint32_t *root;        /* [period]: the operation for which all make this one */
     uint32_t period, before;
 };
@@ -399,26 +398,12 @@ add_stay(struct turns *turns, const struct turns_range *range)
 {
     struct turns_range *last = turns->stay_count > 0 ? &turns->stays[turns->stay_count - 1] : NULL;
     if (last != NULL && last->alloc == range->alloc && last->hi == range->lo && last->is_written == range->is_written &&
-        last->is_read == range->is_read && last->is_data == range->is_data) {
+        last->is_read == range->is_read) {
         last->hi = range->hi;
         return;
     }
     turns->stays = xrealloc(turns->stays, (turns->stay_count + 1) * sizeof(*turns->stays));
     turns->stays[turns->stay_count++] = *range;
-}
-
-static void
-find_data(struct sorter *sorter)
-{
-    const struct graph *graph = sorter->graph;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        if (version->op < 0 || version->memory == HOST_MEMORY || is_held(sorter, version, true))
-            continue;
-        sorter->data[i] = brings_data(sorter, position(sorter, version));
-        for (uint32_t e = 0; e < version->in_count; ++e)
-            sorter->data[i] = sorter->data[i] || sorter->data[graph->edges[version->first_in + e].from];
-    }
 }
 
 /* Whether a loader's copies, and nothing else, write a memory, as they do one in the period: it may be ahead by another
@@ -460,8 +445,7 @@ find_stays(struct sorter *sorter)
                                  is_read_ever(sorter, (int32_t)m, span)
                            : !has_scratch(sorter, memory))
                 add_stay(sorter->turns, &(struct turns_range){memory->alloc, span->lo, span->hi, is_written,
-                                                              is_written || is_source(sorter, span->version),
-                                                              sorter->data[span->version]});
+                                                              is_written || is_source(sorter, span->version)});
         }
     }
 }
@@ -511,12 +495,9 @@ sort_operations(struct sorter *sorter)
     ok = ok && settle_reads(sorter);
     for (uint32_t i = 0; i < sorter->graph->version_count; ++i)
         sorter->turns->is_scaled = sorter->turns->is_scaled || is_scaled(sorter, &sorter->graph->versions[i]);
-    sorter->data = xcalloc(sorter->graph->version_count + 1, sizeof(*sorter->data));
-    find_data(sorter);
     if (ok)
         find_stays(sorter);
     find_reads(sorter);
-    free(sorter->data);
     return ok;
 }
 

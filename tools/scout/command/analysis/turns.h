@@ -22,7 +22,6 @@ struct turns_range {
     uint64_t lo, hi;
     bool is_written; /* by an operation of the period */
     bool is_read;    /* by one: what is neither read nor written can change nothing */
-    bool is_data;    /* brought from the host in the period, or computed from that: a batch that a later period reads */
 };
 
 struct turns {

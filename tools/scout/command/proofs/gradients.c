@@ -1,71 +1,15 @@
 /*
- * gradients.c - see prove.h: proofs (b) and (c), two ranks with different data; and whether what --per-rank names is
- * carried.
+ * gradients.c - see prove.h: proof (c), two ranks with different data; and whether what --per-rank names is carried.
  */
 #include "tools/check/format/element.h"
+#include "tools/plan/format/play_json.h"
 #include "tools/scout/command/proofs/played.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 /* What rounding may change of an average, by its norm: sums of 32 bits, and of 16. */
 static const double rounding = 1e-3, rounding_16 = 3e-2;
-
-/* Concludes (b) with the first tensor that is not the same on both ranks. False: there is none. */
-static bool
-find_difference(const struct play *play, const struct played *played, uint32_t steps, struct proof *proof)
-{
-    const struct play_page *const pages[] = {played->pages[0], played->pages[1]};
-    for (uint32_t step = 0; step <= steps; ++step)
-        for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-            const struct play_tensor *tensor = &play->tensors[i];
-            if (tensor->role == PLAY_GRADIENT || (tensor->role == PLAY_PER_RANK && step > 0) ||
-                played_is_same(play, pages, step, i) || played_is_unset(play, pages, i))
-                continue;
-            char text[64];
-            proof_tensor_text(tensor, text);
-            if (step == 0)
-                proof_conclude(proof, PROOF_IMPOSSIBLE, "%s is not the same on two ranks before the first step", text);
-            else
-                proof_conclude(
-                    proof, PROOF_FAILED,
-                    "%s differs between the ranks after step %u: what updates it is not averaged, or is used "
-                    "before it is averaged",
-                    text, step);
-            return true;
-        }
-    return false;
-}
-
-/* (b) */
-static void
-judge_ranks(const struct play *play, const struct played *played, uint32_t steps, const char *then, struct proof *proof)
-{
-    const struct play_page *const pages[] = {played->pages[0], played->pages[1]};
-    uint32_t own = 0, equal = 0;
-    uint64_t bytes = 0, others = 0;
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
-        bool is_gradient = tensor->role == PLAY_GRADIENT;
-        own += is_gradient && !played_is_same(play, pages, 1, i);
-        equal += tensor->role < PLAY_PER_RANK && !is_gradient;
-        bytes += tensor->role < PLAY_PER_RANK && !is_gradient ? tensor->hi - tensor->lo : 0;
-        others += tensor->role == PLAY_STAYS || (tensor->role >= PLAY_UNWRITTEN && !played_is_unset(play, pages, i))
-                      ? tensor->hi - tensor->lo
-                      : 0;
-    }
-    if (find_difference(play, played, steps, proof))
-        return;
-    if (own == 0)
-        proof_conclude(proof, PROOF_IMPOSSIBLE,
-                       "both ranks compute the same gradients: what is copied in a step does not change them");
-    else
-        proof_conclude(proof, PROOF_PASSED,
-                       "%u gradients of two ranks with different data differ, and %u tensors, %" PRIu64
-                       " bytes, and %" PRIu64 " other bytes are bitwise equal after each of %u steps%s%s",
-                       own, equal, bytes, others, steps, then[0] != '\0' ? "; then " : "", then);
-}
 
 static double
 norm_of(const float *a, const float *b)
@@ -212,45 +156,57 @@ has_named(const struct scout_finding *finding)
     return named;
 }
 
+/* (c), and what --per-rank names: two ranks whose data differ in a step, and two that have exchanged halves of it. */
+static bool
+prove_halves(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
+             struct play *play, struct scout_proofs *proofs, struct error *error)
+{
+    struct played whole = {0}, halves = {0};
+    char why[PLAY_WHY_BYTES];
+    const char *then;
+    bool can = play_plan_has_halves(log, finding, why);
+    struct proof *proof = can ? &proofs->halves : &proofs->own;
+    if (!can)
+        proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
+    if (!can && !has_named(finding))
+        return true;
+    bool ok = played_make(order, play, PLAY_STEP_BEFORE, &whole, error);
+    if (ok && played_steps(&whole, &then, proof) > 0 && (ok = played_make(order, play, PLAY_HALVES, &halves, error)) &&
+        played_steps(&halves, &then, proof) > 0) {
+        if (can)
+            judge_halves(play, &whole, &halves, proofs);
+        judge_own(finding, play, &whole, &halves, &proofs->own);
+    }
+    played_release(play, &whole);
+    played_release(play, &halves);
+    return ok;
+}
+
 bool
 scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
             struct scout_proofs *proofs, struct error *error)
 {
     struct play play;
-    struct played whole = {0}, halves = {0};
     char why[PLAY_WHY_BYTES];
     bool ok = true;
     struct turns turns;
     turns_find(log, finding, &turns);
     proofs->needs_halves = turns.is_scaled;
-    if (!play_plan_make(log, finding, &turns, false, &play, why)) {
-        proof_conclude(&proofs->ranks, PROOF_IMPOSSIBLE, "%s", why);
+    if (play_plan_make(log, finding, &turns, &play, why)) {
+        proofs->played = play_json_of(&play);
+        ok = prove_halves(order, log, finding, &play, proofs, error) &&
+             proof_play_turns(order, &play, &proofs->turns, error);
+    } else {
+        proofs->played = json_object_new_object();
+        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
         proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
-    } else if ((ok = played_make(order, &play, PLAY_STEP_BEFORE, &whole, error))) {
-        const char *then;
-        uint32_t steps = played_steps(&whole, &then, &proofs->ranks);
-        if (steps > 0)
-            judge_ranks(&play, &whole, steps, then, &proofs->ranks);
-        else if (played_completed(&whole) > 0) /* the engine may have found first what the recorded steps show */
-            (void)find_difference(&play, &whole, played_completed(&whole), &proofs->ranks);
-        bool can = steps > 0 && play_plan_has_halves(log, finding, why), named = steps > 0 && has_named(finding);
-        if (!can)
-            proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", steps > 0 ? why : "proof (b) was not completed");
-        if ((can || named) && (ok = played_make(order, &play, PLAY_HALVES, &halves, error)) &&
-            played_steps(&halves, &then, can ? &proofs->halves : &proofs->own) > 0) {
-            if (can)
-                judge_halves(&play, &whole, &halves, proofs);
-            judge_own(finding, &play, &whole, &halves, &proofs->own);
-        }
+        proof_conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
     }
     if (has_named(finding) && proofs->own.end == PROOF_NOT_ASKED)
         proof_conclude(&proofs->own, PROOF_IMPOSSIBLE,
                        "whether what --per-rank names is carried from batch to batch, or trained, cannot be shown: %s",
                        proofs->halves.text);
-    played_release(&play, &whole);
-    played_release(&play, &halves);
     play_free(&play);
-    ok = ok && proof_of_turns(order, log, finding, &turns, proofs, error);
     turns_free(&turns);
     return ok;
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA_BYTES = 64, HALVES_ALIGNED = 16, STEPS = 5, ROUNDS = 3 };
+enum { DATA_BYTES = 64, HALVES_ALIGNED = 16, ROUNDS = 3 };
 
 static bool __attribute__((format(printf, 2, 3))) refuse(char *why, const char *format, ...)
 {
@@ -79,104 +79,6 @@ counted(const struct scout_log *log, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; ++i)
         count += log->ops[i].ahead == 0;
     return count;
-}
-
-/* Copies of loaders, which are like operation `number` of the log, in front of operation `end`. */
-static uint64_t
-loads_like(const struct scout_log *log, uint32_t number, uint32_t first, uint32_t end)
-{
-    const struct scout_op *op = &log->ops[number];
-    uint64_t count = 0;
-    for (uint32_t i = first; i < end; ++i) {
-        const struct scout_op *other = &log->ops[i];
-        count += other->ahead != 0 && other->bytes == op->bytes &&
-                 log->allocs[other->to.alloc].bytes == log->allocs[op->to.alloc].bytes;
-    }
-    return count;
-}
-
-static bool
-take_loads(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
-{
-    for (uint32_t i = finding->first; i < finding->first + finding->period; ++i) {
-        const struct scout_op *op = &log->ops[i];
-        if (op->ahead == 0 || !brings_data(op))
-            continue;
-        uint64_t here = loads_like(log, i, finding->first, finding->first + finding->period);
-        uint64_t before = loads_like(log, i, 0, finding->first);
-        if (op->rows != 1 || before < here)
-            return refuse(why, "a thread that launches nothing copies data, %s",
-                          op->rows != 1 ? "by rows" : "and has copied none in the step before");
-        play->operations[play->plan.operation_count + play->plan.load_count++] = (struct play_operation){
-            .bytes = op->bytes, .to_bytes = log->allocs[op->to.alloc].bytes, .before = before - here};
-    }
-    return true;
-}
-
-/* ---- memory that is only read ---- */
-
-static bool
-changes(const struct scout_op *op, uint32_t alloc)
-{
-    bool changes = (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) && op->to.alloc == alloc;
-    for (uint32_t i = 0; op->effect != NULL && i < op->effect->written_count; ++i)
-        changes = changes || op->effect->written[i].alloc == alloc;
-    for (uint32_t i = 0; op->effect != NULL && i < op->effect->segment_count; ++i)
-        changes = changes || (op->effect->segments[i].alloc == alloc &&
-                              op->effect->segments[i].killed.count + op->effect->segments[i].modified.count > 0);
-    return changes;
-}
-
-static bool
-is_only_read(const struct scout_log *log, const struct scout_finding *finding, uint32_t alloc)
-{
-    for (uint32_t i = finding->begin; i < finding->end; ++i)
-        if (alloc == SCOUT_NONE || changes(&log->ops[i], alloc))
-            return false;
-    return true;
-}
-
-/* What an operation that one rank makes gets from another place, or by other numbers, one period later. */
-static void
-find_moves(const struct scout_log *log, const struct scout_finding *finding, uint32_t number, struct play_operation *to)
-{
-    const struct scout_op *op = &log->ops[number], *later = op + finding->period;
-    bool reads = false;
-    if (is_from_host(op) && op->rows == 1 && later->content != op->content)
-        to->bytes = op->bytes; /* records by number */
-    if (op->kind == SCOUT_COPY && later->from.offset != op->from.offset && is_only_read(log, finding, op->from.alloc))
-        to->moves = PLAY_MOVES_SOURCE;
-    for (uint32_t i = 0; i < op->argument_count && i < later->argument_count && op->kind == SCOUT_LAUNCH; ++i) {
-        const struct scout_argument *argument = &op->arguments[i], *then = &later->arguments[i];
-        bool is_read = argument->slot < 64 && argument->at == 0 && is_only_read(log, finding, argument->alloc);
-        reads = reads || is_read;
-        if (is_read && then->alloc == argument->alloc && then->offset != argument->offset)
-            to->slots |= 1ULL << argument->slot;
-    }
-    if (to->slots != 0)
-        to->moves = PLAY_MOVES_POINTERS;
-    else if (reads && op->scalars != later->scalars)
-        to->moves = PLAY_MOVES_NUMBERS;
-}
-
-/* Data that lies on the device from the start. Returns whether any is found. */
-static bool
-take_moves(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-           struct play *play)
-{
-    uint32_t at = 0;
-    bool any = false;
-    if (finding->first + 2 * finding->period > finding->end || turns->reason != NULL)
-        return false; /* what only leads to gradients is not known */
-    for (uint32_t i = 0; i < finding->period; ++i) {
-        if (log->ops[finding->first + i].ahead != 0)
-            continue;
-        struct play_operation *to = &play->operations[at++];
-        if (turns->parts[i] == PLAY_BY_TURN)
-            find_moves(log, finding, finding->first + i, to);
-        any = any || to->moves != PLAY_STILL || to->bytes > 0;
-    }
-    return any;
 }
 
 /* ---- call sites ---- */
@@ -255,7 +157,6 @@ static void
 take_operation(const struct scout_log *log, const struct scout_op *op, enum play_part part, struct play_operation *to)
 {
     snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
-    memcpy(to->block, op->block, sizeof(to->block));
     to->part = part;
     to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
 }
@@ -288,11 +189,11 @@ take_written(const struct scout_log *log, const struct scout_finding *finding, c
     }
 }
 
+/* `parts`, `reads`: [finding->period]. */
 static bool
-take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-                bool by_turns, struct play *play, char *why)
+take_operations(const struct scout_log *log, const struct scout_finding *finding, const enum play_part *parts,
+                const struct reads *reads, struct play *play, char *why)
 {
-    bool any_data = false;
     uint32_t at = 0, first = first_alike(log, finding);
     for (uint32_t i = 0; i < finding->period; ++i) {
         const struct scout_op *op = &log->ops[finding->first + i];
@@ -301,23 +202,13 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         struct play_operation *to = &play->operations[at++];
         if (op->kind == SCOUT_GRAPH)
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
-        take_operation(log, op, turns->parts[i], to);
-        take_read(log, finding, &turns->reads.of[i], to);
-        if (by_turns && !take_sites(log, finding, first + i, to, why))
+        take_operation(log, op, parts[i], to);
+        take_read(log, finding, &reads->of[i], to);
+        if (!take_sites(log, finding, first + i, to, why))
             return false;
-        if (by_turns || !brings_data(op))
-            continue;
-        if (op->rows != 1)
-            return refuse(why, "data comes from the host by a copy of rows, %s", to->name);
-        to->bytes = op->bytes;
-        any_data = true;
     }
-    if (!by_turns && !take_loads(log, finding, play, why))
-        return false;
-    return any_data || by_turns || play->plan.load_count > 0 || take_moves(log, finding, turns, play) ||
-           refuse(why,
-                  "no copy from the host brings data in a step, and no operation gets another part of memory that is "
-                  "only read, so that ranks cannot be given different data");
+    take_written(log, finding, reads, play);
+    return true;
 }
 
 /* ---- tensors ---- */
@@ -354,7 +245,7 @@ add_tensor(const struct scout_log *log, struct play *play, const struct play_ten
 }
 
 static bool
-take_tensors(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns, bool by_turns,
+take_tensors(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
              struct play *play, char *why)
 {
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
@@ -362,7 +253,7 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
         uint32_t role = played_role(tensor->role), type = play_plan_type(tensor->type);
         if (tensor->fused)
             return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
-        if (role == 0 || (role == PLAY_PER_RANK && !by_turns && !tensor->named))
+        if (role == 0)
             continue;
         if (role == PLAY_STATE && scout_is_in_gradient(finding, tensor))
             role = PLAY_COMPARED;
@@ -378,8 +269,6 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
     }
     for (uint32_t i = 0; i < turns->stay_count; ++i) {
         const struct turns_range *range = &turns->stays[i];
-        if (range->is_data && !by_turns) /* which is changed */
-            continue;
         add_tensor(log, play,
                    &(struct play_tensor){.role = range->is_written ? PLAY_STAYS
                                                  : range->is_read  ? PLAY_UNWRITTEN
@@ -392,11 +281,10 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
 }
 
 static void
-begin_play(const struct scout_log *log, const struct scout_finding *finding, uint32_t steps, uint32_t tensors,
-           struct play *play)
+begin_play(const struct scout_log *log, const struct scout_finding *finding, uint32_t tensors, struct play *play)
 {
     *play = (struct play){.plan = {.version = PLAY_VERSION,
-                                   .steps = steps,
+                                   .steps = ROUNDS,
                                    .operation_count = counted(log, finding->first, finding->first + finding->period),
                                    .first = counted(log, 0, finding->first)}};
     play->tensors = xcalloc(tensors + 1, sizeof(*play->tensors));
@@ -407,39 +295,30 @@ begin_play(const struct scout_log *log, const struct scout_finding *finding, uin
 
 bool
 play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-               bool by_turns, struct play *play, char *why)
+               struct play *play, char *why)
 {
-    begin_play(log, finding, by_turns ? ROUNDS : STEPS, finding->tensor_count + turns->stay_count, play);
-    take_written(log, finding, &turns->reads, play);
+    begin_play(log, finding, finding->tensor_count + turns->stay_count, play);
     if (finding->group_count != 1)
         return refuse(why, "gradients are averaged in %u places", finding->group_count);
     play->plan.average_before = counted(log, finding->first, finding->groups[0].before);
-    return take_operations(log, finding, turns, by_turns, play, why) &&
-           take_tensors(log, finding, turns, by_turns, play, why) &&
-           (!by_turns || turns->reason == NULL || refuse(why, "%s", turns->reason));
+    bool is_inside = play->plan.average_before > 0 && play->plan.average_before < play->plan.operation_count;
+    return take_operations(log, finding, turns->parts, &turns->reads, play, why) &&
+           take_tensors(log, finding, turns, play, why) &&
+           (turns->reason == NULL || refuse(why, "%s", turns->reason)) &&
+           (is_inside || refuse(why, "gradients are averaged where a step begins"));
 }
 
 bool
 play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
                         const struct by_state *by_state, struct play *play, char *why)
 {
-    uint32_t at = 0, first = first_alike(log, finding);
-    begin_play(log, finding, ROUNDS, by_state->range_count, play);
+    begin_play(log, finding, by_state->range_count, play);
     play->plan.by = PLAY_BY_STATE;
     play->plan.average_before = play->plan.operation_count;
     if (by_state->reason != NULL)
         return refuse(why, "%s", by_state->reason);
-    take_written(log, finding, &by_state->reads, play);
-    for (uint32_t i = 0; i < finding->period; ++i) {
-        const struct scout_op *op = &log->ops[finding->first + i];
-        if (op->ahead != 0)
-            continue;
-        struct play_operation *to = &play->operations[at++];
-        take_operation(log, op, by_state->parts[i], to);
-        take_read(log, finding, &by_state->reads.of[i], to);
-        if (!take_sites(log, finding, first + i, to, why))
-            return false;
-    }
+    if (!take_operations(log, finding, by_state->parts, &by_state->reads, play, why))
+        return false;
     for (uint32_t i = 0; i < by_state->range_count; ++i) {
         const struct by_state_range *range = &by_state->ranges[i];
         uint32_t type = range->role == PLAY_CHANGES ? play_plan_type(range->type)

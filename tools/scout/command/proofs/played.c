@@ -84,7 +84,7 @@ show_progress(const struct play *play, const struct played *played, bool end)
         fprintf(stderr, "\r\033[Kddprun: plan: rehearsal %s",
                 play->plan.data == PLAY_REHEARSAL ? "of rounds" : "of one process");
     else
-        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "bcddeeeeee"[play->plan.data],
+        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "ccddeeeeee"[play->plan.data],
                 atomic_load(&played->pages[0]->steps), play -> plan.steps);
     fflush(stderr);
 }
@@ -215,17 +215,4 @@ played_is_same(const struct play *play, const struct play_page *const pages[2], 
 {
     return *play_hash(&play->plan, (struct play_page *)pages[0], step, tensor) ==
            *play_hash(&play->plan, (struct play_page *)pages[1], step, tensor);
-}
-
-bool
-played_is_only_read(const struct play_tensor *tensor)
-{
-    return tensor->role == PLAY_UNWRITTEN || tensor->role == PLAY_UNREAD;
-}
-
-/* What no operation writes, and is not the same when two ranks or runs begin, is an address, or was never set. */
-bool
-played_is_unset(const struct play *play, const struct play_page *const pages[2], uint32_t tensor)
-{
-    return played_is_only_read(&play->tensors[tensor]) && !played_is_same(play, pages, 0, tensor);
 }

@@ -1,6 +1,6 @@
 /*
- * played.h - the runs of proofs: the program under the player of plans (tools/plan/trainer/play.c, follow.c), and what
- * its ranks have put in their pages. Main thread.
+ * played.h - the runs of proofs: the program under the player of plans (tools/plan/trainer/follow.c), and what its
+ * ranks have put in their pages. Main thread.
  */
 #ifndef DDPRUN_TOOLS_SCOUT_COMMAND_PROOFS_PLAYED_H
 #define DDPRUN_TOOLS_SCOUT_COMMAND_PROOFS_PLAYED_H
@@ -30,9 +30,6 @@ uint32_t played_steps(const struct played *played, const char **why, struct proo
 
 /* Whether a tensor has the same hash after a step in both pages; 0: before the first. */
 bool played_is_same(const struct play *play, const struct play_page *const pages[2], uint32_t step, uint32_t tensor);
-bool played_is_only_read(const struct play_tensor *tensor);
-/* What no operation writes, and is not the same when two ranks or runs begin, is an address, or was never set. */
-bool played_is_unset(const struct play *play, const struct play_page *const pages[2], uint32_t tensor);
 
 /* A tensor for people, with its role. */
 void proof_tensor_text(const struct play_tensor *tensor, char text[64]);
@@ -40,11 +37,8 @@ void proof_tensor_text(const struct play_tensor *tensor, char text[64]);
 void proof_conclude(struct proof *proof, enum proof_end end, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* turns.c: (d), of what is played; and of what was found, which becomes proofs->played. Errors: as played_make(). */
+/* turns.c: (d). Errors: as played_make(). */
 bool proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct error *error)
-    __attribute__((warn_unused_result));
-bool proof_of_turns(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
-                    const struct turns *turns, struct scout_proofs *proofs, struct error *error)
     __attribute__((warn_unused_result));
 
 /* state.c: (complete). `by_state`: what may be a sum, and is settled in `play`; NULL: of a plan, which says it. Errors:

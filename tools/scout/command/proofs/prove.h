@@ -1,6 +1,6 @@
 /*
- * prove.h - proofs (b), (c) and (d) of `ddprun scout --prove`: the plan, played on two ranks under the engine, without
- * a change of the program (tools/plan/trainer/play.c).
+ * prove.h - proofs (c) and (d) of `ddprun scout --prove`: the plan, played on two ranks under the engine, without a
+ * change of the program (tools/plan/trainer/follow.c).
  */
 #ifndef DDPRUN_TOOLS_SCOUT_COMMAND_PROOFS_PROVE_H
 #define DDPRUN_TOOLS_SCOUT_COMMAND_PROOFS_PROVE_H
@@ -46,11 +46,10 @@ bool scout_rehearse(const struct scout_order *order, struct json_object *turns, 
                     struct error *error) __attribute__((warn_unused_result));
 
 /* ---- play_plan.c: from what was found to what players follow (tools/plan/format/play.h). Pure ---- */
-/* Fills in all of `play` but plan.data and plan.pages; play_free() releases it. `by_turns`: ranks take turns (d),
- * else they have different data (b, c). False with the reason in `why`, PLAY_WHY_BYTES: this finding cannot be played.
- */
+/* Fills in all of `play` but plan.data and plan.pages; play_free() releases it. False with the reason in `why`,
+ * PLAY_WHY_BYTES: this finding cannot be played. */
 bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-                    bool by_turns, struct play *play, char *why) __attribute__((warn_unused_result));
+                    struct play *play, char *why) __attribute__((warn_unused_result));
 /* The same of turns by state, of a period alone. */
 bool play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
                              const struct by_state *by_state, struct play *play, char *why)

@@ -1,7 +1,6 @@
 /*
  * turns.c - see prove.h: proof (d), ranks by turns beside one process that plays all turns.
  */
-#include "tools/plan/format/play_json.h"
 #include "tools/scout/command/proofs/played.h"
 
 #include <inttypes.h>
@@ -21,10 +20,12 @@ is_same_in_both(const struct play *play, const struct played *ranks, const struc
     return same;
 }
 
+/* What no operation writes, and is not the same when two runs begin, is an address, or was never set. */
 static bool
 is_left_out(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
 {
-    return played_is_only_read(&play->tensors[tensor]) && !is_same_in_both(play, a, b, 0, tensor);
+    uint32_t role = play->tensors[tensor].role;
+    return (role == PLAY_UNWRITTEN || role == PLAY_UNREAD) && !is_same_in_both(play, a, b, 0, tensor);
 }
 
 /* The first tensor, and round, in which two runs differ. */
@@ -122,24 +123,5 @@ proof_play_turns(const struct scout_order *order, struct play *play, struct proo
         ok = judge_turns(order, play, &ranks, &alone, rounds < more ? rounds : more, proof, error);
     played_release(play, &ranks);
     played_release(play, &alone);
-    return ok;
-}
-
-bool
-proof_of_turns(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
-               const struct turns *turns, struct scout_proofs *proofs, struct error *error)
-{
-    struct play play;
-    char why[PLAY_WHY_BYTES];
-    bool ok = true;
-    bool can = play_plan_make(log, finding, turns, true, &play, why);
-    proofs->played = can ? play_json_of(&play) : json_object_new_object();
-    if (can) {
-        ok = proof_play_turns(order, &play, &proofs->turns, error);
-    } else {
-        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
-        proof_conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
-    }
-    play_free(&play);
     return ok;
 }

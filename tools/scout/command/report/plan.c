@@ -281,7 +281,6 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
         put_text(proof, "gradients_cut", "passed");
         put_number(proof, "ways_cut", finding->paths_cut);
     }
-    put_proof(proof, "ranks", &proofs->ranks);
     put_proof(proof, "halves", &proofs->halves);
     put_proof(proof, "complete", &proofs->complete);
     put_proof(proof, "turns", &proofs->turns);

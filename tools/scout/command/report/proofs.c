@@ -16,14 +16,14 @@ proof_end_name(enum proof_end end)
 const struct proof *
 proofs_missing(const struct scout_proofs *proofs)
 {
-    const struct proof *all[] = {&proofs->ranks, &proofs->halves, &proofs->turns, &proofs->complete};
+    const struct proof *all[] = {&proofs->halves, &proofs->turns, &proofs->complete};
     bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->needs_halves && !proofs->by_state;
     if (proofs->own.end == PROOF_FAILED || proofs->own.end == PROOF_IMPOSSIBLE)
         return &proofs->own;
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 3; ++i)
         if (all[i]->end == PROOF_FAILED)
             return all[i];
-    for (int i = 3; i >= 0; --i)
+    for (int i = 2; i >= 0; --i)
         if (all[i]->end == PROOF_IMPOSSIBLE && !suffices)
             return all[i];
     return NULL;
@@ -39,7 +39,6 @@ print(FILE *out, const char *name, const struct proof *proof)
 void
 proofs_print(FILE *out, const struct scout_proofs *proofs)
 {
-    print(out, "b", &proofs->ranks);
     print(out, "c", &proofs->halves);
     print(out, "complete", &proofs->complete);
     print(out, "d", &proofs->turns);

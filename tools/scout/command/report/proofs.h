@@ -21,7 +21,6 @@ struct proof {
 struct json_object;
 
 struct scout_proofs {
-    struct proof ranks;    /* (b): two ranks with different data keep the same parameters and state */
     struct proof halves;   /* (c): exchanged halves of batches leave the average as it was */
     struct proof complete; /* by state: what has no class may hold anything else at a border, and nothing differs */
     struct proof turns;    /* (d): ranks that take turns do what one process does that plays all turns */
@@ -35,7 +34,7 @@ struct scout_proofs {
 const char *proof_end_name(enum proof_end end);
 
 /* The proof by which the plan is not proved; NULL: it is, or nothing was asked for. What is not possible is not passed,
- * but for (b) and (c) where (d) has passed and (c) is not needed. */
+ * but for (c) where (d) has passed and (c) is not needed. */
 const struct proof *proofs_missing(const struct scout_proofs *proofs);
 
 /* A line for each that was asked for. */
