@@ -149,10 +149,8 @@ struct play_plan {
     uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
     uint32_t by;             /* enum play_by */
     uint32_t average_before; /* operation of the period; operation_count: the period's end, as always by state */
-    uint64_t first;        /* operation of the program, but for copies of loaders, with which a period begins; the ranks
-                              differ from there on */
-    uint64_t forecast_ns;  /* of training: what a round takes with so many ranks, as rehearsed; 0: it was not */
-    uint64_t forecast_one; /* and a period of one process, in nanoseconds */
+    uint64_t forecast_ns;    /* of training: what a round takes with so many ranks, as rehearsed; 0: it was not */
+    uint64_t forecast_one;   /* and a period of one process, in nanoseconds */
     uint32_t forecast_ranks;
     uint32_t forecast_low, forecast_high; /* hundredths: how many times as fast as one process */
     char pages[PATH_MAX];

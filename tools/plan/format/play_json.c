@@ -92,7 +92,6 @@ play_json_of(const struct play *play)
     struct json_object *root = json_object_new_object();
     put(root, "version", PLAY_VERSION);
     json_object_object_add(root, "by", json_object_new_string(kinds[play->plan.by]));
-    put(root, "first", play->plan.first);
     put(root, "proof_rounds", play->plan.steps);
     put(root, "reduce_before", play->plan.average_before);
     struct json_object *list = play_json_put_list(root, "operations");
@@ -299,7 +298,6 @@ play_json_read(struct json_object *from, struct play *play, char *why)
     play->written = xcalloc(plan->written_count + 1, sizeof(*play->written));
     for (uint32_t i = 0; i < plan->written_count; ++i)
         take_written(&reader, json_object_array_get_idx(list, i), plan, &play->written[i]);
-    plan->first = take_number(&reader, from, "first", INT64_MAX);
     plan->steps = (uint32_t)take_number(&reader, from, "proof_rounds", MOST_ROUNDS);
     plan->average_before = (uint32_t)take_number(&reader, from, "reduce_before", plan->operation_count);
     if (reader.wrong == NULL && !is_place_of_average(plan))

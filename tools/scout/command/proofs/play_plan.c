@@ -285,8 +285,7 @@ begin_play(const struct scout_log *log, const struct scout_finding *finding, uin
 {
     *play = (struct play){.plan = {.version = PLAY_VERSION,
                                    .steps = ROUNDS,
-                                   .operation_count = counted(log, finding->first, finding->first + finding->period),
-                                   .first = counted(log, 0, finding->first)}};
+                                   .operation_count = counted(log, finding->first, finding->first + finding->period)}};
     play->tensors = xcalloc(tensors + 1, sizeof(*play->tensors));
     play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
     play->objects = xcalloc(log->object_count + 1, sizeof(*play->objects));
