@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # by_state.sh BUILD - turns by state: `ddprun scout --by state --prove` proves the plans of programs of which no gradient can be averaged
 # in one place, and refuses what it must, by name; `--plan auto` takes that way where gradients cannot be proved. A kept plan in which a
-# tensor or one element is left out, or has another class, is refused by a proof.
+# tensor is left out is not used (mistaken.sh has more ways).
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 export TMPDIR=$work/tmp XDG_CACHE_HOME=$work/cache
@@ -58,8 +58,4 @@ PYTHON
     check "$1: a proof refuses it" grep -q -E 'plan: proof .*: (failed|not possible)' "$work/stderr"
 }
 broken 'a tensor is left out' 'memory.remove(state[0])'
-broken 'one element is left out' 'state[0]["end"] -= 4'
-broken 'state is called constant' 'state[0]["role"] = "unwritten"'
-broken 'state is called a stream' 'state[0]["role"] = "stream"'
-broken 'state is called a sum' 'state[0]["role"] = "sum"'
 finish

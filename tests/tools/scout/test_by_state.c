@@ -20,9 +20,9 @@
 #define SGD      "sgd: w1 += ~g1\nsgd: w2 += ~g2\n"
 
 /* Of each operation: A: made by all, T: by the rank whose turn it is. Of memory: S: state, R: stream, U: sum, L: last,
- * O: of each rank, C: constant. */
+ * C: constant. */
 static const struct row {
-    const char *name, *program, *expected, *per_rank;
+    const char *name, *program, *expected;
 } rows[] = {
     {"SGD", NET "step\n" FORWARD BACKWARD SGD, "AATTTTTTTT w1:S w2:S"},
     {"momentum", NET "step\n" FORWARD BACKWARD "sgd: m += ~g1; w1 += ~g1 ~m\nsgd: w2 += ~g2\n",
@@ -55,12 +55,6 @@ static const struct row {
     {"hits that are counted", NET "step\n" FORWARD "hits: n += y t\n" BACKWARD SGD, "AATTTTTTTTT w1:S w2:S n:U"},
     {"hits that are counted and read", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
      "n[0:4] holds whole numbers that are computed from data, which have no average"},
-    {"the same, of each rank", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
-     "AATTTTTTTTTT w1:S w2:S n:O", "a12"},
-    {"what does not stay, named", NET "step\n" FORWARD BACKWARD SGD,
-     "--per-rank a4 names memory that does not stay from "
-     "step to step",
-     "a4"},
     {"a loss that is read one step later",
      NET "step\nh2d x\nh2d t\nd2h loss\nlayer1: h = x w1\nlayer2: y = h w2\n"
          "lossk: dy = y t; loss = y t\n" BACKWARD SGD,
@@ -97,8 +91,8 @@ said(const struct scout_finding *finding, const struct by_state *by_state)
     text[used] = '\0';
     for (uint32_t i = 0; i < by_state->range_count; ++i) {
         const struct by_state_range *range = &by_state->ranges[i];
-        static const char letters[] = {[PLAY_CHANGES] = 'S', [PLAY_STREAM] = 'R',   [PLAY_SUM] = 'U',
-                                       [PLAY_LAST] = 'L',    [PLAY_PER_RANK] = 'O', [PLAY_UNWRITTEN] = 'C'};
+        static const char letters[] = {
+            [PLAY_CHANGES] = 'S', [PLAY_STREAM] = 'R', [PLAY_SUM] = 'U', [PLAY_LAST] = 'L', [PLAY_UNWRITTEN] = 'C'};
         used += (size_t)snprintf(text + used, sizeof(text) - used, " %s:%c", program_name(range->alloc),
                                  letters[range->role]);
     }
@@ -126,7 +120,7 @@ play(const struct row *row)
     program_record(row->program, 4, &log);
     say_types(&log);
     scout_find(&log, &finding);
-    by_state_find(&log, &finding, row->per_rank, &by_state);
+    by_state_find(&log, &finding, &by_state);
     snprintf(text, sizeof(text), "%s", said(&finding, &by_state));
     by_state_free(&by_state);
     scout_finding_free(&finding);

@@ -46,7 +46,8 @@ begin(void)
     ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/test_plan_file.XXXXXX")));
     snprintf(path, sizeof(path), "%s/plan", folder);
     snprintf(to, sizeof(to), "%s/run", folder);
-    plan = json_tokener_parse("{\"version\": 1, \"found\": true, \"proof\": {\"turns\": {\"end\": \"passed\"}},"
+    plan = json_tokener_parse("{\"version\": 1, \"found\": true, \"proof\": {\"turns\": {\"end\": \"passed\"},"
+                              " \"complete\": {\"end\": \"passed\"}},"
                               " \"forecast\": {\"ranks\": 2}}");
     json_object_object_add(plan, "turns", play_json_of(&play));
     play_json_seal(plan);
@@ -136,8 +137,18 @@ TEST(a_plan_that_was_changed_is_refused)
 {
     ck_assert(is_taken(false));
     ck_assert_uint_ge(damage(json_object_object_get(plan, "turns")), 87);
-    ck_assert_uint_eq(damage(json_object_object_get(plan, "proof")), 2);
+    ck_assert_uint_eq(damage(json_object_object_get(plan, "proof")), 4);
     ck_assert(is_taken(false));
+}
+
+TEST(a_plan_whose_proof_has_another_end_is_refused)
+{
+    struct json_object *own = json_object_new_object();
+    json_object_object_add(json_object_object_get(plan, "proof"), "per_rank", own);
+    json_object_object_add(own, "end", json_object_new_string("failed"));
+    play_json_seal(plan);
+    json_object_object_add(own, "end", json_object_new_string("passed"));
+    require_refused("the end of the proof of what each rank has");
 }
 
 TEST(a_plan_without_its_hash_is_for_unproved)

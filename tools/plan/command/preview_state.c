@@ -73,7 +73,6 @@ preview_by_state(struct json_object *plan, int ranks)
         print_role(&play, PLAY_SUM, "sums, which get the changes of all ranks:");
         print_role(&play, PLAY_STREAM, "the same on all ranks, which make it in each step:");
         print_role(&play, PLAY_LAST, "what the host reads later, of the rank with the latest step:");
-        print_role(&play, PLAY_PER_RANK, "of each rank alone, and not compared:");
         message_line("each rank takes %" PRIu64 " bytes of device memory besides the program's; %" PRIu64
                      " bytes are averaged in a round",
                      play_state_bytes(&play), bytes_of_round(&play));

@@ -309,18 +309,23 @@ play_json_read(struct json_object *from, struct play *play, char *why)
 
 /* ---- the hash ---- */
 
-/* Of the text of both: numbers and words as they are, whatever stands between them. 53 bits, as all readers of JSON
- * have them. */
+static uint64_t
+hash_text(struct json_object *of, uint64_t seed)
+{
+    const char *text = json_object_to_json_string_ext(of, JSON_C_TO_STRING_PLAIN);
+    return XXH3_64bits_withSeed(text, strlen(text), seed);
+}
+
+/* Of what ranks follow, and of how its proofs ended: numbers and words as they are, whatever stands between them. 53
+ * bits, as all readers of JSON have them. */
 static int64_t
 hash_plan(struct json_object *plan)
 {
-    struct json_object *proof = json_object_object_get(json_object_object_get(plan, "proof"), "turns");
-    struct json_object *followed[] = {json_object_object_get(plan, "turns"), json_object_object_get(proof, "end")};
-    uint64_t hash = PLAY_VERSION;
-    for (size_t i = 0; i < sizeof(followed) / sizeof(followed[0]); ++i) {
-        const char *text = json_object_to_json_string_ext(followed[i], JSON_C_TO_STRING_PLAIN);
-        hash = XXH3_64bits_withSeed(text, strlen(text), hash);
-    }
+    static const char *const ends[] = {"turns", "complete", "per_rank"};
+    struct json_object *proof = json_object_object_get(plan, "proof");
+    uint64_t hash = hash_text(json_object_object_get(plan, "turns"), PLAY_VERSION);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); ++i)
+        hash = hash_text(json_object_object_get(json_object_object_get(proof, ends[i]), "end"), hash);
     return (int64_t)(hash >> 11);
 }
 

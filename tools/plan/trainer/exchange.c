@@ -263,6 +263,8 @@ exchange_border(uint32_t border)
     step = border;
     copy_count = 0;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    if (border == FIRST_EXCHANGE && player.play.plan.data == PLAY_BORDERS)
+        bits_judge();
     if (border == FIRST_EXCHANGE + 1) {
         sample(PLAY_CHANGES);
         sample(PLAY_SUM);

@@ -121,6 +121,11 @@ void exchange_border(uint32_t border);
 /* Behind an operation, of both: what a copy has brought to the device, or to the host. */
 void exchange_note(const struct operation *operation);
 
+/* ---- bits.c ---- */
+
+/* Ends the proof if the bits of what is averaged or added up are not of the type that the plan says. */
+void bits_judge(void);
+
 /* ---- waiting.c: of gradients that wait for the other ranks; and of what ranks average by state ---- */
 
 /* Whether an operation that is not in the plan touches any that wait. */

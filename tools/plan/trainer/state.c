@@ -336,6 +336,13 @@ state_makes(uint32_t part)
     return part == PLAY_BY_ALL || is_plain || player_plays_all() || player.rank == steps - 1;
 }
 
+/* Steps of the round that is open. The second one of a proof closes early. */
+static uint32_t
+round_steps(void)
+{
+    return player.play.plan.data < PLAY_TRAINING && round_count == 1 ? player_world() - 1 : player_world();
+}
+
 bool
 state_step_ends(void)
 {
@@ -351,7 +358,7 @@ state_step_ends(void)
         launch(CHANGE, &tables[t], &adds, NULL, stream);
     if (player_plays_all())
         release();
-    return steps == player_world();
+    return steps == round_steps();
 }
 
 bool

@@ -127,7 +127,7 @@ report_by_state(const struct scout_order *order, const struct request *request, 
 {
     struct scout_proofs proofs = {.by_state = true};
     struct by_state by_state;
-    by_state_find(log, finding, request->per_rank, &by_state);
+    by_state_find(log, finding, &by_state);
     free(finding->reason);
     finding->found = by_state.reason == NULL;
     finding->reason = finding->found ? NULL : sites_explain(log, by_state.reason);

@@ -30,7 +30,6 @@ struct place {
     bool leaves;         /* other memory is computed from it */
     bool is_overwritten; /* of state: no element comes from its own old value */
     bool may_be_sum;     /* of state: nothing else is computed from it */
-    bool is_own;         /* named as memory of each rank */
     enum play_role role; /* 0: none: scratch */
     uint32_t type;       /* enum scout_type */
     uint32_t width;      /* bytes of an element of whole numbers; 0: not known */
@@ -338,42 +337,27 @@ find_state(struct finder *finder)
 
 /* ---- classes ---- */
 
-/* Bytes of an element of a place of which each comes from its own old value; 0: they do not, or it is not known. */
+/* Bytes of an element of a place of which each comes from its own old value; 0: they do not, or it is not known.
+ * *keeps: whether an operation computes them so at all. */
 static uint32_t
-width_of(const struct finder *finder, const struct place *place)
+width_of(const struct finder *finder, const struct place *place, bool *keeps)
 {
     uint32_t width = 0;
+    bool all = true;
     for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
         const struct graph_version *version = &finder->graph->versions[i];
         if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
             continue;
         for (uint32_t e = 0; e < version->in_count; ++e) {
             const struct graph_edge *edge = in_edge(finder, version, e);
-            if (version_overlaps(&finder->graph->versions[edge->from], version) && !edge->elementwise)
-                return 0;
-            if (edge->elementwise && version_overlaps(&finder->graph->versions[edge->from], version) &&
-                edge->map.to_bytes > width)
-                width = edge->map.to_bytes;
+            if (!version_overlaps(&finder->graph->versions[edge->from], version))
+                continue;
+            all = all && edge->elementwise;
+            *keeps = *keeps || edge->elementwise;
+            width = edge->elementwise && edge->map.to_bytes > width ? edge->map.to_bytes : width;
         }
     }
-    return width;
-}
-
-/* Whether an operation computes what is in a place element by element from what was there. */
-static bool
-keeps_elements(const struct finder *finder, const struct place *place)
-{
-    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
-        const struct graph_version *version = &finder->graph->versions[i];
-        if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
-            continue;
-        for (uint32_t e = 0; e < version->in_count; ++e) {
-            const struct graph_edge *edge = in_edge(finder, version, e);
-            if (edge->elementwise && version_overlaps(&finder->graph->versions[edge->from], version))
-                return true;
-        }
-    }
-    return false;
+    return all ? width : 0;
 }
 
 static bool
@@ -382,8 +366,10 @@ judge_state(const struct finder *finder, struct place *place)
     char text[64];
     (void)name_place(finder, place, text);
     bool is_one = place->hi - place->lo == sizeof(int32_t); /* element, which comes from itself or from none */
+    bool keeps = false;
+    uint32_t width = width_of(finder, place, &keeps);
     if (!place->leaves && place->type == SCOUT_INTEGER)
-        place->width = is_one ? sizeof(int32_t) : width_of(finder, place);
+        place->width = is_one ? sizeof(int32_t) : width;
     if (place->width == sizeof(int32_t) || place->width == sizeof(int64_t)) {
         place->role = PLAY_SUM;
         return true;
@@ -393,7 +379,7 @@ judge_state(const struct finder *finder, struct place *place)
     if (!is_float(place))
         return refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
     place->role = PLAY_CHANGES;
-    place->is_overwritten = !keeps_elements(finder, place);
+    place->is_overwritten = !keeps;
     place->may_be_sum = !place->leaves;
     return true;
 }
@@ -414,8 +400,6 @@ judge_place(struct finder *finder, struct place *place)
     else if (is_remade)
         return refuse(finder->to, "%s stays from step to step, and is freed and made again",
                       name_place(finder, place, text));
-    else if (place->is_own)
-        place->role = PLAY_PER_RANK;
     else if (place->is_state)
         return judge_state(finder, place);
     else
@@ -437,28 +421,6 @@ widen_state(struct finder *finder)
             place->type = written->type;
         }
     }
-}
-
-/* Memory that is named as a3,a7. */
-static bool
-name_own(struct finder *finder, const char *list)
-{
-    const char *at = list;
-    while (at != NULL && *at != '\0') {
-        char *end = (char *)at;
-        bool known = false;
-        unsigned long alloc = at[0] == 'a' && at[1] >= '0' && at[1] <= '9' ? strtoul(at + 1, &end, 10) : 0;
-        for (uint32_t p = 0; p < finder->place_count && end != at; ++p) {
-            struct place *place = &finder->places[p];
-            bool is_named = finder->graph->memories[place->memory].alloc == alloc && place->is_written && place->stays;
-            place->is_own = place->is_own || is_named;
-            known = known || is_named;
-        }
-        if (!known || (*end != ',' && *end != '\0'))
-            return refuse(finder->to, "--per-rank %s names memory that does not stay from step to step", list);
-        at = end + (*end == ',');
-    }
-    return true;
 }
 
 /* ---- operations ---- */
@@ -502,7 +464,7 @@ find_parts(struct finder *finder)
     return true;
 }
 
-/* An operation that all make in each period may not write what is averaged, added up or of one rank. */
+/* An operation that all make in each period may not write what is averaged or added up. */
 static bool
 judge_parts(struct finder *finder)
 {
@@ -634,14 +596,14 @@ add_range(struct finder *finder, const struct place *place)
 }
 
 static bool
-find_all(struct finder *finder, const char *per_rank)
+find_all(struct finder *finder)
 {
     bool ok = true;
     make_places(finder);
     look_at_places(finder);
     for (uint32_t at = 0; at < finder->period && ok; ++at)
         ok = judge_operation(finder, at);
-    ok = ok && find_types(finder) && find_state(finder) && name_own(finder, per_rank);
+    ok = ok && find_types(finder) && find_state(finder);
     for (uint32_t p = 0; p < finder->place_count && ok; ++p)
         ok = judge_place(finder, &finder->places[p]);
     widen_state(finder);
@@ -655,8 +617,7 @@ find_all(struct finder *finder, const char *per_rank)
 }
 
 void
-by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
-              struct by_state *by_state)
+by_state_find(const struct scout_log *log, const struct scout_finding *finding, struct by_state *by_state)
 {
     struct scout_log lent;
     struct graph graph;
@@ -674,7 +635,7 @@ by_state_find(const struct scout_log *log, const struct scout_finding *finding, 
                             .from_data = xcalloc(graph.version_count + 1, sizeof(bool)),
                             .from_state = xcalloc(graph.version_count + 1, sizeof(bool)),
                             .needed = xcalloc(graph.version_count + 1, sizeof(bool))};
-    (void)find_all(&finder, per_rank);
+    (void)find_all(&finder);
     graph_free(&graph);
     borrow_free(log, &lent);
     free(finder.places);

@@ -39,12 +39,8 @@ struct by_state {
     struct reads reads;
 };
 
-/*
- * Of a finding whose period is known, whether roles were found or not. `per_rank`: memory that each rank keeps for
- * itself, "a3,a7"; NULL: none is named. by_state_free() releases it.
- */
-void by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
-                   struct by_state *by_state);
+/* Of a finding whose period is known, whether roles were found or not. by_state_free() releases it. */
+void by_state_find(const struct scout_log *log, const struct scout_finding *finding, struct by_state *by_state);
 void by_state_free(struct by_state *by_state);
 
 #endif

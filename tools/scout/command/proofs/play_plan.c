@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA_BYTES = 64, HALVES_ALIGNED = 16, ROUNDS = 3 };
+enum { DATA_BYTES = 64, HALVES_ALIGNED = 16, ROUNDS = 3, SHORT_ROUNDS = 1 };
 
 static bool __attribute__((format(printf, 2, 3))) refuse(char *why, const char *format, ...)
 {
@@ -312,6 +312,7 @@ play_plan_make_by_state(const struct scout_log *log, const struct scout_finding 
                         const struct by_state *by_state, struct play *play, char *why)
 {
     begin_play(log, finding, by_state->range_count, play);
+    play->plan.steps = ROUNDS + SHORT_ROUNDS;
     play->plan.by = PLAY_BY_STATE;
     play->plan.average_before = play->plan.operation_count;
     if (by_state->reason != NULL)

@@ -2,12 +2,14 @@
  * state.c - see prove.h: proof (complete) of plans by state, in one process: what has no class is exchanged, then what
  * ranks average, then halves of the data; and sums.
  */
+#include "launcher/common/xcalloc.h"
 #include "tools/check/format/element.h"
 #include "tools/scout/command/proofs/played.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BORDERS = 5 }; /* behind the first, that are looked at: two before contents are exchanged, and three then */
@@ -32,7 +34,7 @@ judge_borders(const struct play *play, const struct played *plain, uint32_t bord
     char text[64];
     for (uint32_t i = 0; i < play->plan.tensor_count && proof->end != PROOF_FAILED; ++i) {
         uint64_t first = *play_hash(&play->plan, plain->pages[0], 0, i);
-        for (uint32_t border = 1; border <= borders && play->tensors[i].role == PLAY_UNWRITTEN; ++border) {
+        for (uint32_t border = borders; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border) {
             proof_tensor_text(&play->tensors[i], text);
             if (*play_hash(&play->plan, plain->pages[0], border, i) != first)
                 proof_conclude(proof, PROOF_FAILED, "%s is called constant, and has changed in step %u", text, border);
@@ -102,6 +104,35 @@ touched_by_halves(const struct play *play, const struct played *plain, const str
     return touched;
 }
 
+/* Whether two runs differ at the last border. */
+static bool
+differs(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
+{
+    const struct play_page *const pages[] = {a->pages[0], b->pages[0]};
+    return !played_is_same(play, pages, BORDERS, tensor);
+}
+
+/* What is averaged depends on data, then or later. A counter or a random state does not: all ranks make it in each
+ * step. Where data show themselves nowhere this is not asked. */
+static void
+judge_reached(const struct play *play, const struct played *plain, const struct played halves[2], struct proof *proof)
+{
+    char text[64];
+    uint32_t reached = 0, other = play->plan.tensor_count;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        bool is_reached = differs(play, plain, &halves[0], i) || differs(play, plain, &halves[1], i);
+        bool changes = *play_hash(&play->plan, plain->pages[0], BORDERS - 1, i) !=
+                       *play_hash(&play->plan, plain->pages[0], BORDERS, i);
+        reached += is_reached;
+        other = play->tensors[i].role == PLAY_CHANGES && changes && !is_reached ? i : other;
+    }
+    if (proof->end != PROOF_PASSED || reached == 0 || other == play->plan.tensor_count)
+        return;
+    proof_tensor_text(&play->tensors[other], text);
+    proof_conclude(proof, PROOF_IMPOSSIBLE,
+                   "%s changes, and no data reach it: whether it is trained, or a stream, cannot be told", text);
+}
+
 /* What the program carries from batch to batch is computed from one record each: with halves of the data exchanged
  * other elements of it change each time. `by_state`: which ranges are overwritten, and have to show that they are no
  * such; NULL: of a plan. */
@@ -161,8 +192,9 @@ prove_classes(const struct scout_order *order, struct play *play, const struct b
             "%s is called a stream, and differs after step %u where what ranks average gets what it held one step "
             "before",
             text, border);
-    } else if (ok && whole[1] && whole[2]) {
+    } else if (ok && whole[0] && whole[1] && whole[2]) {
         judge_carried(play, plain, halves, by_state, proof);
+        judge_reached(play, plain, halves, proof);
     } else if (ok) {
         proof_conclude(proof, PROOF_IMPOSSIBLE,
                        "the program ended where halves of its data, or its state, were exchanged");
@@ -199,9 +231,8 @@ judge_sum(const struct play *play, const struct played *plain, const struct play
 static bool
 sums_reach(const struct play *play, const struct played *plain, const struct played *sums, uint32_t *tensor)
 {
-    const struct play_page *const pages[] = {plain->pages[0], sums->pages[0]};
     for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
-        if (play->tensors[*tensor].role != PLAY_SUM && !played_is_same(play, pages, BORDERS, *tensor))
+        if (play->tensors[*tensor].role != PLAY_SUM && differs(play, plain, sums, *tensor))
             return true;
     return false;
 }
@@ -225,36 +256,113 @@ settle_sum(struct play *play, const struct by_state *by_state, uint32_t i, enum 
 
 /* `by_state`: what may be a sum; NULL: of a plan, which says it. */
 static bool
-prove_sums(const struct scout_order *order, struct play *play, const struct by_state *by_state, struct proof *proof,
-           struct error *error)
+prove_sums(const struct scout_order *order, struct play *play, const struct by_state *by_state,
+           const struct played *plain, struct proof *proof, struct error *error)
 {
-    struct played plain = {0}, sums = {0};
+    struct played sums = {0};
     bool any = false, whole = false, ok = true;
-    uint32_t rounds = play->plan.steps, tensor;
+    uint32_t tensor;
     char text[64];
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         if (by_state != NULL && by_state->ranges[i].may_be_sum)
             play->tensors[i].role = PLAY_SUM;
         any = any || play->tensors[i].role == PLAY_SUM;
     }
-    play->plan.steps = BORDERS;
     if (any)
-        ok = exchange(order, play, PLAY_BORDERS, &plain, &whole, error) &&
-             (!whole || exchange(order, play, PLAY_SUMS_EXCHANGED, &sums, &whole, error));
+        ok = exchange(order, play, PLAY_SUMS_EXCHANGED, &sums, &whole, error);
     if (any && ok && !whole) {
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "the program ended; give it more steps");
-    } else if (any && ok && sums_reach(play, &plain, &sums, &tensor)) {
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "the program ended where sums were exchanged");
+    } else if (any && ok && sums_reach(play, plain, &sums, &tensor)) {
         proof_tensor_text(&play->tensors[tensor], text);
         proof_conclude(proof, PROOF_FAILED,
                        "%s is computed from what is called a sum, or two runs differ by themselves", text);
     }
     for (uint32_t i = 0; i < play->plan.tensor_count && any && ok && proof->end == PROOF_NOT_ASKED; ++i) {
         if (play->tensors[i].role == PLAY_SUM)
-            settle_sum(play, by_state, i, judge_sum(play, &plain, &sums, i), proof);
+            settle_sum(play, by_state, i, judge_sum(play, plain, &sums, i), proof);
     }
-    played_release(play, &plain);
     played_release(play, &sums);
-    play->plan.steps = rounds;
+    return ok;
+}
+
+enum { NUMBER_BYTES = 16, NUMBERS = 4 }; /* that are tried, each in a run of its own */
+
+/* What a number is that is called state, whose contents alone were exchanged. */
+static enum play_role
+judge_number(const struct play *play, const struct played *plain, const struct played *alone, uint32_t i)
+{
+    uint32_t tensor;
+    if (atomic_load(&alone->pages[0]->exchanged) == 0 || sums_reach(play, plain, alone, &tensor))
+        return PLAY_CHANGES;
+    if (!differs(play, plain, alone, i))
+        return PLAY_LAST;
+    return judge_sum(play, plain, alone, i) == IS_SUM ? PLAY_SUM : PLAY_CHANGES;
+}
+
+/* Makes a run in which tensor i alone is exchanged. */
+static bool
+try_number(const struct scout_order *order, const struct play *play, const struct played *plain, uint32_t i,
+           enum play_role *role, struct error *error)
+{
+    struct played alone = {0};
+    struct play trial = *play;
+    bool whole;
+    trial.tensors = xcalloc(play->plan.tensor_count, sizeof(*trial.tensors));
+    for (uint32_t k = 0; k < play->plan.tensor_count; ++k) {
+        trial.tensors[k] = play->tensors[k];
+        trial.tensors[k].role = k == i ? PLAY_SUM : PLAY_LAST;
+    }
+    bool ok = exchange(order, &trial, PLAY_SUMS_EXCHANGED, &alone, &whole, error);
+    *role = whole ? judge_number(&trial, plain, &alone, i) : PLAY_CHANGES;
+    played_release(&trial, &alone);
+    free(trial.tensors);
+    return ok;
+}
+
+/* Losses and hits that are called state would be averaged. Whether other memory is computed from one, a run shows in
+ * which it alone is exchanged. Larger scratch is not looked for: it may be averaged, for a step overwrites it before it
+ * reads it, whatever it holds; what the host reads of it between steps is a mean then. */
+static bool
+prove_numbers(const struct scout_order *order, struct play *play, const struct by_state *by_state,
+              const struct played *plain, struct proof *proof, struct error *error)
+{
+    char text[64];
+    bool ok = true;
+    for (uint32_t i = 0, tried = 0; i < play->plan.tensor_count && ok && tried < NUMBERS; ++i) {
+        struct play_tensor *tensor = &play->tensors[i];
+        enum play_role role;
+        if (tensor->role != PLAY_CHANGES || tensor->hi - tensor->lo > NUMBER_BYTES ||
+            (by_state != NULL && by_state->ranges[i].may_be_sum))
+            continue;
+        ++tried;
+        ok = try_number(order, play, plain, i, &role, error);
+        proof_tensor_text(tensor, text);
+        if (role == PLAY_SUM && by_state != NULL)
+            tensor->role = role;
+        else if (role != PLAY_CHANGES && by_state == NULL)
+            proof_conclude(proof, PROOF_FAILED, "%s is no state%s", text,
+                           role == PLAY_SUM ? " but a sum: what a step adds does not depend on it"
+                                            : ": nothing depends on what it held");
+    }
+    return ok;
+}
+
+/* ---- all of it ---- */
+
+static bool
+prove_rest(const struct scout_order *order, struct play *play, const struct played *plain, struct proof *proof,
+           struct error *error)
+{
+    struct played rest = {0};
+    const char *then;
+    bool ok = played_make(order, play, PLAY_REST_EXCHANGED, &rest, error);
+    if (ok && played_steps(&rest, &then, proof) == BORDERS)
+        judge_rest(play, plain, &rest, BORDERS, proof);
+    else if (ok && proof->end == PROOF_NOT_ASKED)
+        proof_conclude(proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s", then);
+    else if (ok && proof->end == PROOF_IMPOSSIBLE)
+        proof->end = PROOF_FAILED; /* the run before could be made */
+    played_release(play, &rest);
     return ok;
 }
 
@@ -263,31 +371,23 @@ bool
 proof_complete(const struct scout_order *order, struct play *play, const struct by_state *by_state, struct proof *proof,
                struct error *error)
 {
-    struct played plain = {0}, rest = {0};
+    struct played plain = {0};
     const char *then;
-    uint32_t borders, rounds = play->plan.steps;
-    bool ok = prove_sums(order, play, by_state, proof, error);
-    if (!ok || proof->end != PROOF_NOT_ASKED)
-        return ok;
+    uint32_t rounds = play->plan.steps;
     play->plan.steps = BORDERS;
-    ok = played_make(order, play, PLAY_BORDERS, &plain, error);
-    borders = ok ? played_steps(&plain, &then, proof) : 0;
+    bool ok = played_make(order, play, PLAY_BORDERS, &plain, error);
+    uint32_t borders = ok ? played_steps(&plain, &then, proof) : 0;
     if (borders > 0 && borders < BORDERS)
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "the program ended; give it more steps");
-    if (borders == BORDERS && judge_borders(play, &plain, borders, proof)) {
-        ok = played_make(order, play, PLAY_REST_EXCHANGED, &rest, error);
-        if (ok && played_steps(&rest, &then, proof) == BORDERS)
-            judge_rest(play, &plain, &rest, borders, proof);
-        else if (ok && proof->end == PROOF_NOT_ASKED)
-            proof_conclude(proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s",
-                           then);
-        else if (ok && proof->end == PROOF_IMPOSSIBLE)
-            proof->end = PROOF_FAILED; /* the run before could be made */
-    }
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", then);
+    else if (borders == BORDERS && judge_borders(play, &plain, borders, proof))
+        ok = prove_sums(order, play, by_state, &plain, proof, error);
+    if (ok && borders == BORDERS && proof->end == PROOF_NOT_ASKED)
+        ok = prove_numbers(order, play, by_state, &plain, proof, error);
+    if (ok && borders == BORDERS && proof->end == PROOF_NOT_ASKED)
+        ok = prove_rest(order, play, &plain, proof, error);
     if (ok && proof->end == PROOF_PASSED)
         ok = prove_classes(order, play, by_state, &plain, proof, error);
     played_release(play, &plain);
-    played_release(play, &rest);
     play->plan.steps = rounds;
     return ok;
 }

@@ -54,8 +54,9 @@ conclude_alike(const struct play *play, const struct played *ranks, const struct
     }
     proof_conclude(proof, PROOF_PASSED,
                    "%u ranks by turns, and one process that plays all turns, have the same %" PRIu64
-                   " bytes after each of %u round%s",
-                   PLAY_RANKS, bytes, rounds, rounds == 1 ? "" : "s");
+                   " bytes after each of %u round%s%s",
+                   PLAY_RANKS, bytes, rounds, rounds == 1 ? "" : "s",
+                   play->plan.by == PLAY_BY_STATE && rounds > 1 ? ", of which the second has fewer steps" : "");
     size_t used = strlen(proof->text);
     if (left_out > 0)
         snprintf(proof->text + used, sizeof(proof->text) - used,

@@ -1,0 +1,122 @@
+/*
+ * bits.c - see player.h: whether the bits of a tensor are of the type that a plan by state says. A mean in another type
+ * is another number, and ranks and one process that plays all turns would come to the same wrong one.
+ *
+ * What is looked at is how far the exponents of its words are spread. Numbers that are trained lie within some octaves
+ * of each other; the lower half of a wide number, or a random state, has any exponent; a small whole number has none.
+ * float16 and bfloat16 are not told apart.
+ *
+ * Called by exchange.c, under the lock of follow.c.
+ */
+#include "tools/check/format/element.h"
+#include "tools/plan/trainer/player.h"
+
+#include <string.h>
+
+enum { BYTES_AT_MOST = 1 << 18, LEAST_WORDS = 32, EXPONENTS = 2048, EVEN, ODD, ALL };
+
+/* Where a float of as many bytes has its exponent. */
+static const struct layout {
+    uint32_t bytes, shift, exponents;
+    const char *name;
+} layouts[] = {
+    [ELEMENT_FLOAT32] = {4, 23, 256, "float32"}, [ELEMENT_FLOAT64] = {8, 52, 2048, "float64"},
+    [ELEMENT_FLOAT16] = {2, 10, 32, "float16"},  [ELEMENT_BFLOAT16] = {2, 7, 256, "bfloat16"},
+    [ELEMENT_INT32] = {4, 23, 256, "int32"},     [ELEMENT_INT64] = {8, 52, 2048, "int64"},
+};
+
+/* Of words that are not zero: exponents. */
+struct spread {
+    uint32_t seen, middle, repeated; /* words that are the one before */
+    uint32_t count[EXPONENTS];
+};
+
+static void
+find_spread(const char *content, uint64_t bytes, const struct layout *of, int which, struct spread *spread)
+{
+    uint64_t word = 0, before = 0, step = which == ALL ? of->bytes : 2 * of->bytes, below = 0;
+    *spread = (struct spread){0};
+    for (uint64_t at = which == ODD ? of->bytes : 0; at + of->bytes <= bytes; at += step) {
+        memcpy(&word, content + at, of->bytes);
+        spread->seen += word != 0;
+        spread->repeated += word == before;
+        spread->count[word >> of->shift & (of->exponents - 1)] += word != 0;
+        before = word;
+    }
+    while (2 * (below + spread->count[spread->middle]) < spread->seen)
+        below += spread->count[spread->middle++];
+}
+
+/* Whether half of the words have exponents near to the middle one. */
+static bool
+is_near(const struct spread *spread, uint32_t distance)
+{
+    uint32_t near = 0, from = spread->middle > distance ? spread->middle - distance : 0;
+    for (uint32_t i = from; i < EXPONENTS && i <= spread->middle + distance; ++i)
+        near += spread->count[i];
+    return 2 * near >= spread->seen;
+}
+
+/* Whether the words at even or odd places have any exponent. */
+static bool
+is_random(const char *content, uint64_t bytes, const struct layout *of, int which)
+{
+    struct spread spread;
+    find_spread(content, bytes, of, which, &spread);
+    return spread.seen >= LEAST_WORDS && !is_near(&spread, of->exponents / 8);
+}
+
+/* Whether both halves of the words are numbers, of the same size. */
+static bool
+is_pair(const char *content, uint64_t bytes, const struct layout *half)
+{
+    struct spread low, high;
+    uint32_t distance = half->exponents / 16;
+    find_spread(content, bytes, half, EVEN, &low);
+    find_spread(content, bytes, half, ODD, &high);
+    return low.seen >= LEAST_WORDS && is_near(&low, distance) && is_near(&high, distance) &&
+           low.middle <= high.middle + distance && high.middle <= low.middle + distance &&
+           2 * high.repeated < high.seen; /* numbers that are all the same show nothing */
+}
+
+/* What the bits look like, other than the type; NULL: nothing. A count has no exponent that is neither tiny nor huge.
+ */
+static const char *
+shown_type(const char *content, uint64_t bytes, uint32_t type)
+{
+    enum { OCTAVES = 40 };
+    const struct layout *of = &layouts[type];
+    struct spread all;
+    find_spread(content, bytes, of, ALL, &all);
+    if (type > ELEMENT_BFLOAT16)
+        return all.middle + OCTAVES > of->exponents / 2 && all.middle < of->exponents / 2 + OCTAVES
+                   ? layouts[type - ELEMENT_BFLOAT16].name
+                   : NULL;
+    if (all.seen > 0 && all.count[0] == all.seen)
+        return "whole numbers";
+    if (is_random(content, bytes, of, EVEN) || is_random(content, bytes, of, ODD))
+        return "random bits, or a wider type";
+    for (size_t i = ELEMENT_FLOAT32; i <= ELEMENT_BFLOAT16; ++i)
+        if (2 * layouts[i].bytes == of->bytes && is_pair(content, bytes, &layouts[i]))
+            return layouts[i].name;
+    return NULL;
+}
+
+void
+bits_judge(void)
+{
+    static char content[BYTES_AT_MOST];
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        bool is_wanted = tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM;
+        const struct allocation *allocation = is_wanted ? player_allocation(tensor) : NULL;
+        uint64_t bytes = tensor->hi - tensor->lo < BYTES_AT_MOST ? tensor->hi - tensor->lo : BYTES_AT_MOST;
+        if (allocation == NULL)
+            continue;
+        memory_read(allocation, tensor->lo, content, bytes);
+        const char *shown = shown_type(content, bytes, tensor->type);
+        if (shown != NULL)
+            player_refuse("%s is called %s, and its bits look like %s", player.named[i].text,
+                          layouts[tensor->type].name, shown);
+    }
+}
