@@ -142,6 +142,9 @@ enum mutant {
     MUTANT_CHECK_FAR_NEAR,           /* parameters that are to begin far away begin nearby */
     MUTANT_CHECK_CARRIED_UNSEEN,     /* what ranks copy from the host may have any bits */
     MUTANT_CHECK_GROWN_TAKEN,        /* turns keep what the ranks have averaged, and not what is their own */
+    MUTANT_CHECK_LEAVES_BUCKETS,     /* ranks leave with buckets launched early for a step that none makes */
+    MUTANT_CHECK_LATE_UNSEEN,        /* unannotated memory is looked for in the first steps only */
+    MUTANT_CHECK_STEPS_APART,        /* several DDP_STEPs before an update are several steps */
     MUTANT_CHECK_CARRIED_DATA,       /* also where it does not depend on parameters, it may be state */
 
     /* what a plan is made from (in the analysis of tools/) */

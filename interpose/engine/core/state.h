@@ -42,12 +42,14 @@
 
 enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; bits of a mask */
 
-/* What an observer may switch off when it opens, bits of engine_state.off: what it looks at itself. */
+/* What an observer may switch off, bits of engine_state.off: when it opens, but for the last, what it looks at itself.
+ */
 enum engine_off {
     OFF_LAUNCH_FILTER = 1, /* each launch is reported */
     OFF_NONFINITE = 2,     /* verify/nonfinite.c */
     OFF_UNAVERAGED = 4,    /* verify/unaveraged.c */
     OFF_FORGOTTEN = 8,     /* verify/forgotten_tensor.c */
+    OFF_EARLY = 16, /* no bucket is launched before its boundary: the one before it is the last. With lock held */
 };
 
 /* How often addresses of tensors were copied to the device, at some time (engine_state). */

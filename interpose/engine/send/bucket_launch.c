@@ -374,7 +374,7 @@ static struct group *
 group_that_sends(void) WITH_LOCK
 {
     const bool *holds = engine_state.services->holds;
-    if (memory_state.expected_group == SEQUENCE_NONE || memory_state.no_sync ||
+    if (memory_state.expected_group == SEQUENCE_NONE || memory_state.no_sync || (engine_state.off & OFF_EARLY) != 0 ||
         (holds != NULL && __atomic_load_n(holds, __ATOMIC_ACQUIRE)))
         return NULL;
     struct group *group = &memory_state.groups[memory_state.expected_group];

@@ -57,7 +57,8 @@ static struct {
     struct gathered hashes; /* [STEPS]: of the gradients that were sent through it; 0: none, or all are zero */
 } own;
 
-static bool said; /* by rank 0 */
+static bool said;      /* by rank 0 */
+static bool are_apart; /* ranks copied other data: equal gradients are made of what they have averaged themselves */
 
 static void
 add_hash(void *arg, const struct hashed *hashed)
@@ -101,7 +102,7 @@ compare_own(void *unused)
     (void)unused;
     int world_size = engine_state.rendezvous.world_size;
     bool parameters = atomic_load(&engine_state.status->averaged_parameter_count) > 0;
-    bool equal = !said && engine_state.rendezvous.rank == 0 && world_size > 1;
+    bool equal = !said && !are_apart && engine_state.rendezvous.rank == 0 && world_size > 1;
     for (int i = 0; i < STEPS * world_size; ++i)
         equal = equal && own.hashes.all[i] != 0 && own.hashes.all[i] == own.hashes.all[i % STEPS];
     for (int i = 1; i < STEPS && parameters; ++i) /* a learning rate of 0 leaves parameters as they are */
@@ -133,8 +134,10 @@ duplicate_batch_compare(void)
     struct control_messages all;
     exchange("the comparison of batches", copied, sizeof(copied), &all);
     for (int r = 1; r < all.count && engine_state.rendezvous.rank == 0; ++r) {
-        if (all.bytes[r] == sizeof(copied) && are_batches(all.messages[0]) &&
-            memcmp(all.messages[0], all.messages[r], sizeof(copied)) == 0) {
+        bool known = all.bytes[r] == sizeof(copied) && are_batches(all.messages[0]);
+        bool same = known && memcmp(all.messages[0], all.messages[r], sizeof(copied)) == 0;
+        are_apart = are_apart || (known && !same);
+        if (same) {
             message_warning(
                 "duplicate_batch",
                 "ranks 0 and %d copied the same %d batches to their devices: shard your data (DDP_SHARD), or more "

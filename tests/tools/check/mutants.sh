@@ -70,6 +70,11 @@ grown() { # sums, where compared is with means
     [ -z "$(why_not 1 scale gradient)" ]
 }
 
+idle() { # a rank without records in the last step, and in the one behind it
+    checked 3 "--steps 64" "$rows" --habit idle
+    [ -z "$(why_not 0 null -)" ]
+}
+
 # mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
 mutant() {
     check "scene $2: the real engine passes" "$2"
@@ -91,4 +96,5 @@ mutant CHECK_REDUCED_NOT_FORCED chaotic_sums
 mutant CHECK_MANAGED_UNSEEN managed
 mutant CHECK_FAR_NEAR host_memory
 mutant CHECK_GROWN_TAKEN grown
+mutant CHECK_LEAVES_BUCKETS idle
 finish

@@ -32,7 +32,7 @@ record_scale(int step)
         return NAN;
     if (step >= 4 && is("nan_and_inf"))
         return DDP_WORLD_SIZE() > 1 ? NAN : INFINITY;
-    return loss_scale / divisor;
+    return (is("scaled") ? 2 : 1) * loss_scale / divisor;
 }
 
 /* The mean of the images over all ranks, subtracted: sums of all ranks by DDP_REDUCE. */
@@ -217,7 +217,7 @@ norm(void)
 static void
 clip(void)
 {
-    float bound = 0.9f;
+    float bound = is("clip_far_before_step") ? 1e3f : 0.9f; /* the second is never reached */
     CHECK(cudaMemsetAsync(batch.sums, 0, sizeof(float), stream));
     for (const tensor &t : tensors)
         LAUNCH(square_sum, 1)(batch.sums, t.gradient, t.count);
@@ -237,8 +237,17 @@ before_step(void)
         if (is("bf16_weights"))
             LAUNCH(narrow, t.count)(t.short_gradient, t.gradient, t.count);
     }
-    if (is("clip_before_step"))
+    if (is("clip_before_step") || is("clip_far_before_step"))
         clip();
+    for (const tensor &t : tensors)
+        if (is("scaled")) /* right: twice as large until here, and so on each rank */
+            LAUNCH(scale_by, t.count)(t.gradient, t.count, 0.5f);
+    if (is("loss_in_gradient")) { /* right: every rank has the mean, from which it makes the same gradient */
+        float loss = share_loss();
+        DDP_MEAN(&loss);
+        for (const tensor &t : tensors)
+            LAUNCH(fill, t.count)(t.gradient, t.count, loss);
+    }
     if (is("own_norm") || is("reduced_norm")) { /* right: to be printed */
         float own = norm();
         if (is("reduced_norm"))
@@ -283,7 +292,7 @@ backward_and_step(int step)
             CHECK(cudaMemsetAsync(t.gradient, 0, (size_t)t.count * sizeof(float), stream));
     if (is("no_sync"))
         DDP_NO_SYNC_BEGIN();
-    for (int m = 0; m < micro; ++m) {
+    for (int m = 0; m < micro && count > 0; ++m) {
         int from = count * m / micro, to = count * (m + 1) / micro;
         if (is("no_sync") && m + 1 == micro)
             DDP_NO_SYNC_END();
@@ -418,7 +427,7 @@ train(void)
             LAUNCH(scale_by, (int)batch.count * INPUTS)(batch.images, (int)batch.count * INPUTS, images_scale);
         if (is("synced_mean") || is("synced_count"))
             normalise();
-        if (is("uneven_weighted"))
+        if (is("uneven_weighted") || is("idle"))
             DDP_WEIGHT(batch.count, (size_t)batch.items);
         if (is("valid_weighted")) {
             size_t own = 0, all = 0;

@@ -101,6 +101,11 @@ right_rows=(
     "dropout_by_rank     ||                        | 3"
     "evaluation          ||                        | 0"
     "uneven_weighted     ||                        | 0"
+    "idle                ||                        | 0"
+    "loss_in_gradient    ||                        | 0"
+    "scaled              ||                        | 0"
+    "Scaled_micro        || --habit scaled --habit zeroed --micro 2 | 0"
+    "Idle_64             | --steps 64 | --habit idle | 0"
     "flat                ||                        | 0"
     "Flat_adam           || --habit flat --optimizer adam | 0"
     "two_streams         ||                        | 0"
@@ -237,6 +242,12 @@ all_rows() {
 all_rows wrong "${wrong_rows[@]}"
 all_rows right "${right_rows[@]}"
 printf 'wrong: %d of %d not equal, cause first in %d; right: %d of %d\n' "$not_equal" "$wrong" "$true_cause" "$spared" "$right"
+# What these steps do not show, and others will, is named beside the verdict.
+if [ "${#wanted[@]}" -eq 0 ]; then
+    checked 2 "" "$rows" --mistake clip_far_before_step >/dev/null
+    check "a clipping in front of DDP_STEP whose bound is not reached is named" \
+        grep -q '^missing: a step of group 0, .* before square_sum' "$work/stdout"
+fi
 check "no wrong program is equal" [ $((not_equal + known_equal)) -eq "$wrong" ]
 if [ "$soak" -eq 1 ] && [ -z "${ROWS_RATES:-}" ] && [ "${#wanted[@]}" -eq 0 ]; then
     ROWS_RATES=1e-6

@@ -44,7 +44,9 @@ static const char mistakes_and_habits[] =
     "bf16_copies two_groups group_turns clip checkpoint_on_0 checkpoint_by_all clock_log "
     "clock_weights clock_shared managed_bias host_bias average own_average own_norm reduced_norm decay "
     "plateau stop realloc no_sync records device_data copy_each prefetch strided state rate_decays zeroed "
-    "shuffle_each_step synced_mean shard_micro padded zero_bias waits twice pinned_bias idle_group ";
+    "shuffle_each_step synced_mean shard_micro padded zero_bias waits twice pinned_bias idle_group idle "
+    "loss_in_gradient scaled "
+    "clip_far_before_step ";
 
 /* ---- numbers ---- */
 

@@ -130,6 +130,14 @@ scale_by(float *g, int count, float factor)
 }
 
 static __global__ void
+fill(float *g, int count, float value)
+{
+    int i = thread_number();
+    if (i < count)
+        g[i] = value * (float)(i % 7 - 3);
+}
+
+static __global__ void
 square_sum(float *sum, const float *g, int count)
 {
     float total = 0;

@@ -23,10 +23,32 @@ pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, ui
     return NULL;
 }
 
+/* Ranks have copied other contents from one call site in one step: gradients with the same bits are then made of what
+ * the program averages itself, a loss for instance. */
+static bool
+copies_differ(const struct check_evidence *evidence)
+{
+    enum { LEAST_BYTES = 64 }; /* a seed or a rank's number is no batch */
+    const struct check_rows *rows = evidence->ranked;
+    for (size_t i = 0; i < rows[0].count; ++i) {
+        const struct check_row *row = &rows[0].rows[i];
+        bool counts = row->kind == CHECK_ROW_COPY && row->copy.bytes >= LEAST_BYTES;
+        for (size_t k = 0; counts && evidence->ranks > 1 && k < rows[1].count; ++k) {
+            const struct check_row *other = &rows[1].rows[k];
+            if (other->kind == CHECK_ROW_COPY && other->step == row->step && other->copy.site == row->copy.site &&
+                other->copy.chain != row->copy.chain)
+                return true;
+        }
+    }
+    return false;
+}
+
 bool
 pattern_has_one_batch(const struct check_evidence *evidence)
 {
     bool any = false;
+    if (copies_differ(evidence))
+        return false;
     const struct check_rows *first = &evidence->ranked[0];
     for (size_t i = 0; i < first->count; ++i) {
         if (first->rows[i].kind != CHECK_ROW_OWN)

@@ -20,7 +20,8 @@ struct pattern {
 /* The row of a tensor at a step, or NULL. */
 const struct check_row *pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step);
 
-/* Whether all ranks had the same bits in their own gradients, in each step in which that was looked at. */
+/* Whether all ranks had the same bits in their own gradients, in each step in which that was looked at, and no other
+ * data. */
 bool pattern_has_one_batch(const struct check_evidence *evidence);
 
 /* Of items that are sorted (items_sort()). A gradient that is zero or noise beside the others counts only if it

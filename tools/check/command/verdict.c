@@ -397,6 +397,30 @@ is_compared(const struct check_evidence *evidence)
     return ranks > 0 && ranks == evidence->ranks;
 }
 
+/* A difference that was there a whole step before ddprun ended the run may be why it did. */
+static bool
+differs_before_stop(const struct check_evidence *evidence, const struct pattern *pattern)
+{
+    unsigned last = 0;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
+            const struct check_row *row = &evidence->ranked[r].rows[i];
+            unsigned moment =
+                row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_PARAMETER ? items_moment_of(row) : 0;
+            last = moment > last ? moment : last;
+        }
+    }
+    return pattern->moment != 0 && pattern->moment < last;
+}
+
+static void
+say_stop(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    size_t length = strlen(verdict->text);
+    snprintf(verdict->text + length, sizeof(verdict->text) - length, "; later ddprun ended the run: %.400s",
+             evidence->stopped);
+}
+
 void
 check_judge(const struct check_evidence *given, struct check_verdict *verdict, struct check_wishes *wishes)
 {
@@ -445,9 +469,10 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     unsigned moment = pattern.moment == 0 || (agreement.moment != 0 && agreement.moment < pattern.moment)
                           ? agreement.moment
                           : pattern.moment;
+    bool is_stopped = evidence->stopped[0] != '\0' && !differs_before_stop(evidence, &pattern);
     if (evidence->stopped[0] == '\0' && !goes_on && equal_judge_endless(evidence, verdict, moment)) {
         wishes->plain = false;
-    } else if (evidence->stopped[0] != '\0') {
+    } else if (is_stopped) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_STOPPED, pattern.first);
         sentence_say(verdict->text, "ddprun ended the run of %d ranks: %.900s", evidence->ranks, evidence->stopped);
     } else if (agreement.moment != 0 && (pattern.moment == 0 || agreement.moment < pattern.moment)) {
@@ -475,6 +500,8 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         judge_difference(evidence, verdict, &pattern, wishes);
         offer_growth(evidence, verdict);
     }
+    if (evidence->stopped[0] != '\0' && !is_stopped)
+        say_stop(evidence, verdict);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
     /* Rounding may decide something late; what is first is wrong in all steps. */

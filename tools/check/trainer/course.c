@@ -24,7 +24,6 @@ static struct {
     int64_t last_ms;       /* when the step before began */
     int64_t shortest_ms;   /* of the steps since CHECK_STEPS_LEAST: others may have waited for a processor */
     bool over;             /* all that was asked for has been written */
-    bool leaves;           /* at the end of this boundary */
     bool any_boundary;     /* a boundary was reached, or a round has begun: */
     bool in_rounds;        /* steps are rounds of DDP_REDUCE calls */
     int64_t wait_until_ms; /* for a DDP_STEP, once `rounds` of them are enough; 0: they are not yet */
@@ -304,8 +303,7 @@ end_run(uint32_t steps, bool by_us)
     course.over = true;
     note_at_end();
     values_close(steps, by_us, course.in_rounds);
-    course.leaves = by_us && check_run.by_plan; /* what other ranks have sent waits for this one */
-    if (by_us && !course.leaves)
+    if (by_us)
         course.leave();
 }
 
@@ -343,11 +341,23 @@ is_enough(uint32_t done)
     return true;
 }
 
+/* All ranks leave at the next boundary: a bucket that some have launched by then would wait for the others. */
+static void
+end_early_buckets(void)
+{
+    engine_lock();
+    if (!MUTANT(CHECK_LEAVES_BUCKETS))
+        engine_state.off |= OFF_EARLY;
+    engine_unlock();
+}
+
 /* The first group's boundary or the launch of a graph: parameters as the last step has left them. */
 static void
 count_step(void)
 {
     uint32_t step = ++course.steps;
+    if (step == check_run.steps)
+        end_early_buckets();
     values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
     note_habits(step);
     if (step <= check_run.steps && !course.in_rounds)
@@ -555,8 +565,6 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 static void
 boundary_ends(int group)
 {
-    if (course.leaves)
-        course.leave();
     uint32_t step = course.group_steps[group];
     bool is_counted = group == course.first_group || check_run.turn_count > 0;
     if (course.over || course.graphs || step == 0 || (is_counted && step > check_run.steps) ||

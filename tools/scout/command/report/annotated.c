@@ -241,13 +241,27 @@ is_parameter(const struct comparison *it, const struct scout_segment *segment)
     return is;
 }
 
-/* Whether what changes a gradient is element by element itself and parameters, as decay of weights: that may stand on
- * either side of a step. */
+/* Whether its run, as it was, has left other bytes there. */
 static bool
-decays(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
+has_written(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
+{
+    bool written = false;
+    for (uint32_t i = 0; i < effect->written_count; ++i)
+        written = written || (it->memory_of[effect->written[i].alloc] == it->memory_of[tensor->alloc] &&
+                              shares_bytes(&effect->written[i].ranges, tensor));
+    return written;
+}
+
+/*
+ * Whether what changes a gradient is element by element itself alone, or itself and parameters, as decay of weights:
+ * that may stand on either side of a step. The ranks are equal to one: so what has changed the gradient alone is
+ * linear, a scaling for instance. What has left it as it was may be a bound that no element has reached.
+ */
+static bool
+commutes(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
 {
     uint32_t memory = it->memory_of[tensor->alloc];
-    bool any = false;
+    bool any = has_written(it, effect, tensor);
     for (uint32_t i = 0; i < effect->dependence_count; ++i) {
         const struct scout_dependence *dependence = &effect->dependences[i];
         const struct scout_segment *from = &effect->segments[dependence->from];
@@ -267,7 +281,7 @@ counts(const struct comparison *it, uint32_t op, const struct scout_tensor *tens
     if (tensor->role != ROLE_GRADIENT)
         return is_annotated(tensor) || tensor->role == ROLE_OPTIMIZER_STATE;
     return tensor->group != GROUP_NONE && op > it->finding->groups[tensor->group].complete &&
-           !decays(it, it->log->ops[op].effect, tensor);
+           !commutes(it, it->log->ops[op].effect, tensor);
 }
 
 static bool
@@ -287,8 +301,9 @@ gets_result(const struct comparison *it, uint32_t begin, uint32_t op)
     for (uint32_t i = begin; i < op; ++i) {
         const struct scout_effect *effect = it->log->ops[i].effect;
         for (uint32_t k = 0; effect != NULL && k < effect->segment_count; ++k) {
-            for (uint32_t a = 0; a < reader->argument_count && effect->segments[k].killed.count > 0; ++a)
-                if (reader->arguments[a].alloc == effect->segments[k].alloc)
+            const struct scout_segment *segment = &effect->segments[k];
+            for (uint32_t a = 0; a < reader->argument_count; ++a)
+                if (segment->killed.count + segment->modified.count > 0 && reader->arguments[a].alloc == segment->alloc)
                     return true;
         }
     }
