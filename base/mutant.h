@@ -136,7 +136,6 @@ enum mutant {
     MUTANT_CHECK_DATA_NO_CHANCE,     /* what is wrong in one step is no chance */
     MUTANT_CHECK_USED_UNSEEN,        /* what updates make of gradients is not looked at */
     MUTANT_CHECK_UPDATES_UNSEEN,     /* nor how often they come */
-    MUTANT_CHECK_STRANGER_UNSEEN,    /* nor what else they update later */
     MUTANT_CHECK_MANAGED_UNSEEN,     /* unannotated memory is looked for on the device only */
     MUTANT_CHECK_PARTS_UNSEEN,       /* shares that count as unequal parts are what batch-norm makes */
     MUTANT_CHECK_FAR_NEAR,           /* parameters that are to begin far away begin nearby */

@@ -75,6 +75,11 @@ idle() { # a rank without records in the last step, and in the one behind it
     [ -z "$(why_not 0 null -)" ]
 }
 
+probe() { # a tensor that is annotated as nothing, and trained in every fifth step
+    checked 2 "" "$rows" probe
+    [ -z "$(why_not 1 unannotated -)" ]
+}
+
 # mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
 mutant() {
     check "scene $2: the real engine passes" "$2"
@@ -97,4 +102,5 @@ mutant CHECK_MANAGED_UNSEEN managed
 mutant CHECK_FAR_NEAR host_memory
 mutant CHECK_GROWN_TAKEN grown
 mutant CHECK_LEAVES_BUCKETS idle
+mutant CHECK_LATE_UNSEEN probe
 finish

@@ -154,6 +154,9 @@ update_tensor(int i, float rate, int step)
         return;
     if (is("group_turns") && i / 2 != step % 2)
         return;
+    /* Mistake: the first bias is not annotated, for its rate is zero until step 20. */
+    if (is("late_bias") && i == B1 && step < 20)
+        return;
     if (is("bf16_weights"))
         LAUNCH(widen, t->count)(t->gradient, t->short_gradient, t->count);
     /* Mistakes: a division by the ranks, although the gradients are averages: of all, of one, or on one rank. */
@@ -186,10 +189,36 @@ update_host_bias(float rate)
     CHECK(cudaMemcpyAsync(b1, batch.host_bias, sizeof(gradient), cudaMemcpyHostToDevice, stream));
 }
 
+/* Mistake: a tensor that no annotation names learns the images' mean in every fifth step; also by a kernel that updates
+ * nothing else. */
+static void
+update_probe(void)
+{
+    LAUNCH(image_sums, INPUTS + 1)(batch.sums, batch.images, (int)batch.count);
+    LAUNCH(mean_error, INPUTS)(probe.gradient, probe.value, batch.sums);
+    if (strcmp(options.optimizer, "momentum") == 0)
+        LAUNCH(sgd_momentum, INPUTS)(probe.value, probe.gradient, probe.momentum, INPUTS, options.rate);
+    else
+        LAUNCH(sgd, INPUTS)(probe.value, probe.gradient, INPUTS, options.rate, 0);
+}
+
+/* Mistake: the memory of the second weight and of its gradient is made anew in each step, and annotated once. */
+static void
+move_weight(void)
+{
+    struct tensor *t = &tensors[W2];
+    float *old_value = t->value;
+    t->value = device_floats(t->count);
+    t->gradient = device_floats(t->count);
+    CHECK(cudaMemcpyAsync(t->value, old_value, (size_t)t->count * sizeof(float), cudaMemcpyDeviceToDevice, stream));
+}
+
 static void
 update(int step)
 {
     float rate = rate_of(step);
+    if (is("probe") && step % 5 == 4)
+        update_probe();
     for (int i = 0; i < TENSORS; ++i) {
         if (i == B1 && (is("bias_host") || is("host_bias")))
             update_host_bias(rate);
@@ -421,6 +450,8 @@ train(void)
         if (step == 39 && (is("realloc") || is("realloc_freed") || is("realloc_kept")))
             reallocate();
         load(step);
+        if (is("realloc_each") && step > 0)
+            move_weight();
         /* The records of later steps are larger, and so are the gradients. */
         images_scale = step >= 6 ? 3 : 1;
         if (is("clip") || is("clip_before_step"))

@@ -57,6 +57,10 @@ wrong_rows=(
     "bias_managed           ||                                 | 1   | $bias"
     "bias_host              ||                                 | 1   | $bias|host"
     "bias_host_zero         || --mistake bias_host --habit zero_bias | 1 | $bias|host"
+    "probe                  ||                                 | 1   | $bias"
+    "probe_few              | --steps 12 | --mistake probe --optimizer momentum | 1 | $bias"
+    "late_bias              ||                                 | 1   | $bias"
+    "realloc_each           ||                                 | 1 2 | annotat|moved|another address|stale|not written|never writ"
     "rate_times_n           ||                                 | 1   | $factor"
     "rate_momentum          || --mistake rate_times_n --optimizer momentum | 1 | $factor"
     "rate_adam              || --mistake rate_times_n --optimizer adam --warmup 50 | 1 | $factor"
@@ -244,7 +248,7 @@ all_rows right "${right_rows[@]}"
 printf 'wrong: %d of %d not equal, cause first in %d; right: %d of %d\n' "$not_equal" "$wrong" "$true_cause" "$spared" "$right"
 # What these steps do not show, and others will, is named beside the verdict.
 if [ "${#wanted[@]}" -eq 0 ]; then
-    checked 2 "" "$rows" --mistake clip_far_before_step >/dev/null
+    run "$ddprun" check -n 2 "$rows" --mistake clip_far_before_step
     check "a clipping in front of DDP_STEP whose bound is not reached is named" \
         grep -q '^missing: a step of group 0, .* before square_sum' "$work/stdout"
 fi

@@ -158,6 +158,14 @@ scale_to(float *g, int count, const float *sum, float bound)
 /* ---- updates ---- */
 
 static __global__ void
+mean_error(float *g, const float *w, const float *sums)
+{
+    int i = thread_number();
+    if (i < INPUTS)
+        g[i] = w[i] - sums[i] / sums[INPUTS];
+}
+
+static __global__ void
 sgd(float *w, const float *g, int count, float rate, float decay)
 {
     int i = thread_number();

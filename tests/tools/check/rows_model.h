@@ -31,6 +31,9 @@ static struct {
     float *sums, *host_bias, *host_gradient;
 } batch;
 
+/* A tensor beside the network, with its gradient: trained now and then. */
+static struct tensor probe = {.count = INPUTS};
+
 static cudaStream_t stream, side;
 static cudaEvent_t forked, joined;
 
@@ -75,6 +78,9 @@ allocate_tensors(void)
 static void
 allocate_batch(void)
 {
+    probe.value = device_floats(INPUTS);
+    probe.gradient = device_floats(INPUTS);
+    probe.momentum = device_floats(INPUTS);
     batch.records = (struct record *)pinned_memory((BATCH + 1) * sizeof(struct record));
     batch.host_images = (float *)pinned_memory(2 * (BATCH + 1) * INPUTS * sizeof(float));
     batch.host_labels = (int *)pinned_memory((BATCH + 1) * sizeof(int));
@@ -148,7 +154,8 @@ annotate(void)
     for (int i = 0; i < TENSORS; ++i) {
         const struct tensor *t = &tensors[i];
         /* Mistakes: a bias is forgotten, in four kinds of memory. */
-        if (i == B1 && (is("bias_device") || is("bias_managed") || is("bias_pinned") || is("bias_host")))
+        if (i == B1 &&
+            (is("bias_device") || is("bias_managed") || is("bias_pinned") || is("bias_host") || is("late_bias")))
             continue;
         if (i == B1 && is("host_bias"))
             DDP_PARAMETER(batch.host_bias, t->count, DDP_FLOAT32);

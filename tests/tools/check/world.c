@@ -286,8 +286,7 @@ change_rows(struct check_rows *rows, const struct edit *edit)
         [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,         [RETAINED] = CHECK_ROW_RETAINED,
         [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES,         [COPIES] = CHECK_ROW_COPY,
         [ON_HOST] = CHECK_ROW_COPY,  [UNSTEPPED] = CHECK_ROW_UNSTEPPED, [NAN_ALONE] = CHECK_ROW_ENDLESS,
-        [USED] = CHECK_ROW_USED,     [UPDATES] = CHECK_ROW_UPDATES,     [STRANGER] = CHECK_ROW_STRANGER,
-        [PART] = CHECK_ROW_PART};
+        [USED] = CHECK_ROW_USED,     [UPDATES] = CHECK_ROW_UPDATES,     [PART] = CHECK_ROW_PART};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)

@@ -52,7 +52,6 @@ enum what {
     FORCED,    /* every step began from the reference, with `value` times its gradients */
     USED,      /* gradient number `first` has `value` times one rank's when it is used */
     UPDATES,   /* so many updates of one parameter */
-    STRANGER,  /* an update goes over to other memory */
     PART,      /* of the run of turns: the whole is `value` times a share */
     UNSTEPPED, /* gradient number `first` is of a group that makes no step */
     NAN_ALONE, /* parameter number `first` is NaN on one rank */

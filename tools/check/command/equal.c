@@ -36,47 +36,6 @@ is_unmoved(const struct check_evidence *evidence, const struct check_verdict *ve
     return parameters > 0;
 }
 
-/* A parameter that had moved until the step, and has not since then. */
-static const struct check_item *
-find_at_rest(const struct check_evidence *evidence, const struct check_verdict *verdict, uint32_t step)
-{
-    for (size_t k = 0; k < verdict->item_count; ++k) {
-        const struct check_item *item = &verdict->items[k];
-        bool before = false, since = false;
-        for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
-            const struct check_row *row = &evidence->ranked[0].rows[i];
-            bool moved = row->kind == CHECK_ROW_TENSOR && row->moved && row->tensor.role == CHECK_PARAMETER &&
-                         row->tensor.number == item->tensor.number;
-            before = before || (moved && row->step <= step);
-            since = since || (moved && row->step > step);
-        }
-        if (item->tensor.role == CHECK_PARAMETER && before && !since)
-            return item;
-    }
-    return NULL;
-}
-
-/* Updates have gone over to memory that is not annotated: it was allocated again. */
-static bool
-judge_stranger(const struct check_evidence *evidence, struct check_verdict *verdict)
-{
-    char name[400];
-    const struct check_row *stranger = check_rows_find(&evidence->alone, CHECK_ROW_STRANGER);
-    const struct check_item *left =
-        stranger != NULL && !MUTANT(CHECK_STRANGER_UNSEEN) ? find_at_rest(evidence, verdict, stranger->step) : NULL;
-    if (left == NULL)
-        return false;
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, left);
-    sentence_say(verdict->text,
-                 "after step %u %s, moves no more on all ranks: `%s` (argument %u) updates memory that is not "
-                 "annotated, and was not compared",
-                 stranger->step, sentence_name_item(verdict, left, name), stranger->text,
-                 (stranger->tensor.argument & 0xffff) + 1);
-    sentence_say(verdict->advice, "annotate the parameter and its gradient after each allocation: DDP_PARAMETER, "
-                                  "DDP_GRADIENT; DDP_FORGET before the old memory is freed");
-    return true;
-}
-
 void
 equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
@@ -90,8 +49,6 @@ equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict
                      evidence->ranks);
         sentence_say(verdict->advice, "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and "
                                       "DDP_WORLD_SIZE()");
-    } else if (judge_stranger(evidence, verdict)) {
-        return;
     } else if (unclear != NULL && unclear->hidden > 0) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
         sentence_say(verdict->text, "%s, differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",

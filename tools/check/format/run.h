@@ -96,11 +96,16 @@ struct check_tensor {
                           among those of its line in the step, from 0 */
 };
 
-/* Unannotated memory, found again in other runs: the n-th call of a function after a step, and one of its arguments. */
+#define CHECK_OWNER_ANY UINT32_MAX
+
+/* Unannotated memory, found again in other runs: the n-th call of a function after a step that gets the same annotated
+ * tensor, or none, and one of its arguments. */
 struct check_memory {
     struct check_tensor tensor;
-    uint64_t call;     /* hash of its name */
-    uint32_t ordinal;  /* of the call, from 0 */
+    uint64_t call;  /* hash of its name */
+    uint32_t owner; /* the annotated tensor that the call gets first: 1 + role, in the upper byte, and number; 0: none;
+                       CHECK_OWNER_ANY: all calls of the function are counted */
+    uint32_t ordinal;  /* of the call among those, from 0 */
     uint32_t argument; /* with the word of a struct, as the engine numbers them */
     int64_t offset;    /* bytes from where the argument points */
     uint64_t bytes;
@@ -142,8 +147,6 @@ enum check_row_kind {
     CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
     CHECK_ROW_UPDATES,   /* after `step` the function `text` got the same parameter `value` times, and more than once */
     CHECK_ROW_USED,      /* `norms` of a gradient as the function `text` gets it, which updates parameters */
-    CHECK_ROW_STRANGER,  /* the function `text` updates, in a parameter's place, memory that is not annotated: it did
-                            not after the second step */
     CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */
     CHECK_ROW_FORCED,    /* the gradients of tensor.group were set to norms.product times the reference's */
     CHECK_ROW_DATE,      /* `value`: the date with which compared runs begin, microseconds since 1970 */

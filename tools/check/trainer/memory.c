@@ -2,14 +2,15 @@
  * memory.c - memory that is annotated as nothing and that updates write: momentum, and tensors that were forgotten
  * (check.h). What updaters.c has found, in its place, from step to step and from run to run.
  *
- * A range is known in all runs by the function that writes it, how often the function was called before in the step,
- * the argument, and the distance from where the argument points. From the third boundary on its sketches
- * (tools/check/format/sketch.h) are kept, and compared.
+ * A range is known in all runs by the function that writes it, the annotated tensor that the call gets, how often the
+ * function was called with it before in the step, the argument, and the distance from where the argument points. From
+ * the boundary behind the step that found it, the third or a later one, its sketches (tools/check/format/sketch.h) are
+ * kept, and compared.
  *
- * A range that each step overwrites without reading holds nothing of the step before, and differs between one rank and
- * many where it depends on the batch. The launcher finds out which ranges these are, where any differ, by a run that
- * changes them one step before the last boundary: of a change to something that lasts, most is still there. Behind the
- * last boundary a program that ends overwrites nothing.
+ * A range that each update overwrites without reading holds nothing of the update before, and differs between one rank
+ * and many where it depends on the batch. The launcher finds out which ranges these are, where any differ, by a run
+ * that changes each at a boundary behind an update: of a change to something that lasts, most is still there behind the
+ * next update. What is updated once only counts as lasting.
  */
 #include "tools/check/trainer/memory.h"
 
@@ -17,6 +18,7 @@
 #include "tools/check/format/reference.h"
 #include "tools/check/format/sketch.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +30,12 @@ enum {
 
 struct range_found {
     struct check_memory memory;
-    CUdeviceptr address;   /* in this step; 0: its operation has not come */
-    struct sketch *change; /* what was added to it; NULL: nothing was */
-    struct sketch *before; /* of `before_step`; NULL: none yet */
+    CUdeviceptr address;    /* in this step; 0: its operation has not come */
+    bool updated;           /* it has, since the last boundary */
+    struct sketch *change;  /* what was added to it; NULL: nothing was */
+    CUdeviceptr changed_at; /* then */
+    bool retained;          /* and what became of it is reported */
+    struct sketch *before;  /* of `before_step`; NULL: none yet */
     uint32_t before_step;
 };
 
@@ -49,7 +54,7 @@ new_range(const struct check_memory *found, CUdeviceptr address)
 {
     struct range_found *grown = values_room(memory.ranges, (memory.range_count + 1) * sizeof(*grown));
     memory.ranges = grown;
-    grown[memory.range_count] = (struct range_found){.memory = *found, .address = address};
+    grown[memory.range_count] = (struct range_found){.memory = *found, .address = address, .updated = address != 0};
     return &grown[memory.range_count++];
 }
 
@@ -83,12 +88,16 @@ memory_has(CUdeviceptr address)
 }
 
 void
-memory_resolve(uint64_t call, uint32_t ordinal, uint32_t argument, CUdeviceptr pointer)
+memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
 {
     for (size_t i = 0; i < memory.range_count; ++i) {
         struct range_found *range = &memory.ranges[i];
-        if (range->memory.call == call && range->memory.ordinal == ordinal && range->memory.argument == argument)
+        const struct check_memory *its = &range->memory;
+        if (its->call == at->call && its->owner == at->owner && its->ordinal == at->ordinal &&
+            its->argument == at->argument) {
             range->address = pointer + (CUdeviceptr)range->memory.offset;
+            range->updated = true;
+        }
     }
 }
 
@@ -120,23 +129,6 @@ sketch_range(const struct range_found *range, struct sketch *sketch)
     return true;
 }
 
-/* The boundary at which ranges are changed; at the next one a sketch is kept. */
-static uint32_t
-probed_step(void)
-{
-    return check_run.steps >= FIRST_STEP ? check_run.steps - 1 : check_run.steps;
-}
-
-/* Whether a range is to be changed; all are if none is named. */
-static bool
-is_probed(const struct range_found *range)
-{
-    bool named = check_run.probed_count == 0;
-    for (uint32_t i = 0; i < check_run.probed_count; ++i)
-        named = named || check_run.probed[i] == range->memory.tensor.number;
-    return check_run.probes && named;
-}
-
 /* Adds a hundredth of each element, up or down, to it; keeps a sketch of that. */
 static void
 change_range(struct range_found *range)
@@ -147,6 +139,7 @@ change_range(struct range_found *range)
     char *old = values_room(NULL, range->memory.bytes), *new = values_room(NULL, range->memory.bytes);
     double *moved = values_room(NULL, count * sizeof(*moved));
     range->change = values_room(NULL, sizeof(*range->change));
+    range->changed_at = range->address;
     values_memory_out(old, range->address, range->memory.bytes);
     memcpy(new, old, range->memory.bytes);
     unsigned units = fraction_bits > 31 ? 1u << 30 : 1u << (fraction_bits - (fraction_bits > 7 ? 7 : 3));
@@ -171,6 +164,22 @@ get_sketch(const struct range_found *range, uint32_t step, struct sketch *sketch
     if (entry != NULL && !reference_get(values_reader(), entry, sketch, sizeof(*sketch)))
         values_stop_damaged();
     return entry != NULL;
+}
+
+/* Whether a range is to be changed now, behind its first update that the reference has seen; all are if none is named.
+ * Of two steps only the end of the second is in the reference. */
+static bool
+is_probed(const struct range_found *range, uint32_t step)
+{
+    bool named = check_run.probed_count == 0;
+    if (!check_run.probes || !range->updated || range->change != NULL)
+        return false;
+    for (uint32_t i = 0; i < check_run.probed_count; ++i)
+        named = named || check_run.probed[i] == range->memory.tensor.number;
+    struct sketch *theirs = values_room(NULL, sizeof(*theirs));
+    bool seen = named && (step < FIRST_STEP ? step == check_run.steps : get_sketch(range, step, theirs));
+    free(theirs);
+    return seen;
 }
 
 /*
@@ -214,9 +223,12 @@ compare_range(struct range_found *range, uint32_t step)
         range->before = values_room(range->before, sizeof(*own));
         *range->before = *own;
         range->before_step = step;
-        if (range->change != NULL && step == probed_step() + 1) {
+        if (range->change != NULL && range->updated && !range->retained) {
+            range->retained = true;
             row.kind = CHECK_ROW_RETAINED;
-            row.norms.product = sketch_retained(own, theirs, range->change);
+            /* A tensor that has moved was copied, before it was changed or behind that. */
+            bool is_known = range->changed_at == range->address || range->memory.tensor.group != 1;
+            row.norms.product = is_known ? sketch_retained(own, theirs, range->change) : NAN;
             values_row(&row);
         }
     }
@@ -243,8 +255,9 @@ memory_boundary(uint32_t step)
             write_range(range, step);
         else if (step >= FIRST_STEP && values_reader() != NULL)
             compare_range(range, step);
-        if (step == probed_step() && range->address != 0 && is_probed(range))
+        if (is_probed(range, step))
             change_range(range);
+        range->updated = false;
     }
     for (size_t i = 0; i < memory.range_count && values_writer() == NULL; ++i)
         memory.ranges[i].address = 0; /* until its operation comes again */

@@ -13,8 +13,9 @@ extern pthread_mutex_t memory_lock;
 /* An updater writes this, which is now at `address`, or nowhere yet (0); its number is given here. Goes into the
  * reference. */
 void memory_found(const struct check_memory *found, CUdeviceptr address);
-/* The updater was called with this pointer: where its ranges are in this step. */
-void memory_resolve(uint64_t call, uint32_t ordinal, uint32_t argument, CUdeviceptr pointer);
+/* The updater was called with this pointer: where its ranges are in this step. Of `at` only what says which call it is.
+ */
+void memory_resolve(const struct check_memory *at, CUdeviceptr pointer);
 
 /* Whether the address is in a range, as it was last found. */
 bool memory_has(CUdeviceptr address);

@@ -2,10 +2,12 @@
  * updaters.c - which functions update parameters, and what else do they write? (memory.h)
  *
  * The run that writes the reference looks. In the second step every operation that gets a pointer into a parameter is
- * looked at: does it change the parameter? Functions that do are updaters. In the third step, each operation of an
- * updater is looked at: which bytes of unannotated memory, behind its pointers, does it change? In other runs, and in
- * later steps, the operations of updaters only say where that memory is; so do those of functions of which a scouted
- * run says that they write what stays.
+ * looked at: does it change the parameter? Functions that do are updaters. Functions that come first in a later step
+ * are looked at then, and all others again in steps 2, 4, 8 and so on: a rate may have been zero. In the step behind
+ * that, each operation of an updater is looked at: which bytes of unannotated memory, behind its pointers, does it
+ * change? So are, in all later steps, those with pointers that no step before had: what is trained every fifth step, or
+ * from the thirtieth on. In other runs the operations of updaters only say where that memory is; so do those of
+ * functions of which a scouted run says that they write what stays.
  *
  * What is captured is not looked at. Operations of several threads are looked at one after the other.
  */
@@ -25,6 +27,7 @@ enum {
     WATCHED_AT_MOST = 8, /* segments of one operation */
     PROBE_BYTES = 4096,  /* of a parameter, at most PROBES times, to see whether it changes */
     PROBES = 16,
+    LOOKS_AT_MOST = 3, /* at what lies behind one pointer */
 };
 
 /* Memory that is looked at around an operation. */
@@ -36,10 +39,11 @@ struct watched {
     int type;
 };
 
-/* A pointer that a function was given in the second step. */
+/* A pointer that a function was given when it was looked at. */
 struct given {
     uint64_t call;
     CUdeviceptr address;
+    unsigned looks;
 };
 
 /* Guarded by memory_lock. */
@@ -48,13 +52,21 @@ static struct {
     struct {
         struct check_updater found; /* type 0: it writes memory that is compared */
         uint32_t ordinal;           /* calls in this step */
+        uint32_t since;             /* the step in which it was found */
         CUdeviceptr first;          /* the first parameter that it got in this step, ... */
         uint32_t times;             /* ... so many times */
         char name[96];
     } list[UPDATERS_AT_MOST];
-    size_t count;
+    size_t count, written;
     struct given *pointers; /* [pointer_count]: those of updaters say where memory behind others ends */
     size_t pointer_count, pointer_capacity;
+    uint64_t *looked; /* [looked_count]: functions */
+    size_t looked_count;
+    struct {
+        size_t updater;
+        uint32_t owner, calls;
+    } * owners; /* [owner_count]: in this step */
+    size_t owner_count;
 } updaters;
 
 /* What the current operation of this thread was given, from before it to after it. */
@@ -64,7 +76,10 @@ static __thread struct {
     size_t count;
     uint64_t call;
     const char *name;
-    uint32_t ordinal;
+    uint32_t owner, ordinal; /* as in struct check_memory */
+    uint32_t ordinal_of_all;
+    bool is_for_updaters; /* whether it changes a parameter is looked at, and not what else */
+    bool has_new;         /* a pointer to unannotated memory that is not known */
 } around;
 
 static bool
@@ -104,7 +119,24 @@ add_pointer(CUdeviceptr address)
         updaters.pointer_capacity = updaters.pointer_capacity == 0 ? 1024 : 2 * updaters.pointer_capacity;
         updaters.pointers = values_room(updaters.pointers, updaters.pointer_capacity * sizeof(*updaters.pointers));
     }
-    updaters.pointers[updaters.pointer_count++] = (struct given){around.call, address};
+    updaters.pointers[updaters.pointer_count++] = (struct given){around.call, address, 0};
+}
+
+/* Whether this function is still to be looked at: in the second step, when it comes first, and now and then. */
+static bool
+looks_for_updaters(void)
+{
+    uint32_t step = updaters.step;
+    bool again = step == 1 || (step & (step - 1)) == 0;
+    for (size_t i = 0; i < updaters.looked_count && !again; ++i) {
+        if (updaters.looked[i] == around.call)
+            return false;
+    }
+    if (MUTANT(CHECK_LATE_UNSEEN) && step > 1)
+        return false;
+    updaters.looked = values_room(updaters.looked, (updaters.looked_count + 1) * sizeof(*updaters.looked));
+    updaters.looked[updaters.looked_count++] = around.call;
+    return true;
 }
 
 static void
@@ -119,6 +151,8 @@ watch_parameter(void *arg, const struct pointed *pointed)
     if (around.count == WATCHED_AT_MOST || !pointers_annotated(pointed->address, &tensor, &next) ||
         tensor.role != TENSOR_PARAMETER)
         return;
+    if (around.count == 0)
+        context_synchronize("before an operation that may update parameters");
     struct watched *watched = &around.watched[around.count];
     *watched = (struct watched){.argument = pointed->argument,
                                 .begin = tensor.address,
@@ -157,8 +191,10 @@ note_updater(const struct watched *watched)
     size_t updater = updater_of(around.call);
     if (updater == UPDATERS_AT_MOST)
         return;
-    if (updater == updaters.count)
+    if (updater == updaters.count) {
+        updaters.list[updaters.count].since = updaters.step;
         updaters.list[updaters.count++].found.call = around.call;
+    }
     struct check_updater *found = &updaters.list[updater].found;
     if (found->type == 0)
         found->type = watched->type;
@@ -234,6 +270,7 @@ note_change(const struct watched *watched, size_t first, size_t end)
                                             .count = (end - first) / each,
                                             .argument = watched->argument & ((1u << POINTER_WORD_SHIFT) - 1)},
                                  .call = around.call,
+                                 .owner = around.owner,
                                  .ordinal = around.ordinal,
                                  .argument = watched->argument,
                                  .offset = (int64_t)(begin - watched->pointer),
@@ -275,6 +312,36 @@ compare_around(const struct watched *watched)
 
 /* ---- around an operation ---- */
 
+static void
+note_owner(void *arg, const struct pointed *pointed)
+{
+    struct tensor tensor;
+    CUdeviceptr next;
+    (void)arg;
+    if (around.owner == 0 && pointers_annotated(pointed->address, &tensor, &next))
+        around.owner = ((uint32_t)tensor.role + 1) << 24 | (uint32_t)tensor.index;
+}
+
+/* Which call of the updater's it is. */
+static void
+count_call(size_t updater, const struct operation *operation, const struct function_layout *layout)
+{
+    size_t i = 0;
+    around.ordinal_of_all = updaters.list[updater].ordinal++;
+    around.owner = 0;
+    pointers_visit(operation, layout, note_owner, NULL);
+    while (i < updaters.owner_count &&
+           (updaters.owners[i].updater != updater || updaters.owners[i].owner != around.owner))
+        ++i;
+    if (i == updaters.owner_count) {
+        updaters.owners = values_room(updaters.owners, (i + 1) * sizeof(*updaters.owners));
+        updaters.owners[updaters.owner_count].updater = updater;
+        updaters.owners[updaters.owner_count].owner = around.owner;
+        updaters.owners[updaters.owner_count++].calls = 0;
+    }
+    around.ordinal = updaters.owners[i].calls++;
+}
+
 /* In a parameter's place. */
 static void
 count_update(size_t updater, CUdeviceptr address)
@@ -286,7 +353,7 @@ count_update(size_t updater, CUdeviceptr address)
     updaters.list[updater].times += updaters.list[updater].first == address;
 }
 
-/* In other runs, and in later steps: where is it now, and what does the update get? */
+/* Where is it now, and what does the update get? */
 static void
 resolve(void *arg, const struct pointed *pointed)
 {
@@ -294,20 +361,52 @@ resolve(void *arg, const struct pointed *pointed)
     struct tensor tensor;
     CUdeviceptr next;
     bool annotated = pointers_annotated(pointed->address, &tensor, &next);
-    memory_resolve(around.call, around.ordinal, pointed->argument, pointed->address);
+    struct check_memory at = {
+        .call = around.call, .owner = around.owner, .ordinal = around.ordinal, .argument = pointed->argument};
+    memory_resolve(&at, pointed->address);
+    at.owner = CHECK_OWNER_ANY;
+    at.ordinal = around.ordinal_of_all;
+    memory_resolve(&at, pointed->address);
     if (updaters.list[updater].found.type == 0)
         return;
     if (annotated && tensor.role == TENSOR_GRADIENT && tensor.address == pointed->address)
         used_gradient(&tensor, updaters.step, around.name);
-    if (!is_parameters_place(updater, pointed->argument))
+    if (is_parameters_place(updater, pointed->argument))
+        count_update(updater, pointed->address);
+}
+
+/* Once memory that is known is where this operation has it. */
+static void
+note_new(void *arg, const struct pointed *pointed)
+{
+    struct tensor tensor;
+    CUdeviceptr next;
+    size_t i = 0;
+    (void)arg;
+    if (pointers_annotated(pointed->address, &tensor, &next) || memory_has(pointed->address))
         return;
-    count_update(updater, pointed->address);
-    if (finds() && updaters.step > 2 && !annotated && !memory_has(pointed->address)) {
-        struct check_row row = {
-            .kind = CHECK_ROW_STRANGER, .step = updaters.step, .tensor.argument = pointed->argument};
-        snprintf(row.text, sizeof(row.text), "%s", around.name);
-        values_row(&row);
-    }
+    while (i < updaters.pointer_count &&
+           (updaters.pointers[i].call != around.call || updaters.pointers[i].address != pointed->address))
+        ++i;
+    if (i == updaters.pointer_count)
+        add_pointer(pointed->address);
+    around.has_new = around.has_new || updaters.pointers[i].looks < LOOKS_AT_MOST;
+    ++updaters.pointers[i].looks;
+}
+
+/* Of an updater, in a step behind that in which it was found: what else does it change? */
+static bool
+looks_at_memory(size_t updater, const struct operation *operation, const struct function_layout *layout)
+{
+    uint32_t since = updaters.list[updater].since;
+    if (!finds() || updaters.list[updater].found.type == 0 || updaters.step <= since)
+        return false;
+    if (updaters.step == since + 1)
+        return true;
+    around.has_new = false;
+    if (!MUTANT(CHECK_LATE_UNSEEN))
+        pointers_visit(operation, layout, note_new, NULL);
+    return around.has_new;
 }
 
 static void
@@ -316,18 +415,20 @@ begin_operation(const struct operation *operation, const struct function_layout 
     around.name = layout != NULL ? layout->name : operation->name;
     around.call = layout != NULL ? layout->call : call_identity(operation->name);
     around.count = 0;
-    if (finds() && updaters.step == 1) {
-        context_synchronize("before an operation that may update parameters");
-        pointers_visit(operation, layout, watch_parameter, NULL);
+    size_t updater = updater_of(around.call);
+    bool is_old = updater < updaters.count && updaters.list[updater].since < updaters.step;
+    around.is_for_updaters = finds() && !is_old;
+    if (around.is_for_updaters) {
+        if (updater < updaters.count || looks_for_updaters())
+            pointers_visit(operation, layout, watch_parameter, NULL);
         around.active = around.count > 0;
         return;
     }
-    size_t updater = updater_of(around.call);
     if (updater == updaters.count)
         return;
-    around.ordinal = updaters.list[updater].ordinal++;
+    count_call(updater, operation, layout);
     pointers_visit(operation, layout, resolve, &updater);
-    if (finds() && updaters.step == 2 && updaters.list[updater].found.type != 0) {
+    if (looks_at_memory(updater, operation, layout)) {
         int type = updaters.list[updater].found.type;
         context_synchronize("before an operation that updates parameters");
         pointers_visit(operation, layout, watch_unannotated, &type);
@@ -362,9 +463,9 @@ updaters_operation_ends(const struct operation *operation, bool enqueued)
         context_synchronize("after an operation that may update parameters");
     for (size_t i = 0; i < around.count; ++i) {
         const struct watched *watched = &around.watched[i];
-        if (enqueued && updaters.step == 1 && parameter_changed(watched))
+        if (enqueued && around.is_for_updaters && parameter_changed(watched))
             note_updater(watched);
-        else if (enqueued && updaters.step == 2)
+        else if (enqueued && !around.is_for_updaters)
             compare_around(watched);
         free(watched->before);
     }
@@ -377,8 +478,10 @@ updaters_operation_ends(const struct operation *operation, bool enqueued)
 static void
 add_updater(uint64_t call)
 {
-    if (updaters.count < UPDATERS_AT_MOST && updater_of(call) == updaters.count)
+    if (updaters.count < UPDATERS_AT_MOST && updater_of(call) == updaters.count) {
+        updaters.list[updaters.count].since = 1; /* where it was scouted, it is looked at as others are */
         updaters.list[updaters.count++].found.call = call;
+    }
 }
 
 void
@@ -401,7 +504,8 @@ updaters_open(void)
 static void
 write_updaters(void)
 {
-    for (size_t i = 0; i < updaters.count; ++i) {
+    for (; updaters.written < updaters.count; ++updaters.written) {
+        size_t i = updaters.written;
         struct reference_key key = {.kind = REFERENCE_UPDATER, .number = (uint32_t)i};
         if (!reference_put(values_writer(), &key, &updaters.list[i].found, sizeof(updaters.list[i].found)))
             values_stop_writing();
@@ -431,7 +535,8 @@ updaters_boundary(uint32_t step)
     updaters.step = step;
     for (size_t i = 0; i < updaters.count; ++i)
         updaters.list[i].ordinal = updaters.list[i].times = 0;
-    if (finds() && step == 2)
+    updaters.owner_count = 0;
+    if (finds() && step >= 2)
         write_updaters();
     pthread_mutex_unlock(&memory_lock);
 }
