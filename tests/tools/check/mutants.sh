@@ -80,6 +80,11 @@ probe() { # a tensor that is annotated as nothing, and trained in every fifth st
     [ -z "$(why_not 1 unannotated -)" ]
 }
 
+several_steps() { # a DDP_STEP behind each of two micro-batches
+    checked 2 "--steps 8" "$rows" --micro 2 --habit two_steps
+    [ -z "$(why_not 0 null -)" ]
+}
+
 # mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
 mutant() {
     check "scene $2: the real engine passes" "$2"
@@ -103,4 +108,5 @@ mutant CHECK_FAR_NEAR host_memory
 mutant CHECK_GROWN_TAKEN grown
 mutant CHECK_LEAVES_BUCKETS idle
 mutant CHECK_LATE_UNSEEN probe
+mutant CHECK_STEPS_APART several_steps
 finish

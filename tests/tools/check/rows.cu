@@ -269,8 +269,11 @@ before_step(void)
     if (is("clip_before_step") || is("clip_far_before_step"))
         clip();
     for (const tensor &t : tensors)
-        if (is("scaled")) /* right: twice as large until here, and so on each rank */
-            LAUNCH(scale_by, t.count)(t.gradient, t.count, 0.5f);
+        if (is("bias_divided") && (&t == &tensors[B1] || &t == &tensors[B2])) /* mistake: by the whole batch */
+            LAUNCH(scale_by, t.count)
+    (t.gradient, t.count, (float)batch.count / (float)batch.items);
+    else if (is("scaled")) /* right: twice as large until here, and so on each rank */
+        LAUNCH(scale_by, t.count)(t.gradient, t.count, 0.5f);
     if (is("loss_in_gradient")) { /* right: every rank has the mean, from which it makes the same gradient */
         float loss = share_loss();
         DDP_MEAN(&loss);

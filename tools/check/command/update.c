@@ -371,7 +371,7 @@ judge_one(const struct check_evidence *evidence, struct check_verdict *verdict, 
     uint32_t role = pattern->first->tensor.role;
     sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_TENSOR, pattern->first,
                      "; the other %zu %ss are equal then", pattern->all[role] - pattern->differing[role],
-                     check_role_name(role));
+                     role == CHECK_MEMORY ? "range" : check_role_name(role));
     sentence_say(verdict->advice,
                  role == CHECK_STATE
                      ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
@@ -453,6 +453,19 @@ judge_running(const struct check_evidence *evidence, struct check_verdict *verdi
     return true;
 }
 
+/* The tensor that differs first has the same bits on all ranks. */
+static bool
+is_common(const struct check_evidence *evidence, const struct check_item *first)
+{
+    const struct check_row *zero = pattern_row(&evidence->ranked[0], &first->tensor, first->first_step);
+    bool common = zero != NULL && zero->value != 0;
+    for (int r = 1; r < evidence->ranks && common; ++r) {
+        const struct check_row *row = pattern_row(&evidence->ranked[r], &first->tensor, first->first_step);
+        common = row != NULL && row->value == zero->value;
+    }
+    return common;
+}
+
 static void
 judge_all(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
@@ -485,9 +498,13 @@ judge_all(const struct check_evidence *evidence, struct check_verdict *verdict, 
     sentence_say(verdict->text, "%s, and the gradients of the step are equal%s", place,
                  same ? ", as the update gets them, too" : "");
     sentence_say(verdict->advice, "%s",
-                 same ? "the update reads what is not the same on all ranks: a moment, a norm or an average that is "
-                        "computed before DDP_STEP, from this rank's gradients; optimizer state that was loaded or "
-                        "initialised on one rank (DDP_STATE); a learning rate or a decision on the host"
+                 is_common(evidence, first)
+                     ? "all ranks have the same bits, and one rank has others: look for what depends on the number of "
+                       "ranks or on the size of a share, and is the same on all ranks: a rate, a divisor, a count that "
+                       "DDP_REDUCE has added up, a decision by averaged values"
+                 : same ? "the update reads what is not the same on all ranks: a moment, a norm or an average that is "
+                          "computed before DDP_STEP, from this rank's gradients; optimizer state that was loaded or "
+                          "initialised on one rank (DDP_STATE); a learning rate or a decision on the host"
                  : step > 2
                      ? "the update of this step used something that is not the same on all ranks: a DDP_STEP "
                        "that is left out in some steps, or a decision on the host"

@@ -122,6 +122,38 @@ judge_shares(const struct check_evidence *evidence, struct check_verdict *verdic
     return true;
 }
 
+/* The gradients that differ are all N times, or the N-th part of, one rank's, and others are equal. */
+static bool
+judge_common_factor(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    double n = evidence->ranks, common = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->tensor.role != CHECK_GRADIENT || !item->differs || item->moment != pattern->moment)
+            continue;
+        const struct check_row *row = pattern_row(&evidence->ranked[item->first_rank], &item->tensor, 1);
+        double factor, exact = 0;
+        if (row != NULL && factor_of_row(row, &factor))
+            exact = fabs(factor - n) < 1e-3 * n ? n : fabs(factor * n - 1) < 1e-3 ? 1 / n : 0;
+        if (exact == 0 || (common != 0 && exact != common))
+            return false;
+        common = exact;
+    }
+    if (common == 0 || !pattern_some_are_equal(evidence, verdict))
+        return false;
+    verdict->factor = common;
+    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_SCALE, pattern->first,
+                     ": it is %.4g times one rank's%s; %zu of %zu gradients are equal", common,
+                     factor_meaning(evidence, common),
+                     pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
+    sentence_say(verdict->advice, "%s: compute it as the other gradients are",
+                 common < 1
+                     ? "this gradient is divided by the whole batch, or by the number of ranks, and then averaged"
+                     : "this gradient is a sum where the others are means, or is multiplied by the number of "
+                       "ranks");
+    return true;
+}
+
 static void
 judge_first_gradients(const struct check_evidence *evidence, struct check_verdict *verdict,
                       const struct pattern *pattern, struct check_wishes *wishes)
@@ -149,6 +181,8 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     }
     bool few = pattern_is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
     if (!few && update_judge_clipping(evidence, verdict, first))
+        return;
+    if (judge_common_factor(evidence, verdict, pattern))
         return;
     /* The mean over runs with the shares of other ranks is not weighted. */
     wishes->turns = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL && !weighs && !evidence->grows;

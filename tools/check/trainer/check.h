@@ -125,6 +125,9 @@ void compare_tensor(const struct tensor *tensor, const struct compare_at *at, st
 bool compare_described(const struct tensor *tensor, const struct compare_at *at, struct check_row *row);
 /* The tensor becomes `factor` times what the reference has of that step; as it is if it has nothing. */
 void compare_set(const struct tensor *tensor, const struct check_tensor *described, uint32_t step, double factor);
+/* Whether one rank's parameters stay as they are until the next step, and later steps change them: the gradients are
+ * those of a part of a batch, averaged once more before they are used, and each rank's part is another. */
+bool compare_leads_on(uint32_t step);
 /* The reference is empty again. */
 void compare_restart(void);
 void compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site);

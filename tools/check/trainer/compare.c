@@ -391,3 +391,34 @@ compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *
                             .same_bits = mine.value == theirs.value || (isnan(mine.value) && isnan(theirs.value))};
     values_row(&row);
 }
+
+/* ---- which steps lead to an update ---- */
+
+static const struct reference_entry *
+parameter_at(uint32_t step, uint32_t number)
+{
+    const struct reference_key key = {
+        .kind = REFERENCE_VALUES, .role = CHECK_PARAMETER, .step = step, .number = number};
+    return reference_find(values_reader(), &key);
+}
+
+/* Whether all parameters are the same at both steps in the reference, and there are some. */
+static bool
+are_same(uint32_t step, uint32_t other)
+{
+    const struct reference_entry *a, *b;
+    uint32_t number = 0;
+    for (; (a = parameter_at(step, number)) != NULL && (b = parameter_at(other, number)) != NULL; ++number) {
+        if (a->record.contents != b->record.contents || a->record.whole != b->record.whole)
+            return false;
+    }
+    return number > 0;
+}
+
+bool
+compare_leads_on(uint32_t step)
+{
+    uint32_t last = check_run.steps + 1;
+    return values_reader() != NULL && check_run.grown_count == 0 && !MUTANT(CHECK_STEPS_APART) &&
+           are_same(step, step + 1) && parameter_at(last, 0) != NULL && !are_same(step + 1, last);
+}

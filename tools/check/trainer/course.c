@@ -199,6 +199,8 @@ static void
 look_at_gradients(int group, uint32_t step)
 {
     size_t count;
+    if (compare_leads_on(during(step) > 0 ? during(step) : step))
+        return;
     struct tensor *list = list_tensors(TENSOR_GRADIENT, group, &count);
     force_gradients(list, count, group, &(struct compare_at){.step = step, .during = during(step)});
     free(list);
