@@ -422,7 +422,7 @@ const struct command check_command = {
              "one rank, tensor by tensor. Prints whether they are equal; if not, where they begin\n"
              "to differ and which mistake makes such differences. Files that the program writes\n"
              "go to private folders; the user's files stay as they are.\n\n"
-             "  ddprun check ./train                     two ranks, 8 to 64 steps\n"
+             "  ddprun check ./train                     two ranks, 64 steps\n"
              "  ddprun check -n 4 --steps 8 ./train      four ranks, eight steps\n"
              "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
              "                                           a program that takes the batch of a rank\n"

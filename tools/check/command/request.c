@@ -173,7 +173,7 @@ session_prepare(struct check *check, struct error *error)
                      options->plan != NULL; /* a sample is no step to begin from */
     bool grows = check_options.batch_grows; /* all ranks make as many steps, whatever time they take */
     check->chooses_steps = check_options.steps == 0 && !grows;
-    check->steps = check_options.steps != 0 ? check_options.steps : grows ? CHECK_STEPS : CHECK_STEPS_MOST;
+    check->steps = check_options.steps != 0 ? check_options.steps : grows ? CHECK_STEPS_GROWN : CHECK_STEPS;
     check->evidence.grows = grows;
     check->evidence.by_plan = options->plan != NULL;
     if (!find_ranks(check, error) || !refuse_others(check, error) || !look_at_reference(check, error) ||

@@ -140,9 +140,32 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("the floor is not known: the reference has none\n", out);
 }
 
+/* Parameters that no step has moved, where others have moved. */
+static char *
+add_unmoved(char *text, const struct check_verdict *verdict)
+{
+    size_t moved = 0, rest = 0;
+    char words[400] = "", more[64] = "";
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->tensor.role != CHECK_PARAMETER)
+            continue;
+        moved += item->moved;
+        if (!item->moved && rest++ == 0)
+            snprintf(words, sizeof(words), "an update of `%s` (%s:%d)", item->tensor.text, item->tensor.file,
+                     item->tensor.line);
+    }
+    if (rest == 0 || moved == 0)
+        return text;
+    if (rest > 1)
+        snprintf(more, sizeof(more), " and of %zu more parameter%s", rest - 1, rest == 2 ? "" : "s");
+    snprintf(words + strlen(words), sizeof(words) - strlen(words), "%s", more);
+    return add_words(text, words);
+}
+
 /* What no step has shown that was compared, for mistakes may be there. */
 static void
-print_unseen(FILE *out, const struct check_evidence *evidence)
+print_unseen(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     const struct check_row *seen = check_rows_find(&evidence->alone, CHECK_ROW_SEEN),
                            *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT);
@@ -166,6 +189,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
             text = add_words(text, group);
         }
     }
+    text = add_unmoved(text, verdict);
     if ((habits & CHECK_SEEN_WORK) == 0)
         text = add_words(text, "evaluation between steps");
     if ((habits & CHECK_SEEN_MOVED) == 0)
@@ -174,7 +198,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
         text = add_words(text, "dates and random bytes that differ from rank to rank");
     if (limit != NULL)
         fprintf(out, "only %u steps were compared: %d %s\n", evidence->steps, CHECK_STEPS,
-                limit->value == CHECK_SHORT_OF_TIME ? "take one rank more than two minutes"
+                limit->value == CHECK_SHORT_OF_TIME ? "take one rank more than 30 s behind its start"
                                                     : "need more than half of the room for the reference");
     if (text[0] != '\0')
         fprintf(out, "not exercised: %s\n", text);
@@ -263,7 +287,7 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
     if (verdict->advice[0] != '\0')
         fprintf(out, "what to do: %s\n", verdict->advice);
     if (verdict->result == CHECK_EQUAL)
-        print_unseen(out, evidence);
+        print_unseen(out, evidence, verdict);
     print_decisions(out, verdict);
     print_written(out, evidence);
 }

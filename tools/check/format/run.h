@@ -30,12 +30,11 @@ enum check_mode {
 };
 
 /*
- * Steps of a reference where --steps does not say how many: CHECK_STEPS, and up to CHECK_STEPS_MOST while the run takes
- * no longer than twice its start and CHECK_STEPS_LEAST steps, by the shortest of them, and at most CHECK_RUN_S. Fewer
- * than CHECK_STEPS, but CHECK_STEPS_LEAST, where they take longer than CHECK_RUN_MOST_S, or half of the room for the
- * reference.
+ * Steps of a reference where --steps does not say how many: CHECK_STEPS; fewer, but CHECK_STEPS_LEAST, where they take
+ * longer than CHECK_RUN_S behind the start, or half of the room for the reference. With --batch-grows
+ * CHECK_STEPS_GROWN.
  */
-enum { CHECK_STEPS_LEAST = 3, CHECK_STEPS = 8, CHECK_STEPS_MOST = 64, CHECK_RUN_S = 20, CHECK_RUN_MOST_S = 120 };
+enum { CHECK_STEPS_LEAST = 3, CHECK_STEPS_GROWN = 8, CHECK_STEPS = 64, CHECK_RUN_S = 30 };
 
 struct check_run {
     uint32_t mode;      /* enum check_mode */

@@ -20,9 +20,7 @@ static struct {
     void (*leave)(void);
     bool opened;           /* rows can be written */
     int64_t begin_ms;      /* of the run */
-    int64_t least_ms;      /* that its start and CHECK_STEPS_LEAST steps took */
-    int64_t last_ms;       /* when the step before began */
-    int64_t shortest_ms;   /* of the steps since CHECK_STEPS_LEAST: others may have waited for a processor */
+    int64_t first_ms;      /* when the first step was reached */
     bool over;             /* all that was asked for has been written */
     bool any_boundary;     /* a boundary was reached, or a round has begun: */
     bool in_rounds;        /* steps are rounds of DDP_REDUCE calls */
@@ -324,20 +322,11 @@ end_steps(uint32_t steps)
 static bool
 is_enough(uint32_t done)
 {
-    int64_t now_ms = clock_now_ms(), passed_ms = now_ms - course.begin_ms,
-            next_ms = passed_ms / (done + 1) * (done + 2), step_ms = now_ms - course.last_ms;
-    course.last_ms = now_ms;
-    if (done <= CHECK_STEPS_LEAST || step_ms < course.shortest_ms)
-        course.shortest_ms = step_ms;
-    if (done == CHECK_STEPS_LEAST)
-        course.least_ms = passed_ms;
+    int64_t passed_ms = clock_now_ms() - course.first_ms, next_ms = passed_ms / done * (done + 1);
     if (!check_run.chooses_steps || done < CHECK_STEPS_LEAST)
         return false;
     bool room_ends = values_room_ends(done);
-    if (done >= CHECK_STEPS)
-        return room_ends || next_ms > 1000 * CHECK_RUN_S ||
-               (!check_run.by_plan && (done + 1 - CHECK_STEPS_LEAST) * course.shortest_ms > course.least_ms);
-    if (!room_ends && next_ms <= 1000 * CHECK_RUN_MOST_S)
+    if (!room_ends && next_ms <= 1000 * CHECK_RUN_S)
         return false;
     values_note(CHECK_ROW_SHORT, done, room_ends ? CHECK_SHORT_OF_ROOM : CHECK_SHORT_OF_TIME);
     return true;
@@ -380,6 +369,7 @@ static void
 begin_steps(void)
 {
     course.any_boundary = true;
+    course.first_ms = clock_now_ms();
     values_ask_for_room();
     if (ddprun_files_steps_begin != NULL)
         ddprun_files_steps_begin();
