@@ -151,7 +151,6 @@ right_rows=(
 # NAME, and what it does today; "sometimes ..." need not happen.
 declare -A known=(
     [clip_before_step]='sometimes, at 0.1: what the update makes of gradients comes first'
-    [rate_in_graph]='the place of DDP_STEP comes first'
 )
 
 say=${ROWS_SAY:-0} # 1: what each verdict says, too
