@@ -50,8 +50,8 @@ seeded() { # by a clock, whose microseconds differ from run to run
     [ -z "$(why_not 1 seeded -)" ]
 }
 
-zeros() { # the own gradients of the first steps are zero on all ranks
-    checked 2 "--steps 8" "$rows" waits
+zeros() { # the own gradients of the first steps are zero on all ranks, which copy indices only
+    checked 3 "--steps 8" "$rows" waits device_data
     [ -z "$(why_not 0 null -)" ]
 }
 
