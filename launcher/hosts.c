@@ -5,7 +5,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/cluster/cluster.h"
+#include "launcher/cluster/launched.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/environment.h"
@@ -199,15 +199,16 @@ refuse_slurm(const struct options *options, const struct host_list *list, const 
 static bool
 refuse_inner(struct error *error)
 {
-    static const char *const marks[] = {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMI_RANK",
-                                        DDPRUN_ENV_JOB_DIR};
-    bool has_pmix;
-    if (getenv(DDPRUN_ENV_JOB_DIR) != NULL && !cluster_look(&has_pmix, error))
+    enum { COUNTS = 3 }; /* the first of them: numbers of processes */
+    static const char *const marks[] = {"SLURM_STEP_NUM_TASKS", "WORLD_SIZE", "PET_NNODES",      "PMIX_NAMESPACE",
+                                        "OMPI_COMM_WORLD_SIZE", "PMI_RANK",   DDPRUN_ENV_JOB_DIR};
+    struct launched launched;
+    if (getenv(DDPRUN_ENV_JOB_DIR) != NULL && !launched_look(0, &launched, error))
         return false;
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
         const char *value = getenv(marks[i]);
         /* Slurm counts the batch script itself as a step of one task. */
-        if (value == NULL || (strncmp(marks[i], "SLURM_", 6) == 0 && atoi(value) <= 1))
+        if (value == NULL || (i < COUNTS && atoi(value) <= 1))
             continue;
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--hosts starts a job, but this is a rank of one already (%s=%.100s); leave --hosts out, or "

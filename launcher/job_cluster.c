@@ -9,6 +9,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/cluster/launched.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/options.h"
 #include "launcher/report/summary.h"
@@ -30,15 +31,28 @@ job_new(void)
                         .link = {.epoll = -1, .listener = -1}};
 }
 
+/* -v: the variables by which this process is one of several, or those that look so. */
+static void
+tell_launched(const struct launched *launched)
+{
+    if (launched->by != LAUNCHED_ALONE)
+        message_line("started as one of several processes, by %s", launched->variables);
+    else if (launched->variables[0] != '\0')
+        message_line("started alone: %s in the environment does not make this a process of another launcher's",
+                     launched->variables);
+}
+
 bool
 job_join(struct job *job, struct error *error)
 {
-    bool has_pmix;
+    struct launched launched;
     job->inherited = environment_copy(environ);      /* before PMIx adds to it */
     job->has_launcher = getenv("PMIX_RANK") != NULL; /* which stays, unlike the membership, when a job begins anew */
-    if (!cluster_look(&has_pmix, error))
+    if (!launched_look(job->options.rank_count, &launched, error))
         return false;
-    if (!has_pmix)
+    if (job->options.verbose)
+        tell_launched(&launched);
+    if (launched.by == LAUNCHED_ALONE)
         return true;
     if (!signals_take_over(&job->signals, error) || !cluster_join(&job->cluster, error))
         return false;

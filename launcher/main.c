@@ -6,6 +6,7 @@
  */
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/cluster/launched.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"
@@ -217,14 +218,27 @@ print_help(char *const *words)
     return close_stdout(stdout);
 }
 
+/* What starts ranks of its own is not started several times. Under PMIx each command has its own answer. */
+static bool
+may_run(const struct command *command, const struct options *options, struct error *error)
+{
+    struct launched launched;
+    struct error why;
+    bool inside = getenv(DDPRUN_ENV_JOB_DIR) != NULL; /* a rank: the job that it starts is refused */
+    return !command->starts_ranks || inside || launched_look(options->rank_count, &launched, &why) ||
+           error_set(error, why.exit_code, "ddprun %s starts its own ranks: start it once; %.1500s", command->name,
+                     why.text);
+}
+
 /* A program with the name of a command is started as ./NAME. False: a job is started. */
 static bool
 run_command(const struct options *options, int *exit_code)
 {
     const char *name = options->mixed ? check_command.name : options->program[0];
     const struct command *command = command_named(commands, name);
+    struct error error;
     if (command != NULL)
-        *exit_code = command->run(command, options);
+        *exit_code = may_run(command, options, &error) ? command->run(command, options) : refuse(options, &error);
     else if (strcmp(name, "help") == 0)
         *exit_code = print_help(options->program);
     else if (options->hosts != NULL)

@@ -61,46 +61,6 @@ pmix_library_open(struct error *error)
                                                        : no_library("it is another version of ddprun's", error);
 }
 
-/* ---- which launcher ---- */
-
-static int
-number_of(const char *variable)
-{
-    const char *text = getenv(variable);
-    return text != NULL ? atoi(text) : 0;
-}
-
-bool
-cluster_look(bool *has_pmix_p, struct error *error)
-{
-    const char *outer = getenv(DDPRUN_ENV_JOB_DIR);
-    if (outer != NULL && getenv(DDPRUN_ENV_PROTOCOL) != NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "ddprun was started inside a rank of another ddprun (%s=%s); start it once, outside",
-                         DDPRUN_ENV_JOB_DIR, outer);
-    *has_pmix_p = getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL;
-    if (*has_pmix_p)
-        return true;
-
-    int tasks = number_of("SLURM_STEP_NUM_TASKS");
-    if (tasks > 1)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "Slurm started ddprun as %d tasks%s%s, which do not know each other, and each would train "
-                         "alone; add --mpi=pmix: srun --mpi=pmix -n %d ddprun ...",
-                         tasks, getenv("PMI_RANK") != NULL ? " with --mpi=pmi2" : "",
-                         getenv("PMI_RANK") != NULL ? "" : " without --mpi=pmix", tasks);
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
-        if (number_of(sizes[i]) > 1)
-            return error_set(
-                error, DDPRUN_EXIT_USAGE,
-                "another launcher started ddprun %d times (%s) without PMIx, and each would train alone; use mpirun of "
-                "Open MPI 4 or later, prterun or srun --mpi=pmix, or start ddprun once, with -n",
-                number_of(sizes[i]), sizes[i]);
-    }
-    return true;
-}
-
 /* ---- descriptors ---- */
 
 /*
@@ -184,7 +144,7 @@ claim_rank(struct cluster *cluster, struct error *error)
 {
     enum { KEPT = 60 }; /* of the job's name: its end, with the numbers (slurm.pmix.7.0, prterun-HOST-PROCESS@1) */
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    const char *job = getenv("PMIX_NAMESPACE"); /* cluster_look() has seen that it is there */
+    const char *job = getenv("PMIX_NAMESPACE"); /* launched_look() has seen that it is there */
     if (job != NULL && strlen(job) > KEPT)
         job += strlen(job) - KEPT;
     cluster->claim = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

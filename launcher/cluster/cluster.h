@@ -21,12 +21,6 @@ struct cluster {
     int claim;   /* held as long as this process is the rank */
 };
 
-/*
- * Whether another launcher started this process as one of several, by its variables. Error (DDPRUN_EXIT_USAGE): it
- * did, but without PMIx, and each process would train alone; or this is a rank of another ddprun.
- */
-bool cluster_look(bool *has_pmix, struct error *error) __attribute__((warn_unused_result));
-
 /* Joins the launcher's job. Error: PMIx cannot be opened, or refuses, or another ddprun is this rank already. */
 bool cluster_join(struct cluster *cluster, struct error *error) __attribute__((warn_unused_result));
 

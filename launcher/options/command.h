@@ -98,6 +98,7 @@ struct command {
     const char *wants;                     /* what has to stand behind the options, "program"; NULL: nothing */
     const char *example;                   /* how that looks: "ddprun doctor ./train" */
     bool mixes;                            /* options may stand behind that, too */
+    bool starts_ranks;                     /* it starts a job of its own, and cannot be one of several processes */
     enum option_group group;               /* of the rows that its help shows */
     const struct option_row *rows;         /* up to one without a name */
     const struct option_synonym *synonyms; /* the same, or NULL */

@@ -82,6 +82,12 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     DDPRUN_RANKS=300 bad "DDPRUN_RANKS=300" 2 "DDPRUN_RANKS: '300' is not a number of ranks from 1 to 256" "$fake"
     TMPDIR=$top/absent bad "TMPDIR absent" 1 "cannot use $top/absent" "$fake" exit 0
     OMPI_COMM_WORLD_SIZE=2 bad "started by mpirun -n 2" 2 "another launcher" -n 2 "$fake"
+    WORLD_SIZE=2 bad "one of two, without a rank" 2 "but RANK and MASTER_ADDR are not set: each would train alone; .*; -n 4 does not count" -n 4 "$fake"
+    PET_NNODES=2 bad "one pod of two" 2 "PET_NNODES=2 says that ddprun is one of several processes, but " "$fake"
+    for words in check scout predict; do
+        WORLD_SIZE=2 RANK=1 bad "ddprun $words as one of two" 2 "ddprun $words starts its own ranks: start it once; .*MASTER_ADDR is not set" "$words" "$fake"
+    done
+    WORLD_SIZE=2 bad "--hosts as one of two" 2 "this is a rank of one already .WORLD_SIZE=2" --hosts h1:2,h2:2 "$fake"
     bad "-np without value" 2 "option --ranks wants a value" -np
     bad "--nproc-per-node with --hosts" 2 "leave --nproc-per-node out" --nproc-per-node 2 --hosts h1:2,h2:2 "$fake"
     bad "ddprun as the program" 2 "the program to start is ddprun itself" -n 2 "$ddprun" -n 2 "$fake"
@@ -229,6 +235,9 @@ _DDPRUN_SUPERVISOR=/old _DDPRUN_STDOUT=/old _DDPRUN_ENGINE=/old run "$fake" env 
 report "old variables do not reach a rank" "$(expect 0 "$out" "_DDPRUN_SUPERVISOR=$TMPDIR/.*/supervisor" "$out" "_DDPRUN_ENGINE=$top/lib")$(grep /old "$out")"
 PMIX_RANK=0 OMPI_COMM_WORLD_RANK=0 run "$fake" env PMIX_RANK env OMPI_COMM_WORLD_RANK
 report "nor what says which process of a launcher ddprun is" "$(expect 0 "$out" '^PMIX_RANK unset' "$out" '^OMPI_COMM_WORLD_RANK unset')"
+MASTER_ADDR=h1 WORLD_SIZE=1 run -n 2 -v "$fake" env MASTER_ADDR
+report "torch's variables that make no job of several" "$(expect 0 "$out" '^MASTER_ADDR=h1' \
+    "$err" '^ddprun: started alone: WORLD_SIZE and MASTER_ADDR in the environment does not make')"
 OMPI_MCA_btl=self run "$fake" env OMPI_MCA_btl
 report "settings for an MPI in the trainer do" "$(expect 0 "$out" '^OMPI_MCA_btl=self')"
 # shellcheck disable=SC2016,SC2086 # the rank's shell

@@ -129,6 +129,7 @@ run_predict(const struct command *command, const struct options *options)
 const struct command predict_command = {
     .name = "predict",
     .brief = "how many ranks are worth it: a step on other numbers of them",
+    .starts_ranks = true,
     .usage = "Usage: ddprun [options] predict [options] program [arguments...]\n"
              "       ddprun predict [options] DIR\n\n"
              "Predicts what a step takes on other numbers of ranks. Runs the program for some steps\n"

@@ -416,6 +416,7 @@ run_check(const struct command *command, const struct options *options)
 const struct command check_command = {
     .name = "check",
     .brief = "whether N ranks compute what one does, tensor by tensor",
+    .starts_ranks = true,
     .usage = "Usage: ddprun check [options] program [arguments...]\n\n"
              "Runs a few steps of the program on one rank, and again on several with the same\n"
              "batch. Compares gradients, parameters and other state of every rank with those of\n"

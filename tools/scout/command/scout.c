@@ -333,6 +333,7 @@ run_scout(const struct command *command, const struct options *options)
 const struct command scout_command = {
     .name = "scout",
     .brief = "which annotations a program needs",
+    .starts_ranks = true,
     .usage = "Usage: ddprun [options] scout [options] program [arguments...]\n\n"
              "Runs the program alone, and makes each of its launches again with other inputs, to\n"
              "see what depends on what. Nothing of the program has to be annotated. The program's\n"
