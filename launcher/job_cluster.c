@@ -52,9 +52,15 @@ job_join(struct job *job, struct error *error)
         return false;
     if (job->options.verbose)
         tell_launched(&launched);
-    if (launched.by == LAUNCHED_ALONE)
+    bool is_refused = job->options.program == NULL; /* its options are wrong; where to meet may stand in them */
+    if (launched.by == LAUNCHED_ALONE || (launched.address != NULL && is_refused))
         return true;
-    if (!signals_take_over(&job->signals, error) || !cluster_join(&job->cluster, error))
+    int timeout_s = (int)job->options.timeout_s;
+    const struct cluster_terms terms = {.secret_file = job->options.secret_file,
+                                        .job = job->options.job_name,
+                                        .timeout_s = timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S};
+    if (!signals_take_over(&job->signals, error) ||
+        !cluster_join(&job->cluster, &launched, &terms, &job->signals, error))
         return false;
     job->in_cluster = job->cluster.world_size > 1;
     if (!job->in_cluster) { /* srun -n 1 ddprun -n 8: the ranks are ours */
@@ -85,7 +91,7 @@ make_handshake(struct job *job, const struct error *bad, struct handshake *hands
             (unsigned)job->cluster.world_size * 2; /* a client's, and its rank's, which is handed over */
         if (file_limit_raise(connections + MORE_FILES, connections, &error) &&
             addresses_find(job->options.interface, &handshake->addresses, &error) &&
-            listener_open(&job->listener, job->cluster.world_size * 2 + 16, &error) &&
+            listener_open(&job->listener, 0, job->cluster.world_size * 2 + 16, &error) &&
             !auth_random(handshake->secret, sizeof(handshake->secret)))
             error_set(&error, DDPRUN_EXIT_FAILURE, "the system gives no random numbers (getrandom)");
         handshake->port = job->listener.port;
@@ -183,6 +189,13 @@ meet_connected(struct job *job, bool *common_p, struct error *error)
     return ok;
 }
 
+static bool
+make_secret(struct job *job, struct error *error)
+{
+    return cluster_make_secret(&job->cluster, job->handshakes[0].secret) ||
+           error_set(error, DDPRUN_EXIT_FAILURE, "libcrypto cannot make the job's secret");
+}
+
 bool
 job_meet(struct job *job, const struct error *bad, int *exit_code_p)
 {
@@ -192,8 +205,10 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
     make_handshake(job, bad, &mine);
     job->handshakes = xcalloc((size_t)job->cluster.world_size, sizeof(*job->handshakes));
     if (exchange_handshakes(job, "ddprun.supervisor", &mine, NULL, job->handshakes, &common, &error) &&
-        meet_connected(job, &common, &error))
+        make_secret(job, &error) && meet_connected(job, &common, &error)) {
+        cluster_end_exchanges(&job->cluster);
         return true;
+    }
     /* What all know is said by one; the others wait, for a launcher ends all at the first bad exit code. */
     if (!common || job->cluster.rank == 0)
         message_line("%s", error.text);

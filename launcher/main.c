@@ -223,10 +223,17 @@ static bool
 may_run(const struct command *command, const struct options *options, struct error *error)
 {
     struct launched launched;
-    struct error why;
+    struct error why = {.exit_code = DDPRUN_EXIT_USAGE};
     bool inside = getenv(DDPRUN_ENV_JOB_DIR) != NULL; /* a rank: the job that it starts is refused */
-    return !command->starts_ranks || inside || launched_look(options->rank_count, &launched, &why) ||
-           error_set(error, why.exit_code, "ddprun %s starts its own ranks: start it once; %.1500s", command->name,
+    if (!command->starts_ranks || inside)
+        return true;
+    if (launched_look(options->rank_count, &launched, &why)) {
+        if (launched.address == NULL)
+            return true;
+        error_set(&why, DDPRUN_EXIT_USAGE, "%s say that it is one of %d processes; leave them out", launched.variables,
+                  launched.world_size);
+    }
+    return error_set(error, why.exit_code, "ddprun %s starts its own ranks: start it once; %.1500s", command->name,
                      why.text);
 }
 

@@ -16,9 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* False: an address of another kind, or one that means another host elsewhere. */
-static bool
-take_address(const struct sockaddr *from, struct host_address *address)
+bool
+addresses_take(const struct sockaddr *from, struct host_address *address)
 {
     memset(address, 0, sizeof(*address));
     if (from != NULL && from->sa_family == AF_INET) {
@@ -68,7 +67,7 @@ addresses_find(const char *wanted, struct host_addresses *addresses_p, struct er
     for (int family = 4; family <= 6; family += 2) {
         for (const struct ifaddrs *i = interfaces; i != NULL && found.count < ADDRESSES_AT_MOST; i = i->ifa_next) {
             struct host_address address;
-            if ((i->ifa_flags & IFF_UP) != 0 && take_address(i->ifa_addr, &address) && address.family == family &&
+            if ((i->ifa_flags & IFF_UP) != 0 && addresses_take(i->ifa_addr, &address) && address.family == family &&
                 is_wanted(i, &address, wanted))
                 found.items[found.count++] = address;
         }
@@ -129,7 +128,7 @@ addresses_of_peer(int fd, struct host_address *address_p)
     struct host_address address;
     socklen_t length = sizeof(name);
     if (getpeername(fd, (struct sockaddr *)&name, &length) != 0 ||
-        !take_address((const struct sockaddr *)&name, &address))
+        !addresses_take((const struct sockaddr *)&name, &address))
         return false;
     *address_p = address;
     return true;

@@ -34,6 +34,9 @@ struct host_addresses {
 bool addresses_find(const char *wanted, struct host_addresses *addresses, struct error *error)
     __attribute__((warn_unused_result));
 
+/* An address of getifaddrs(3) or getaddrinfo(3). False: one of another kind, or that means another host elsewhere. */
+bool addresses_take(const struct sockaddr *from, struct host_address *address);
+
 /* Whether the address lies in a network, "ADDRESS/BITS"; false: `network` has another form (common/network.h). */
 bool addresses_in_network(const struct host_address *address, const char *network);
 

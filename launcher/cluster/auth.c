@@ -44,10 +44,14 @@ hash(const unsigned char secret[AUTH_BYTES], const char *label, const struct aut
 }
 
 bool
-auth_challenge_make(struct auth_challenge *challenge)
+auth_challenge_make(struct auth_challenge *challenge, const unsigned char *mark)
 {
     memcpy(challenge->magic, magic, sizeof(magic));
-    return auth_random(challenge->nonce, sizeof(challenge->nonce));
+    if (!auth_random(challenge->nonce, sizeof(challenge->nonce)))
+        return false;
+    if (mark != NULL)
+        memcpy(challenge->nonce, mark, AUTH_MARK_BYTES);
+    return true;
 }
 
 bool
@@ -77,4 +81,19 @@ auth_welcome_holds(const unsigned char secret[AUTH_BYTES], const struct auth_cha
 {
     unsigned char mac[AUTH_BYTES];
     return hash(secret, "root", challenge, answer, mac) && CRYPTO_memcmp(mac, welcome->mac, AUTH_BYTES) == 0;
+}
+
+bool
+auth_derive(const void *secret, size_t secret_bytes, const char *label, const void *text, size_t bytes,
+            unsigned char derived[AUTH_BYTES])
+{
+    unsigned char whole[1024] = {0};
+    size_t label_bytes = strlen(label) + 1;
+    unsigned length = 0;
+    if (label_bytes + bytes > sizeof(whole))
+        return false;
+    memcpy(whole, label, label_bytes);
+    memcpy(whole + label_bytes, text, bytes);
+    return HMAC(EVP_sha256(), secret, (int)secret_bytes, whole, label_bytes + bytes, derived, &length) != NULL &&
+           length == AUTH_BYTES;
 }

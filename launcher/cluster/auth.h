@@ -23,6 +23,9 @@ enum { AUTH_BYTES = 32, AUTH_MAGIC_BYTES = 8 };
 /* What a connection is for. */
 enum peer_purpose { PEER_SUPERVISOR = 1, PEER_ENGINE = 2 };
 
+/* With these many bytes a listener's nonce begins by which others know whose it is: of a meeting (meeting.h). */
+enum { AUTH_MARK_BYTES = 8 };
+
 struct auth_challenge {
     char magic[AUTH_MAGIC_BYTES];
     unsigned char nonce[AUTH_BYTES];
@@ -43,7 +46,9 @@ struct auth_welcome {
 /* Random bytes that cannot be predicted. False: the system has none. */
 bool auth_random(void *to, size_t bytes) __attribute__((warn_unused_result));
 
-bool auth_challenge_make(struct auth_challenge *challenge) __attribute__((warn_unused_result));
+/* `mark`: AUTH_MARK_BYTES for the nonce to begin with, which then are no secret; NULL: all of it is random. */
+bool auth_challenge_make(struct auth_challenge *challenge, const unsigned char *mark)
+    __attribute__((warn_unused_result));
 
 /* The client's turn. False: these bytes are no challenge of this version of ddprun. */
 bool auth_answer_make(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
@@ -59,5 +64,9 @@ bool auth_welcome_make(const unsigned char secret[AUTH_BYTES], const struct auth
 bool auth_welcome_holds(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
                         const struct auth_answer *answer, const struct auth_welcome *welcome)
     __attribute__((warn_unused_result));
+
+/* Another secret, made of one: HMAC-SHA256(secret, "label" | text). */
+bool auth_derive(const void *secret, size_t secret_bytes, const char *label, const void *text, size_t bytes,
+                 unsigned char derived[AUTH_BYTES]) __attribute__((warn_unused_result));
 
 #endif

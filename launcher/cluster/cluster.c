@@ -1,10 +1,14 @@
 /*
- * cluster.c - see cluster.h. What it says to PMIx goes through pmix/member.h.
+ * cluster.c - see cluster.h. What it says to PMIx goes through pmix/member.h, to processes at an address through
+ * meeting.h.
  */
 #include "launcher/cluster/cluster.h"
 
 #include "base/clock.h"
 #include "base/protocol.h"
+#include "launcher/cluster/addresses.h"
+#include "launcher/cluster/launched.h"
+#include "launcher/cluster/meeting.h"
 #include "launcher/cluster/pmix/member.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
@@ -127,7 +131,7 @@ descriptors_keep_new(const struct descriptors *then)
 bool
 cluster_launcher_is_gone(void)
 {
-    return member->server_is_gone();
+    return member != NULL && member->server_is_gone();
 }
 
 static bool
@@ -159,8 +163,8 @@ claim_rank(struct cluster *cluster, struct error *error)
                      getenv("PMIX_RANK"), strerror(errno));
 }
 
-bool
-cluster_join(struct cluster *cluster_p, struct error *error)
+static bool
+join_by_pmix(struct cluster *cluster_p, struct error *error)
 {
     struct cluster cluster = {.pipe = {-1, -1}, .claim = -1};
     member = pmix_library_open(error);
@@ -194,6 +198,9 @@ cluster_join(struct cluster *cluster_p, struct error *error)
 void
 cluster_leave(struct cluster *cluster)
 {
+    cluster_end_exchanges(cluster);
+    if (member == NULL)
+        return;
     if (!cluster_launcher_is_gone())
         member->leave();
     close(cluster->claim);
@@ -203,39 +210,72 @@ cluster_leave(struct cluster *cluster)
 
 /* ---- the exchange ---- */
 
-/* Waits for the fence with an eye on signals: a launcher that gives up sends one. */
+/* Whether an exchange is over, or goes on; false: the error. */
 static bool
-wait_for_fence(const struct cluster *cluster, const struct signals *signals, int timeout_s,
-               const struct cluster_idle_callback *idle, struct error *error)
+look_at_exchange(const struct cluster *cluster, bool *is_over_p, struct error *error)
 {
-    int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
-    while (!member->fence_is_over()) {
-        struct pollfd polled[3] = {{.fd = cluster->pipe[0], .events = POLLIN},
-                                   {.fd = signals->fd, .events = POLLIN},
-                                   {.fd = idle != NULL ? idle->fd : -1, .events = POLLIN}};
-        int64_t left_ms = deadline_ms - clock_now_ms();
-        char bytes[64];
-        if (idle != NULL && left_ms > IDLE_MS)
-            left_ms = IDLE_MS;
-        poll(polled, 3, left_ms > 0 ? (int)left_ms : 0);
-        if (idle != NULL)
-            idle->step(idle->data);
-        while (read(cluster->pipe[0], bytes, sizeof(bytes)) > 0) {
-        }
-        for (int number; (number = signals_next(signals)) != 0;) {
-            if (number != SIGCHLD && number != SIGTSTP && !signals_is_for_ranks(number))
-                return error_set(error, 128 + number, "SIG%s while waiting for the other ranks to begin",
-                                 sigabbrev_np(number));
-        }
-        if (cluster_launcher_is_gone())
-            return error_set(error, DDPRUN_EXIT_FAILURE, "the launcher that started ddprun is gone");
-        if (clock_now_ms() >= deadline_ms)
-            return error_set(error, DDPRUN_EXIT_FAILURE,
-                             "waited %d s for the other ranks to begin, as --timeout says; has ddprun started on all "
-                             "hosts?",
-                             timeout_s);
+    if (cluster->meeting != NULL) {
+        if (!meeting_step(cluster->meeting, error))
+            return false;
+        *is_over_p = meeting_round_is_over(cluster->meeting);
+        return true;
+    }
+    char bytes[64];
+    *is_over_p = member->fence_is_over();
+    while (!*is_over_p && read(cluster->pipe[0], bytes, sizeof(bytes)) > 0) {
+    }
+    *is_over_p = *is_over_p || member->fence_is_over();
+    return *is_over_p || !cluster_launcher_is_gone() ||
+           error_set(error, DDPRUN_EXIT_FAILURE, "the launcher that started ddprun is gone");
+}
+
+static bool
+refuse_late(const struct cluster *cluster, int timeout_s, struct error *error)
+{
+    char missing[512] = "the other ranks";
+    if (cluster->meeting != NULL)
+        meeting_describe(cluster->meeting, missing, sizeof(missing));
+    return error_set(error, DDPRUN_EXIT_FAILURE,
+                     "waited %d s for %s to begin, as --timeout says; has ddprun started on all hosts?", timeout_s,
+                     missing);
+}
+
+static bool
+take_signals_while_waiting(const struct signals *signals, struct error *error)
+{
+    for (int number; (number = signals_next(signals)) != 0;) {
+        if (number != SIGCHLD && number != SIGTSTP && !signals_is_for_ranks(number))
+            return error_set(error, 128 + number, "SIG%s while waiting for the other ranks to begin",
+                             sigabbrev_np(number));
     }
     return true;
+}
+
+/* Waits for the exchange with an eye on signals: a launcher that gives up sends one. */
+static bool
+wait_for_exchange(const struct cluster *cluster, const struct signals *signals, int timeout_s,
+                  const struct cluster_idle_callback *idle, struct error *error)
+{
+    int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
+    bool is_over = false, steps = idle != NULL || cluster->meeting != NULL;
+    while (look_at_exchange(cluster, &is_over, error) && !is_over) {
+        struct pollfd polled[2 + MEETING_PORTS] = {{.fd = signals->fd, .events = POLLIN},
+                                                   {.fd = idle != NULL ? idle->fd : -1, .events = POLLIN},
+                                                   {.fd = cluster->pipe[0], .events = POLLIN}};
+        if (cluster->meeting != NULL)
+            meeting_poll(cluster->meeting, &polled[2]);
+        int64_t left_ms = deadline_ms - clock_now_ms();
+        if (steps && left_ms > IDLE_MS)
+            left_ms = IDLE_MS;
+        poll(polled, cluster->meeting != NULL ? 2 + MEETING_PORTS : 3, left_ms > 0 ? (int)left_ms : 0);
+        if (idle != NULL)
+            idle->step(idle->data);
+        if (!take_signals_while_waiting(signals, error))
+            return false;
+        if (clock_now_ms() >= deadline_ms)
+            return refuse_late(cluster, timeout_s, error);
+    }
+    return is_over;
 }
 
 static bool
@@ -244,7 +284,7 @@ fence(const struct cluster *cluster, const struct signals *signals, int timeout_
 {
     struct pmix_failure failure;
     bool begun = member->fence_begin(&failure);
-    if (begun && !wait_for_fence(cluster, signals, timeout_s, idle, error))
+    if (begun && !wait_for_exchange(cluster, signals, timeout_s, idle, error))
         return false;
     return (begun && member->fence_end(&failure)) ||
            refused(error, "the ranks' first exchange by PMIx failed", &failure);
@@ -269,12 +309,36 @@ fetch(const char *key, int rank, struct cluster_blob *blob, struct error *error)
     return true;
 }
 
+/* A copy, as of fetch(). */
+static struct cluster_blob
+blob_of(struct meeting_bytes bytes)
+{
+    struct cluster_blob blob = {.bytes = xcalloc(1, bytes.count + 1), .count = bytes.count};
+    memcpy(blob.bytes, bytes.bytes, bytes.count);
+    return blob;
+}
+
+static bool
+exchange_at_address(struct cluster *cluster, const struct signals *signals, const void *mine, size_t bytes,
+                    int timeout_s, const struct cluster_idle_callback *idle, struct error *error)
+{
+    meeting_begin_round(cluster->meeting, mine, bytes);
+    return wait_for_exchange(cluster, signals, timeout_s, idle, error);
+}
+
 bool
 cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
                  size_t bytes, int timeout_s, const struct cluster_idle_callback *idle, struct cluster_blob *blobs,
                  struct error *error)
 {
     struct pmix_failure failure;
+    if (cluster->meeting != NULL) {
+        if (!exchange_at_address(cluster, signals, mine, bytes, timeout_s, idle, error))
+            return false;
+        for (int i = 0; i < cluster->world_size; ++i)
+            blobs[i] = blob_of(meeting_given(cluster->meeting, i));
+        return true;
+    }
     bool ok = member->publish(key, mine, bytes, &failure) ||
               refused(error, "cannot publish this rank's address by PMIx", &failure);
     ok = ok && fence(cluster, signals, timeout_s, idle, error);
@@ -287,5 +351,84 @@ void
 cluster_wait_for_all(struct cluster *cluster, const struct signals *signals)
 {
     struct error ignored;
-    (void)!fence(cluster, signals, LAST_WAIT_S, NULL, &ignored);
+    if (cluster->meeting != NULL)
+        (void)!exchange_at_address(cluster, signals, NULL, 0, LAST_WAIT_S, NULL, &ignored);
+    else
+        (void)!fence(cluster, signals, LAST_WAIT_S, NULL, &ignored);
+}
+
+bool
+cluster_make_secret(const struct cluster *cluster, unsigned char *bytes)
+{
+    return cluster->meeting == NULL || meeting_make_secret(cluster->meeting, bytes);
+}
+
+void
+cluster_end_exchanges(struct cluster *cluster)
+{
+    if (cluster->meeting != NULL)
+        meeting_close(cluster->meeting);
+    cluster->meeting = NULL;
+}
+
+/* ---- joining at an address ---- */
+
+/* Which of the ranks of this host it is: the launcher's word, or the order of ranks with the same host. */
+static bool
+find_local_place(struct cluster *cluster, int local_rank, const struct signals *signals, int timeout_s,
+                 struct error *error)
+{
+    char id[HOST_ID_BYTES] = "";
+    addresses_host_id(id);
+    if (!exchange_at_address(cluster, signals, id, sizeof(id), timeout_s, NULL, error))
+        return false;
+    cluster->local_rank = cluster->local_size = 0;
+    for (int i = 0; i < cluster->world_size; ++i) {
+        struct meeting_bytes other = meeting_given(cluster->meeting, i);
+        bool is_here = other.count == sizeof(id) && memcmp(other.bytes, id, sizeof(id)) == 0;
+        cluster->local_rank += is_here && i < cluster->rank;
+        cluster->local_size += is_here;
+    }
+    if (local_rank >= 0 && local_rank < cluster->local_size)
+        cluster->local_rank = local_rank;
+    return true;
+}
+
+static bool
+join_at_address(struct cluster *cluster_p, const struct launched *launched, const struct cluster_terms *terms,
+                const struct signals *signals, struct error *error)
+{
+    struct cluster cluster = {
+        .rank = launched->rank, .world_size = launched->world_size, .pipe = {-1, -1}, .claim = -1};
+    unsigned port = launched->port > 0 ? launched->port : MEETING_DEFAULT_PORT;
+    char *by_port = xasprintf("port %u", port);
+    const struct meeting_terms meeting = {
+        .rank = launched->rank,
+        .world_size = launched->world_size,
+        .address = launched->address,
+        .port = port,
+        .run = terms->job != NULL      ? terms->job
+               : launched->run != NULL ? launched->run
+                                       : by_port,
+        .restart = launched->restart,
+        .secret_file = terms->secret_file,
+    };
+    cluster.meeting = meeting_open(&meeting, error);
+    free(by_port);
+    if (cluster.meeting == NULL)
+        return false;
+    if (find_local_place(&cluster, launched->local_rank, signals, terms->timeout_s, error)) {
+        *cluster_p = cluster;
+        return true;
+    }
+    cluster_end_exchanges(&cluster);
+    return false;
+}
+
+bool
+cluster_join(struct cluster *cluster, const struct launched *launched, const struct cluster_terms *terms,
+             const struct signals *signals, struct error *error)
+{
+    return launched->address != NULL ? join_at_address(cluster, launched, terms, signals, error)
+                                     : join_by_pmix(cluster, error);
 }

@@ -1,7 +1,8 @@
 /*
- * cluster.h - under a cluster's launcher (srun --mpi=pmix, mpirun, prterun): which rank is this supervisor, and one
- * exchange with the others. The supervisor is the PMIx client (pmix/member.h); the trainer is not a PMIx client, for
- * two processes would then be one rank (facts).
+ * cluster.h - under another launcher: which rank is this supervisor, and one exchange with the others. They meet by
+ * PMIx (srun --mpi=pmix, mpirun, prterun), where the supervisor is the client (pmix/member.h) and the trainer is not,
+ * for two processes would then be one rank (facts); or at an address that the launcher's variables name
+ * (meeting.h).
  *
  * One in a process, used by one thread.
  */
@@ -13,16 +14,37 @@
 
 #include <stddef.h>
 
+struct launched;
+struct meeting;
 struct pmix_member;
 
 struct cluster {
     int rank, world_size, local_rank, local_size;
-    int pipe[2]; /* readable: an exchange is complete, or the launcher is gone */
-    int claim;   /* held as long as this process is the rank */
+    struct meeting *meeting; /* NULL: they meet by PMIx, or the meeting is over */
+    int pipe[2];             /* by PMIx: readable: an exchange is complete, or the launcher is gone; else -1 */
+    int claim;               /* by PMIx: held as long as this process is the rank */
 };
 
-/* Joins the launcher's job. Error: PMIx cannot be opened, or refuses, or another ddprun is this rank already. */
-bool cluster_join(struct cluster *cluster, struct error *error) __attribute__((warn_unused_result));
+/* How processes meet at an address. */
+struct cluster_terms {
+    const char *secret_file; /* NULL: the default (secret.h) */
+    const char *job;         /* its name; NULL: the launcher's */
+    int timeout_s;           /* for the others to come */
+};
+
+/*
+ * Joins the launcher's job, going by its variables. Error: PMIx cannot be opened, or refuses, or another ddprun is this
+ * rank already; the others have not come to the address, or do not share the secret; a signal asked for the end.
+ */
+bool cluster_join(struct cluster *cluster, const struct launched *launched, const struct cluster_terms *terms,
+                  const struct signals *signals, struct error *error) __attribute__((warn_unused_result));
+
+/* The job's secret, from the bytes that rank 0 has published: by PMIx these, else what the user's secret makes of them.
+ * In place; before cluster_end_exchanges(). */
+bool cluster_make_secret(const struct cluster *cluster, unsigned char *bytes) __attribute__((warn_unused_result));
+
+/* No exchange follows. */
+void cluster_end_exchanges(struct cluster *cluster);
 
 /* What one rank has published; malloc'ed. */
 struct cluster_blob {

@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,13 +26,13 @@ struct launch_way {
 /* In the order in which they count. */
 static const struct launch_way ways[] = {
     {LAUNCHED_BY_TORCHRUN,
-     false,
+     true,
      {"TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"},
      "WORLD_SIZE",
      "RANK"},
     {LAUNCHED_BY_PMIX, true, {"PMIX_NAMESPACE", "PMIX_RANK"}, NULL, NULL},
     {LAUNCHED_BY_PYTORCHJOB, false, {"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR"}, "PET_NNODES", "PET_NODE_RANK"},
-    {LAUNCHED_BY_VARIABLES, false, {"WORLD_SIZE", "RANK", "MASTER_ADDR"}, "WORLD_SIZE", "RANK"},
+    {LAUNCHED_BY_VARIABLES, true, {"WORLD_SIZE", "RANK", "MASTER_ADDR"}, "WORLD_SIZE", "RANK"},
     {LAUNCHED_BY_SLURM,
      false,
      {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NODELIST"},
@@ -166,6 +167,31 @@ find_way(void)
     return NULL;
 }
 
+static bool
+check_port(unsigned *port_p, struct error *error)
+{
+    const char *port = value_of("MASTER_PORT");
+    *port_p = (unsigned)number_of("MASTER_PORT");
+    return port == NULL ||
+           (strspn(port, "0123456789") == strlen(port) && strlen(port) <= 5 && *port_p >= 1 && *port_p <= UINT16_MAX) ||
+           error_set(error, DDPRUN_EXIT_USAGE, "MASTER_PORT=%.40s is not a port, 1 to 65535", port);
+}
+
+/* What torch's variables say of the others. */
+static bool
+take_torch(struct launched *launched, struct error *error)
+{
+    if (value_of("MASTER_ADDR") == NULL || launched->by == LAUNCHED_BY_PMIX)
+        return true;
+    launched->rank = number_of("RANK");
+    launched->world_size = number_of("WORLD_SIZE");
+    launched->local_rank = value_of("LOCAL_RANK") != NULL ? number_of("LOCAL_RANK") : -1;
+    launched->address = value_of("MASTER_ADDR");
+    launched->run = value_of("TORCHELASTIC_RUN_ID");
+    launched->restart = (unsigned)number_of("TORCHELASTIC_RESTART_COUNT");
+    return check_port(&launched->port, error);
+}
+
 /* Some of torch's variables alone, as a shell's profile has them. */
 static void
 name_leftovers(char text[LAUNCHED_NAMES_BYTES])
@@ -195,6 +221,8 @@ launched_look(int rank_count, struct launched *launched_p, struct error *error)
     } else {
         launched.by = way->by;
         name_variables(way, true, launched.variables);
+        if (!take_torch(&launched, error))
+            return false;
     }
     *launched_p = launched;
     return true;

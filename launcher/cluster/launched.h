@@ -24,8 +24,14 @@ enum launched_by {
 
 enum { LAUNCHED_NAMES_BYTES = 256 };
 
+/* Texts are the environment's. */
 struct launched {
     enum launched_by by;
+    int rank, world_size, local_rank;     /* by torchrun or variables; local_rank -1: not known */
+    const char *address;                  /* the host at which the processes meet; NULL: by PMIx */
+    unsigned port;                        /* 0: not known */
+    const char *run;                      /* the name of this run; NULL: it has none */
+    unsigned restart;                     /* how often the launcher has started it again */
     char variables[LAUNCHED_NAMES_BYTES]; /* "A and B", which say so; of a process alone, which do not */
 };
 

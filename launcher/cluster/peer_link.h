@@ -28,6 +28,8 @@ enum peer_frame_kind {
     FRAME_ASK,           /* root: a report on its rank is wanted; one byte: 1 with stacks */
     FRAME_LOOK,          /* root: a view of this moment is wanted */
     FRAME_REPORT,        /* client: the report, text without a NUL */
+    FRAME_GIVE,          /* client: its bytes of a meeting's round */
+    FRAME_GIVEN,         /* root: a rank, as 32 bits, and its bytes of the round; the last rank's end the round */
     FRAME_WAKE,          /* nothing, in many bytes; peer_link_next() keeps it to itself */
     FRAME_KINDS,
 };

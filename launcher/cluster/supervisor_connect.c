@@ -257,20 +257,32 @@ supervisor_connect(const struct handshake *root, const char *own_host_id, enum p
 
 /* ---- the other end ---- */
 
-bool
-listener_open(struct listener *listener_p, int backlog, struct error *error)
+/* A socket at the port, -1: errno says why not. A port that was named may have connections of the last job. */
+static int
+bind_port(const struct sockaddr *name, socklen_t bytes, bool is_named)
 {
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_ANY)}};
-    int off = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool ok = fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0 &&
-              bind(fd, (struct sockaddr *)&six, sizeof(six)) == 0;
-    if (!ok) { /* a host without IPv6 */
-        if (fd >= 0)
-            close(fd);
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        ok = fd >= 0 && bind(fd, (struct sockaddr *)&four, sizeof(four)) == 0;
-    }
+    int one = 1, off = 0, fd = socket(name->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    if ((!is_named || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0) &&
+        (name->sa_family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0) &&
+        bind(fd, name, bytes) == 0)
+        return fd;
+    int cause = errno;
+    close(fd);
+    errno = cause;
+    return -1;
+}
+
+bool
+listener_open(struct listener *listener_p, uint16_t wanted, int backlog, struct error *error)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(wanted), .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(wanted), .sin_addr = {htonl(INADDR_ANY)}};
+    int fd = bind_port((struct sockaddr *)&six, sizeof(six), wanted != 0);
+    if (fd < 0 && errno != EADDRINUSE) /* a host without IPv6 */
+        fd = bind_port((struct sockaddr *)&four, sizeof(four), wanted != 0);
+    bool ok = fd >= 0;
     union {
         struct sockaddr any;
         struct sockaddr_in6 six;

@@ -36,6 +36,8 @@ struct supervisor_server {
     struct listener listener;
     int world_size;
     unsigned char secret[AUTH_BYTES];
+    unsigned char mark[AUTH_MARK_BYTES];
+    bool has_mark;
     int limit_ms, beat_ms;
     int64_t looked_ms, round_ms, expired_ms, said_ms;
     struct peer *items; /* [world_size]; [0] is not used */
@@ -110,6 +112,7 @@ supervisor_server_close(struct supervisor_server *server)
     for (int i = 0; i < server->world_size; ++i) {
         peer_link_close(&server->items[i].link);
         free(server->items[i].report);
+        free(server->items[i].given);
         if (server->items[i].engine_socket >= 0)
             close(server->items[i].engine_socket);
     }
@@ -165,7 +168,8 @@ accept_pending(struct supervisor_server *server)
     struct pending_connection *pending = &server->pending[place];
     *pending = (struct pending_connection){.fd = fd, .since_ms = clock_now_ms()};
     /* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */
-    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 || !auth_challenge_make(&pending->challenge) ||
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
+        !auth_challenge_make(&pending->challenge, server->has_mark ? server->mark : NULL) ||
         send(fd, &pending->challenge, sizeof(pending->challenge), MSG_NOSIGNAL | MSG_DONTWAIT) !=
             (ssize_t)sizeof(pending->challenge) ||
         !watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, tag(SUBJECT_PENDING, place)))
@@ -257,6 +261,18 @@ take_report(struct peer *peer, const struct peer_frame *frame)
     }
 }
 
+/* One at a time: the next round begins when all have what was given in this one. */
+static bool
+take_gift(struct peer *peer, const struct peer_frame *frame)
+{
+    if (peer->given != NULL)
+        return false;
+    peer->given = xcalloc(1, frame->count + 1);
+    memcpy(peer->given, frame->bytes, frame->count);
+    peer->given_count = frame->count;
+    return true;
+}
+
 static bool
 take_frame(struct supervisor_server *server, struct peer *peer, const struct peer_frame *frame, struct rank_view *view)
 {
@@ -271,6 +287,8 @@ take_frame(struct supervisor_server *server, struct peer *peer, const struct pee
     case FRAME_REPORT:
         take_report(peer, frame);
         return true;
+    case FRAME_GIVE:
+        return take_gift(peer, frame);
     case FRAME_DONE:
         server->news = true;
         peer->state = PEER_DONE;
@@ -431,6 +449,47 @@ supervisor_server_ask_report(struct supervisor_server *server, int rank, bool st
     free(peer->report);
     peer->report = NULL;
     peer_link_send(&peer->link, FRAME_ASK, &byte, 1);
+}
+
+/* ---- a meeting ---- */
+
+void
+supervisor_server_mark(struct supervisor_server *server, const unsigned char *mark)
+{
+    memcpy(server->mark, mark, AUTH_MARK_BYTES);
+    server->has_mark = true;
+}
+
+unsigned char *
+supervisor_server_take_given(struct supervisor_server *server, int rank, size_t *count)
+{
+    unsigned char *given = server->items[rank].given;
+    *count = server->items[rank].given_count;
+    server->items[rank].given = NULL;
+    return given;
+}
+
+void
+supervisor_server_give(struct supervisor_server *server, int rank, const void *bytes, size_t count, bool wakes)
+{
+    uint32_t number = (uint32_t)rank;
+    unsigned char *frame = xcalloc(1, sizeof(number) + count);
+    memcpy(frame, &number, sizeof(number));
+    memcpy(frame + sizeof(number), bytes, count);
+    for (int i = 1; i < server->world_size; ++i)
+        (wakes ? peer_link_send : peer_link_send_quietly)(&server->items[i].link, FRAME_GIVEN, frame,
+                                                          sizeof(number) + count);
+    free(frame);
+}
+
+bool
+supervisor_server_is_flushed(const struct supervisor_server *server)
+{
+    for (int i = 1; i < server->world_size; ++i) {
+        if (server->items[i].link.out_count > 0)
+            return false;
+    }
+    return true;
 }
 
 /* ---- the end ---- */

@@ -39,7 +39,9 @@ struct peer {
     const char *lost; /* why */
     bool has_error;   /* it ends by itself: */
     struct peer_order error;
-    char *report; /* that was asked for; NULL: has not come */
+    char *report;         /* that was asked for; NULL: has not come */
+    unsigned char *given; /* in a meeting; NULL: nothing */
+    size_t given_count;
     /* of supervisor_server.c */
     struct peer_link link;
     int64_t heard_ms;
@@ -77,6 +79,19 @@ bool supervisor_server_have_answered(const struct supervisor_server *server);
 
 /* Asks a client for a report on its rank: supervisor_server_peer()->report, once it has come. */
 void supervisor_server_ask_report(struct supervisor_server *server, int rank, bool stacks);
+
+/* ---- a meeting: clients give bytes, and get those of all (meeting.h) ---- */
+
+/* What the challenge begins with from now on: AUTH_MARK_BYTES. */
+void supervisor_server_mark(struct supervisor_server *server, const unsigned char *mark);
+/* What a client has given, malloc'ed and from then on the caller's; NULL: nothing. */
+unsigned char *supervisor_server_take_given(struct supervisor_server *server, int rank, size_t *count);
+/* Gives the bytes of `rank` to all clients; `wakes`: they are the last of the round. */
+void supervisor_server_give(struct supervisor_server *server, int rank, const void *bytes, size_t count, bool wakes);
+/* Whether all that was said has left this process. */
+bool supervisor_server_is_flushed(const struct supervisor_server *server);
+
+/* ---- the end of a job ---- */
 
 /* To all, also to those who connect later. */
 void supervisor_server_say_end(struct supervisor_server *server, const struct peer_order *order);

@@ -78,6 +78,7 @@ struct options {
     unsigned timeout_s;
     unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
     const char *interface;                   /* that they find each other over: a name or a network; NULL: any */
+    const char *secret_file, *job_name;      /* for processes that meet at an address; NULL: the usual ones */
     unsigned hang_warning_s, hang_timeout_s; /* 0: never */
     bool hang_warning_given;                 /* the user wants it, be it the usual time */
     const char *trace_dir;                   /* NULL: no trace */

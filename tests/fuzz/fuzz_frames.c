@@ -178,7 +178,7 @@ fuzz_auth(const uint8_t *bytes, size_t count)
     struct auth_challenge challenge, theirs;
     struct auth_answer answer, mine;
     struct auth_welcome welcome;
-    fuzz_require(auth_challenge_make(&challenge), "a challenge can be made");
+    fuzz_require(auth_challenge_make(&challenge, NULL), "a challenge can be made");
     if (count >= sizeof(answer)) {
         memcpy(&answer, bytes, sizeof(answer));
         memcpy(answer.magic, challenge.magic, sizeof(answer.magic));

@@ -100,7 +100,7 @@ put_auths(void)
         unsigned char welcome[AUTH_BYTES];
     } turn = {.welcome = {3}};
     struct auth_answer answer;
-    fuzz_require(auth_challenge_make(&turn.challenge) &&
+    fuzz_require(auth_challenge_make(&turn.challenge, NULL) &&
                      auth_answer_make(secret, &turn.challenge, PEER_ENGINE, 1, &answer),
                  "a challenge can be answered");
     put("auth", "answer", &answer, sizeof(answer));

@@ -23,7 +23,7 @@ net_test_open(struct net_test *test, int world_size, unsigned limit_s)
 {
     struct listener listener;
     struct error error;
-    ck_assert(listener_open(&listener, 16, &error));
+    ck_assert(listener_open(&listener, 0, 16, &error));
     net_test_open_at(test, &listener, world_size, limit_s);
 }
 

@@ -53,6 +53,8 @@ static const struct sample {
     {"hang-timeout", "0"},
     {"heartbeat-timeout", "20"},
     {"max-restarts", "3"},
+    {"secret-file", "secret"},
+    {"job", "a"},
     {"trace", "traces"},
     {"trace-steps", "5-9"},
     {"trace-args", NULL},

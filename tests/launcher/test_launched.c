@@ -41,10 +41,13 @@ static const struct launched_row {
     {PMIX " " TORCH, 0, LAUNCHED_BY_PMIX, "PMIX_NAMESPACE and PMIX_RANK", false},
     {PMIX " " PODS " " SLURM, 0, LAUNCHED_BY_PMIX, "PMIX_NAMESPACE and PMIX_RANK", false},
 
+    {TORCH, 0, LAUNCHED_BY_VARIABLES, "WORLD_SIZE, RANK and MASTER_ADDR", false},
+    {TORCH " " SLURM " OMPI_COMM_WORLD_SIZE=2", 4, LAUNCHED_BY_VARIABLES, "WORLD_SIZE, RANK and MASTER_ADDR", false},
+    {PMIX " " RUN " " PODS, 0, LAUNCHED_BY_TORCHRUN,
+     "TORCHELASTIC_RUN_ID, RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR", false},
+
     /* complete, and ddprun cannot join */
-    {TORCH, 0, LAUNCHED_ALONE, "WORLD_SIZE, RANK and MASTER_ADDR (WORLD_SIZE=2) say that ddprun is one of", true},
-    {TORCH, 4, LAUNCHED_ALONE, JOINED "WORLD_SIZE; -n 4 does not count beside WORLD_SIZE", true},
-    {PMIX " " RUN, 0, LAUNCHED_ALONE, "TORCHELASTIC_RUN_ID, RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR (", true},
+    {PODS, 4, LAUNCHED_ALONE, JOINED "PET_NNODES; -n 4 does not count beside PET_NNODES", true},
     {PODS, 0, LAUNCHED_ALONE, "PET_NNODES, PET_NODE_RANK and PET_MASTER_ADDR (PET_NNODES=2) say", true},
     {PODS " " TORCH, 0, LAUNCHED_ALONE, "PET_NNODES, PET_NODE_RANK and PET_MASTER_ADDR (PET_NNODES=2) say", true},
     {SLURM, 0, LAUNCHED_ALONE, "Slurm started ddprun as 2 tasks without --mpi=pmix", true},
@@ -75,6 +78,9 @@ static const struct launched_row {
     {"PET_NNODES=1:4 PET_NODE_RANK=0 PET_MASTER_ADDR=h1", 0, LAUNCHED_ALONE, "PET_NNODES=1:4 is not a number", true},
     {"WORLD_SIZE=2 RANK=2 MASTER_ADDR=h1", 0, LAUNCHED_ALONE, "RANK=2 is not one of the processes of WORLD_SIZE=2",
      true},
+    {"WORLD_SIZE=2 RANK=0 MASTER_ADDR=h1 MASTER_PORT=70000", 0, LAUNCHED_ALONE, "MASTER_PORT=70000 is not a port",
+     true},
+    {"WORLD_SIZE=2 RANK=0 MASTER_ADDR=h1 MASTER_PORT=http", 0, LAUNCHED_ALONE, "MASTER_PORT=http is not a port", true},
     {"WORLD_SIZE=2 RANK=-1 MASTER_ADDR=h1", 0, LAUNCHED_ALONE, "RANK=-1 is not one of the processes", true},
 
     /* a world of one, and leftovers */
@@ -115,4 +121,26 @@ TEST(a_rank_of_another_ddprun_is_refused)
     set_variables(PMIX " " DDPRUN_ENV_JOB_DIR "=/job " DDPRUN_ENV_PROTOCOL "=1");
     ck_assert(!launched_look(0, &launched, &error));
     ck_assert_msg(strstr(error.text, "inside a rank of another ddprun") != NULL, "%s", error.text);
+}
+
+TEST(where_the_processes_meet)
+{
+    struct launched launched;
+    struct error error = {0};
+    clearenv();
+    set_variables(RUN " TORCHELASTIC_RESTART_COUNT=3");
+    ck_assert_msg(launched_look(0, &launched, &error), "%s", error.text);
+    ck_assert_int_eq(launched.rank, 1);
+    ck_assert_int_eq(launched.world_size, 2);
+    ck_assert_int_eq(launched.local_rank, 1);
+    ck_assert_str_eq(launched.address, "h1");
+    ck_assert_uint_eq(launched.port, 29500);
+    ck_assert_str_eq(launched.run, "none");
+    ck_assert_uint_eq(launched.restart, 3);
+    clearenv();
+    set_variables("RANK=0 WORLD_SIZE=2 MASTER_ADDR=h1");
+    ck_assert_msg(launched_look(0, &launched, &error), "%s", error.text);
+    ck_assert_int_eq(launched.local_rank, -1);
+    ck_assert_uint_eq(launched.port, 0);
+    ck_assert_ptr_null(launched.run);
 }

@@ -237,7 +237,7 @@ TEST(auth_wants_the_secret_and_both_nonces)
     struct auth_challenge challenge, other;
     struct auth_answer answer;
     struct auth_welcome welcome;
-    ck_assert(auth_challenge_make(&challenge) && auth_challenge_make(&other));
+    ck_assert(auth_challenge_make(&challenge, NULL) && auth_challenge_make(&other, NULL));
     ck_assert(auth_answer_make(secret, &challenge, PEER_SUPERVISOR, 3, &answer));
     ck_assert(auth_welcome_make(secret, &challenge, &answer, 4, &welcome));
     ck_assert(auth_welcome_holds(secret, &challenge, &answer, &welcome));

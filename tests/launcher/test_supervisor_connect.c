@@ -137,7 +137,7 @@ TEST(an_impostor_is_no_supervisor_0)
     unsigned char junk[sizeof(struct auth_welcome)] = {0};
     memset(&test, 0, sizeof(test));
     test.signals.fd = -1;
-    ck_assert(listener_open(&listener, 16, &error));
+    ck_assert(listener_open(&listener, 0, 16, &error));
     test.root.port = listener.port;
     struct handshake root = test.root;
     addresses_host_id(test.root.host_id);
@@ -151,7 +151,7 @@ TEST(an_impostor_is_no_supervisor_0)
         int fd = accept(listener.fd, NULL, NULL);
         if (fd < 0)
             continue;
-        ck_assert(auth_challenge_make(&challenge));
+        ck_assert(auth_challenge_make(&challenge, NULL));
         ck_assert_int_eq(send(fd, &challenge, sizeof(challenge), MSG_NOSIGNAL), (ssize_t)sizeof(challenge));
         if (recv(fd, &answer, sizeof(answer), MSG_WAITALL) == (ssize_t)sizeof(answer))
             (void)!send(fd, junk, sizeof(junk), MSG_NOSIGNAL);
@@ -168,7 +168,7 @@ TEST(no_listener_is_an_error_that_names_the_addresses)
     struct listener listener;
     struct error error;
     memset(&test, 0, sizeof(test));
-    ck_assert(listener_open(&listener, 1, &error)); /* a port that was in use before */
+    ck_assert(listener_open(&listener, 0, 1, &error)); /* a port that was in use before */
     struct handshake root = {.port = listener.port, .host = "node7"};
     listener_close(&listener);
     root.addresses = (struct host_addresses){.count = 1, .items = {{.family = 4, .bytes = {127, 0, 0, 1}}}};
@@ -192,7 +192,7 @@ TEST(only_a_signal_that_asks_for_the_end_ends_connecting)
     supervisor_server_close(test.server);
 
     struct listener silent;
-    ck_assert(listener_open(&silent, 1, &error));
+    ck_assert(listener_open(&silent, 0, 1, &error));
     test.root.port = silent.port;
     kill(getpid(), SIGTERM);
     ck_assert_int_lt(supervisor_connect(&test.root, test.root.host_id, PEER_SUPERVISOR, 1, &test.signals, &error), 0);

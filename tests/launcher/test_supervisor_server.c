@@ -76,7 +76,7 @@ open_pair(struct peer_link *from, struct peer_link *to)
     struct listener listener;
     struct error error;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    ck_assert(listener_open(&listener, 1, &error));
+    ck_assert(listener_open(&listener, 0, 1, &error));
     address.sin_port = htons(listener.port);
     int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# address.sh BUILD - ddprun that were started as one of several by variables (RANK, WORLD_SIZE, MASTER_ADDR; torchrun's) meet at
+# the address, without PMIx: ranks train as `ddprun -n N` does, bit by bit; who does not share the secret is not taken in, and does no
+# harm; who does not come is named; jobs side by side at one port do not mix; and nothing is left of any.
+# shellcheck source=tests/cluster/launched.sh
+source "$(dirname "$0")/launched.sh"
+launcher=("$(cd "$(dirname "$0")" && pwd)/by_variables.sh")
+export HOME=$work/home
+mkdir -m 700 "$HOME"
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT "${!PET_@}"
+secret=$HOME/.config/ddprun/secret
+
+steps=$((sanitized ? 12 : 60))
+options=(--data "$data" --batch 96 --steps "$steps" --seed 5)
+run "$digits_plain" "${options[@]}" --save "$work/serial"
+succeeded "digits alone"
+for ranks in 2 4; do
+    equals_serial "digits, $ranks ranks" "$ranks"
+done
+check "the secret is its owner's alone" [ "$(stat -c %a "$secret")" = 600 ]
+run "$ddprun" -n 4 --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/alone-%d"
+succeeded "ddprun -n 4"
+check "the bits of ddprun -n 4" cmp "$work/rank-0" "$work/alone-0"
+
+# What torchrun sets besides: its store has the port, and each rank knows its place on the host.
+port=$((20000 + $$ % 9000))
+python=(env -u DDPRUN_TEST_MARK python3)
+"${python[@]}" -c '
+import socket, sys, time
+store = socket.socket()
+store.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+store.bind(("", int(sys.argv[1])))
+store.listen(64)
+print("ready", flush=True)
+time.sleep(600)' "$port" >"$work/store" &
+store=$!
+at_exit 'kill "$store" 2>/dev/null'
+check "a store has the port" within 10 grep -q ready "$work/store"
+rm -f "$work"/rank-*
+# shellcheck disable=SC2016 # the processes' shells expand it
+BY_PORT=$port job 4 sh -c 'LOCAL_RANK=$RANK TORCHELASTIC_RUN_ID=none exec "$@"' sh \
+    "$ddprun" -v --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/rank-%d"
+succeeded "torchrun's variables"
+check "torchrun's variables: the bits of ddprun -n 4" cmp "$work/rank-3" "$work/alone-0"
+check "-v names the variables" grep -q 'started as one of several processes, by TORCHELASTIC_RUN_ID, RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR' "$work/stderr"
+nothing_left "torchrun's variables"
+
+# Two jobs at one port, and a third that has what the second left: each name is a job of its own.
+BY_PORT=$port "${launcher[@]}" -n 2 "$ddprun" --job one -q "$digits" "${options[@]}" --save "$work/one-%d" >/dev/null 2>"$work/one" &
+first=$!
+BY_PORT=$port job 2 "$ddprun" --job two -q "$digits" "${options[@]}" --save "$work/two-%d"
+succeeded "two jobs at one port: the second"
+check "two jobs at one port: the first" wait "$first"
+check "two jobs at one port: the same result" cmp "$work/one-0" "$work/two-1"
+
+# ---- who is not taken in ----
+
+wait_line='waited 12 s for 1 of 3: rank 1 to begin'
+# shellcheck disable=SC2016
+job 3 sh -c '[ "$RANK" = 1 ] || exec "$@"' sh "$ddprun" --timeout 12 "$fake"
+check "a rank that never comes: exit code 1" [ "$code" -eq 1 ]
+check "... is named while it is waited for" grep -q '^ddprun: waiting for 1 of 3: rank 1$' "$work/stderr"
+check "... and at the end" grep -q "^ddprun: $wait_line" "$work/stderr"
+nothing_left "a rank that never comes"
+
+run env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT="$port" "$ddprun" --timeout 2 "$fake"
+failed_with "rank 0 never comes" 1 "waited 2 s for the ddprun of rank 0 at localhost, ports $port to $((port + 15)) "
+printf 'this is another secret\n' >"$work/other"
+chmod 600 "$work/other"
+# shellcheck disable=SC2016
+job 2 bash -c 'own=(); [ "$RANK" = 0 ] || own=(--secret-file "$0"); exec "$1" --timeout 14 "${own[@]}" "$2"' "$work/other" "$ddprun" "$fake"
+check "another secret: no job" [ "$code" -ne 0 ]
+check "... said by the one" grep -qE '^ddprun: the ddprun of rank 0, at localhost, port [0-9]*, does not take in rank 1 \(host .*its secret is not that of .*/other' "$work/stderr"
+check "... and by the other" grep -q '^ddprun: waited 14 s for 1 of 2: rank 1 to begin' "$work/stderr"
+# shellcheck disable=SC2016
+job 2 sh -c '[ "$RANK" = 0 ] || WORLD_SIZE=3; exec "$@"' sh "$ddprun" --timeout 14 "$fake"
+check "another number of processes: no job" grep -q 'does not take in rank 1 .*or it does not count 3 processes' "$work/stderr"
+chmod 644 "$secret"
+job 2 "$ddprun" "$fake"
+check "a secret that others can read: refused" grep -q "^ddprun: other users can read the secret $secret; chmod 600" "$work/stderr"
+chmod 600 "$secret"
+printf 'short\n' >"$work/short"
+run env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost "$ddprun" --secret-file "$work/short" "$fake"
+failed_with "a secret of 5 bytes" 2 "the secret $work/short has 5 bytes, and needs 16 at least"
+job 2 "$ddprun" -n 2 "$fake"
+failed_with "-n beside the variables" 2 '-n 2 was given to ddprun, which was started 2 times by another launcher'
+
+# Strangers: rubbish, silence, and what was recorded of a process that was taken in.
+"${python[@]}" - "$port" >"$work/strangers" <<'END' &
+import socket, sys, time
+held = []
+until = time.time() + 60
+print("ready", flush=True)
+while time.time() < until and len(held) < 60:
+    for port in range(int(sys.argv[1]) + 1, int(sys.argv[1]) + 16):
+        try:
+            stranger = socket.create_connection(("localhost", port), 1)
+            if len(held) % 2:
+                stranger.sendall(b"GET / HTTP/1.0\r\n\r\n" * 64)
+            held.append(stranger)
+        except OSError:
+            pass
+print("held", len(held), flush=True)
+time.sleep(60)
+END
+strangers=$!
+at_exit 'kill "$strangers" 2>/dev/null'
+check "strangers try" within 10 grep -q ready "$work/strangers"
+# shellcheck disable=SC2016 # rank 1 comes when the strangers have
+BY_PORT=$port job 2 bash -c '[ "$RANK" = 0 ] || until grep -q held "$0"; do sleep 0.1; done; exec "$@"' "$work/strangers" \
+    "$ddprun" --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/strange-%d"
+succeeded "60 strangers at the port: the job ends well"
+check "... with the same result" cmp "$work/strange-0" "$work/one-0"
+kill "$strangers" "$store"
+
+# ---- what ends a job ----
+
+ends "exit code" 3 'rank 1 .*exit code 3' stage 2 stage 3 @1 exit 3 @all hang
+ends "signal" 139 'rank 2 .*SIGSEGV' stage 2 stage 3 @2 kill 11 @all hang
+job 2 "$ddprun" --no-such-option "$fake"
+check "wrong options: refused at once by each" [ "$(grep -c '^ddprun: .*no-such-option' "$work/stderr")" -eq 2 ]
+# shellcheck disable=SC2016
+job 2 sh -c 'exec "$1" --bucket-mb $((1 + RANK)) "$2"' sh "$ddprun" "$fake"
+failed_with "different options" 2 "ranks 0 .* and 1 .* were asked for different things: --bucket-mb 1 and --bucket-mb 2"
+nothing_left "at the end"
+finish
