@@ -10,8 +10,8 @@ pattern=${2:-.}
 program=$build/tests/tools/plan/habits
 export program ddprun work options="${*:3}" figures=${HABITS_FIGURES:-0}
 steps=61 # no whole number of rounds
-few='^(clip|counter|gemm-update|host-loss|shuffle-host)$'
-least=3 # of these run
+few='^(clip|counter|gemm-update|half-scaling|host-loss|shuffle-host)$'
+least=4 # of these run
 ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
     few=. least=36 ranks='2 3'

@@ -19,46 +19,46 @@
 #define BACKWARD "dw2: g2 = h dy\ndx: dh = dy w2 ~h\ndw1: g1 = x dh\n"
 #define SGD      "sgd: w1 += ~g1\nsgd: w2 += ~g2\n"
 
-/* Of each operation: A: made by all, T: by the rank whose turn it is. Of memory: S: state, R: stream, U: sum, L: last,
- * C: constant. */
+/* Of each operation: A: made by all, T: by the rank whose turn it is, C: or not at all. Of memory: S: state, R: stream,
+ * U: sum, L: last, C: constant. */
 static const struct row {
     const char *name, *program, *expected;
 } rows[] = {
-    {"SGD", NET "step\n" FORWARD BACKWARD SGD, "AATTTTTTTT w1:S w2:S"},
+    {"SGD", NET "step\n" FORWARD BACKWARD SGD, "AATTTTTTCC w1:S w2:S"},
     {"momentum", NET "step\n" FORWARD BACKWARD "sgd: m += ~g1; w1 += ~g1 ~m\nsgd: w2 += ~g2\n",
-     "AATTTTTTTT w1:S w2:S m:S"},
+     "AATTTTTTCC w1:S w2:S m:S"},
     {"gradient and update in one launch", NET "step\n" FORWARD "dx: dh = dy w2 ~h\ndw2: w2 += h dy\ndw1: w1 += x dh\n",
-     "AATTTTTT w1:S w2:S"},
+     "AATTTTCC w1:S w2:S"},
     {"updates inside backward",
      NET "step\n" FORWARD "dw2: g2 = h dy\ndx: dh = dy w2 ~h\nsgd: w2 += ~g2\n"
          "dw1: g1 = x dh\nsgd: w1 += ~g1\n",
-     "AATTTTTTTT w1:S w2:S"},
-    {"gradients that are made anew", NET "step\n" FORWARD "new g1\n" BACKWARD SGD, "AATTTTTTTT w1:S w2:S"},
+     "AATTTTTCTC w1:S w2:S"},
+    {"gradients that are made anew", NET "step\n" FORWARD "new g1\n" BACKWARD SGD, "AATTTTTTCC w1:S w2:S"},
     {"clipping", NET "step\n" FORWARD BACKWARD "fill c\nnorm2: c += g1\nclip: g1 += c\n" SGD,
-     "AATTTTTTTTTTT w1:S w2:S"},
+     "AATTTTTTTTTCC w1:S w2:S"},
     {"a counter", NET "step\n" FORWARD BACKWARD "sgd: w1 += ~g1 c\nsgd: w2 += ~g2 c\ncount: c +=\n",
-     "AATTTTTTTTA w1:S w2:S c:R"},
+     "AATTTTTTCCA w1:S w2:S c:R"},
     {"random numbers",
      NET "step\nh2d x\nh2d t\ndraw: n += ; p = n\nlayer1: h = x w1 p\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
-     "AAATTTTTTTT w1:S w2:S n:R"},
+     "AAATTTTTTCC w1:S w2:S n:R"},
     {"what random numbers are made of, in the same step",
      NET "step\nh2d x\nh2d t\nfill p\nseed: p += n\ndraw: n += p\nlayer1: h = x w1 n\nlayer2: y = h w2\nlossk: dy = y "
          "t\n" BACKWARD SGD,
-     "AAAAATTTTTTTT w1:S w2:S n:R"},
+     "AAAAATTTTTTCC w1:S w2:S n:R"},
     {"random numbers, used where they are drawn",
      NET "step\nh2d x\nh2d t\nlayer1: h = x w1\ndrop: n += ; h += n\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
-     "AATATTTTTTT w1:S w2:S n:R"},
+     "AATATTTTTCC w1:S w2:S n:R"},
     {"a batch that is loaded ahead",
      NET "step\ncopy q x\nh2d x\nh2d t\nlayer1: h = q w1\nlayer2: y = h w2\n"
          "lossk: dy = y t\n" BACKWARD SGD,
-     "AATTTTTTTTA w1:S w2:S q:R"},
-    {"hits that are counted", NET "step\n" FORWARD "hits: n += y t\n" BACKWARD SGD, "AATTTTTTTTT w1:S w2:S n:U"},
+     "AATTTTTTCCA w1:S w2:S q:R"},
+    {"hits that are counted", NET "step\n" FORWARD "hits: n += y t\n" BACKWARD SGD, "AATTTTTTTCC w1:S w2:S n:U"},
     {"hits that are counted and read", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
      "n[0:4] holds whole numbers that are computed from data, which have no average"},
     {"a loss that is read one step later",
      NET "step\nh2d x\nh2d t\nd2h loss\nlayer1: h = x w1\nlayer2: y = h w2\n"
          "lossk: dy = y t; loss = y t\n" BACKWARD SGD,
-     "AAATTTTTTTT w1:S w2:S loss:L"},
+     "AAATTTTTTCC w1:S w2:S loss:L"},
     {"a counter beside a weight", NET "step\n" FORWARD BACKWARD "sgd: w1 += ~g1; c +=\nsgd: w2 += ~g2\n",
      "sgd writes w1[0:3072], which each rank changes in its own step, and memory that is the same on all ranks"},
     {"weights that the host updates", NET "step\nh2d w1\n" FORWARD BACKWARD "d2h g1\nsgd: w2 += ~g2\n",
@@ -87,7 +87,7 @@ said(const struct scout_finding *finding, const struct by_state *by_state)
         return text;
     }
     for (uint32_t i = 0; i < finding->period; ++i)
-        text[used++] = "AT"[by_state->parts[i]];
+        text[used++] = "AT-C"[by_state->parts[i]];
     text[used] = '\0';
     for (uint32_t i = 0; i < by_state->range_count; ++i) {
         const struct by_state_range *range = &by_state->ranges[i];

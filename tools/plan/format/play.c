@@ -111,7 +111,8 @@ is_sound(const struct play *play)
     }
     for (uint32_t i = 0; i < plan->operation_count && sound; ++i) {
         const struct play_operation *operation = &play->operations[i];
-        sound = operation->part <= (plan->by == PLAY_BY_STATE ? PLAY_BY_TURN : PLAY_BY_LAST) &&
+        sound = operation->part <= PLAY_BY_CHOICE &&
+                operation->part != (plan->by == PLAY_BY_STATE ? PLAY_BY_LAST : PLAY_BY_CHOICE) &&
                 ends(operation->name, sizeof(operation->name)) && operation->site_count <= PLAY_SITES &&
                 operation->reads <= PLAY_READS_MIXED && operation->writer <= plan->operation_count;
         for (uint32_t k = 0; sound && k < operation->site_count; ++k)

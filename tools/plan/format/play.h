@@ -71,9 +71,11 @@ struct play_tensor {
 
 /* Who makes an operation, where ranks take turns: of a round's periods, rank r plays period r. */
 enum play_part {
-    PLAY_BY_ALL,  /* all, in each period */
-    PLAY_BY_TURN, /* the rank whose turn the period is */
-    PLAY_BY_LAST, /* all, in the last period of a round: the update; not by state */
+    PLAY_BY_ALL,    /* all, in each period */
+    PLAY_BY_TURN,   /* the rank whose turn the period is */
+    PLAY_BY_LAST,   /* all, in the last period of a round: the update; not by state */
+    PLAY_BY_CHOICE, /* by state, as PLAY_BY_TURN, if it comes: without it what stays is as it was, and nothing else is
+                     * missing. A program skips updates, as where half precision has overflowed */
 };
 
 /* What an operation brings to the host, of bytes that steps have written. */

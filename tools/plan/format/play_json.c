@@ -22,7 +22,8 @@ static const char *const roles[] = {
     [PLAY_UNWRITTEN] = "unwritten", [PLAY_UNREAD] = "unread",     [PLAY_CHANGES] = "state by change",
     [PLAY_STREAM] = "stream",       [PLAY_SUM] = "sum",           [PLAY_LAST] = "last"};
 static const char *const kinds[] = {[PLAY_BY_GRADIENTS] = "gradients", [PLAY_BY_STATE] = "state"};
-static const char *const parts[] = {[PLAY_BY_ALL] = "all", [PLAY_BY_TURN] = "turn", [PLAY_BY_LAST] = "last"};
+static const char *const parts[] = {
+    [PLAY_BY_ALL] = "all", [PLAY_BY_TURN] = "turn", [PLAY_BY_LAST] = "last", [PLAY_BY_CHOICE] = "turn or not at all"};
 static const char *const reads[] = {[PLAY_READS_NOTHING] = "nothing",
                                     [PLAY_READS_ALIKE] = "alike",
                                     [PLAY_READS_STEP] = "step",
@@ -212,7 +213,7 @@ take_operation(struct reader *reader, struct json_object *from, const struct pla
     uint32_t objects = plan->object_count;
     take_text(reader, from, "name", to->name, sizeof(to->name));
     to->part = take_word(reader, from, "made_by", parts, PARTS);
-    if (plan->by == PLAY_BY_STATE && to->part == PLAY_BY_LAST)
+    if (to->part == (plan->by == PLAY_BY_STATE ? PLAY_BY_LAST : PLAY_BY_CHOICE))
         reader->wrong = "made_by";
     to->host_bytes = take_number(reader, from, "host_bytes", INT64_MAX);
     if (json_object_object_get_ex(from, "reads", NULL)) {

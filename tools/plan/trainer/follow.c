@@ -356,7 +356,8 @@ static void
 pass_by(uint32_t end)
 {
     for (uint32_t i = next; i < end && period >= (uint64_t)WARM_ROUNDS * player_world(); ++i) {
-        if (player.play.operations[i].part != PLAY_BY_ALL)
+        uint32_t part = player.play.operations[i].part;
+        if (part != PLAY_BY_ALL && part != PLAY_BY_CHOICE)
             no_fit(player.play.operations[i].name, "is left out");
     }
 }

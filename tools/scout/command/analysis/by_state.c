@@ -595,6 +595,30 @@ add_range(struct finder *finder, const struct place *place)
                                                             .hi = place->hi};
 }
 
+/* Operations that write what ranks average, and nothing else: a step without them leaves no memory of its own as
+ * another step left it. */
+static void
+find_choices(struct finder *finder)
+{
+    const struct graph *graph = finder->graph;
+    bool *others = xcalloc(finder->period + 1, sizeof(*others)), *any = xcalloc(finder->period + 1, sizeof(*any));
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->op < 0)
+            continue;
+        uint32_t at = position(finder, version);
+        bool is_state = version->memory != HOST_MEMORY && place_of(finder, version)->role == PLAY_CHANGES;
+        any[at] = any[at] || is_state;
+        others[at] = others[at] || !is_state;
+    }
+    for (uint32_t at = 0; at < finder->period; ++at) {
+        if (finder->to->parts[at] == PLAY_BY_TURN && any[at] && !others[at])
+            finder->to->parts[at] = PLAY_BY_CHOICE;
+    }
+    free(others);
+    free(any);
+}
+
 static bool
 find_all(struct finder *finder)
 {
@@ -613,6 +637,8 @@ find_all(struct finder *finder)
             add_range(finder, &finder->places[p]);
     }
     find_reads(finder);
+    if (ok)
+        find_choices(finder);
     return ok;
 }
 

@@ -39,6 +39,31 @@ class_of(const struct finder *finder, const struct graph_version *version)
 
 /* ---- reads ---- */
 
+/* Whether a launch gets a pointer to what a version holds: it may write there where the recorded one did not, as a flag
+ * that only an overflow sets. */
+static bool
+may_write(const struct finder *finder, int32_t op, const struct graph_version *version)
+{
+    const struct scout_op *it = &finder->graph->log->ops[finder->graph->first + (uint32_t)op];
+    bool may = false;
+    for (uint32_t a = 0; a < it->argument_count && it->ahead == 0; ++a) {
+        const struct scout_argument *argument = &it->arguments[a];
+        may = may || ((int32_t)finder->graph->memory_of[argument->alloc] == version->memory &&
+                      argument->offset < version->hi && argument->end > version->lo);
+    }
+    return may && finder->is_own[(uint32_t)op % finder->period];
+}
+
+/* The last operation of the writer's period, in front of the read, that may have written the version. */
+static uint32_t
+last_writer(const struct finder *finder, const struct graph_version *from, int32_t read)
+{
+    int32_t writer = from->op, period = (int32_t)finder->period;
+    for (int32_t op = from->op + 1; op < read && op / period == from->op / period; ++op)
+        writer = may_write(finder, op, from) ? op : writer;
+    return (uint32_t)(writer % period);
+}
+
 /* Of what the host gets in one period: which step has written it. */
 static struct reads_of
 read_of(const struct finder *finder, const struct graph_version *to)
@@ -57,7 +82,7 @@ read_of(const struct finder *finder, const struct graph_version *to)
             of.kind = PLAY_READS_MIXED;
         of.back = back;
         if (from->op > last)
-            of.writer = (uint32_t)(is_begin ? to->op : from->op) % finder->period;
+            of.writer = is_begin ? (uint32_t)to->op % finder->period : last_writer(finder, from, to->op);
         last = from->op > last ? from->op : last;
     }
     return of;

@@ -46,7 +46,7 @@ by_state_print(FILE *out, const struct scout_log *log, const struct scout_findin
     uint32_t turn = 0;
     struct sites *sites = sites_open(log);
     for (uint32_t i = 0; i < finding->period; ++i)
-        turn += by_state->parts[i] == PLAY_BY_TURN;
+        turn += by_state->parts[i] != PLAY_BY_ALL;
     fprintf(out, "a step is %" PRIu32 " operations, of which ranks make %" PRIu32 " by turns; it begins with %s\n",
             finding->period, turn, scout_op_name(log, &log->ops[finding->first], name));
     fprintf(out, "  %-12s %-9s %12s  %-26s %s\n", "class", "type", "bytes", "memory", "allocated at");
