@@ -4,7 +4,7 @@
 # harm; who does not come is named; jobs side by side at one port do not mix; and nothing is left of any.
 # shellcheck source=tests/cluster/launched.sh
 source "$(dirname "$0")/launched.sh"
-launcher=("$(cd "$(dirname "$0")" && pwd)/by_variables.sh")
+launcher=(bash "$(cd "$(dirname "$0")" && pwd)/by_variables.sh")
 export HOME=$work/home
 mkdir -m 700 "$HOME"
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT "${!PET_@}"

@@ -11,7 +11,7 @@ note_quiet
 
 # Ranks 0 and 1 on h1, 2 and 3 on h2.
 # shellcheck disable=SC2016 # the processes' shells expand it
-launch=("$(dirname "$0")/by_variables.sh" -n 4 bash -c 'host=h1; [ "$RANK" -lt 2 ] || host=h2; exec "$0" "$host" "$@"' "$hosts_runner")
+launch=(bash "$(dirname "$0")/by_variables.sh" -n 4 bash -c 'host=h1; [ "$RANK" -lt 2 ] || host=h2; exec "$0" "$host" "$@"' "$hosts_runner")
 
 digits_alone
 digits_equal "two hosts by address" "${launch[@]}" "$ddprun" --interface eth0
