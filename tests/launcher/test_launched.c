@@ -24,9 +24,13 @@ set_variables(const char *variables)
 {
     char *words = strdup(variables), *rest = words;
     for (char *word; (word = strsep(&rest, " ")) != NULL;) {
-        if (*word != '\0')
-            putenv(word); /* the rest of the process keeps it */
+        char *value = strchr(word, '=');
+        if (value == NULL)
+            continue;
+        *value = '\0';
+        setenv(word, value + 1, 1);
     }
+    free(words);
 }
 
 static const struct launched_row {
