@@ -46,7 +46,7 @@ check "-v names the variables" grep -q 'started as one of several processes, by 
 nothing_left "torchrun's variables"
 
 # Two jobs at one port, and a third that has what the second left: each name is a job of its own.
-BY_PORT=$port "${launcher[@]}" -n 2 "$ddprun" --job one -q "$digits" "${options[@]}" --save "$work/one-%d" >/dev/null 2>"$work/one" &
+BY_PORT=$port "${runtime[@]}" "${launcher[@]}" -n 2 "$ddprun" --job one -q "$digits" "${options[@]}" --save "$work/one-%d" >/dev/null 2>"$work/one" &
 first=$!
 BY_PORT=$port job 2 "$ddprun" --job two -q "$digits" "${options[@]}" --save "$work/two-%d"
 succeeded "two jobs at one port: the second"
