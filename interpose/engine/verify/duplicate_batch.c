@@ -17,7 +17,8 @@
 enum {
     FIRST_BOUNDARY = 1, /* what comes before the first step is initialisation */
     STEPS = 3,
-    LEAST_BYTES = 1024, /* a learning rate or a step counter is no batch */
+    LEAST_BYTES = 1024, /* a learning rate or a step counter is no batch, */
+    LEAST_APART = 64,   /* and a seed or a rank's number does not make one another */
 };
 
 /* What was copied between two boundaries. */
@@ -117,10 +118,10 @@ compare_own(void *unused)
 /* ---- what was copied ---- */
 
 static bool
-are_batches(const struct copied *steps)
+are_batches(const struct copied *steps, uint64_t least_bytes)
 {
     for (int i = 0; i < STEPS; ++i) {
-        if (steps[i].bytes < LEAST_BYTES)
+        if (steps[i].bytes < least_bytes)
             return false;
     }
     return true;
@@ -134,10 +135,10 @@ duplicate_batch_compare(void)
     struct control_messages all;
     exchange("the comparison of batches", copied, sizeof(copied), &all);
     for (int r = 1; r < all.count && engine_state.rendezvous.rank == 0; ++r) {
-        bool known = all.bytes[r] == sizeof(copied) && are_batches(all.messages[0]);
+        bool known = all.bytes[r] == sizeof(copied) && are_batches(all.messages[0], LEAST_APART);
         bool same = known && memcmp(all.messages[0], all.messages[r], sizeof(copied)) == 0;
         are_apart = are_apart || (known && !same);
-        if (same) {
+        if (same && are_batches(all.messages[0], LEAST_BYTES)) {
             message_warning(
                 "duplicate_batch",
                 "ranks 0 and %d copied the same %d batches to their devices: shard your data (DDP_SHARD), or more "

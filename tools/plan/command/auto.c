@@ -3,8 +3,7 @@
  *
  *     a plan is kept, and was proved for these arguments         it is used
  *     one is kept for this build, with other arguments           proof (d) is made again; if it passes, it is used
- *     else                                                       the program is scouted, and proofs (a), (c), (d) are
- * made
+ *     else                                                       the program is scouted, and its plan proved
  *
  * Then a rehearsal, unless one with as many ranks and the same options is kept with the plan: N ranks train for some
  * rounds, and one process for as many batches, several times by turns.
