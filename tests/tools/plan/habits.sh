@@ -10,11 +10,11 @@ pattern=${2:-.}
 program=$build/tests/tools/plan/habits
 export program ddprun work options="${*:3}" figures=${HABITS_FIGURES:-0}
 steps=61 # no whole number of rounds
-few='^(clip|counter|gemm-update|half-scaling|host-loss|shuffle-host)$'
-least=4 # of these run
+few='^(clip|counter|gemm-update|half-scaling|history|host-loss|rnn|shuffle-host)$'
+least=6 # of these run
 ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
-    few=. least=36 ranks='2 3'
+    few=. least=68 ranks='2 3'
 fi
 [ "$pattern" = . ] || few=. least=0
 export steps ranks DDPRUN_READS=owner
@@ -72,21 +72,28 @@ outcome() {
     within "$weights" "$(allowed "$1")" || words="WRONG: $words, other weights"
     echo "$words | $weights | $figure"
 }
-# one HABIT: its lines of the table.
+# train HABIT RANKS PREFIX OPTIONS...
+train() {
+    # shellcheck disable=SC2086 # several words
+    XDG_CACHE_HOME=$work/cache-$1 timeout -k 2 200 "$ddprun" -n "$2" --device softgpu --share-gpu --timeout 120 --plan auto --yes $options \
+        "${@:4}" "$program" "$1" --steps $steps --save "$3.weights" >"$3.out" 2>"$3.err" </dev/null
+    echo $? >"$3.code"
+}
+# one HABIT: its lines of the table. What a refusal advises is tried.
 one() {
-    local n prefix
+    local n prefix advised
     for n in $ranks; do
         prefix=$work/$1-$n
         "$program" "$1" --steps $steps --oracle "$n" --save "$prefix.state.weights" >"$prefix.state.out"
         "$program" "$1" --steps $steps --oracle-gradients "$n" --save "$prefix.gradients.weights" >"$prefix.gradients.out"
-        # shellcheck disable=SC2086 # several words
-        XDG_CACHE_HOME=$work/cache-$1 timeout -k 2 200 "$ddprun" -n "$n" --device softgpu --share-gpu --timeout 120 --plan auto --yes $options \
-            "$program" "$1" --steps $steps --save "$prefix.weights" >"$prefix.out" 2>"$prefix.err" </dev/null
-        echo $? >"$prefix.code"
-        echo "| $1 | $n | $(outcome "$1" "$prefix") |" >"$prefix.row"
+        train "$1" "$n" "$prefix"
+        advised=$(grep -o -m1 -E -- '--per-rank a[0-9]+' "$prefix.err" | head -n 1)
+        # shellcheck disable=SC2086 # two words
+        [ -z "$advised" ] || train "$1" "$n" "$prefix" $advised
+        echo "| $1 | $n | $(outcome "$1" "$prefix")${advised:+, $advised} |" >"$prefix.row"
     done
 }
-export -f one outcome sentence allowed within error
+export -f one train outcome sentence allowed within error
 
 "$program" | grep -E "$pattern" | grep -E "$few" >"$work/habits"
 xargs -P 2 -I{} bash -c 'one {}' <"$work/habits"

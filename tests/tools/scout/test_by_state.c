@@ -20,9 +20,9 @@
 #define SGD      "sgd: w1 += ~g1\nsgd: w2 += ~g2\n"
 
 /* Of each operation: A: made by all, T: by the rank whose turn it is, C: or not at all. Of memory: S: state, R: stream,
- * U: sum, L: last, C: constant. */
+ * U: sum, L: last, P: each rank's own, C: constant. */
 static const struct row {
-    const char *name, *program, *expected;
+    const char *name, *program, *expected, *per_rank;
 } rows[] = {
     {"SGD", NET "step\n" FORWARD BACKWARD SGD, "AATTTTTTCC w1:S w2:S"},
     {"momentum", NET "step\n" FORWARD BACKWARD "sgd: m += ~g1; w1 += ~g1 ~m\nsgd: w2 += ~g2\n",
@@ -54,7 +54,11 @@ static const struct row {
      "AATTTTTTCCA w1:S w2:S q:R"},
     {"hits that are counted", NET "step\n" FORWARD "hits: n += y t\n" BACKWARD SGD, "AATTTTTTTCC w1:S w2:S n:U"},
     {"hits that are counted and read", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
-     "n[0:4] holds whole numbers that are computed from data, which have no average"},
+     "n[0:4] holds whole numbers that are computed from data, which have no average; --per-rank a12 gives each rank "
+     "its "
+     "own"},
+    {"hits that are counted and read, of each rank", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
+     "AATTTTTTTTCC w1:S w2:S n:P", "a12"},
     {"a loss that is read one step later",
      NET "step\nh2d x\nh2d t\nd2h loss\nlayer1: h = x w1\nlayer2: y = h w2\n"
          "lossk: dy = y t; loss = y t\n" BACKWARD SGD,
@@ -91,8 +95,8 @@ said(const struct scout_finding *finding, const struct by_state *by_state)
     text[used] = '\0';
     for (uint32_t i = 0; i < by_state->range_count; ++i) {
         const struct by_state_range *range = &by_state->ranges[i];
-        static const char letters[] = {
-            [PLAY_CHANGES] = 'S', [PLAY_STREAM] = 'R', [PLAY_SUM] = 'U', [PLAY_LAST] = 'L', [PLAY_UNWRITTEN] = 'C'};
+        static const char letters[] = {[PLAY_CHANGES] = 'S', [PLAY_STREAM] = 'R',   [PLAY_SUM] = 'U',
+                                       [PLAY_LAST] = 'L',    [PLAY_PER_RANK] = 'P', [PLAY_UNWRITTEN] = 'C'};
         used += (size_t)snprintf(text + used, sizeof(text) - used, " %s:%c", program_name(range->alloc),
                                  letters[range->role]);
     }
@@ -120,7 +124,7 @@ play(const struct row *row)
     program_record(row->program, 4, &log);
     say_types(&log);
     scout_find(&log, &finding);
-    by_state_find(&log, &finding, &by_state);
+    by_state_find(&log, &finding, row->per_rank, &by_state);
     snprintf(text, sizeof(text), "%s", said(&finding, &by_state));
     by_state_free(&by_state);
     scout_finding_free(&finding);

@@ -35,7 +35,8 @@ struct auto_run {
     struct scout_order order;
     struct plan_cache cache;
     struct json_object *plan;
-    bool is_new; /* it is to be kept */
+    bool is_new;     /* it is to be kept */
+    bool is_refused; /* by the rehearsal: ranks cannot follow it */
 };
 
 static bool
@@ -85,7 +86,7 @@ prove_again(struct auto_run *run, bool *is_proved, struct error *error)
 static bool
 is_allowed(const struct auto_run *run)
 {
-    bool is_wanted = run->options->by == 0 || preview_is_by_state(run->plan) == (run->options->by == PLAN_BY_STATE);
+    bool is_wanted = run->options->by == 0 || plan_file_is_by_state(run->plan) == (run->options->by == PLAN_BY_STATE);
     const char *list = json_object_get_string(json_object_object_get(run->plan, "per_rank"));
     is_wanted =
         is_wanted && strcmp(list != NULL ? list : "", run->job->per_rank != NULL ? run->job->per_rank : "") == 0;
@@ -113,18 +114,23 @@ find_kept_plan(struct auto_run *run, struct error *error)
     }
 }
 
+/* `instead_of`: why by gradients it cannot be; NULL: both ways are tried, but for what --by says. */
 static bool
-make(struct auto_run *run, struct error *error)
+make(struct auto_run *run, const char *instead_of, struct error *error)
 {
+    unsigned by = instead_of != NULL ? PLAN_BY_STATE : run->options->by;
     bool unproved = run->options->unproved;
     char *path = xasprintf("%s/plan.json", run->order.folder), *play = xasprintf("%s/plan.play", run->order.folder);
-    message_line("plan: %s is scouted, and what is found is proved", run->job->program);
-    bool ok = scout_make_plan(&run->order, path, run->job->per_rank, unproved, error) &&
+    message_line("plan: %s is scouted%s, and what is found is proved", run->job->program,
+                 instead_of != NULL ? " by state" : "");
+    bool ok = scout_make_plan(&run->order, path, run->job->per_rank, by, unproved, error) &&
               plan_file_prepare(path, unproved, false, play, error);
     if (ok) {
         run->plan = json_object_from_file(path);
         if (run->plan != NULL && run->job->per_rank != NULL)
             json_object_object_add(run->plan, "per_rank", json_object_new_string(run->job->per_rank));
+        if (run->plan != NULL && instead_of != NULL)
+            json_object_object_add(run->plan, "by_state_for", json_object_new_string(instead_of));
         if (run->plan != NULL && unproved)
             json_object_object_add(run->plan, "unproved", json_object_new_boolean(true));
         ok = run->plan != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
@@ -171,6 +177,7 @@ forecast(struct auto_run *run, struct error *error)
         ok = scout_rehearse(&run->order, json_object_object_get(run->plan, "turns"), &rehearsal, error) &&
              (rehearsal.why[0] == '\0' ||
               error_set(error, DDPRUN_EXIT_FAILURE, "in the rehearsal of the plan: %s", rehearsal.why));
+        run->is_refused = !ok && rehearsal.why[0] != '\0';
         struct json_object *member = ok ? json_object_new_object() : NULL;
         if (ok) {
             json_object_object_add(member, "conditions", json_object_new_string(conditions));
@@ -187,6 +194,29 @@ forecast(struct auto_run *run, struct error *error)
     }
     free(conditions);
     return ok;
+}
+
+/* A plan by gradients that ranks cannot follow for longer than its proofs saw: by state they may. */
+static bool
+forecast_of_either(struct auto_run *run, struct error *error)
+{
+    struct error other = {0};
+    bool ok = forecast(run, error);
+    if (ok || !run->is_refused || run->options->by != 0 || run->options->unproved || plan_file_is_by_state(run->plan))
+        return ok;
+    message_line("plan: by gradients: %s", error->text);
+    json_object_put(run->plan);
+    run->plan = NULL;
+    if (make(run, error->text, &other) && forecast(run, &other))
+        return true;
+    if (other.exit_code != DDPRUN_EXIT_FAILURE) {
+        *error = other;
+        return false;
+    }
+    char *first = xstrdup(error->text);
+    (void)error_set(error, DDPRUN_EXIT_FAILURE, "by gradients: %.400s; by state: %.400s", first, other.text);
+    free(first);
+    return false;
 }
 
 /* Where ranks wait for what the host reads, they may be no faster than one process. */
@@ -219,8 +249,9 @@ prepare_auto_run(struct auto_run *run, struct error *error)
         run->order.folder = folder.path;
         run->order.timeout_s = SCOUT_TIMEOUT_S;
         run->order.silent = true;
-        ok = find_kept_plan(run, error) && (run->plan != NULL || make(run, error)) && forecast(run, error) &&
-             is_fast_enough(run, error) && (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
+        ok = find_kept_plan(run, error) && (run->plan != NULL || make(run, NULL, error)) &&
+             forecast_of_either(run, error) && is_fast_enough(run, error) &&
+             (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
         job_folder_remove(&folder);
     }
     sigprocmask(SIG_SETMASK, old_mask, NULL);
@@ -249,11 +280,10 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     if (options->by != 0 && (options->plan == NULL || strcmp(options->plan, "auto") != 0))
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--by is for --plan auto; a plan of a file says itself what ranks average");
-    if (job->per_rank != NULL &&
-        (options->plan == NULL || strcmp(options->plan, "auto") != 0 || options->by == PLAN_BY_STATE))
+    if (job->per_rank != NULL && (options->plan == NULL || strcmp(options->plan, "auto") != 0))
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--per-rank is an option of --plan auto by gradients and of ddprun scout and check: a plan "
-                         "has it already, and by state no proof tests it");
+                         "--per-rank is an option of --plan auto, and of ddprun scout and check: a plan of a file has "
+                         "it already");
     if (options->plan == NULL)
         return true;
     if (job->ranks < 2 && getenv(DDPRUN_ENV_CHECK_RUN) == NULL)

@@ -39,7 +39,6 @@ void preview_print(struct json_object *plan, int ranks, bool reads_own);
 unsigned preview_reads(struct json_object *plan, bool prints);
 
 /* ---- preview_state.c: the same of a plan by state, but for the forecast ---- */
-bool preview_is_by_state(struct json_object *plan);
 void preview_by_state(struct json_object *plan, int ranks);
 
 /* ---- plan_file.c: `--plan FILE`: a plan of `ddprun scout --prove --json FILE`, made ready for the ranks ---- */
@@ -51,6 +50,11 @@ void preview_by_state(struct json_object *plan, int ranks);
  */
 bool plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error)
     __attribute__((warn_unused_result));
+
+struct play;
+/* Where the program allocates what previews and messages name, by `plan`, the whole of a plan. */
+void plan_file_take_places(struct json_object *plan, struct play *play);
+bool plan_file_is_by_state(struct json_object *plan);
 
 /* ---- cache.c: plans that `--plan auto` has made, kept in ${XDG_CACHE_HOME:-~/.cache}/ddprun/plans ---- */
 /*

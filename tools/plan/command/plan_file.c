@@ -23,6 +23,13 @@ text_of(struct json_object *root, const char *of, const char *key)
     return json_object_object_get_ex(root, key, &member) ? json_object_get_string(member) : NULL;
 }
 
+bool
+plan_file_is_by_state(struct json_object *plan)
+{
+    const char *by = text_of(plan, "turns", "by");
+    return by != NULL && strcmp(by, "state") == 0;
+}
+
 /* By proof (d), unless it need not be, and by the one that --per-rank needs. */
 static bool
 is_proved(struct json_object *root, const char *path, bool unproved, struct error *error)
@@ -38,8 +45,8 @@ is_proved(struct json_object *root, const char *path, bool unproved, struct erro
     }
     if (unproved)
         return true;
-    if (preview_is_by_state(root) && (text_of(proof, "complete", "end") == NULL || end == NULL ||
-                                      strcmp(text_of(proof, "complete", "end"), "passed") != 0)) {
+    if (plan_file_is_by_state(root) && (text_of(proof, "complete", "end") == NULL || end == NULL ||
+                                        strcmp(text_of(proof, "complete", "end"), "passed") != 0)) {
         name = "complete";
         end = text_of(proof, "complete", "end");
         text = text_of(proof, "complete", "text");
@@ -71,9 +78,8 @@ forecast_of(struct json_object *root, const char *key)
     return json_object_get_uint64(json_object_object_get(json_object_object_get(root, "forecast"), key));
 }
 
-/* Where the program allocates what players name in messages. */
-static void
-take_places(struct json_object *root, struct play *play)
+void
+plan_file_take_places(struct json_object *root, struct play *play)
 {
     struct json_object *list = json_object_object_get(root, "allocations");
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
@@ -123,7 +129,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
                          path, damage, path);
     bool ok = play_json_read(member, &play, why);
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
-    take_places(root, &play);
+    plan_file_take_places(root, &play);
     play.plan.data = PLAY_TRAINING;
     play.plan.reads_own = reads_own;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;

@@ -168,6 +168,20 @@ print_proofs(struct json_object *plan)
         "or a schedule that is meant for one batch; whether the loss is a mean or a sum over a batch");
 }
 
+/* Where in the source the program calls operation `number` of a step. */
+static const char *
+place_of(struct json_object *plan, size_t number)
+{
+    struct json_object *tokens = json_object_object_get(json_object_object_get(plan, "period"), "tokens");
+    for (size_t i = 0; i < length_of(tokens); ++i) {
+        struct json_object *token = json_object_array_get_idx(tokens, i);
+        bool is_loaders = json_object_object_get(token, "ahead") != NULL;
+        if (!is_loaders && number-- == 0)
+            return text_of(token, "at");
+    }
+    return "?";
+}
+
 unsigned
 preview_reads(struct json_object *plan, bool prints)
 {
@@ -181,9 +195,9 @@ preview_reads(struct json_object *plan, bool prints)
             continue;
         ++count;
         if (prints)
-            message_line("the host reads by %s, operation %zu of a step, what %s has written; the ranks take turns at "
-                         "what leads up to that, %" PRIu64 " of %zu operations",
-                         text_of(read, "name"), i + 1,
+            message_line("the host reads by %s at %s what %s has written; the ranks take turns at what leads up to "
+                         "that, %" PRIu64 " of %zu operations",
+                         text_of(read, "name"), place_of(plan, i),
                          plain_name(text_of(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
                          writer + 1, length_of(list));
     }
@@ -214,7 +228,7 @@ print_by_gradients(struct json_object *plan, int ranks)
 void
 preview_print(struct json_object *plan, int ranks, bool reads_own)
 {
-    if (preview_is_by_state(plan))
+    if (plan_file_is_by_state(plan))
         preview_by_state(plan, ranks);
     else
         print_by_gradients(plan, ranks);

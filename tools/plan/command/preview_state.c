@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { LISTED = 8 }; /* ranges of a class; what is more is counted */
 
@@ -17,12 +16,6 @@ member_text(struct json_object *from, const char *key)
 {
     const char *text = json_object_get_string(json_object_object_get(from, key));
     return text != NULL ? text : "?";
-}
-
-bool
-preview_is_by_state(struct json_object *plan)
-{
-    return strcmp(member_text(json_object_object_get(plan, "turns"), "by"), "state") == 0;
 }
 
 static void
@@ -37,7 +30,8 @@ print_role(const struct play *play, uint32_t role, const char *title)
         if (count == 0)
             message_line("%s", title);
         if (count < LISTED)
-            message_line("  a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", tensor->alloc, tensor->lo, tensor->hi);
+            message_line("  a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "], allocated at %s", tensor->alloc, tensor->lo,
+                         tensor->hi, tensor->at[0] != '\0' ? tensor->at : "?");
         bytes += tensor->hi - tensor->lo;
         count += 1;
     }
@@ -69,10 +63,12 @@ preview_by_state(struct json_object *plan, int ranks)
     message_line("by state%s%s", because != NULL ? ", for by gradients it cannot be: " : ", as --by asks for",
                  because != NULL ? json_object_get_string(because) : "");
     if (play_json_read(json_object_object_get(plan, "turns"), &play, why)) {
+        plan_file_take_places(plan, &play);
         print_role(&play, PLAY_CHANGES, "state, of which the ranks' changes are averaged at the end of a round:");
         print_role(&play, PLAY_SUM, "sums, which get the changes of all ranks:");
         print_role(&play, PLAY_STREAM, "the same on all ranks, which make it in each step:");
         print_role(&play, PLAY_LAST, "what the host reads later, of the rank with the latest step:");
+        print_role(&play, PLAY_PER_RANK, "of each rank alone, as --per-rank says, and not compared:");
         message_line("each rank takes %" PRIu64 " bytes of device memory besides the program's; %" PRIu64
                      " bytes are averaged in a round",
                      play_state_bytes(&play), bytes_of_round(&play));

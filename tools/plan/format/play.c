@@ -78,7 +78,7 @@ play_tensor_fits(const struct play_plan *plan, const struct play_tensor *tensor)
         return (is_float || (tensor->role == PLAY_SUM && element_bytes((int)tensor->type) >= sizeof(uint32_t))) &&
                tensor->lo % size == 0 && tensor->hi % size == 0;
     }
-    return tensor->role >= PLAY_STAYS && tensor->role <= PLAY_LAST;
+    return tensor->role >= PLAY_PER_RANK && tensor->role <= PLAY_LAST;
 }
 
 uint64_t

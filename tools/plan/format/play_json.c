@@ -33,7 +33,7 @@ enum {
     ROLES = sizeof(roles) / sizeof(roles[0]),
     PARTS = sizeof(parts) / sizeof(parts[0]),
     KINDS = 2,
-    TYPES = 8
+    TYPES = 9
 };
 
 /* ---- writing ---- */

@@ -108,7 +108,7 @@ bits_judge(void)
     static char content[BYTES_AT_MOST];
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        bool is_wanted = tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM;
+        bool is_wanted = tensor->role == PLAY_CHANGES || (tensor->role == PLAY_SUM && tensor->type != ELEMENT_UINT32);
         const struct allocation *allocation = is_wanted ? player_allocation(tensor) : NULL;
         uint64_t bytes = tensor->hi - tensor->lo < BYTES_AT_MOST ? tensor->hi - tensor->lo : BYTES_AT_MOST;
         if (allocation == NULL)

@@ -122,7 +122,8 @@ exchange_all(bool puts)
     for (uint32_t i = 0; i < player.play.plan.tensor_count && player.play.plan.data == PLAY_STATE_EXCHANGED; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         const struct allocation *allocation = player_allocation(tensor);
-        if (allocation != NULL && (tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM))
+        bool is_computed = tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM || tensor->role == PLAY_PER_RANK;
+        if (allocation != NULL && is_computed)
             exchange(allocation, tensor->lo, tensor->hi, puts);
     }
 }
@@ -268,6 +269,7 @@ exchange_border(uint32_t border)
     if (border == FIRST_EXCHANGE + 1) {
         sample(PLAY_CHANGES);
         sample(PLAY_SUM);
+        sample(PLAY_PER_RANK);
     }
     if (player.play.plan.data == PLAY_SUMS_EXCHANGED)
         watch_sums(border);

@@ -95,8 +95,6 @@ refuse(const struct options *options, const struct request *request, struct erro
     static const char *const refused[] = {"hosts", "dry-run", NULL};
     if (request->by != NULL && !is_by_state(request) && strcmp(request->by, "gradients") != 0)
         return error_set(error, DDPRUN_EXIT_USAGE, "--by %s is neither gradients nor state", request->by);
-    if (is_by_state(request) && request->per_rank != NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE, "--per-rank is for plans by gradients: by state no proof tests it");
     return options_refuse(options_set(options, refused), "scout", error) &&
            (request->json == NULL || whole_file_check(request->json, "--json", error)) &&
            (request->record == NULL || whole_file_check(request->record, "--record", error));
@@ -120,6 +118,36 @@ explain(const struct scout_log *log, char **text)
     free(old);
 }
 
+/* Names of memory in what proofs say get their lines. */
+static void
+explain_proofs(const struct scout_log *log, struct scout_proofs *proofs)
+{
+    struct proof *const all[] = {&proofs->halves, &proofs->turns, &proofs->own, &proofs->complete};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
+        char *text = sites_explain(log, all[i]->text);
+        snprintf(all[i]->text, sizeof(all[i]->text), "%s", text);
+        free(text);
+    }
+}
+
+/* Whether all that --per-rank names is memory of which there is a question by state, too. */
+static bool
+is_asked_by_state(const struct by_state *by_state, const char *list)
+{
+    while (list != NULL && *list != '\0') {
+        char *end = (char *)list;
+        unsigned long alloc = list[0] == 'a' && list[1] >= '0' && list[1] <= '9' ? strtoul(list + 1, &end, 10) : 0;
+        uint32_t i = 0;
+        while (i < by_state->range_count &&
+               (by_state->ranges[i].role != PLAY_PER_RANK || by_state->ranges[i].alloc != alloc))
+            ++i;
+        if (end == list || (*end != ',' && *end != '\0') || i == by_state->range_count)
+            return false;
+        list = end + (*end == ',');
+    }
+    return true;
+}
+
 /* Of turns by state: what has which class, and the plan. */
 static bool
 report_by_state(const struct scout_order *order, const struct request *request, const struct scout_log *log,
@@ -127,11 +155,14 @@ report_by_state(const struct scout_order *order, const struct request *request, 
 {
     struct scout_proofs proofs = {.by_state = true};
     struct by_state by_state;
-    by_state_find(log, finding, &by_state);
+    by_state_find(log, finding, request->per_rank, &by_state);
     free(finding->reason);
     finding->found = by_state.reason == NULL;
     finding->reason = finding->found ? NULL : sites_explain(log, by_state.reason);
-    bool ok = scout_prove_by_state(order, log, finding, &by_state, request->prove, &proofs, error);
+    bool ok = (!finding->found || is_asked_by_state(&by_state, request->per_rank) ||
+               error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank)) &&
+              scout_prove_by_state(order, log, finding, &by_state, request->prove, &proofs, error);
+    explain_proofs(log, &proofs);
     if (ok && finding->found && !request->silent)
         by_state_print(stdout, log, finding, &by_state);
     if (!request->silent)
@@ -178,8 +209,9 @@ report_findings(const struct scout_order *order, const struct request *request, 
         scout_finding_free(&finding);
         return made;
     }
-    bool ok = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank, request->prove) ||
-              error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank);
+    bool is_asked = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank, request->prove);
+    bool ok = is_asked || error_set(error, request->either ? DDPRUN_EXIT_FAILURE : DDPRUN_EXIT_USAGE, SCOUT_UNASKED,
+                                    request->per_rank);
     explain(log, &finding.reason);
     for (uint32_t i = 0; i < finding.note_count; ++i)
         explain(log, &finding.notes[i]);
@@ -189,12 +221,7 @@ report_findings(const struct scout_order *order, const struct request *request, 
                                            finding.is_open ? "" : "no gradients found: ", finding.reason));
     if (ok && request->prove)
         ok = scout_prove(order, log, &finding, &proofs, error);
-    struct proof *const all[] = {&proofs.halves, &proofs.turns, &proofs.own};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
-        char *text = sites_explain(log, all[i]->text);
-        snprintf(all[i]->text, sizeof(all[i]->text), "%s", text);
-        free(text);
-    }
+    explain_proofs(log, &proofs);
     if (!request->silent)
         proofs_print(stdout, &proofs);
     bool waived = request->unproved && proofs_missing(&proofs) != &proofs.own; /* what is trained is no rank's own */
@@ -287,13 +314,13 @@ scout(const struct scout_order *order, const struct request *request, struct err
 }
 
 bool
-scout_make_plan(struct scout_order *order, const char *path, const char *per_rank, bool unproved, struct error *error)
+scout_make_plan(struct scout_order *order, const char *path, const char *per_rank, unsigned by, bool unproved,
+                struct error *error)
 {
-    unsigned by = order->options->by;
     const struct request request = {.json = path,
                                     .per_rank = per_rank,
                                     .by = by == PLAN_BY_STATE ? "state" : NULL,
-                                    .either = by == 0 && !unproved && per_rank == NULL,
+                                    .either = by == 0 && !unproved,
                                     .prove = true,
                                     .unproved = unproved,
                                     .silent = true};

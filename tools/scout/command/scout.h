@@ -21,9 +21,10 @@ enum { SCOUT_TIMEOUT_S = 900 }; /* of a run, unless --timeout says otherwise */
 extern const struct command scout_command;
 
 /* The same for --plan auto (auto.c): scouts, proves, and writes the plan to `path`, without a word. Sets the steps
- * of the order. `per_rank`: as of --per-rank. `unproved`: a plan of which a proof did not pass, too. Error, with the
- * exit code: as of `ddprun scout --prove`. Main thread. */
-bool scout_make_plan(struct scout_order *order, const char *path, const char *per_rank, bool unproved,
+ * of the order. `per_rank`: as of --per-rank. `by`: PLAN_BY_GRADIENTS, PLAN_BY_STATE; 0: by state, where it cannot be
+ * by gradients. `unproved`: a plan of which a proof did not pass, too. Error, with the exit code: as of `ddprun scout
+ * --prove`. Main thread. */
+bool scout_make_plan(struct scout_order *order, const char *path, const char *per_rank, unsigned by, bool unproved,
                      struct error *error) __attribute__((warn_unused_result));
 
 /* ---- show.c: what was recorded, as a table ---- */

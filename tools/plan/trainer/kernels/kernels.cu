@@ -191,6 +191,7 @@ each_chunk(const state_chunk *chunks, unsigned count, const Work &work)
             work.template chunk<bfloat16>(chunks[i]);
             break;
         case 5:
+        case 8:
             work.template chunk<whole32>(chunks[i]);
             break;
         default:

@@ -39,6 +39,7 @@ struct finder {
     const struct graph *graph;
     const struct scout_finding *finding;
     struct by_state *to;
+    const char *per_rank; /* "a3,a7" */
     struct place *places;
     uint32_t place_count, period;
     uint32_t *first_place;                 /* [memory_count]: places of a memory, in the order of its cuts */
@@ -360,6 +361,16 @@ width_of(const struct finder *finder, const struct place *place, bool *keeps)
     return all ? width : 0;
 }
 
+/* Whether --per-rank names its allocation. */
+static bool
+is_per_rank(const struct finder *finder, const struct place *place)
+{
+    char name[16], all[256];
+    snprintf(name, sizeof(name), ",a%u,", finder->graph->memories[place->memory].alloc);
+    snprintf(all, sizeof(all), ",%s,", finder->per_rank != NULL ? finder->per_rank : "");
+    return strstr(all, name) != NULL;
+}
+
 static bool
 judge_state(const struct finder *finder, struct place *place)
 {
@@ -368,6 +379,11 @@ judge_state(const struct finder *finder, struct place *place)
     bool is_one = place->hi - place->lo == sizeof(int32_t); /* element, which comes from itself or from none */
     bool keeps = false;
     uint32_t width = width_of(finder, place, &keeps);
+    place->is_overwritten = !keeps;
+    if (is_per_rank(finder, place)) {
+        place->role = PLAY_PER_RANK;
+        return true;
+    }
     if (!place->leaves && place->type == SCOUT_INTEGER)
         place->width = is_one ? sizeof(int32_t) : width;
     if (place->width == sizeof(int32_t) || place->width == sizeof(int64_t)) {
@@ -375,13 +391,36 @@ judge_state(const struct finder *finder, struct place *place)
         return true;
     }
     if (place->type == SCOUT_INTEGER)
-        return refuse(finder->to, "%s holds whole numbers that are computed from data, which have no average", text);
+        return refuse(finder->to,
+                      "%s holds whole numbers that are computed from data, which have no average; --per-rank a%u gives "
+                      "each rank its own",
+                      text, finder->graph->memories[place->memory].alloc);
     if (!is_float(place))
         return refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
     place->role = PLAY_CHANGES;
-    place->is_overwritten = !keeps;
     place->may_be_sum = !place->leaves;
     return true;
+}
+
+/* Whether nothing on the device reads a place, of which each period writes another part: a history of losses. */
+static bool
+is_history(const struct finder *finder, const struct place *place)
+{
+    const struct graph *graph = finder->graph;
+    int64_t first = -1; /* version of the first period */
+    bool moves = false;
+    if (place->is_read || (place->hi - place->lo) % sizeof(uint32_t) != 0 || place->lo % sizeof(uint32_t) != 0)
+        return false;
+    for (uint32_t i = 0; i < graph->version_count && !moves; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
+            continue;
+        const struct graph_version *begun = first >= 0 ? &graph->versions[first] : version;
+        moves = position(finder, version) == position(finder, begun) &&
+                (version->lo >= begun->hi || version->hi <= begun->lo);
+        first = first >= 0 ? first : (int64_t)i;
+    }
+    return moves;
 }
 
 static bool
@@ -395,6 +434,8 @@ judge_place(struct finder *finder, struct place *place)
         return true;
     if (!place->is_written)
         place->role = place->is_read && !is_remade ? PLAY_UNWRITTEN : 0;
+    else if (!place->stays && !is_remade && is_history(finder, place))
+        place->role = PLAY_SUM; /* of words: each is changed by one rank, from what it held as the round began */
     else if (!place->stays)
         place->role = place->host_later && !is_remade ? PLAY_LAST : 0;
     else if (is_remade)
@@ -410,15 +451,18 @@ judge_place(struct finder *finder, struct place *place)
     return true;
 }
 
-/* What is not written of a segment of which a part is averaged, as rows that no batch has met: its change is 0. */
+/* What is not written of a segment of which a part is averaged, as rows that no batch has met, or of a history: its
+ * change is 0. */
 static void
 widen_state(struct finder *finder)
 {
     for (uint32_t p = 0; p < finder->place_count; ++p) {
         struct place *place = &finder->places[p], *written = place - p % PARTS + WRITTEN;
-        if (written->role == PLAY_CHANGES && place->lo < place->hi) {
+        bool is_unread_sum = written->role == PLAY_SUM && !written->is_read && !place->is_read;
+        if ((written->role == PLAY_CHANGES || is_unread_sum) && place->lo < place->hi) {
             place->role = written->role;
             place->type = written->type;
+            place->width = written->width;
         }
     }
 }
@@ -576,7 +620,8 @@ add_range(struct finder *finder, const struct place *place)
 {
     struct by_state *to = finder->to;
     uint32_t alloc = finder->graph->memories[place->memory].alloc;
-    uint32_t type = place->role == PLAY_CHANGES ? place->type : SCOUT_UNKNOWN;
+    bool is_typed = place->role == PLAY_CHANGES || place->role == PLAY_PER_RANK;
+    uint32_t type = is_typed ? place->type : SCOUT_UNKNOWN;
     struct by_state_range *last = to->range_count > 0 ? &to->ranges[to->range_count - 1] : NULL;
     if (last != NULL && last->role == place->role && last->type == type && last->width == place->width &&
         last->is_overwritten == place->is_overwritten && last->may_be_sum == place->may_be_sum &&
@@ -643,7 +688,8 @@ find_all(struct finder *finder)
 }
 
 void
-by_state_find(const struct scout_log *log, const struct scout_finding *finding, struct by_state *by_state)
+by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
+              struct by_state *by_state)
 {
     struct scout_log lent;
     struct graph graph;
@@ -657,6 +703,7 @@ by_state_find(const struct scout_log *log, const struct scout_finding *finding, 
     struct finder finder = {.graph = &graph,
                             .finding = finding,
                             .to = by_state,
+                            .per_rank = per_rank,
                             .period = finding->period,
                             .from_data = xcalloc(graph.version_count + 1, sizeof(bool)),
                             .from_state = xcalloc(graph.version_count + 1, sizeof(bool)),

@@ -10,6 +10,8 @@
  *                ranks make its operations in each period, and what writes that which they read
  *     sum        computed from state, element by element from itself, and read by nothing else: whole numbers
  *     last       overwritten, and read by the host alone in a later period
+ *     hidden     carried from period to period, or whole numbers that are computed from data: --per-rank names it, and
+ *                each rank has its own
  *
  * What the recording does not decide is refused, by name. Pure logic on a log. Threads: one at a time.
  */
@@ -26,7 +28,7 @@ struct by_state_range {
     uint32_t type;       /* enum scout_type, of what changes */
     bool is_overwritten; /* of what changes: no element comes from its own old value */
     bool may_be_sum;     /* of what changes: nothing but the host reads it, and a trial has to show what it is */
-    uint32_t width;      /* bytes of an element, of a sum */
+    uint32_t width;      /* bytes of an element, of a sum; 0: of a history, of any kind, each written by one rank */
     uint32_t alloc;      /* of the log */
     uint64_t lo, hi;
 };
@@ -39,8 +41,10 @@ struct by_state {
     struct reads reads;
 };
 
-/* Of a finding whose period is known, whether roles were found or not. by_state_free() releases it. */
-void by_state_find(const struct scout_log *log, const struct scout_finding *finding, struct by_state *by_state);
+/* Of a finding whose period is known, whether roles were found or not. `per_rank`: allocations that are each rank's
+ * own, "a3,a7"; NULL: none. by_state_free() releases it. */
+void by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
+                   struct by_state *by_state);
 void by_state_free(struct by_state *by_state);
 
 #endif

@@ -307,6 +307,13 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *finding,
            (is_inside || refuse(why, "gradients are averaged where a step begins"));
 }
 
+/* Of what is added up. Words of a history are added as words, whatever they hold. */
+static uint32_t
+whole_type(uint32_t width)
+{
+    return width == 0 ? ELEMENT_UINT32 : width == sizeof(int64_t) ? ELEMENT_INT64 : ELEMENT_INT32;
+}
+
 bool
 play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
                         const struct by_state *by_state, struct play *play, char *why)
@@ -321,9 +328,8 @@ play_plan_make_by_state(const struct scout_log *log, const struct scout_finding 
         return false;
     for (uint32_t i = 0; i < by_state->range_count; ++i) {
         const struct by_state_range *range = &by_state->ranges[i];
-        uint32_t type = range->role == PLAY_CHANGES ? play_plan_type(range->type)
-                        : range->role == PLAY_SUM   ? range->width == sizeof(int64_t) ? ELEMENT_INT64 : ELEMENT_INT32
-                                                    : 0;
+        bool is_typed = range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK;
+        uint32_t type = is_typed ? play_plan_type(range->type) : range->role == PLAY_SUM ? whole_type(range->width) : 0;
         add_tensor(log, play,
                    &(struct play_tensor){.role = range->role,
                                          .type = type,

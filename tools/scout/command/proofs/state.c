@@ -133,6 +133,18 @@ judge_reached(const struct play *play, const struct played *plain, const struct 
                    "%s changes, and no data reach it: whether it is trained, or a stream, cannot be told", text);
 }
 
+/* What --per-rank names is carried, or whole numbers: what both halves of a batch change is trained. */
+static void
+judge_own(const struct play_tensor *tensor, const struct touched *touched, const char *text, struct proof *proof)
+{
+    bool is_whole = tensor->type == (uint32_t)play_plan_type(SCOUT_INTEGER);
+    if (touched->both > 0 && !is_whole)
+        proof_conclude(proof, PROOF_FAILED,
+                       "both halves of a batch change the same elements of %s: it is trained, and no rank may have it "
+                       "for itself; leave it out of --per-rank",
+                       text);
+}
+
 /* What the program carries from batch to batch is computed from one record each: with halves of the data exchanged
  * other elements of it change each time. `by_state`: which ranges are overwritten, and have to show that they are no
  * such; NULL: of a plan. */
@@ -143,24 +155,26 @@ judge_carried(const struct play *play, const struct played *plain, const struct 
     char text[64];
     for (uint32_t i = 0; i < play->plan.tensor_count && proof->end == PROOF_PASSED; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
-        if (tensor->role != PLAY_CHANGES)
+        if (tensor->role != PLAY_CHANGES && tensor->role != PLAY_PER_RANK)
             continue;
         struct touched touched = touched_by_halves(play, plain, halves, i);
         bool is_split = touched.first > 0 && touched.second > 0 && touched.both == 0;
         bool is_open = by_state != NULL && by_state->ranges[i].is_overwritten && touched.both == 0;
         proof_tensor_text(tensor, text);
-        if (is_split)
+        if (tensor->role == PLAY_PER_RANK)
+            judge_own(tensor, &touched, text, proof);
+        else if (is_split)
             proof_conclude(
                 proof, PROOF_FAILED,
                 "each half of a batch changes other elements of %s: the program carries it from batch to batch, and "
-                "a mean of it is none",
-                text);
+                "has no use for a mean of it; --per-rank a%" PRIu32 " gives each rank its own",
+                text, tensor->alloc);
         else if (is_open)
             proof_conclude(
                 proof, PROOF_IMPOSSIBLE,
-                "%s is overwritten in each step, and halves of a batch do not show whether it is trained, or "
-                "carried from batch to batch",
-                text);
+                "trained, or carried from batch to batch? %s is overwritten in each step, and halves of a batch do not "
+                "show it; --per-rank a%" PRIu32 " says that it is carried",
+                text, tensor->alloc);
     }
 }
 

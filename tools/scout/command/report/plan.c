@@ -104,14 +104,26 @@ kind_name(uint32_t kind)
     return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : names[0];
 }
 
+/* Where in the source; nothing if that is not known. */
 static void
-put_operation(struct json_object *list, const struct scout_log *log, const struct scout_op *op)
+put_source(struct json_object *to, const char *key, struct sites *sites, uint32_t site)
+{
+    char text[512];
+    struct site_place place;
+    if (sites_find(sites, site, &place))
+        put_text(to, key, sites_text(sites, site, text, sizeof(text)));
+}
+
+static void
+put_operation(struct json_object *list, const struct scout_log *log, const struct scout_op *op, struct sites *sites)
 {
     struct json_object *item = play_json_put_item(list);
     put_text(item, "kind", kind_name(op->kind));
     put_text(item, "name", scout_log_name(log, op->name));
     put_number(item, "stream", op->stream);
     put_site(item, log, op->site);
+    if (op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE) /* a read of the host's, which previews name */
+        put_source(item, "at", sites, op->site);
     if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
         put_place(item, "to", &op->to);
         if (op->kind == SCOUT_COPY)
@@ -134,16 +146,6 @@ put_operation(struct json_object *list, const struct scout_log *log, const struc
         put_number(argument, "allocation", op->arguments[i].alloc);
         put_number(argument, "offset", op->arguments[i].offset);
     }
-}
-
-/* Where in the source; nothing if that is not known. */
-static void
-put_source(struct json_object *to, const char *key, struct sites *sites, uint32_t site)
-{
-    char text[512];
-    struct site_place place;
-    if (sites_find(sites, site, &place))
-        put_text(to, key, sites_text(sites, site, text, sizeof(text)));
 }
 
 static void
@@ -261,9 +263,9 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     put_number(period, "operations", finding->period);
     put_number(period, "live_bytes", finding->live_bytes);
     struct json_object *tokens = play_json_put_list(period, "tokens");
-    for (uint32_t i = 0; i < finding->period; ++i)
-        put_operation(tokens, log, &log->ops[finding->first + i]);
     struct sites *sites = sites_open(log);
+    for (uint32_t i = 0; i < finding->period; ++i)
+        put_operation(tokens, log, &log->ops[finding->first + i], sites);
     put_allocations(plan, log, sites);
     if (!proofs->by_state) {
         put_tensors(plan, log, finding, sites);

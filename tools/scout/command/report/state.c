@@ -7,16 +7,14 @@
 
 #include <inttypes.h>
 
-static const char *const classes[] = {[PLAY_CHANGES] = "state",
-                                      [PLAY_STREAM] = "stream",
-                                      [PLAY_SUM] = "sum",
-                                      [PLAY_LAST] = "last",
-                                      [PLAY_UNWRITTEN] = "constant"};
+static const char *const classes[] = {
+    [PLAY_CHANGES] = "state", [PLAY_STREAM] = "stream",     [PLAY_SUM] = "sum",
+    [PLAY_LAST] = "last",     [PLAY_PER_RANK] = "per rank", [PLAY_UNWRITTEN] = "constant"};
 
 static const char *
 type_text(const struct by_state_range *range)
 {
-    if (range->role == PLAY_CHANGES)
+    if (range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK)
         return scout_type_name(range->type); /* of floats the numbers are the same */
     return range->role == PLAY_SUM ? "integer" : "";
 }
@@ -41,7 +39,8 @@ void
 by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                const struct by_state *by_state)
 {
-    static const enum play_role order[] = {PLAY_CHANGES, PLAY_SUM, PLAY_STREAM, PLAY_LAST, PLAY_UNWRITTEN};
+    static const enum play_role order[] = {PLAY_CHANGES, PLAY_PER_RANK, PLAY_SUM,
+                                           PLAY_STREAM,  PLAY_LAST,     PLAY_UNWRITTEN};
     char name[SCOUT_NAME_BYTES];
     uint32_t turn = 0;
     struct sites *sites = sites_open(log);
