@@ -10,11 +10,11 @@ pattern=${2:-.}
 program=$build/tests/tools/plan/habits
 export program ddprun work options="${*:3}" figures=${HABITS_FIGURES:-0}
 steps=61 # no whole number of rounds
-few='^(clip|counter|gemm-update|half-scaling|history|host-loss|rnn|shuffle-host)$'
-least=6 # of these run
+few='^(batch-hits|clip|counter|gemm-update|half-scaling|history|host-loss|rnn|shuffle-host)$'
+least=7 # of these run
 ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
-    few=. least=68 ranks='2 3'
+    few=. least=70 ranks='2 3'
 fi
 [ "$pattern" = . ] || few=. least=0
 export steps ranks DDPRUN_READS=owner

@@ -24,7 +24,7 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 10
+#define PLAY_VERSION 11
 
 enum {
     PLAY_RANKS = 2,
@@ -145,7 +145,8 @@ enum play_data {
 struct play_plan {
     uint32_t version; /* PLAY_VERSION */
     uint32_t data;    /* enum play_data */
-    uint32_t steps;   /* after which all has been seen */
+    uint32_t steps;   /* after which all has been seen; with borders, the last one is behind a pass outside of steps */
+    uint32_t outside; /* of PLAY_REST_EXCHANGED: the border behind the first such pass; 0: none was seen */
     uint32_t tensor_count, operation_count, object_count, written_count;
     uint32_t reads_own;      /* the host reads what its own rank has */
     uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
@@ -174,6 +175,7 @@ struct play_page {
     _Atomic uint32_t steps;     /* that are complete */
     _Atomic uint64_t reads;     /* hash of what copies have brought to the host up to the last border, */
     _Atomic uint64_t exchanged; /* and how many bytes that are exchanged were others at the border before */
+    _Atomic uint32_t outside;   /* the border behind a pass outside of steps, as validation; 0: none was seen */
     _Atomic uint64_t round_ns;  /* of a rehearsal: what a round takes; 0: too few were made */
     char why[PLAY_WHY_BYTES];
 };

@@ -7,10 +7,13 @@
  * of a step, what has a class in the plan is hashed; from the third border on memory gets what it held at the border
  * before: all that has no class, or what ranks average. What is a step's scratch changes nothing then that comes later;
  * and what is a stream does not depend on what is averaged. Contents of another border, and no noise: an index stays
- * one.
+ * one. Behind the last of these borders the program goes on as far as a pass outside of its steps, as validation: in
+ * front of it the same is exchanged once more; and what was exchanged, and nothing has written since, is put back
+ * before the host reads, for such reads bring what the step's own rank has.
  *
  * Called by follow.c, under its lock.
  */
+#include "base/clock.h"
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 
@@ -20,13 +23,13 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { FIRST_EXCHANGE = 2, DATA_BYTES = 64 };
+enum { FIRST_EXCHANGE = 2, DATA_BYTES = 64, OUTSIDE_MS = 2000 };
 
 /* Bytes of an allocation at the border before. */
 static struct piece {
     uint32_t number; /* of the allocation */
     uint64_t lo, bytes;
-    char *held;
+    char *held, *put; /* NULL: nothing */
 } * pieces;
 static size_t piece_count;
 
@@ -78,7 +81,10 @@ exchange(const struct allocation *allocation, uint64_t lo, uint64_t hi, bool put
         memory_write(allocation, lo, before, piece->bytes);
         memory_wait();
     }
-    free(before);
+    free(piece->put);
+    piece->put = puts ? before : NULL;
+    if (!puts)
+        free(before);
     piece->held = now;
 }
 
@@ -129,6 +135,14 @@ exchange_all(bool puts)
 }
 
 /* ---- halves of data ---- */
+
+/* Of a copy: the memory of the host to which it brings something. */
+static bool
+is_of_host(const struct operand *operand)
+{
+    bool is_target = (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
+    return is_target && allocations_find(operand->address) == NULL;
+}
 
 static struct brought *
 next_brought(void)
@@ -257,11 +271,102 @@ watch_sums(uint32_t border)
     }
 }
 
+/* ---- a pass outside of steps ---- */
+
+static bool is_outside; /* one has launched something */
+static bool is_put;     /* between these two steps it is exchanged */
+static int64_t outside_until_ms;
+
+static uint32_t
+last_border(void)
+{
+    return player.play.plan.steps - 1;
+}
+
+static bool
+goes_outside(void)
+{
+    const struct play_plan *plan = &player.play.plan;
+    return plan->data == PLAY_BORDERS || (plan->data == PLAY_REST_EXCHANGED && plan->outside > 0);
+}
+
+/* What the host is about to read, if it was exchanged and nothing has written it since. */
+static void
+put_back(CUdeviceptr address, uint64_t bytes)
+{
+    const struct allocation *allocation = allocations_find(address);
+    uint64_t lo = allocation != NULL ? address - allocation->address : 0;
+    for (size_t i = 0; i < piece_count && allocation != NULL; ++i) {
+        const struct piece *piece = &pieces[i];
+        uint64_t from = lo > piece->lo ? lo : piece->lo, piece_end = piece->lo + piece->bytes;
+        uint64_t end = lo + bytes < piece_end ? lo + bytes : piece_end;
+        if (piece->number != allocation->number || piece->put == NULL || from >= end)
+            continue;
+        char *now = malloc(end - from);
+        if (now == NULL)
+            player_refuse("no memory for %llu bytes of a%u", (unsigned long long)(end - from), allocation->number);
+        memory_read(allocation, from, now, end - from);
+        if (memcmp(now, piece->put + (from - piece->lo), end - from) == 0) {
+            memory_write(allocation, from, piece->held + (from - piece->lo), end - from);
+            memory_wait();
+        }
+        free(now);
+    }
+}
+
+void
+exchange_outside(const struct operation *operation)
+{
+    bool copies = operation->function == NULL && strncmp(operation->name, "cuMem", strlen("cuMem")) == 0, reads = false;
+    if (step < last_border() || !goes_outside())
+        return;
+    is_outside = is_outside || !copies;
+    for (unsigned i = 0; i < operation->operand_count && copies; ++i)
+        reads = reads || is_of_host(&operation->operands[i]);
+    if (!reads && is_put)
+        return;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (unsigned i = 0; i < operation->operand_count && reads && is_put; ++i)
+        put_back(operation->operands[i].address, operation->operands[i].bytes);
+    if (!reads)
+        exchange_all(true);
+    is_put = is_put || !reads;
+}
+
+/* At a border behind the last one, or at the program's end. */
+static void
+end_outside(uint32_t border, bool is_end)
+{
+    const struct play_plan *plan = &player.play.plan;
+    bool is_late = plan->outside > 0 ? border >= plan->outside : clock_now_ms() > outside_until_ms;
+    if (!is_outside && !is_late && !is_end)
+        return;
+    bool is_there = scout_state.driver.cuCtxSynchronize_p() == CUDA_SUCCESS; /* a program may give it up at its end */
+    if (is_outside && is_there) {
+        atomic_store(&player.pages[0]->reads, read_hash);
+        atomic_store(&player.pages[0]->outside, border);
+        turns_report(plan->steps);
+    }
+    player_wait_for_end(PLAY_OVER);
+}
+
+void
+exchange_end(void)
+{
+    if (step >= last_border() && goes_outside())
+        end_outside(step + 1, true);
+}
+
 void
 exchange_border(uint32_t border)
 {
     struct play_page *page = player.pages[0];
     step = border;
+    if (border > last_border()) {
+        end_outside(border, false);
+        is_put = false;
+        return;
+    }
     copy_count = 0;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     if (border == FIRST_EXCHANGE && player.play.plan.data == PLAY_BORDERS)
@@ -276,6 +381,9 @@ exchange_border(uint32_t border)
     atomic_store(&page->reads, read_hash);
     atomic_store(&page->exchanged, changed_bytes);
     turns_report(border);
+    if (border == last_border() && !goes_outside())
+        player_wait_for_end(PLAY_OVER);
+    outside_until_ms = clock_now_ms() + OUTSIDE_MS;
     if (border + 1 >= FIRST_EXCHANGE)
         exchange_all(border >= FIRST_EXCHANGE);
 }
@@ -288,9 +396,8 @@ exchange_note(const struct operation *operation)
         exchange_part(operation);
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        bool is_target = (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
         bool has_rows = operand->pieces.bytes != 0;
-        if (!is_target || operation->function != NULL || allocations_find(operand->address) != NULL)
+        if (operation->function != NULL || !is_of_host(operand))
             continue;
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
         const char *bytes = (const char *)(uintptr_t)operand->address;

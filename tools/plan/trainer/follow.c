@@ -271,20 +271,25 @@ require_tensors(void)
 static void at_exit(int exit_status, void *unused);
 
 static void
-begin_training(void)
+annotate_all(void)
 {
-    begun = player.annotates = true;
-    if (ddprun_files_steps_begin != NULL)
-        ddprun_files_steps_begin();
-    if (exchange_is_on())
-        return;
     turns_report(0); /* before ranks get what rank 0 has */
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         annotate(i);
     if (player_is_by_state())
         state_begin(real);
     heard_begin(real);
-    if (on_exit(at_exit, NULL) != 0) /* called before the engine's, which has come up */
+}
+
+static void
+begin_training(void)
+{
+    begun = player.annotates = true;
+    if (ddprun_files_steps_begin != NULL)
+        ddprun_files_steps_begin();
+    if (!exchange_is_on())
+        annotate_all();
+    if (on_exit(at_exit, NULL) != 0) /* called before the engine's and the driver's, which have come up */
         scout_stop("out of memory");
 }
 
@@ -486,6 +491,11 @@ static __thread bool is_stray __attribute__((tls_model("initial-exec")));
 static void
 follow_stranger(const struct operation *operation, const char *name)
 {
+    if (exchange_is_on()) {
+        if (begun && next == 0)
+            exchange_outside(operation);
+        return;
+    }
     if (player_is_by_state()) {
         meet(operation, name);
         return;
@@ -674,6 +684,10 @@ at_exit(int exit_status, void *unused)
     if (!begun)
         scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
                    "than when its plan was made");
+    if (exchange_is_on()) {
+        exchange_end();
+        return;
+    }
     uint64_t periods = atomic_load(&own_status->batch_count);
     uint64_t left = player_is_by_state() ? state_left() : periods % player_world();
     if (is_open && player_is_by_state() && !state_in_step())

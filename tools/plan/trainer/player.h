@@ -118,6 +118,10 @@ void exchange_averages(bool are_made);
 bool exchange_is_on(void);
 /* In front of the first operation of a step, from 0. */
 void exchange_border(uint32_t border);
+/* In front of an operation between steps. */
+void exchange_outside(const struct operation *operation);
+/* The program ends. Does not return if all has been seen. */
+void exchange_end(void);
 /* Behind an operation, of both: what a copy has brought to the device, or to the host. */
 void exchange_note(const struct operation *operation);
 

@@ -337,11 +337,39 @@ written_from(const struct allocation *allocation, uint64_t at, uint64_t *end_p)
     return newest;
 }
 
+/* Whether the plan has a class for these bytes by which they are the same on all ranks, or each rank's own. */
+static bool
+has_class(const struct allocation *allocation, uint64_t lo, uint64_t hi)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && !has; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        has = tensor->role != PLAY_UNREAD && tensor->bytes == allocation->bytes &&
+              tensor->ordinal == allocation->ordinal && tensor->lo < hi && lo < tensor->hi;
+    }
+    return has;
+}
+
+/* What no step writes may be computed between steps from what one has left, as hits in its batch: the rank of the
+ * newest step has it. */
+static bool
+find_newest(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint32_t *owner_p)
+{
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
+        newest = written_at[i] > newest ? written_at[i] : newest;
+    if (newest == 0 || is_apart || has_class(allocation, lo, hi))
+        return false;
+    *owner_p = owner_of(newest - 1);
+    return true;
+}
+
 /* Whose step has written what the operation reads. */
 static bool
 find_owner(const struct operation *operation, uint32_t *owner_p)
 {
     bool found = false;
+    const struct operand *source = source_of(operation);
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         const struct allocation *allocation = is_target(operation, operand) ? NULL : allocations_find(operand->address);
@@ -365,7 +393,9 @@ find_owner(const struct operation *operation, uint32_t *owner_p)
             found = true;
         }
     }
-    return found;
+    const struct allocation *from = source != NULL ? allocations_find(source->address) : NULL;
+    uint64_t lo = from != NULL ? source->address - from->address : 0;
+    return found || (from != NULL && find_newest(from, lo, lo + source->bytes, owner_p));
 }
 
 /* ---- what the player calls ---- */

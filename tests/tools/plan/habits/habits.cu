@@ -18,8 +18,8 @@ static const char *const habits[] = {
     "batch-norm",     "dropout",        "noise",        "rnn",        "counter",
     "shuffle-device", "shuffle-host",   "prefetch",     "last-batch", "host-softmax",
     "host-loss",      "sums",           "history",      "late-loss",  "plateau",
-    "validation",     "test-pass",      "checkpoint",   "leak",       "arena",
-    "managed"};
+    "batch-hits",     "validation",     "test-pass",    "checkpoint", "leak",
+    "arena",          "managed"};
 enum { FUSED = 7, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH };
 
 static const char *habit;
@@ -600,6 +600,12 @@ train(void)
         if (is("checkpoint") && step % 25 == 24) {
             border();
             checkpoint();
+        }
+        if (is("batch-hits") && step % 16 == 14) {
+            CHECK(cudaMemset(other, 0, sizeof(float)));
+            CHECK(cudaMemset(found, 0, sizeof(int)));
+            RUN(add_up, 1)(other, found, losses, y, labels, rows);
+            printf("step %d losses %.6f hits %d\n", step, from_device(other), from_device(found));
         }
         if ((is("validation") && step % 16 == 14) || (is("test-pass") && step == steps - 1)) {
             int sum = 0;

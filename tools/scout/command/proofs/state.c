@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BORDERS = 5 }; /* behind the first, that are looked at: two before contents are exchanged, and three then */
+enum {
+    BORDERS = 5,          /* behind the first, that are looked at: two before contents are exchanged, and three then; */
+    OUTSIDE = BORDERS + 1 /* and one behind a pass outside of the steps */
+};
 
 /* Of two runs of one process: the first tensor of a class, and the border, that differ. */
 static bool
@@ -55,6 +58,12 @@ judge_rest(const struct play *play, const struct played *plain, const struct pla
         if (border < BORDERS - 2)
             proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after step %u",
                            text, border);
+        else if (border == OUTSIDE)
+            proof_conclude(proof, PROOF_FAILED,
+                           "where memory without a class gets what it held one step before, %s differs behind what the "
+                           "program does "
+                           "between steps: that uses what one step has left, which is another on each rank",
+                           text);
         else
             proof_conclude(
                 proof, PROOF_FAILED,
@@ -65,13 +74,18 @@ judge_rest(const struct play *play, const struct played *plain, const struct pla
         proof_conclude(
             proof, PROOF_FAILED,
             "where memory without a class gets what it held one step before, the program's copies bring other "
-            "bytes to the host: the plan misses memory that stays from step to step");
+            "bytes to the host: the plan misses memory that stays from step to step%s",
+            borders == OUTSIDE
+                ? ", or what the program does between steps, as validation, uses what one step has left, "
+                  "which is another on each rank"
+                : "");
     } else {
-        proof_conclude(proof, PROOF_PASSED,
-                       "%" PRIu64
-                       " bytes of memory without a class got what they held one step before, and all that stays "
-                       "and all that the host reads is the same for %u steps",
-                       exchanged, borders - 2);
+        proof_conclude(
+            proof, PROOF_PASSED,
+            "%" PRIu64 " bytes of memory without a class got what they held one step before, and all that stays "
+            "and all that the host reads is the same for %d steps%s",
+            exchanged, BORDERS - 2,
+            borders == OUTSIDE ? ", and behind what comes between steps" : "; between steps nothing was seen");
     }
 }
 
@@ -369,9 +383,12 @@ prove_rest(const struct scout_order *order, struct play *play, const struct play
 {
     struct played rest = {0};
     const char *then;
+    uint32_t borders = played_completed(plain);
+    play->plan.outside = atomic_load(&plain->pages[0]->outside);
     bool ok = played_make(order, play, PLAY_REST_EXCHANGED, &rest, error);
-    if (ok && played_steps(&rest, &then, proof) == BORDERS)
-        judge_rest(play, plain, &rest, BORDERS, proof);
+    play->plan.outside = 0;
+    if (ok && played_steps(&rest, &then, proof) == borders)
+        judge_rest(play, plain, &rest, borders, proof);
     else if (ok && proof->end == PROOF_NOT_ASKED)
         proof_conclude(proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s", then);
     else if (ok && proof->end == PROOF_IMPOSSIBLE)
@@ -388,16 +405,16 @@ proof_complete(const struct scout_order *order, struct play *play, const struct 
     struct played plain = {0};
     const char *then;
     uint32_t rounds = play->plan.steps;
-    play->plan.steps = BORDERS;
+    play->plan.steps = OUTSIDE;
     bool ok = played_make(order, play, PLAY_BORDERS, &plain, error);
     uint32_t borders = ok ? played_steps(&plain, &then, proof) : 0;
     if (borders > 0 && borders < BORDERS)
         proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", then);
-    else if (borders == BORDERS && judge_borders(play, &plain, borders, proof))
+    else if (borders >= BORDERS && judge_borders(play, &plain, BORDERS, proof))
         ok = prove_sums(order, play, by_state, &plain, proof, error);
-    if (ok && borders == BORDERS && proof->end == PROOF_NOT_ASKED)
+    if (ok && borders >= BORDERS && proof->end == PROOF_NOT_ASKED)
         ok = prove_numbers(order, play, by_state, &plain, proof, error);
-    if (ok && borders == BORDERS && proof->end == PROOF_NOT_ASKED)
+    if (ok && borders >= BORDERS && proof->end == PROOF_NOT_ASKED)
         ok = prove_rest(order, play, &plain, proof, error);
     if (ok && proof->end == PROOF_PASSED)
         ok = prove_classes(order, play, by_state, &plain, proof, error);
