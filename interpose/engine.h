@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   17u
+#define ENGINE_ABI   18u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -201,10 +201,6 @@ struct engine {
     /* Around the unloading of a module: its kernels' handles may be used again, and its variables are gone. */
     void (*before_unload)(void);
     void (*after_unload)(void);
-
-    /* Device code was loaded that lies in no loaded object: an image in memory, or a file; the other one is NULL. Only
-     * of a program that is scouted; others leave it NULL. */
-    void (*module_loaded)(const void *image, const char *path);
 
     /*
      * Captures and graphs, in a world of more than one. Called after the driver unless it says before; `done`: whether

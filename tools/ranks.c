@@ -47,8 +47,6 @@ choose(const struct rank_settings *settings, char ***environment)
         environment_set(environment, DDPRUN_ENV_SCOUT_ENGINE, environment_get(*environment, DDPRUN_ENV_ENGINE));
     if (is_played || is_scouted)
         set_engine(environment, "libddprun-scout.so");
-    if (is_scouted)
-        environment_set(environment, DDPRUN_ENV_MODULES, "1");
 }
 
 /* ---- files ---- */

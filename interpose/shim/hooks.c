@@ -10,7 +10,6 @@
 #include "interpose/shim/operands.h"
 #include "interpose/shim/shim.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 
 static void
@@ -185,38 +184,12 @@ stream_of(CUstream stream, bool per_thread)
         return result;                                                                              \
     }
 
-/* Code in a loaded object is known by the object's build-id; and CUDA's runtime loads it in processes that do not
- * train. */
-static bool
-is_in_object(const void *image)
-{
-    Dl_info object;
-    return image != NULL && dladdr(image, &object) != 0;
-}
-
-static bool
-are_modules_wanted(void)
-{
-    return getenv(DDPRUN_ENV_MODULES) != NULL;
-}
-
-/* Programs load modules before their first allocation, which makes a process the rank. An engine that needs those
- * modules asks for them, and then a load makes it the rank. */
-#define DEFINE_MODULE(fn, parameters, arguments, image, path)                                             \
-    DEFINE_TOLD(fn, parameters)                                                                           \
-    {                                                                                                     \
-        bool apart = are_modules_wanted() && !is_in_object(image);                                        \
-        if (apart)                                                                                        \
-            note_allocation();                                                                            \
-        if (shim_is_watched())                                                                            \
-            shim.engine->may_wait(true);                                                                  \
-        CUresult result = REAL(fn) arguments;                                                             \
-        if (apart && result == CUDA_SUCCESS && shim_is_watched() && shim.engine->module_loaded != NULL) { \
-            ++shim_depth;                                                                                 \
-            shim.engine->module_loaded(image, path);                                                      \
-            --shim_depth;                                                                                 \
-        }                                                                                                 \
-        return result;                                                                                    \
+#define DEFINE_MODULE(fn, parameters, arguments) \
+    DEFINE_TOLD(fn, parameters)                  \
+    {                                            \
+        if (shim_is_watched())                   \
+            shim.engine->may_wait(true);         \
+        return REAL(fn) arguments;               \
     }
 
 #define DEFINE_WAIT(fn, parameters, arguments)     \
@@ -262,8 +235,7 @@ are_modules_wanted(void)
     DEFINE_NOTIFICATION(symbol##twin, parameters, arguments, engine->before_release(address, bytes), (void)0)
 #define NOTIFICATION(symbol, name, version, parameters, arguments, before, after) \
     DEFINE_NOTIFICATION(symbol, parameters, arguments, before, after)
-#define MODULE(symbol, name, version, parameters, arguments, image, path) \
-    DEFINE_MODULE(symbol, parameters, arguments, image, path)
+#define MODULE(symbol, name, version, parameters, arguments) DEFINE_MODULE(symbol, parameters, arguments)
 #define GRAPH(symbol, name, version, parameters, arguments, before, after) \
     DEFINE_GRAPH(symbol, false, parameters, arguments, 0, before, after)
 #define GRAPH_STREAM(symbol, twin, name, version, twin_version, parameters, arguments, stream_, before, after) \

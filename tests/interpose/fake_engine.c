@@ -274,12 +274,6 @@ after_unload(void)
 }
 
 static void
-module_loaded(const void *image, const char *path)
-{
-    note("module %p %s", image, path != NULL ? path : "(none)");
-}
-
-static void
 capture_begun(CUstream stream, bool into_graph, bool done)
 {
     note("begun%s ", into_graph ? " into" : "");
@@ -404,7 +398,6 @@ static const struct engine engine = {
     .kernels_found = kernels_found,
     .before_unload = before_unload,
     .after_unload = after_unload,
-    .module_loaded = module_loaded,
     .capture_begun = capture_begun,
     .capture_changes = capture_changes,
     .capture_ends = capture_ends,

@@ -267,27 +267,9 @@ LOOP_TEST(what_the_engine_drops_is_not_made, 0, HOOKS)
     ck_assert_uint_eq(record->ends, ends + 1);
 }
 
-/* The engine hears that code is loaded; of code in a loaded object, or where no engine asks for modules, nothing more.
- */
-TEST(device_code_of_an_object_is_not_reported)
-{
-    static const char image[] = "in this program";
-    __typeof__(&cuModuleLoadData) hook;
-    ck_assert_int_eq(get_proc("cuModuleLoadData", (void **)&hook, 2000, 0, NULL), CUDA_SUCCESS);
-    unsigned long forwarded = calls_of("cuModuleLoadData");
-    record->log[0] = '\0';
-    ck_assert_int_eq(hook(MORE, image), CUDA_SUCCESS);
-    unsetenv(DDPRUN_ENV_MODULES);
-    ck_assert_int_eq(hook(MORE, HOST), CUDA_SUCCESS);
-    setenv(DDPRUN_ENV_MODULES, "1", 1);
-    ck_assert_uint_eq(calls_of("cuModuleLoadData"), forwarded + 2);
-    ck_assert_str_eq(record->log, "loads loads ");
-}
-
 static int
 run(void)
 {
-    setenv(DDPRUN_ENV_MODULES, "1", 1); /* so that modules are reported, too */
     driver = dlopen("libcuda.so.1", RTLD_NOW);
     get_proc = driver != NULL ? (get_proc_fn)dlsym(driver, "cuGetProcAddress_v2") : NULL;
     void *allocate;

@@ -46,13 +46,9 @@ static void
 put_all(void)
 {
     char *arguments[] = {"./train", "--lr", "0.1"};
-    ck_assert(scout_writer_put(
-        &writer, SCOUT_RUN,
-        &(struct scout_run){
-            .ddprun = "1.0", .device = "GPU", .driver = 13000, .arguments = arguments, .argument_count = 3}));
+    ck_assert(scout_writer_put(&writer, SCOUT_RUN,
+                               &(struct scout_run){.ddprun = "1.0", .arguments = arguments, .argument_count = 3}));
     ck_assert(scout_writer_put(&writer, SCOUT_OBJECT, &(struct scout_object){.path = "./train", .build_id = "ab01"}));
-    ck_assert(scout_writer_put(&writer, SCOUT_MODULE,
-                               &(struct scout_module){.hash = UINT64_MAX, .bytes = 77, .path = "kernels.ptx"}));
     struct scout_frame frames[] = {{.object = 0, .offset = 4711}, {.object = SCOUT_NONE, .offset = 1}};
     ck_assert(scout_writer_put(&writer, SCOUT_SITE, &(struct scout_site){.frames = frames, .count = 2}));
     ck_assert(scout_writer_put(&writer, SCOUT_NAME, "sgd"));
@@ -126,8 +122,6 @@ TEST(all_records_come_back_as_they_were)
     ck_assert(scout_log_read(copy, bytes, &log, &why));
     ck_assert(log.whole && log.has_run && log.has_end && log.used == bytes);
     ck_assert_str_eq(log.run.arguments[2], "0.1");
-    ck_assert_uint_eq(log.modules[0].hash, UINT64_MAX);
-    ck_assert_str_eq(log.modules[0].path, "kernels.ptx");
     ck_assert_uint_eq(log.sites[0].frames[1].object, SCOUT_NONE);
     ck_assert_uint_eq(log.sites[0].frames[0].offset, 4711);
     ck_assert_uint_eq(log.allocs[1].ordinal, 1);
@@ -167,9 +161,8 @@ records(const struct scout_log *log)
         effects += log->ops[i].effect != NULL;
     for (uint32_t i = 0; i < log->alloc_count; ++i)
         frees += log->allocs[i].freed_at != UINT64_MAX;
-    return log->has_run + log->has_end + log->name_count + log->object_count + log->module_count + log->site_count +
-           log->alloc_count + log->op_count + log->file_count + log->clock_count + log->annotation_count + effects +
-           frees;
+    return log->has_run + log->has_end + log->name_count + log->object_count + log->site_count + log->alloc_count +
+           log->op_count + log->file_count + log->clock_count + log->annotation_count + effects + frees;
 }
 
 TEST(of_a_log_that_was_cut_the_whole_records_are_read)
@@ -191,7 +184,7 @@ TEST(of_a_log_that_was_cut_the_whole_records_are_read)
         before = now;
         scout_log_free(&log);
     }
-    ck_assert_uint_eq(before, 15);
+    ck_assert_uint_eq(before, 14);
     free(copy);
     end();
 }

@@ -6,13 +6,12 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "tools/plan/format/play_json.h"
+#include "tools/scout/command/report/proofs.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { PLAN_VERSION = 1 };
 
 static const char *
 text_of(struct json_object *root, const char *of, const char *key)
@@ -107,10 +106,10 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     char why[PLAY_WHY_BYTES] = "";
     if (!json_object_object_get_ex(root, "version", &member) || !json_object_object_get_ex(root, "found", NULL))
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout", path);
-    if (json_object_get_int64(member) != PLAN_VERSION)
+    if (json_object_get_int64(member) != SCOUT_PLAN_VERSION)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "the plan %s has version %lld, and this ddprun reads version %d; make it anew by ddprun scout",
-                         path, (long long)json_object_get_int64(member), PLAN_VERSION);
+                         path, (long long)json_object_get_int64(member), SCOUT_PLAN_VERSION);
     const char *reason = refusal_of(root);
     if (reason != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "ranks cannot take turns by the plan %s: %s", path, reason);

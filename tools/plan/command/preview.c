@@ -172,14 +172,8 @@ print_proofs(struct json_object *plan)
 static const char *
 place_of(struct json_object *plan, size_t number)
 {
-    struct json_object *tokens = json_object_object_get(json_object_object_get(plan, "period"), "tokens");
-    for (size_t i = 0; i < length_of(tokens); ++i) {
-        struct json_object *token = json_object_array_get_idx(tokens, i);
-        bool is_loaders = json_object_object_get(token, "ahead") != NULL;
-        if (!is_loaders && number-- == 0)
-            return text_of(token, "at");
-    }
-    return "?";
+    struct json_object *reads = json_object_object_get(json_object_object_get(plan, "period"), "reads");
+    return number < length_of(reads) ? text_of(json_object_array_get_idx(reads, number), "at") : "?";
 }
 
 unsigned

@@ -246,8 +246,6 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
     bool ok = log.has_end || outcome->refused ||
               error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
-    if (ok && order->options->verbose && !request->silent)
-        scout_show(stdout, &log, outcome->period);
     ok = ok && report_findings(order, request, &log, error);
     scout_log_free(&log);
     return ok;

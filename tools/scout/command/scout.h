@@ -11,9 +11,6 @@
 
 #include "launcher/options/command.h"
 #include "tools/scout/command/run.h"
-#include "tools/scout/format/log.h"
-
-#include <stdio.h>
 
 enum { SCOUT_TIMEOUT_S = 900 }; /* of a run, unless --timeout says otherwise */
 
@@ -26,9 +23,5 @@ extern const struct command scout_command;
  * --prove`. Main thread. */
 bool scout_make_plan(struct scout_order *order, const char *path, const char *per_rank, unsigned by, bool unproved,
                      struct error *error) __attribute__((warn_unused_result));
-
-/* ---- show.c: what was recorded, as a table ---- */
-/* The operations of one period, with what repeating them showed. */
-void scout_show(FILE *out, const struct scout_log *log, uint64_t period);
 
 #endif

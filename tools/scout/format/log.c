@@ -252,8 +252,6 @@ static void
 code_run(struct codec *codec, struct scout_run *run)
 {
     code_text(codec, &run->ddprun);
-    code_text(codec, &run->device);
-    code_number(codec, &run->driver);
     if (code_list(codec, &run->arguments, &run->argument_count, sizeof(*run->arguments)))
         for (uint32_t i = 0; i < run->argument_count; ++i)
             code_text(codec, &run->arguments[i]);
@@ -322,8 +320,6 @@ code_op(struct codec *codec, struct scout_op *op)
                 (argument->end > alloc_bytes(codec, argument->alloc) || argument->offset > argument->end))
                 codec->failed = true;
         }
-        if (codec->writer == NULL && codec->at == codec->end)
-            return; /* of an earlier version */
         code_small(codec, &op->answers);
         for (uint32_t i = 0; i < op->argument_count; ++i)
             code_small(codec, &op->arguments[i].type);
@@ -335,8 +331,7 @@ code_op(struct codec *codec, struct scout_op *op)
         if (op->kind == SCOUT_COPY) {
             code_place(codec, &op->from, op);
             code_number(codec, &op->content);
-            if (codec->writer != NULL || codec->at < codec->end) /* not of an earlier version */
-                code_small(codec, &op->ahead);
+            code_small(codec, &op->ahead);
         }
     } else {
         codec->failed = true;
@@ -450,11 +445,6 @@ code_record(struct codec *codec, uint32_t kind, void *record)
     case SCOUT_OBJECT:
         code_text(codec, &((struct scout_object *)record)->path);
         code_text(codec, &((struct scout_object *)record)->build_id);
-        break;
-    case SCOUT_MODULE:
-        code_number(codec, &((struct scout_module *)record)->hash);
-        code_number(codec, &((struct scout_module *)record)->bytes);
-        code_text(codec, &((struct scout_module *)record)->path);
         break;
     case SCOUT_SITE:
         code_site(codec, record);
@@ -638,9 +628,6 @@ read_record(struct codec *codec, uint32_t kind)
     case SCOUT_OBJECT:
         READ_ITEM(codec, kind, object);
         break;
-    case SCOUT_MODULE:
-        READ_ITEM(codec, kind, module);
-        break;
     case SCOUT_SITE:
         READ_ITEM(codec, kind, site);
         break;
@@ -749,7 +736,6 @@ scout_log_free(struct scout_log *log)
     }
     free(log->names);
     free(log->objects);
-    free(log->modules);
     free(log->sites);
     free(log->allocs);
     free(log->ops);

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCOUT_LOG_VERSION 1
+#define SCOUT_LOG_VERSION 2
 
 #define SCOUT_NONE UINT32_MAX /* no name, no call site, no allocation: a host address */
 
@@ -40,7 +40,6 @@ enum scout_record {
     SCOUT_RUN = 1,    /* struct scout_run: the first record */
     SCOUT_NAME,       /* a text: a kernel, a call, a variable, a reason */
     SCOUT_OBJECT,     /* struct scout_object */
-    SCOUT_MODULE,     /* struct scout_module */
     SCOUT_SITE,       /* struct scout_site */
     SCOUT_ALLOC,      /* struct scout_alloc */
     SCOUT_FREE,       /* number of an allocation */
@@ -53,9 +52,7 @@ enum scout_record {
 };
 
 struct scout_run {
-    char *ddprun; /* version */
-    char *device;
-    uint64_t driver;  /* as cuDriverGetVersion says */
+    char *ddprun;     /* version */
     char **arguments; /* of the trainer, [0] is its program */
     uint32_t argument_count;
 };
@@ -63,13 +60,6 @@ struct scout_run {
 struct scout_object {
     char *path;
     char *build_id; /* hexadecimal; "" without one */
-};
-
-/* Device code that the program loaded from a file, or from memory that belongs to no object. */
-struct scout_module {
-    uint64_t hash;  /* of its image */
-    uint64_t bytes; /* 0: unknown, and so is the hash */
-    char *path;     /* of a file, as the program said it; "": an image in memory */
 };
 
 /* Return addresses, innermost first. The same frames have the same number. */
@@ -272,15 +262,13 @@ struct scout_log {
     uint64_t used; /* bytes of the file up to the end of the last whole record */
     char **names;
     struct scout_object *objects;
-    struct scout_module *modules;
     struct scout_site *sites;
     struct scout_alloc *allocs;
     struct scout_op *ops;
     struct scout_file *files;
     struct scout_clock *clocks;
     struct scout_annotation *annotations;
-    uint32_t name_count, object_count, module_count, site_count, alloc_count, op_count, file_count, clock_count,
-        annotation_count;
+    uint32_t name_count, object_count, site_count, alloc_count, op_count, file_count, clock_count, annotation_count;
     struct scout_chunk *chunks; /* owns everything */
 };
 

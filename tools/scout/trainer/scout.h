@@ -77,13 +77,6 @@ void names_put_objects(void);
 /* Those since the last call. One thread at a time. */
 void host_put_calls(void);
 
-/* ---- modules.c: device code that the program loads ---- */
-
-/* An image in memory, or a file; the other one is NULL. Of each image once. */
-void modules_note(const void *image, const char *path);
-/* The size of an image, as far as the image itself says it: PTX, ELF. 0: unknown. */
-size_t modules_image_bytes(const void *image);
-
 /* ---- allocations.c: memory that the device reaches ---- */
 
 struct allocation {

@@ -81,7 +81,7 @@ state(void *ptr, size_t count, int type, const struct ddp_site *site)
     record_annotation(SCOUT_SAYS_STATE, 0, ptr, count * type_bytes(type), (uint32_t)type, site);
 }
 
-/* ---- memory, modules and graphs ---- */
+/* ---- memory and graphs ---- */
 
 static void
 allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
@@ -126,16 +126,6 @@ after_unload(void)
 {
     scout_lock();
     kernels_forget();
-    scout_unlock();
-}
-
-static void
-module_loaded(const void *image, const char *path)
-{
-    if (course_now() == COURSE_OVER)
-        return;
-    scout_lock();
-    modules_note(image, path);
     scout_unlock();
 }
 
@@ -196,7 +186,6 @@ own_table(void)
     table.before_context_destroy = before_context_destroy;
     table.before_device_reset = before_device_reset;
     table.after_unload = after_unload;
-    table.module_loaded = module_loaded;
     table.capture_begun = capture_begun;
     table.capture_ended = capture_ended;
     table.graph_cloned = graph_cloned;
@@ -210,7 +199,7 @@ put_run(void)
 {
     char arguments[4096], *list[256];
     size_t used = 0;
-    struct scout_run run = {.ddprun = DDPRUN_VERSION, .device = "", .arguments = list};
+    struct scout_run run = {.ddprun = DDPRUN_VERSION, .arguments = list};
     FILE *file = fopen("/proc/self/cmdline", "re");
     if (file != NULL) {
         used = fread(arguments, 1, sizeof(arguments) - 1, file);

@@ -29,15 +29,6 @@ put_text(struct json_object *to, const char *key, const char *text)
     json_object_object_add(to, key, text != NULL ? json_object_new_string(text) : NULL);
 }
 
-/* Hashes are texts: readers of JSON may take numbers for doubles. */
-static void
-put_hash(struct json_object *to, const char *key, uint64_t hash)
-{
-    char text[24];
-    snprintf(text, sizeof(text), "%016llx", (unsigned long long)hash);
-    put_text(to, key, text);
-}
-
 static void
 put_site(struct json_object *to, const struct scout_log *log, uint32_t site)
 {
@@ -60,8 +51,6 @@ put_program(struct json_object *plan, const struct scout_log *log)
     struct json_object *arguments = play_json_put_list(program, "arguments");
     for (uint32_t i = 0; i < log->run.argument_count; ++i)
         json_object_array_add(arguments, json_object_new_string(log->run.arguments[i]));
-    put_text(program, "device", log->run.device != NULL ? log->run.device : "");
-    put_number(program, "driver", log->run.driver);
     put_text(program, "ddprun", log->run.ddprun != NULL ? log->run.ddprun : "");
     struct json_object *objects = play_json_put_list(program, "objects");
     for (uint32_t i = 0; i < log->object_count; ++i) {
@@ -69,39 +58,6 @@ put_program(struct json_object *plan, const struct scout_log *log)
         put_text(item, "path", log->objects[i].path);
         put_text(item, "build_id", log->objects[i].build_id);
     }
-    struct json_object *modules = play_json_put_list(program, "modules");
-    for (uint32_t i = 0; i < log->module_count; ++i) {
-        const struct scout_module *module = &log->modules[i];
-        struct json_object *item = play_json_put_item(modules);
-        bool is_file = module->path[0] != '\0';
-        if (is_file)
-            put_text(item, "path", module->path);
-        if (module->bytes > 0) {
-            put_hash(item, "hash", module->hash);
-            put_number(item, "bytes", module->bytes);
-        } else {
-            json_object_object_add(item, "hash", NULL);
-            put_text(item, "reason", is_file ? "the file cannot be read" : "size unknown");
-        }
-    }
-}
-
-static void
-put_place(struct json_object *to, const char *key, const struct scout_place *place)
-{
-    struct json_object *item = json_object_new_object();
-    json_object_object_add(to, key, item);
-    if (place->alloc == SCOUT_NONE)
-        return; /* an address of the host is of this run only */
-    put_number(item, "allocation", place->alloc);
-    put_number(item, "offset", place->offset);
-}
-
-static const char *
-kind_name(uint32_t kind)
-{
-    static const char *const names[] = {"?", "launch", "graph", "fill", "copy"};
-    return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : names[0];
 }
 
 /* Where in the source; nothing if that is not known. */
@@ -114,37 +70,17 @@ put_source(struct json_object *to, const char *key, struct sites *sites, uint32_
         put_text(to, key, sites_text(sites, site, text, sizeof(text)));
 }
 
+/* Where the program calls each operation that players count: copies to the host alone, which previews name. */
 static void
-put_operation(struct json_object *list, const struct scout_log *log, const struct scout_op *op, struct sites *sites)
+put_reads(struct json_object *period, const struct scout_log *log, const struct scout_finding *finding,
+          struct sites *sites)
 {
-    struct json_object *item = play_json_put_item(list);
-    put_text(item, "kind", kind_name(op->kind));
-    put_text(item, "name", scout_log_name(log, op->name));
-    put_number(item, "stream", op->stream);
-    put_site(item, log, op->site);
-    if (op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE) /* a read of the host's, which previews name */
-        put_source(item, "at", sites, op->site);
-    if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
-        put_place(item, "to", &op->to);
-        if (op->kind == SCOUT_COPY)
-            put_place(item, "from", &op->from);
-        put_number(item, "bytes", op->bytes);
-        put_number(item, "rows", op->rows);
-        if (op->ahead != 0)
-            put_number(item, "ahead", op->ahead);
-        return;
-    }
-    struct json_object *grid = play_json_put_list(item, "grid"), *arguments;
-    for (int i = 0; i < 3; ++i)
-        json_object_array_add(grid, json_object_new_uint64(op->grid[i]));
-    put_hash(item, "scalars", op->scalars);
-    arguments = play_json_put_list(item, "arguments");
-    for (uint32_t i = 0; i < op->argument_count; ++i) {
-        struct json_object *argument = play_json_put_item(arguments);
-        put_number(argument, "slot", op->arguments[i].slot);
-        put_number(argument, "at", op->arguments[i].at);
-        put_number(argument, "allocation", op->arguments[i].alloc);
-        put_number(argument, "offset", op->arguments[i].offset);
+    struct json_object *list = play_json_put_list(period, "reads");
+    for (uint32_t i = finding->first; i < finding->first + finding->period; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        struct json_object *item = op->ahead == 0 ? play_json_put_item(list) : NULL;
+        if (item != NULL && op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE)
+            put_source(item, "at", sites, op->site);
     }
 }
 
@@ -262,10 +198,8 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     put_number(period, "first", finding->first);
     put_number(period, "operations", finding->period);
     put_number(period, "live_bytes", finding->live_bytes);
-    struct json_object *tokens = play_json_put_list(period, "tokens");
     struct sites *sites = sites_open(log);
-    for (uint32_t i = 0; i < finding->period; ++i)
-        put_operation(tokens, log, &log->ops[finding->first + i], sites);
+    put_reads(period, log, finding, sites);
     put_allocations(plan, log, sites);
     if (!proofs->by_state) {
         put_tensors(plan, log, finding, sites);

@@ -45,7 +45,7 @@ void proofs_print(FILE *out, const struct scout_proofs *proofs);
  * What a scouted run showed, for programs: the JSON of `ddprun scout --json`. docs/scout.md has its schema.
  */
 
-#define SCOUT_PLAN_VERSION 1
+#define SCOUT_PLAN_VERSION 2
 
 /* The plan as text; free() releases it. */
 char *plan_text(const struct scout_log *log, const struct scout_finding *finding, const struct scout_proofs *proofs);
