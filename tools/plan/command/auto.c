@@ -1,9 +1,8 @@
 /*
  * auto.c - see auto.h.
  *
- *     a plan is kept, and was proved for these arguments         it is used
- *     one is kept for this build, with other arguments           proof (d) is made again; if it passes, it is used
- *     else                                                       the program is scouted, and its plan proved
+ *     a plan is kept, and was proved for this build, these arguments and files         it is used
+ *     else                                                          the program is scouted, and its plan proved
  *
  * Then a rehearsal, unless one with as many ranks and the same options is kept with the plan: N ranks train for some
  * rounds, and one process for as many batches, several times by turns.
@@ -60,28 +59,6 @@ ask_user(struct error *error)
 
 /* ---- the plan ---- */
 
-static bool
-prove_again(struct auto_run *run, bool *is_proved, struct error *error)
-{
-    struct proof proof = {.end = PROOF_NOT_ASKED};
-    message_line("plan: a plan of this build is kept; proof (d) is made again with these arguments and files");
-    if (!scout_prove_again(&run->order, json_object_object_get(run->plan, "turns"), &proof, error))
-        return false;
-    *is_proved = proof.end == PROOF_PASSED;
-    if (*is_proved) {
-        struct json_object *member = json_object_new_object(), *proofs = json_object_object_get(run->plan, "proof");
-        json_object_object_add(member, "end", json_object_new_string(proof_end_name(proof.end)));
-        json_object_object_add(member, "text", json_object_new_string(proof.text));
-        json_object_object_add(proofs, "turns", member);
-        json_object_object_del(run->plan, "forecast");
-        play_json_seal(run->plan);
-        run->is_new = true;
-    } else {
-        message_line("plan: proof (d): %s: %s", proof_end_name(proof.end), proof.text);
-    }
-    return true;
-}
-
 /* A plan that was made with --unproved is for that alone, and one with --per-rank for the same list. */
 static bool
 is_allowed(const struct auto_run *run)
@@ -98,20 +75,12 @@ is_allowed(const struct auto_run *run)
 static bool
 find_kept_plan(struct auto_run *run, struct error *error)
 {
-    for (;;) {
-        bool is_proved;
-        if (!plan_cache_next(&run->cache, &run->plan, &is_proved, error))
-            return false;
-        if (run->plan == NULL || (is_proved && is_allowed(run)))
-            return true;
-        is_proved = false;
-        if (is_allowed(run) && !prove_again(run, &is_proved, error))
-            return false;
-        if (is_proved)
-            return true;
+    bool ok = plan_cache_find(&run->cache, &run->plan, error);
+    if (ok && run->plan != NULL && !is_allowed(run)) {
         json_object_put(run->plan);
         run->plan = NULL;
     }
+    return ok;
 }
 
 /* `instead_of`: why by gradients it cannot be; NULL: both ways are tried, but for what --by says. */

@@ -33,7 +33,7 @@ bool plan_auto(struct options *options, const struct auto_job *job, struct error
 
 /* ---- preview.c: what a training by a plan is going to do, printed before it begins: `--plan auto` ---- */
 /* What is averaged and compared, which batches become one update, what printed figures mean, and what speed was
- * forecast: lines to stderr. `plan`: as plan_cache_next() or `ddprun scout --prove` has made it, with "forecast". */
+ * forecast: lines to stderr. `plan`: as plan_cache_find() or `ddprun scout --prove` has made it, with "forecast". */
 void preview_print(struct json_object *plan, int ranks, bool reads_own);
 /* How many operations of a step bring to the host what one rank computes; `prints`: each on a line. */
 unsigned preview_reads(struct json_object *plan, bool prints);
@@ -58,9 +58,9 @@ bool plan_file_is_by_state(struct json_object *plan);
 
 /* ---- cache.c: plans that `--plan auto` has made, kept in ${XDG_CACHE_HOME:-~/.cache}/ddprun/plans ---- */
 /*
- * A file is a plan of `ddprun scout --prove --json`, with the member "cache": for which program and arguments it was
- * proved, the build-ids of all objects of the program, and the files that it reads, with size and date. The sizes of
- * parameters are not known before a run; so plans of other arguments are candidates, which have to be proved again.
+ * A file is a plan of `ddprun scout --prove --json`, with the member "cache": of which program and arguments it is, the
+ * build-ids of all objects of the program, and the files that it reads, with size and date. Where one of these is
+ * another, all proofs have to be made again: other arguments may clip, or normalise over a batch.
  *
  * The folder and its files are the user's own: what another user could have written is an error. A file is written
  * beside its place and renamed. Main thread.
@@ -70,9 +70,6 @@ struct plan_cache {
     char *folder;
     char *path;                  /* for the plan of this program and these arguments */
     struct json_object *subject; /* the two */
-    char prefix[24];             /* of the names of all plans of the program */
-    char **names;                /* of files that may hold a plan, the likeliest first */
-    size_t count, next;
 };
 
 /* `program`: its file; `arguments`: its argv; `folder`: in which it is started. Error, with the exit code of wrong
@@ -82,11 +79,11 @@ bool plan_cache_open(const char *program, char *const *arguments, const char *fo
                      struct plan_cache *cache, struct error *error) __attribute__((warn_unused_result));
 
 /*
- * The next plan that was made for this build; *is_proved: for these arguments, and the files that it reads are as they
- * were. *plan: NULL if there is none, else for json_object_put(). A damaged file, and one of another build or version,
- * is removed, the first with a message. Error, with the exit code of wrong usage: a file is not the user's own.
+ * The plan that was proved for this build, these arguments and the files that the program reads. *plan: NULL if there
+ * is none, else for json_object_put(). One that is damaged, or of another build, of other files or of another version,
+ * is removed with a message. Error, with the exit code of wrong usage: the file is not the user's own.
  */
-bool plan_cache_next(struct plan_cache *cache, struct json_object **plan, bool *is_proved, struct error *error)
+bool plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struct error *error)
     __attribute__((warn_unused_result));
 
 /* Keeps a plan that is proved for these arguments. Error: it cannot be written. */

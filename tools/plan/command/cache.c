@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +22,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CACHE_VERSION "3 " DDPRUN_VERSION
+#define CACHE_VERSION "4 " DDPRUN_VERSION
 
-enum {
-    STAMP_BYTES = 2 * ELF_BUILD_ID_BYTES + 1,
-    HASH_BYTES = 17,
-    CANDIDATES = 3, /* that are looked at */
-    KEPT = 32       /* plans of one program */
-};
+enum { STAMP_BYTES = 2 * ELF_BUILD_ID_BYTES + 1, KEPT = 256 /* plans of all programs */ };
 
 static const off_t most_bytes = 1 << 28;
 
@@ -61,13 +57,13 @@ build_of(const char *path, char build[STAMP_BYTES])
 }
 
 /* FNV-1a: for names of files, whose contents are compared. */
-static void
-hash_text(const char *text, char hash[HASH_BYTES])
+static uint64_t
+hash_text(const char *text)
 {
     uint64_t sum = 0xcbf29ce484222325;
     for (; *text != '\0'; ++text)
         sum = (sum ^ (unsigned char)*text) * 0x100000001b3;
-    snprintf(hash, HASH_BYTES, "%016llx", (unsigned long long)sum);
+    return sum;
 }
 
 /* ---- the folder ---- */
@@ -116,93 +112,31 @@ put_text(struct json_object *to, const char *key, const char *text)
     json_object_object_add(to, key, json_object_new_string(text));
 }
 
-/* What must be the same for a plan to be proved: program, arguments, and files among them. */
+/* Of what a plan is: the program, its arguments, and where it runs. */
 static struct json_object *
 subject_of(const char *program, char *const *arguments, const char *folder, bool softgpu)
 {
-    char stamp[STAMP_BYTES];
     struct json_object *subject = json_object_new_object(), *list = json_object_new_array();
-    struct json_object *files = json_object_new_object();
-    put_text(subject, "program", program);
-    build_of(program, stamp);
-    put_text(subject, "build", stamp);
+    char *real = realpath(program, NULL);
+    put_text(subject, "program", real != NULL ? real : program);
     put_text(subject, "folder", folder);
     put_text(subject, "device", softgpu ? "softgpu" : "gpu");
     json_object_object_add(subject, "arguments", list);
-    json_object_object_add(subject, "files", files);
-    for (size_t i = 1; arguments[0] != NULL && arguments[i] != NULL; ++i) {
-        stamp_of(arguments[i], stamp);
+    for (size_t i = 1; arguments[0] != NULL && arguments[i] != NULL; ++i)
         json_object_array_add(list, json_object_new_string(arguments[i]));
-        if (stamp[0] != '\0')
-            put_text(files, arguments[i], stamp);
-    }
+    free(real);
     return subject;
-}
-
-struct entry {
-    struct timespec made;
-    char *name;
-};
-
-static int
-by_date(const void *a, const void *b)
-{
-    const struct entry *x = a, *y = b;
-    if (x->made.tv_sec != y->made.tv_sec)
-        return x->made.tv_sec < y->made.tv_sec ? 1 : -1;
-    return x->made.tv_nsec < y->made.tv_nsec ? 1 : x->made.tv_nsec > y->made.tv_nsec ? -1 : 0;
-}
-
-/* Plans of the program, the newest first. */
-static struct entry *
-list_entries(const struct plan_cache *cache, size_t *count)
-{
-    DIR *folder = opendir(cache->folder);
-    struct dirent *found;
-    struct entry *entries = NULL;
-    *count = 0;
-    while (folder != NULL && (found = readdir(folder)) != NULL) {
-        struct stat file;
-        const char *end = strrchr(found->d_name, '.');
-        if (strncmp(found->d_name, cache->prefix, strlen(cache->prefix)) != 0 || end == NULL ||
-            strcmp(end, ".json") != 0 || fstatat(dirfd(folder), found->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0)
-            continue;
-        entries = xrealloc(entries, (*count + 1) * sizeof(*entries));
-        entries[(*count)++] = (struct entry){file.st_mtim, xstrdup(found->d_name)};
-    }
-    if (folder != NULL)
-        closedir(folder);
-    if (*count > 0)
-        qsort(entries, *count, sizeof(*entries), by_date);
-    return entries;
 }
 
 bool
 plan_cache_open(const char *program, char *const *arguments, const char *folder, bool softgpu, struct plan_cache *cache,
                 struct error *error)
 {
-    *cache = (struct plan_cache){.folder = NULL};
-    char *real = realpath(program, NULL), of_program[HASH_BYTES], of_subject[HASH_BYTES];
-    cache->subject = subject_of(real != NULL ? real : program, arguments, folder, softgpu);
-    hash_text(real != NULL ? real : program, of_program);
-    hash_text(json_object_to_json_string(cache->subject), of_subject);
-    free(real);
+    *cache = (struct plan_cache){.subject = subject_of(program, arguments, folder, softgpu)};
     if (!open_folder(cache, error))
         return false;
-    snprintf(cache->prefix, sizeof(cache->prefix), "%s-", of_program);
-    cache->path = xasprintf("%s/%s%s.json", cache->folder, cache->prefix, of_subject);
-    struct entry *entries = list_entries(cache, &cache->count);
-    cache->names = xcalloc(cache->count + 1, sizeof(*cache->names));
-    cache->names[0] = xstrdup(strrchr(cache->path, '/') + 1);
-    size_t used = 1;
-    for (size_t i = 0; i < cache->count; ++i) {
-        if (strcmp(entries[i].name, cache->names[0]) == 0)
-            free(entries[i].name);
-        else
-            cache->names[used++] = entries[i].name;
-    }
-    cache->count = used;
-    free(entries);
+    cache->path =
+        xasprintf("%s/%016" PRIx64 ".json", cache->folder, hash_text(json_object_to_json_string(cache->subject)));
     return true;
 }
 
@@ -271,37 +205,29 @@ read_plan(const char *path, struct json_object **plan, struct error *error)
     return true;
 }
 
-/* Of this version and build. */
+/* Of this version and build, for these arguments, and the files that the program reads are as they were. */
 static bool
-is_usable(struct json_object *plan)
+is_usable(const struct plan_cache *cache, struct json_object *plan)
 {
     struct json_object *cached = json_object_object_get(plan, "cache");
     return strcmp(text_of(cached, "version"), CACHE_VERSION) == 0 &&
-           are_same(json_object_object_get(cached, "objects"), build_of);
+           json_object_equal(json_object_object_get(cached, "subject"), cache->subject) &&
+           are_same(json_object_object_get(cached, "objects"), build_of) &&
+           are_same(json_object_object_get(cached, "files"), stamp_of);
 }
 
 bool
-plan_cache_next(struct plan_cache *cache, struct json_object **plan, bool *is_proved, struct error *error)
+plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struct error *error)
 {
-    *plan = NULL;
-    *is_proved = false;
-    while (*plan == NULL && cache->next < cache->count && cache->next < CANDIDATES) {
-        char *path = xasprintf("%s/%s", cache->folder, cache->names[cache->next++]);
-        bool ok = read_plan(path, plan, error);
-        if (*plan != NULL && !is_usable(*plan)) {
-            message_line("the kept plan %s is of another build or of another version of ddprun; it is removed", path);
-            json_object_put(*plan);
-            *plan = NULL;
-            unlink(path);
-        }
-        free(path);
-        if (!ok)
-            return false;
-    }
-    if (*plan != NULL) {
-        struct json_object *cached = json_object_object_get(*plan, "cache");
-        *is_proved = json_object_equal(json_object_object_get(cached, "subject"), cache->subject) &&
-                     are_same(json_object_object_get(cached, "files"), stamp_of);
+    if (!read_plan(cache->path, plan, error))
+        return false;
+    if (*plan != NULL && !is_usable(cache, *plan)) {
+        message_line(
+            "the kept plan %s is of another build, of other files or of another version of ddprun; it is removed",
+            cache->path);
+        json_object_put(*plan);
+        *plan = NULL;
+        unlink(cache->path);
     }
     return true;
 }
@@ -343,19 +269,29 @@ files_of(struct json_object *plan)
     return to;
 }
 
+/* Of more than KEPT plans the oldest. */
 static void
 remove_oldest(const struct plan_cache *cache)
 {
-    size_t count;
-    struct entry *entries = list_entries(cache, &count);
-    for (size_t i = 0; i < count; ++i) {
-        char *path = xasprintf("%s/%s", cache->folder, entries[i].name);
-        if (i >= KEPT)
-            unlink(path);
-        free(path);
-        free(entries[i].name);
+    DIR *folder = opendir(cache->folder);
+    struct stat file;
+    char oldest[NAME_MAX + 1] = "";
+    time_t made = 0;
+    size_t count = 0;
+    for (const struct dirent *found; folder != NULL && (found = readdir(folder)) != NULL;) {
+        const char *end = strrchr(found->d_name, '.');
+        if (end == NULL || strcmp(end, ".json") != 0 ||
+            fstatat(dirfd(folder), found->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (count++ == 0 || file.st_mtim.tv_sec < made) {
+            made = file.st_mtim.tv_sec;
+            snprintf(oldest, sizeof(oldest), "%s", found->d_name);
+        }
     }
-    free(entries);
+    if (count > KEPT)
+        (void)unlinkat(dirfd(folder), oldest, 0);
+    if (folder != NULL)
+        closedir(folder);
 }
 
 bool
@@ -382,9 +318,6 @@ plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct
 void
 plan_cache_close(struct plan_cache *cache)
 {
-    for (size_t i = 0; i < cache->count; ++i)
-        free(cache->names[i]);
-    free(cache->names);
     free(cache->folder);
     free(cache->path);
     json_object_put(cache->subject);

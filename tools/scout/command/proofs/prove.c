@@ -1,5 +1,5 @@
 /*
- * prove.c - see prove.h: the proofs of a plan by state, and those of a plan that is kept.
+ * prove.c - see prove.h: the proofs of a plan by state.
  */
 #include "tools/plan/format/play_json.h"
 #include "tools/scout/command/proofs/played.h"
@@ -18,23 +18,6 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
         json_object_object_add(proofs->played, "reason", json_object_new_string(why));
     if (ok && proofs->complete.end == PROOF_PASSED)
         ok = proof_play_turns(order, &play, &proofs->turns, error);
-    play_free(&play);
-    return ok;
-}
-
-bool
-scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof, struct error *error)
-{
-    struct play play;
-    char why[PLAY_WHY_BYTES];
-    bool ok = true;
-    bool can = play_json_read(turns, &play, why);
-    if (can && play.plan.by == PLAY_BY_STATE)
-        ok = proof_complete(order, &play, NULL, proof, error);
-    if (can && ok && (proof->end == PROOF_PASSED || play.plan.by != PLAY_BY_STATE))
-        ok = proof_play_turns(order, &play, proof, error);
-    if (!can)
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
     play_free(&play);
     return ok;
 }

@@ -19,11 +19,6 @@
 bool scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
                  struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
 
-/* Proof (d) again, of the program with the order's arguments, by the member `turns` of a plan. Threads and errors as
- * above. */
-bool scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
-                       struct error *error) __attribute__((warn_unused_result));
-
 /* The same of turns by state, of a period alone; without `prove` only what they would play is made. Threads and errors
  * as above. */
 bool scout_prove_by_state(const struct scout_order *order, const struct scout_log *log,
