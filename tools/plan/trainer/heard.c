@@ -412,9 +412,7 @@ heard_release(CUdeviceptr address, uint64_t bytes)
 void
 heard_begin(const struct engine *engine)
 {
-    launches = calloc(player.play.plan.operation_count, sizeof(*launches));
-    if (launches == NULL)
-        scout_stop("out of memory");
+    launches = scout_zeroed(player.play.plan.operation_count, sizeof(*launches));
     static const struct ddp_site sites[HEARD_COUNT] = {
         [HEARD_DATA] = {"the batches that the program copies to its device", "the plan", 0},
         [HEARD_NUMBERS] = {"the numbers and sizes of the program's launches for a batch", "the plan", 0},

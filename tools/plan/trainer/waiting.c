@@ -50,11 +50,9 @@ ensure_lists(void)
     size_t count = player.play.plan.tensor_count + 1;
     if (touched != NULL)
         return;
-    touched = calloc(count, sizeof(*touched));
-    used = calloc(count, sizeof(*used));
-    kept = calloc(count, sizeof(*kept));
-    if (touched == NULL || used == NULL || kept == NULL)
-        scout_stop("out of memory");
+    touched = scout_zeroed(count, sizeof(*touched));
+    used = scout_zeroed(count, sizeof(*used));
+    kept = scout_zeroed(count, sizeof(*kept));
 }
 
 static bool

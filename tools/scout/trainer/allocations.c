@@ -44,16 +44,8 @@ free_ordinal(uint64_t bytes)
 static struct allocation *
 insert(uint64_t address, uint64_t bytes, uint32_t memory)
 {
-    if (live_count == live_room) {
-        live_room = live_room > 0 ? 2 * live_room : 64;
-        struct allocation **grown = realloc(live, live_room * sizeof(struct allocation *));
-        if (grown == NULL)
-            scout_stop("out of memory");
-        live = grown;
-    }
-    struct allocation *allocation = calloc(1, sizeof(*allocation));
-    if (allocation == NULL)
-        scout_stop("out of memory");
+    live = scout_grown(live, live_count + 1, &live_room, sizeof(struct allocation *));
+    struct allocation *allocation = scout_zeroed(1, sizeof(*allocation));
     *allocation = (struct allocation){
         .number = made++, .address = address, .bytes = bytes, .ordinal = free_ordinal(bytes), .memory = memory};
     size_t at = place_of_address(address);
@@ -159,13 +151,8 @@ allocations_note_offset(struct allocation *allocation, uint64_t offset)
         ++at;
     if (at < allocation->offset_count && allocation->offsets[at] == offset)
         return;
-    if (allocation->offset_count == allocation->offset_room) {
-        allocation->offset_room = allocation->offset_room > 0 ? 2 * allocation->offset_room : 8;
-        uint64_t *grown = realloc(allocation->offsets, allocation->offset_room * sizeof(*grown));
-        if (grown == NULL)
-            scout_stop("out of memory");
-        allocation->offsets = grown;
-    }
+    allocation->offsets = scout_grown(allocation->offsets, allocation->offset_count + 1, &allocation->offset_room,
+                                      sizeof(*allocation->offsets));
     memmove(&allocation->offsets[at + 1], &allocation->offsets[at],
             (allocation->offset_count - at) * sizeof(*allocation->offsets));
     allocation->offsets[at] = offset;

@@ -45,6 +45,27 @@ scout_stop(const char *format, ...)
     _exit(DDPRUN_EXIT_FAILURE);
 }
 
+void *
+scout_grown(void *list, size_t count, size_t *room, size_t item)
+{
+    if (count <= *room)
+        return list;
+    *room = count > 2 * *room ? count : 2 * *room;
+    void *more = realloc(list, *room * item);
+    if (more == NULL)
+        scout_stop("out of memory");
+    return more;
+}
+
+void *
+scout_zeroed(size_t count, size_t item)
+{
+    void *zeros = calloc(count > 0 ? count : 1, item);
+    if (zeros == NULL)
+        scout_stop("out of memory");
+    return zeros;
+}
+
 void
 scout_require(CUresult result, const char *what)
 {

@@ -97,18 +97,6 @@ course_round(void)
 
 /* ---- what repeats ---- */
 
-static void *
-grown(void *list, size_t count, size_t *room, size_t item)
-{
-    if (count <= *room)
-        return list;
-    *room = count > 2 * *room ? count : 2 * *room;
-    void *more = realloc(list, *room * item);
-    if (more == NULL)
-        scout_stop("out of memory");
-    return more;
-}
-
 static struct place *
 place_slot(struct place *table, size_t room, uint64_t name, uint64_t offset)
 {
@@ -125,9 +113,7 @@ place_begun(uint64_t name, uint64_t offset)
 {
     if (2 * place_count >= place_room) {
         size_t room = place_room > 0 ? 2 * place_room : 1024;
-        struct place *more = calloc(room, sizeof(*more));
-        if (more == NULL)
-            scout_stop("out of memory");
+        struct place *more = scout_zeroed(room, sizeof(*more));
         for (size_t i = 0; i < place_room; ++i) {
             if (places[i].used)
                 *place_slot(more, room, places[i].name, places[i].offset) = places[i];
@@ -153,7 +139,7 @@ add_argument(uint32_t number, uint64_t offset, uint32_t slot)
         if (all[i]->number != number)
             continue;
         uint64_t name = allocations_name(all[i]);
-        arguments = grown(arguments, argument_count + 1, &argument_room, sizeof(*arguments));
+        arguments = scout_grown(arguments, argument_count + 1, &argument_room, sizeof(*arguments));
         arguments[argument_count++] =
             (struct brief_argument){name, all[i]->bytes, offset, number, slot, place_begun(name, offset)};
         return;
@@ -181,7 +167,7 @@ keep(const struct noted *noted)
             add_argument(op->from.alloc, op->from.offset, 1);
     }
     brief.count = (uint32_t)argument_count - brief.first;
-    briefs = grown(briefs, brief_count + 1, &brief_room, sizeof(*briefs));
+    briefs = scout_grown(briefs, brief_count + 1, &brief_room, sizeof(*briefs));
     briefs[brief_count++] = brief;
 }
 
@@ -281,13 +267,10 @@ static void
 note_written(uint32_t number)
 {
     if (number >= written_count) {
-        uint32_t count = 2 * number + 16;
-        bool *more = realloc(written, count * sizeof(*more));
-        if (more == NULL)
-            scout_stop("out of memory");
-        memset(more + written_count, 0, (count - written_count) * sizeof(*more));
-        written = more;
-        written_count = count;
+        size_t room = written_count;
+        written = scout_grown(written, (size_t)number + 1, &room, sizeof(*written));
+        memset(written + written_count, 0, (room - written_count) * sizeof(*written));
+        written_count = (uint32_t)room;
     }
     written[number] = true;
 }

@@ -28,9 +28,7 @@ add_part(struct effect *effect, size_t image, size_t first, size_t end, bool is_
         return NULL;
     struct part *part = &effect->parts[effect->part_count++];
     *part = (struct part){.image = image, .first = first, .end = end, .is_argument = is_argument};
-    part->changed = calloc(effect->images.count, sizeof(*part->changed));
-    if (part->changed == NULL)
-        scout_stop("out of memory");
+    part->changed = scout_zeroed(effect->images.count, sizeof(*part->changed));
     uint64_t place[] = {allocations_name(effect->images.items[image].allocation), first, course_turn()};
     part->key = XXH3_64bits(place, sizeof(place));
     return part;
@@ -156,9 +154,7 @@ choose_integers(struct effect *effect, struct part *part)
     if (other == NULL)
         return false;
     free(part->integers);
-    part->integers = malloc(count * sizeof(*part->integers));
-    if (part->integers == NULL)
-        scout_stop("out of memory");
+    part->integers = scout_zeroed(count, sizeof(*part->integers));
     memcpy(part->integers, image->before + part->first, count * sizeof(*part->integers));
     memcpy(part->integers, other, (other_count < count ? other_count : count) * sizeof(*part->integers));
     return true;
@@ -438,15 +434,6 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
 
 /* ---- the log ---- */
 
-static void *
-room_for(size_t count, size_t item)
-{
-    void *room = calloc(count > 0 ? count : 1, item);
-    if (room == NULL)
-        scout_stop("out of memory");
-    return room;
-}
-
 /* Few numbers look like any type. */
 static uint32_t
 type_to_put(const struct effect *effect, struct part *part)
@@ -489,17 +476,17 @@ void
 effect_put(struct effect *effect)
 {
     const struct images *images = &effect->images;
-    struct ranges_list *written = room_for(images->count, sizeof(*written));
+    struct ranges_list *written = scout_zeroed(images->count, sizeof(*written));
     struct scout_effect record = {.verdict = effect->verdict,
                                   .why = effect->why,
                                   .tests = effect->tests,
                                   .hidden_read = effect->hidden_read,
                                   .hidden_write = effect->hidden_write,
-                                  .segments = room_for(effect->part_count, sizeof(*record.segments)),
-                                  .written = room_for(images->count, sizeof(*record.written)),
+                                  .segments = scout_zeroed(effect->part_count, sizeof(*record.segments)),
+                                  .written = scout_zeroed(images->count, sizeof(*record.written)),
                                   .dependences =
-                                      room_for(effect->part_count * images->count, sizeof(*record.dependences)),
-                                  .elementwise = room_for(effect->found_count, sizeof(*record.elementwise))};
+                                      scout_zeroed(effect->part_count * images->count, sizeof(*record.dependences)),
+                                  .elementwise = scout_zeroed(effect->found_count, sizeof(*record.elementwise))};
     for (size_t k = 0; k < images->count; ++k) {
         const struct image *image = &images->items[k];
         size_t end;

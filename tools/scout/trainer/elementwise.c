@@ -291,10 +291,7 @@ count_hits(const struct few *from, enum ratio ratio, const struct changed_words 
 static void
 note_elementwise(struct effect *effect, const struct few *from, size_t base, enum ratio ratio, size_t hits)
 {
-    struct elementwise_found *grown = realloc(effect->found, (effect->found_count + 1) * sizeof(*grown));
-    if (grown == NULL)
-        scout_stop("out of memory");
-    effect->found = grown;
+    effect->found = scout_grown(effect->found, effect->found_count + 1, &effect->found_room, sizeof(*effect->found));
     struct elementwise_found found = {.from = (size_t)(from->part - effect->parts),
                                       .to = effect->base_images[base],
                                       .to_base = effect->bases[base],

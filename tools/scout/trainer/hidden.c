@@ -5,8 +5,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <stdlib.h>
-
 static struct other {
     struct allocation *allocation;
     uint64_t hash, changed;
@@ -18,13 +16,7 @@ hidden_begin(const struct images *images)
 {
     size_t count;
     struct allocation **all = allocations_all(&count);
-    if (count > other_room) {
-        struct other *grown = realloc(others, count * sizeof(*grown));
-        if (grown == NULL)
-            scout_stop("out of memory");
-        others = grown;
-        other_room = count;
-    }
+    others = scout_grown(others, count, &other_room, sizeof(*others));
     other_count = 0;
     for (size_t i = 0; i < count; ++i) {
         if (all[i]->memory != SCOUT_PINNED && images_find(images, all[i]->number) == NULL)

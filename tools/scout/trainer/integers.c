@@ -24,7 +24,7 @@ static struct held {
     bool is_known;
     struct copy last, other;
 } * held;
-static size_t held_count, kept_bytes;
+static size_t held_count, held_room, kept_bytes;
 
 static struct held *
 find_held(uint64_t key)
@@ -33,10 +33,7 @@ find_held(uint64_t key)
         if (held[i].key == key)
             return &held[i];
     }
-    struct held *grown = realloc(held, (held_count + 1) * sizeof(*held));
-    if (grown == NULL)
-        scout_stop("out of memory");
-    held = grown;
+    held = scout_grown(held, held_count + 1, &held_room, sizeof(*held));
     held[held_count] = (struct held){.key = key};
     return &held[held_count++];
 }

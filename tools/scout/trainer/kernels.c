@@ -18,7 +18,7 @@ static struct known_kernel {
     struct kernel kernel;
 } * *kernels;                                /* each malloc'ed by itself: pointers to them last */
 static struct known_kernel *recents[RECENT]; /* by their handles */
-static size_t kernel_count;
+static size_t kernel_count, kernel_room;
 
 /* Handles are of functions or of kernels: one of both calls knows them. */
 static CUresult
@@ -83,10 +83,10 @@ ask_about_function(CUfunction function, struct kernel *kernel)
     /* Past the last parameter the driver answers INVALID_VALUE; anything else means that it cannot tell. */
     kernel->known = name != NULL && result == CUDA_ERROR_INVALID_VALUE;
     kernel->text = strdup(name != NULL ? name : "a kernel without a name");
-    kernel->parameters = calloc(count + 1, sizeof(*kernel->parameters));
+    kernel->parameters = scout_zeroed(count + 1, sizeof(*kernel->parameters));
     char plain[256];
     kernel->plain = strdup(plain_name(kernel->text != NULL ? kernel->text : "", plain, sizeof(plain)));
-    if (kernel->text == NULL || kernel->plain == NULL || kernel->parameters == NULL)
+    if (kernel->text == NULL || kernel->plain == NULL)
         scout_stop("out of memory");
     kernel->name = names_put(kernel->text);
     kernel->hash = kernels_hash(kernel->text);
@@ -108,11 +108,8 @@ kernels_find(CUfunction function)
             return &kernels[i]->kernel;
         }
     }
-    struct known_kernel **grown = realloc(kernels, (kernel_count + 1) * sizeof(struct known_kernel *));
-    struct known_kernel *known = calloc(1, sizeof(*known));
-    if (grown == NULL || known == NULL)
-        scout_stop("out of memory");
-    kernels = grown;
+    kernels = scout_grown(kernels, kernel_count + 1, &kernel_room, sizeof(struct known_kernel *));
+    struct known_kernel *known = scout_zeroed(1, sizeof(*known));
     known->function = function;
     ask_about_function(function, &known->kernel);
     kernels[kernel_count++] = known;

@@ -17,7 +17,8 @@
 enum { FRAMES_SEEN = 24, FRAMES_KEPT = NAMES_FRAMES, BUILD_ID_BYTES = 64 };
 
 static char **texts;
-static uint32_t text_count, text_room;
+static uint32_t text_count;
+static size_t text_room;
 
 uint32_t
 names_put(const char *text)
@@ -26,13 +27,7 @@ names_put(const char *text)
         if (strcmp(texts[i], text) == 0)
             return i;
     }
-    if (text_count == text_room) {
-        text_room = text_room > 0 ? 2 * text_room : 64;
-        char **grown = realloc(texts, text_room * sizeof(*grown));
-        if (grown == NULL)
-            scout_stop("out of memory");
-        texts = grown;
-    }
+    texts = scout_grown(texts, text_count + 1, &text_room, sizeof(*texts));
     texts[text_count] = strdup(text);
     if (texts[text_count] == NULL)
         scout_stop("out of memory");
@@ -48,6 +43,7 @@ static struct object {
     bool passes_on;  /* what it calls is called on behalf of its caller */
 } * objects;
 static uint32_t object_count, numbered_count;
+static size_t object_room;
 
 static bool
 is_called(const char *path, const char *const *begins, size_t count)
@@ -138,10 +134,7 @@ object_of(const void *address)
         if (objects[i].base == map->l_addr)
             return &objects[i];
     }
-    struct object *grown = realloc(objects, (object_count + 1) * sizeof(*grown));
-    if (grown == NULL)
-        scout_stop("out of memory");
-    objects = grown;
+    objects = scout_grown(objects, object_count + 1, &object_room, sizeof(*objects));
     bool left_out = is_left_out(info.dli_fname);
     objects[object_count] = (struct object){.base = map->l_addr,
                                             .number = left_out ? SCOUT_NONE : put_object(info.dli_fname, map->l_addr),
@@ -170,7 +163,8 @@ static struct kept_site {
     uint32_t count;
     struct scout_frame frames[FRAMES_KEPT];
 } * sites;
-static uint32_t site_count, site_room;
+static uint32_t site_count;
+static size_t site_room;
 
 static bool
 is_same_site(const struct kept_site *a, const struct kept_site *b)
@@ -238,13 +232,7 @@ names_site_of(void *const *stack, int depth)
         if (is_same_site(&sites[i], &site))
             return i;
     }
-    if (site_count == site_room) {
-        site_room = site_room > 0 ? 2 * site_room : 64;
-        struct kept_site *grown = realloc(sites, site_room * sizeof(*grown));
-        if (grown == NULL)
-            scout_stop("out of memory");
-        sites = grown;
-    }
+    sites = scout_grown(sites, site_count + 1, &site_room, sizeof(*sites));
     sites[site_count] = site;
     (void)scout_writer_put(&scout_state.log, SCOUT_SITE, &(struct scout_site){sites[site_count].frames, site.count});
     return site_count++;

@@ -14,14 +14,7 @@ ranges_append(struct ranges_list *list, uint64_t lo, uint64_t hi)
         list->items[list->count - 1].hi = hi;
         return;
     }
-    if (list->count == list->room) {
-        uint32_t room = list->room > 0 ? 2 * list->room : 16;
-        struct scout_range *grown = realloc(list->items, room * sizeof(*grown));
-        if (grown == NULL)
-            scout_stop("out of memory");
-        list->items = grown;
-        list->room = room;
-    }
+    list->items = scout_grown(list->items, list->count + 1, &list->room, sizeof(*list->items));
     list->items[list->count++] = (struct scout_range){lo, hi};
 }
 

@@ -48,6 +48,10 @@ extern struct scout_state scout_state;
 
 /* Ends the process: the launcher prints the text. */
 void scout_stop(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* The list with room for `count` items; *room, how many it has, at least doubles. Ends the process without memory. */
+void *scout_grown(void *list, size_t count, size_t *room, size_t item);
+/* `count` items of zeros, malloc'ed. Ends the process without memory. */
+void *scout_zeroed(size_t count, size_t item);
 /* Fills the table of the driver, once. */
 void scout_ensure_driver(void);
 /* Ends the process if the driver's answer is no success. */
@@ -92,7 +96,8 @@ struct allocation {
     bool hash_known;
     uint64_t hash;     /* of what it held last */
     uint64_t *offsets; /* sorted: at which pointers into it were seen */
-    uint32_t offset_count, offset_room;
+    uint32_t offset_count;
+    size_t offset_room;
 };
 
 /* `bytes` 0: the driver is asked. Memory that is known already stays as it is. */
@@ -240,7 +245,8 @@ void course_close_log(bool finished, const char *why);
 
 struct ranges_list {
     struct scout_range *items;
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
 };
 
 /* Bytes [lo, hi), lo not below the end of the last one; joined with it where they touch. */
@@ -383,7 +389,7 @@ struct effect {
     size_t bases[BASES_AT_MOST], base_images[BASES_AT_MOST]; /* words at which arguments begin; sorted by image */
     size_t base_count;
     struct elementwise_found *found;
-    size_t found_count;
+    size_t found_count, found_room;
     uint32_t verdict, why, tests, hidden_read, hidden_write;
 };
 
