@@ -1,6 +1,5 @@
 /*
- * elf_needs.c - see elf_needs.h. Formats: System V ABI, chapters 4 and 5; versions: "Symbol Versioning" of the Linux
- * Standard Base, 10.7.
+ * elf_needs.c - see elf_needs.h. Formats: System V ABI, chapters 4 and 5.
  */
 #include "tools/doctor/elf_needs.h"
 
@@ -16,7 +15,7 @@
 #define MOST_TABLE_BYTES   (UINT64_C(64) << 20)
 #define MOST_SEARCH_BYTES  (UINT64_C(1) << 30)
 
-enum { MOST_NEEDED = 1024, MOST_NAME_BYTES = 65536, MOST_VERSIONS = 4096 };
+enum { MOST_NEEDED = 1024, MOST_NAME_BYTES = 65536 };
 
 /* What is being read, and the parts of it that others point into. */
 struct reader {
@@ -42,16 +41,10 @@ offset_of_address(const struct reader *reader, uint64_t address, uint64_t *offse
     return false;
 }
 
-static const char *
-name_at(const struct reader *reader, uint64_t offset)
-{
-    return offset < reader->names_bytes ? reader->names + offset : NULL;
-}
-
 static bool
 copy_name(const struct reader *reader, uint64_t offset, char **copy)
 {
-    const char *name = name_at(reader, offset);
+    const char *name = offset < reader->names_bytes ? reader->names + offset : NULL;
     if (name == NULL || strnlen(name, MOST_NAME_BYTES) == MOST_NAME_BYTES)
         return false;
     free(*copy); /* the last one counts, as for the loader */
@@ -89,46 +82,6 @@ dynamic_value(const Elf64_Dyn *entries, size_t count, int64_t tag)
     return value;
 }
 
-static void
-note_version(struct reader *reader, uint64_t name_offset)
-{
-    const char *name = name_at(reader, name_offset);
-    unsigned minor;
-    if (name != NULL && sscanf(name, "GLIBC_2.%4u", &minor) == 1 && minor > reader->needs.glibc_minor)
-        reader->needs.glibc_minor = minor;
-}
-
-/* DT_VERNEED: for each library a list of versions; offsets lead from entry to entry. */
-static bool
-read_versions(struct reader *reader, uint64_t address)
-{
-    uint64_t offset;
-    if (address == 0)
-        return true;
-    if (!offset_of_address(reader, address, &offset))
-        return false;
-    for (int read = 0; read < MOST_VERSIONS;) {
-        Elf64_Verneed library;
-        if (!elf_source_read(reader->parts.source, &library, sizeof(library), offset))
-            return false;
-        uint64_t at = offset + library.vn_aux;
-        for (int i = 0; i < library.vn_cnt && read < MOST_VERSIONS; ++i, ++read) {
-            Elf64_Vernaux version;
-            if (!elf_source_read(reader->parts.source, &version, sizeof(version), at))
-                return false;
-            note_version(reader, version.vna_name);
-            if (version.vna_next == 0)
-                break;
-            at += version.vna_next;
-        }
-        if (library.vn_next == 0)
-            return true;
-        offset += library.vn_next;
-        ++read;
-    }
-    return false;
-}
-
 static bool
 read_entries(struct reader *reader, const Elf64_Dyn *entries, size_t count)
 {
@@ -157,7 +110,7 @@ read_entries(struct reader *reader, const Elf64_Dyn *entries, size_t count)
             break;
         }
     }
-    return ok && read_versions(reader, dynamic_value(entries, count, DT_VERNEED));
+    return ok;
 }
 
 static bool

@@ -13,9 +13,8 @@
 struct elf_needs {
     char **needed; /* DT_NEEDED, in order */
     size_t needed_count;
-    char *rpath;          /* DT_RPATH: searched before LD_LIBRARY_PATH; NULL: none */
-    char *runpath;        /* DT_RUNPATH: searched after it, and switches DT_RPATH off; NULL: none */
-    unsigned glibc_minor; /* the newest GLIBC_2.x that it asks for; 0: none */
+    char *rpath;   /* DT_RPATH: searched before LD_LIBRARY_PATH; NULL: none */
+    char *runpath; /* DT_RUNPATH: searched after it, and switches DT_RPATH off; NULL: none */
 
     bool has_sections;   /* else the next five say nothing */
     bool has_kernels;    /* a section .nv_fatbin: nvcc compiled some of it */

@@ -1,5 +1,5 @@
 /*
- * libraries.c - the doctor's look at NCCL and at the CUDA toolkit.
+ * libraries.c - the doctor's look at NCCL.
  */
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* As comm/nccl_versions.h wants it: 2.18. */
-enum { LIMIT_S = 60, LEAST_NCCL = 21800 };
+enum { LEAST_NCCL = 21800 };
 
 static void
 say_no_nccl(struct examination *examination, const char *why)
@@ -38,8 +37,8 @@ judge_nccl(struct examination *examination, int number, const char *path)
         findings_ok(examination->findings, "NCCL", "%d.%d.%d, %s", major, minor, number % 100, path);
 }
 
-static void
-examine_nccl(struct examination *examination)
+void
+examine_libraries(struct examination *examination)
 {
     struct child_result *result = xcalloc(1, sizeof(*result));
     char *name = examination->options->nccl != NULL ? xstrdup(examination->options->nccl)
@@ -58,40 +57,4 @@ examine_nccl(struct examination *examination)
         judge_nccl(examination, number, result->text + path);
     free(name);
     free(result);
-}
-
-/* A toolkit is needed to build programs, not to run them. */
-static void
-examine_toolkit(struct examination *examination)
-{
-    struct error error;
-    struct program nvcc;
-    struct child_result *result = xcalloc(1, sizeof(*result));
-    const char *home = getenv("CUDA_HOME");
-    char *in_home = home != NULL ? xasprintf("%s/bin/nvcc", home) : NULL;
-    bool found = program_find("nvcc", getenv("PATH"), &nvcc, &error) ||
-                 (in_home != NULL && program_find(in_home, NULL, &nvcc, &error)) ||
-                 program_find("/usr/local/cuda/bin/nvcc", NULL, &nvcc, &error);
-    if (!found) {
-        findings_ok(examination->findings, "CUDA toolkit",
-                    "no nvcc in PATH, in CUDA_HOME or in /usr/local/cuda; running "
-                    "programs needs none");
-    } else {
-        char *words[] = {nvcc.path, "--version", NULL};
-        child_run(words, environ, LIMIT_S, result);
-        const char *release = strstr(result->text, "release ");
-        findings_ok(examination->findings, "CUDA toolkit", "%.*s, %s",
-                    release != NULL ? (int)strcspn(release, ",\n") : (int)strlen("nvcc of unknown release"),
-                    release != NULL ? release : "nvcc of unknown release", nvcc.path);
-        program_free(&nvcc);
-    }
-    free(in_home);
-    free(result);
-}
-
-void
-examine_libraries(struct examination *examination)
-{
-    examine_toolkit(examination);
-    examine_nccl(examination);
 }

@@ -7,7 +7,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/doctor/examine.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,24 +126,6 @@ examine_cudart(struct examination *examination)
                      "cannot be told: the file was stripped of its section headers");
 }
 
-static void
-examine_glibc(struct examination *examination)
-{
-    struct elf_needs shim = {0};
-    struct elf_source source;
-    char here[64] = "an unknown one";
-    confstr(_CS_GNU_LIBC_VERSION, here, sizeof(here));
-    int fd = examination->is_installed ? open(examination->found.shim, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd >= 0 && (elf_source_open(fd, &source) != 0 || elf_needs_read(&source, &shim) != 0))
-        shim.glibc_minor = 0;
-    if (fd >= 0)
-        close(fd);
-    if (examination->needs->glibc_minor > 0)
-        findings_ok(examination->findings, "glibc", "needs 2.%u, the shim 2.%u; this machine has %s",
-                    examination->needs->glibc_minor, shim.glibc_minor, here);
-    elf_needs_free(&shim);
-}
-
 /* ---- folders that the program itself tells the loader to search ---- */
 
 static void
@@ -218,6 +199,5 @@ examine_program(struct examination *examination)
     examine_cudart(examination);
     examine_own_dlsym(examination);
     examine_search_path(examination);
-    examine_glibc(examination);
     examine_loading(examination);
 }

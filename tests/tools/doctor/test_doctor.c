@@ -26,8 +26,7 @@ enum { CASES = 2000, TEXT_CASES = 500 };
 
 /* ---- files ---- */
 
-static const char names[] =
-    "\0libcudart.so.13\0libc.so.6\0/opt/lib:lib\0GLIBC_2.34\0GLIBC_2.4\0cudaMalloc\0cuInit\0dlsym";
+static const char names[] = "\0libcudart.so.13\0libc.so.6\0/opt/lib:lib\0cudaMalloc\0cuInit\0dlsym";
 static const char titles[] = "\0.nv_fatbin\0.dynsym\0.dynstr\0.symtab";
 
 static size_t
@@ -46,10 +45,6 @@ struct image {
     Elf64_Ehdr header;
     Elf64_Phdr segments[2];
     Elf64_Dyn entries[8];
-    struct {
-        Elf64_Verneed library;
-        Elf64_Vernaux versions[2];
-    } needed;
     Elf64_Sym symbols[SYMBOLS];
     Elf64_Shdr sections[SECTIONS];
     char names[sizeof(names)], titles[sizeof(titles)];
@@ -89,13 +84,8 @@ make_image(struct image *image)
         {DT_RUNPATH, {NAME("/opt/lib:lib")}},
         {DT_STRTAB, {0x1000 + offsetof(struct image, names)}},
         {DT_STRSZ, {sizeof(names)}},
-        {DT_VERNEED, {0x1000 + offsetof(struct image, needed)}},
     };
     memcpy(image->entries, entries, sizeof(entries));
-    image->needed.library = (Elf64_Verneed){.vn_cnt = 2, .vn_aux = sizeof(Elf64_Verneed)};
-    image->needed.versions[0] =
-        (Elf64_Vernaux){.vna_name = (Elf64_Word)NAME("GLIBC_2.34"), .vna_next = sizeof(Elf64_Vernaux)};
-    image->needed.versions[1] = (Elf64_Vernaux){.vna_name = (Elf64_Word)NAME("GLIBC_2.4")};
 
     const Elf64_Shdr sections[SECTIONS] = {
         [1] = {.sh_offset = offsetof(struct image, titles), .sh_size = sizeof(titles)},
@@ -139,7 +129,6 @@ TEST(what_a_program_needs_is_read)
     ck_assert_str_eq(needs.needed[1], "libc.so.6");
     ck_assert_str_eq(needs.runpath, "/opt/lib:lib");
     ck_assert_ptr_null(needs.rpath);
-    ck_assert_uint_eq(needs.glibc_minor, 34);
     ck_assert(needs.has_sections && needs.has_kernels);
     ck_assert(needs.imports_cudart && needs.imports_driver);
     ck_assert(!needs.defines_dlsym && !needs.defines_cudart);
@@ -211,12 +200,6 @@ TEST(what_leads_outside_is_damage)
     image.entries[4].d_un.d_val = UINT64_MAX;
     expect_damage(&image);
     make_image(&image);
-    image.entries[5].d_un.d_ptr = 0x1000 + sizeof(image) - 4;
-    expect_damage(&image);
-    make_image(&image);
-    image.needed.versions[0].vna_next = UINT32_MAX;
-    expect_damage(&image);
-    make_image(&image);
     image.segments[1].p_offset = UINT64_MAX - 16;
     expect_damage(&image);
     make_image(&image);
@@ -225,22 +208,6 @@ TEST(what_leads_outside_is_damage)
     make_image(&image);
     image.header.e_phnum = UINT16_MAX;
     expect_damage(&image);
-}
-
-/* A chain of versions that leads to itself. */
-TEST(a_circle_ends)
-{
-    struct image image;
-    make_image(&image);
-    image.segments[0].p_vaddr = 0;
-    image.entries[3].d_un.d_ptr -= 0x1000;
-    image.entries[5].d_un.d_ptr -= 0x1000;
-    image.needed.library.vn_cnt = UINT16_MAX;
-    image.needed.library.vn_next = 1;
-    image.needed.versions[1].vna_next = 0;
-    struct elf_needs needs;
-    if (read_needs(&image, sizeof(image), &needs) == 0)
-        elf_needs_free(&needs);
 }
 
 LOOP_TEST(random_damage_is_survived, 0, CASES)
