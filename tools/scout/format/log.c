@@ -1,5 +1,6 @@
 /*
- * log.c - see log.h. One function for each record both writes and reads it: struct codec knows the direction.
+ * log.c - see log.h. A record is its struct as it lies in memory, and behind it what the struct points to,
+ * in the order in which the functions below come to it. They write and read it: struct codec knows the direction.
  */
 #include "tools/scout/format/log.h"
 
@@ -34,7 +35,7 @@ enum { CHUNK_BYTES = 64 * 1024 };
 struct codec {
     struct scout_writer *writer; /* NULL: reading */
     const uint8_t *at, *end;
-    struct scout_log *log;
+    struct scout_log *log; /* what was read so far */
     bool failed;
 };
 
@@ -48,7 +49,7 @@ checksum(uint32_t kind, const uint8_t *bytes, size_t count)
     return sum;
 }
 
-/* ---- numbers, texts, lists ---- */
+/* ---- bytes, texts, lists ---- */
 
 static void *
 chunk_take(struct codec *codec, size_t bytes)
@@ -88,400 +89,284 @@ writer_make_room(struct scout_writer *writer, size_t bytes)
 }
 
 static void
-put_bytes(struct codec *codec, const void *bytes, size_t count)
+code_bytes(struct codec *codec, void *bytes, uint64_t count)
 {
-    if (codec->failed || !writer_make_room(codec->writer, count)) {
+    if (codec->failed || (codec->writer == NULL ? count > (uint64_t)(codec->end - codec->at)
+                                                : !writer_make_room(codec->writer, count))) {
         codec->failed = true;
-        return;
+    } else if (codec->writer == NULL) {
+        memcpy(bytes, codec->at, count);
+        codec->at += count;
+    } else {
+        memcpy(codec->writer->buffer + codec->writer->bytes, bytes, count);
+        codec->writer->bytes += count;
     }
-    memcpy(codec->writer->buffer + codec->writer->bytes, bytes, count);
-    codec->writer->bytes += count;
 }
 
+/* What must hold of a record that is read. */
 static void
-code_number(struct codec *codec, uint64_t *number)
+expect(struct codec *codec, bool holds)
 {
-    if (codec->writer != NULL) {
-        uint8_t bytes[10];
-        size_t count = 0;
-        uint64_t left = *number;
-        do {
-            bytes[count++] = (uint8_t)((left & 127) | (left > 127 ? 128 : 0));
-            left >>= 7;
-        } while (left > 0);
-        put_bytes(codec, bytes, count);
-        return;
-    }
-    uint64_t read = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        if (codec->failed || codec->at == codec->end)
-            break;
-        uint8_t byte = *codec->at++;
-        read |= (uint64_t)(byte & 127) << shift;
-        if ((byte & 128) == 0) {
-            *number = read;
-            return;
-        }
-    }
-    codec->failed = true;
-    *number = 0;
+    codec->failed = codec->failed || (codec->writer == NULL && !holds);
 }
 
-static void
-code_small(struct codec *codec, uint32_t *number)
+/* A list whose length is known; `items` is the address of the pointer to it. */
+static bool
+code_list(struct codec *codec, void *items, uint32_t count, size_t item_bytes)
 {
-    uint64_t wide = *number;
-    code_number(codec, &wide);
-    if (wide > UINT32_MAX)
-        codec->failed = true;
-    if (codec->writer == NULL)
-        *number = codec->failed ? 0 : (uint32_t)wide;
-}
-
-/* SCOUT_NONE is 0 in the file, and n is n + 1. */
-static void
-code_reference(struct codec *codec, uint32_t *number, uint32_t count)
-{
-    uint64_t wide = *number == SCOUT_NONE ? 0 : (uint64_t)*number + 1;
-    code_number(codec, &wide);
-    if (codec->writer == NULL && wide > count)
-        codec->failed = true;
-    if (codec->writer == NULL)
-        *number = codec->failed || wide == 0 ? SCOUT_NONE : (uint32_t)(wide - 1);
+    void *list;
+    memcpy(&list, items, sizeof(list));
+    if (codec->writer == NULL) {
+        expect(codec, count <= (uint64_t)(codec->end - codec->at) / item_bytes);
+        list = codec->failed || count == 0 ? NULL : chunk_take(codec, count * item_bytes);
+        memcpy(items, &list, sizeof(list));
+    }
+    if (count > 0 && list != NULL)
+        code_bytes(codec, list, count * item_bytes);
+    return !codec->failed;
 }
 
 static void
 code_text(struct codec *codec, char **text)
 {
-    uint64_t count = codec->writer != NULL && *text != NULL ? strlen(*text) : 0;
-    code_number(codec, &count);
-    if (codec->writer != NULL) {
-        if (count > 0)
-            put_bytes(codec, *text, count);
-        return;
-    }
-    if (codec->failed || count > (uint64_t)(codec->end - codec->at)) {
-        codec->failed = true;
-        return;
-    }
-    char *copy = chunk_take(codec, count + 1);
-    if (copy == NULL)
-        return;
-    memcpy(copy, codec->at, count);
-    copy[count] = '\0';
-    codec->at += count;
-    *text = copy;
+    static char none[] = "";
+    char *bytes = codec->writer != NULL && *text != NULL ? *text : none;
+    uint32_t count = (uint32_t)strlen(bytes) + 1;
+    code_bytes(codec, &count, sizeof(count));
+    (void)code_list(codec, &bytes, count, 1);
+    expect(codec, count > 0 && bytes != NULL && bytes[count - 1] == '\0');
+    if (codec->writer == NULL)
+        *text = bytes;
 }
 
-/* The length of a list, and room for it when it is read. Each item takes a byte at least. */
-static bool
-code_list(struct codec *codec, void *items, uint32_t *count, size_t item_bytes)
-{
-    code_small(codec, count);
-    if (codec->writer != NULL)
-        return !codec->failed;
-    if (codec->failed || *count > (uint64_t)(codec->end - codec->at)) {
-        codec->failed = true;
-        *count = 0;
-        return false;
-    }
-    void *taken = *count > 0 ? chunk_take(codec, *count * item_bytes) : NULL;
-    if (*count > 0 && taken == NULL)
-        *count = 0;
-    memcpy(items, &taken, sizeof(taken));
-    return !codec->failed;
-}
-
-/* By distances: each begins behind the one before it. */
 static void
 code_ranges(struct codec *codec, struct scout_ranges *ranges, uint64_t limit)
 {
-    if (!code_list(codec, &ranges->items, &ranges->count, sizeof(*ranges->items)))
-        return;
     uint64_t before = 0;
-    for (uint32_t i = 0; i < ranges->count && !codec->failed; ++i) {
-        struct scout_range *range = &ranges->items[i];
-        uint64_t gap = range->lo - before, bytes = range->hi - range->lo;
-        code_number(codec, &gap);
-        code_number(codec, &bytes);
-        if (codec->writer != NULL) {
-            before = range->hi;
-            continue;
-        }
-        if (codec->failed || gap > limit - before || bytes == 0 || bytes > limit - before - gap) {
-            codec->failed = true;
-            ranges->count = 0;
-            return;
-        }
-        range->lo = before + gap;
-        range->hi = range->lo + bytes;
+    if (!code_list(codec, &ranges->items, ranges->count, sizeof(*ranges->items)))
+        return;
+    for (uint32_t i = 0; i < ranges->count; ++i) {
+        const struct scout_range *range = &ranges->items[i];
+        expect(codec, range->lo >= before && range->hi > range->lo && range->hi <= limit);
         before = range->hi;
     }
 }
 
 /* ---- records ---- */
 
+static bool
+is_alloc(const struct codec *codec, uint32_t alloc)
+{
+    return alloc < codec->log->alloc_count;
+}
+
 static uint64_t
 alloc_bytes(const struct codec *codec, uint32_t alloc)
 {
-    return codec->writer == NULL && alloc < codec->log->alloc_count ? codec->log->allocs[alloc].bytes : 0;
+    return is_alloc(codec, alloc) ? codec->log->allocs[alloc].bytes : 0;
 }
 
-/* An allocation that must be one. */
-static void
-code_alloc(struct codec *codec, uint32_t *alloc)
+/* Whether a number refers to one of as many records, or to none. */
+static bool
+may_be(uint32_t number, uint32_t count)
 {
-    code_reference(codec, alloc, codec->writer == NULL ? codec->log->alloc_count : 0);
-    if (codec->writer == NULL && *alloc == SCOUT_NONE)
-        codec->failed = true;
-}
-
-static void
-code_name(struct codec *codec, uint32_t *name)
-{
-    code_reference(codec, name, codec->writer == NULL ? codec->log->name_count : 0);
+    return number == SCOUT_NONE || number < count;
 }
 
 static void
-code_site_number(struct codec *codec, uint32_t *site)
+code_run(struct codec *codec, void *record)
 {
-    code_reference(codec, site, codec->writer == NULL ? codec->log->site_count : 0);
-}
-
-static void
-code_run(struct codec *codec, struct scout_run *run)
-{
+    struct scout_run *run = record;
     code_text(codec, &run->ddprun);
-    if (code_list(codec, &run->arguments, &run->argument_count, sizeof(*run->arguments)))
+    if (code_list(codec, &run->arguments, run->argument_count, sizeof(*run->arguments)))
         for (uint32_t i = 0; i < run->argument_count; ++i)
             code_text(codec, &run->arguments[i]);
 }
 
 static void
-code_site(struct codec *codec, struct scout_site *site)
+code_name(struct codec *codec, void *record)
 {
-    if (code_list(codec, &site->frames, &site->count, sizeof(*site->frames)))
-        for (uint32_t i = 0; i < site->count; ++i) {
-            code_reference(codec, &site->frames[i].object, codec->writer == NULL ? codec->log->object_count : 0);
-            code_number(codec, &site->frames[i].offset);
-        }
+    code_text(codec, record);
 }
 
 static void
-code_allocation(struct codec *codec, struct scout_alloc *alloc)
+code_object(struct codec *codec, void *record)
 {
-    code_number(codec, &alloc->bytes);
-    code_small(codec, &alloc->ordinal);
-    code_small(codec, &alloc->memory);
-    code_site_number(codec, &alloc->site);
-    code_name(codec, &alloc->name);
-    if (codec->writer == NULL && alloc->bytes == 0)
-        codec->failed = true;
+    struct scout_object *object = record;
+    code_text(codec, &object->path);
+    code_text(codec, &object->build_id);
 }
 
 static void
-code_place(struct codec *codec, struct scout_place *place, const struct scout_op *op)
+code_site(struct codec *codec, void *record)
 {
-    code_reference(codec, &place->alloc, codec->writer == NULL ? codec->log->alloc_count : 0);
-    code_number(codec, &place->offset);
-    code_number(codec, &place->pitch);
-    if (codec->writer != NULL || codec->failed || place->alloc == SCOUT_NONE)
-        return;
+    struct scout_site *site = record;
+    if (code_list(codec, &site->frames, site->count, sizeof(*site->frames)))
+        for (uint32_t i = 0; i < site->count; ++i)
+            expect(codec, may_be(site->frames[i].object, codec->log->object_count));
+}
+
+static void
+code_allocation(struct codec *codec, void *record)
+{
+    const struct scout_alloc *alloc = record;
+    expect(codec, alloc->bytes > 0 && may_be(alloc->site, codec->log->site_count) &&
+                      may_be(alloc->name, codec->log->name_count));
+}
+
+static void
+code_free(struct codec *codec, void *record)
+{
+    const uint32_t *alloc = record;
+    expect(codec, is_alloc(codec, *alloc) && codec->log->allocs[*alloc].freed_at == UINT64_MAX);
+}
+
+static bool
+place_fits(const struct codec *codec, const struct scout_place *place, const struct scout_op *op)
+{
     uint64_t limit = alloc_bytes(codec, place->alloc);
-    bool fits = op->rows > 0 && op->bytes <= limit && place->offset <= limit - op->bytes;
-    if (fits && op->rows > 1 && op->bytes > 0)
-        fits = place->pitch >= op->bytes && op->rows - 1 <= (limit - op->bytes - place->offset) / place->pitch;
-    codec->failed = !fits && op->bytes > 0;
+    if (place->alloc == SCOUT_NONE || op->bytes == 0)
+        return may_be(place->alloc, codec->log->alloc_count);
+    return op->rows > 0 && op->bytes <= limit && place->offset <= limit - op->bytes &&
+           (op->rows == 1 ||
+            (place->pitch >= op->bytes && op->rows - 1 <= (limit - op->bytes - place->offset) / place->pitch));
 }
 
 static void
-code_op(struct codec *codec, struct scout_op *op)
+code_op(struct codec *codec, void *record)
 {
-    code_small(codec, &op->kind);
-    code_name(codec, &op->name);
-    code_small(codec, &op->stream);
-    code_site_number(codec, &op->site);
-    if (op->kind == SCOUT_LAUNCH || op->kind == SCOUT_GRAPH) {
-        for (int i = 0; i < 3; ++i)
-            code_small(codec, &op->grid[i]);
-        for (int i = 0; i < 3; ++i)
-            code_small(codec, &op->block[i]);
-        code_number(codec, &op->scalars);
-        if (!code_list(codec, &op->arguments, &op->argument_count, sizeof(*op->arguments)))
-            return;
-        for (uint32_t i = 0; i < op->argument_count; ++i) {
-            struct scout_argument *argument = &op->arguments[i];
-            code_small(codec, &argument->slot);
-            code_small(codec, &argument->at);
-            code_alloc(codec, &argument->alloc);
-            code_number(codec, &argument->offset);
-            code_number(codec, &argument->end);
-            if (codec->writer == NULL &&
-                (argument->end > alloc_bytes(codec, argument->alloc) || argument->offset > argument->end))
-                codec->failed = true;
-        }
-        code_small(codec, &op->answers);
-        for (uint32_t i = 0; i < op->argument_count; ++i)
-            code_small(codec, &op->arguments[i].type);
-    } else if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
-        code_number(codec, &op->bytes);
-        code_number(codec, &op->rows);
-        code_place(codec, &op->to, op);
-        code_number(codec, &op->scalars);
-        if (op->kind == SCOUT_COPY) {
-            code_place(codec, &op->from, op);
-            code_number(codec, &op->content);
-            code_small(codec, &op->ahead);
-        }
-    } else {
-        codec->failed = true;
+    struct scout_op *op = record;
+    bool launches = op->kind == SCOUT_LAUNCH || op->kind == SCOUT_GRAPH;
+    expect(codec, (launches || op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) &&
+                      may_be(op->name, codec->log->name_count) && may_be(op->site, codec->log->site_count));
+    if (codec->writer == NULL) { /* what a kind does not have is zero, whatever the file says */
+        op->effect = NULL;
+        op->argument_count = launches ? op->argument_count : 0;
+        op->from = op->kind == SCOUT_COPY ? op->from : (struct scout_place){0};
+        op->to = launches ? (struct scout_place){0} : op->to;
+        op->bytes = launches ? 0 : op->bytes;
+        op->rows = launches ? 0 : op->rows;
     }
+    expect(codec, launches ||
+                      (place_fits(codec, &op->to, op) && (op->kind == SCOUT_FILL || place_fits(codec, &op->from, op))));
+    if (code_list(codec, &op->arguments, op->argument_count, sizeof(*op->arguments)))
+        for (uint32_t i = 0; i < op->argument_count; ++i) {
+            const struct scout_argument *argument = &op->arguments[i];
+            expect(codec, is_alloc(codec, argument->alloc) && argument->offset <= argument->end &&
+                              argument->end <= alloc_bytes(codec, argument->alloc));
+        }
 }
 
 static void
 code_segments(struct codec *codec, struct scout_effect *effect)
 {
-    if (!code_list(codec, &effect->segments, &effect->segment_count, sizeof(*effect->segments)))
-        return;
     for (uint32_t i = 0; i < effect->segment_count; ++i) {
         struct scout_segment *segment = &effect->segments[i];
-        code_alloc(codec, &segment->alloc);
-        code_number(codec, &segment->lo);
-        code_number(codec, &segment->hi);
-        code_small(codec, &segment->type);
-        code_small(codec, &segment->tested);
+        expect(codec, is_alloc(codec, segment->alloc) && segment->lo <= segment->hi &&
+                          segment->hi <= alloc_bytes(codec, segment->alloc));
         code_ranges(codec, &segment->killed, segment->hi);
         code_ranges(codec, &segment->modified, segment->hi);
-        if (codec->writer == NULL && (segment->lo > segment->hi || segment->hi > alloc_bytes(codec, segment->alloc)))
-            codec->failed = true;
     }
 }
 
 static void
 code_dependences(struct codec *codec, struct scout_effect *effect)
 {
-    if (!code_list(codec, &effect->dependences, &effect->dependence_count, sizeof(*effect->dependences)))
-        return;
-    for (uint32_t i = 0; i < effect->dependence_count && !codec->failed; ++i) {
+    for (uint32_t i = 0; i < effect->dependence_count; ++i) {
         struct scout_dependence *dependence = &effect->dependences[i];
-        code_small(codec, &dependence->from);
-        code_alloc(codec, &dependence->to);
-        if (codec->writer == NULL && dependence->from >= effect->segment_count)
-            codec->failed = true;
+        expect(codec, dependence->from < effect->segment_count && is_alloc(codec, dependence->to));
         if (codec->failed)
             return;
-        code_ranges(codec, &dependence->read, codec->writer == NULL ? effect->segments[dependence->from].hi : 0);
+        code_ranges(codec, &dependence->read, effect->segments[dependence->from].hi);
         code_ranges(codec, &dependence->changed, alloc_bytes(codec, dependence->to));
     }
 }
 
 static void
-code_elementwise(struct codec *codec, struct scout_effect *effect)
+code_effect(struct codec *codec, void *record)
 {
-    if (!code_list(codec, &effect->elementwise, &effect->elementwise_count, sizeof(*effect->elementwise)))
+    struct scout_effect *effect = record;
+    expect(codec, may_be(effect->why, codec->log->name_count) && may_be(effect->hidden_write, codec->log->alloc_count));
+    if (!code_list(codec, &effect->segments, effect->segment_count, sizeof(*effect->segments)) ||
+        !code_list(codec, &effect->written, effect->written_count, sizeof(*effect->written)) ||
+        !code_list(codec, &effect->dependences, effect->dependence_count, sizeof(*effect->dependences)) ||
+        !code_list(codec, &effect->elementwise, effect->elementwise_count, sizeof(*effect->elementwise)))
         return;
+    code_segments(codec, effect);
+    for (uint32_t i = 0; i < effect->written_count; ++i) {
+        expect(codec, is_alloc(codec, effect->written[i].alloc));
+        code_ranges(codec, &effect->written[i].ranges, alloc_bytes(codec, effect->written[i].alloc));
+    }
+    code_dependences(codec, effect);
     for (uint32_t i = 0; i < effect->elementwise_count; ++i) {
-        struct scout_elementwise *map = &effect->elementwise[i];
-        code_alloc(codec, &map->from);
-        code_alloc(codec, &map->to);
-        code_number(codec, &map->from_base);
-        code_number(codec, &map->to_base);
-        code_small(codec, &map->from_bytes);
-        code_small(codec, &map->to_bytes);
-        code_small(codec, &map->samples);
-        if (codec->writer == NULL &&
-            (map->from_bytes == 0 || map->from_bytes > 64 || map->to_bytes == 0 || map->to_bytes > 64 ||
-             map->from_base > alloc_bytes(codec, map->from) || map->to_base > alloc_bytes(codec, map->to)))
-            codec->failed = true;
+        const struct scout_elementwise *map = &effect->elementwise[i];
+        expect(codec, is_alloc(codec, map->from) && is_alloc(codec, map->to) && map->from_bytes > 0 &&
+                          map->from_bytes <= 64 && map->to_bytes > 0 && map->to_bytes <= 64 &&
+                          map->from_base <= alloc_bytes(codec, map->from) &&
+                          map->to_base <= alloc_bytes(codec, map->to));
     }
 }
 
 static void
-code_effect(struct codec *codec, struct scout_effect *effect)
+code_file(struct codec *codec, void *record)
 {
-    code_small(codec, &effect->verdict);
-    code_name(codec, &effect->why);
-    code_small(codec, &effect->tests);
-    code_small(codec, &effect->hidden_read);
-    code_reference(codec, &effect->hidden_write, codec->writer == NULL ? codec->log->alloc_count : 0);
-    code_segments(codec, effect);
-    if (code_list(codec, &effect->written, &effect->written_count, sizeof(*effect->written)))
-        for (uint32_t i = 0; i < effect->written_count; ++i) {
-            code_alloc(codec, &effect->written[i].alloc);
-            code_ranges(codec, &effect->written[i].ranges, alloc_bytes(codec, effect->written[i].alloc));
-        }
-    code_dependences(codec, effect);
-    code_elementwise(codec, effect);
+    code_text(codec, &((struct scout_file *)record)->path);
 }
 
 static void
-code_annotation(struct codec *codec, struct scout_annotation *annotation)
+code_clock(struct codec *codec, void *record)
 {
-    code_small(codec, &annotation->says);
-    code_small(codec, &annotation->group);
-    code_reference(codec, &annotation->alloc, codec->writer == NULL ? codec->log->alloc_count : 0);
-    code_number(codec, &annotation->offset);
-    code_number(codec, &annotation->bytes);
-    code_small(codec, &annotation->type);
+    const struct scout_clock *clock = record;
+    expect(codec, may_be(clock->name, codec->log->name_count) && may_be(clock->site, codec->log->site_count));
+}
+
+static void
+code_annotation(struct codec *codec, void *record)
+{
+    struct scout_annotation *annotation = record;
+    uint64_t limit = alloc_bytes(codec, annotation->alloc);
+    expect(codec,
+           annotation->alloc == SCOUT_NONE || (is_alloc(codec, annotation->alloc) && annotation->offset <= limit &&
+                                               annotation->bytes <= limit - annotation->offset));
     code_text(codec, &annotation->text);
     code_text(codec, &annotation->file);
-    code_small(codec, &annotation->line);
-    uint64_t limit = alloc_bytes(codec, annotation->alloc);
-    if (codec->writer == NULL && annotation->alloc != SCOUT_NONE &&
-        (annotation->offset > limit || annotation->bytes > limit - annotation->offset))
-        codec->failed = true;
 }
 
 static void
-code_record(struct codec *codec, uint32_t kind, void *record)
+code_end(struct codec *codec, void *record)
 {
-    switch (kind) {
-    case SCOUT_RUN:
-        code_run(codec, record);
-        break;
-    case SCOUT_NAME:
-        code_text(codec, record);
-        break;
-    case SCOUT_OBJECT:
-        code_text(codec, &((struct scout_object *)record)->path);
-        code_text(codec, &((struct scout_object *)record)->build_id);
-        break;
-    case SCOUT_SITE:
-        code_site(codec, record);
-        break;
-    case SCOUT_ALLOC:
-        code_allocation(codec, record);
-        break;
-    case SCOUT_FREE:
-        code_alloc(codec, record);
-        break;
-    case SCOUT_OP:
-        code_op(codec, record);
-        break;
-    case SCOUT_EFFECT:
-        code_effect(codec, record);
-        break;
-    case SCOUT_FILE:
-        code_text(codec, &((struct scout_file *)record)->path);
-        code_small(codec, &((struct scout_file *)record)->writes);
-        code_number(codec, &((struct scout_file *)record)->bytes);
-        break;
-    case SCOUT_CLOCK:
-        code_name(codec, &((struct scout_clock *)record)->name);
-        code_site_number(codec, &((struct scout_clock *)record)->site);
-        break;
-    case SCOUT_ANNOTATION:
-        code_annotation(codec, record);
-        break;
-    case SCOUT_END:
-        code_small(codec, &((struct scout_end *)record)->finished);
-        code_name(codec, &((struct scout_end *)record)->why);
-        code_number(codec, &((struct scout_end *)record)->operations);
-        code_number(codec, &((struct scout_end *)record)->copied_bytes);
-        break;
-    default:
-        codec->failed = true;
-    }
+    expect(codec, may_be(((struct scout_end *)record)->why, codec->log->name_count));
+}
+
+/* For each kind: its struct, what is behind it and must hold of it, and the list of struct scout_log that it is read
+ * into (0: none). */
+#define ITEM(name)                                                                     \
+    sizeof(*((struct scout_log *)NULL)->name##s), offsetof(struct scout_log, name##s), \
+        offsetof(struct scout_log, name##_count)
+static const struct kind {
+    void (*code)(struct codec *codec, void *record);
+    size_t bytes, list, count;
+} kinds[] = {
+    [SCOUT_RUN] = {code_run, sizeof(struct scout_run), 0, 0},
+    [SCOUT_NAME] = {code_name, ITEM(name)},
+    [SCOUT_OBJECT] = {code_object, ITEM(object)},
+    [SCOUT_SITE] = {code_site, ITEM(site)},
+    [SCOUT_ALLOC] = {code_allocation, ITEM(alloc)},
+    [SCOUT_FREE] = {code_free, sizeof(uint32_t), 0, 0},
+    [SCOUT_OP] = {code_op, ITEM(op)},
+    [SCOUT_EFFECT] = {code_effect, sizeof(struct scout_effect), 0, 0},
+    [SCOUT_FILE] = {code_file, ITEM(file)},
+    [SCOUT_CLOCK] = {code_clock, ITEM(clock)},
+    [SCOUT_ANNOTATION] = {code_annotation, ITEM(annotation)},
+    [SCOUT_END] = {code_end, sizeof(struct scout_end), 0, 0},
+};
+
+static void
+code_record(struct codec *codec, const struct kind *kind, void *record)
+{
+    code_bytes(codec, record, kind->bytes);
+    if (!codec->failed)
+        kind->code(codec, record);
 }
 
 /* ---- writing ---- */
@@ -520,17 +405,18 @@ scout_writer_put(struct scout_writer *writer, enum scout_record kind, const void
 {
     if (writer->fd < 0 || writer->error != 0)
         return false;
-    struct codec codec = {.writer = writer};
+    struct scout_log none = {0};
+    struct codec codec = {.writer = writer, .log = &none};
     struct record_header header = {.kind = kind};
     writer->bytes = 0;
-    put_bytes(&codec, &header, sizeof(header));
+    code_bytes(&codec, &header, sizeof(header));
     /* A codec that writes reads only. A name is passed as its text, and coded as what points to it. */
     union {
         const void *constant;
         void *plain;
     } cast = {.constant = record};
     char *text = cast.plain;
-    code_record(&codec, kind, kind == SCOUT_NAME ? (void *)&text : cast.plain);
+    code_record(&codec, &kinds[kind], kind == SCOUT_NAME ? (void *)&text : cast.plain);
     size_t behind = writer->bytes - sizeof(header);
     if (codec.failed || behind > UINT32_MAX) {
         writer->error = codec.failed ? ENOMEM : EFBIG;
@@ -556,119 +442,79 @@ scout_writer_close(struct scout_writer *writer)
 
 /* ---- reading ---- */
 
-/* One more item, zeroed, at the end of an array; the array doubles at each power of two. */
+/* One more item at the end of a list of the log, which doubles at each power of two. */
 static void *
-add_item(struct codec *codec, void *items, uint32_t *count, size_t item_bytes)
+add_item(struct codec *codec, const struct kind *kind)
 {
-    void *array;
-    memcpy(&array, items, sizeof(array));
-    if ((*count & (*count - 1)) == 0) {
-        void *larger = realloc(array, (*count == 0 ? 1 : 2 * (size_t)*count) * item_bytes);
-        if (larger == NULL) {
-            codec->failed = true;
+    char *log = (char *)codec->log;
+    uint32_t count;
+    char *items;
+    memcpy(&count, log + kind->count, sizeof(count));
+    memcpy(&items, log + kind->list, sizeof(items));
+    if ((count & (count - 1)) == 0) {
+        items = realloc(items, (count == 0 ? 1 : 2 * (size_t)count) * kind->bytes);
+        if (items == NULL)
             return NULL;
-        }
-        array = larger;
-        memcpy(items, &array, sizeof(array));
+        memcpy(log + kind->list, &items, sizeof(items));
     }
-    void *item = (char *)array + *count * item_bytes;
-    memset(item, 0, item_bytes);
-    *count += 1;
-    return item;
+    return items + count * kind->bytes;
 }
 
-#define READ_ITEM(codec, kind, name)                                                                \
-    do {                                                                                            \
-        struct scout_log *log_ = (codec)->log;                                                      \
-        void *item_ = add_item(codec, &log_->name##s, &log_->name##_count, sizeof(*log_->name##s)); \
-        if (item_ != NULL)                                                                          \
-            code_record(codec, kind, item_);                                                        \
-        if ((codec)->failed && item_ != NULL)                                                       \
-            log_->name##_count -= 1;                                                                \
-    } while (0)
-
+/* What was read whole is in the log from now on. */
 static void
-read_effect(struct codec *codec)
+take_record(struct scout_log *log, const struct kind *kind, enum scout_record number, void *record)
 {
-    struct scout_log *log = codec->log;
-    struct scout_effect *effect = chunk_take(codec, sizeof(*effect));
-    if (log->op_count == 0 || log->ops[log->op_count - 1].effect != NULL)
-        codec->failed = true;
-    if (codec->failed)
-        return;
-    memset(effect, 0, sizeof(*effect));
-    code_effect(codec, effect);
-    if (!codec->failed)
-        log->ops[log->op_count - 1].effect = effect;
-}
-
-static void
-read_free(struct codec *codec)
-{
-    uint32_t alloc = SCOUT_NONE;
-    code_alloc(codec, &alloc);
-    if (!codec->failed && codec->log->allocs[alloc].freed_at != UINT64_MAX)
-        codec->failed = true;
-    if (!codec->failed)
-        codec->log->allocs[alloc].freed_at = codec->log->op_count;
-}
-
-static void
-read_record(struct codec *codec, uint32_t kind)
-{
-    struct scout_log *log = codec->log;
-    switch (kind) {
+    uint32_t count = 0;
+    if (kind->list > 0) {
+        memcpy(&count, (char *)log + kind->count, sizeof(count));
+        count += 1;
+        memcpy((char *)log + kind->count, &count, sizeof(count));
+    }
+    switch (number) {
     case SCOUT_RUN:
-        code_run(codec, &log->run);
-        log->has_run = !codec->failed;
-        break;
-    case SCOUT_NAME:
-        READ_ITEM(codec, kind, name);
-        break;
-    case SCOUT_OBJECT:
-        READ_ITEM(codec, kind, object);
-        break;
-    case SCOUT_SITE:
-        READ_ITEM(codec, kind, site);
+        log->run = *(struct scout_run *)record;
+        log->has_run = true;
         break;
     case SCOUT_ALLOC:
-        READ_ITEM(codec, kind, alloc);
-        if (!codec->failed) {
-            log->allocs[log->alloc_count - 1].made_at = log->op_count;
-            log->allocs[log->alloc_count - 1].freed_at = UINT64_MAX;
-        }
+        ((struct scout_alloc *)record)->made_at = log->op_count;
+        ((struct scout_alloc *)record)->freed_at = UINT64_MAX;
         break;
     case SCOUT_FREE:
-        read_free(codec);
-        break;
-    case SCOUT_OP:
-        READ_ITEM(codec, kind, op);
+        log->allocs[*(uint32_t *)record].freed_at = log->op_count;
         break;
     case SCOUT_EFFECT:
-        read_effect(codec);
+        log->ops[log->op_count - 1].effect = record;
         break;
     case SCOUT_FILE:
-        READ_ITEM(codec, kind, file);
-        if (!codec->failed)
-            log->files[log->file_count - 1].at = log->op_count;
+        ((struct scout_file *)record)->at = log->op_count;
         break;
     case SCOUT_CLOCK:
-        READ_ITEM(codec, kind, clock);
-        if (!codec->failed)
-            log->clocks[log->clock_count - 1].at = log->op_count;
+        ((struct scout_clock *)record)->at = log->op_count;
         break;
     case SCOUT_ANNOTATION:
-        READ_ITEM(codec, kind, annotation);
-        if (!codec->failed)
-            log->annotations[log->annotation_count - 1].at = log->op_count;
+        ((struct scout_annotation *)record)->at = log->op_count;
         break;
     case SCOUT_END:
-        code_record(codec, kind, &log->end);
-        log->has_end = !codec->failed;
+        log->end = *(struct scout_end *)record;
+        log->has_end = true;
         break;
     default:
-        codec->failed = true;
+        break;
     }
+}
+
+static void
+read_record(struct codec *codec, uint32_t number)
+{
+    struct scout_log *log = codec->log;
+    const struct kind *kind = number > 0 && number < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[number] : NULL;
+    void *record = kind == NULL ? NULL : kind->list > 0 ? add_item(codec, kind) : chunk_take(codec, kind->bytes);
+    expect(codec, record != NULL &&
+                      (number != SCOUT_EFFECT || (log->op_count > 0 && log->ops[log->op_count - 1].effect == NULL)));
+    if (!codec->failed)
+        code_record(codec, kind, record);
+    if (!codec->failed)
+        take_record(log, kind, number, record);
 }
 
 bool

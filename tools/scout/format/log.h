@@ -3,10 +3,8 @@
  * launches showed. Written in the trainer's process by the recorder (tools/scout/trainer/), read by the analysis.
  *
  * A file header, then records. Every record has its length and a checksum: of a file that was cut, all whole records
- * are read, and what is behind the first damaged one is left out. Numbers are of variable length, least significant
- * seven bits first, so that the file is small and does not depend on the machine. The fields of a record are written
- * and read by one function each (log.c). A field that a later version appends is ignored by an earlier reader; a change
- * of what is there raises SCOUT_LOG_VERSION, and the reader refuses other versions.
+ * are read, and what is behind the first damaged one is left out. Records lie in the file as in memory, for the ddprun
+ * that wrote them: a change of a struct raises SCOUT_LOG_VERSION, and the reader refuses other versions.
  *
  * Names, objects, call sites, allocations and operations are numbered from 0 in the order of their records. A record
  * refers only to numbers of earlier records: the reader ends at one that does not.
@@ -20,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCOUT_LOG_VERSION 2
+#define SCOUT_LOG_VERSION 3
 
 #define SCOUT_NONE UINT32_MAX /* no name, no call site, no allocation: a host address */
 
@@ -96,7 +94,7 @@ struct scout_argument {
     uint64_t offset; /* in the allocation */
     uint64_t end;    /* of what the pointer is taken to reach: the next offset seen, or the allocation's size */
     uint32_t type;   /* enum scout_type: the floats that it leads to, as the kernel's name or the call says it */
-    uint32_t table;  /* the same of the pointers that it leads to. Not in the file */
+    uint32_t table;  /* the same of the pointers that it leads to */
 };
 
 /* Where a copy begins. alloc SCOUT_NONE: host memory, and the offset is its address. */
