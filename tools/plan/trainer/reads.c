@@ -9,7 +9,7 @@
  * looked up in the plan's list of what operations write.
  *
  * An exchange waits for nothing but for ranks that come to the same place of the program: none holds a lock then, and
- * no collective is under way (follow.c).
+ * no collective is under way (follow.c). So ranks on several machines add the owner's bytes to zeros, by DDP_REDUCE.
  */
 #include "base/clock.h"
 #include "base/message.h"
@@ -28,6 +28,7 @@
 static struct play_exchange *shared; /* NULL: nothing is exchanged */
 static uint32_t rank, world;
 static bool is_apart; /* there are ranks on other machines */
+static const struct engine *real;
 
 /* With `following` held: */
 static uint64_t next_exchange;
@@ -270,7 +271,7 @@ give_later(uint32_t index, uint64_t period)
             of->writer == index && read->is_known ? allocations_numbered(read->alloc) : NULL;
         if (of->writer == index)
             pass(read);
-        if (allocation == NULL || read->bytes > PLAY_SLOT_BYTES || now.give_count == GIVES_AT_MOST)
+        if (allocation == NULL || is_apart || read->bytes > PLAY_SLOT_BYTES || now.give_count == GIVES_AT_MOST)
             continue;
         read->is_given = true;
         read->given = next_exchange++;
@@ -358,7 +359,7 @@ find_newest(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint3
     uint64_t newest = 0;
     for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
         newest = written_at[i] > newest ? written_at[i] : newest;
-    if (newest == 0 || is_apart || has_class(allocation, lo, hi))
+    if (newest == 0 || has_class(allocation, lo, hi))
         return false;
     *owner_p = owner_of(newest - 1);
     return true;
@@ -448,8 +449,6 @@ reads_begin(struct operation *operation, uint32_t index, uint64_t period)
         now.exchange = next_exchange;
         next_exchange += exchanges_of(now.to);
     }
-    if (is_apart)
-        refuse(operation, "reads what another machine may have computed");
     operation->skip = operation->skip || (now.owner != rank && is_copy(operation));
 }
 
@@ -483,6 +482,52 @@ exchange(bool gives, const char *name)
     }
 }
 
+/* ---- between machines ---- */
+
+/* Rows of the host's memory, to bytes in a row, or from there. */
+static void
+gather(char *bytes, bool is_back)
+{
+    for (size_t row = 0; row < rows_of(now.to); ++row) {
+        char *there = (char *)(uintptr_t)now.to->address + row * now.to->pieces.inner_stride;
+        char *here = bytes + row * row_bytes(now.to);
+        memcpy(is_back ? there : here, is_back ? here : there, row_bytes(now.to));
+    }
+}
+
+/* All ranks come here, at the same place of the program. */
+static void
+exchange_apart(bool gives, const struct operation *operation)
+{
+    static const struct ddp_site site = {"what the host reads", "the plan", 0};
+    static CUdeviceptr words; /* with `following` held */
+    static char *bytes;
+    static size_t room;
+    const struct driver *driver = &scout_state.driver;
+    size_t count = (rows_of(now.to) * row_bytes(now.to) + 3) / 4;
+    pthread_mutex_lock(&player.following);
+    if (count * 4 > room) {
+        room = count * 4;
+        free(bytes);
+        if (words != 0)
+            scout_require(driver->cuMemFree_p(words), "cuMemFree");
+        bytes = calloc(1, room);
+        if (bytes == NULL)
+            scout_stop("out of memory");
+        scout_require(driver->cuMemAlloc_p(&words, room), "cuMemAlloc");
+    }
+    memset(bytes, 0, count * 4);
+    if (gives)
+        gather(bytes, false);
+    scout_require(driver->cuMemcpyHtoDAsync_p(words, bytes, count * 4, operation->stream), "cuMemcpyHtoD");
+    real->reduce((void *)(uintptr_t)words, count, DDP_UINT32, DDP_OP_SUM, operation->stream, &site);
+    scout_require(driver->cuMemcpyDtoHAsync_p(bytes, words, count * 4, operation->stream), "cuMemcpyDtoH");
+    scout_require(driver->cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+    if (!gives && !MUTANT(PLAN_READS_OWN))
+        gather(bytes, true);
+    pthread_mutex_unlock(&player.following);
+}
+
 static void CUDA_CB
 filled(void *number)
 {
@@ -509,6 +554,11 @@ reads_end(const struct operation *operation)
         return;
     now.is_any = false;
     bool is_own = now.owner == rank;
+    if (is_apart) {
+        scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+        exchange_apart(is_own, operation);
+        return;
+    }
     if (!is_own || !now.is_given)
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
     if (!is_own || !now.is_given)
@@ -536,6 +586,7 @@ reads_open(const char *path, const struct engine *engine)
     const struct play_plan *plan = &player.play.plan;
     const char *local = getenv(DDPRUN_ENV_LOCAL_WORLD_SIZE);
     bool by_turns = plan->data == PLAY_TURNS || plan->data == PLAY_TRAINING || plan->data == PLAY_REHEARSAL;
+    real = engine;
     rank = (uint32_t)engine->rank;
     world = (uint32_t)engine->world_size;
     if (!by_turns || plan->reads_own || plan->turns > 0 || world < 2)
