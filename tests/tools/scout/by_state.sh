@@ -25,7 +25,8 @@ proved 'the update is in the gradient' "$fused" gemm
 proved 'several averages' "$habits" two
 proved 'gradients are made anew' "$habits" realloc
 refused 'a graph' 'launches a CUDA graph' "$habits" captured
-refused 'a launch between steps' 'between steps, as validation, uses what one step has left' "$build/tests/tools/plan/habits" batch-hits
+refused 'a launch between steps' 'between steps, as validation, uses what an earlier step has left' "$build/tests/tools/scout/reads" kept
+proved 'a launch between steps that uses what the last one has left' "$build/tests/tools/plan/habits" batch-hits
 
 # --plan auto: by gradients no plan can be, so it is by state.
 auto() {

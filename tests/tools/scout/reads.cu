@@ -4,7 +4,8 @@
  * each tenth batch, between batches; `behind`: behind the update; `async`: by a copy in a stream; `rows`: a column of
  * the predictions; `norm`: a norm that cuBLAS gives; `managed`: in managed memory. And acts on it: `stops`: training
  * ends when it is small; `plateau`: the rate falls when it does not; `factor`: a number that is computed from it goes
- * back to the device; `softmax`: errors are computed on the host. `thread`: another thread reads it. Rank 1 is killed
+ * back to the device; `softmax`: errors are computed on the host. `thread`: another thread reads it. `kept`: errors of
+ * some steps are kept, and measured between later ones. Rank 1 is killed
  * (`dies`), or ends (`leaves`), in front of the read of its third batch.
  *
  * --average N: the same program, whose update is made of N batches: what N ranks by turns must print.
@@ -150,11 +151,12 @@ int
 main(int argc, char **argv)
 {
     static const struct option options[] = {{"--average", 'i', &average}, {"--steps", 'i', &steps}};
-    options_take(argc, argv, options,
-                 " each late tenth behind async rows norm managed stops plateau factor softmax thread dies leaves ");
+    options_take(
+        argc, argv, options,
+        " each late tenth behind async rows norm managed stops plateau factor softmax thread kept dies leaves ");
     float batch[BATCH * COUNT], *x = make(BATCH * COUNT, 0), *weight = make(COUNT, 0.1f), *gradient = make(COUNT, 0),
                                 *y = make(BATCH, 0), *errors = make(BATCH, 0), *sum = make(COUNT, 0),
-                                *factor = make(2, 1);
+                                *factor = make(2, 1), *kept = make(BATCH, 0);
     const char *rank = getenv("RANK");
     cublasHandle_t blas;
     cudaStream_t stream;
@@ -200,6 +202,12 @@ main(int argc, char **argv)
         }
         if (is("thread") && step % 10 == 9)
             read_by_thread();
+        if (is("kept") && step % 8 == 3)
+            CHECK(cudaMemcpy(kept, errors, BATCH * sizeof(float), cudaMemcpyDeviceToDevice));
+        if (is("kept") && step % 8 == 6) {
+            measure<<<1, 1>>>(factor, kept);
+            CHECK(cudaMemcpy(loss + 1, factor, sizeof(*loss), cudaMemcpyDeviceToHost));
+        }
         if (reads_each || (step % 10 == 9 && (is("tenth") || is("thread"))))
             printf("%d %.9g %g\n", step, loss[0], loss[1]);
         if (reads_each && !decide())

@@ -29,10 +29,11 @@ enum { FIRST_EXCHANGE = 2, DATA_BYTES = 64, OUTSIDE_MS = 2000 };
 static struct piece {
     uint32_t number; /* of the allocation */
     uint64_t lo, bytes;
-    char *held, *put; /* NULL: nothing */
+    char *held;
 } * pieces;
 static size_t piece_count;
 
+static bool is_put; /* between these two steps, outside of the plan, memory was exchanged */
 static uint64_t read_hash, changed_bytes;
 static uint32_t step; /* from 0 */
 
@@ -81,26 +82,62 @@ exchange(const struct allocation *allocation, uint64_t lo, uint64_t hi, bool put
         memory_write(allocation, lo, before, piece->bytes);
         memory_wait();
     }
-    free(piece->put);
-    piece->put = puts ? before : NULL;
-    if (!puts)
-        free(before);
+    free(before);
     piece->held = now;
 }
 
-/* The end of the plan's memory that begins at `at`, or in front of it; if none does, where the next begins is *next. */
+/* What copies of steps have brought to the device, each once. */
+static struct filled {
+    uint32_t number; /* of the allocation */
+    uint64_t lo, hi;
+} * filled;
+static size_t filled_count;
+
+static void
+note_filled(CUdeviceptr address, uint64_t bytes)
+{
+    const struct allocation *allocation = allocations_find(address);
+    struct filled it = {.number = allocation != NULL ? allocation->number : 0};
+    it.lo = allocation != NULL ? address - allocation->address : 0;
+    it.hi = it.lo + bytes;
+    for (size_t i = 0; i < filled_count && allocation != NULL; ++i)
+        if (filled[i].number == it.number && filled[i].lo == it.lo && filled[i].hi == it.hi)
+            return;
+    struct filled *grown = allocation != NULL ? realloc(filled, (filled_count + 1) * sizeof(*filled)) : NULL;
+    if (grown == NULL)
+        return;
+    filled = grown;
+    filled[filled_count++] = it;
+}
+
+static void
+widen(uint64_t lo, uint64_t hi, uint64_t at, uint64_t *end, uint64_t *next)
+{
+    if (lo <= at && hi > *end)
+        *end = hi;
+    if (lo > at && lo < *next)
+        *next = lo;
+}
+
+/* The end of the plan's memory that begins at `at`, or in front of it; if none does, where the next begins is *next.
+ * Between steps what each step writes counts, too. */
 static uint64_t
 end_of_classed(const struct allocation *allocation, uint64_t at, uint64_t *next)
 {
     uint64_t end = at;
+    for (uint32_t i = 0; i < player.play.plan.written_count && is_put; ++i) {
+        const struct play_written *written = &player.play.written[i];
+        if (written->bytes == allocation->bytes && written->ordinal == allocation->ordinal && !written->moves)
+            widen(written->lo, written->hi, at, &end, next);
+    }
+    for (size_t i = 0; i < filled_count && is_put; ++i) {
+        if (filled[i].number == allocation->number)
+            widen(filled[i].lo, filled[i].hi, at, &end, next);
+    }
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        if (tensor->bytes != allocation->bytes || tensor->ordinal != allocation->ordinal)
-            continue;
-        if (tensor->lo <= at && tensor->hi > end)
-            end = tensor->hi;
-        if (tensor->lo > at && tensor->lo < *next)
-            *next = tensor->lo;
+        if (tensor->bytes == allocation->bytes && tensor->ordinal == allocation->ordinal)
+            widen(tensor->lo, tensor->hi, at, &end, next);
     }
     return end;
 }
@@ -136,12 +173,11 @@ exchange_all(bool puts)
 
 /* ---- halves of data ---- */
 
-/* Of a copy: the memory of the host to which it brings something. */
+/* Of a copy: where it brings something. */
 static bool
-is_of_host(const struct operand *operand)
+is_target(const struct operand *operand)
 {
-    bool is_target = (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
-    return is_target && allocations_find(operand->address) == NULL;
+    return (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
 }
 
 static struct brought *
@@ -274,7 +310,6 @@ watch_sums(uint32_t border)
 /* ---- a pass outside of steps ---- */
 
 static bool is_outside; /* one has launched something */
-static bool is_put;     /* between these two steps it is exchanged */
 static int64_t outside_until_ms;
 
 static uint32_t
@@ -290,47 +325,26 @@ goes_outside(void)
     return plan->data == PLAY_BORDERS || (plan->data == PLAY_REST_EXCHANGED && plan->outside > 0);
 }
 
-/* What the host is about to read, if it was exchanged and nothing has written it since. */
-static void
-put_back(CUdeviceptr address, uint64_t bytes)
+void
+exchange_planned(const struct operation *operation)
 {
-    const struct allocation *allocation = allocations_find(address);
-    uint64_t lo = allocation != NULL ? address - allocation->address : 0;
-    for (size_t i = 0; i < piece_count && allocation != NULL; ++i) {
-        const struct piece *piece = &pieces[i];
-        uint64_t from = lo > piece->lo ? lo : piece->lo, piece_end = piece->lo + piece->bytes;
-        uint64_t end = lo + bytes < piece_end ? lo + bytes : piece_end;
-        if (piece->number != allocation->number || piece->put == NULL || from >= end)
-            continue;
-        char *now = malloc(end - from);
-        if (now == NULL)
-            player_refuse("no memory for %llu bytes of a%u", (unsigned long long)(end - from), allocation->number);
-        memory_read(allocation, from, now, end - from);
-        if (memcmp(now, piece->put + (from - piece->lo), end - from) == 0) {
-            memory_write(allocation, from, piece->held + (from - piece->lo), end - from);
-            memory_wait();
-        }
-        free(now);
-    }
+    for (unsigned i = 0; i < operation->operand_count && operation->function == NULL; ++i)
+        if (is_target(&operation->operands[i]))
+            note_filled(operation->operands[i].address, operation->operands[i].bytes);
 }
 
 void
 exchange_outside(const struct operation *operation)
 {
-    bool copies = operation->function == NULL && strncmp(operation->name, "cuMem", strlen("cuMem")) == 0, reads = false;
+    bool copies = operation->function == NULL && strncmp(operation->name, "cuMem", strlen("cuMem")) == 0;
     if (step < last_border() || !goes_outside())
         return;
     is_outside = is_outside || !copies;
-    for (unsigned i = 0; i < operation->operand_count && copies; ++i)
-        reads = reads || is_of_host(&operation->operands[i]);
-    if (!reads && is_put)
+    if (is_put)
         return;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (unsigned i = 0; i < operation->operand_count && reads && is_put; ++i)
-        put_back(operation->operands[i].address, operation->operands[i].bytes);
-    if (!reads)
-        exchange_all(true);
-    is_put = is_put || !reads;
+    is_put = true;
+    exchange_all(true);
 }
 
 /* At a border behind the last one, or at the program's end. */
@@ -397,7 +411,7 @@ exchange_note(const struct operation *operation)
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         bool has_rows = operand->pieces.bytes != 0;
-        if (operation->function != NULL || !is_of_host(operand))
+        if (operation->function != NULL || !is_target(operand) || allocations_find(operand->address) != NULL)
             continue;
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
         const char *bytes = (const char *)(uintptr_t)operand->address;

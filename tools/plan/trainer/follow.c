@@ -545,6 +545,8 @@ follow_operation(struct operation *operation, bool is_load)
         add_up();
     if (averages && is_last())
         reduce(operation->stream);
+    if (exchange_is_on())
+        exchange_planned(operation);
     operation->skip = !is_made(of->part);
     reads_begin(operation, at, period);
     ends_step = player_is_by_state() && next == 0;

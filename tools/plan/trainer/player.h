@@ -118,7 +118,8 @@ void exchange_averages(bool are_made);
 bool exchange_is_on(void);
 /* In front of the first operation of a step, from 0. */
 void exchange_border(uint32_t border);
-/* In front of an operation between steps. */
+/* In front of an operation of the plan; and of one between steps. */
+void exchange_planned(const struct operation *operation);
 void exchange_outside(const struct operation *operation);
 /* The program ends. Does not return if all has been seen. */
 void exchange_end(void);

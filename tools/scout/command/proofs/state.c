@@ -62,7 +62,7 @@ judge_rest(const struct play *play, const struct played *plain, const struct pla
             proof_conclude(proof, PROOF_FAILED,
                            "where memory without a class gets what it held one step before, %s differs behind what the "
                            "program does "
-                           "between steps: that uses what one step has left, which is another on each rank",
+                           "between steps: that uses what an earlier step has left, which is another on each rank",
                            text);
         else
             proof_conclude(
@@ -76,7 +76,7 @@ judge_rest(const struct play *play, const struct played *plain, const struct pla
             "where memory without a class gets what it held one step before, the program's copies bring other "
             "bytes to the host: the plan misses memory that stays from step to step%s",
             borders == OUTSIDE
-                ? ", or what the program does between steps, as validation, uses what one step has left, "
+                ? ", or what the program does between steps, as validation, uses what an earlier step has left, "
                   "which is another on each rank"
                 : "");
     } else {
