@@ -29,15 +29,15 @@
  *  - The mode, owner, times and attributes of a real directory: a change of them succeeds without effect. A copy has
  *    the mode, the times and where possible the owner of its file, but no extended attributes and no access list.
  *  - unix sockets: bind() and connect() use the real path, and fail in a folder that the run has made.
- *  - What libc opens by itself: dlopen() of a library that the run has made, fts_open(), nftw() with FTW_CHDIR, and
- *    getdents64(), which list real directories; posix_spawnp() and execvp() with a program from PATH that the run has
- *    made.
+ *  - What libc opens by itself: dlopen() of a library that the run has made, fts_open(), ftw(), nftw()
+ *    and getdents64(), which list real directories; posix_spawnp() and execvp() with a program from PATH that the run
+ * has made.
  *  - A process whose current folder is a real directory that the run renames or removes stays in the real one.
  *  - Paths of more than 4095 bytes together with the private folder's path: ENAMETOOLONG.
  *  - Quotas and the free space of the user's file system. A real file that is opened for writing without being emptied,
  *    such as a data file opened with "r+", is copied whole, which takes time and space.
  *  - Renaming between an excepted path and another: EXDEV, as between file systems; programs then copy.
- *  - ftw(), and nftw() without FTW_PHYS, fail with ELOOP where links lead in a circle.
+ *  - renameat2() with RENAME_EXCHANGE: EINVAL, as where a file system cannot do it.
  */
 #ifndef DDPRUN_TOOLS_SANDBOX_FILES_H
 #define DDPRUN_TOOLS_SANDBOX_FILES_H

@@ -245,28 +245,24 @@ check_renaming(const struct place *from, const struct place *to, unsigned flags)
         return files_fail((flags & RENAME_NOREPLACE) != 0 ? EEXIST : EBUSY);
     if (from->kind == PLACE_ABSENT)
         return files_fail(ENOENT);
-    if ((flags & RENAME_EXCHANGE) != 0 && to->kind == PLACE_ABSENT)
-        return files_fail(ENOENT);
     if ((flags & RENAME_NOREPLACE) != 0 && to->kind != PLACE_ABSENT)
         return files_fail(EEXIST);
-    if (!S_ISDIR(from->mode) && (from->ends_in_slash || (to->ends_in_slash && (flags & RENAME_EXCHANGE) == 0)))
-        return files_fail(ENOTDIR);
-    if ((flags & RENAME_EXCHANGE) != 0 && !S_ISDIR(to->mode) && to->ends_in_slash)
+    if (!S_ISDIR(from->mode) && (from->ends_in_slash || to->ends_in_slash))
         return files_fail(ENOTDIR);
     if (S_ISDIR(from->mode) && (below = files_below(to->path, from->path)) != NULL && *below != '\0')
         return files_fail(EINVAL);
     if ((below = files_below(from->path, to->path)) != NULL && *below != '\0')
-        return files_fail((flags & RENAME_EXCHANGE) != 0 ? EINVAL : ENOTEMPTY);
+        return files_fail(ENOTEMPTY);
     if (is_same_file(from, to))
         return 1;
     if (overlay_check_remove(from) != 0)
         return -1;
     if ((to->kind == PLACE_ABSENT ? overlay_check_create(to) : overlay_check_remove(to)) != 0)
         return -1;
-    bool exchange = (flags & RENAME_EXCHANGE) != 0, replaces = to->kind != PLACE_ABSENT && !exchange;
+    bool replaces = to->kind != PLACE_ABSENT;
     if (replaces && S_ISDIR(from->mode) != S_ISDIR(to->mode))
         return files_fail(S_ISDIR(from->mode) ? ENOTDIR : EISDIR);
-    if (!is_same_folder(from, to) && (check_moving(from) != 0 || (exchange && check_moving(to) != 0)))
+    if (!is_same_folder(from, to) && check_moving(from) != 0)
         return -1;
     if (replaces && S_ISDIR(to->mode)) {
         int empty = listing_is_empty(to);
@@ -280,20 +276,19 @@ static int
 rename_place(struct place *from, struct place *to, unsigned flags)
 {
     int saved = errno;
-    if ((flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0 || flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
+    if ((flags & ~(unsigned)RENAME_NOREPLACE) != 0)
         return files_fail(EINVAL);
     int nothing = check_renaming(from, to, flags);
     if (nothing != 0)
         return nothing < 0 ? -1 : 0;
-    bool exchange = (flags & RENAME_EXCHANGE) != 0;
-    if (overlay_make_parents(to) != 0 || listing_copy_up(from) != 0 || (exchange && listing_copy_up(to) != 0))
+    if (overlay_make_parents(to) != 0 || listing_copy_up(from) != 0)
         return -1;
     if (hide_real(from) != 0)
         return -1;
     /* A directory would be seen together with the real one that it replaces. */
-    if ((S_ISDIR(from->mode) || exchange) && hide_real(to) != 0)
+    if (S_ISDIR(from->mode) && hide_real(to) != 0)
         return -1;
-    if (raw_rename(from->copy, to->copy, exchange ? RENAME_EXCHANGE : 0) != 0)
+    if (raw_rename(from->copy, to->copy, 0) != 0)
         return -1;
     errno = saved;
     return 0;

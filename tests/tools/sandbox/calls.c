@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
 #include <limits.h>
 #include <pthread.h>
@@ -183,8 +182,6 @@ check_names(void)
     CHECK_FAILS(rename("sub", "sub/deep/in_itself"), EINVAL);
     CHECK_FAILS(rename("kept", "sub"), EISDIR);
     CHECK_FAILS(rename("sub", "kept"), ENOTDIR);
-    CHECK(renameat2(AT_FDCWD, "kept", AT_FDCWD, "made", RENAME_EXCHANGE) == 0 && has("made", "kept\nmore\n"));
-    CHECK(renameat2(AT_FDCWD, "kept", AT_FDCWD, "made", RENAME_EXCHANGE) == 0);
     CHECK_FAILS(renameat2(AT_FDCWD, "kept", AT_FDCWD, "made", RENAME_NOREPLACE), EEXIST);
     CHECK(link("untouched", "second_name") == 0 && stat("untouched", &found) == 0 && stat("second_name", &other) == 0);
     CHECK(found.st_ino == other.st_ino && found.st_nlink == 2);
@@ -260,31 +257,6 @@ check_attributes(void)
     CHECK_FAILS(chmod("none", 0600), ENOENT);
 }
 
-static unsigned visited;
-
-static int
-visit(const char *path, const struct stat *found, int what, struct FTW *where)
-{
-    (void)found;
-    CHECK(strlen(path + where->base) > 0 && strchr(path + where->base, '/') == NULL);
-    if (what == FTW_DP)
-        CHECK(remove(path) == 0);
-    else
-        CHECK(remove(path) == 0);
-    ++visited;
-    return 0;
-}
-
-static int
-count_all(const char *path, const struct stat *found, int what)
-{
-    (void)path;
-    (void)found;
-    (void)what;
-    ++visited;
-    return 0;
-}
-
 static void
 check_directories(void)
 {
@@ -330,11 +302,8 @@ check_directories(void)
     put("listed/x.bin", "");
     glob_t found;
     CHECK(glob("li*/*", 0, NULL, &found) == 0 && found.gl_pathc == 2 && strcmp(found.gl_pathv[1], "listed/x.bin") == 0);
+    CHECK(remove(found.gl_pathv[0]) == 0 && remove(found.gl_pathv[1]) == 0 && rmdir("listed") == 0);
     globfree(&found);
-    visited = 0;
-    CHECK(ftw("listed", count_all, 8) == 0 && visited == 3);
-    visited = 0;
-    CHECK(nftw("listed", visit, 8, FTW_DEPTH | FTW_PHYS) == 0 && visited == 3 && is_gone("listed"));
     CHECK(opendir("listed") == NULL && errno == ENOENT);
 }
 

@@ -302,13 +302,10 @@ operate(void)
         print_text(other);
         print_result(" rename to it", path, rename(path, other));
         break;
-    case 11: {
-        unsigned how = (unsigned[]){RENAME_NOREPLACE, RENAME_EXCHANGE}[draw(2)];
+    case 11:
         print_text(other);
-        print_result(how == RENAME_EXCHANGE ? " exchange with it" : " rename to new", path,
-                     renameat2(AT_FDCWD, path, AT_FDCWD, other, how));
+        print_result(" rename to new", path, renameat2(AT_FDCWD, path, AT_FDCWD, other, RENAME_NOREPLACE));
         break;
-    }
     case 12:
         print_text(other);
         print_result(" link to it", path,
