@@ -217,7 +217,7 @@ def agree(path, summary_path, closing_path, timeline_path):
 
 
 def failed(path, rank, step):
-    """Who, where, and the last steps of each rank."""
+    """Who, where, and the steps of each rank."""
     text = open(path, encoding="utf-8").read()
     section = text[text.index("<section id='failure'"):].split("</section>")[0]
     ends, steps = cells(section, "End"), cells(section, "Steps")
@@ -227,11 +227,6 @@ def failed(path, rank, step):
         complain("rank %d ended after %d steps, and the page says %s" % (rank, step, steps))
     if not re.search("<p class='bad'>The job failed with exit code 139: [^<]*rank %d[^<]*SIGSEGV" % rank, text):
         complain("the page does not begin with the reason")
-    for r in steps:
-        if ">rank %s</text>" % r not in section:
-            complain("rank %s has no lane" % r)
-    if section.count("<title>before backward: ") < len(steps):
-        complain("%d steps are in the picture" % section.count("<title>before backward: "))
 
 
 def line(of, **fields):

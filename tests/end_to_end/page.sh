@@ -63,7 +63,7 @@ check "... and has no page" bash -c "[ ! -e '$work/none.html' ] && grep -q 'no p
 run "$ddprun" -n 2 --page "$page" "$ladder" "${shape[@]}" --steps 60 --fault crash --fault-rank 1 --fault-step 40
 check "a job that failed keeps its exit code" [ "$code" -eq 139 ]
 looked "a job that failed"
-check "a job that failed: who, where, and the last steps" python3 "$here/page.py" failed "$page" 1 39
+check "a job that failed: who, where, and the steps of each rank" python3 "$here/page.py" failed "$page" 1 39
 [ -z "$chromium" ] || check "... which Chromium shows" python3 "$here/browser.py" "$chromium" "$page" "$build/pages/failed"
 run "$ddprun" -n 2 --page "$page" "$ladder" "${shape[@]}" --steps 60 --fault exit --fault-rank 1 --fault-step 1
 check "a job that failed before its first step has a page" grep -q "<section id='failure'.*" "$page"

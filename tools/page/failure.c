@@ -101,7 +101,5 @@ section_failure(FILE *out, const struct facts *facts)
     for (size_t i = 0; i < shown; ++i)
         put_rank(out, facts, json_object_array_get_idx(ranks, i));
     html_table_end(out, shown, count, "ranks");
-    fputs("<h3>The last steps</h3>\n", out);
-    picture_of_end(out, facts);
     fputs("</section>\n", out);
 }

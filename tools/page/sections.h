@@ -12,7 +12,7 @@
 
 /* overview.c: whose run it was, what the trace lacks, and the verdict. `model`: NULL: none could be made. */
 void section_overview(FILE *out, const struct facts *facts, const struct model *model);
-/* failure.c: of a job that failed, who, where, and the last steps of each rank; nothing of others */
+/* failure.c: of a job that failed, who, where, and how many steps each rank had made; nothing of others */
 void section_failure(FILE *out, const struct facts *facts);
 /* and what was warned of; nothing if nothing was */
 void section_warnings(FILE *out, const struct facts *facts);
@@ -21,8 +21,6 @@ void section_steps(FILE *out, const struct facts *facts);
 void section_stragglers(FILE *out, const struct facts *facts);
 /* timeline.c: one step, with buckets */
 void section_timeline(FILE *out, const struct facts *facts);
-/* and the last steps of each rank */
-void picture_of_end(FILE *out, const struct facts *facts);
 /* means.c: the curves of DDP_MEAN */
 void section_means(FILE *out, const struct facts *facts);
 /* buckets.c */
