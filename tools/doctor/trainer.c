@@ -110,15 +110,9 @@ examine_cudart(struct examination *examination)
         examine_shared_cudart(examination);
     else if (examination->facts->built_for_softgpu && (needs->names_softgpu || opens_driver_itself(needs)))
         examine_softgpu_cudart(examination);
-    else if (needs->defines_cudart)
-        findings_ok(findings, "cudart", "static: its symbol table has cudart's functions");
-    else if (needs->has_kernels && opens_driver_itself(needs))
-        findings_ok(
-            findings, "cudart",
-            "static, almost surely: kernels of nvcc's, the driver opened by name, and no libcudart among what it "
-            "needs");
-    else if (opens_driver_itself(needs))
-        findings_ok(findings, "cudart", "probably static: it opens the driver by name");
+    else if (needs->defines_cudart || opens_driver_itself(needs))
+        findings_ok(findings, "cudart", "static, as far as its file shows: %s",
+                    needs->defines_cudart ? "it has cudart's functions" : "it opens the driver by name");
     else if (needs_library(needs, "libcuda.so") || needs->imports_driver)
         findings_ok(findings, "cudart", "none: it calls the driver");
     else if (!needs->has_sections && !trainer_shows_cuda(needs))
