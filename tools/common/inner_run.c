@@ -3,11 +3,21 @@
  */
 #include "tools/common/inner_run.h"
 
+#include "base/clock.h"
+#include "base/protocol.h"
+#include "tools/common/tool_options.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
+
+enum { PATIENCE_MS = 20000 }; /* with a ddprun that was asked to end */
 
 static sigset_t
 read_here(void)
@@ -45,4 +55,62 @@ inner_run_has_ended(pid_t pid, int *status_p)
         ended = waitpid(pid, status_p, WNOHANG);
     while (ended < 0 && errno == EINTR);
     return ended == pid;
+}
+
+void
+inner_run_become(char **command, pid_t parent, const char *errors, bool all, const char *const *sets,
+                 const sigset_t *old)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(DDPRUN_EXIT_FAILURE);
+    options_unset_settings(sets);
+    setenv("DDPRUN_REPORT", "-", 1); /* there */
+    int null = open("/dev/null", O_RDWR), out = open(errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    if (out >= 0 && all)
+        dup2(out, STDOUT_FILENO);
+    if (out >= 0)
+        dup2(out, STDERR_FILENO);
+    sigprocmask(SIG_SETMASK, old, NULL);
+    execv("/proc/self/exe", command);
+    _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+static void
+ask(struct inner_run *run, int number)
+{
+    kill(run->pid, number);
+    run->asked_ms = run->asked_ms != 0 ? run->asked_ms : clock_now_ms();
+}
+
+bool
+inner_run_goes_on(struct inner_run *run)
+{
+    int status;
+    if (inner_run_has_ended(run->pid, &status)) {
+        run->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        return false;
+    }
+    int number = inner_run_next_signal();
+    if (number != 0 && number != SIGCHLD)
+        ask(run, run->signal = number);
+    else if (run->asked_ms != 0 && clock_now_ms() - run->asked_ms > PATIENCE_MS)
+        kill(run->pid, SIGKILL);
+    return true;
+}
+
+void
+inner_run_end(struct inner_run *run)
+{
+    if (run->asked_ms == 0)
+        ask(run, SIGTERM);
+}
+
+bool
+inner_run_is_late(const struct inner_run *run, unsigned limit_s)
+{
+    return run->asked_ms == 0 && clock_now_ms() - run->begin_ms > (int64_t)limit_s * 1000;
 }

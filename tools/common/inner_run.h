@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* From now on SIGCHLD and the signals that ask for the end are read by inner_run_next_signal(). *old: the mask that the
@@ -19,6 +20,29 @@ int inner_run_next_signal(void);
 
 /* Whether the child has ended; then its status is in *status_p, and it is no longer a child. Does not wait. */
 bool inner_run_has_ended(pid_t pid, int *status_p);
+
+struct inner_run {
+    pid_t pid;
+    int64_t begin_ms, asked_ms; /* when it was started, and asked to end; 0: not yet */
+    int signal;                 /* that asked for the end; 0: none */
+    int code;                   /* of its end, or 128 + signal */
+};
+
+/* Becomes, in a child of `parent`, this ddprun with other words: in a process group of its own, told to end when the
+ * parent dies, without the settings of the options `sets`, with the signal mask `old`. It reads nothing; what it says
+ * on stderr goes to the file `errors`, and stdout as well if `all`. */
+void inner_run_become(char **command, pid_t parent, const char *errors, bool all, const char *const *sets,
+                      const sigset_t *old) __attribute__((noreturn));
+
+/* Waits as inner_run_next_signal() does, hands on what it brings, and kills a run that was asked to end and does not.
+ * False: the run has ended. */
+bool inner_run_goes_on(struct inner_run *run);
+
+/* Asks it to end, once. */
+void inner_run_end(struct inner_run *run);
+
+/* Whether it was started more than so many seconds ago, and has not been asked to end. */
+bool inner_run_is_late(const struct inner_run *run, unsigned limit_s);
 
 /* ---- inner_log.c: what a ddprun that another one has started, and its ranks, have written to files ---- */
 /* The first message of ddprun's own in the file, without "ddprun: "; nothing changes where there is none, or where

@@ -15,13 +15,10 @@
 #include "tools/common/tool_options.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Of ddprun's options those whose value in the runs is given here. */
@@ -29,7 +26,7 @@ static const char *const given_here[] = {
     "bucket-mb", "no-overlap", "plan", "unproved",     "max-restarts", "trace",   "trace-steps", "trace-args", "output",
     "progress",  "metrics",    "page", "summary-json", "report",       "verbose", "quiet",       NULL};
 
-enum { PATIENCE_S = 20, STEPS_FOR_TIMES = 40 };
+enum { STEPS_FOR_TIMES = 40 };
 
 static int
 ranks_of(const struct rehearsal *rehearsal)
@@ -64,30 +61,6 @@ command_of(const struct rehearsal *rehearsal, const struct run_files *files)
     for (char *const *argument = rehearsal->request->program; *argument != NULL; ++argument)
         word_list_add(&words, xstrdup(*argument));
     return words;
-}
-
-static void __attribute__((noreturn))
-become(const struct rehearsal *rehearsal, char **command, const char *log, pid_t parent)
-{
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(DDPRUN_EXIT_FAILURE);
-    options_unset_settings(given_here);
-    setenv("DDPRUN_REPORT", "-", 1);
-    char *shares = xasprintf("%u", rehearsal->shares);
-    setenv(DDPRUN_ENV_REHEARSAL, shares, 1);
-    free(shares);
-    int null = open("/dev/null", O_RDONLY), out = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    if (null >= 0)
-        dup2(null, STDIN_FILENO);
-    if (out >= 0) {
-        dup2(out, STDOUT_FILENO);
-        dup2(out, STDERR_FILENO);
-    }
-    sigprocmask(SIG_SETMASK, &rehearsal->old_mask, NULL);
-    execv("/proc/self/exe", command);
-    _exit(DDPRUN_EXIT_NOT_RUN);
 }
 
 /* ---- its steps ---- */
@@ -145,35 +118,22 @@ attend(const struct rehearsal *rehearsal, pid_t pid)
     const struct predict_request *request = rehearsal->request;
     struct follower follower = {0};
     struct ending ending = {0};
-    int64_t begin_ms = clock_now_ms(), asked_ms = 0;
-    int status;
-    while (!inner_run_has_ended(pid, &status)) {
-        int number = inner_run_next_signal();
-        int64_t now_ms = clock_now_ms();
+    struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
+    while (inner_run_goes_on(&run)) {
         follow_trace(&follower, rehearsal->trace);
         show_progress(&follower, request->steps, false);
-        bool complete = follower.steps >= request->steps + (follower.has_times ? 0 : STEPS_FOR_TIMES),
-             asked = asked_ms != 0;
-        if (number != 0 && number != SIGCHLD) {
-            ending.signal = number;
-            kill(pid, number);
-        } else if (!asked && complete) {
-            ending.complete = true;
-        } else if (!asked && now_ms - begin_ms > (int64_t)request->timeout_s * 1000) {
-            ending.late = true;
-        } else if (asked && now_ms - asked_ms > PATIENCE_S * 1000) {
-            kill(pid, SIGKILL);
-        }
-        if (!asked && (ending.complete || ending.late))
-            kill(pid, SIGTERM);
-        if (!asked && (ending.complete || ending.late || ending.signal != 0))
-            asked_ms = now_ms;
+        if (run.asked_ms == 0)
+            ending.complete = follower.steps >= request->steps + (follower.has_times ? 0 : STEPS_FOR_TIMES);
+        ending.late = ending.late || (!ending.complete && inner_run_is_late(&run, request->timeout_s));
+        if (ending.complete || ending.late)
+            inner_run_end(&run);
     }
     show_progress(&follower, request->steps, true);
     if (follower.file != NULL)
         fclose(follower.file);
     free(follower.line);
-    ending.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    ending.code = run.code;
+    ending.signal = run.signal;
     return ending;
 }
 
@@ -224,8 +184,11 @@ rehearse(const struct rehearsal *rehearsal, struct error *error)
     struct word_list command = command_of(rehearsal, &files);
     pid_t parent = getpid(), pid = fork();
     bool ok = pid >= 0;
-    if (pid == 0)
-        become(rehearsal, command.list, files.log, parent);
+    if (pid == 0) {
+        char *shares = xasprintf("%u", rehearsal->shares);
+        setenv(DDPRUN_ENV_REHEARSAL, shares, 1);
+        inner_run_become(command.list, parent, files.log, true, given_here, &rehearsal->old_mask);
+    }
     if (ok) {
         struct ending ending = attend(rehearsal, pid);
         ok = judge_rehearsal(rehearsal, &files, &ending, error);

@@ -16,21 +16,18 @@
 #include "tools/scout/format/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
     TESTS_AT_MOST = 24,  /* of a launch */
     DEFAULT_PERIODS = 3, /* two that can be compared, wherever in a period the recording begins */
-    PATIENCE_S = 20,     /* with a ddprun that was asked to end */
     TRIAL_LIMIT_S = 60,  /* of one repetition */
     TIME_BYTES = 64,
 };
@@ -65,40 +62,20 @@ const char *const scout_sets[] = {"plan",       "by",       "unproved", "max-res
                                   "trace-args", "progress", "metrics",  "summary-json", "page",  "verbose",
                                   "quiet",      NULL};
 
-static char date[64];
-
-static void __attribute__((noreturn))
-become(const struct scout_order *order, const struct scout_child *child, char **command, pid_t parent)
-{
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(DDPRUN_EXIT_FAILURE);
-    setenv(child->variable, child->value, 1);
-    if (strcmp(child->variable, DDPRUN_ENV_SCOUT_PLAY) == 0) /* runs that are compared begin alike */
-        setenv(FILES_ENV_DATE, date, 0);
-    options_unset_settings(scout_sets);
-    setenv("DDPRUN_REPORT", "-", 1);
-    int null = open("/dev/null", O_RDWR);
-    if (null >= 0)
-        dup2(null, STDIN_FILENO);
-    int out = open(child->errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    if (out >= 0)
-        dup2(out, STDERR_FILENO);
-    sigprocmask(SIG_SETMASK, &order->old_mask, NULL);
-    execv("/proc/self/exe", command);
-    _exit(DDPRUN_EXIT_NOT_RUN);
-}
-
 pid_t
 scout_child_start(const struct scout_order *order, const struct scout_child *child)
 {
+    static char date[64];
     struct word_list command = command_of(order, child);
     if (date[0] == '\0')
         snprintf(date, sizeof(date), "%lld000000 0", (long long)time(NULL));
     pid_t parent = getpid(), pid = fork();
-    if (pid == 0)
-        become(order, child, command.list, parent);
+    if (pid == 0) {
+        setenv(child->variable, child->value, 1);
+        if (strcmp(child->variable, DDPRUN_ENV_SCOUT_PLAY) == 0) /* runs that are compared begin alike */
+            setenv(FILES_ENV_DATE, date, 0);
+        inner_run_become(command.list, parent, child->errors, false, scout_sets, &order->old_mask);
+    }
     words_free(command.list);
     return pid;
 }
@@ -177,38 +154,28 @@ answer(struct scout_progress *progress, struct scout_outcome *outcome)
     atomic_store(&progress->answered, asked);
 }
 
-/* Stays with the run until it has ended: asks it to end when a signal asks us, or when it takes too long. */
-static int
+/* Stays with the run until it has ended: asks it to end when it takes too long. */
+static void
 attend(const struct scout_order *order, struct scout_progress *progress, pid_t pid, struct scout_outcome *outcome)
 {
-    int status;
-    int64_t begin_ms = clock_now_ms(), asked_ms = 0;
+    struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
     int64_t repeat_limit_ms =
         (int64_t)(order->timeout_s / 2 < TRIAL_LIMIT_S ? order->timeout_s / 2 : TRIAL_LIMIT_S) * 1000;
-    while (!inner_run_has_ended(pid, &status)) {
-        int number = inner_run_next_signal();
-        int64_t now_ms = clock_now_ms(), repeat_ms = (int64_t)atomic_load(&progress->repeat_ms);
+    while (inner_run_goes_on(&run)) {
+        int64_t repeat_ms = (int64_t)atomic_load(&progress->repeat_ms);
         bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
         show_progress(progress, over);
         answer(progress, outcome);
-        if (number != 0 && number != SIGCHLD) {
-            outcome->signal = number;
-            kill(pid, number);
-            asked_ms = asked_ms != 0 ? asked_ms : now_ms;
-        } else if (asked_ms == 0 && !over && repeat_ms != 0 && now_ms - repeat_ms > repeat_limit_ms) {
-            outcome->hung = true;
-        } else if (asked_ms == 0 && !over && now_ms - begin_ms > (int64_t)order->timeout_s * 1000) {
-            outcome->late = true;
-        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
-            kill(pid, SIGKILL);
-        }
-        if (asked_ms == 0 && (outcome->hung || outcome->late)) {
-            kill(pid, SIGTERM);
-            asked_ms = now_ms;
-        }
+        if (over || run.asked_ms != 0)
+            continue;
+        outcome->hung = repeat_ms != 0 && clock_now_ms() - repeat_ms > repeat_limit_ms;
+        outcome->late = !outcome->hung && inner_run_is_late(&run, order->timeout_s);
+        if (outcome->hung || outcome->late)
+            inner_run_end(&run);
     }
     show_progress(progress, true);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    outcome->exit_code = run.code;
+    outcome->signal = run.signal;
 }
 
 void
@@ -243,7 +210,12 @@ show_errors(const char *path)
 bool
 scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)
 {
-    *outcome = (struct scout_outcome){.log = xasprintf("%s/scout.log", order->folder)};
+    char here[PATH_MAX] = "";
+    bool is_relative = order->record != NULL && order->record[0] != '/' && getcwd(here, sizeof(here)) != NULL;
+    *outcome = (struct scout_outcome){.log = order->record == NULL
+                                                 ? xasprintf("%s/scout.log", order->folder)
+                                                 : xasprintf("%s%s%s", here, is_relative ? "/" : "", order->record)};
+    (void)unlink(outcome->log); /* whose it was, and who could read it */
     char *settings_path = xasprintf("%s/scout.run", order->folder),
          *summary = xasprintf("%s/scout.json", order->folder);
     char *errors = xasprintf("%s/scout.err", order->folder);
@@ -267,7 +239,7 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
         pid = scout_child_start(order, &child);
     bool ok = pid > 0;
     if (ok) {
-        outcome->exit_code = attend(order, progress, pid, outcome);
+        attend(order, progress, pid, outcome);
         outcome->repeated = atomic_load(&progress->repeat_ms) != 0;
         outcome->operations = atomic_load(&progress->operations);
         outcome->period = atomic_load(&progress->period);

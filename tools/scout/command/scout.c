@@ -19,15 +19,10 @@
 #include "tools/scout/format/log.h"
 #include "tools/scout/format/run.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, MOST_TIMEOUT_S = 1000000 };
 
@@ -251,27 +246,6 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
     return ok;
 }
 
-/* The recorder has written into the job's folder. Only the user may read what is kept. */
-static bool
-keep_recording(const char *from, const char *to, struct error *error)
-{
-    struct stat file;
-    int fd = open(from, O_RDONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && fstat(fd, &file) == 0;
-    size_t bytes = ok ? (size_t)file.st_size : 0;
-    void *all = bytes > 0 ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    ok = ok && all != MAP_FAILED;
-    mode_t mask = umask(077);
-    ok = ok && whole_file_write_bytes(to, all, bytes);
-    int cause = errno;
-    umask(mask);
-    if (bytes > 0 && all != MAP_FAILED)
-        munmap(all, bytes);
-    if (fd >= 0)
-        close(fd);
-    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --record: %s", to, whole_file_why(cause));
-}
-
 /* The plan of a program that ended before all was recorded, as one does whose launch fails when it is made again: the
  * reason, and what was recorded. */
 static void
@@ -303,10 +277,8 @@ static bool
 scout(const struct scout_order *order, const struct request *request, struct error *error)
 {
     struct scout_outcome outcome = {0};
-    bool ok = scout_run_make(order, &outcome, error) &&
-              (request->record == NULL || outcome.stage == SCOUT_STAGE_NONE ||
-               keep_recording(outcome.log, request->record, error)) &&
-              judge_scouted(order, &outcome, request, error) && look(&outcome, order, request, error);
+    bool ok = scout_run_make(order, &outcome, error) && judge_scouted(order, &outcome, request, error) &&
+              look(&outcome, order, request, error);
     free(outcome.log);
     return ok;
 }
@@ -343,6 +315,7 @@ run_scout(const struct command *command, const struct options *options)
     if (ok) {
         order.program = request.program;
         order.folder = folder.path;
+        order.record = request.record;
         order.steps = request.steps;
         order.timeout_s = request.timeout_s;
         ok = scout(&order, &request, &error);

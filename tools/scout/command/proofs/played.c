@@ -10,17 +10,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    PATIENCE_S = 20, /* with a ddprun that was asked to end */
-    GRACE_MS = 3000  /* for the other rank, which may wait for the one that cannot go on */
-};
+enum { GRACE_MS = 3000 }; /* for the other rank, which may wait for the one that cannot go on */
 
 void
 proof_conclude(struct proof *proof, enum proof_end end, const char *format, ...)
@@ -93,24 +89,16 @@ show_progress(const struct play *play, const struct played *played, bool end)
 static void
 attend(const struct scout_order *order, const struct play *play, pid_t pid, struct played *played)
 {
-    int status;
-    int64_t begin_ms = clock_now_ms(), asked_ms = 0, stuck_ms = 0;
-    while (!inner_run_has_ended(pid, &status)) {
-        int number = inner_run_next_signal();
-        int64_t now_ms = clock_now_ms();
-        bool is_asked = number != 0 && number != SIGCHLD, over = is_over(played, now_ms, &stuck_ms);
+    int64_t stuck_ms = 0;
+    struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
+    while (inner_run_goes_on(&run)) {
+        bool over = is_over(played, clock_now_ms(), &stuck_ms);
         show_progress(play, played, false);
-        if (is_asked)
-            played->signal = number;
-        else if (asked_ms == 0 && !over && now_ms - begin_ms > (int64_t)order->timeout_s * 1000)
-            played->late = true;
-        if (asked_ms == 0 && (is_asked || played->late || over)) {
-            kill(pid, SIGTERM);
-            asked_ms = now_ms;
-        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
-            kill(pid, SIGKILL);
-        }
+        played->late = played->late || (!over && inner_run_is_late(&run, order->timeout_s));
+        if (played->late || over)
+            inner_run_end(&run);
     }
+    played->signal = run.signal;
     show_progress(play, played, true);
 }
 
