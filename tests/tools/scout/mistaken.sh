@@ -29,7 +29,7 @@ def becomes(items, role, type=0):
         item['role'], item['type'] = role, type
 def add_state(number, type=1, end=None): # an allocation
     of = plan['allocations'][number]
-    memory.append({'role': 'state by change', 'type': type, 'adds_up_in': type, 'allocation': number, 'ordinal': of['ordinal'],
+    memory.append({'role': 'state by change', 'type': type, 'allocation': number, 'ordinal': of['ordinal'],
                    'bytes': of['bytes'], 'begin': 0, 'end': end or of['bytes']})
 def made_by_turn(name):
     for of in operations:

@@ -1,6 +1,6 @@
 /*
  * A run file (tools/plan/format/play.h) is loaded as it was saved, and called damaged if it is cut anywhere, has more
- * bytes than it says, is of another version, or has a number or a text that is out of bounds.
+ * bytes than it says, or is of another version.
  */
 #include "tests/test.h"
 #include "tools/plan/format/play.h"
@@ -80,44 +80,11 @@ TEST(a_run_file_with_other_bytes_than_it_says_is_damaged)
         ck_assert_int_eq(truncate(path, lengths[i]), 0);
         ck_assert(!loads());
     }
-}
-
-TEST(what_is_out_of_bounds_is_damaged)
-{
-    struct {
-        void *at;
-        uint32_t value;
-    } const wrong[] = {{&play.plan.version, PLAY_VERSION + 1},
-                       {&play.plan.data, PLAY_ONE_PROCESS + 1},
-                       {&play.plan.average_before, 2},
-                       {&play.plan.by, PLAY_BY_STATE + 1},
-                       {&play.plan.tensor_count, UINT32_MAX},
-                       {&tensors[1].role, PLAY_UNREAD + 1},
-                       {&tensors[0].role, 0},
-                       {&operations[0].part, PLAY_BY_LAST + 1},
-                       {&operations[1].site_count, PLAY_SITES + 1},
-                       {&operations[0].sites[0].frame_count, PLAY_FRAMES + 1}};
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
-        uint32_t was;
-        memcpy(&was, wrong[i].at, sizeof(was));
-        memcpy(wrong[i].at, &wrong[i].value, sizeof(was));
-        if (wrong[i].at != &play.plan.tensor_count) { /* lists of so many are not there to be saved */
-            ck_assert(play_save(path, &play));
-        } else {
-            int fd = open(path, O_WRONLY | O_CLOEXEC);
-            ck_assert_int_eq(pwrite(fd, &play.plan, sizeof(play.plan), 0), (ssize_t)sizeof(play.plan));
-            close(fd);
-        }
-        ck_assert_msg(!loads(), "row %zu is loaded", i);
-        memcpy(wrong[i].at, &was, sizeof(was));
-        ck_assert(play_save(path, &play) && loads());
-    }
-    memset(operations[0].name, 'x', sizeof(operations[0].name));
+    play.plan.version = PLAY_VERSION + 1;
     ck_assert(play_save(path, &play) && !loads());
-    strcpy(operations[0].name, "backward");
 }
 
-/* A plan by state has no gradient and no update, and averages at the period's end. */
+/* A plan by state has no gradient. */
 TEST(plans_by_state_have_roles_of_their_own)
 {
     static const struct play_tensor rows[] = {{.role = PLAY_CHANGES, .type = 1, .bytes = 16, .lo = 4, .hi = 16},
@@ -136,16 +103,7 @@ TEST(plans_by_state_have_roles_of_their_own)
         ck_assert_msg(play_tensor_fits(&by_state, &rows[i]) == (i < FITTING), "row %zu", i);
         ck_assert_msg(play_tensor_fits(&by_gradients, &rows[i]) == (rows[i].role <= PLAY_UNREAD), "row %zu", i);
     }
-    tensors[0].role = tensors[1].role = PLAY_STAYS;
-    play.plan.by = PLAY_BY_STATE;
-    ck_assert(play_save(path, &play) && !loads()); /* an operation is an update */
-    operations[1].part = PLAY_BY_TURN;
-    ck_assert(play_save(path, &play) && !loads()); /* there is a place of averages in mid-step */
-    play.plan.average_before = play.plan.operation_count;
-    ck_assert(play_save(path, &play) && loads());
-    tensors[0] = rows[0];
-    ck_assert_uint_eq(play_state_bytes(&play), 24);
-    operations[1].part = PLAY_BY_LAST;
-    tensors[0] = (struct play_tensor){.role = PLAY_PARAMETER, .type = 1, .bytes = 64, .hi = 64};
-    tensors[1].role = PLAY_GRADIENT;
+    struct play_tensor changes = rows[0];
+    const struct play by_state = {.plan = {.by = PLAY_BY_STATE, .tensor_count = 1}, .tensors = &changes};
+    ck_assert_uint_eq(play_state_bytes(&by_state), 24);
 }

@@ -64,9 +64,8 @@ static bool
 is_allowed(const struct auto_run *run)
 {
     bool is_wanted = run->options->by == 0 || plan_file_is_by_state(run->plan) == (run->options->by == PLAN_BY_STATE);
-    const char *list = json_object_get_string(json_object_object_get(run->plan, "per_rank"));
-    is_wanted =
-        is_wanted && strcmp(list != NULL ? list : "", run->job->per_rank != NULL ? run->job->per_rank : "") == 0;
+    const char *list = run->job->per_rank != NULL ? run->job->per_rank : "";
+    is_wanted = is_wanted && strcmp(play_text(run->plan, "per_rank"), list) == 0;
     return is_wanted &&
            (run->options->unproved || !json_object_get_boolean(json_object_object_get(run->plan, "unproved")));
 }
@@ -97,9 +96,9 @@ make(struct auto_run *run, const char *instead_of, struct error *error)
     if (ok) {
         run->plan = json_object_from_file(path);
         if (run->plan != NULL && run->job->per_rank != NULL)
-            json_object_object_add(run->plan, "per_rank", json_object_new_string(run->job->per_rank));
+            play_put_text(run->plan, "per_rank", run->job->per_rank);
         if (run->plan != NULL && instead_of != NULL)
-            json_object_object_add(run->plan, "by_state_for", json_object_new_string(instead_of));
+            play_put_text(run->plan, "by_state_for", instead_of);
         if (run->plan != NULL && unproved)
             json_object_object_add(run->plan, "unproved", json_object_new_boolean(true));
         ok = run->plan != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
@@ -131,8 +130,7 @@ conditions_of(const struct auto_run *run)
 static bool
 is_forecast_for(struct json_object *plan, const char *conditions)
 {
-    struct json_object *member = json_object_object_get(json_object_object_get(plan, "forecast"), "conditions");
-    return member != NULL && strcmp(json_object_get_string(member), conditions) == 0;
+    return strcmp(play_text(json_object_object_get(plan, "forecast"), "conditions"), conditions) == 0;
 }
 
 static bool
@@ -149,13 +147,13 @@ forecast(struct auto_run *run, struct error *error)
         run->is_refused = !ok && rehearsal.why[0] != '\0';
         struct json_object *member = ok ? json_object_new_object() : NULL;
         if (ok) {
-            json_object_object_add(member, "conditions", json_object_new_string(conditions));
-            json_object_object_add(member, "ranks", json_object_new_int(run->job->ranks));
-            json_object_object_add(member, "round_ns", json_object_new_uint64(rehearsal.round_ns));
-            json_object_object_add(member, "period_ns", json_object_new_uint64(rehearsal.period_ns));
-            json_object_object_add(member, "pairs", json_object_new_uint64(rehearsal.count));
-            json_object_object_add(member, "low", json_object_new_uint64(rehearsal.low));
-            json_object_object_add(member, "high", json_object_new_uint64(rehearsal.high));
+            play_put_text(member, "conditions", conditions);
+            play_put_number(member, "ranks", run->job->ranks);
+            play_put_number(member, "round_ns", rehearsal.round_ns);
+            play_put_number(member, "period_ns", rehearsal.period_ns);
+            play_put_number(member, "pairs", rehearsal.count);
+            play_put_number(member, "low", rehearsal.low);
+            play_put_number(member, "high", rehearsal.high);
             json_object_object_add(member, "noisy", json_object_new_boolean(rehearsal.is_noisy));
             json_object_object_add(run->plan, "forecast", member);
             run->is_new = true;
@@ -193,8 +191,8 @@ static bool
 is_fast_enough(const struct auto_run *run, struct error *error)
 {
     struct json_object *said = json_object_object_get(run->plan, "forecast");
-    double round = (double)json_object_get_uint64(json_object_object_get(said, "round_ns"));
-    double one = (double)json_object_get_uint64(json_object_object_get(said, "period_ns")) * run->job->ranks;
+    double round = (double)play_number(said, "round_ns");
+    double one = (double)play_number(said, "period_ns") * run->job->ranks;
     if (run->options->reads != 0 || round == 0 || one == 0 || one >= LEAST_TIMES * round ||
         preview_reads(run->plan, false) == 0)
         return true;

@@ -106,21 +106,15 @@ open_folder(struct plan_cache *cache, struct error *error)
     return check_folder(base, error) && check_folder(cache->folder, error);
 }
 
-static void
-put_text(struct json_object *to, const char *key, const char *text)
-{
-    json_object_object_add(to, key, json_object_new_string(text));
-}
-
 /* Of what a plan is: the program, its arguments, and where it runs. */
 static struct json_object *
 subject_of(const char *program, char *const *arguments, const char *folder, bool softgpu)
 {
     struct json_object *subject = json_object_new_object(), *list = json_object_new_array();
     char *real = realpath(program, NULL);
-    put_text(subject, "program", real != NULL ? real : program);
-    put_text(subject, "folder", folder);
-    put_text(subject, "device", softgpu ? "softgpu" : "gpu");
+    play_put_text(subject, "program", real != NULL ? real : program);
+    play_put_text(subject, "folder", folder);
+    play_put_text(subject, "device", softgpu ? "softgpu" : "gpu");
     json_object_object_add(subject, "arguments", list);
     for (size_t i = 1; arguments[0] != NULL && arguments[i] != NULL; ++i)
         json_object_array_add(list, json_object_new_string(arguments[i]));
@@ -142,14 +136,6 @@ plan_cache_open(const char *program, char *const *arguments, const char *folder,
 
 /* ---- reading ---- */
 
-static const char *
-text_of(struct json_object *from, const char *key)
-{
-    struct json_object *member;
-    const char *text = json_object_object_get_ex(from, key, &member) ? json_object_get_string(member) : NULL;
-    return text != NULL ? text : "";
-}
-
 /* Whether all files of a list are what they were; `of`: what is known of one. */
 static bool
 are_same(struct json_object *list, void (*of)(const char *path, char known[STAMP_BYTES]))
@@ -158,8 +144,8 @@ are_same(struct json_object *list, void (*of)(const char *path, char known[STAMP
     for (size_t i = 0; same && i < json_object_array_length(list); ++i) {
         struct json_object *item = json_object_array_get_idx(list, i);
         char now[STAMP_BYTES];
-        of(text_of(item, "path"), now);
-        same = strcmp(now, text_of(item, "is")) == 0;
+        of(play_text(item, "path"), now);
+        same = strcmp(now, play_text(item, "is")) == 0;
     }
     return same;
 }
@@ -173,7 +159,7 @@ is_whole(struct json_object *plan)
     if (!json_object_object_get_ex(plan, "turns", &turns) || !json_object_object_get_ex(plan, "proof", &proof) ||
         !json_object_is_type(proof, json_type_object) || !json_object_object_get_ex(plan, "cache", &cached))
         return false;
-    if (strcmp(text_of(cached, "version"), CACHE_VERSION) != 0)
+    if (strcmp(play_text(cached, "version"), CACHE_VERSION) != 0)
         return true; /* which is found later */
     bool ok = play_json_read(turns, &play, why) && play_json_damage(plan) == NULL;
     play_free(&play);
@@ -210,7 +196,7 @@ static bool
 is_usable(const struct plan_cache *cache, struct json_object *plan)
 {
     struct json_object *cached = json_object_object_get(plan, "cache");
-    return strcmp(text_of(cached, "version"), CACHE_VERSION) == 0 &&
+    return strcmp(play_text(cached, "version"), CACHE_VERSION) == 0 &&
            json_object_equal(json_object_object_get(cached, "subject"), cache->subject) &&
            are_same(json_object_object_get(cached, "objects"), build_of) &&
            are_same(json_object_object_get(cached, "files"), stamp_of);
@@ -243,9 +229,9 @@ objects_of(struct json_object *plan)
     for (size_t i = 0; json_object_is_type(from, json_type_array) && i < json_object_array_length(from); ++i) {
         struct json_object *object = json_object_array_get_idx(from, i), *item = json_object_new_object();
         char build[STAMP_BYTES];
-        build_of(text_of(object, "path"), build);
-        put_text(item, "path", text_of(object, "path"));
-        put_text(item, "is", text_of(object, "build_id")[0] != '\0' ? text_of(object, "build_id") : build);
+        build_of(play_text(object, "path"), build);
+        play_put_text(item, "path", play_text(object, "path"));
+        play_put_text(item, "is", play_text(object, "build_id")[0] != '\0' ? play_text(object, "build_id") : build);
         json_object_array_add(to, item);
     }
     return to;
@@ -258,12 +244,12 @@ files_of(struct json_object *plan)
     for (size_t i = 0; json_object_is_type(from, json_type_array) && i < json_object_array_length(from); ++i) {
         struct json_object *file = json_object_array_get_idx(from, i), *item;
         char stamp[STAMP_BYTES];
-        stamp_of(text_of(file, "path"), stamp);
+        stamp_of(play_text(file, "path"), stamp);
         if (json_object_get_boolean(json_object_object_get(file, "writes")) || stamp[0] == '\0')
             continue;
         item = json_object_new_object();
-        put_text(item, "path", text_of(file, "path"));
-        put_text(item, "is", stamp);
+        play_put_text(item, "path", play_text(file, "path"));
+        play_put_text(item, "is", stamp);
         json_object_array_add(to, item);
     }
     return to;
@@ -298,7 +284,7 @@ bool
 plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct error *error)
 {
     struct json_object *cached = json_object_new_object();
-    put_text(cached, "version", CACHE_VERSION);
+    play_put_text(cached, "version", CACHE_VERSION);
     json_object_object_add(cached, "subject", json_object_get(cache->subject));
     json_object_object_add(cached, "objects", objects_of(plan));
     json_object_object_add(cached, "files", files_of(plan));

@@ -25,8 +25,7 @@ text_of(struct json_object *root, const char *of, const char *key)
 bool
 plan_file_is_by_state(struct json_object *plan)
 {
-    const char *by = text_of(plan, "turns", "by");
-    return by != NULL && strcmp(by, "state") == 0;
+    return strcmp(play_text(json_object_object_get(plan, "turns"), "by"), "state") == 0;
 }
 
 /* By proof (d), unless it need not be, and by the one that --per-rank needs. */
@@ -74,7 +73,7 @@ refusal_of(struct json_object *root)
 static uint64_t
 forecast_of(struct json_object *root, const char *key)
 {
-    return json_object_get_uint64(json_object_object_get(json_object_object_get(root, "forecast"), key));
+    return play_number(json_object_object_get(root, "forecast"), key);
 }
 
 void

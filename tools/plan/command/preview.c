@@ -5,6 +5,7 @@
 
 #include "base/message.h"
 #include "base/printable.h"
+#include "tools/plan/format/play_json.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -14,16 +15,9 @@
 enum { ROWS = 8, SIZE_BYTES = 64 }; /* of a list; what is longer is counted */
 
 static const char *
-text_of(struct json_object *from, const char *key)
+or_unknown(const char *text)
 {
-    const char *text = json_object_get_string(json_object_object_get(from, key));
-    return text != NULL ? text : "?";
-}
-
-static uint64_t
-number_of(struct json_object *from, const char *key)
-{
-    return json_object_get_uint64(json_object_object_get(from, key));
+    return text[0] != '\0' ? text : "?";
 }
 
 static size_t
@@ -49,7 +43,7 @@ static const char *
 name_of(struct json_object *plan, struct json_object *tensor, char text[SIZE_BYTES])
 {
     struct json_object *allocations = json_object_object_get(plan, "allocations"), *name = NULL;
-    uint64_t number = number_of(tensor, "allocation");
+    uint64_t number = play_number(tensor, "allocation");
     if (number < length_of(allocations))
         name = json_object_object_get(json_object_array_get_idx(allocations, number), "name");
     text[0] = '\0';
@@ -68,16 +62,17 @@ print_memory(struct json_object *plan, const char *roles, const char *title)
     size_t rows = 0, rest = 0;
     for (size_t i = 0; i < length_of(tensors); ++i) {
         struct json_object *tensor = json_object_array_get_idx(tensors, i);
-        const char *role = text_of(tensor, "role"), *found = strstr(roles, role);
-        uint64_t begin = number_of(tensor, "begin"), end = number_of(tensor, "end");
+        const char *role = play_text(tensor, "role"), *found = strstr(roles, role);
+        uint64_t begin = play_number(tensor, "begin"), end = play_number(tensor, "end");
         if (found == NULL)
             continue;
         if (rows == 0)
             message_line("%s", title);
         if (rows++ < ROWS) {
             message_line("  %-16s %sa%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, %s, allocated at %s", role,
-                         name_of(plan, tensor, name), number_of(tensor, "allocation"), begin, end,
-                         size_text(end - begin, size), text_of(tensor, "type"), text_of(tensor, "allocated_at"));
+                         name_of(plan, tensor, name), play_number(tensor, "allocation"), begin, end,
+                         size_text(end - begin, size), play_text(tensor, "type"),
+                         or_unknown(play_text(tensor, "allocated_at")));
         } else {
             rest += 1;
             rest_bytes += end - begin;
@@ -87,59 +82,20 @@ print_memory(struct json_object *plan, const char *roles, const char *title)
         message_line("  and %zu more, %s in all", rest, size_text(rest_bytes, size));
 }
 
-static bool
-has_role(const char *role)
-{
-    return strcmp(role, "stays") != 0 && strcmp(role, "unwritten") != 0 && strcmp(role, "unread") != 0;
-}
-
-/* Whether the range lies in one that has a role of its own. */
-static bool
-is_named(struct json_object *memory, struct json_object *item)
-{
-    for (size_t i = 0; i < length_of(memory); ++i) {
-        struct json_object *other = json_object_array_get_idx(memory, i);
-        if (has_role(text_of(other, "role")) && number_of(other, "allocation") == number_of(item, "allocation") &&
-            number_of(other, "begin") <= number_of(item, "begin") && number_of(item, "end") <= number_of(other, "end"))
-            return true;
-    }
-    return false;
-}
-
-/* What stays without a role of its own. */
-static void
-print_rest(struct json_object *plan)
-{
-    struct json_object *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
-    char size[SIZE_BYTES];
-    uint64_t bytes = 0;
-    size_t count = 0;
-    for (size_t i = 0; i < length_of(memory); ++i) {
-        struct json_object *item = json_object_array_get_idx(memory, i);
-        if (has_role(text_of(item, "role")) || strcmp(text_of(item, "role"), "unread") == 0 || is_named(memory, item))
-            continue;
-        count += 1;
-        bytes += number_of(item, "end") - number_of(item, "begin");
-    }
-    if (count > 0)
-        message_line("  and %zu other range%s that stay%s from batch to batch, %s", count, count == 1 ? "" : "s",
-                     count == 1 ? "s" : "", size_text(bytes, size));
-}
-
 static void
 print_forecast(struct json_object *plan, int ranks)
 {
     struct json_object *forecast = json_object_object_get(plan, "forecast");
-    double round = (double)number_of(forecast, "round_ns") / 1e6;
-    double one = (double)number_of(forecast, "period_ns") / 1e6 * ranks;
+    double round = (double)play_number(forecast, "round_ns") / 1e6;
+    double one = (double)play_number(forecast, "period_ns") / 1e6 * ranks;
     if (round == 0 || one == 0)
         message_line("forecast: none, for the program makes too few batches");
     else
         message_line(
             "forecast: a round of %d batches takes %.3g ms, and one process takes %.3g ms for as many: %.2f to "
             "%.2f times as fast (%" PRIu64 " rehearsal%s of each, by turns; medians of the newest rounds)%s",
-            ranks, round, one, (double)number_of(forecast, "low") / 100, (double)number_of(forecast, "high") / 100,
-            number_of(forecast, "pairs"), number_of(forecast, "pairs") == 1 ? "" : "s",
+            ranks, round, one, (double)play_number(forecast, "low") / 100, (double)play_number(forecast, "high") / 100,
+            play_number(forecast, "pairs"), play_number(forecast, "pairs") == 1 ? "" : "s",
             json_object_get_boolean(json_object_object_get(forecast, "noisy"))
                 ? "; the machine was too noisy for a closer one"
                 : "");
@@ -150,10 +106,11 @@ static void
 print_proof(struct json_object *plan, const char *key, const char *name, const char *shows)
 {
     struct json_object *proof = json_object_object_get(json_object_object_get(plan, "proof"), key);
-    if (proof != NULL && strcmp(text_of(proof, "end"), "passed") == 0)
-        message_line("proof (%s): passed: %s", name, text_of(proof, "text"));
+    if (proof != NULL && strcmp(play_text(proof, "end"), "passed") == 0)
+        message_line("proof (%s): passed: %s", name, play_text(proof, "text"));
     else if (proof != NULL)
-        message_line("not proved: %s: proof (%s): %s: %s", shows, name, text_of(proof, "end"), text_of(proof, "text"));
+        message_line("not proved: %s: proof (%s): %s: %s", shows, name, play_text(proof, "end"),
+                     play_text(proof, "text"));
 }
 
 static void
@@ -173,7 +130,8 @@ static const char *
 place_of(struct json_object *plan, size_t number)
 {
     struct json_object *reads = json_object_object_get(json_object_object_get(plan, "period"), "reads");
-    return number < length_of(reads) ? text_of(json_object_array_get_idx(reads, number), "at") : "?";
+    const char *at = number < length_of(reads) ? play_text(json_object_array_get_idx(reads, number), "at") : "";
+    return at[0] != '\0' ? at : "?";
 }
 
 unsigned
@@ -183,16 +141,16 @@ preview_reads(struct json_object *plan, bool prints)
     unsigned count = 0;
     for (size_t i = 0; i < length_of(list); ++i) {
         struct json_object *read = json_object_array_get_idx(list, i);
-        uint64_t writer = number_of(read, "written_by");
+        uint64_t writer = play_number(read, "written_by");
         char name[256];
-        if (strcmp(text_of(read, "reads"), "step") != 0)
+        if (strcmp(play_text(read, "reads"), "step") != 0)
             continue;
         ++count;
         if (prints)
             message_line("the host reads by %s at %s what %s has written; the ranks take turns at what leads up to "
                          "that, %" PRIu64 " of %zu operations",
-                         text_of(read, "name"), place_of(plan, i),
-                         plain_name(text_of(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
+                         play_text(read, "name"), place_of(plan, i),
+                         plain_name(play_text(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
                          writer + 1, length_of(list));
     }
     return count;
@@ -205,12 +163,11 @@ print_by_gradients(struct json_object *plan, int ranks)
     struct json_object *groups = json_object_object_get(plan, "groups");
     struct json_object *group = length_of(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
-    snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, text_of(group, "text"),
-             text_of(group, "at"));
+    snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, play_text(group, "text"),
+             or_unknown(play_text(group, "at")));
     print_memory(plan, "gradient", title);
     print_memory(plan, "parameter|optimizer state|moving average|random state",
                  "compared, and bitwise the same on all ranks:");
-    print_rest(plan);
     print_memory(plan, "statistics|carried state", "of each rank alone, and not compared:");
     print_proofs(plan);
     message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "

@@ -11,13 +11,6 @@
 
 enum { LISTED = 8 }; /* ranges of a class; what is more is counted */
 
-static const char *
-member_text(struct json_object *from, const char *key)
-{
-    const char *text = json_object_get_string(json_object_object_get(from, key));
-    return text != NULL ? text : "?";
-}
-
 static void
 print_role(const struct play *play, uint32_t role, const char *title)
 {
@@ -76,7 +69,7 @@ preview_by_state(struct json_object *plan, int ranks)
     play_free(&play);
     for (size_t i = 0; i < sizeof(proofs) / sizeof(proofs[0]); ++i) {
         struct json_object *it = json_object_object_get(proof, proofs[i]);
-        message_line("proof (%s): %s: %s", i == 0 ? proofs[i] : "d", member_text(it, "end"), member_text(it, "text"));
+        message_line("proof (%s): %s: %s", i == 0 ? proofs[i] : "d", play_text(it, "end"), play_text(it, "text"));
     }
     message_line(
         "rank r makes step r of each %d steps of the program completely, update included, and at the round's end "

@@ -61,12 +61,6 @@ has_bytes(FILE *file, const struct play *play)
     return fstat(fileno(file), &status) == 0 && (uint64_t)status.st_size == bytes;
 }
 
-static bool
-ends(const char *text, size_t room)
-{
-    return memchr(text, '\0', room) != NULL;
-}
-
 bool
 play_tensor_fits(const struct play_plan *plan, const struct play_tensor *tensor)
 {
@@ -96,37 +90,6 @@ play_state_bytes(const struct play *play)
     return bytes;
 }
 
-static bool
-is_sound(const struct play *play)
-{
-    const struct play_plan *plan = &play->plan;
-    bool is_whole = plan->average_before == plan->operation_count; /* averages at the period's end */
-    bool sound = plan->data <= PLAY_ONE_PROCESS && plan->average_before <= plan->operation_count &&
-                 ends(plan->pages, sizeof(plan->pages)) && plan->by <= PLAY_BY_STATE &&
-                 (plan->by == PLAY_BY_STATE) == is_whole;
-    for (uint32_t i = 0; i < plan->tensor_count && sound; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
-        sound = play_tensor_fits(plan, tensor) && tensor->lo <= tensor->hi && tensor->hi <= tensor->bytes &&
-                ends(tensor->at, sizeof(tensor->at));
-    }
-    for (uint32_t i = 0; i < plan->operation_count && sound; ++i) {
-        const struct play_operation *operation = &play->operations[i];
-        sound = operation->part <= PLAY_BY_CHOICE &&
-                operation->part != (plan->by == PLAY_BY_STATE ? PLAY_BY_LAST : PLAY_BY_CHOICE) &&
-                ends(operation->name, sizeof(operation->name)) && operation->site_count <= PLAY_SITES &&
-                operation->reads <= PLAY_READS_MIXED && operation->writer <= plan->operation_count;
-        for (uint32_t k = 0; sound && k < operation->site_count; ++k)
-            sound = operation->sites[k].frame_count <= PLAY_FRAMES;
-    }
-    for (uint32_t i = 0; i < plan->object_count && sound; ++i)
-        sound = ends(play->objects[i].path, sizeof(play->objects[i].path)) &&
-                ends(play->objects[i].build_id, sizeof(play->objects[i].build_id));
-    for (uint32_t i = 0; i < plan->written_count && sound; ++i)
-        sound = play->written[i].writer < plan->operation_count && play->written[i].lo <= play->written[i].hi &&
-                play->written[i].hi <= play->written[i].bytes;
-    return sound;
-}
-
 bool
 play_load(const char *path, struct play *play)
 {
@@ -141,10 +104,6 @@ play_load(const char *path, struct play *play)
          (play->operations = read_list(file, sizeof(*play->operations), play->plan.operation_count)) != NULL &&
          (play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count)) != NULL &&
          (play->written = read_list(file, sizeof(*play->written), play->plan.written_count)) != NULL;
-    if (ok && !is_sound(play)) {
-        errno = EINVAL;
-        ok = false;
-    }
     int cause = errno;
     fclose(file);
     if (!ok)

@@ -61,7 +61,6 @@ enum play_by {
 struct play_tensor {
     uint32_t role;    /* enum play_role */
     uint32_t type;    /* enum ddp_type */
-    uint32_t said;    /* of a gradient in turns: the type by names of kernels and calls alone */
     uint32_t alloc;   /* its number in the recording, for messages */
     uint32_t ordinal; /* of the allocation among live ones of its size, */
     uint64_t bytes;   /* which is this */
@@ -182,8 +181,7 @@ struct play_page {
 
 /* Creates the file, mode 0600. False with errno. */
 bool play_save(const char *path, const struct play *play) __attribute__((warn_unused_result));
-/* play_free() releases it. False with errno; EINVAL: it is of another version, or damaged: numbers and texts of what is
- * loaded are within their bounds. */
+/* play_free() releases it. False with errno; EINVAL: it is of another version, or not as long as it says. */
 bool play_load(const char *path, struct play *play) __attribute__((warn_unused_result));
 void play_free(struct play *play);
 

@@ -36,16 +36,35 @@ enum {
     TYPES = 9
 };
 
-/* ---- writing ---- */
+/* ---- members ---- */
 
-static void
-put(struct json_object *to, const char *key, uint64_t number)
+const char *
+play_text(struct json_object *from, const char *key)
+{
+    const char *text = json_object_get_string(json_object_object_get(from, key));
+    return text != NULL ? text : "";
+}
+
+uint64_t
+play_number(struct json_object *from, const char *key)
+{
+    return json_object_get_uint64(json_object_object_get(from, key));
+}
+
+void
+play_put_text(struct json_object *to, const char *key, const char *text)
+{
+    json_object_object_add(to, key, text != NULL ? json_object_new_string(text) : NULL);
+}
+
+void
+play_put_number(struct json_object *to, const char *key, uint64_t number)
 {
     json_object_object_add(to, key, json_object_new_uint64(number));
 }
 
 struct json_object *
-play_json_put_list(struct json_object *to, const char *key)
+play_put_list(struct json_object *to, const char *key)
 {
     struct json_object *list = json_object_new_array();
     json_object_object_add(to, key, list);
@@ -53,81 +72,82 @@ play_json_put_list(struct json_object *to, const char *key)
 }
 
 struct json_object *
-play_json_put_item(struct json_object *list)
+play_put_item(struct json_object *list)
 {
     struct json_object *item = json_object_new_object();
     json_object_array_add(list, item);
     return item;
 }
 
+/* ---- writing ---- */
+
 static void
 put_site(struct json_object *to, const struct play_site *site)
 {
-    struct json_object *frames = play_json_put_list(to, "frames");
+    struct json_object *frames = play_put_list(to, "frames");
     for (uint32_t i = 0; i < site->frame_count; ++i) {
-        struct json_object *frame = play_json_put_item(frames);
-        put(frame, "object", site->frames[i].object);
-        put(frame, "offset", site->frames[i].offset);
+        struct json_object *frame = play_put_item(frames);
+        play_put_number(frame, "object", site->frames[i].object);
+        play_put_number(frame, "offset", site->frames[i].offset);
     }
 }
 
 static void
 put_operation(struct json_object *to, const struct play_operation *operation)
 {
-    json_object_object_add(to, "name", json_object_new_string(operation->name));
-    json_object_object_add(to, "made_by", json_object_new_string(parts[operation->part]));
-    put(to, "host_bytes", operation->host_bytes);
+    play_put_text(to, "name", operation->name);
+    play_put_text(to, "made_by", parts[operation->part]);
+    play_put_number(to, "host_bytes", operation->host_bytes);
     if (operation->reads != PLAY_READS_NOTHING) {
-        json_object_object_add(to, "reads", json_object_new_string(reads[operation->reads]));
-        put(to, "written_by", operation->writer);
-        put(to, "periods_before", operation->back);
+        play_put_text(to, "reads", reads[operation->reads]);
+        play_put_number(to, "written_by", operation->writer);
+        play_put_number(to, "periods_before", operation->back);
     }
-    struct json_object *sites = play_json_put_list(to, "sites");
+    struct json_object *sites = play_put_list(to, "sites");
     for (uint32_t i = 0; i < operation->site_count; ++i)
-        put_site(play_json_put_item(sites), &operation->sites[i]);
+        put_site(play_put_item(sites), &operation->sites[i]);
 }
 
 struct json_object *
 play_json_of(const struct play *play)
 {
     struct json_object *root = json_object_new_object();
-    put(root, "version", PLAY_VERSION);
-    json_object_object_add(root, "by", json_object_new_string(kinds[play->plan.by]));
-    put(root, "proof_rounds", play->plan.steps);
-    put(root, "reduce_before", play->plan.average_before);
-    struct json_object *list = play_json_put_list(root, "operations");
+    play_put_number(root, "version", PLAY_VERSION);
+    play_put_text(root, "by", kinds[play->plan.by]);
+    play_put_number(root, "proof_rounds", play->plan.steps);
+    play_put_number(root, "reduce_before", play->plan.average_before);
+    struct json_object *list = play_put_list(root, "operations");
     for (uint32_t i = 0; i < play->plan.operation_count; ++i)
-        put_operation(play_json_put_item(list), &play->operations[i]);
-    list = play_json_put_list(root, "memory");
+        put_operation(play_put_item(list), &play->operations[i]);
+    list = play_put_list(root, "memory");
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
-        struct json_object *item = play_json_put_item(list);
-        json_object_object_add(item, "role", json_object_new_string(roles[tensor->role]));
-        put(item, "type", tensor->type);
-        put(item, "adds_up_in", tensor->said);
-        put(item, "allocation", tensor->alloc);
-        put(item, "ordinal", tensor->ordinal);
-        put(item, "bytes", tensor->bytes);
-        put(item, "begin", tensor->lo);
-        put(item, "end", tensor->hi);
+        struct json_object *item = play_put_item(list);
+        play_put_text(item, "role", roles[tensor->role]);
+        play_put_number(item, "type", tensor->type);
+        play_put_number(item, "allocation", tensor->alloc);
+        play_put_number(item, "ordinal", tensor->ordinal);
+        play_put_number(item, "bytes", tensor->bytes);
+        play_put_number(item, "begin", tensor->lo);
+        play_put_number(item, "end", tensor->hi);
     }
-    list = play_json_put_list(root, "written");
+    list = play_put_list(root, "written");
     for (uint32_t i = 0; i < play->plan.written_count; ++i) {
         const struct play_written *written = &play->written[i];
-        struct json_object *item = play_json_put_item(list);
-        put(item, "by", written->writer);
-        put(item, "moves", written->moves);
-        put(item, "allocation", written->alloc);
-        put(item, "ordinal", written->ordinal);
-        put(item, "bytes", written->bytes);
-        put(item, "begin", written->lo);
-        put(item, "end", written->hi);
+        struct json_object *item = play_put_item(list);
+        play_put_number(item, "by", written->writer);
+        play_put_number(item, "moves", written->moves);
+        play_put_number(item, "allocation", written->alloc);
+        play_put_number(item, "ordinal", written->ordinal);
+        play_put_number(item, "bytes", written->bytes);
+        play_put_number(item, "begin", written->lo);
+        play_put_number(item, "end", written->hi);
     }
-    list = play_json_put_list(root, "objects");
+    list = play_put_list(root, "objects");
     for (uint32_t i = 0; i < play->plan.object_count; ++i) {
-        struct json_object *item = play_json_put_item(list);
-        json_object_object_add(item, "path", json_object_new_string(play->objects[i].path));
-        json_object_object_add(item, "build_id", json_object_new_string(play->objects[i].build_id));
+        struct json_object *item = play_put_item(list);
+        play_put_text(item, "path", play->objects[i].path);
+        play_put_text(item, "build_id", play->objects[i].build_id);
     }
     return root;
 }
@@ -231,8 +251,6 @@ take_tensor(struct reader *reader, struct json_object *from, const struct play_p
 {
     to->role = take_word(reader, from, "role", roles, ROLES);
     to->type = (uint32_t)take_number(reader, from, "type", TYPES - 1);
-    to->said = (uint32_t)take_number(reader, from, "adds_up_in", TYPES - 1);
-    to->said = to->said != 0 ? to->said : to->type;
     to->alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
     to->ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
     to->bytes = take_number(reader, from, "bytes", INT64_MAX);

@@ -22,8 +22,16 @@ void play_json_seal(struct json_object *plan);
 /* NULL: `turns` has this version, and the plan the hash of what it holds. Else what is wrong: static storage. */
 const char *play_json_damage(struct json_object *plan) __attribute__((warn_unused_result));
 
+/* ---- members of an object of JSON ---- */
+
+/* "" and 0: there is none. */
+const char *play_text(struct json_object *from, const char *key);
+uint64_t play_number(struct json_object *from, const char *key);
+
+void play_put_text(struct json_object *to, const char *key, const char *text); /* NULL: null */
+void play_put_number(struct json_object *to, const char *key, uint64_t number);
 /* A new list as a member of an object, a new object at the end of a list; both belong to what they are put into. */
-struct json_object *play_json_put_list(struct json_object *to, const char *key);
-struct json_object *play_json_put_item(struct json_object *list);
+struct json_object *play_put_list(struct json_object *to, const char *key);
+struct json_object *play_put_item(struct json_object *list);
 
 #endif

@@ -102,7 +102,7 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
                                            [ELEMENT_BFLOAT16] = NCCL_BFLOAT16};
     const struct wire_setting setting = {.divides = true, .world_size = (int)player_world()};
     const struct play_tensor *it = &player.play.tensors[tensor];
-    int type = (int)it->said;
+    int type = (int)it->type;
     struct wire_mean mean = wire_mean(&setting, types[type]);
     char *now = NULL;
     read_into(&now, it);

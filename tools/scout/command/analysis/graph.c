@@ -316,19 +316,27 @@ arrange_targets(struct builder *builder)
     free(old);
 }
 
+/* The end of the targets from `i` on that are of one segment. */
+static uint32_t
+targets_end(const struct builder *builder, uint32_t i)
+{
+    const struct target *first = &builder->targets[i];
+    uint64_t limit = segment_end(&builder->graph->memories[first->memory], first->lo);
+    while (i < builder->target_count && builder->targets[i].memory == first->memory && builder->targets[i].lo < limit)
+        ++i;
+    return i;
+}
+
 /* The version that the targets [i, end) make, which are of one segment; *end is set. */
 static uint32_t
 begin_version(struct builder *builder, int32_t op, uint32_t i, uint32_t *end)
 {
     const struct target *first = &builder->targets[i];
-    uint64_t limit = segment_end(&builder->graph->memories[first->memory], first->lo);
     struct graph_version version = {.op = op, .memory = (int32_t)first->memory, .lo = first->lo};
-    for (; i < builder->target_count && builder->targets[i].memory == first->memory && builder->targets[i].lo < limit;
-         ++i) {
+    for (*end = targets_end(builder, i); i < *end; ++i) {
         version.hi = builder->targets[i].hi;
         version.bytes += builder->targets[i].hi - builder->targets[i].lo;
     }
-    *end = i;
     return add_version(builder->graph, &version);
 }
 
@@ -371,6 +379,15 @@ put_version(struct builder *builder, uint32_t version, uint32_t i, uint32_t end)
     memcpy(memory->spans + first, pieces, made * sizeof(*pieces));
     memory->span_count = count;
     free(pieces);
+}
+
+static void
+put_versions(struct builder *builder, uint32_t number)
+{
+    for (uint32_t i = 0, end; i < builder->target_count; i = end) {
+        end = targets_end(builder, i);
+        put_version(builder, number++, i, end);
+    }
 }
 
 /* ---- operations ---- */
@@ -580,14 +597,7 @@ add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
         add_self_edges(builder, op, number, i, end);
         add_dependence_edges(builder, op, number, i, end);
     }
-    uint32_t number = before;
-    for (uint32_t i = 0, end; i < builder->target_count; i = end) {
-        uint64_t limit = segment_end(&builder->graph->memories[builder->targets[i].memory], builder->targets[i].lo);
-        for (end = i; end < builder->target_count && builder->targets[end].memory == builder->targets[i].memory &&
-                      builder->targets[end].lo < limit;)
-            ++end;
-        put_version(builder, number++, i, end);
-    }
+    put_versions(builder, before);
 }
 
 /* A call that gives the host a result is like a copy to the host. */
@@ -652,14 +662,7 @@ add_transfer(struct builder *builder, int32_t index, const struct scout_op *op)
         if (graph->versions[number].in_count > 0)
             graph->versions[number].type = graph->versions[graph->edges[graph->versions[number].first_in].from].type;
     }
-    uint32_t number = before;
-    for (uint32_t i = 0, end; i < builder->target_count; i = end) {
-        uint64_t limit = segment_end(&graph->memories[builder->targets[i].memory], builder->targets[i].lo);
-        for (end = i; end < builder->target_count && builder->targets[end].memory == builder->targets[i].memory &&
-                      builder->targets[end].lo < limit;)
-            ++end;
-        put_version(builder, number++, i, end);
-    }
+    put_versions(builder, before);
 }
 
 static void

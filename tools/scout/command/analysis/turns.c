@@ -315,42 +315,17 @@ is_remade(const struct sorter *sorter, uint32_t alloc)
     return it->made_at > sorter->finding->first || it->freed_at < sorter->finding->end;
 }
 
-/* What names and calls say of a tensor's memory, as a set with bit 1 << enum scout_type. */
-static uint32_t
-said_of(const struct sorter *sorter, const struct scout_tensor *tensor)
-{
-    const struct scout_log *log = sorter->graph->log;
-    uint32_t set = 0;
-    for (uint32_t i = sorter->finding->first; i < sorter->finding->end; ++i)
-        for (uint32_t a = 0; a < log->ops[i].argument_count; ++a) {
-            const struct scout_argument *argument = &log->ops[i].arguments[a];
-            if (sorter->graph->memory_of[argument->alloc] == sorter->graph->memory_of[tensor->alloc] &&
-                argument->offset < tensor->hi && argument->end > tensor->lo && argument->type != SCOUT_UNKNOWN &&
-                argument->type < SCOUT_INTEGER)
-                set |= 1U << argument->type;
-        }
-    return set;
-}
-
 static bool
-find_said(const struct sorter *sorter)
+judge_tensors(const struct sorter *sorter)
 {
-    const struct scout_finding *finding = sorter->finding;
-    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &finding->tensors[t];
-        const struct scout_tensor *pair = tensor->pair != PAIR_NONE ? &finding->tensors[tensor->pair] : NULL;
+    for (uint32_t t = 0; t < sorter->finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &sorter->finding->tensors[t];
         if (is_remade(sorter, tensor->alloc))
             return refuse(sorter->turns, "a%u is freed and made again in each step", tensor->alloc);
-        if (tensor->role != ROLE_GRADIENT)
-            continue;
-        uint32_t set = said_of(sorter, tensor);
-        if (set == 0 && pair != NULL && pair->hi - pair->lo == tensor->hi - tensor->lo)
-            set = said_of(sorter, pair);
-        if (set == 0 || (set & (set - 1)) != 0)
+        if (tensor->role == ROLE_GRADIENT && tensor->guessed)
             return refuse(sorter->turns,
                           "no name of a kernel and no call of a library says in which type gradient a%u adds up",
                           tensor->alloc);
-        sorter->turns->said[t] = (uint32_t)__builtin_ctz(set);
     }
     return true;
 }
@@ -489,7 +464,7 @@ sort_operations(struct sorter *sorter)
         sorter->turns->parts[i] = part_of(sorter, i);
         sorter->root[i] = i;
     }
-    bool ok = find_said(sorter) && judge_gradients(sorter);
+    bool ok = judge_tensors(sorter) && judge_gradients(sorter);
     for (uint32_t i = 0; i < sorter->period && ok; ++i)
         ok = judge_operation(sorter, i);
     ok = ok && settle_reads(sorter);
@@ -506,8 +481,7 @@ turns_find(const struct scout_log *log, const struct scout_finding *finding, str
 {
     struct scout_log lent;
     struct graph graph;
-    *turns = (struct turns){.parts = xcalloc(finding->period + 1, sizeof(*turns->parts)),
-                            .said = xcalloc(finding->tensor_count + 1, sizeof(*turns->said))};
+    *turns = (struct turns){.parts = xcalloc(finding->period + 1, sizeof(*turns->parts))};
     struct sorter sorter = {.graph = &graph,
                             .finding = finding,
                             .turns = turns,
@@ -529,7 +503,6 @@ turns_free(struct turns *turns)
 {
     free(turns->reason);
     free(turns->parts);
-    free(turns->said);
     free(turns->stays);
     reads_free(&turns->reads);
 }

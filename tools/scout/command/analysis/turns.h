@@ -27,7 +27,6 @@ struct turns_range {
 struct turns {
     char *reason;          /* why ranks cannot take turns; NULL: they can */
     enum play_part *parts; /* [finding->period] */
-    uint32_t *said;        /* [finding->tensor_count]: enum scout_type of a gradient, by names and calls alone */
     struct turns_range *stays;
     uint32_t stay_count;
     struct reads reads;

@@ -260,12 +260,8 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
         if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == play_plan_type(SCOUT_INTEGER))
             return refuse(why, "the type of the %s a%u is not known", scout_role_name(tensor->role), tensor->alloc);
         add_tensor(log, play,
-                   &(struct play_tensor){.role = role,
-                                         .type = type,
-                                         .said = play_plan_type(turns->said[i]),
-                                         .alloc = tensor->alloc,
-                                         .lo = tensor->lo,
-                                         .hi = tensor->hi});
+                   &(struct play_tensor){
+                       .role = role, .type = type, .alloc = tensor->alloc, .lo = tensor->lo, .hi = tensor->hi});
     }
     for (uint32_t i = 0; i < turns->stay_count; ++i) {
         const struct turns_range *range = &turns->stays[i];
@@ -331,12 +327,8 @@ play_plan_make_by_state(const struct scout_log *log, const struct scout_finding 
         bool is_typed = range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK;
         uint32_t type = is_typed ? play_plan_type(range->type) : range->role == PLAY_SUM ? whole_type(range->width) : 0;
         add_tensor(log, play,
-                   &(struct play_tensor){.role = range->role,
-                                         .type = type,
-                                         .said = type,
-                                         .alloc = range->alloc,
-                                         .lo = range->lo,
-                                         .hi = range->hi});
+                   &(struct play_tensor){
+                       .role = range->role, .type = type, .alloc = range->alloc, .lo = range->lo, .hi = range->hi});
     }
     return true;
 }

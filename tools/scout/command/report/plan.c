@@ -18,45 +18,19 @@
 #include <sys/stat.h>
 
 static void
-put_number(struct json_object *to, const char *key, uint64_t number)
-{
-    json_object_object_add(to, key, json_object_new_uint64(number));
-}
-
-static void
-put_text(struct json_object *to, const char *key, const char *text)
-{
-    json_object_object_add(to, key, text != NULL ? json_object_new_string(text) : NULL);
-}
-
-static void
-put_site(struct json_object *to, const struct scout_log *log, uint32_t site)
-{
-    struct json_object *frames = play_json_put_list(to, "site");
-    for (uint32_t i = 0; site < log->site_count && i < log->sites[site].count; ++i) {
-        const struct scout_frame *frame = &log->sites[site].frames[i];
-        if (frame->object == SCOUT_NONE)
-            continue;
-        struct json_object *item = play_json_put_item(frames);
-        put_number(item, "object", frame->object);
-        put_number(item, "offset", frame->offset);
-    }
-}
-
-static void
 put_program(struct json_object *plan, const struct scout_log *log)
 {
     struct json_object *program = json_object_new_object();
     json_object_object_add(plan, "program", program);
-    struct json_object *arguments = play_json_put_list(program, "arguments");
+    struct json_object *arguments = play_put_list(program, "arguments");
     for (uint32_t i = 0; i < log->run.argument_count; ++i)
         json_object_array_add(arguments, json_object_new_string(log->run.arguments[i]));
-    put_text(program, "ddprun", log->run.ddprun != NULL ? log->run.ddprun : "");
-    struct json_object *objects = play_json_put_list(program, "objects");
+    play_put_text(program, "ddprun", log->run.ddprun != NULL ? log->run.ddprun : "");
+    struct json_object *objects = play_put_list(program, "objects");
     for (uint32_t i = 0; i < log->object_count; ++i) {
-        struct json_object *item = play_json_put_item(objects);
-        put_text(item, "path", log->objects[i].path);
-        put_text(item, "build_id", log->objects[i].build_id);
+        struct json_object *item = play_put_item(objects);
+        play_put_text(item, "path", log->objects[i].path);
+        play_put_text(item, "build_id", log->objects[i].build_id);
     }
 }
 
@@ -67,7 +41,7 @@ put_source(struct json_object *to, const char *key, struct sites *sites, uint32_
     char text[512];
     struct site_place place;
     if (sites_find(sites, site, &place))
-        put_text(to, key, sites_text(sites, site, text, sizeof(text)));
+        play_put_text(to, key, sites_text(sites, site, text, sizeof(text)));
 }
 
 /* Where the program calls each operation that players count: copies to the host alone, which previews name. */
@@ -75,10 +49,10 @@ static void
 put_reads(struct json_object *period, const struct scout_log *log, const struct scout_finding *finding,
           struct sites *sites)
 {
-    struct json_object *list = play_json_put_list(period, "reads");
+    struct json_object *list = play_put_list(period, "reads");
     for (uint32_t i = finding->first; i < finding->first + finding->period; ++i) {
         const struct scout_op *op = &log->ops[i];
-        struct json_object *item = op->ahead == 0 ? play_json_put_item(list) : NULL;
+        struct json_object *item = op->ahead == 0 ? play_put_item(list) : NULL;
         if (item != NULL && op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE)
             put_source(item, "at", sites, op->site);
     }
@@ -87,19 +61,18 @@ put_reads(struct json_object *period, const struct scout_log *log, const struct 
 static void
 put_allocations(struct json_object *plan, const struct scout_log *log, struct sites *sites)
 {
-    struct json_object *list = play_json_put_list(plan, "allocations");
+    struct json_object *list = play_put_list(plan, "allocations");
     for (uint32_t i = 0; i < log->alloc_count; ++i) {
         const struct scout_alloc *alloc = &log->allocs[i];
-        struct json_object *item = play_json_put_item(list);
-        put_number(item, "bytes", alloc->bytes);
-        put_number(item, "ordinal", alloc->ordinal);
-        put_number(item, "made_at", alloc->made_at);
+        struct json_object *item = play_put_item(list);
+        play_put_number(item, "bytes", alloc->bytes);
+        play_put_number(item, "ordinal", alloc->ordinal);
+        play_put_number(item, "made_at", alloc->made_at);
         if (alloc->freed_at != UINT64_MAX)
-            put_number(item, "freed_at", alloc->freed_at);
+            play_put_number(item, "freed_at", alloc->freed_at);
         if (alloc->name != SCOUT_NONE)
-            put_text(item, "name", scout_log_name(log, alloc->name));
+            play_put_text(item, "name", scout_log_name(log, alloc->name));
         put_source(item, "allocated_at", sites, alloc->site);
-        put_site(item, log, alloc->site);
     }
 }
 
@@ -107,57 +80,45 @@ static void
 put_tensors(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
             struct sites *sites)
 {
-    struct json_object *list = play_json_put_list(plan, "tensors");
+    struct json_object *list = play_put_list(plan, "tensors");
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
-        struct json_object *item = play_json_put_item(list);
-        put_text(item, "role", scout_role_name(tensor->role));
-        put_text(item, "type", scout_type_name(tensor->type));
+        struct json_object *item = play_put_item(list);
+        play_put_text(item, "role", scout_role_name(tensor->role));
+        play_put_text(item, "type", scout_type_name(tensor->type));
         if (tensor->guessed)
             json_object_object_add(item, "guessed", json_object_new_boolean(true));
-        put_number(item, "allocation", tensor->alloc);
-        put_number(item, "begin", tensor->lo);
-        put_number(item, "end", tensor->hi);
+        play_put_number(item, "allocation", tensor->alloc);
+        play_put_number(item, "begin", tensor->lo);
+        play_put_number(item, "end", tensor->hi);
         put_source(item, "allocated_at", sites, log->allocs[tensor->alloc].site);
-        put_number(item, "last_writer", tensor->writer - finding->first);
+        play_put_number(item, "last_writer", tensor->writer - finding->first);
         if (tensor->pair != PAIR_NONE)
-            put_number(item, "pair", tensor->pair);
+            play_put_number(item, "pair", tensor->pair);
         if (tensor->group != GROUP_NONE)
-            put_number(item, "group", tensor->group);
+            play_put_number(item, "group", tensor->group);
         if (tensor->fused)
             json_object_object_add(item, "fused", json_object_new_boolean(true));
     }
-}
-
-/* Which launch of that name it is, in the period: the first is 0. */
-static uint32_t
-turn_of(const struct scout_log *log, const struct scout_finding *finding, uint32_t op)
-{
-    uint32_t turn = 0;
-    for (uint32_t i = finding->first; i < op; ++i)
-        turn += log->ops[i].kind == log->ops[op].kind && log->ops[i].name == log->ops[op].name;
-    return turn;
 }
 
 static void
 put_groups(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
            struct sites *sites)
 {
-    struct json_object *list = play_json_put_list(plan, "groups");
+    struct json_object *list = play_put_list(plan, "groups");
     char text[SCOUT_NAME_BYTES];
     for (uint32_t i = 0; i < finding->group_count; ++i) {
         const struct scout_group *group = &finding->groups[i];
-        struct json_object *item = play_json_put_item(list);
-        put_number(item, "gradients", group->gradients);
-        put_number(item, "parameters", group->parameters);
-        put_number(item, "complete_after", group->complete - finding->first);
-        put_number(item, "reduce_before", group->before - finding->first);
-        put_text(item, "name", scout_log_name(log, log->ops[group->before].name));
-        put_number(item, "turn", turn_of(log, finding, group->before));
-        put_text(item, "text", scout_op_name(log, &log->ops[group->before], text));
+        struct json_object *item = play_put_item(list);
+        play_put_number(item, "gradients", group->gradients);
+        play_put_number(item, "parameters", group->parameters);
+        play_put_number(item, "complete_after", group->complete - finding->first);
+        play_put_number(item, "reduce_before", group->before - finding->first);
+        play_put_text(item, "name", scout_log_name(log, log->ops[group->before].name));
+        play_put_text(item, "text", scout_op_name(log, &log->ops[group->before], text));
         put_source(item, "at", sites, log->ops[group->before].site);
         json_object_object_add(item, "fused", json_object_new_boolean(group->fused));
-        json_object_object_add(item, "inside_backward", json_object_new_boolean(group->inside_backward));
     }
 }
 
@@ -166,14 +127,14 @@ static void
 put_lines(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
           struct sites *sites)
 {
-    struct json_object *list = play_json_put_list(plan, "lines");
+    struct json_object *list = play_put_list(plan, "lines");
     struct insertions insertions;
     insertions_find(sites, log, finding, &insertions);
     for (uint32_t i = 0; i < insertions.count; ++i) {
-        struct json_object *item = play_json_put_item(list);
-        put_text(item, "file", insertions.items[i].file);
-        put_number(item, "line", (uint64_t)insertions.items[i].line);
-        put_text(item, "text", insertions.items[i].text);
+        struct json_object *item = play_put_item(list);
+        play_put_text(item, "file", insertions.items[i].file);
+        play_put_number(item, "line", (uint64_t)insertions.items[i].line);
+        play_put_text(item, "text", insertions.items[i].text);
     }
     insertions_free(&insertions);
 }
@@ -185,20 +146,19 @@ put_proof(struct json_object *to, const char *key, const struct proof *proof)
         return;
     struct json_object *item = json_object_new_object();
     json_object_object_add(to, key, item);
-    put_text(item, "end", proof_end_name(proof->end));
-    put_text(item, "text", proof->text);
+    play_put_text(item, "end", proof_end_name(proof->end));
+    play_put_text(item, "text", proof->text);
 }
 
 static void
 put_found(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
-          const struct scout_proofs *proofs)
+          const struct scout_proofs *proofs, struct sites *sites)
 {
     struct json_object *period = json_object_new_object();
     json_object_object_add(plan, "period", period);
-    put_number(period, "first", finding->first);
-    put_number(period, "operations", finding->period);
-    put_number(period, "live_bytes", finding->live_bytes);
-    struct sites *sites = sites_open(log);
+    play_put_number(period, "first", finding->first);
+    play_put_number(period, "operations", finding->period);
+    play_put_number(period, "live_bytes", finding->live_bytes);
     put_reads(period, log, finding, sites);
     put_allocations(plan, log, sites);
     if (!proofs->by_state) {
@@ -207,15 +167,14 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     }
     if (finding->found && log->annotation_count == 0 && !proofs->by_state)
         put_lines(plan, log, finding, sites);
-    sites_close(sites);
-    struct json_object *notes = play_json_put_list(plan, "notes");
+    struct json_object *notes = play_put_list(plan, "notes");
     for (uint32_t i = 0; i < finding->note_count; ++i)
         json_object_array_add(notes, json_object_new_string(finding->notes[i]));
     struct json_object *proof = json_object_new_object();
     json_object_object_add(plan, "proof", proof);
     if (!proofs->by_state) {
-        put_text(proof, "gradients_cut", "passed");
-        put_number(proof, "ways_cut", finding->paths_cut);
+        play_put_text(proof, "gradients_cut", "passed");
+        play_put_number(proof, "ways_cut", finding->paths_cut);
     }
     put_proof(proof, "halves", &proofs->halves);
     put_proof(proof, "complete", &proofs->complete);
@@ -228,19 +187,19 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
 }
 
 static void
-put_host(struct json_object *plan, const struct scout_log *log)
+put_host(struct json_object *plan, const struct scout_log *log, struct sites *sites)
 {
-    struct json_object *files = play_json_put_list(plan, "files"), *clocks = play_json_put_list(plan, "clocks");
+    struct json_object *files = play_put_list(plan, "files"), *clocks = play_put_list(plan, "clocks");
     for (uint32_t i = 0; i < log->file_count; ++i) {
-        struct json_object *item = play_json_put_item(files);
-        put_text(item, "path", log->files[i].path);
-        put_number(item, "bytes", log->files[i].bytes);
+        struct json_object *item = play_put_item(files);
+        play_put_text(item, "path", log->files[i].path);
+        play_put_number(item, "bytes", log->files[i].bytes);
         json_object_object_add(item, "writes", json_object_new_boolean(log->files[i].writes != 0));
     }
     for (uint32_t i = 0; i < log->clock_count; ++i) {
-        struct json_object *item = play_json_put_item(clocks);
-        put_text(item, "call", scout_log_name(log, log->clocks[i].name));
-        put_site(item, log, log->clocks[i].site);
+        struct json_object *item = play_put_item(clocks);
+        play_put_text(item, "call", scout_log_name(log, log->clocks[i].name));
+        put_source(item, "at", sites, log->clocks[i].site);
     }
 }
 
@@ -248,15 +207,17 @@ char *
 plan_text(const struct scout_log *log, const struct scout_finding *finding, const struct scout_proofs *proofs)
 {
     struct json_object *plan = json_object_new_object();
-    put_number(plan, "version", SCOUT_PLAN_VERSION);
+    struct sites *sites = sites_open(log);
+    play_put_number(plan, "version", SCOUT_PLAN_VERSION);
     json_object_object_add(plan, "found", json_object_new_boolean(finding->found));
-    put_text(plan, "reason", finding->reason);
+    play_put_text(plan, "reason", finding->reason);
     if (finding->instead_of[0] != '\0')
-        put_text(plan, "by_state_for", finding->instead_of);
+        play_put_text(plan, "by_state_for", finding->instead_of);
     put_program(plan, log);
     if (finding->found || finding->is_open)
-        put_found(plan, log, finding, proofs);
-    put_host(plan, log);
+        put_found(plan, log, finding, proofs, sites);
+    put_host(plan, log, sites);
+    sites_close(sites);
     char *text = xasprintf(
         "%s\n", json_object_to_json_string_ext(plan, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
     json_object_put(plan);
