@@ -62,6 +62,20 @@ static const char *const waiting_table[] = {
     "coalesced_threads",
     "labeled_partition",
     "binary_partition",
+    /* Of <cuda/barrier>, <cuda/pipeline> and their C relatives; a type may have a name of the user's. */
+    "arrive",
+    "arrive_and_drop",
+    "arrive_and_wait",
+    "consumer_wait",
+    "make_pipeline",
+    "memcpy_async",
+    "producer_acquire",
+    "try_wait",
+    "wait",
+    "wait_parity",
+    "__mbarrier_init",
+    "__mbarrier_test_wait",
+    "__mbarrier_test_wait_parity",
     "volatile", /* warps may be taken to run alike: lockstep.c */
     /* They do not wait; on fibers, it is known which thread it was. */
     "__trap",

@@ -208,8 +208,6 @@ static const struct {
     {"surf2D", "surfaces; access the array through a pointer"},
     {"surf3D", "surfaces; access the array through a pointer"},
     {"wmma", "tensor core intrinsics (wmma)"},
-    {"__pipeline_", "asynchronous copies; copy with ordinary assignments"},
-    {"memcpy_async", "asynchronous copies; copy with ordinary assignments"},
     {"cudaDeviceSynchronize", "runtime calls in device code (dynamic parallelism)"},
     {"cudaStreamCreateWithFlags", "runtime calls in device code (dynamic parallelism)"},
     {"cudaGetParameterBuffer", "runtime calls in device code (dynamic parallelism)"},

@@ -121,6 +121,7 @@ run_block(struct block *block)
     block->next_xy = 0;
     block->next_z = 0;
     block->arrived = 0;
+    block->parked_count = 0;
     block->vote_and = 1;
     block->vote_or = block->vote_count = 0;
     for (unsigned w = 0, left = block->thread_count; left > 0; ++w) {
@@ -250,6 +251,38 @@ block_vote_step(int predicate, enum softgpu_vote vote, void **frame)
     return next;
 }
 
+struct fiber *
+block_wait_step(const void *object, void **frame)
+{
+    struct block *block = block_here;
+    if (block == NULL)
+        block_refuse("cuda::barrier or cuda::pipeline");
+    if (object == NULL) {
+        queue_append(&block->ready, block->running);
+    } else {
+        block->parked[block->parked_count] = block->running;
+        block->parked_for[block->parked_count++] = object;
+    }
+    return block_return_later(block, frame, frame, block_choose(block));
+}
+
+void
+softgpu_wake(const void *object)
+{
+    struct block *block = block_here;
+    unsigned stay = 0;
+    for (unsigned i = 0; block != NULL && i < block->parked_count; ++i) {
+        if (block->parked_for[i] == object) {
+            queue_append(&block->ready, block->parked[i]);
+            continue;
+        }
+        block->parked[stay] = block->parked[i];
+        block->parked_for[stay++] = block->parked_for[i];
+    }
+    if (block != NULL)
+        block->parked_count = stay;
+}
+
 /* ---- the functions that wait, around their steps ---- */
 
 #ifndef FIBER_UCONTEXT
@@ -268,6 +301,7 @@ block_vote_step(int predicate, enum softgpu_vote vote, void **frame)
 DEFINE_WAIT(softgpu_barrier, block_barrier_step, "movq %rsp, %rdi")
 DEFINE_WAIT(softgpu_barrier_vote, block_vote_step, "movq %rsp, %rdx")
 DEFINE_WAIT(softgpu_active_mask, warp_active_mask_step, "movq %rsp, %rsi")
+DEFINE_WAIT(softgpu_wait, block_wait_step, "movq %rsp, %rsi")
 DEFINE_WAIT(softgpu_meet, warp_meet_step, "movq %rsp, %rax\n\tpushq %rax\n\tpushq %rax")
 DEFINE_WAIT(block_run, block_run_step, "movq %rsp, %rsi")
 
@@ -326,6 +360,14 @@ softgpu_active_mask(const void *site)
     struct fiber *self = running();
     fiber_switch(self, warp_active_mask_step(site, frame));
     return *(const unsigned *)frame[FIBER_RESULT];
+}
+
+void
+softgpu_wait(const void *object)
+{
+    void *frame[FIBER_FRAME];
+    struct fiber *self = running();
+    fiber_switch(self, block_wait_step(object, frame));
 }
 
 struct softgpu_word

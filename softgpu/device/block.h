@@ -60,8 +60,11 @@ struct block {
     unsigned live;                          /* threads that have not ended, started or not */
     unsigned arrived;                       /* of them, at the barrier */
     struct fiber *at_barrier[MOST_THREADS]; /* those that have arrived, in that order */
-    int vote_and, vote_or, vote_count;      /* of those that have arrived */
-    int vote_result[3];                     /* of the last barrier, by enum softgpu_vote; read as 16 bytes */
+    unsigned parked_count;                  /* threads in softgpu_wait() for an object */
+    struct fiber *parked[MOST_THREADS];     /* in the order in which they came */
+    const void *parked_for[MOST_THREADS];
+    int vote_and, vote_or, vote_count; /* of those that have arrived */
+    int vote_result[3];                /* of the last barrier, by enum softgpu_vote; read as 16 bytes */
     struct fiber *running;
     struct fiber_queue ready; /* first in, first out: no warp runs ahead of the others for long */
     struct fiber_queue idle;  /* last in, first out: its stack may still be in the caches */
@@ -186,6 +189,7 @@ block_return_later(struct block *block, void **frame, const void *result, struct
 
 struct fiber *block_barrier_step(void **frame);
 struct fiber *block_vote_step(int predicate, enum softgpu_vote vote, void **frame);
+struct fiber *block_wait_step(const void *object, void **frame);
 
 /* The threads of the block from the first to the last, on fibers. */
 void block_run(struct block *block);

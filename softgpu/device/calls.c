@@ -21,6 +21,8 @@ softgpu_calls_table(void)
         .barrier_vote = softgpu_barrier_vote,
         .meet = softgpu_meet,
         .active_mask = softgpu_active_mask,
+        .wait = softgpu_wait,
+        .wake = softgpu_wake,
         .shared_place = softgpu_shared_place,
         .kernel_name = softgpu_kernel_name,
         .xorwow_jump = softgpu_xorwow_jump,

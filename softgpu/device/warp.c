@@ -167,6 +167,9 @@ report_deadlock(const struct block *block)
     char text[1024];
     int used =
         snprintf(text, sizeof(text), "deadlock: of %u threads, %u wait at __syncthreads", block->live, block->arrived);
+    if (block->parked_count > 0)
+        used += snprintf(text + used, sizeof(text) - (size_t)used, ", %u at a cuda::barrier or cuda::pipeline",
+                         block->parked_count);
     for (unsigned w = 0; w < MOST_WARPS && w * WARP_LANES < block->thread_count; ++w) {
         const struct warp *warp = &block->warps[w];
         for (unsigned g = 0; g < warp->group_count && used > 0 && (size_t)used < sizeof(text); ++g) {

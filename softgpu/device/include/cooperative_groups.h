@@ -141,6 +141,17 @@ class thread_block
     {
         __syncthreads();
     }
+    /* In two halves: what all have done before they arrived, each sees behind its wait. */
+    struct arrival_token {
+    };
+    static arrival_token barrier_arrive()
+    {
+        return arrival_token();
+    }
+    static void barrier_wait(arrival_token &&)
+    {
+        __syncthreads();
+    }
     static unsigned thread_rank()
     {
         return details::rank_in_block();

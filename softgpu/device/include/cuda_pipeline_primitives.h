@@ -1,2 +1,33 @@
-/* cuda_pipeline_primitives.h - refused by name: softgpu-cc does not have what NVIDIA's header gives. */
-#error "softgpu-cc does not support asynchronous copies (<cuda_pipeline_primitives.h>); copy with ordinary assignments"
+/*
+ * cuda_pipeline_primitives.h - in the place of NVIDIA's: a thread's own copies. CUDA C++ Programming Guide, "Pipeline
+ * Primitives Interface". What CUDA demands of size and alignment is demanded here.
+ */
+#ifndef SOFTGPU_CUDA_PIPELINE_PRIMITIVES_H
+#define SOFTGPU_CUDA_PIPELINE_PRIMITIVES_H
+#pragma GCC system_header
+
+#include "softgpu/phases.h"
+
+/* The last `zeros` of the bytes are zeros. */
+SOFTGPU_INLINE void
+__pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0)
+{
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes)
+        softgpu_kernel_fatal("__pipeline_memcpy_async of %zu bytes, %zu of them zeros: 4, 8 or 16 can be copied", bytes,
+                             zeros);
+    softgpu::copy_aligned(to, from, 0, bytes);
+    __builtin_memcpy(to, from, bytes - zeros);
+    __builtin_memset(static_cast<char *>(to) + bytes - zeros, 0, zeros);
+}
+
+SOFTGPU_INLINE void
+__pipeline_commit()
+{
+}
+
+SOFTGPU_INLINE void
+__pipeline_wait_prior(size_t)
+{
+}
+
+#endif

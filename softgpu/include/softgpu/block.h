@@ -119,6 +119,13 @@ struct softgpu_word softgpu_meet(const struct softgpu_gathering *gathering, unsi
  */
 unsigned softgpu_active_mask(const void *site);
 
+/*
+ * Returns once another thread of the block has called softgpu_wake() for the same object; for NULL, once the others
+ * have had their turns.
+ */
+void softgpu_wait(const void *object);
+void softgpu_wake(const void *object);
+
 /* ---- shared memory, stubs ---- */
 
 /*

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_CALLS_VERSION 1u
+#define SOFTGPU_CALLS_VERSION 2u
 
 /* A cudaUUID_t or CUuuid: 16 bytes, random. */
 #define SOFTGPU_CALLS_ID                                                                                        \
@@ -58,6 +58,8 @@ struct softgpu_calls {
     __typeof__(softgpu_barrier_vote) *barrier_vote;
     __typeof__(softgpu_meet) *meet;
     __typeof__(softgpu_active_mask) *active_mask;
+    __typeof__(softgpu_wait) *wait;
+    __typeof__(softgpu_wake) *wake;
     __typeof__(softgpu_shared_place) *shared_place;
     __typeof__(softgpu_kernel_name) *kernel_name;
     __typeof__(softgpu_xorwow_jump) *xorwow_jump;

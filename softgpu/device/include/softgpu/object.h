@@ -175,6 +175,18 @@ softgpu_active_mask(const void *site)
     return softgpu_object_calls->active_mask(site);
 }
 
+SOFTGPU_CALL void
+softgpu_wait(const void *object)
+{
+    softgpu_object_calls->wait(object);
+}
+
+SOFTGPU_CALL void
+softgpu_wake(const void *object)
+{
+    softgpu_object_calls->wake(object);
+}
+
 SOFTGPU_CALL size_t
 softgpu_shared_place(size_t *place, size_t *frame, size_t bytes, size_t alignment)
 {

@@ -4,6 +4,8 @@
  * means that the error is the right one.
  */
 #include <cub/cub.cuh>
+#include <cuda/barrier>
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -24,6 +26,27 @@ half_at_barrier(int *out)
         else
             __syncthreads();
     }
+}
+
+__global__ void
+arrivals(int expected, bool all_wait)
+{
+    __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+    if (threadIdx.x == 0)
+        init(&barrier, expected);
+    __syncthreads();
+    if (all_wait)
+        barrier.arrive_and_wait();
+    else
+        (void)barrier.arrive(2);
+}
+
+__global__ void
+misaligned(int *out)
+{
+    __shared__ int s[8];
+    __pipeline_memcpy_async(&s[1], out, 16);
+    out[threadIdx.x] = s[1];
 }
 
 __global__ void
@@ -191,12 +214,21 @@ main(int, char **argv)
     case 14:
         dynamic_read<<<1, 1, 1024>>>(out, 256);
         break;
+    case 15:
+        arrivals<<<1, 40>>>(41, true);
+        break;
+    case 16:
+        arrivals<<<1, 1>>>(1, false);
+        break;
+    case 17:
+        misaligned<<<1, 1>>>(out);
+        break;
     }
     /* There is no recovery: the error comes again, from calls that have nothing to do with the launch. */
     const int number = atoi(argv[1]);
-    const cudaError_t wanted = number == 7   ? cudaErrorAssert
-                               : number >= 8 ? cudaErrorIllegalAddress
-                                             : cudaErrorLaunchFailure;
+    const cudaError_t wanted = number == 7                  ? cudaErrorAssert
+                               : number >= 8 && number < 15 ? cudaErrorIllegalAddress
+                                                            : cudaErrorLaunchFailure;
     const cudaError_t first = cudaDeviceSynchronize(), second = cudaMemset(out, 0, 4);
     if (first != wanted || second != wanted)
         std::fprintf(stderr, "error %d, then %d, not %d\n", first, second, wanted);

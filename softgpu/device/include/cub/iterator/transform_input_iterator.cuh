@@ -1,2 +1,0 @@
-#pragma GCC system_header
-#include <cub/softgpu_iterator.cuh>

@@ -1,3 +1,0 @@
-/* curand_globals.h - a part of NVIDIA's <curand_kernel.h>; ours is in one piece. */
-#pragma GCC system_header
-#include <curand_kernel.h>

@@ -1,3 +1,0 @@
-/* curand_mtgp32_host.h - refused by name: softgpu-cc does not have what NVIDIA's header gives. */
-#error \
-    "softgpu-cc does not support <curand_mtgp32_host.h>; <curand_kernel.h> has XORWOW and Philox with uniform and normal numbers"
