@@ -20,11 +20,10 @@ struct parameters {
 static bool
 is_pack(const struct source *source, uint32_t from, uint32_t to)
 {
-    for (uint32_t i = from; i < to; i = source_next(source, i)) {
+    for (uint32_t i = from; i < to && !source_is(source, i, "=");) {
         if (source_is(source, i, "..."))
             return true;
-        if (source_is(source, i, "="))
-            return false;
+        i = source_is(source, i, "<") ? source_skip_angles(source, i, to) : source_next(source, i); /* tuple<T...> t */
     }
     return false;
 }

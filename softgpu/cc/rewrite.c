@@ -68,19 +68,22 @@ write_marker(const struct source *source, uint32_t i, bool quiet, struct text *o
                        quiet || token->is_system ? " 3" : "");
 }
 
-/* The text between two tokens, without `#pragma unroll`, of which the host compiler would warn. */
+/* The text between two tokens, without nvcc's pragmas, of which the host compiler would warn. */
 static void
 write_between(struct text *out, const char *from, const char *to)
 {
-    static const char pragma[] = "#pragma unroll";
-    while (from < to) {
-        const char *found = memmem(from, (size_t)(to - from), pragma, sizeof(pragma) - 1);
-        if (found == NULL)
-            break;
-        text_append(out, from, (size_t)(found - from));
-        from = memchr(found, '\n', (size_t)(to - found));
-        if (from == NULL)
-            return;
+    static const char *const pragmas[] = {"#pragma unroll", "#pragma nounroll", "#pragma nv_", "#pragma hd_warning_"};
+    const char *line = from;
+    while (line < to && (line = memchr(line, '#', (size_t)(to - line))) != NULL) {
+        const char *end = memchr(line, '\n', (size_t)(to - line));
+        for (size_t k = 0; k < sizeof(pragmas) / sizeof(pragmas[0]); ++k) {
+            if ((size_t)(to - line) > strlen(pragmas[k]) && memcmp(line, pragmas[k], strlen(pragmas[k])) == 0) {
+                text_append(out, from, (size_t)(line - from));
+                from = end != NULL ? end : to;
+                break;
+            }
+        }
+        line = end != NULL ? end : to;
     }
     text_append(out, from, (size_t)(to - from));
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
-# features.sh SOFTGPU_CC [FLAG...] - each program of features/, behind managed.h, compiles and ends with exit code 0; nvcc accepts all of them, and the C or C++ compiler
+# features.sh SOFTGPU_CC [FLAG...] - each program of features/, behind managed.h, compiles and ends with exit code 0; nvcc ($NVCC) accepts all of them, and the C or C++ compiler
 # with the toolkit's folder those in C and C++. The .cu files of one command line are compiled as one source, each in a namespace and with its main()
-# renamed; with DDPRUN_SOAK=1 each also alone, optimised. The first lines of a program say how it differs:
+# renamed; with DDPRUN_SOAK=1 each also alone, optimised, and by nvcc. The first lines of a program say how it differs:
 #   // flags: FLAG...     its command line
 #   // global             it stands outside of namespaces, with names of its own
 #   // refused: WORDS     it is refused with these words
@@ -64,6 +64,8 @@ for flags in "${!groups[@]}"; do
     for file in "${files[@]}"; do
         case_ "$(basename "$file")"
         compile_and_run "$file" "${options[@]}" -include "$features/managed.h"
+        [ ! -x "${NVCC:-}" ] || grep -q -e --allow-removed "$file" ||
+            run 0 "$NVCC" -arch=sm_80 --extended-lambda -std=c++17 "${options[@]}" -include "$features/managed.h" -c "$file" -o program.o
     done
 done
 libraries=$(realpath "$(dirname "$cc")/../lib/softgpu")
