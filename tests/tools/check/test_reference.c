@@ -27,8 +27,7 @@ struct record {
     unsigned char *data;
 };
 
-static const struct reference_header header = {
-    .steps = 3, .sample = 100, .gradients_only = 1, .program = 0x123456789abcdef};
+static const struct reference_header header = {.steps = 3, .sample = 100, .program = 0x123456789abcdef};
 
 static unsigned seed;
 
@@ -98,8 +97,7 @@ free_records(struct record *records, size_t count)
 static bool
 is_same_header(const struct reference_header *read)
 {
-    return read->steps == header.steps && read->sample == header.sample &&
-           read->gradients_only == header.gradients_only && read->program == header.program;
+    return read->steps == header.steps && read->sample == header.sample && read->program == header.program;
 }
 
 /* 1: the record is as it was; 0: it is missing or noticed to be damaged; -1: another one is taken for it. */

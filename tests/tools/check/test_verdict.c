@@ -484,7 +484,7 @@ static const struct scene {
      .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "is never above 4.899"},
     {"unequal shares of the second batch",
      .edits = {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}, {UNEVEN, .value = 21, .from = 1}},
-     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_INDIVISIBLE, .says = "the 21 items of this step"},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_INDIVISIBLE, .says = "21 items of this step"},
     {"one gradient of the second step", .edits = {{DIFFERENCE, .value = 0.1, ONE(GRADIENT, 2), .from = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
     {"a buffer", .edits = {{DIFFERENCE, .value = 0.1, ONE(BUFFER, 0)}}, .result = CHECK_DIFFERENT,
@@ -765,7 +765,7 @@ judge_scene(const struct scene *scene, char why[2400])
     const char *cause = check_cause_name(verdict.cause),
                *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
     char all[40];
-    snprintf(all, sizeof(all), "%s%s%s%s%s%s", wishes.turns ? "turns " : "", wishes.plain ? "plain " : "",
+    snprintf(all, sizeof(all), "%s%s%s%s%s%s", wishes.turns > 0 ? "turns " : "", wishes.plain ? "plain " : "",
              wishes.probed_count > 0 ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.later ? "later " : "",
              wishes.far ? "far " : "");
     all[strlen(all) - (all[0] != '\0')] = '\0';

@@ -215,8 +215,8 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
         *ok = session_run_scaled(check, wishes->factor, error);
     else if (wishes->probed_count > 0 && check->evidence.probe.count == 0)
         *ok = session_run_probe(check, wishes, error);
-    else if (wishes->turns && check->evidence.turns.count == 0 && check->ranks <= MOST_TURNS)
-        *ok = session_run_turns(check, error);
+    else if (wishes->turns > 0 && check->evidence.turns.count == 0 && check->ranks <= MOST_TURNS)
+        *ok = session_run_turns(check, wishes->turns, error);
     else if (wishes->plain && check->evidence.plain == NULL)
         *ok = run_plain(check, error);
     else if (wishes->nudged)

@@ -239,25 +239,12 @@ pattern_parts(const struct check_evidence *evidence, double *least_p, double *mo
             continue;
         }
         /* The ranks have averaged what the shares give alone: there is no other mistake. */
-        const struct check_row *ranks = pattern_row(&evidence->ranked[0], &row->tensor, 1);
+        const struct check_row *ranks = pattern_row(&evidence->ranked[0], &row->tensor, row->step);
         double most = 1e-3 * row->norms.reference * row->norms.reference;
         if (ranks == NULL || !(fabs(ranks->norms.product - row->norms.product) <= most))
             return false;
     }
     return *most_p - *least_p > 1e-3 * even && !MUTANT(CHECK_PARTS_UNSEEN);
-}
-
-bool
-pattern_some_are_equal(const struct check_evidence *evidence, const struct check_verdict *verdict)
-{
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
-        if (item->tensor.role != CHECK_GRADIENT || (item->differs && item->first_step == 1))
-            continue;
-        if (tells(evidence, item, 1))
-            return true;
-    }
-    return false;
 }
 
 bool
@@ -284,17 +271,15 @@ pattern_takes_whole_batches(const struct check_evidence *evidence)
     return true;
 }
 
-bool
-pattern_has_uneven_shares(const struct check_evidence *evidence, uint64_t *total_p)
+uint64_t
+pattern_uneven_items(const struct check_evidence *evidence, uint32_t step)
 {
     for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
         const struct check_row *row = &evidence->ranked[0].rows[i];
-        if (row->kind == CHECK_ROW_SHARD && row->uneven && row->step == 0) { /* for the first gradients */
-            *total_p = row->value;
-            return true;
-        }
+        if (row->kind == CHECK_ROW_SHARD && row->uneven && row->step + 1 == step)
+            return row->value;
     }
-    return false;
+    return 0;
 }
 
 double

@@ -44,9 +44,6 @@ bool pattern_sees_factor(const struct check_evidence *evidence);
 /* One rank's gradients whose norm is the same in several steps, and never larger, were clipped; *norm_p. */
 bool pattern_is_clipped(const struct check_evidence *evidence, double *norm_p);
 
-/* Whether some gradients of the first step, and not of zeros, are one rank's. */
-bool pattern_some_are_equal(const struct check_evidence *evidence, const struct check_verdict *verdict);
-
 /* Whether each rank's own share, on one rank, has gradients whose mean is not that of the whole batch. */
 bool pattern_depends_on_batch(const struct check_evidence *evidence);
 
@@ -57,27 +54,105 @@ bool pattern_parts(const struct check_evidence *evidence, double *least_p, doubl
 /* Each rank has as many items as one rank: N times as many are shared out, or each device gets as many bytes. */
 bool pattern_takes_whole_batches(const struct check_evidence *evidence);
 
-/* DDP_SHARD shared out *total_p items that the ranks do not divide. */
-bool pattern_has_uneven_shares(const struct check_evidence *evidence, uint64_t *total_p);
+/* Items that DDP_SHARD has shared out for the gradients of a step, and that the ranks do not divide; 0: none. */
+uint64_t pattern_uneven_items(const struct check_evidence *evidence, uint32_t step);
 
 /* Of the runs on one rank: the worst difference of a parameter or gradient from the reference. */
 double pattern_worst(const struct check_evidence *evidence, const struct check_rows *run);
 
-/* ---- update.c ---- */
+/* ---- the table of verdicts ---- */
 /*
- * Why parameters, optimizer state or later gradients differ, where the gradients of the step are equal: what comes
- * between DDP_STEP and the next one. In the order of evidence, beside verdict.c. Pure.
+ * check_judge() finds what the runs have shown, and goes through its table (verdict.c): the first row whose evidence is
+ * all there, and none that excludes it, is the verdict, unless its function finds at a closer look that it is not.
  */
+enum shown {
+    SHOWN_UNREPEATED = 1 << 0,    /* one rank does not repeat what it does */
+    SHOWN_NOTHING = 1 << 1,       /* of a rank nothing that is trained was compared */
+    SHOWN_STOP = 1 << 2,          /* ddprun ended the run, and nothing differed a whole step before */
+    SHOWN_MEMORY_FIRST = 1 << 3,  /* unannotated memory is what differs first */
+    SHOWN_RANKS = 1 << 4,         /* ranks differ from each other, before anything differs from one rank */
+    SHOWN_ALARM = 1 << 5,         /* something would have ended the run */
+    SHOWN_ROUNDS = 1 << 6,        /* steps are rounds of DDP_REDUCE calls */
+    SHOWN_DIFFERENCE = 1 << 7,    /* something differs from one rank: `first` */
+    SHOWN_PLAIN_RIGHT = 1 << 8,   /* and nothing without overlap */
+    SHOWN_PLAN = 1 << 9,          /* ranks take turns by a plan */
+    SHOWN_GROWS = 1 << 10,        /* --batch-grows */
+    SHOWN_UNBOUNDED = 1 << 11,    /* it is infinite or NaN on one side only */
+    SHOWN_MEMORY = 1 << 12,       /* unannotated memory differs, and what is annotated comes of it */
+    SHOWN_START = 1 << 13,        /* it differs when the first step begins */
+    SHOWN_RANK_0_RIGHT = 1 << 14, /* then, and on rank 0 it does not */
+    SHOWN_FIRST = 1 << 15,        /* it is a gradient of the first step */
+    SHOWN_GRADIENT = 1 << 16,     /* it is a gradient */
+    SHOWN_RESULT = 1 << 17,       /* or a buffer or a mean: no update has made it */
+    SHOWN_LATE = 1 << 18,         /* a step was over, at least */
+    SHOWN_FEW = 1 << 19,          /* tensors like it are equal, all or nearly all */
+    SHOWN_SOME = 1 << 20,         /* some gradients of the first step are equal */
+    SHOWN_SCALED = 1 << 21,       /* all of them are one rank's, times one factor */
+    SHOWN_AVERAGED = 1 << 22,     /* DDP_STEP_PARAMETERS averages it */
+    SHOWN_UNEVEN = 1 << 23,       /* shares of the step are not equal, and not weighted */
+    SHOWN_WEIGHS = 1 << 24,       /* DDP_WEIGHT */
+    SHOWN_SHARES = 1 << 25,       /* DDP_SHARD */
+    SHOWN_ONE_BATCH = 1 << 26,    /* all ranks compute the same */
+    SHOWN_WHOLE = 1 << 27,        /* each rank takes as much as one rank alone */
+    SHOWN_DEPENDS = 1 << 28,      /* on one rank, too, the shares' gradients have another mean than the batch's */
+    SHOWN_PARTS = 1 << 29,        /* which is a sum of them, by other weights */
+    SHOWN_COMMON = 1 << 30,       /* all ranks have the same bits of it */
+};
 
-/* Of unannotated memory, before other causes: true if it is the cause. */
-bool update_judge_memory(const struct check_evidence *evidence, struct check_verdict *verdict,
-                         const struct pattern *pattern);
+struct hearing;
 
-/* Of gradients: true if they are clipped before they are averaged. */
-bool update_judge_clipping(const struct check_evidence *evidence, struct check_verdict *verdict,
-                           const struct check_item *first);
+struct verdict_row {
+    enum check_cause cause;
+    enum check_result result;
+    uint32_t needs, excludes; /* enum shown */
+    bool (*say)(struct hearing *hearing);
+};
 
-void update_judge(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern);
+struct hearing {
+    const struct check_evidence *evidence;
+    struct check_verdict *verdict;
+    struct check_wishes *wishes;
+    struct pattern pattern;
+    const struct check_item *first; /* pattern.first */
+    struct agreement agreement;
+    uint32_t shown;
+    const struct verdict_row *row; /* whose turn it is */
+};
+
+/* Decides as the row says; the sentence begins with where `first` differs, and ends with the format's. Always true. */
+bool hearing_say(struct hearing *hearing, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What to do. Always true. */
+bool hearing_advise(struct hearing *hearing, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- gradients.c: gradients differ, and no update has made that so ---- */
+bool gradients_say_uneven(struct hearing *hearing);
+bool gradients_say_factor(struct hearing *hearing);
+bool gradients_say_clipped(struct hearing *hearing);
+bool gradients_say_common_factor(struct hearing *hearing);
+bool gradients_say_parts(struct hearing *hearing);
+bool gradients_say_dependent(struct hearing *hearing);
+bool gradients_say_few(struct hearing *hearing);
+bool gradients_say_some(struct hearing *hearing);
+bool gradients_say_data_set(struct hearing *hearing);
+bool gradients_say_unknown_data(struct hearing *hearing);
+bool gradients_say_one_batch(struct hearing *hearing);
+bool gradients_say_direction(struct hearing *hearing);
+bool gradients_say_later(struct hearing *hearing);
+
+/* ---- update.c: what comes between DDP_STEP and the next one ---- */
+bool update_say_averaged(struct hearing *hearing);
+bool update_say_used(struct hearing *hearing);
+bool update_say_states(struct hearing *hearing);
+bool update_say_memory(struct hearing *hearing);
+bool update_say_factor(struct hearing *hearing);
+bool update_say_shorter(struct hearing *hearing);
+bool update_say_unstepped(struct hearing *hearing);
+bool update_say_several(struct hearing *hearing);
+bool update_say_one(struct hearing *hearing);
+bool update_say_running(struct hearing *hearing);
+bool update_say_before_step(struct hearing *hearing);
+bool update_say_state(struct hearing *hearing);
+bool update_say_all(struct hearing *hearing);
 
 /* ---- factor.c ---- */
 /*

@@ -124,18 +124,19 @@ static void
 judge_first(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
 {
     size_t differing = 0;
-    uint64_t total;
+    uint64_t total = pattern_uneven_items(evidence, 1);
     for (size_t i = 0; i < verdict->item_count; ++i)
         differing += verdict->items[i].differs;
-    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_REDUCTION, first, "; %s",
-                     first->unbounded ? "it is infinite or NaN there, and finite on one rank"
-                                      : "what came before is equal");
+    char place[600];
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_REDUCTION, first);
+    sentence_say(verdict->text, "%s; %s", sentence_place(evidence, verdict, first, place),
+                 first->unbounded ? "it is infinite or NaN there, and finite on one rank"
+                                  : "what came before is equal");
     if (is_extreme(first) && differing == 1) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
         sentence_say(verdict->advice, "no other result differs: the program is right if this one is to depend on the "
                                       "number of ranks, as the smallest of the shares does");
-    } else if (first->tensor.group == CHECK_OP_MEAN && is_result(first) &&
-               pattern_has_uneven_shares(evidence, &total)) {
+    } else if (first->tensor.group == CHECK_OP_MEAN && is_result(first) && total > 0) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
         sentence_say(verdict->advice,
                      "%llu items do not divide evenly among %d ranks, and the mean of unequal shares "
@@ -224,8 +225,10 @@ reductions_judge_besides(const struct check_evidence *evidence, struct check_ver
     const struct check_item *first = find_first(verdict);
     if (verdict->result != CHECK_EQUAL || first == NULL || !is_result(first))
         return;
-    sentence_differs(evidence, verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first,
-                     "; gradients and parameters are equal");
+    char place[600];
+    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
+    sentence_say(verdict->text, "%s; gradients and parameters are equal",
+                 sentence_place(evidence, verdict, first, place));
     sentence_say(verdict->advice, "the program is right if this result is to depend on the number of ranks, as the "
                                   "largest of the shares does; a sum or a mean over all items is not");
 }

@@ -102,10 +102,14 @@ judge_later(const struct check_evidence *evidence, struct check_verdict *verdict
     wishes->later = evidence->later.count == 0;
     if (wishes->later || !(pattern_worst(evidence, &evidence->later) > fmax(least_change, evidence->tolerance)))
         return;
-    wishes->plain = wishes->turns = false;
+    wishes->plain = false;
+    wishes->turns = 0;
     wishes->factor = 0;
-    sentence_differs(evidence, verdict, CHECK_NOT_COMPARABLE, CAUSE_SEEDED, verdict->first,
-                     "; one rank with %s differs, too: read by %s", others_of(evidence), evidence->reading_places);
+    char place[600];
+    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_SEEDED, verdict->first);
+    sentence_say(verdict->text, "%s; one rank with %s differs, too: read by %s",
+                 sentence_place(evidence, verdict, verdict->first, place), others_of(evidence),
+                 evidence->reading_places);
     sentence_say(verdict->advice,
                  "seed by a constant or an option, the same on all ranks, and check again: a shuffle that is seeded "
                  "otherwise is a mistake; random numbers for single items are to be switched off");

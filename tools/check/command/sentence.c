@@ -1,7 +1,7 @@
 /*
  * sentence.c - see verdict.h.
  */
-#include "tools/check/command/verdict.h"
+#include "tools/check/command/pattern.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -36,17 +36,29 @@ sentence_decide(struct check_verdict *verdict, enum check_result result, enum ch
     verdict->first = first;
 }
 
-void
-sentence_differs(const struct check_evidence *evidence, struct check_verdict *verdict, enum check_result result,
-                 enum check_cause cause, const struct check_item *first, const char *format, ...)
+bool
+hearing_say(struct hearing *hearing, const char *format, ...)
 {
-    char place[600], rest[1024];
+    char place[600] = "", rest[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(rest, sizeof(rest), format, args);
     va_end(args);
-    sentence_decide(verdict, result, cause, first);
-    sentence_say(verdict->text, "%s%s", sentence_place(evidence, verdict, first, place), rest);
+    sentence_decide(hearing->verdict, hearing->row->result, hearing->row->cause, hearing->first);
+    if (hearing->first != NULL)
+        (void)sentence_place(hearing->evidence, hearing->verdict, hearing->first, place);
+    sentence_say(hearing->verdict->text, "%s%s", place, rest);
+    return true;
+}
+
+bool
+hearing_advise(struct hearing *hearing, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(hearing->verdict->advice, sizeof(hearing->verdict->advice), format, args);
+    va_end(args);
+    return true;
 }
 
 const char *

@@ -71,7 +71,8 @@ bool session_run_later(struct check *check, struct error *error) __attribute__((
 bool session_run_nudged(struct check *check, struct error *error) __attribute__((warn_unused_result));
 /* Which of its copies to the device depend on the parameters. */
 bool session_run_far(struct check *check, struct error *error) __attribute__((warn_unused_result));
-bool session_run_turns(struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* Each rank's share, up to the gradients of step `step`; the steps before are the reference's. */
+bool session_run_turns(struct check *check, uint32_t step, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- grown.c: for --batch-grows ---- */
 /*
@@ -103,12 +104,12 @@ char *scouted_compare(const struct check *check, const struct check_verdict *ver
 
 /* ---- turns.c: does the program's gradient of a batch depend on how the batch is divided? ---- */
 /*
- * Compares the mean (`sums`: the sum) of the gradients of step 1, which one rank computed from each share in turn, in
+ * Compares the mean (`sums`: the sum) of the gradients of a step, which one rank computed from each share in turn, in
  * files[count], with those of `reference`, of the whole batch: one row a gradient. False: a file cannot be read, and
  * there are no rows.
  */
-bool turns_compare(const char *reference, char *const *files, int count, bool sums, struct check_rows *rows)
-    __attribute__((warn_unused_result));
+bool turns_compare(const char *reference, char *const *files, int count, bool sums, uint32_t step,
+                   struct check_rows *rows) __attribute__((warn_unused_result));
 
 /* ---- words.c: a line of arguments split as a shell splits words, nothing expanded (--alone) ---- */
 /*

@@ -234,7 +234,7 @@ session_make_reference(struct check *check, struct error *error)
 
 /* One rank gets each rank's share in turn, a process for each. */
 bool
-session_run_turns(struct check *check, struct error *error)
+session_run_turns(struct check *check, uint32_t step, struct error *error)
 {
     int count = check->ranks;
     char **files = xcalloc((size_t)count + 1, sizeof(*files));
@@ -243,18 +243,18 @@ session_run_turns(struct check *check, struct error *error)
         struct check_rows rows = {0};
         char *name = xasprintf("turn-%d", r);
         struct check_order order =
-            session_order(check, name, "one rank, with the share of each rank in turn", CHECK_WRITES);
+            session_order(check, name, "one rank, with the share of each rank in turn", CHECK_COMPARES);
         order.untold = r > 0;
         files[r] = xasprintf("%s/%s", check->folder.path, name);
-        snprintf(order.run.reference, sizeof(order.run.reference), "%s", files[r]);
+        snprintf(order.run.own, sizeof(order.run.own), "%s", files[r]);
         order.run.turn = (uint32_t)r;
         order.run.turn_count = (uint32_t)count;
-        order.run.steps = 1;
+        order.run.steps = step;
         ok = session_run_alone(check, &order, &rows, error);
         check_rows_free(&rows);
         free(name);
     }
-    if (ok && !turns_compare(check->reference, files, count, check->evidence.sums, &check->evidence.turns))
+    if (ok && !turns_compare(check->reference, files, count, check->evidence.sums, step, &check->evidence.turns))
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
                        "what one rank computed from each share cannot be read; make room, or set "
                        "TMPDIR");

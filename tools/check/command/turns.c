@@ -118,9 +118,10 @@ note_weights(const struct products *products, struct check_rows *rows)
 
 static bool
 compare_gradient(struct reference_reader *reference, struct reference_reader *turns, struct products *products,
-                 double factor, const struct check_tensor *tensor, struct check_row *row)
+                 double factor, uint32_t step, const struct check_tensor *tensor, struct check_row *row)
 {
-    struct reference_key key = {.kind = REFERENCE_VALUES, .role = CHECK_GRADIENT, .step = 1, .number = tensor->number};
+    struct reference_key key = {
+        .kind = REFERENCE_VALUES, .role = CHECK_GRADIENT, .step = step, .number = tensor->number};
     const struct reference_entry *entry = reference_find(reference, &key);
     size_t each = element_bytes((int)tensor->type);
     if (entry == NULL || each == 0 || !reference_start(reference, entry))
@@ -151,7 +152,7 @@ compare_gradient(struct reference_reader *reference, struct reference_reader *tu
     }
     struct check_norms result = norms_end(norms);
     *row = (struct check_row){.kind = CHECK_ROW_TENSOR,
-                              .step = 1,
+                              .step = step,
                               .tensor = *tensor,
                               .norms = {.difference = result.difference,
                                         .reference = result.reference,
@@ -163,7 +164,7 @@ compare_gradient(struct reference_reader *reference, struct reference_reader *tu
 
 static bool
 compare_all(struct reference_reader *reference, struct reference_reader *turns, struct products *products,
-            double factor, struct check_rows *rows)
+            double factor, uint32_t step, struct check_rows *rows)
 {
     struct reference_key key = {.kind = REFERENCE_TENSOR, .role = CHECK_GRADIENT};
     const struct reference_entry *entry;
@@ -174,7 +175,7 @@ compare_all(struct reference_reader *reference, struct reference_reader *turns, 
             return false;
         if (tensor.group != 0) /* its boundary may be another one's first */
             continue;
-        if (!compare_gradient(reference, turns, products, factor, &tensor, &row))
+        if (!compare_gradient(reference, turns, products, factor, step, &tensor, &row))
             return false;
         rows->rows = xrealloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
         rows->rows[rows->count++] = row;
@@ -183,7 +184,7 @@ compare_all(struct reference_reader *reference, struct reference_reader *turns, 
 }
 
 bool
-turns_compare(const char *reference, char *const *files, int count, bool sums, struct check_rows *rows)
+turns_compare(const char *reference, char *const *files, int count, bool sums, uint32_t step, struct check_rows *rows)
 {
     const char *why;
     struct reference_reader whole, *turns = xcalloc((size_t)count, sizeof(*turns));
@@ -197,7 +198,7 @@ turns_compare(const char *reference, char *const *files, int count, bool sums, s
                                 .shares = xcalloc(shares * (shares + 1), sizeof(*products.shares)),
                                 .values = {values, values + PIECE_ELEMENTS},
                                 .share_values = values + 2 * (size_t)PIECE_ELEMENTS};
-    ok = ok && compare_all(&whole, turns, &products, sums ? 1.0 : 1.0 / count, rows);
+    ok = ok && compare_all(&whole, turns, &products, sums ? 1.0 : 1.0 / count, step, rows);
     if (ok)
         note_weights(&products, rows);
     free(products.shares);

@@ -1,7 +1,5 @@
 /*
- * verdict.c - see verdict.h. The order of the questions is the order of what can be known: a program that does not
- * repeat itself tells nothing, an early difference explains the later ones, and a difference in all tensors has another
- * cause than one in a few.
+ * verdict.c - see verdict.h. What the runs have shown, and the table that makes a verdict of it (pattern.h).
  */
 #include "tools/check/command/verdict.h"
 
@@ -51,242 +49,6 @@ check_cause_name(enum check_cause cause)
     return names[cause];
 }
 
-/* ---- verdicts ---- */
-
-/*
- * Equal parameters all the same: the update takes the factor back, as one that divides sums by the rank's share does
- * (equal.c). So does an optimizer that knows no factors, which hides a wrong divisor: that is not called equal.
- */
-static void
-judge_factor(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
-             struct check_wishes *wishes)
-{
-    double n = evidence->ranks;
-    bool too_small = fabs(verdict->factor * n - 1) < 0.02, too_large = fabs(verdict->factor / n - 1) < 0.02;
-    bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0 &&
-                       !evidence->grows; /* the ranks' own */
-    wishes->factor = compensated && check_evidence_is_forced(evidence) ? verdict->factor : 0;
-    sentence_differs(evidence, verdict, compensated ? CHECK_NOT_COMPARABLE : CHECK_DIFFERENT, CAUSE_SCALE,
-                     pattern->first, ": every gradient is %.4g times one rank's%s%s", verdict->factor,
-                     factor_meaning(evidence, verdict->factor),
-                     compensated ? ", and the parameters are equal: the update compensates the factor" : "");
-    if (too_small && compensated)
-        sentence_say(
-            verdict->advice,
-            "the training is right if the update divides sums by the rank's share (the count of DDP_SHARD); to "
-            "compare it, let the update divide by the whole batch and use --reduce sum. If the loss is divided by the "
-            "whole batch instead, divide it by the share");
-    else if (too_small)
-        sentence_say(
-            verdict->advice,
-            "the loss is divided by the whole batch on each rank, and then averaged: divide by the rank's share "
-            "(the count of DDP_SHARD), or run with --reduce sum");
-    else if (too_large)
-        sentence_say(verdict->advice, "gradients are sums where one rank's are means, or the other way round: %s",
-                     evidence->sums ? "leave --reduce sum out"
-                                    : "divide by the whole batch in both, and run with --reduce sum");
-    else
-        sentence_say(verdict->advice,
-                     "look for a factor that depends on the share or on the number of ranks: the divisor of "
-                     "the loss, a learning rate in the gradient, a loss scale");
-}
-
-/* What the gradients of the shares say, computed on one rank. */
-static bool
-judge_shares(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
-{
-    char place[600];
-    double least, most;
-    if (!pattern_depends_on_batch(evidence))
-        return false;
-    sentence_place(evidence, verdict, first, place);
-    if (pattern_parts(evidence, &least, &most)) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first);
-        sentence_say(verdict->text,
-                     "%s; the gradient of the whole batch is %.4g times that of one share and %.4g times that of "
-                     "another, and the ranks average them as equals",
-                     place, least, most);
-        sentence_say(verdict->advice,
-                     "each rank divides its loss by a number of its share's own, such as that of valid labels: before "
-                     "backward weigh the share by it, DDP_WEIGHT(number of the share, number of the batch)");
-        return true;
-    }
-    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, first);
-    sentence_say(verdict->text,
-                 "%s; on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole batch",
-                 place, evidence->ranks);
-    sentence_say(verdict->advice,
-                 "look at what makes a share's result its own: what is read of the batch with `first` and `count` "
-                 "of DDP_SHARD; random numbers (check with dropout and augmentation off); statistics of the share "
-                 "(check with those of batch-norm fixed)");
-    return true;
-}
-
-/* The gradients that differ are all N times, or the N-th part of, one rank's, and others are equal. */
-static bool
-judge_common_factor(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
-{
-    double n = evidence->ranks, common = 0;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
-        if (item->tensor.role != CHECK_GRADIENT || !item->differs || item->moment != pattern->moment)
-            continue;
-        const struct check_row *row = pattern_row(&evidence->ranked[item->first_rank], &item->tensor, 1);
-        double factor, exact = 0;
-        if (row != NULL && factor_of_row(row, &factor))
-            exact = fabs(factor - n) < 1e-3 * n ? n : fabs(factor * n - 1) < 1e-3 ? 1 / n : 0;
-        if (exact == 0 || (common != 0 && exact != common))
-            return false;
-        common = exact;
-    }
-    if (common == 0 || !pattern_some_are_equal(evidence, verdict))
-        return false;
-    verdict->factor = common;
-    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_SCALE, pattern->first,
-                     ": it is %.4g times one rank's%s; %zu of %zu gradients are equal", common,
-                     factor_meaning(evidence, common),
-                     pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
-    sentence_say(verdict->advice, "%s: compute it as the other gradients are",
-                 common < 1
-                     ? "this gradient is divided by the whole batch, or by the number of ranks, and then averaged"
-                     : "this gradient is a sum where the others are means, or is multiplied by the number of "
-                       "ranks");
-    return true;
-}
-
-static void
-judge_first_gradients(const struct check_evidence *evidence, struct check_verdict *verdict,
-                      const struct pattern *pattern, struct check_wishes *wishes)
-{
-    char place[600];
-    double factor;
-    uint64_t total;
-    const struct check_item *first = pattern->first;
-    bool weighs = check_evidence_weighs(evidence);
-    if (pattern_has_uneven_shares(evidence, &total) && !weighs) {
-        sentence_differs(evidence, verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first,
-                         "; %llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the "
-                         "mean of all items",
-                         (unsigned long long)total, evidence->ranks);
-        sentence_say(verdict->advice,
-                     "check with a batch that %d divides, or with another -n; or weigh the shares: DDP_WEIGHT(count, "
-                     "total)",
-                     evidence->ranks);
-        return;
-    }
-    if (pattern_is_scaled(evidence, &factor)) {
-        verdict->factor = factor;
-        judge_factor(evidence, verdict, pattern, wishes);
-        return;
-    }
-    bool few = pattern_is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
-    if (!few && update_judge_clipping(evidence, verdict, first))
-        return;
-    if (judge_common_factor(evidence, verdict, pattern))
-        return;
-    /* The mean over runs with the shares of other ranks is not weighted. */
-    wishes->turns = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL && !weighs && !evidence->grows;
-    if (wishes->turns && judge_shares(evidence, verdict, first))
-        return;
-    if (few) {
-        sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first, "; %zu of %zu gradients are equal",
-                         pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT],
-                         pattern->all[CHECK_GRADIENT]);
-        sentence_say(verdict->advice,
-                     "compare its annotation with its allocation: count, type, and that it is written before "
-                     "DDP_STEP");
-        return;
-    }
-    if (pattern_some_are_equal(evidence, verdict)) {
-        sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, first,
-                         ", and %zu of %zu gradients are equal: the ranks have the right batch",
-                         pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT],
-                         pattern->all[CHECK_GRADIENT]);
-        sentence_say(verdict->advice,
-                     "backward reads memory in front of it that is not the same on all ranks and is not annotated: "
-                     "a second copy of a weight, a weight without DDP_PARAMETER");
-        return;
-    }
-    if (!evidence->grows && pattern_takes_whole_batches(evidence) && !pattern_has_one_batch(evidence)) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_DATA_SET, first);
-        sentence_say(
-            verdict->text,
-            "%s; each of %d ranks computes a batch as large as that of one rank alone: together they compute one that "
-            "is %d times as large",
-            sentence_place(evidence, verdict, first, place), evidence->ranks, evidence->ranks);
-        sentence_say(verdict->advice, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"");
-        return;
-    }
-    verdict->is_vague = !pattern_has_one_batch(evidence) && data_verdict_unknown(evidence, verdict, pattern);
-    if (verdict->is_vague)
-        return;
-    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first, "; %zu of %zu gradients differ",
-                     pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
-    sentence_say(verdict->advice,
-                 pattern_has_one_batch(evidence)
-                     ? "all ranks compute the same batch, and another one than one rank: share the batch out with "
-                       "DDP_SHARD"
-                     : "the ranks' shares together are not the batch of one rank: look for a shuffle that is "
-                       "seeded by rank, shares that overlap or are not equal, weights that are not annotated");
-}
-
-static void
-judge_start(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
-{
-    const struct check_row *of_rank_0 = pattern_row(&evidence->ranked[0], &pattern->first->tensor, 1);
-    if (of_rank_0 == NULL || !(of_rank_0->norms.difference <= evidence->tolerance * of_rank_0->norms.reference)) {
-        update_judge(evidence, verdict, pattern);
-        return;
-    }
-    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_START, pattern->first,
-                     ": it does not begin with rank 0's values");
-    sentence_say(verdict->advice,
-                 "%s gives all ranks rank 0's values at once: it must stand behind the initialisation "
-                 "(and behind loading a checkpoint)%s",
-                 pattern->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER",
-                 evidence->grows ? "; and DDP_STEP must stand in front of the update" : "");
-}
-
-static void
-judge_difference(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
-                 struct check_wishes *wishes)
-{
-    const struct check_item *first = pattern->first;
-    bool of_first_gradients =
-        pattern->moment == items_moment(CHECK_GRADIENT, 1) && pattern->differing[CHECK_GRADIENT] > 0;
-    double factor;
-    if (!evidence->grows && data_verdict(evidence, verdict, pattern)) /* no run has the data of all ranks */
-        return;
-    if (first->unbounded) {
-        sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first, ": %s",
-                         first->endless ? "other elements are infinite or NaN than on one rank"
-                                        : "elements are infinite or NaN, and finite on one rank");
-        sentence_say(verdict->advice, evidence->wire_type != 0
-                                          ? "16 bits do not hold these gradients: use --compress bf16, or none"
-                                          : "look for a sum over ranks that does not fit its type, or for a share "
-                                            "without items");
-    } else if (!(of_first_gradients && pattern_is_scaled(evidence, &factor)) &&
-               update_judge_memory(evidence, verdict, pattern)) {
-        return;
-    } else if (pattern->moment == items_moment(CHECK_PARAMETER, 1)) {
-        judge_start(evidence, verdict, pattern);
-    } else if (of_first_gradients) {
-        judge_first_gradients(evidence, verdict, pattern, wishes);
-    } else {
-        update_judge(evidence, verdict, pattern);
-    }
-}
-
-/* By a plan ranks get no share of a batch, and the program has no annotations. */
-static void
-judge_turns(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
-{
-    sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_PLAN, pattern->first, "%s", "");
-    sentence_say(verdict->advice,
-                 "do not train by this plan: ranks that take turns do not compute what the program does; make it anew "
-                 "by ddprun scout --prove with these arguments, and check that one");
-}
-
 /* Each rank has a batch as large as one rank's, by no share of it; or the batch is smaller than the number of ranks. */
 static bool
 has_batches_of_its_own(const struct check_evidence *evidence)
@@ -323,8 +85,10 @@ offer_growth(const struct check_evidence *evidence, struct check_verdict *verdic
 
 /* What rank 0 computes of its first batch is another thing where there are N ranks. */
 static bool
-judge_grown(const struct check_evidence *evidence, struct check_verdict *verdict)
+say_grown(struct hearing *hearing)
 {
+    const struct check_evidence *evidence = hearing->evidence;
+    struct check_verdict *verdict = hearing->verdict;
     struct check_evidence one = *evidence;
     struct check_rows rows = evidence->grown;
     double factor;
@@ -447,6 +211,298 @@ differs_before_stop(const struct check_evidence *evidence, const struct pattern 
     return pattern->moment != 0 && pattern->moment < last;
 }
 
+/* ---- sentences that need no closer look ---- */
+
+static bool
+say_unrepeated(struct hearing *hearing)
+{
+    const struct check_evidence *evidence = hearing->evidence;
+    *hearing->wishes = (struct check_wishes){.turns = 0};
+    hearing->first = NULL;
+    hearing_say(hearing, "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps",
+                pattern_worst(evidence, &evidence->again), evidence->steps);
+    return hearing_advise(hearing,
+                          "give it a fixed seed (not the clock, not std::random_device), for the check at least");
+}
+
+static bool
+say_nothing(struct hearing *hearing)
+{
+    *hearing->wishes = (struct check_wishes){.turns = 0};
+    hearing->first = NULL;
+    hearing_say(hearing, "no parameter and no gradient of a rank was compared with one rank's");
+    return hearing_advise(hearing, "annotate parameters and gradients (man ddprun.h)");
+}
+
+static bool
+say_endless(struct hearing *hearing)
+{
+    unsigned moment = hearing->agreement.moment;
+    if (hearing->pattern.moment != 0 && (moment == 0 || moment >= hearing->pattern.moment))
+        moment = hearing->pattern.moment;
+    return equal_judge_endless(hearing->evidence, hearing->verdict, moment);
+}
+
+static bool
+say_stopped(struct hearing *hearing)
+{
+    hearing_say(hearing, "%s", "");
+    sentence_say(hearing->verdict->text, "ddprun ended the run of %d ranks: %.900s", hearing->evidence->ranks,
+                 hearing->evidence->stopped);
+    return true;
+}
+
+static bool
+say_ranks(struct hearing *hearing)
+{
+    equal_judge_ranks(hearing->evidence, hearing->verdict, &hearing->agreement);
+    return true;
+}
+
+static const struct check_row *
+find_alarm(const struct check_evidence *evidence)
+{
+    const struct check_row *alarm = NULL;
+    for (int r = 0; r < evidence->ranks && alarm == NULL; ++r)
+        alarm = check_rows_find(&evidence->ranked[r], CHECK_ROW_ALARM);
+    return alarm;
+}
+
+static bool
+say_alarm(struct hearing *hearing)
+{
+    return hearing_say(hearing, "%.1000s", find_alarm(hearing->evidence)->text);
+}
+
+static bool
+say_rounds(struct hearing *hearing)
+{
+    return reductions_judge_rounds(hearing->evidence, hearing->verdict, hearing->wishes);
+}
+
+static bool
+say_equal(struct hearing *hearing)
+{
+    equal_judge(hearing->evidence, hearing->verdict);
+    reductions_judge_besides(hearing->evidence, hearing->verdict);
+    return true;
+}
+
+static bool
+say_overlap(struct hearing *hearing)
+{
+    const struct check_row *alarm = find_alarm(hearing->evidence);
+    hearing_say(hearing, ", and does not with --no-overlap");
+    return hearing_advise(hearing, "%s",
+                          alarm != NULL ? alarm->text
+                                        : "a gradient is written or read where ddprun cannot see it while it is "
+                                          "averaged: run with --no-overlap");
+}
+
+/* By a plan ranks get no share of a batch, and the program has no annotations. */
+static bool
+say_plan(struct hearing *hearing)
+{
+    hearing_say(hearing, "%s", "");
+    return hearing_advise(hearing,
+                          "do not train by this plan: ranks that take turns do not compute what the program does; "
+                          "make it anew by ddprun scout --prove with these arguments, and check that one");
+}
+
+static bool
+say_data(struct hearing *hearing)
+{
+    return data_verdict(hearing->evidence, hearing->verdict, &hearing->pattern);
+}
+
+static bool
+say_unbounded(struct hearing *hearing)
+{
+    hearing_say(hearing, ": %s",
+                hearing->first->endless ? "other elements are infinite or NaN than on one rank"
+                                        : "elements are infinite or NaN, and finite on one rank");
+    return hearing_advise(hearing, "%s",
+                          hearing->evidence->wire_type != 0
+                              ? "16 bits do not hold these gradients: use --compress bf16, or none"
+                              : "look for a sum over ranks that does not fit its type, or for a share without items");
+}
+
+static bool
+say_start(struct hearing *hearing)
+{
+    hearing_say(hearing, ": it does not begin with rank 0's values");
+    return hearing_advise(hearing,
+                          "%s gives all ranks rank 0's values at once: it must stand behind the initialisation (and "
+                          "behind loading a checkpoint)%s",
+                          hearing->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER",
+                          hearing->evidence->grows ? "; and DDP_STEP must stand in front of the update" : "");
+}
+
+/* No verdict: what follows would know more if one rank computed each rank's share. */
+static bool
+wish_for_shares(struct hearing *hearing)
+{
+    uint32_t step = hearing->first->first_step;
+    hearing->wishes->turns = step == 1 || check_evidence_is_forced(hearing->evidence) ? step : 0;
+    return false;
+}
+
+/* ---- the table ---- */
+
+/* Verdicts, in the order of what can be known: a program that does not repeat itself tells nothing, an early difference
+ * explains the later ones, what was seen goes before what it may be. */
+#define ROW(cause, result, needs, excludes, say)            \
+    {                                                       \
+        CAUSE_##cause, CHECK_##result, needs, excludes, say \
+    }
+static const struct verdict_row table[] = {
+    ROW(NOT_REPEATABLE, NOT_COMPARABLE, SHOWN_UNREPEATED, 0, say_unrepeated),
+    ROW(NOTHING, NOT_COMPARABLE, SHOWN_NOTHING, SHOWN_ROUNDS | SHOWN_STOP, say_nothing),
+    ROW(ENDLESS, NOT_COMPARABLE, 0, SHOWN_STOP | SHOWN_UNBOUNDED, say_endless),
+    ROW(STOPPED, DIFFERENT, SHOWN_STOP, 0, say_stopped),
+    ROW(RANKS, DIFFERENT, SHOWN_RANKS, 0, say_ranks),
+    ROW(STOPPED, DIFFERENT, SHOWN_ALARM, SHOWN_DIFFERENCE, say_alarm),
+    ROW(REDUCTION, DIFFERENT, SHOWN_ROUNDS, 0, say_rounds),
+    ROW(SCALE, DIFFERENT, SHOWN_GROWS, 0, say_grown),
+    ROW(NONE, EQUAL, 0, SHOWN_DIFFERENCE, say_equal),
+    ROW(OVERLAP, DIFFERENT, SHOWN_PLAIN_RIGHT, 0, say_overlap),
+    ROW(PLAN, DIFFERENT, SHOWN_PLAN, 0, say_plan),
+    ROW(DATA, DIFFERENT, 0, SHOWN_GROWS, say_data), /* no run has the data of all ranks */
+    ROW(OVERFLOW, DIFFERENT, SHOWN_UNBOUNDED, 0, say_unbounded),
+    /* unannotated memory; a factor of all gradients explains it */
+    ROW(UPDATE, DIFFERENT, SHOWN_MEMORY_FIRST, SHOWN_SCALED, update_say_used),
+    ROW(UPDATE, DIFFERENT, SHOWN_MEMORY_FIRST, SHOWN_SCALED, update_say_states),
+    ROW(UNANNOTATED, DIFFERENT, SHOWN_MEMORY, SHOWN_SCALED, update_say_memory),
+    ROW(START, DIFFERENT, SHOWN_START | SHOWN_RANK_0_RIGHT, 0, say_start),
+    ROW(UPDATE, DIFFERENT, SHOWN_AVERAGED, 0, update_say_averaged),
+    /* before the first step */
+    ROW(TENSOR, DIFFERENT, SHOWN_START, 0, update_say_running),
+    ROW(UPDATE, DIFFERENT, SHOWN_START, 0, update_say_before_step),
+    /* gradients */
+    ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT | SHOWN_LATE, 0, update_say_several),
+    ROW(INDIVISIBLE, NOT_COMPARABLE, SHOWN_GRADIENT | SHOWN_UNEVEN, SHOWN_WEIGHS, gradients_say_uneven),
+    ROW(SCALE, DIFFERENT, SHOWN_FIRST | SHOWN_SCALED, 0, gradients_say_factor),
+    ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT, SHOWN_FEW, gradients_say_clipped),
+    ROW(SCALE, DIFFERENT, SHOWN_GRADIENT | SHOWN_SOME, 0, gradients_say_common_factor),
+    ROW(NONE, EQUAL, SHOWN_GRADIENT | SHOWN_SHARES, SHOWN_WEIGHS | SHOWN_GROWS, wish_for_shares),
+    ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT | SHOWN_PARTS, SHOWN_WEIGHS, gradients_say_parts),
+    ROW(BATCH_DEPENDENT, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_DEPENDS, SHOWN_WEIGHS, gradients_say_dependent),
+    ROW(TENSOR, DIFFERENT, SHOWN_FIRST | SHOWN_FEW, 0, gradients_say_few),
+    ROW(UNANNOTATED, DIFFERENT, SHOWN_FIRST | SHOWN_SOME, 0, gradients_say_some),
+    ROW(DATA_SET, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_WHOLE, SHOWN_GROWS | SHOWN_ONE_BATCH, gradients_say_data_set),
+    ROW(DATA, DIFFERENT, SHOWN_FIRST, SHOWN_ONE_BATCH, gradients_say_unknown_data),
+    ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_ONE_BATCH, 0, gradients_say_one_batch),
+    ROW(DIRECTION, DIFFERENT, SHOWN_FIRST, 0, gradients_say_direction),
+    ROW(UPDATE, DIFFERENT, SHOWN_RESULT, 0, gradients_say_later),
+    /* the update */
+    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_used),
+    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_factor),
+    ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_shorter),
+    ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_unstepped),
+    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_states),
+    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_several),
+    ROW(TENSOR, DIFFERENT, SHOWN_LATE | SHOWN_FEW, 0, update_say_one),
+    ROW(UNANNOTATED, DIFFERENT, SHOWN_LATE, 0, update_say_state),
+    ROW(UPDATE, DIFFERENT, 0, 0, update_say_all),
+};
+
+/* ---- what was shown ---- */
+
+/* The tensor that differs first has the same bits on all ranks. */
+static bool
+is_common(const struct check_evidence *evidence, const struct check_item *first)
+{
+    const struct check_row *zero = pattern_row(&evidence->ranked[0], &first->tensor, first->first_step);
+    bool common = zero != NULL && zero->value != 0;
+    for (int r = 1; r < evidence->ranks && common; ++r) {
+        const struct check_row *row = pattern_row(&evidence->ranked[r], &first->tensor, first->first_step);
+        common = row != NULL && row->value == zero->value;
+    }
+    return common;
+}
+
+static bool
+is_averaged(const struct check_evidence *evidence, const struct check_tensor *tensor)
+{
+    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
+        const struct check_row *row = &evidence->ranked[0].rows[i];
+        if (row->kind == CHECK_ROW_AVERAGED && row->tensor.role == tensor->role && row->tensor.number == tensor->number)
+            return true;
+    }
+    return false;
+}
+
+static bool
+is_right_on_rank_0(const struct check_evidence *evidence, const struct check_item *first)
+{
+    const struct check_row *row = pattern_row(&evidence->ranked[0], &first->tensor, 1);
+    return row != NULL && row->norms.difference <= evidence->tolerance * row->norms.reference;
+}
+
+/* Of what differs first. */
+static uint32_t
+shown_of_first(struct hearing *hearing)
+{
+    const struct check_evidence *evidence = hearing->evidence;
+    struct pattern *pattern = &hearing->pattern;
+    const struct check_item *first = hearing->first;
+    uint32_t role = first->tensor.role;
+    double factor, least, most;
+    bool starts = pattern->moment == items_moment(CHECK_PARAMETER, 1), is_gradient = role == CHECK_GRADIENT,
+         is_first = is_gradient && pattern->moment == items_moment(CHECK_GRADIENT, 1),
+         depends = is_gradient && pattern_depends_on_batch(evidence);
+    if (pattern->ever[CHECK_PARAMETER] + pattern->ever[CHECK_GRADIENT] == 0 && role == CHECK_MEMORY &&
+        pattern->memory == NULL)
+        pattern->memory = first;
+    return (first->unbounded ? SHOWN_UNBOUNDED : 0) | (pattern->memory != NULL ? SHOWN_MEMORY : 0) |
+           (pattern->memory == first ? SHOWN_MEMORY_FIRST : 0) | (starts ? SHOWN_START : 0) |
+           (starts && is_right_on_rank_0(evidence, first) ? SHOWN_RANK_0_RIGHT : 0) | (is_first ? SHOWN_FIRST : 0) |
+           (is_gradient ? SHOWN_GRADIENT : 0) |
+           (is_gradient || role == CHECK_BUFFER || role == CHECK_MEAN ? SHOWN_RESULT : 0) |
+           (first->first_step > 1 ? SHOWN_LATE : 0) |
+           (pattern_is_few(pattern->differing[role], pattern->all[role]) ? SHOWN_FEW : 0) |
+           (is_gradient && pattern->all[role] > pattern->differing[role] ? SHOWN_SOME : 0) |
+           (is_first && pattern_is_scaled(evidence, &factor) ? SHOWN_SCALED : 0) |
+           (is_averaged(evidence, &first->tensor) ? SHOWN_AVERAGED : 0) |
+           (pattern_uneven_items(evidence, first->first_step) > 0 ? SHOWN_UNEVEN : 0) | (depends ? SHOWN_DEPENDS : 0) |
+           (depends && pattern_parts(evidence, &least, &most) ? SHOWN_PARTS : 0) |
+           (is_common(evidence, first) ? SHOWN_COMMON : 0);
+}
+
+static uint32_t
+shown_in_all(const struct hearing *hearing)
+{
+    const struct check_evidence *evidence = hearing->evidence;
+    const struct pattern *pattern = &hearing->pattern;
+    /* Ranks that go on with bits of their own do not repeat what they do where their steps begin alike. */
+    bool part = evidence->grows && hearing->agreement.moment != 0;
+    double repeated = pattern_worst(evidence, &evidence->again);
+    bool stopped = evidence->stopped[0] != '\0' && !differs_before_stop(evidence, pattern);
+    bool apart =
+        hearing->agreement.moment != 0 && (pattern->moment == 0 || hearing->agreement.moment < pattern->moment);
+    return (repeated > fmax(unrepeatable, evidence->tolerance) && !part ? SHOWN_UNREPEATED : 0) |
+           (!is_compared(evidence) ? SHOWN_NOTHING : 0) | (stopped ? SHOWN_STOP : 0) | (apart ? SHOWN_RANKS : 0) |
+           (find_alarm(evidence) != NULL ? SHOWN_ALARM : 0) | (check_evidence_in_rounds(evidence) ? SHOWN_ROUNDS : 0) |
+           (pattern->moment != 0 ? SHOWN_DIFFERENCE : 0) |
+           (pattern->moment != 0 && evidence->plain != NULL && is_right_without_overlap(evidence) ? SHOWN_PLAIN_RIGHT
+                                                                                                  : 0) |
+           (evidence->by_plan ? SHOWN_PLAN : 0) | (evidence->grows ? SHOWN_GROWS : 0) |
+           (check_evidence_weighs(evidence) ? SHOWN_WEIGHS : 0) |
+           (check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL ? SHOWN_SHARES : 0) |
+           (pattern_has_one_batch(evidence) ? SHOWN_ONE_BATCH : 0) |
+           (pattern_takes_whole_batches(evidence) ? SHOWN_WHOLE : 0);
+}
+
+static void
+judge(struct hearing *hearing)
+{
+    for (hearing->row = table;; ++hearing->row) {
+        const struct verdict_row *row = hearing->row;
+        if ((hearing->shown & row->needs) == row->needs && (hearing->shown & row->excludes) == 0 && row->say(hearing))
+            return;
+    }
+}
+
 static void
 say_stop(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
@@ -460,6 +516,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
 {
     struct check_evidence settled = *given;
     const struct check_evidence *evidence = &settled;
+    struct hearing hearing = {.evidence = evidence, .verdict = verdict, .wishes = wishes};
     double tolerance = items_tolerance(narrowest_type(given));
     settled.is_asked = given->tolerance >= 0;
     if (!settled.is_asked)
@@ -467,81 +524,30 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     settled.bearable = MUTANT(CHECK_ANY_TOLERANCE) ? INFINITY : ITEMS_BEARABLE * tolerance;
     *verdict =
         (struct check_verdict){.result = CHECK_EQUAL, .tolerance = evidence->tolerance, .bearable = evidence->bearable};
-    *wishes = (struct check_wishes){.turns = false};
-    double repeated = pattern_worst(evidence, &evidence->again);
+    *wishes = (struct check_wishes){.turns = 0};
     verdict->items = items_make(evidence, evidence->ranked, &verdict->item_count);
     items_sort(verdict->items, verdict->item_count);
-    find_largest(evidence, verdict);
-    struct agreement agreement = agreement_find(evidence);
-    /* Ranks that go on with bits of their own do not repeat what they do where their steps begin alike. */
-    bool part = evidence->grows && agreement.moment != 0;
-    if (repeated > fmax(unrepeatable, evidence->tolerance) && !part) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
-        sentence_say(verdict->text,
-                     "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps", repeated,
-                     evidence->steps);
-        sentence_say(verdict->advice,
-                     "give it a fixed seed (not the clock, not std::random_device), for the check at least");
-        return;
-    }
-    if (!check_evidence_in_rounds(evidence) && !is_compared(evidence) && evidence->stopped[0] == '\0') {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
-        sentence_say(verdict->text, "no parameter and no gradient of a rank was compared with one rank's");
-        sentence_say(verdict->advice, "annotate parameters and gradients (man ddprun.h)");
-        return;
-    }
     reductions_settle(evidence, verdict);
-    struct pattern pattern = pattern_find(evidence, verdict);
-    equal_settle_factor(evidence, verdict, &pattern);
+    hearing.pattern = pattern_find(evidence, verdict);
+    equal_settle_factor(evidence, verdict, &hearing.pattern);
     find_largest(evidence, verdict);
+    hearing.agreement = agreement_find(evidence);
+    hearing.first = hearing.pattern.first;
+    hearing.shown = shown_in_all(&hearing) | (hearing.first != NULL ? shown_of_first(&hearing) : 0);
     wish_for_probes(evidence, verdict, wishes);
-    wishes->plain = pattern.moment != 0 && evidence->overlapped_steps > 0 && evidence->plain == NULL;
-    const struct check_row *alarm = NULL;
-    for (int r = 0; r < evidence->ranks && alarm == NULL; ++r)
-        alarm = check_rows_find(&evidence->ranked[r], CHECK_ROW_ALARM);
-    bool goes_on = pattern.moment != 0 && pattern.first->unbounded; /* finite on one side */
-    unsigned moment = pattern.moment == 0 || (agreement.moment != 0 && agreement.moment < pattern.moment)
-                          ? agreement.moment
-                          : pattern.moment;
-    bool is_stopped = evidence->stopped[0] != '\0' && !differs_before_stop(evidence, &pattern);
-    if (evidence->stopped[0] == '\0' && !goes_on && equal_judge_endless(evidence, verdict, moment)) {
-        wishes->plain = false;
-    } else if (is_stopped) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_STOPPED, pattern.first);
-        sentence_say(verdict->text, "ddprun ended the run of %d ranks: %.900s", evidence->ranks, evidence->stopped);
-    } else if (agreement.moment != 0 && (pattern.moment == 0 || agreement.moment < pattern.moment)) {
-        equal_judge_ranks(evidence, verdict, &agreement);
-    } else if (pattern.moment == 0 && alarm != NULL) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_STOPPED, NULL);
-        sentence_say(verdict->text, "%.1000s", alarm->text);
-    } else if (reductions_judge_rounds(evidence, verdict, wishes)) {
-        wishes->plain = false;
-    } else if (judge_grown(evidence, verdict)) {
-        wishes->plain = false;
-    } else if (pattern.moment == 0) {
-        equal_judge(evidence, verdict);
-        reductions_judge_besides(evidence, verdict);
-    } else if (evidence->plain != NULL && is_right_without_overlap(evidence)) {
-        sentence_differs(evidence, verdict, CHECK_DIFFERENT, CAUSE_OVERLAP, pattern.first,
-                         ", and does not with --no-overlap");
-        sentence_say(verdict->advice, "%s",
-                     alarm != NULL ? alarm->text
-                                   : "a gradient is written or read where ddprun cannot see it while it is "
-                                     "averaged: run with --no-overlap");
-    } else if (evidence->by_plan) {
-        judge_turns(evidence, verdict, &pattern);
-    } else {
-        judge_difference(evidence, verdict, &pattern, wishes);
-        offer_growth(evidence, verdict);
-    }
-    if (evidence->stopped[0] != '\0' && !is_stopped)
+    wishes->plain = hearing.first != NULL && (hearing.shown & SHOWN_ROUNDS) == 0 && evidence->overlapped_steps > 0 &&
+                    evidence->plain == NULL;
+    judge(&hearing);
+    offer_growth(evidence, verdict);
+    if (evidence->stopped[0] != '\0' && (hearing.shown & SHOWN_STOP) == 0)
         say_stop(evidence, verdict);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
+    const struct check_item *first = hearing.pattern.first;
     /* Rounding may decide something late; what is first is wrong in all steps. */
-    wishes->nudged = verdict->result == CHECK_DIFFERENT && pattern.moment != 0 && check_evidence_is_forced(evidence) &&
-                     pattern.first->tensor.role == CHECK_GRADIENT && pattern.first->first_step >= LATE &&
-                     !pattern.first->unbounded && evidence->nudged_runs < MOST_NUDGED &&
+    wishes->nudged = verdict->result == CHECK_DIFFERENT && first != NULL && check_evidence_is_forced(evidence) &&
+                     first->tensor.role == CHECK_GRADIENT && first->first_step >= LATE && !first->unbounded &&
+                     evidence->nudged_runs < MOST_NUDGED &&
                      (verdict->cause == CAUSE_UPDATE || verdict->cause == CAUSE_TENSOR);
 }
 

@@ -96,7 +96,8 @@ struct check_verdict {
 
 /* Which further runs would tell causes apart. */
 struct check_wishes {
-    bool turns, plain;
+    uint32_t turns; /* one rank with each rank's share, up to the gradients of so many steps; 0: not */
+    bool plain;
     double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
     bool later;    /* one rank with another date and other random bytes */
     bool nudged;   /* one rank whose steps begin a unit in the last place away, once more */
@@ -128,11 +129,6 @@ void sentence_decide(struct check_verdict *verdict, enum check_result result, en
 /* "parameter 2 of 6, `w1` (train.cu:12), 400 elements", "unannotated memory 2, which `adam` writes (argument 3), ...".
  */
 const char *sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400]);
-
-/* Decides, and says where the item differs (sentence_place()), and behind that what the format says. */
-void sentence_differs(const struct check_evidence *evidence, struct check_verdict *verdict, enum check_result result,
-                      enum check_cause cause, const struct check_item *first, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
 
 /* "on all ranks", "on rank 1", "on 3 of 4 ranks" */
 const char *sentence_name_ranks(const struct check_evidence *evidence, const struct check_item *item, char text[48]);

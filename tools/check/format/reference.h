@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REFERENCE_VERSION 5
+#define REFERENCE_VERSION 6
 
 enum reference_kind {
     REFERENCE_TENSOR = 1, /* struct check_tensor: what `number` of its role is, or which call of DDP_REDUCE */
@@ -35,11 +35,9 @@ enum reference_kind {
 struct reference_header {
     char magic[8]; /* "ddpcheck" */
     uint32_t version;
-    uint32_t steps;  /* that were asked for */
-    uint32_t sample; /* elements of a tensor that are kept at most; 0: all */
-    uint32_t gradients_only;
+    uint32_t steps;   /* that were asked for */
+    uint32_t sample;  /* elements of a tensor that are kept at most; 0: all */
     uint32_t is_free; /* runs that are compared are not forced */
-    uint32_t unused;
     uint64_t program; /* identity of the executable */
     uint64_t hash;    /* of what is before it */
 };

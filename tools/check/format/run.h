@@ -47,8 +47,8 @@ struct check_run {
     bool forced;        /* each step begins from the reference (tools/check/trainer/force.c) */
     double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
                            are rounds, not 0: what DDP_REDUCE finds in the first is changed */
-    uint32_t turn, turn_count;   /* turn_count > 0: this process gets the share of rank `turn` of so many, and only its
-                                    gradients are written */
+    uint32_t turn, turn_count;   /* turn_count > 0: this process gets the share of rank `turn` of so many, and its own
+                                    gradients go into `own` */
     bool keeps_start;            /* CHECK_WRITES: parameters as they are annotated are kept, too, as of step 0 */
     uint32_t grown, grown_count; /* grown_count > 0: one process is rank `grown` of so many to the program; its own
                                     gradients, and what its updates make of averaged parameters, go into `own`; each

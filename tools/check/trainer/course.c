@@ -355,12 +355,10 @@ count_step(void)
         copies_boundary(step);
     if (step == 3)
         values_note(CHECK_ROW_COPIED, 2, atomic_load(&course.copied_bytes));
-    if (check_run.turn_count == 0) {
-        look_at(TENSOR_PARAMETER, step, false);
-        look_at(TENSOR_STATE, step, false);
-        if (!course.in_rounds)
-            updaters_boundary(step);
-    }
+    look_at(TENSOR_PARAMETER, step, false);
+    look_at(TENSOR_STATE, step, false);
+    if (!course.in_rounds && check_run.turn_count == 0)
+        updaters_boundary(step);
     if (step > check_run.steps || (step > 1 && is_enough(step - 1)))
         end_steps(step - 1);
 }

@@ -53,14 +53,15 @@ find_factor(const struct check_row *rows, size_t count, double before)
 void
 force_gradients(const struct tensor *list, size_t count, int group, const struct compare_at *at)
 {
-    for (size_t i = 0; i < count && check_run.grown_count > 0; ++i) {
+    bool keeps = check_run.grown_count + check_run.turn_count > 0; /* own ones */
+    for (size_t i = 0; i < count && keeps; ++i) {
         const struct check_tensor described = {.role = CHECK_GRADIENT, .number = (uint32_t)list[i].index};
         if (MUTANT(CHECK_GROWN_TAKEN))
             compare_set(&list[i], &described, at->step, 1);
         values_keep(&list[i], CHECK_GRADIENT, at->step);
         compare_set(&list[i], &described, at->step, 1);
     }
-    if (check_run.grown_count > 0)
+    if (keeps)
         return;
     struct check_row *rows = values_room(NULL, count * sizeof(*rows));
     for (size_t i = 0; i < count; ++i)
