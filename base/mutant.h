@@ -128,6 +128,7 @@ enum mutant {
     MUTANT_CHECK_NAN_EQUAL,          /* what is NaN on all ranks is equal */
     MUTANT_CHECK_ZEROS_ONE_BATCH,    /* own gradients of zeros are of one batch */
     MUTANT_CHECK_ZEROS_TELL,         /* gradients of zeros are equal, and prove that the batch is right */
+    MUTANT_CHECK_SCALARS_UNSEEN,     /* scalar arguments of updates that differ are not looked at */
     MUTANT_CHECK_SHORTER_UNSEEN,     /* nor do gradients that end before their parameters */
     MUTANT_CHECK_INDEPENDENT_EQUAL,  /* results of DDP_REDUCE that depend on nothing are equal */
     MUTANT_CHECK_FLOOR_INFINITE,     /* whatever differs is taken for rounding (in the launcher's items.c) */

@@ -241,6 +241,15 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
         row.norms = (struct check_norms){.reference = 10, .own = 10 * edit->value, .product = 100 * edit->value};
     }
     snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
+    if (kind == CHECK_ROW_SCALAR) {
+        row.value = 3;
+        row.norms = (struct check_norms){.reference = 0.5, .own = 0.5 * edit->value};
+        snprintf(row.text, sizeof(row.text), "sgd");
+    }
+    if (kind == CHECK_ROW_FRONT) {
+        snprintf(row.text, sizeof(row.text), "change");
+        snprintf(row.tensor.text, sizeof(row.tensor.text), "sgd");
+    }
     if (kind == CHECK_ROW_COPY)
         row.copy = (struct check_copy){.site = 1,
                                        .bytes = 64 * (uint64_t)edit->value,
@@ -286,7 +295,8 @@ change_rows(struct check_rows *rows, const struct edit *edit)
         [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,         [RETAINED] = CHECK_ROW_RETAINED,
         [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES,         [COPIES] = CHECK_ROW_COPY,
         [ON_HOST] = CHECK_ROW_COPY,  [UNSTEPPED] = CHECK_ROW_UNSTEPPED, [NAN_ALONE] = CHECK_ROW_ENDLESS,
-        [USED] = CHECK_ROW_USED,     [UPDATES] = CHECK_ROW_UPDATES,     [PART] = CHECK_ROW_PART};
+        [USED] = CHECK_ROW_USED,     [UPDATES] = CHECK_ROW_UPDATES,     [PART] = CHECK_ROW_PART,
+        [SCALAR] = CHECK_ROW_SCALAR, [FRONT] = CHECK_ROW_FRONT};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)

@@ -53,6 +53,8 @@ enum what {
     USED,      /* gradient number `first` has `value` times one rank's when it is used */
     UPDATES,   /* so many updates of one parameter */
     PART,      /* of the run of turns: the whole is `value` times a share */
+    SCALAR,    /* argument 4 of `sgd` is `value` times one rank's 0.5 */
+    FRONT,     /* of the run ALONE: `change` gets `value` gradients in front of DDP_STEP; 0: and what `sgd` gets */
     UNSTEPPED, /* gradient number `first` is of a group that makes no step */
     NAN_ALONE, /* parameter number `first` is NaN on one rank */
     READS,     /* the date; rank by rank other dates make no difference, but for what edits of BEHIND and AHEAD say */

@@ -126,14 +126,36 @@ gradients_say_parts(struct hearing *hearing)
                  "before backward weigh the share by it, DDP_WEIGHT(number of the share, number of the batch)");
 }
 
+const struct check_row *
+hearing_front(const struct hearing *hearing, bool with_memory)
+{
+    const struct check_rows *rows = &hearing->evidence->alone;
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (rows->rows[i].kind == CHECK_ROW_FRONT && (rows->rows[i].value == 0) == with_memory)
+            return &rows->rows[i];
+    }
+    return NULL;
+}
+
 bool
 gradients_say_dependent(struct hearing *hearing)
 {
-    hearing_say(hearing,
-                "; on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole batch",
-                hearing->evidence->ranks);
+    const struct check_row *front = hearing_front(hearing, false);
+    const char *name = front != NULL ? front->text : "";
+    hearing_say(
+        hearing,
+        "; on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole batch%s%.96s%s",
+        hearing->evidence->ranks, front != NULL ? ", and `" : "", name,
+        front != NULL ? "` gets them between backward and DDP_STEP" : "");
+    if (front != NULL)
+        return hearing_advise(
+            hearing,
+            "if `%.96s` changes gradients otherwise than in proportion (clipping, a sign, a threshold, a norm), put "
+            "DDP_STEP between backward and it; else look at what makes a share's result its own: random numbers, "
+            "statistics of the share, what is read of the batch with `first` and `count` of DDP_SHARD",
+            name);
     return hearing_advise(
-        hearing, "look at what makes a share's result its own: what is read of the batch with `first` and `count` of "
+        hearing, "look at what makes a share's own result: what is read of the batch with `first` and `count` of "
                  "DDP_SHARD; random numbers (check with dropout and augmentation off); statistics of the share (check "
                  "with those of batch-norm fixed)");
 }
@@ -184,6 +206,22 @@ gradients_say_one_batch(struct hearing *hearing)
     return hearing_advise(hearing,
                           "all ranks compute the same batch, and another one than one rank: share the batch out "
                           "with DDP_SHARD");
+}
+
+/* Nothing of the shares is wrong, as one rank computes them. */
+bool
+gradients_say_by_rank(struct hearing *hearing)
+{
+    const struct check_row *front = hearing_front(hearing, false);
+    hearing_say(hearing,
+                "; one rank computes from these shares, in turn, gradients whose mean is that of the whole batch: what "
+                "differs depends on DDP_RANK() or DDP_WORLD_SIZE()");
+    return hearing_advise(
+        hearing,
+        "look for random numbers that are seeded by rank (noise, a mask, a shuffle), a term or a factor of one rank's "
+        "own or of the number of ranks (weight decay, a divisor), weights that are not annotated%s%.96s%s",
+        front != NULL ? "; and at `" : "", front != NULL ? front->text : "",
+        front != NULL ? "`, which gets gradients between backward and DDP_STEP" : "");
 }
 
 bool

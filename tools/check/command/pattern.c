@@ -137,6 +137,18 @@ pattern_is_few(size_t differing, size_t all)
 }
 
 bool
+pattern_is_common(const struct check_evidence *evidence, const struct check_item *first)
+{
+    const struct check_row *zero = pattern_row(&evidence->ranked[0], &first->tensor, first->first_step);
+    bool common = zero != NULL && zero->value != 0;
+    for (int r = 1; r < evidence->ranks && common; ++r) {
+        const struct check_row *row = pattern_row(&evidence->ranked[r], &first->tensor, first->first_step);
+        common = row != NULL && row->value == zero->value;
+    }
+    return common;
+}
+
+bool
 pattern_is_scaled(const struct check_evidence *evidence, double *factor_p)
 {
     const struct check_rows *rows = &evidence->ranked[0];

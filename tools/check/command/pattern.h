@@ -31,6 +31,9 @@ struct pattern pattern_find(const struct check_evidence *evidence, const struct 
 /* One tensor of several, or at most a quarter of them. */
 bool pattern_is_few(size_t differing, size_t all);
 
+/* The tensor has the same bits on all ranks when it differs first. */
+bool pattern_is_common(const struct check_evidence *evidence, const struct check_item *first);
+
 /* Whether every gradient of the first step is the reference's times one factor. */
 bool pattern_is_scaled(const struct check_evidence *evidence, double *factor_p);
 
@@ -96,7 +99,7 @@ enum shown {
     SHOWN_WHOLE = 1 << 27,        /* each rank takes as much as one rank alone */
     SHOWN_DEPENDS = 1 << 28,      /* on one rank, too, the shares' gradients have another mean than the batch's */
     SHOWN_PARTS = 1 << 29,        /* which is a sum of them, by other weights */
-    SHOWN_COMMON = 1 << 30,       /* all ranks have the same bits of it */
+    SHOWN_REPLAYED = 1 << 30,     /* one rank has computed the gradients of each share */
 };
 
 struct hearing;
@@ -124,6 +127,9 @@ bool hearing_say(struct hearing *hearing, const char *format, ...) __attribute__
 /* What to do. Always true. */
 bool hearing_advise(struct hearing *hearing, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What gets gradients between backward and DDP_STEP: all of them, or memory that an update gets, too; or NULL. */
+const struct check_row *hearing_front(const struct hearing *hearing, bool with_memory);
+
 /* ---- gradients.c: gradients differ, and no update has made that so ---- */
 bool gradients_say_uneven(struct hearing *hearing);
 bool gradients_say_factor(struct hearing *hearing);
@@ -136,6 +142,7 @@ bool gradients_say_some(struct hearing *hearing);
 bool gradients_say_data_set(struct hearing *hearing);
 bool gradients_say_unknown_data(struct hearing *hearing);
 bool gradients_say_one_batch(struct hearing *hearing);
+bool gradients_say_by_rank(struct hearing *hearing);
 bool gradients_say_direction(struct hearing *hearing);
 bool gradients_say_later(struct hearing *hearing);
 
@@ -144,6 +151,8 @@ bool update_say_averaged(struct hearing *hearing);
 bool update_say_used(struct hearing *hearing);
 bool update_say_states(struct hearing *hearing);
 bool update_say_memory(struct hearing *hearing);
+bool update_say_still(struct hearing *hearing);
+bool update_say_scalar(struct hearing *hearing);
 bool update_say_factor(struct hearing *hearing);
 bool update_say_shorter(struct hearing *hearing);
 bool update_say_unstepped(struct hearing *hearing);
@@ -152,6 +161,7 @@ bool update_say_one(struct hearing *hearing);
 bool update_say_running(struct hearing *hearing);
 bool update_say_before_step(struct hearing *hearing);
 bool update_say_state(struct hearing *hearing);
+bool update_say_own_state(struct hearing *hearing);
 bool update_say_all(struct hearing *hearing);
 
 /* ---- factor.c ---- */

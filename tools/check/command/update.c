@@ -18,6 +18,46 @@ name_gradient(const struct check_tensor *tensor, char text[400])
     return text;
 }
 
+/* ---- gradients of their own ---- */
+
+/* Zeros are no gradient. */
+static bool
+is_written(const struct check_rows *rows, const struct check_tensor *gradient)
+{
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == gradient->role &&
+            row->tensor.number == gradient->number && (row->norms.reference > 0 || row->norms.own > 0))
+            return true;
+    }
+    return false;
+}
+
+static bool
+is_alike(const struct check_item *item, const struct check_tensor *tensor, uint32_t role)
+{
+    return item->tensor.role == role && item->tensor.count == tensor->count && item->tensor.type == tensor->type;
+}
+
+/* Whether of the parameters like this one no more differ at that moment than have no gradient. */
+static bool
+has_no_gradient(const struct check_evidence *evidence, const struct check_verdict *verdict, const struct check_item *of)
+{
+    size_t parameters = 0, different = 0, gradients = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        bool is_parameter = is_alike(item, &of->tensor, CHECK_PARAMETER);
+        parameters += is_parameter;
+        different += is_parameter && item->differs && item->moment == of->moment;
+        gradients += is_alike(item, &of->tensor, CHECK_GRADIENT) && is_written(&evidence->ranked[0], &item->tensor);
+    }
+    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
+        const struct check_row *row = &evidence->ranked[0].rows[i];
+        gradients += row->kind == CHECK_ROW_UNSTEPPED && row->tensor.count == of->tensor.count;
+    }
+    return gradients + different <= parameters;
+}
+
 /* ---- DDP_STEP_PARAMETERS ---- */
 
 bool
@@ -59,11 +99,12 @@ find_unstepped(const struct hearing *hearing)
 
 /* Where the parameter's first element differs another gradient ends, which has fewer elements. */
 static const struct check_tensor *
-find_shorter(const struct check_evidence *evidence, const struct check_item *first)
+find_shorter(const struct check_evidence *evidence, const struct check_verdict *verdict, const struct check_item *first)
 {
     const struct check_rows *rows = &evidence->ranked[first->first_rank];
     const struct check_row *own = pattern_row(rows, &first->tensor, first->first_step);
-    if (own == NULL || !own->of_change || own->norms.same == 0 || MUTANT(CHECK_SHORTER_UNSEEN))
+    if (own == NULL || !own->of_change || own->norms.same == 0 || !has_no_gradient(evidence, verdict, first) ||
+        MUTANT(CHECK_SHORTER_UNSEEN))
         return NULL;
     for (size_t i = 0; i < rows->count; ++i) {
         const struct check_row *row = &rows->rows[i];
@@ -78,7 +119,7 @@ bool
 update_say_shorter(struct hearing *hearing)
 {
     char name[400];
-    const struct check_tensor *shorter = find_shorter(hearing->evidence, hearing->first);
+    const struct check_tensor *shorter = find_shorter(hearing->evidence, hearing->verdict, hearing->first);
     if (shorter == NULL)
         return false;
     hearing_say(hearing, ": from element %llu on, where %s, ends", (unsigned long long)shorter->count,
@@ -207,6 +248,61 @@ update_say_several(struct hearing *hearing)
 
 /* ---- the factor of the update ---- */
 
+/* On some ranks the step changes nothing, and does so on one rank. */
+bool
+update_say_still(struct hearing *hearing)
+{
+    char ranks[48];
+    bool any = false;
+    const struct check_item *first = hearing->first;
+    for (int r = 0; r < hearing->evidence->ranks; ++r) {
+        const struct check_row *row = pattern_row(&hearing->evidence->ranked[r], &first->tensor, first->first_step);
+        bool is_equal = row == NULL || row->same_bits || row->norms.difference <= 1e-3 * row->norms.reference;
+        bool is_still = !is_equal && row->of_change && row->norms.own <= 0 && row->norms.reference > 0;
+        if (!is_equal && !is_still)
+            return false;
+        any = any || is_still;
+    }
+    if (!any)
+        return false;
+    hearing_say(hearing, ": the step does not change it there, and does on one rank; the gradients are equal");
+    return hearing_advise(hearing,
+                          "the update is left out %s: whether a step updates must be the same decision on all "
+                          "ranks, by averaged values and nothing that is a rank's own",
+                          sentence_name_ranks(hearing->evidence, first, ranks));
+}
+
+/* The first scalar that is another in this update, or in the first one that was looked at. */
+bool
+update_say_scalar(struct hearing *hearing)
+{
+    const struct check_item *first = hearing->first;
+    const struct check_rows *rows = &hearing->evidence->ranked[first->first_rank];
+    uint32_t step = items_step(first) < FIRST_USED ? FIRST_USED : items_step(first);
+    char ranks[48];
+    for (size_t i = 0; i < rows->count && !MUTANT(CHECK_SCALARS_UNSEEN); ++i) {
+        const struct check_row *row = &rows->rows[i];
+        struct factor factor;
+        if (row->kind != CHECK_ROW_SCALAR || row->step != step)
+            continue;
+        bool known = factor_of_update(hearing->evidence, first, &factor);
+        sentence_name_ranks(hearing->evidence, first, ranks);
+        hearing_say(hearing,
+                    ", and the gradients are equal: argument %llu of `%.200s` is %.6g %s, and %.6g on one rank",
+                    (unsigned long long)row->value + 1, row->text, row->norms.own, ranks, row->norms.reference);
+        hearing->verdict->factor = known ? factor.value : 0;
+        return hearing_advise(
+            hearing, "%s",
+            first->rank_count == hearing->evidence->ranks
+                ? "a rate, a factor or a divisor of the update depends on the number of ranks, or on the share: let it "
+                  "be "
+                  "one rank's, for the ranks' shares together are the batch of one rank"
+                : "a rate, a factor or a divisor of the update is not the same on all ranks: let it depend on the step "
+                  "and on averaged values, and on nothing that is a rank's own");
+    }
+    return false;
+}
+
 bool
 update_say_factor(struct hearing *hearing)
 {
@@ -286,22 +382,6 @@ update_say_memory(struct hearing *hearing)
 
 /* ---- what else it may be ---- */
 
-bool
-update_say_one(struct hearing *hearing)
-{
-    uint32_t role = hearing->first->tensor.role;
-    size_t others = hearing->pattern.all[role] - hearing->pattern.differing[role];
-    hearing_say(hearing, "; the other %zu %s%s then", others, role == CHECK_MEMORY ? "range" : check_role_name(role),
-                others == 1 ? " is equal" : "s are equal");
-    return hearing_advise(
-        hearing, "%s",
-        role == CHECK_STATE
-            ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
-              "initialised or read"
-            : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full count, and "
-              "write it before DDP_STEP");
-}
-
 /* Optimizer state without annotation that differs on the same ranks, as soon as it is looked at. */
 static const struct check_item *
 find_state(const struct check_verdict *verdict, const struct check_item *first)
@@ -317,45 +397,29 @@ find_state(const struct check_verdict *verdict, const struct check_item *first)
     return NULL;
 }
 
+bool
+update_say_one(struct hearing *hearing)
+{
+    uint32_t role = hearing->first->tensor.role;
+    size_t others = hearing->pattern.all[role] - hearing->pattern.differing[role];
+    bool reads = role == CHECK_PARAMETER && !has_no_gradient(hearing->evidence, hearing->verdict, hearing->first);
+    if (reads && hearing_front(hearing, true) != NULL)
+        return false;
+    hearing_say(hearing, "%s; the other %zu %s%s then", reads ? ", and its gradient is equal" : "", others,
+                role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
+    return hearing_advise(
+        hearing, "%s",
+        reads ? "what changes it behind DDP_STEP is not the same on all ranks: random numbers, values that the host "
+                "copies, a moment or a norm that is computed before DDP_STEP from this rank's gradients, a rate or a "
+                "decision on the host"
+        : role == CHECK_STATE
+            ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
+              "initialised or read"
+            : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full count, and "
+              "write it before DDP_STEP");
+}
+
 /* ---- statistics that forward writes ---- */
-
-/* Zeros are no gradient. */
-static bool
-is_written(const struct check_rows *rows, const struct check_tensor *gradient)
-{
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == gradient->role &&
-            row->tensor.number == gradient->number && (row->norms.reference > 0 || row->norms.own > 0))
-            return true;
-    }
-    return false;
-}
-
-static bool
-is_alike(const struct check_item *item, const struct check_tensor *tensor, uint32_t role)
-{
-    return item->tensor.role == role && item->tensor.count == tensor->count && item->tensor.type == tensor->type;
-}
-
-/* Whether of the parameters like this one no more differ at that moment than have no gradient. */
-static bool
-has_no_gradient(const struct check_evidence *evidence, const struct check_verdict *verdict, const struct check_item *of)
-{
-    size_t parameters = 0, different = 0, gradients = 0;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
-        bool is_parameter = is_alike(item, &of->tensor, CHECK_PARAMETER);
-        parameters += is_parameter;
-        different += is_parameter && item->differs && item->moment == of->moment;
-        gradients += is_alike(item, &of->tensor, CHECK_GRADIENT) && is_written(&evidence->ranked[0], &item->tensor);
-    }
-    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
-        const struct check_row *row = &evidence->ranked[0].rows[i];
-        gradients += row->kind == CHECK_ROW_UNSTEPPED && row->tensor.count == of->tensor.count;
-    }
-    return gradients + different <= parameters;
-}
 
 /* Before the first update parameters differ that have no gradient, and on one rank each step changes them. */
 bool
@@ -400,13 +464,29 @@ update_say_state(struct hearing *hearing)
 }
 
 bool
+update_say_own_state(struct hearing *hearing)
+{
+    const struct check_row *front = hearing_front(hearing, true);
+    if (front == NULL)
+        return false;
+    hearing_say(hearing,
+                ", and the gradients of the step are equal; `%.96s` computes from own gradients, in front of "
+                "DDP_STEP, what `%s` gets",
+                front->text, front->tensor.text);
+    return hearing_advise(hearing,
+                          "compute moments, norms and averages of gradients behind DDP_STEP: let `%.96s` come between "
+                          "DDP_STEP and `%s`",
+                          front->text, front->tensor.text);
+}
+
+bool
 update_say_all(struct hearing *hearing)
 {
     bool same = find_used(hearing->evidence, hearing->first).any;
     hearing_say(hearing, ", and the gradients of the step are equal%s", same ? ", as the update gets them, too" : "");
     return hearing_advise(
         hearing, "%s",
-        (hearing->shown & SHOWN_COMMON) != 0
+        pattern_is_common(hearing->evidence, hearing->first)
             ? "all ranks have the same bits, and one rank has others: look for what depends on the number of ranks or "
               "on the size of a share, and is the same on all ranks: a rate, a divisor, a count that DDP_REDUCE has "
               "added up, a decision by averaged values"

@@ -392,10 +392,13 @@ static const struct verdict_row table[] = {
     ROW(DATA_SET, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_WHOLE, SHOWN_GROWS | SHOWN_ONE_BATCH, gradients_say_data_set),
     ROW(DATA, DIFFERENT, SHOWN_FIRST, SHOWN_ONE_BATCH, gradients_say_unknown_data),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_ONE_BATCH, 0, gradients_say_one_batch),
+    ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_REPLAYED, SHOWN_DEPENDS, gradients_say_by_rank),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST, 0, gradients_say_direction),
     ROW(UPDATE, DIFFERENT, SHOWN_RESULT, 0, gradients_say_later),
     /* the update */
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_used),
+    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_still),
+    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_scalar),
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_factor),
     ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_shorter),
     ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_unstepped),
@@ -403,23 +406,11 @@ static const struct verdict_row table[] = {
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_several),
     ROW(TENSOR, DIFFERENT, SHOWN_LATE | SHOWN_FEW, 0, update_say_one),
     ROW(UNANNOTATED, DIFFERENT, SHOWN_LATE, 0, update_say_state),
+    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_own_state),
     ROW(UPDATE, DIFFERENT, 0, 0, update_say_all),
 };
 
 /* ---- what was shown ---- */
-
-/* The tensor that differs first has the same bits on all ranks. */
-static bool
-is_common(const struct check_evidence *evidence, const struct check_item *first)
-{
-    const struct check_row *zero = pattern_row(&evidence->ranked[0], &first->tensor, first->first_step);
-    bool common = zero != NULL && zero->value != 0;
-    for (int r = 1; r < evidence->ranks && common; ++r) {
-        const struct check_row *row = pattern_row(&evidence->ranked[r], &first->tensor, first->first_step);
-        common = row != NULL && row->value == zero->value;
-    }
-    return common;
-}
 
 static bool
 is_averaged(const struct check_evidence *evidence, const struct check_tensor *tensor)
@@ -464,9 +455,9 @@ shown_of_first(struct hearing *hearing)
            (is_gradient && pattern->all[role] > pattern->differing[role] ? SHOWN_SOME : 0) |
            (is_first && pattern_is_scaled(evidence, &factor) ? SHOWN_SCALED : 0) |
            (is_averaged(evidence, &first->tensor) ? SHOWN_AVERAGED : 0) |
-           (pattern_uneven_items(evidence, first->first_step) > 0 ? SHOWN_UNEVEN : 0) | (depends ? SHOWN_DEPENDS : 0) |
-           (depends && pattern_parts(evidence, &least, &most) ? SHOWN_PARTS : 0) |
-           (is_common(evidence, first) ? SHOWN_COMMON : 0);
+           (pattern_uneven_items(evidence, first->first_step) > 0 ? SHOWN_UNEVEN : 0) |
+           (evidence->turns.count > 0 ? SHOWN_REPLAYED : 0) | (depends ? SHOWN_DEPENDS : 0) |
+           (depends && pattern_parts(evidence, &least, &most) ? SHOWN_PARTS : 0);
 }
 
 static uint32_t

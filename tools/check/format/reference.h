@@ -26,6 +26,7 @@ enum reference_kind {
     REFERENCE_UPDATER,    /* struct check_updater */
     REFERENCE_FLOOR,      /* struct check_row, all of a run: `number` 0 of the repeated, 1 of the perturbed one */
     REFERENCE_COPIES,     /* struct check_copies and more (copies.h): of call site `number`, its identity's low bits */
+    REFERENCE_SCALARS,    /* of call `number` of a function that updates parameters (tools/check/trainer/calls.c) */
     REFERENCE_END,        /* `step`: steps made; `number` 1: they are rounds of DDP_REDUCE calls */
 };
 

@@ -156,6 +156,10 @@ enum check_row_kind {
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
     CHECK_ROW_PART,      /* of turns: the whole batch's gradient is the sum of norms.product times the share's, of one
                             share after the other */
+    CHECK_ROW_SCALAR,    /* after `step` argument `value` of `text`, which updates parameters, is norms.own here, and
+                            norms.reference on one rank */
+    CHECK_ROW_FRONT, /* in front of DDP_STEP, behind backward, `text` gets `value` gradients; 0: it gets gradients, and
+                        memory that the update `tensor.text` gets, too */
 };
 
 enum check_seen {

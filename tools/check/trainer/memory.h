@@ -24,6 +24,22 @@ bool memory_has(CUdeviceptr address);
 /* An update gets the gradient, in this step: what has become of it since DDP_STEP? */
 void used_gradient(const struct tensor *gradient, uint32_t step, const char *function);
 
+/* ---- calls.c ---- */
+/* A call of an updater, number `number` in all of the step. */
+void calls_scalars(const struct operation *operation, const struct function_layout *layout, uint32_t step,
+                   uint32_t number);
+/* Any operation, in the run that writes the reference. `given`: the updater that was given a pointer, or NULL. */
+struct calls_operation {
+    uint64_t call;
+    const char *name;
+    bool is_updater;
+    const char *(*given)(CUdeviceptr address);
+};
+void calls_in_front(const struct operation *operation, const struct function_layout *layout,
+                    const struct calls_operation *its, uint32_t step);
+/* A boundary of the first group. */
+void calls_boundary(uint32_t step);
+
 /* ---- memory.c ---- */
 /* The reference, or what was scouted, says that this function writes such memory: for each that it names. */
 void memory_open(void (*found_call)(uint64_t call));

@@ -219,28 +219,6 @@ changes(const struct comparison *it, const struct scout_effect *effect, const st
     return changed && !killed;
 }
 
-static bool
-goes_element_by_element(const struct comparison *it, const struct scout_effect *effect, uint32_t from, uint32_t to)
-{
-    bool goes = false;
-    for (uint32_t i = 0; i < effect->elementwise_count; ++i)
-        goes = goes || (effect->elementwise[i].samples > 0 && it->memory_of[effect->elementwise[i].from] == from &&
-                        it->memory_of[effect->elementwise[i].to] == to);
-    return goes;
-}
-
-static bool
-is_parameter(const struct comparison *it, const struct scout_segment *segment)
-{
-    bool is = false;
-    for (uint32_t t = 0; t < it->finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &it->finding->tensors[t];
-        is = is || (tensor->role == ROLE_PARAMETER && tensor->lo < segment->hi && segment->lo < tensor->hi &&
-                    it->memory_of[tensor->alloc] == it->memory_of[segment->alloc]);
-    }
-    return is;
-}
-
 /* Whether its run, as it was, has left other bytes there. */
 static bool
 has_written(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
@@ -253,25 +231,22 @@ has_written(const struct comparison *it, const struct scout_effect *effect, cons
 }
 
 /*
- * Whether what changes a gradient is element by element itself alone, or itself and parameters, as decay of weights:
- * that may stand on either side of a step. The ranks are equal to one: so what has changed the gradient alone is
- * linear, a scaling for instance. What has left it as it was may be a bound that no element has reached.
+ * Whether what has changed a gradient may stand on either side of a step. The ranks are equal to one, so what has taken
+ * effect is linear in gradients, a scaling or a difference from their mean for instance. What has left the gradient as
+ * it was may be a bound that no element has reached; so may a factor in memory smaller than it, such as a norm, that
+ * was 1.
  */
 static bool
 commutes(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
 {
-    uint32_t memory = it->memory_of[tensor->alloc];
-    bool any = has_written(it, effect, tensor);
     for (uint32_t i = 0; i < effect->dependence_count; ++i) {
         const struct scout_dependence *dependence = &effect->dependences[i];
         const struct scout_segment *from = &effect->segments[dependence->from];
-        if (it->memory_of[dependence->to] != memory || !shares_bytes(&dependence->changed, tensor))
-            continue;
-        any = is_parameter(it, from) && goes_element_by_element(it, effect, it->memory_of[from->alloc], memory);
-        if (!any)
+        if (it->memory_of[dependence->to] == it->memory_of[tensor->alloc] &&
+            shares_bytes(&dependence->changed, tensor) && 2 * (from->hi - from->lo) < tensor->hi - tensor->lo)
             return false;
     }
-    return any && goes_element_by_element(it, effect, memory, memory);
+    return has_written(it, effect, tensor);
 }
 
 /* A change of a gradient counts behind its last write, where it is complete. */
@@ -324,6 +299,25 @@ may_change(const struct comparison *it, uint32_t begin, uint32_t op, const struc
     return gets && writes_nothing(its->effect) && gets_result(it, begin, op);
 }
 
+/* Whether a step stands in front of the group's use, and behind the last operation before its gradients' last write
+ * that changes its parameters: that write finds averaged ones. */
+static bool
+has_step_in_front(const struct comparison *it, uint32_t number)
+{
+    const struct scout_group *group = &it->finding->groups[number];
+    uint32_t last = 0;
+    for (uint32_t op = 0; op < group->complete && op < it->log->op_count; ++op) {
+        const struct scout_effect *effect = it->log->ops[op].effect;
+        for (uint32_t i = 0; effect != NULL && i < it->finding->tensor_count; ++i) {
+            const struct scout_tensor *tensor = &it->finding->tensors[i];
+            bool is_its = tensor->role == ROLE_PARAMETER && tensor->group == number;
+            last = is_its && changes(it, effect, tensor) ? op : last;
+        }
+    }
+    const struct scout_annotation *step = step_behind(it->log, last);
+    return last > 0 && step != NULL && step->at <= group->before;
+}
+
 /* A step behind the first use is late if gradients, parameters or state change in between: a norm that is printed is
  * each rank's own. */
 static void
@@ -332,7 +326,7 @@ compare_late_group(struct comparison *it, uint32_t number)
     const struct scout_group *group = &it->finding->groups[number];
     const struct scout_annotation *step = step_behind(it->log, group->complete);
     bool late = false;
-    if (step == NULL || step->at <= group->before)
+    if (step == NULL || step->at <= group->before || has_step_in_front(it, number))
         return;
     for (uint32_t op = group->before; op < step->at && op < it->log->op_count; ++op) {
         const struct scout_effect *effect = it->log->ops[op].effect;

@@ -1,0 +1,155 @@
+/*
+ * calls.c - what calls say of an update that differs, where its gradients are equal (memory.h): which scalars do the
+ * functions get that update parameters, and which operations get gradients between backward and DDP_STEP?
+ *
+ * Scalars are arguments of 4 or 8 bytes that are ordinary floating-point numbers in one run at least: counts, flags and
+ * pointers are none, read as such. Neither makes anything different. Called by updaters.c, with memory_lock held.
+ */
+#include "tools/check/trainer/memory.h"
+
+#include "tools/check/format/reference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SCALARS_AT_MOST = 16,
+    ROWS_AT_MOST = 256,
+    FRONT_STEP = 2, /* behind this DDP_STEP */
+    GRADIENTS_AT_MOST = 256,
+};
+
+/* ---- scalars ---- */
+
+struct scalars {
+    double values[SCALARS_AT_MOST]; /* by argument; NAN: none */
+};
+
+/* NAN: it is no ordinary number. Zero may be one. */
+static double
+read_scalar(const void *bytes, size_t count)
+{
+    float small = 0;
+    double value = NAN;
+    if (count == sizeof(small)) {
+        memcpy(&small, bytes, sizeof(small));
+        value = isnormal(small) || small == 0 ? small : NAN;
+    } else if (count == sizeof(value)) {
+        memcpy(&value, bytes, sizeof(value));
+        value = isnormal(value) || value == 0 ? value : NAN;
+    }
+    return value == 0 || (fabs(value) > 1e-30 && fabs(value) < 1e30) ? value : NAN;
+}
+
+void
+calls_scalars(const struct operation *operation, const struct function_layout *layout, uint32_t step, uint32_t number)
+{
+    static unsigned rows;
+    struct scalars own, theirs;
+    struct reference_key key = {.kind = REFERENCE_SCALARS, .step = step, .number = number};
+    for (unsigned i = 0; i < SCALARS_AT_MOST; ++i) {
+        const void *bytes = layout != NULL && i < layout->param_count ? pointers_argument(operation, layout, i) : NULL;
+        own.values[i] = bytes != NULL ? read_scalar(bytes, layout->params[i].bytes) : NAN;
+    }
+    if (values_writer() != NULL) {
+        if (!reference_put(values_writer(), &key, &own, sizeof(own)))
+            values_stop_writing();
+        return;
+    }
+    const struct reference_entry *entry = reference_find(values_reader(), &key);
+    if (entry == NULL)
+        return;
+    if (!reference_get(values_reader(), entry, &theirs, sizeof(theirs)))
+        values_stop_damaged();
+    for (uint32_t i = 0; i < SCALARS_AT_MOST && rows < ROWS_AT_MOST; ++i) {
+        if (isnan(own.values[i]) || isnan(theirs.values[i]) || own.values[i] == theirs.values[i])
+            continue;
+        struct check_row row = {.kind = CHECK_ROW_SCALAR,
+                                .step = step,
+                                .value = i,
+                                .norms = {.own = own.values[i], .reference = theirs.values[i]}};
+        snprintf(row.text, sizeof(row.text), "%s", layout->name);
+        values_row(&row);
+        ++rows;
+    }
+}
+
+/* ---- in front of DDP_STEP ---- */
+
+/* Guarded by memory_lock: behind the last update of the step. */
+static struct {
+    struct {
+        uint64_t first, last; /* calls that got it; 0: none */
+    } gradients[GRADIENTS_AT_MOST];
+    uint64_t changer; /* the last call that got a gradient behind another one */
+    char changer_name[96];
+    char source[96], user[96]; /* what gets gradients and memory that an update gets, too, and that update */
+} front;
+
+/* What the current operation gets. */
+struct getting {
+    const struct calls_operation *its;
+    const char *user;
+    bool any_gradient, any_parameter;
+};
+
+static void
+look_at_pointer(void *arg, const struct pointed *pointed)
+{
+    struct getting *getting = arg;
+    struct tensor tensor;
+    CUdeviceptr next;
+    if (!pointers_annotated(pointed->address, &tensor, &next)) {
+        const char *user = getting->its->given(pointed->address);
+        getting->user = user != NULL ? user : getting->user;
+        return;
+    }
+    getting->any_parameter = getting->any_parameter || tensor.role == TENSOR_PARAMETER;
+    if (tensor.role != TENSOR_GRADIENT || tensor.index >= GRADIENTS_AT_MOST)
+        return;
+    getting->any_gradient = true;
+    uint64_t first = front.gradients[tensor.index].first;
+    front.gradients[tensor.index].first = first != 0 ? first : getting->its->call;
+    front.gradients[tensor.index].last = getting->its->call;
+    if (first != 0 && first != getting->its->call) {
+        front.changer = getting->its->call;
+        snprintf(front.changer_name, sizeof(front.changer_name), "%s", getting->its->name);
+    }
+}
+
+void
+calls_in_front(const struct operation *operation, const struct function_layout *layout,
+               const struct calls_operation *its, uint32_t step)
+{
+    struct getting getting = {.its = its};
+    if (step != FRONT_STEP)
+        return;
+    pointers_visit_all(operation, layout, look_at_pointer, &getting);
+    if (its->is_updater && getting.any_parameter) {
+        memset(&front, 0, sizeof(front));
+    } else if (getting.any_gradient && getting.user != NULL && front.source[0] == '\0') {
+        snprintf(front.source, sizeof(front.source), "%s", its->name);
+        snprintf(front.user, sizeof(front.user), "%s", getting.user);
+    }
+}
+
+void
+calls_boundary(uint32_t step)
+{
+    struct check_row row = {.kind = CHECK_ROW_FRONT, .step = step};
+    if (step != FRONT_STEP + 1 || values_writer() == NULL)
+        return;
+    for (size_t i = 0; i < GRADIENTS_AT_MOST && front.changer != 0; ++i)
+        row.value += front.gradients[i].last == front.changer && front.gradients[i].first != front.changer;
+    if (row.value > 0) {
+        snprintf(row.text, sizeof(row.text), "%s", front.changer_name);
+        values_row(&row);
+    }
+    if (front.source[0] != '\0') {
+        row.value = 0;
+        snprintf(row.text, sizeof(row.text), "%s", front.source);
+        snprintf(row.tensor.text, sizeof(row.tensor.text), "%s", front.user);
+        values_row(&row);
+    }
+}
