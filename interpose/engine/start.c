@@ -297,16 +297,13 @@ begin_watched(struct operation *operation)
         begin_traced_operation(operation);
     else
         touches_begin(operation);
-    if (engine_state.options.sync_every > 0 && !engine_state.options.has_outer)
-        forgotten_state_begin(operation);
-    forgotten_tensor_begin(operation);
+    forgotten_begin(operation);
 }
 
 static void
 end_watched(struct operation *operation, bool enqueued)
 {
-    forgotten_tensor_end(operation, enqueued);
-    forgotten_state_end(operation, enqueued);
+    forgotten_end(operation, enqueued);
     touches_end(operation, enqueued);
 }
 

@@ -48,7 +48,7 @@ enum engine_off {
     OFF_LAUNCH_FILTER = 1, /* each launch is reported */
     OFF_NONFINITE = 2,     /* verify/nonfinite.c */
     OFF_UNAVERAGED = 4,    /* verify/unaveraged.c */
-    OFF_FORGOTTEN = 8,     /* verify/forgotten_tensor.c */
+    OFF_FORGOTTEN = 8,     /* verify/forgotten.c */
     OFF_EARLY = 16, /* no bucket is launched before its boundary: the one before it is the last. With lock held */
 };
 

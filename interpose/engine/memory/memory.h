@@ -46,7 +46,7 @@ struct tensor {
     struct ddp_site site;
     uint64_t touched_by; /* gradients: mask of streams since their group's last boundary */
 
-    /* While operations are looked at: forgotten_tensor.c. */
+    /* While operations are looked at: forgotten.c. */
     uint64_t touched_steps; /* gradients: steps in which they were touched, running */
     uint64_t named_steps;   /* steps in which operations have named it */
     uint64_t named_step;    /* the last of these */
@@ -264,7 +264,7 @@ bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end
 /* ---- pointers.c ---- */
 /*
  * The pointers that an operation names, and what is annotated where they point: for those who look at what an update
- * writes (check/updaters.c, verify/forgotten_state.c).
+ * writes (check/updaters.c, verify/forgotten.c).
  */
 
 enum { POINTER_WORD_SHIFT = 16 }; /* of a word's place in a struct, beside its argument's */

@@ -313,7 +313,7 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
             capture_step(capture, &memory_state.groups[group], stream, site);
         } else {
             OBSERVED(boundary_begins, group, false, site);
-            forgotten_tensor_step(group);
+            forgotten_step(group);
             step_together(&memory_state.groups[group], stream, site);
             OBSERVED(boundary_ends, group);
         }

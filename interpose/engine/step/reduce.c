@@ -385,7 +385,7 @@ reduce_memory(void *ptr, size_t count, int type, int op, void *stream, const str
                                   .bytes = count * type_bytes(type),
                                   .stream = stream};
     refuse_operation(&reduction);
-    forgotten_tensor_reduced(reduction.address, reduction.bytes);
+    forgotten_reduced(reduction.address, reduction.bytes);
     if (atomic_flag_test_and_set(&reducing))
         stop_job(MADE_FORMAT ": another thread is in DDP_REDUCE; all ranks must make the calls in the same order, so "
                              "they come from one thread at a time",

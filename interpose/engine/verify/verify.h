@@ -77,19 +77,14 @@ void duplicate_batch_compare(void) BY_ISSUER;
  */
 void coverage_look(void);
 
-/* ---- forgotten_state.c: --sync-every, and state that is annotated as nothing ---- */
-/* Around each operation. */
-void forgotten_state_begin(const struct operation *operation);
-void forgotten_state_end(const struct operation *operation, bool enqueued);
-
-/* ---- forgotten_tensor.c: parameters that are annotated as nothing, or were moved ---- */
+/* ---- forgotten.c: parameters that are annotated as nothing, or were moved; with --sync-every, such state ---- */
 /* Around each operation, on rank 0. */
-void forgotten_tensor_begin(const struct operation *operation);
-void forgotten_tensor_end(const struct operation *operation, bool enqueued);
+void forgotten_begin(const struct operation *operation);
+void forgotten_end(const struct operation *operation, bool enqueued);
 /* DDP_REDUCE gets this memory. */
-void forgotten_tensor_reduced(CUdeviceptr address, size_t bytes);
+void forgotten_reduced(CUdeviceptr address, size_t bytes);
 /* A boundary of the group begins. */
-void forgotten_tensor_step(int group);
+void forgotten_step(int group);
 
 /* ---- unaveraged.c: nothing is annotated, or no DDP_STEP comes ---- */
 /* At the engine's start, when options, rank and world are known. `wait_ms`: how long an annotation may be waited for

@@ -1,17 +1,24 @@
 /*
- * forgotten_tensor.c - is a parameter annotated as nothing, or was one moved and not annotated again? Each rank then
- * trains it alone, and no comparison knows of it.
+ * forgotten.c - is a parameter annotated as nothing, or was one moved and not annotated again? With --sync-every, does
+ * the optimizer keep state that is annotated as nothing? Each rank then trains it alone, and no comparison knows of it.
  *
  * On rank 0, in a few steps: the first ones, others far apart, and those after annotated memory has moved or a gradient
- * is touched no more. In these steps hooks report every launch. An argument of a kernel, or of a library's call, is a
- * parameter's place if an annotated one was there while an annotated gradient was another argument, the gradient's
- * place. An operation is suspicious if it gets memory that is annotated as nothing in both places, and no annotated
- * parameter or gradient at all: what it changes in the parameter's place is a parameter if in three steps it finds
- * there what the step before has left. Momentum that such a kernel updates is no parameter: it is seen beside an
- * annotated one. What DDP_REDUCE gets is the program's own affair.
+ * is touched no more. In these steps hooks report every launch, and memory behind pointers of those that may update is
+ * copied before and after, in the order of its stream. Memory that an operation changes is followed from update to
+ * update: it is trained if each of several finds what the last one has left, while gradients, and what passes between
+ * layers, are overwritten in between.
+ *
+ * An argument of a kernel, or of a library's call, is a parameter's place if an annotated one was there while an
+ * annotated gradient was another argument, the gradient's place. An operation is suspicious if it gets memory that is
+ * annotated as nothing in both places, and no annotated parameter or gradient at all. Momentum that such a kernel
+ * updates is no parameter: it is seen beside an annotated one. What DDP_REDUCE gets is the program's own affair. With
+ * --sync-every, and without an outer step, what an operation changes beside an annotated parameter is state; an update
+ * inside backward may also write what passes to the layer before, so that without an annotated gradient among its
+ * pointers only an allocation of the parameter's size counts. Memory that the update writes, and never reads, looks the
+ * same.
  *
  * In the same steps it is noted which annotated parameters operations name: those that none names any more are
- * reported, too. Both are reported once, as questions, and nothing ends. What graphs do, and what is captured, is not
+ * reported, too. All are reported once, as questions, and nothing ends. What graphs do, and what is captured, is not
  * looked at. Called by hooks in any thread, and by DDP_STEP.
  */
 #include "interpose/engine/memory/memory.h"
@@ -25,17 +32,19 @@
 #include <string.h>
 
 enum {
-    FIRST_LOOK = 2,    /* DDP_STEPs before the steps that are looked at */
-    LOOK_STEPS = 5,    /* so many of them */
-    LATER = 16,        /* the next look comes after so many times as many steps */
-    ASKED_AT_MOST = 8, /* looks because something moved */
-    STEPS_NEEDED = 3,  /* in which memory is a parameter's, or was named or touched before it was no more */
-    BYTES = 4096,      /* behind a pointer, at most */
-    LEAST = 32,        /* bytes that an update changes: fewer are a counter or a sum */
-    GAP = 64,          /* bytes that stay as they are end what was changed */
+    FIRST_LOOK = 2,      /* DDP_STEPs before the steps that are looked at */
+    LOOK_STEPS = 5,      /* so many of them */
+    LATER = 16,          /* the next look comes after so many times as many steps */
+    ASKED_AT_MOST = 8,   /* looks because something moved */
+    STEPS_NEEDED = 3,    /* in which memory is a parameter's, or was named or touched before it was no more */
+    STATE_STEPS = 2,     /* in which it is state */
+    BYTES = 4096,        /* behind a pointer, at most */
+    LEAST = 32,          /* bytes that an update changes: fewer are a counter or a sum */
+    LEAST_ELEMENTS = 64, /* of a parameter: the state of a smaller one is not told from a counter */
+    GAP = 64,            /* bytes that stay as they are end what was changed */
     POINTERS_AT_MOST = 16,
     PLACES_AT_MOST = 256,
-    SUSPECTS_AT_MOST = 64,
+    FOLLOWED_AT_MOST = 256,
     EXEMPT_AT_MOST = 1024,
 };
 
@@ -46,13 +55,21 @@ struct place {
     struct tensor tensor; /* one of them */
 };
 
-/* Memory that is annotated as nothing, in a parameter's place, with what is in the gradient's. */
-struct suspect {
+enum kind {
+    PARAMETER, /* annotated: is the operation an update? */
+    IN_PLACE,  /* of a parameter, and annotated as nothing */
+    BESIDE,    /* an annotated parameter */
+};
+
+/* Memory behind a pointer, around an operation; or what updates have left there, from step to step. */
+struct followed {
+    enum kind kind;
     uint64_t call;
     uint32_t argument, gradient_argument;
     CUdeviceptr address, gradient;
-    size_t bytes;  /* that the last update has changed */
-    uint64_t step; /* of that */
+    struct tensor tensor;     /* PARAMETER */
+    size_t bytes, allocation; /* bytes: that are copied; then, that updates change */
+    uint64_t step;            /* of the last update */
     unsigned steps;
     char before[BYTES], after[BYTES];
 };
@@ -61,11 +78,11 @@ static struct {
     pthread_mutex_t lock; /* guards all that follows it */
     struct place places[PLACES_AT_MOST];
     size_t place_count;
-    struct suspect *suspects[SUSPECTS_AT_MOST];
-    size_t suspect_count;
+    struct followed *followed[FOLLOWED_AT_MOST]; /* [followed_count], in this look */
+    size_t followed_count;
     struct operand exempt[EXEMPT_AT_MOST]; /* memory beside annotated parameters, or that DDP_REDUCE got */
     size_t exempt_count;
-    bool reported;
+    bool reported, reported_state;
 
     _Atomic bool looking; /* operations are looked at */
     _Atomic bool blind;   /* and not all that they reach is seen */
@@ -89,7 +106,8 @@ static __thread struct {
     } pointers[POINTERS_AT_MOST];
     size_t count;
     bool has_parameter, has_gradient;
-    struct suspect *suspect; /* malloc'ed; NULL: there is none */
+    struct followed *around[POINTERS_AT_MOST]; /* [around_count], malloc'ed: what is copied */
+    size_t around_count;
 } current;
 
 /* ---- before an operation: what it names ---- */
@@ -177,9 +195,33 @@ learn(void)
     }
 }
 
-/* The memory in a parameter's place, if it and what is in a gradient's may be such; malloc'ed, or NULL. */
-static struct suspect *
-make_suspect(void)
+/* What lies behind the pointer is copied, if it is the device's. */
+static struct followed *
+look_behind(const struct pointer *pointer, enum kind kind)
+{
+    CUdeviceptr address = pointer->pointed.address, next;
+    struct memory_facts facts = device_ask_about(address);
+    struct tensor tensor;
+    if (facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed || facts.begin == 0)
+        return NULL;
+    bool annotated = pointers_annotated(address, &tensor, &next);
+    CUdeviceptr end = facts.begin + facts.bytes;
+    end = annotated ? tensor.address + tensor.bytes : next < end ? next : end;
+    struct followed *it = engine_calloc(1, sizeof(*it));
+    *it = (struct followed){.kind = kind,
+                            .call = current.call,
+                            .argument = pointer->pointed.argument,
+                            .address = address,
+                            .tensor = pointer->tensor,
+                            .bytes = end - address < BYTES ? end - address : BYTES,
+                            .allocation = facts.begin == address ? facts.bytes : 0};
+    current.around[current.around_count++] = it;
+    return it;
+}
+
+/* The memory in a parameter's place, if it and what is in a gradient's may be such. */
+static void
+look_in_place(void)
 {
     const struct pointer *parameter = NULL, *gradient = NULL;
     for (size_t i = 0; i < current.count; ++i) {
@@ -192,28 +234,34 @@ make_suspect(void)
             gradient = pointer;
     }
     if (parameter == NULL || gradient == NULL || gradient->pointed.address == parameter->pointed.address)
-        return NULL;
-    CUdeviceptr address = parameter->pointed.address, next;
-    struct memory_facts facts = device_ask_about(address);
-    struct tensor tensor;
-    if (facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed || facts.begin == 0)
-        return NULL;
-    (void)pointers_annotated(address, &tensor, &next);
-    CUdeviceptr end = facts.begin + facts.bytes < next ? facts.begin + facts.bytes : next;
-    struct suspect *suspect = engine_calloc(1, sizeof(*suspect));
-    *suspect = (struct suspect){.call = current.call,
-                                .argument = parameter->pointed.argument,
-                                .gradient_argument = gradient->pointed.argument,
-                                .address = address,
-                                .gradient = gradient->pointed.address,
-                                .bytes = end - address < BYTES ? end - address : BYTES};
-    return suspect;
+        return;
+    struct followed *it = look_behind(parameter, IN_PLACE);
+    if (it != NULL) {
+        it->gradient = gradient->pointed.address;
+        it->gradient_argument = gradient->pointed.argument;
+    }
 }
 
 static void
-copy_out(void *to, const struct suspect *suspect, CUstream stream)
+look_beside(void)
 {
-    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, suspect->address, suspect->bytes, stream),
+    for (size_t i = 0; i < current.count; ++i) {
+        const struct pointer *pointer = &current.pointers[i];
+        if (!pointer->pointed.is_read && (!pointer->annotated || pointer->tensor.role == TENSOR_PARAMETER))
+            (void)look_behind(pointer, pointer->annotated ? PARAMETER : BESIDE);
+    }
+}
+
+static bool
+keeps_state(void)
+{
+    return engine_state.options.sync_every > 0 && !engine_state.options.has_outer;
+}
+
+static void
+copy_out(const struct followed *it, char *to, CUstream stream)
+{
+    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, it->address, it->bytes, stream),
                  "copying memory of an update");
 }
 
@@ -241,10 +289,18 @@ look_at_names(const struct operation *operation)
     return true;
 }
 
-void
-forgotten_tensor_begin(const struct operation *operation)
+static void
+release(void)
 {
-    current.suspect = NULL;
+    for (size_t i = 0; i < current.around_count; ++i)
+        free(current.around[i]);
+    current.around_count = 0;
+}
+
+void
+forgotten_begin(const struct operation *operation)
+{
+    current.around_count = 0;
     if (!atomic_load_explicit(&looks.looking, memory_order_relaxed) || atomic_load(&engine_state.context_ended) ||
         collectives_own_stream(&engine_state.collectives, operation->stream))
         return;
@@ -259,17 +315,18 @@ forgotten_tensor_begin(const struct operation *operation)
     pthread_mutex_lock(&looks.lock);
     if (current.has_parameter)
         learn();
-    else if (!current.has_gradient && !looks.reported)
-        current.suspect = make_suspect();
+    if (current.has_parameter && keeps_state() && !looks.reported_state)
+        look_beside();
+    else if (!current.has_parameter && !current.has_gradient && !looks.reported)
+        look_in_place();
     pthread_mutex_unlock(&looks.lock);
-    if (current.suspect != NULL && !may_wait()) {
-        free(current.suspect);
-        current.suspect = NULL;
-    }
-    if (current.suspect == NULL)
+    if (current.around_count > 0 && !may_wait())
+        release();
+    if (current.around_count == 0)
         return;
     CUcontext before = context_enter();
-    copy_out(current.suspect->before, current.suspect, operation->stream);
+    for (size_t i = 0; i < current.around_count; ++i)
+        copy_out(current.around[i], current.around[i]->before, operation->stream);
     context_leave(before);
 }
 
@@ -277,22 +334,65 @@ forgotten_tensor_begin(const struct operation *operation)
 
 /* From the beginning to the first gap. */
 static size_t
-bytes_changed(const struct suspect *suspect)
+bytes_changed(const struct followed *it)
 {
     size_t end = 0;
-    for (size_t i = 0; i < suspect->bytes && i < end + GAP; ++i)
-        end = suspect->before[i] != suspect->after[i] ? i + 1 : end;
-    return end;
+    for (size_t i = 0; i < it->bytes && i < end + GAP; ++i)
+        end = it->before[i] != it->after[i] ? i + 1 : end;
+    return end >= LEAST ? end : 0;
+}
+
+static size_t
+count_changes(const struct followed *it, size_t bytes)
+{
+    size_t changes = 0;
+    for (size_t i = 0; i < bytes; ++i)
+        changes += it->before[i] != it->after[i];
+    return changes;
+}
+
+/* Of the parameters that it has changed the one with the fewest elements; NULL if it has changed none. */
+static const struct tensor *
+smallest_updated(void)
+{
+    const struct tensor *smallest = NULL;
+    for (size_t i = 0; i < current.around_count; ++i) {
+        const struct followed *it = current.around[i];
+        if (it->kind == PARAMETER && count_changes(it, it->bytes) > 0 &&
+            (smallest == NULL || it->tensor.count < smallest->count))
+            smallest = &it->tensor;
+    }
+    return smallest;
+}
+
+/* Whether an allocation of `bytes` may be all state of a parameter, in its type or in float32. */
+static bool
+is_of_size(size_t bytes, const struct tensor *parameter)
+{
+    size_t wide = parameter->count * sizeof(float);
+    return (bytes >= parameter->bytes && bytes - parameter->bytes < 512) || (bytes >= wide && bytes - wide < 512);
+}
+
+/* Bytes of state that the update of the parameter has changed, one for each element; 0: it is no state. */
+static size_t
+state_changed(const struct followed *it, const struct tensor *parameter)
+{
+    if (parameter == NULL || parameter->count < LEAST_ELEMENTS)
+        return 0;
+    size_t least = parameter->count < BYTES ? parameter->count : BYTES;
+    bool counts = it->bytes >= least && count_changes(it, least) >= least / 2 &&
+                  (current.has_gradient || is_of_size(it->allocation, parameter));
+    return counts ? least : 0;
 }
 
 static void
-report_suspect(const struct suspect *suspect)
+report_tensor(const struct followed *it)
 {
     char text[TENSOR_TEXT_BYTES];
     const uint32_t argument = (1u << POINTER_WORD_SHIFT) - 1;
     for (size_t i = 0; i < looks.place_count; ++i) {
         const struct place *place = &looks.places[i];
-        if (looks.reported || place->call != suspect->call || place->argument != suspect->argument ||
+        if (looks.reported || place->call != it->call || place->argument != it->argument ||
             place->tensor.role != TENSOR_PARAMETER)
             continue;
         looks.reported = true;
@@ -301,62 +401,81 @@ report_suspect(const struct suspect *suspect)
             "is a parameter annotated as nothing, or was it moved and not annotated again? In %u steps %s has "
             "updated %p, its argument %u (argument %u is %p), as it updates %s, and each rank does that alone. "
             "Annotate it with DDP_PARAMETER and its gradient with DDP_GRADIENT, again after each move",
-            suspect->steps, current.name, (void *)(uintptr_t)suspect->address, (suspect->argument & argument) + 1,
-            (suspect->gradient_argument & argument) + 1, (void *)(uintptr_t)suspect->gradient,
+            it->steps, current.name, (void *)(uintptr_t)it->address, (it->argument & argument) + 1,
+            (it->gradient_argument & argument) + 1, (void *)(uintptr_t)it->gradient,
             tensor_describe(&place->tensor, text));
     }
 }
 
-/* With the lock held: follows the memory from step to step. Returns whether the suspect is kept. */
-static bool
-follow_suspect(struct suspect *suspect)
+static void
+report_state(const struct followed *it)
 {
-    size_t bytes = bytes_changed(suspect);
-    for (size_t i = 0; i < looks.suspect_count; ++i) {
-        struct suspect *kept = looks.suspects[i];
-        if (kept->call != suspect->call || kept->argument != suspect->argument || kept->address != suspect->address)
+    if (looks.reported_state)
+        return;
+    looks.reported_state = true;
+    message_warning("forgotten_state",
+                    "--sync-every: %s updates parameters, and keeps values from one update to the next in memory "
+                    "that is annotated as nothing, %p, its argument %u: each rank has values of its own there, "
+                    "and parameters are averaged. Annotate optimizer state with DDP_STATE, or give --outer-lr",
+                    current.name, (void *)(uintptr_t)it->address,
+                    (it->argument & ((1u << POINTER_WORD_SHIFT) - 1)) + 1);
+}
+
+/* With the lock held. Returns whether it is kept. */
+static bool
+follow(struct followed *it)
+{
+    for (size_t i = 0; i < looks.followed_count; ++i) {
+        struct followed *kept = looks.followed[i];
+        if (kept->kind != it->kind || kept->call != it->call || kept->argument != it->argument ||
+            kept->address != it->address)
             continue;
-        bool stayed = memcmp(kept->after, suspect->before, kept->bytes) == 0 || MUTANT(FORGOTTEN_TENSOR_UNCOMPARED);
-        unsigned before = stayed ? kept->steps : 0;
-        suspect->steps = bytes < LEAST ? 0 : suspect->step == kept->step ? kept->steps : before + 1;
-        suspect->bytes = bytes;
-        *kept = *suspect;
-        if (kept->steps >= STEPS_NEEDED && !is_exempt(kept->address) && !is_exempt(kept->gradient))
-            report_suspect(kept);
+        bool stayed = memcmp(kept->after, it->before, kept->bytes) == 0 ||
+                      (it->kind == BESIDE ? MUTANT(FORGOTTEN_STATE_UNCOMPARED) : MUTANT(FORGOTTEN_TENSOR_UNCOMPARED));
+        it->steps = it->bytes == 0 ? 0 : it->step == kept->step ? kept->steps : stayed ? kept->steps + 1 : 1;
+        *kept = *it;
+        if (it->kind == BESIDE && it->steps >= STATE_STEPS)
+            report_state(it);
+        else if (it->kind == IN_PLACE && it->steps >= STEPS_NEEDED && !is_exempt(it->address) &&
+                 !is_exempt(it->gradient))
+            report_tensor(it);
         return false;
     }
-    if (bytes < LEAST || looks.suspect_count == SUSPECTS_AT_MOST)
+    if (it->bytes == 0 || looks.followed_count == FOLLOWED_AT_MOST)
         return false;
-    suspect->steps = 1;
-    suspect->bytes = bytes;
-    looks.suspects[looks.suspect_count++] = suspect;
+    it->steps = 1;
+    looks.followed[looks.followed_count++] = it;
     return true;
 }
 
 void
-forgotten_tensor_end(const struct operation *operation, bool enqueued)
+forgotten_end(const struct operation *operation, bool enqueued)
 {
-    struct suspect *suspect = current.suspect;
-    if (suspect == NULL)
+    if (current.around_count == 0)
         return;
-    current.suspect = NULL;
-    bool kept = false;
     if (enqueued) {
         CUcontext before = context_enter();
-        copy_out(suspect->after, suspect, operation->stream);
+        for (size_t i = 0; i < current.around_count; ++i)
+            copy_out(current.around[i], current.around[i]->after, operation->stream);
         require_cuda(engine_state.driver.cuStreamSynchronize_p(operation->stream), "copying memory of an update");
         context_leave(before);
-        suspect->step = engine_state.boundary_count;
+        const struct tensor *updated = smallest_updated();
         pthread_mutex_lock(&looks.lock);
-        kept = follow_suspect(suspect);
+        for (size_t i = 0; i < current.around_count; ++i) {
+            struct followed *it = current.around[i];
+            it->step = engine_state.boundary_count;
+            if (it->kind != PARAMETER) {
+                it->bytes = it->kind == BESIDE ? state_changed(it, updated) : bytes_changed(it);
+                current.around[i] = follow(it) ? NULL : it;
+            }
+        }
         pthread_mutex_unlock(&looks.lock);
     }
-    if (!kept)
-        free(suspect);
+    release();
 }
 
 void
-forgotten_tensor_reduced(CUdeviceptr address, size_t bytes)
+forgotten_reduced(CUdeviceptr address, size_t bytes)
 {
     if (!atomic_load_explicit(&looks.looking, memory_order_relaxed))
         return;
@@ -429,10 +548,14 @@ look(bool begins, uint64_t step)
     atomic_store(&looks.parted, false);
     atomic_store(&looks.looking, begins);
     looks.begin = step;
+    pthread_mutex_lock(&looks.lock);
+    while (!begins && looks.followed_count > 0)
+        free(looks.followed[--looks.followed_count]);
+    pthread_mutex_unlock(&looks.lock);
 }
 
 void
-forgotten_tensor_step(int group)
+forgotten_step(int group)
 {
     uint64_t step = engine_state.boundary_count;
     if (engine_state.rendezvous.rank != 0 || (engine_state.off & OFF_FORGOTTEN) != 0)
