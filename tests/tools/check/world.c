@@ -197,6 +197,10 @@ change_norms(struct check_row *row, const struct edit *edit)
         norms->rounding = 1e-4 * norms->reference * norms->reference;
         norms->spread = edit->value * norms->reference;
         break;
+    case OFFSET:
+        norms->offset = edit->value * 0.1 * 10 / sqrt((double)row->tensor.count);
+        norms->difference = fabs(norms->offset) * sqrt((double)row->tensor.count);
+        break;
     case HASH:
         row->value = (uint64_t)edit->value;
         break;

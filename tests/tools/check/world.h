@@ -39,6 +39,7 @@ enum what {
     FLIPPED,    /* the same, where 3.2e-5 is what the tolerance explains */
     TOO_SMALL,  /* `value` of its change, all of it rounding */
     HASH,       /* `value`: of what the rank has */
+    OFFSET,     /* all of its difference is one constant, `value` times as large */
     ADDED,      /* a tensor row is added, with this difference */
     /* Notes: `from` is the step */
     SHARD,

@@ -15,6 +15,19 @@ count_equal(const struct hearing *hearing)
 }
 
 bool
+gradients_say_total(struct hearing *hearing)
+{
+    struct other_total other;
+    if (!pattern_other_total(hearing->evidence, &other) || other.step > hearing->first->first_step)
+        return false;
+    hearing_say(hearing, "; for step %u DDP_SHARD gets %llu items on rank %d, and %llu on one rank", other.step,
+                (unsigned long long)other.items, other.rank, (unsigned long long)other.alone);
+    return hearing_advise(hearing,
+                          "hand DDP_SHARD the items of the whole batch, as many as one rank has: without records that "
+                          "fill it up, and by no decision of the rank's own values");
+}
+
+bool
 gradients_say_uneven(struct hearing *hearing)
 {
     uint64_t total = pattern_uneven_items(hearing->evidence, hearing->first->first_step);
@@ -112,6 +125,33 @@ gradients_say_common_factor(struct hearing *hearing)
                                 "number of ranks");
 }
 
+/* Every element of every gradient that differs is off by the same. */
+bool
+gradients_say_offset(struct hearing *hearing)
+{
+    double offset = 0, elements = 0;
+    for (size_t i = 0; i < hearing->verdict->item_count; ++i) {
+        const struct check_item *item = &hearing->verdict->items[i];
+        if (item->tensor.role != CHECK_GRADIENT || !item->differs || item->moment != hearing->pattern.moment)
+            continue;
+        const struct check_row *row =
+            pattern_row(&hearing->evidence->ranked[item->first_rank], &item->tensor, item->first_step);
+        double count = (double)item->tensor.count;
+        if (row == NULL || fabs(row->norms.offset) * sqrt(count) < 0.98 * row->norms.difference)
+            return false;
+        offset = offset == 0 ? row->norms.offset : offset;
+        if (fabs(row->norms.offset / offset - 1) > 0.05)
+            return false;
+        elements += count;
+    }
+    if (elements < 8)
+        return false;
+    hearing_say(hearing, ": each element of these gradients is off by the same %.3g", offset);
+    return hearing_advise(
+        hearing, "a term that is added for each record, or on each rank, is not divided as the loss is: divide "
+                 "it by the whole batch on one rank, and by the rank's share on the ranks");
+}
+
 bool
 gradients_say_parts(struct hearing *hearing)
 {
@@ -151,13 +191,30 @@ gradients_say_dependent(struct hearing *hearing)
         return hearing_advise(
             hearing,
             "if `%.96s` changes gradients otherwise than in proportion (clipping, a sign, a threshold, a norm), put "
-            "DDP_STEP between backward and it; else look at what makes a share's result its own: random numbers, "
-            "statistics of the share, what is read of the batch with `first` and `count` of DDP_SHARD",
+            "DDP_STEP between backward and it; else look at what makes a share's result its own: a sum, a mean or a "
+            "ranking of the share (DDP_REDUCE makes the batch's), batch-norm, random numbers",
             name);
     return hearing_advise(
-        hearing, "look at what makes a share's own result: what is read of the batch with `first` and `count` of "
-                 "DDP_SHARD; random numbers (check with dropout and augmentation off); statistics of the share (check "
-                 "with those of batch-norm fixed)");
+        hearing,
+        "look at what makes a share's result its own: statistics of the share, such as a sum, a mean or a ranking "
+        "(DDP_REDUCE makes the batch's) or those of batch-norm; means over micro-batches of unequal sizes; "
+        "random numbers (check with dropout and augmentation off); what is read of the batch with `first` and "
+        "`count` of DDP_SHARD");
+}
+
+/* In a later step, and in none before. */
+bool
+gradients_say_dependent_now(struct hearing *hearing)
+{
+    hearing_say(hearing,
+                "; in this step, and in none before, the mean of the gradients of %d shares is not the gradient of the "
+                "whole batch on one rank, either",
+                hearing->evidence->ranks);
+    return hearing_advise(
+        hearing,
+        "look for a bound, a mean, a ranking or a count of the share's own (DDP_REDUCE makes the batch's), memory "
+        "that each rank trains alone and that is not annotated, rows of a gradient that are not cleared before "
+        "backward, random numbers");
 }
 
 bool
@@ -245,7 +302,8 @@ gradients_say_later(struct hearing *hearing)
     return hearing_advise(
         hearing, "%s",
         role == CHECK_GRADIENT ? "something that is not annotated changes the gradients after the first step: a tensor "
-                                 "that was forgotten, data that ranks read in another order, a decision on the host"
+                                 "that was forgotten, rows of a gradient that are not cleared before backward, data "
+                                 "that ranks read in another order, a decision on the host"
         : role == CHECK_BUFFER ? "all ranks take rank 0's bytes at each DDP_STEP: a buffer that depends on the batch "
                                  "holds what rank 0's share gives"
                                : "the mean over ranks of this value is not one rank's: is it a mean over the share?");

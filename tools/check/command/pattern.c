@@ -162,7 +162,8 @@ pattern_is_scaled(const struct check_evidence *evidence, double *factor_p)
     }
     if (!(square > 0))
         return false;
-    double factor = product / square;
+    double factor = product / square, n = evidence->ranks;
+    bool is_n = fabs(factor * n - 1) < 0.02 || fabs(factor / n - 1) < 0.02;
     size_t count = 0;
     for (size_t i = 0; i < rows->count; ++i) {
         const struct check_row *row = &rows->rows[i];
@@ -171,6 +172,9 @@ pattern_is_scaled(const struct check_evidence *evidence, double *factor_p)
             norms->reference * norms->reference < 1e-8 * square)
             continue;
         double own = norms->product / (norms->reference * norms->reference);
+        double rest = norms->own * norms->own - own * norms->product; /* squared: what the factor leaves */
+        if (!is_n && sqrt(fmax(rest, 0)) > 0.2 * fabs(factor - 1) * norms->reference)
+            return false;
         if (!(norms->product > same_direction * norms->own * norms->reference) ||
             fabs(own - factor) > 0.01 * fabs(factor))
             return false;
@@ -292,6 +296,48 @@ pattern_uneven_items(const struct check_evidence *evidence, uint32_t step)
             return row->value;
     }
     return 0;
+}
+
+/* The next row of DDP_SHARD from *at on that has another total than the one before it; NULL: none. */
+static const struct check_row *
+next_total(const struct check_rows *rows, size_t *at, uint64_t before)
+{
+    for (; *at < rows->count; ++*at) {
+        const struct check_row *row = &rows->rows[*at];
+        if (row->kind == CHECK_ROW_SHARD && row->value != before)
+            return row;
+    }
+    return NULL;
+}
+
+bool
+pattern_other_total(const struct check_evidence *evidence, struct other_total *found)
+{
+    *found = (struct other_total){.step = UINT32_MAX};
+    for (int r = 0; r < evidence->ranks; ++r) {
+        size_t mine = 0, theirs = 0;
+        uint64_t before = 0;
+        const struct check_row *own, *other;
+        for (;;) {
+            own = next_total(&evidence->ranked[r], &mine, before);
+            other = next_total(&evidence->alone, &theirs, before);
+            if (own == NULL || other == NULL || own->value != other->value || own->step != other->step)
+                break;
+            before = own->value;
+        }
+        uint32_t mine_at = own != NULL ? own->step : UINT32_MAX, theirs_at = other != NULL ? other->step : UINT32_MAX,
+                 step = mine_at < theirs_at ? mine_at : theirs_at;
+        if (before == 0 || step >= found->step)
+            continue;
+        *found = (struct other_total){.rank = r,
+                                      .step = step,
+                                      .items = mine_at <= theirs_at ? own->value : before,
+                                      .alone = theirs_at <= mine_at ? other->value : before};
+    }
+    if (found->step == UINT32_MAX)
+        return false;
+    ++found->step; /* DDP_SHARD comes behind the DDP_STEP before */
+    return true;
 }
 
 double

@@ -60,6 +60,14 @@ bool pattern_takes_whole_batches(const struct check_evidence *evidence);
 /* Items that DDP_SHARD has shared out for the gradients of a step, and that the ranks do not divide; 0: none. */
 uint64_t pattern_uneven_items(const struct check_evidence *evidence, uint32_t step);
 
+/* Where DDP_SHARD first has another total on a rank than on one rank, and has had the same before. */
+struct other_total {
+    int rank;
+    uint32_t step;
+    uint64_t items, alone;
+};
+bool pattern_other_total(const struct check_evidence *evidence, struct other_total *found);
+
 /* Of the runs on one rank: the worst difference of a parameter or gradient from the reference. */
 double pattern_worst(const struct check_evidence *evidence, const struct check_rows *run);
 
@@ -131,12 +139,15 @@ bool hearing_advise(struct hearing *hearing, const char *format, ...) __attribut
 const struct check_row *hearing_front(const struct hearing *hearing, bool with_memory);
 
 /* ---- gradients.c: gradients differ, and no update has made that so ---- */
+bool gradients_say_total(struct hearing *hearing);
 bool gradients_say_uneven(struct hearing *hearing);
 bool gradients_say_factor(struct hearing *hearing);
 bool gradients_say_clipped(struct hearing *hearing);
 bool gradients_say_common_factor(struct hearing *hearing);
+bool gradients_say_offset(struct hearing *hearing);
 bool gradients_say_parts(struct hearing *hearing);
 bool gradients_say_dependent(struct hearing *hearing);
+bool gradients_say_dependent_now(struct hearing *hearing);
 bool gradients_say_few(struct hearing *hearing);
 bool gradients_say_some(struct hearing *hearing);
 bool gradients_say_data_set(struct hearing *hearing);

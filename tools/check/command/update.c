@@ -495,7 +495,10 @@ update_say_all(struct hearing *hearing)
                  "rank (DDP_STATE); a learning rate or a decision on the host"
         : hearing->first->first_step > 2
             ? "the update of this step used something that is not the same on all ranks: a DDP_STEP that is left out "
-              "in some steps, or a decision on the host"
+              "in "
+              "some steps; memory that is not annotated, and that each rank has initialised or computed by itself, "
+              "from "
+              "own gradients for instance; a decision on the host"
             : "the update uses what is not averaged: a moment, a norm or an average that is computed before DDP_STEP, "
               "or gradients that are clipped there; DDP_STEP stands in front of backward, within it or behind the "
               "optimizer; optimizer state (DDP_STATE) or a decision on the host is not the same on all ranks");

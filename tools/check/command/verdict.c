@@ -367,6 +367,7 @@ static const struct verdict_row table[] = {
     ROW(NONE, EQUAL, 0, SHOWN_DIFFERENCE, say_equal),
     ROW(OVERLAP, DIFFERENT, SHOWN_PLAIN_RIGHT, 0, say_overlap),
     ROW(PLAN, DIFFERENT, SHOWN_PLAN, 0, say_plan),
+    ROW(DATA, DIFFERENT, SHOWN_RESULT, SHOWN_GROWS, gradients_say_total),
     ROW(DATA, DIFFERENT, 0, SHOWN_GROWS, say_data), /* no run has the data of all ranks */
     ROW(OVERFLOW, DIFFERENT, SHOWN_UNBOUNDED, 0, say_unbounded),
     /* unannotated memory; a factor of all gradients explains it */
@@ -384,6 +385,7 @@ static const struct verdict_row table[] = {
     ROW(SCALE, DIFFERENT, SHOWN_FIRST | SHOWN_SCALED, 0, gradients_say_factor),
     ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT, SHOWN_FEW, gradients_say_clipped),
     ROW(SCALE, DIFFERENT, SHOWN_GRADIENT | SHOWN_SOME, 0, gradients_say_common_factor),
+    ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_offset),
     ROW(NONE, EQUAL, SHOWN_GRADIENT | SHOWN_SHARES, SHOWN_WEIGHS | SHOWN_GROWS, wish_for_shares),
     ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT | SHOWN_PARTS, SHOWN_WEIGHS, gradients_say_parts),
     ROW(BATCH_DEPENDENT, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_DEPENDS, SHOWN_WEIGHS, gradients_say_dependent),
@@ -394,6 +396,7 @@ static const struct verdict_row table[] = {
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_ONE_BATCH, 0, gradients_say_one_batch),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_REPLAYED, SHOWN_DEPENDS, gradients_say_by_rank),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST, 0, gradients_say_direction),
+    ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT | SHOWN_LATE | SHOWN_DEPENDS, SHOWN_WEIGHS, gradients_say_dependent_now),
     ROW(UPDATE, DIFFERENT, SHOWN_RESULT, 0, gradients_say_later),
     /* the update */
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_used),

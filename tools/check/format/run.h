@@ -127,21 +127,22 @@ struct check_scouted {
 };
 
 enum check_row_kind {
-    CHECK_ROW_TENSOR,    /* `norms` of a tensor at a step */
-    CHECK_ROW_OWN,       /* `value`: hash of this rank's own gradients before they were averaged; in rounds: of floats
-                            before DDP_REDUCE */
-    CHECK_ROW_SHARD,     /* `value`: items of a DDP_SHARD; `uneven`: not the same for each rank */
-    CHECK_ROW_COPIED,    /* `value`: bytes that the host copied to the device in the second step */
-    CHECK_ROW_STEP,      /* a boundary was reached; `value`: the number of ranks */
-    CHECK_ROW_GRAPHS,    /* DDP_STEP is captured: only launches are compared */
-    CHECK_ROW_ALARM,     /* text: what would have ended the job */
-    CHECK_ROW_STOPPED,   /* text: why ddprun ended the job; exit code in `value` */
-    CHECK_ROW_RETAINED,  /* `norms.product`: how much of a change is left */
-    CHECK_ROW_END,       /* `step` steps were made; `value` 1: the program was ended, 0: it ended by itself */
-    CHECK_ROW_WEIGHT,    /* DDP_WEIGHT gave this rank a share that is not the mean share */
-    CHECK_ROW_AVERAGED,  /* `tensor` is a parameter or state that DDP_STEP_PARAMETERS averages */
-    CHECK_ROW_SHORT,     /* why fewer steps than CHECK_STEPS were made: `value` is an enum check_short */
-    CHECK_ROW_SEEN,      /* at the end: `value` has a bit of enum check_seen for each habit that the run has shown */
+    CHECK_ROW_TENSOR,   /* `norms` of a tensor at a step */
+    CHECK_ROW_OWN,      /* `value`: hash of this rank's own gradients before they were averaged; in rounds: of floats
+                           before DDP_REDUCE */
+    CHECK_ROW_SHARD,    /* `value`: items of the first DDP_SHARD, and where they change; `uneven`: not the same for each
+                           rank */
+    CHECK_ROW_COPIED,   /* `value`: bytes that the host copied to the device in the second step */
+    CHECK_ROW_STEP,     /* a boundary was reached; `value`: the number of ranks */
+    CHECK_ROW_GRAPHS,   /* DDP_STEP is captured: only launches are compared */
+    CHECK_ROW_ALARM,    /* text: what would have ended the job */
+    CHECK_ROW_STOPPED,  /* text: why ddprun ended the job; exit code in `value` */
+    CHECK_ROW_RETAINED, /* `norms.product`: how much of a change is left */
+    CHECK_ROW_END,      /* `step` steps were made; `value` 1: the program was ended, 0: it ended by itself */
+    CHECK_ROW_WEIGHT,   /* DDP_WEIGHT gave this rank a share that is not the mean share */
+    CHECK_ROW_AVERAGED, /* `tensor` is a parameter or state that DDP_STEP_PARAMETERS averages */
+    CHECK_ROW_SHORT,    /* why fewer steps than CHECK_STEPS were made: `value` is an enum check_short */
+    CHECK_ROW_SEEN,     /* at the end: `value` has a bit of enum check_seen for each habit that the run has shown */
     CHECK_ROW_UNSTEPPED, /* `tensor` is a gradient of a group that made no step */
     CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
     CHECK_ROW_UPDATES,   /* after `step` the function `text` got the same parameter `value` times, and more than once */

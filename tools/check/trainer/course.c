@@ -14,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP_WAIT_MS = 2000 }; /* at least, for a DDP_STEP behind enough rounds */
+enum {
+    STEP_WAIT_MS = 2000,  /* at least, for a DDP_STEP behind enough rounds */
+    SHARDS_AT_MOST = 256, /* rows of DDP_SHARD with a total of their own */
+};
 
 static struct {
     void (*leave)(void);
@@ -107,8 +110,12 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
     copies_shard(total, *first, *count, site);
     struct check_row row = {
         .kind = CHECK_ROW_SHARD, .step = course.steps, .value = total, .uneven = total % world != 0};
-    if (course.shards++ == 0 || row.uneven)
+    static size_t last;
+    if (course.shards == 0 || row.uneven || (total != last && course.shards < SHARDS_AT_MOST)) {
+        ++course.shards;
         values_row(&row);
+    }
+    last = total;
 }
 
 /* Memory of a tensor that is annotated. */
