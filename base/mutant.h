@@ -128,6 +128,8 @@ enum mutant {
     MUTANT_CHECK_NAN_EQUAL,          /* what is NaN on all ranks is equal */
     MUTANT_CHECK_ZEROS_ONE_BATCH,    /* own gradients of zeros are of one batch */
     MUTANT_CHECK_ZEROS_TELL,         /* gradients of zeros are equal, and prove that the batch is right */
+    MUTANT_CHECK_DATA_STILL,         /* floats from the host are not moved by a unit in the last place */
+    MUTANT_CHECK_NUDGED_UNSEEN,      /* nor is it seen what such a unit makes of gradients (in the launcher) */
     MUTANT_CHECK_SCALARS_UNSEEN,     /* scalar arguments of updates that differ are not looked at */
     MUTANT_CHECK_SHORTER_UNSEEN,     /* nor do gradients that end before their parameters */
     MUTANT_CHECK_INDEPENDENT_EQUAL,  /* results of DDP_REDUCE that depend on nothing are equal */

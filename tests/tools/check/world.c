@@ -120,6 +120,7 @@ free_world(struct world *world)
     check_rows_free(&world->evidence.scaled);
     check_rows_free(&world->evidence.later);
     check_rows_free(&world->evidence.far);
+    check_rows_free(&world->evidence.nudged);
     for (int rank = 0; rank < MOST_RANKS; ++rank) {
         check_rows_free(&world->ranked[rank]);
         check_rows_free(&world->plain[rank]);
@@ -200,6 +201,9 @@ change_norms(struct check_row *row, const struct edit *edit)
     case OFFSET:
         norms->offset = edit->value * 0.1 * 10 / sqrt((double)row->tensor.count);
         norms->difference = fabs(norms->offset) * sqrt((double)row->tensor.count);
+        break;
+    case ALONG:
+        norms->along = edit->value;
         break;
     case HASH:
         row->value = (uint64_t)edit->value;
@@ -339,10 +343,11 @@ void
 apply(struct world *world, const struct edit *edit)
 {
     struct check_evidence *evidence = &world->evidence;
-    struct check_rows *single[] = {[AGAIN] = &evidence->again, [PERTURBED] = &evidence->perturbed,
-                                   [ALONE] = &evidence->alone, [TURNS] = &evidence->turns,
-                                   [PROBE] = &evidence->probe, [SCALED] = &evidence->scaled,
-                                   [LATER] = &evidence->later, [FAR] = &evidence->far};
+    struct check_rows *single[] = {[AGAIN] = &evidence->again,  [PERTURBED] = &evidence->perturbed,
+                                   [ALONE] = &evidence->alone,  [TURNS] = &evidence->turns,
+                                   [PROBE] = &evidence->probe,  [SCALED] = &evidence->scaled,
+                                   [LATER] = &evidence->later,  [FAR] = &evidence->far,
+                                   [NUDGED] = &evidence->nudged};
     evidence->forced = evidence->forced || edit->what == FORCED;
     evidence->tolerance = edit->what == TYPES ? -1 : evidence->tolerance;
     switch (edit->what) {

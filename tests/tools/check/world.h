@@ -18,7 +18,7 @@ struct world {
     unsigned steps;
 };
 
-enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, LATER, FAR, BEHIND, AHEAD };
+enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, LATER, FAR, NUDGED, BEHIND, AHEAD };
 
 enum what {
     NOTHING,
@@ -40,6 +40,7 @@ enum what {
     TOO_SMALL,  /* `value` of its change, all of it rounding */
     HASH,       /* `value`: of what the rank has */
     OFFSET,     /* all of its difference is one constant, `value` times as large */
+    ALONG,      /* all of its difference is `value` times its parameter */
     ADDED,      /* a tensor row is added, with this difference */
     /* Notes: `from` is the step */
     SHARD,

@@ -48,6 +48,23 @@ find_carried(const struct check_evidence *evidence, int *rank_p)
     return NULL;
 }
 
+const struct check_row *
+carried_find_other(const struct check_evidence *evidence, uint32_t step, int *rank_p)
+{
+    for (int r = 0; r < evidence->ranks; ++r) {
+        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
+            const struct check_row *row = &evidence->ranked[r].rows[i];
+            const struct check_copy *mine = &row->copy;
+            if (row->kind != CHECK_ROW_COPY || row->step > step || mine->bytes != mine->whole || mine->values == 0 ||
+                mine->values == mine->whole_values || MUTANT(CHECK_CARRIED_UNSEEN))
+                continue;
+            *rank_p = r;
+            return row;
+        }
+    }
+    return NULL;
+}
+
 void
 carried_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
 {

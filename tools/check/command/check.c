@@ -215,12 +215,12 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
         *ok = session_run_scaled(check, wishes->factor, error);
     else if (wishes->probed_count > 0 && check->evidence.probe.count == 0)
         *ok = session_run_probe(check, wishes, error);
+    else if (wishes->nudged)
+        *ok = session_run_nudged(check, error);
     else if (wishes->turns > 0 && check->evidence.turns.count == 0 && check->ranks <= MOST_TURNS)
         *ok = session_run_turns(check, wishes->turns, error);
     else if (wishes->plain && check->evidence.plain == NULL)
         *ok = run_plain(check, error);
-    else if (wishes->nudged)
-        *ok = session_run_nudged(check, error);
     else
         return false;
     return true;
@@ -270,9 +270,10 @@ judge_runs(struct check *check, struct check_verdict *verdict, struct error *err
     bool ok = true;
     readings_describe(&check->evidence);
     seeded_judge(&check->evidence, verdict, &wishes);
-    for (int i = 0; (i < MOST_EXTRA_RUNS || wishes.apart > 0 || wishes.later || wishes.nudged) &&
-                    run_more(check, &wishes, &ok, error);
-         ++i) {
+    for (unsigned others = 0, nudged = 0;
+         (others < MOST_EXTRA_RUNS || wishes.apart > 0 || wishes.later || wishes.nudged) &&
+         run_more(check, &wishes, &ok, error);
+         others += check->evidence.nudged_runs == nudged, nudged = check->evidence.nudged_runs) {
         if (!ok && error->exit_code > 128) /* a signal asked for the end */
             return false;
         if (!ok) { /* what is known without it stands */

@@ -125,31 +125,61 @@ gradients_say_common_factor(struct hearing *hearing)
                                 "number of ranks");
 }
 
-/* Every element of every gradient that differs is off by the same. */
-bool
-gradients_say_offset(struct hearing *hearing)
+/* What all gradients that differ have in common, by `find`, which is 0 of one that has it not; 0: nothing. */
+static double
+find_common(const struct hearing *hearing, double (*find)(const struct check_row *row))
 {
-    double offset = 0, elements = 0;
+    double common = 0, elements = 0;
     for (size_t i = 0; i < hearing->verdict->item_count; ++i) {
         const struct check_item *item = &hearing->verdict->items[i];
         if (item->tensor.role != CHECK_GRADIENT || !item->differs || item->moment != hearing->pattern.moment)
             continue;
         const struct check_row *row =
             pattern_row(&hearing->evidence->ranked[item->first_rank], &item->tensor, item->first_step);
-        double count = (double)item->tensor.count;
-        if (row == NULL || fabs(row->norms.offset) * sqrt(count) < 0.98 * row->norms.difference)
-            return false;
-        offset = offset == 0 ? row->norms.offset : offset;
-        if (fabs(row->norms.offset / offset - 1) > 0.05)
-            return false;
-        elements += count;
+        double own = row != NULL ? find(row) : 0;
+        common = common == 0 ? own : common;
+        if (own == 0 || fabs(own / common - 1) > 0.05)
+            return 0;
+        elements += (double)item->tensor.count;
     }
-    if (elements < 8)
+    return elements >= 8 ? common : 0;
+}
+
+static double
+offset_of(const struct check_row *row)
+{
+    bool all = fabs(row->norms.offset) * sqrt((double)row->tensor.count) >= 0.98 * row->norms.difference;
+    return all ? row->norms.offset : 0;
+}
+
+static double
+along_of(const struct check_row *row)
+{
+    return row->norms.along;
+}
+
+bool
+gradients_say_offset(struct hearing *hearing)
+{
+    double offset = find_common(hearing, offset_of);
+    if (offset == 0)
         return false;
     hearing_say(hearing, ": each element of these gradients is off by the same %.3g", offset);
     return hearing_advise(
         hearing, "a term that is added for each record, or on each rank, is not divided as the loss is: divide "
                  "it by the whole batch on one rank, and by the rank's share on the ranks");
+}
+
+bool
+gradients_say_along(struct hearing *hearing)
+{
+    double along = find_common(hearing, along_of);
+    if (along == 0)
+        return false;
+    hearing_say(hearing, ": the difference of each gradient is %.3g times its parameter", along);
+    return hearing_advise(
+        hearing, "a term of the weights, such as weight decay, is another one than one rank's: let it not depend "
+                 "on the rank, on the number of ranks or on the share, or add it behind DDP_STEP");
 }
 
 bool
@@ -276,7 +306,9 @@ gradients_say_by_rank(struct hearing *hearing)
     return hearing_advise(
         hearing,
         "look for random numbers that are seeded by rank (noise, a mask, a shuffle), a term or a factor of one rank's "
-        "own or of the number of ranks (weight decay, a divisor), weights that are not annotated%s%.96s%s",
+        "own "
+        "or of the number of ranks (weight decay, a divisor), weights that are not annotated, records that a rank "
+        "chooses for itself%s%.96s%s",
         front != NULL ? "; and at `" : "", front != NULL ? front->text : "",
         front != NULL ? "`, which gets gradients between backward and DDP_STEP" : "");
 }

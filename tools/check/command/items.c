@@ -420,6 +420,30 @@ is_decision(const struct check_evidence *evidence, const struct check_row *row)
     return false;
 }
 
+/*
+ * One rank, whose steps begin a unit in the last place away, and whose data are, makes a difference of this size of the
+ * gradient in this step: it nearly cancels, and the order of its sum decides. No such difference is more than what is
+ * bearable beside what gradients typically have.
+ */
+static bool
+is_nudged(struct check_item *item, const struct check_evidence *evidence, const struct check_row *row,
+          const struct distance *distance)
+{
+    double most = 0;
+    const struct check_rows *nudged = &evidence->nudged;
+    for (size_t i = 0; i < nudged->count && row->tensor.role == CHECK_GRADIENT; ++i) {
+        const struct check_row *own = &nudged->rows[i];
+        if (own->kind == CHECK_ROW_TENSOR && own->step == row->step && own->tensor.role == CHECK_GRADIENT &&
+            own->tensor.number == row->tensor.number)
+            most = fmax(most, own->norms.difference);
+    }
+    if (!(most > 0 && row->norms.difference <= evidence->floor_factor * most) ||
+        distance->typical > bearable_of(evidence, row) || MUTANT(CHECK_NUDGED_UNSEEN))
+        return false;
+    item->floor = fmax(item->floor, distance->whole * most / row->norms.difference);
+    return true;
+}
+
 /* Adds what a rank says of the item. */
 static void
 add_row(struct check_item *item, const struct check_evidence *evidence, const struct check_row *row,
@@ -449,7 +473,7 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
         item->hidden = fmax(item->hidden, row->norms.difference / row->norms.reference);
         item->unclear = true;
     }
-    if (row->same_bits || vanishes)
+    if (row->same_bits || vanishes || ((whole || block) && is_nudged(item, evidence, row, distance)))
         return;
     if (!(whole || block)) {
         bool hides = distance->typical > bearable_of(evidence, row);

@@ -289,7 +289,7 @@ session_run_nudged(struct check *check, struct error *error)
 {
     char *name = xasprintf("nudged-%u", ++check->evidence.nudged_runs);
     struct check_order order =
-        session_order(check, name, "one rank, each step from a start one unit in the last place away", CHECK_COMPARES);
+        session_order(check, name, "one rank, each step and its data one unit in the last place away", CHECK_COMPARES);
     order.run.perturbed = true;
     order.run.nudge = check->evidence.nudged_runs;
     bool ok = session_run_alone(check, &order, &check->evidence.nudged, error);

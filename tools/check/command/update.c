@@ -248,28 +248,33 @@ update_say_several(struct hearing *hearing)
 
 /* ---- the factor of the update ---- */
 
-/* On some ranks the step changes nothing, and does so on one rank. */
+/* Where it differs the step changes nothing, and does on one rank; or the other way round. */
 bool
 update_say_still(struct hearing *hearing)
 {
     char ranks[48];
-    bool any = false;
+    size_t still = 0, moves = 0;
     const struct check_item *first = hearing->first;
     for (int r = 0; r < hearing->evidence->ranks; ++r) {
         const struct check_row *row = pattern_row(&hearing->evidence->ranked[r], &first->tensor, first->first_step);
-        bool is_equal = row == NULL || row->same_bits || row->norms.difference <= 1e-3 * row->norms.reference;
-        bool is_still = !is_equal && row->of_change && row->norms.own <= 0 && row->norms.reference > 0;
-        if (!is_equal && !is_still)
+        if (row == NULL || row->same_bits || row->norms.difference <= 1e-3 * row->norms.reference)
+            continue;
+        bool rests = row->norms.own <= 0 && row->norms.reference > 0,
+             starts = row->norms.own > 0 && row->norms.reference <= 0;
+        if (!row->of_change || !(rests || starts))
             return false;
-        any = any || is_still;
+        still += rests;
+        moves += starts;
     }
-    if (!any)
+    if ((still > 0) == (moves > 0))
         return false;
-    hearing_say(hearing, ": the step does not change it there, and does on one rank; the gradients are equal");
+    sentence_name_ranks(hearing->evidence, first, ranks);
+    hearing_say(hearing, ": the step %s it there, and %s on one rank; the gradients are equal",
+                still > 0 ? "does not change" : "changes", still > 0 ? "does" : "does not");
     return hearing_advise(hearing,
                           "the update is left out %s: whether a step updates must be the same decision on all "
                           "ranks, by averaged values and nothing that is a rank's own",
-                          sentence_name_ranks(hearing->evidence, first, ranks));
+                          still > 0 ? ranks : "on the other ranks");
 }
 
 /* The first scalar that is another in this update, or in the first one that was looked at. */
@@ -312,6 +317,8 @@ update_say_factor(struct hearing *hearing)
     struct factor factor;
     bool used = find_used(evidence, first).any; /* and none is another */
     if (!factor_of_update(evidence, first, &factor))
+        return false;
+    if (factor.value < 1e-3 || factor.value > 1e3)
         return false;
     bool all = first->rank_count == evidence->ranks && !factor.mixed, one = factor.apart < factor.moved;
     bool is_n = all && fabs(factor.value - evidence->ranks) < 0.01 * evidence->ranks,
@@ -398,12 +405,31 @@ find_state(const struct check_verdict *verdict, const struct check_item *first)
 }
 
 bool
+update_say_copied(struct hearing *hearing)
+{
+    int rank;
+    char place[DATA_PLACE_BYTES];
+    const struct check_row *row = carried_find_other(hearing->evidence, items_step(hearing->first), &rank);
+    if (row == NULL)
+        return false;
+    hearing_say(
+        hearing, ": %s step %u rank %d copies other values than one rank to memory that is not annotated, at %s",
+        row->step > 1 ? "in" : "up to", row->step, rank, data_name_site(hearing->evidence, row->copy.site, place));
+    return hearing_advise(hearing,
+                          "what is only read, such as a teacher, a frozen layer or a second copy of weights, and "
+                          "state must begin alike on all ranks: use the same seed, or annotate it with "
+                          "DDP_PARAMETER or DDP_STATE");
+}
+
+bool
 update_say_one(struct hearing *hearing)
 {
     uint32_t role = hearing->first->tensor.role;
     size_t others = hearing->pattern.all[role] - hearing->pattern.differing[role];
     bool reads = role == CHECK_PARAMETER && !has_no_gradient(hearing->evidence, hearing->verdict, hearing->first);
-    if (reads && hearing_front(hearing, true) != NULL)
+    int rank;
+    if (reads && (hearing_front(hearing, true) != NULL ||
+                  carried_find_other(hearing->evidence, items_step(hearing->first), &rank) != NULL))
         return false;
     hearing_say(hearing, "%s; the other %zu %s%s then", reads ? ", and its gradient is equal" : "", others,
                 role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");

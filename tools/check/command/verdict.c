@@ -386,6 +386,7 @@ static const struct verdict_row table[] = {
     ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT, SHOWN_FEW, gradients_say_clipped),
     ROW(SCALE, DIFFERENT, SHOWN_GRADIENT | SHOWN_SOME, 0, gradients_say_common_factor),
     ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_offset),
+    ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_along),
     ROW(NONE, EQUAL, SHOWN_GRADIENT | SHOWN_SHARES, SHOWN_WEIGHS | SHOWN_GROWS, wish_for_shares),
     ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT | SHOWN_PARTS, SHOWN_WEIGHS, gradients_say_parts),
     ROW(BATCH_DEPENDENT, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_DEPENDS, SHOWN_WEIGHS, gradients_say_dependent),
@@ -394,6 +395,7 @@ static const struct verdict_row table[] = {
     ROW(DATA_SET, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_WHOLE, SHOWN_GROWS | SHOWN_ONE_BATCH, gradients_say_data_set),
     ROW(DATA, DIFFERENT, SHOWN_FIRST, SHOWN_ONE_BATCH, gradients_say_unknown_data),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_ONE_BATCH, 0, gradients_say_one_batch),
+    ROW(UNANNOTATED, DIFFERENT, SHOWN_FIRST | SHOWN_REPLAYED, SHOWN_DEPENDS, update_say_copied),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_REPLAYED, SHOWN_DEPENDS, gradients_say_by_rank),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST, 0, gradients_say_direction),
     ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT | SHOWN_LATE | SHOWN_DEPENDS, SHOWN_WEIGHS, gradients_say_dependent_now),
@@ -410,6 +412,7 @@ static const struct verdict_row table[] = {
     ROW(TENSOR, DIFFERENT, SHOWN_LATE | SHOWN_FEW, 0, update_say_one),
     ROW(UNANNOTATED, DIFFERENT, SHOWN_LATE, 0, update_say_state),
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_own_state),
+    ROW(UNANNOTATED, DIFFERENT, SHOWN_LATE, 0, update_say_copied),
     ROW(UPDATE, DIFFERENT, 0, 0, update_say_all),
 };
 
@@ -538,11 +541,12 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
     const struct check_item *first = hearing.pattern.first;
-    /* Rounding may decide something late; what is first is wrong in all steps. */
-    wishes->nudged = verdict->result == CHECK_DIFFERENT && first != NULL && check_evidence_is_forced(evidence) &&
-                     first->tensor.role == CHECK_GRADIENT && first->first_step >= LATE && !first->unbounded &&
-                     evidence->nudged_runs < MOST_NUDGED &&
-                     (verdict->cause == CAUSE_UPDATE || verdict->cause == CAUSE_TENSOR);
+    /* Rounding may decide something late, where what is first is wrong in all steps; or a gradient nearly cancels. */
+    bool is_late = first != NULL && first->first_step >= LATE &&
+                   (verdict->cause == CAUSE_UPDATE || verdict->cause == CAUSE_TENSOR);
+    wishes->nudged = verdict->result != CHECK_EQUAL && first != NULL && check_evidence_is_forced(evidence) &&
+                     first->tensor.role == CHECK_GRADIENT && !first->unbounded && evidence->nudged_runs < MOST_NUDGED &&
+                     (is_late || first->typical <= evidence->bearable);
 }
 
 void

@@ -185,6 +185,10 @@ bool items_scaled_differ(const struct check_evidence *evidence, uint32_t role);
  */
 void carried_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);
 
+/* The first copy, up to a step, that has as many bytes as on one rank, and other values, of memory that is not
+ * annotated; NULL: none. */
+const struct check_row *carried_find_other(const struct check_evidence *evidence, uint32_t step, int *rank_p);
+
 /* ---- seeded.c ---- */
 /*
  * Do the data of N ranks that compute what one computes depend on the clock, or on random bytes? Above verdict.h,

@@ -38,6 +38,7 @@ struct check_norms {
     double difference, reference, own;
     double product; /* inner product of own and reference */
     double offset;  /* the mean difference of an element, with its sign */
+    double along;   /* of a gradient: it is off by so many times its parameter; 0: not so */
     double spread, rounding, unit;
     double block_difference, block_scale;
     uint64_t block_first, block_count, unbounded, unlike, endless, same;

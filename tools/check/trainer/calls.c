@@ -2,8 +2,8 @@
  * calls.c - what calls say of an update that differs, where its gradients are equal (memory.h): which scalars do the
  * functions get that update parameters, and which operations get gradients between backward and DDP_STEP?
  *
- * Scalars are arguments of 4 or 8 bytes that are ordinary floating-point numbers in one run at least: counts, flags and
- * pointers are none, read as such. Neither makes anything different. Called by updaters.c, with memory_lock held.
+ * Scalars are arguments of 4 or 8 bytes whose bits are those of an ordinary floating-point number or a small integer:
+ * pointers are neither. Nothing here makes anything different. Called by updaters.c, with memory_lock held.
  */
 #include "tools/check/trainer/memory.h"
 
@@ -23,34 +23,45 @@ enum {
 /* ---- scalars ---- */
 
 struct scalars {
-    double values[SCALARS_AT_MOST]; /* by argument; NAN: none */
+    struct scalar {
+        double value; /* NAN: none */
+        bool is_whole;
+    } list[SCALARS_AT_MOST]; /* by argument */
 };
 
-/* NAN: it is no ordinary number. Zero may be one. */
-static double
+/* A number, as its bits are an ordinary float or double, or a small integer. */
+static struct scalar
 read_scalar(const void *bytes, size_t count)
 {
     float small = 0;
-    double value = NAN;
+    double wide = NAN;
+    int64_t whole = INT64_MAX;
+    int32_t narrow;
     if (count == sizeof(small)) {
         memcpy(&small, bytes, sizeof(small));
-        value = isnormal(small) || small == 0 ? small : NAN;
-    } else if (count == sizeof(value)) {
-        memcpy(&value, bytes, sizeof(value));
-        value = isnormal(value) || value == 0 ? value : NAN;
+        memcpy(&narrow, bytes, sizeof(narrow));
+        wide = isnormal(small) ? (double)small : NAN;
+        whole = narrow;
+    } else if (count == sizeof(wide)) {
+        memcpy(&wide, bytes, sizeof(wide));
+        memcpy(&whole, bytes, sizeof(whole));
     }
-    return value == 0 || (fabs(value) > 1e-30 && fabs(value) < 1e30) ? value : NAN;
+    if (isnormal(wide) && fabs(wide) > 1e-30 && fabs(wide) < 1e30)
+        return (struct scalar){wide, false};
+    bool is_small = whole > INT32_MIN && whole < INT32_MAX; /* no pointer is */
+    return (struct scalar){is_small ? (double)whole : NAN, true};
 }
 
 void
-calls_scalars(const struct operation *operation, const struct function_layout *layout, uint32_t step, uint32_t number)
+calls_scalars(const struct operation *operation, const struct function_layout *layout, uint32_t step, uint32_t updater,
+              uint32_t number)
 {
     static unsigned rows;
-    struct scalars own, theirs;
-    struct reference_key key = {.kind = REFERENCE_SCALARS, .step = step, .number = number};
+    struct scalars own = {0}, theirs;
+    struct reference_key key = {.kind = REFERENCE_SCALARS, .role = updater, .step = step, .number = number};
     for (unsigned i = 0; i < SCALARS_AT_MOST; ++i) {
         const void *bytes = layout != NULL && i < layout->param_count ? pointers_argument(operation, layout, i) : NULL;
-        own.values[i] = bytes != NULL ? read_scalar(bytes, layout->params[i].bytes) : NAN;
+        own.list[i] = bytes != NULL ? read_scalar(bytes, layout->params[i].bytes) : (struct scalar){NAN, true};
     }
     if (values_writer() != NULL) {
         if (!reference_put(values_writer(), &key, &own, sizeof(own)))
@@ -63,12 +74,12 @@ calls_scalars(const struct operation *operation, const struct function_layout *l
     if (!reference_get(values_reader(), entry, &theirs, sizeof(theirs)))
         values_stop_damaged();
     for (uint32_t i = 0; i < SCALARS_AT_MOST && rows < ROWS_AT_MOST; ++i) {
-        if (isnan(own.values[i]) || isnan(theirs.values[i]) || own.values[i] == theirs.values[i])
+        const struct scalar *mine = &own.list[i], *its = &theirs.list[i];
+        bool alike = mine->is_whole == its->is_whole || mine->value == 0 || its->value == 0;
+        if (isnan(mine->value) || isnan(its->value) || mine->value == its->value || !alike)
             continue;
-        struct check_row row = {.kind = CHECK_ROW_SCALAR,
-                                .step = step,
-                                .value = i,
-                                .norms = {.own = own.values[i], .reference = theirs.values[i]}};
+        struct check_row row = {
+            .kind = CHECK_ROW_SCALAR, .step = step, .value = i, .norms = {.own = mine->value, .reference = its->value}};
         snprintf(row.text, sizeof(row.text), "%s", layout->name);
         values_row(&row);
         ++rows;
@@ -91,7 +102,7 @@ static struct {
 struct getting {
     const struct calls_operation *its;
     const char *user;
-    bool any_gradient, any_parameter;
+    bool any_written, any_parameter; /* a gradient that another call has got before */
 };
 
 static void
@@ -108,8 +119,8 @@ look_at_pointer(void *arg, const struct pointed *pointed)
     getting->any_parameter = getting->any_parameter || tensor.role == TENSOR_PARAMETER;
     if (tensor.role != TENSOR_GRADIENT || tensor.index >= GRADIENTS_AT_MOST)
         return;
-    getting->any_gradient = true;
     uint64_t first = front.gradients[tensor.index].first;
+    getting->any_written = getting->any_written || (first != 0 && first != getting->its->call);
     front.gradients[tensor.index].first = first != 0 ? first : getting->its->call;
     front.gradients[tensor.index].last = getting->its->call;
     if (first != 0 && first != getting->its->call) {
@@ -128,7 +139,7 @@ calls_in_front(const struct operation *operation, const struct function_layout *
     pointers_visit_all(operation, layout, look_at_pointer, &getting);
     if (its->is_updater && getting.any_parameter) {
         memset(&front, 0, sizeof(front));
-    } else if (getting.any_gradient && getting.user != NULL && front.source[0] == '\0') {
+    } else if (getting.any_written && getting.user != NULL && front.source[0] == '\0') {
         snprintf(front.source, sizeof(front.source), "%s", its->name);
         snprintf(front.user, sizeof(front.user), "%s", getting.user);
     }

@@ -69,6 +69,9 @@ uint64_t values_hash(const struct tensor *tensor);
 uint64_t values_hash_gradients(int group);
 /* Moves all elements by a unit in the last place, or far (struct check_run). */
 void values_perturb(const struct tensor *tensor);
+/* The same, by the pattern of check_run.nudge, of what was copied from the host to `to`, where it is floats: all words
+ * are normal or zero, and not all whole numbers; those stay. Waits for the device. */
+void values_perturb_copied(CUdeviceptr to, const void *source, size_t bytes);
 /* Asks for room for the whole reference before the first byte of it. */
 void values_ask_for_room(void);
 /* Half of the room that there was for the reference does not hold a step more than the `done` that it has. */

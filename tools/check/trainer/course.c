@@ -631,6 +631,14 @@ check_operation_begins(const struct operation *operation)
 void
 check_operation_ends(const struct operation *operation, bool enqueued)
 {
+    size_t bytes;
+    const void *source = check_run.nudge > 0 && enqueued ? host_source_of(operation, &bytes) : NULL;
+    if (source != NULL && operation->operand_count > 0 && atomic_load(&engine_state.captures_open) == 0 &&
+        operation->operands[0].bytes == bytes && !MUTANT(CHECK_DATA_STILL)) {
+        CUcontext before = context_enter();
+        values_perturb_copied(operation->operands[0].address, source, bytes);
+        context_leave(before);
+    }
     if (!course.over && course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
         updaters_operation_ends(operation, enqueued);
 }

@@ -25,9 +25,9 @@ bool memory_has(CUdeviceptr address);
 void used_gradient(const struct tensor *gradient, uint32_t step, const char *function);
 
 /* ---- calls.c ---- */
-/* A call of an updater, number `number` in all of the step. */
+/* A call of an updater; `number` of its calls of the step. */
 void calls_scalars(const struct operation *operation, const struct function_layout *layout, uint32_t step,
-                   uint32_t number);
+                   uint32_t updater, uint32_t number);
 /* Any operation, in the run that writes the reference. `given`: the updater that was given a pointer, or NULL. */
 struct calls_operation {
     uint64_t call;

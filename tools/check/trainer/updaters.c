@@ -445,7 +445,7 @@ begin_operation(const struct operation *operation, const struct function_layout 
         return;
     count_call(updater, operation, layout);
     if (updaters.list[updater].found.type != 0)
-        calls_scalars(operation, layout, updaters.step, (uint32_t)updater << 16 | around.ordinal_of_all);
+        calls_scalars(operation, layout, updaters.step, (uint32_t)updater, around.owner ^ around.ordinal << 16);
     pointers_visit(operation, layout, resolve, &updater);
     if (looks_at_memory(updater, operation, layout)) {
         int type = updaters.list[updater].found.type;

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -450,4 +451,32 @@ values_perturb(const struct tensor *tensor)
             element_perturb(tensor->type, values.piece, here / each, apart + at / each, 1);
         values_tensor_in(tensor, at, values.piece, here);
     }
+}
+
+static bool
+is_whole(float value)
+{
+    return value == truncf(value);
+}
+
+void
+values_perturb_copied(CUdeviceptr to, const void *source, size_t bytes)
+{
+    size_t count = bytes / sizeof(float), fractions = 0;
+    const float *old = source;
+    bool are_floats = bytes % sizeof(float) == 0 && (uintptr_t)source % sizeof(float) == 0;
+    for (size_t i = 0; i < count && are_floats; ++i) {
+        are_floats = isnormal(old[i]) || old[i] == 0;
+        fractions += are_floats && !is_whole(old[i]);
+    }
+    if (!are_floats || fractions == 0 || device_ask_about(to).type != CU_MEMORYTYPE_DEVICE)
+        return;
+    float *new = values_room(NULL, bytes);
+    memcpy(new, old, bytes);
+    element_perturb(ELEMENT_FLOAT32, new, count, (size_t)check_run.nudge << 40, 1);
+    for (size_t i = 0; i < count; ++i)
+        new[i] = is_whole(old[i]) ? old[i] : new[i];
+    context_synchronize("behind a copy from the host");
+    values_memory_in(to, new, bytes);
+    free(new);
 }
