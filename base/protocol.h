@@ -45,6 +45,8 @@
 #define DDPRUN_ENV_PYTHON "_DDPRUN_PYTHON"
 /* From the ddprun that has --hosts to those on the hosts: the folder that they enter. */
 #define DDPRUN_ENV_HOSTS_FOLDER "_DDPRUN_HOSTS_FOLDER"
+/* From the ddprun of a host to that of a rank on it: "LOCAL_RANK:RANKS" (launcher/cluster/launched.h). */
+#define DDPRUN_ENV_MEMBER "_DDPRUN_MEMBER"
 /*
  * From a ddprun to itself, across exec: "PID:COUNT:", the count of DDPRUN_ENV_RESTART, and how its attempts ended
  * (launcher/report/summary.h); of another process, it is of a ddprun around this one.

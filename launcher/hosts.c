@@ -203,7 +203,8 @@ refuse_inner(struct error *error)
     static const char *const marks[] = {"SLURM_STEP_NUM_TASKS", "WORLD_SIZE", "PET_NNODES",      "PMIX_NAMESPACE",
                                         "OMPI_COMM_WORLD_SIZE", "PMI_RANK",   DDPRUN_ENV_JOB_DIR};
     struct launched launched;
-    if (getenv(DDPRUN_ENV_JOB_DIR) != NULL && !launched_look(0, &launched, error))
+    if (getenv(DDPRUN_ENV_JOB_DIR) != NULL &&
+        !launched_look(&(struct launch_request){.node_rank = -1}, &launched, error))
         return false;
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
         const char *value = getenv(marks[i]);

@@ -10,6 +10,7 @@
 
 #include "launcher/cluster/cluster.h"
 #include "launcher/cluster/handshake.h"
+#include "launcher/cluster/launched.h"
 #include "launcher/cluster/supervisor_client.h"
 #include "launcher/cluster/supervisor_server.h"
 #include "launcher/common/signals.h"
@@ -35,8 +36,10 @@ struct job {
     bool (*make_page)(const char *trace_dir, const char *file, const char *option, struct error *error);
     const struct rank_equipment *equipment; /* of its ranks, by main(); NULL: none */
     struct signals signals;                 /* fd -1: not taken over yet */
+    bool interrupted;                       /* a signal has asked for the end, here or elsewhere */
 
-    /* under a cluster's launcher */
+    /* under a cluster's launcher, or on one of several hosts */
+    struct launched launched;
     bool has_launcher; /* there is one, though this may be the only process of its job */
     bool in_cluster;   /* one of several processes of its job */
     struct cluster cluster;
@@ -44,6 +47,7 @@ struct job {
     struct listener listener;
     struct supervisor_server *server; /* supervisor 0 */
     struct supervisor_client client;
+    bool have_met;  /* all ranks may be started */
     bool is_client; /* `client` is connected: another supervisor judges and reports */
 
     struct program program;
@@ -68,8 +72,20 @@ struct job {
 /* Before PMIx adds to the environment. */
 struct job job_new(void);
 
+/* What the command line says of how this process is launched. */
+struct launch_request job_launch_request(const struct options *options);
+
 /* Joins the job of the launcher that started this process, if one did. Error: it cannot be joined. */
 bool job_join(struct job *job, struct error *error) __attribute__((warn_unused_result));
+
+/* Finds the program and the devices, and so how many ranks are started here. */
+bool job_choose(struct job *job, struct error *error) __attribute__((warn_unused_result));
+
+/*
+ * In place of all that follows, where job->launched.is_host: starts a ddprun for each rank of this host, with `argv`,
+ * and waits for all. False: they cannot be started; none is left.
+ */
+bool node_run(struct job *job, char **argv, int *exit_code, struct error *error) __attribute__((warn_unused_result));
 
 /* All that can be refused without having started anything. */
 bool job_prepare(struct job *job, struct error *error) __attribute__((warn_unused_result));

@@ -9,7 +9,6 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/cluster/launched.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/options.h"
 #include "launcher/report/summary.h"
@@ -42,25 +41,36 @@ tell_launched(const struct launched *launched)
                      launched->variables);
 }
 
+struct launch_request
+job_launch_request(const struct options *options)
+{
+    return (struct launch_request){.rank_count = options->rank_count,
+                                   .node_count = options->node_count,
+                                   .node_rank = options->node_rank_given ? (int)options->node_rank : -1,
+                                   .master = options->master};
+}
+
 bool
 job_join(struct job *job, struct error *error)
 {
-    struct launched launched;
+    const struct launch_request request = job_launch_request(&job->options);
+    struct launched *launched = &job->launched;
     job->inherited = environment_copy(environ);      /* before PMIx adds to it */
     job->has_launcher = getenv("PMIX_RANK") != NULL; /* which stays, unlike the membership, when a job begins anew */
-    if (!launched_look(job->options.rank_count, &launched, error))
+    if (!launched_look(&request, launched, error))
         return false;
+    launched->restart += job->restarts;
     if (job->options.verbose)
-        tell_launched(&launched);
+        tell_launched(launched);
     bool is_refused = job->options.program == NULL; /* its options are wrong; where to meet may stand in them */
-    if (launched.by == LAUNCHED_ALONE || (launched.address != NULL && is_refused))
+    if (launched->by == LAUNCHED_ALONE || launched->is_host || (launched->address[0] != '\0' && is_refused))
         return true;
     int timeout_s = (int)job->options.timeout_s;
     const struct cluster_terms terms = {.secret_file = job->options.secret_file,
                                         .job = job->options.job_name,
                                         .timeout_s = timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S};
     if (!signals_take_over(&job->signals, error) ||
-        !cluster_join(&job->cluster, &launched, &terms, &job->signals, error))
+        !cluster_join(&job->cluster, launched, &terms, &job->signals, error))
         return false;
     job->in_cluster = job->cluster.world_size > 1;
     if (!job->in_cluster) { /* srun -n 1 ddprun -n 8: the ranks are ours */
@@ -207,6 +217,7 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
     if (exchange_handshakes(job, "ddprun.supervisor", &mine, NULL, job->handshakes, &common, &error) &&
         make_secret(job, &error) && meet_connected(job, &common, &error)) {
         cluster_end_exchanges(&job->cluster);
+        job->have_met = true;
         return true;
     }
     /* What all know is said by one; the others wait, for a launcher ends all at the first bad exit code. */

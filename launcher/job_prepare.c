@@ -169,12 +169,13 @@ check_cwd(struct job *job, struct error *error)
 static bool
 check_cluster(const struct job *job, struct error *error)
 {
-    if (job->options.rank_count != 0)
+    bool is_member = getenv(DDPRUN_ENV_MEMBER) != NULL; /* of a host, whose ranks -n counts */
+    if (job->options.rank_count != 0 && !is_member)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "-n %d was given to ddprun, which was started %d times by another launcher; the number of "
                          "ranks is that launcher's: srun -n or mpirun -n, and ddprun without -n",
                          job->options.rank_count, job->cluster.world_size);
-    if (job->options.max_restarts != 0)
+    if (job->options.max_restarts != 0 && !is_member)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--max-restarts cannot start ranks again that another launcher started; let that do it "
                          "(sbatch --requeue, a loop around mpirun), and leave --max-restarts out");
@@ -186,6 +187,10 @@ find_job_place(struct job *job)
 {
     int count = job->devices.rank_count;
     job->place = (struct job_place){.rank_count = count, .world_size = count, .local_size = count};
+    if (job->launched.is_host) { /* for --dry-run */
+        job->place.first_rank = job->launched.node_rank * count;
+        job->place.world_size = job->launched.nodes * count;
+    }
     if (job->in_cluster)
         job->place = (struct job_place){.rank_count = 1,
                                         .first_rank = job->cluster.rank,
@@ -287,12 +292,18 @@ check_annotations(const struct job *job, struct error *error)
 }
 
 bool
+job_choose(struct job *job, struct error *error)
+{
+    return program_find(job->options.program[0], getenv("PATH"), &job->program, error) &&
+           check_is_trainer(job, error) && choose_devices(job, error);
+}
+
+bool
 job_prepare(struct job *job, struct error *error)
 {
     bool reports = !job->in_cluster || job->cluster.rank == 0;
-    if ((job->in_cluster && !check_cluster(job, error)) ||
-        !program_find(job->options.program[0], getenv("PATH"), &job->program, error) || !check_is_trainer(job, error) ||
-        !choose_devices(job, error) || !check_kernels(job, error) || !check_nccl(job, error) || !check_cwd(job, error))
+    if ((job->in_cluster && !check_cluster(job, error)) || !job_choose(job, error) || !check_kernels(job, error) ||
+        !check_nccl(job, error) || !check_cwd(job, error))
         return false;
     ask_nccl(job);
     find_job_place(job);

@@ -6,7 +6,6 @@
  */
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/cluster/launched.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"
@@ -109,13 +108,24 @@ find_plan(struct job *job, struct error *error)
     return plan_auto(&job->options, &wanted, error);
 }
 
+/* Of the ddprun of a host's ranks the first one says why they have not met those of other hosts. */
 static int
-run_job(struct job *job, const struct error *bad_options)
+refuse_to_join(const struct job *job, const struct error *error)
+{
+    bool is_first = getenv(DDPRUN_ENV_MEMBER) == NULL || job->launched.local_rank <= 0;
+    return is_first || job->options.verbose ? refuse(&job->options, error) : error->exit_code;
+}
+
+static int
+run_job(struct job *job, char **argv, const struct error *bad_options)
 {
     struct error error;
+    int exit_code;
     bool ok = job_join(job, &error);
     if (!ok)
-        return refuse(&job->options, &error);
+        return refuse_to_join(job, &error);
+    if (job->launched.is_host && bad_options == NULL && !job->options.dry_run)
+        return node_run(job, argv, &exit_code, &error) ? exit_code : refuse(&job->options, &error);
     if (bad_options != NULL)
         error = *bad_options;
     ok = bad_options == NULL && job_prepare(job, &error);
@@ -124,7 +134,6 @@ run_job(struct job *job, const struct error *bad_options)
     if (job->options.dry_run)
         return ok ? print_dry_run(job) : refuse_alone(job, &error);
     ok = ok && find_plan(job, &error);
-    int exit_code;
     if (job->in_cluster && !job_meet(job, ok ? NULL : &error, &exit_code))
         return exit_code;
     if (ok) {
@@ -166,18 +175,21 @@ restart(struct job *job, char **argv, int exit_code)
 {
     unsigned made = job->restarts;
     const struct options *options = &job->options;
-    bool has_run = job->started > 0; /* else it would be refused again */
+    bool has_run = job->started > 0 || job->have_met; /* else it would be refused again */
     if (exit_code == 0 || !has_run || made >= options->max_restarts)
         return;
-    if (signals_end_was_asked(&job->signals)) {
-        message_line("no restart: a signal asked for the end");
+    bool is_first = job->place.first_rank == 0;
+    if (signals_end_was_asked(&job->signals) || job->interrupted) {
+        if (is_first)
+            message_line("no restart: a signal asked for the end");
         return;
     }
     signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */
     char number[16];
     char *own = xasprintf("%d:%u:%s", (int)getpid(), made + 1, job->attempts != NULL ? job->attempts : "");
     snprintf(number, sizeof(number), "%u", made + 1);
-    message_line("restart %u of %u", made + 1, options->max_restarts);
+    if (is_first)
+        message_line("restart %u of %u", made + 1, options->max_restarts);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
     environment_set(&job->inherited, DDPRUN_ENV_RESTARTED, own);
     environment_unset(job->inherited, "PMIX_NAMESPACE"); /* the job of one process that this one was, and has left */
@@ -227,11 +239,12 @@ may_run(const struct command *command, const struct options *options, struct err
     bool inside = getenv(DDPRUN_ENV_JOB_DIR) != NULL; /* a rank: the job that it starts is refused */
     if (!command->starts_ranks || inside)
         return true;
-    if (launched_look(options->rank_count, &launched, &why)) {
-        if (launched.address == NULL)
+    const struct launch_request request = job_launch_request(options);
+    if (launched_look(&request, &launched, &why)) {
+        if (launched.address[0] == '\0')
             return true;
-        error_set(&why, DDPRUN_EXIT_USAGE, "%s say that it is one of %d processes; leave them out", launched.variables,
-                  launched.world_size);
+        error_set(&why, DDPRUN_EXIT_USAGE, "%s say that it is one of several processes; leave them out",
+                  launched.variables);
     }
     return error_set(error, why.exit_code, "ddprun %s starts its own ranks: start it once; %.1500s", command->name,
                      why.text);
@@ -301,7 +314,7 @@ main(int argc, char **argv)
     job.make_page = page_make;
     job.equipment = &tools_equipment;
     job.restarts = take_restarts(&job.attempts); /* before the job copies the environment */
-    exit_code = run_job(&job, result == OPTIONS_BAD ? &error : NULL);
+    exit_code = run_job(&job, argv, result == OPTIONS_BAD ? &error : NULL);
     bool ended = job_end(&job);
     restart(&job, argv, exit_code);
     job_free(&job);

@@ -288,6 +288,8 @@ follow_root(struct supervisor *s)
     } else if (client->end) {
         s->failed = s->told = true;
         s->reason.exit_code = client->ending.exit_code;
+        /* Only a signal that asks for the end lets ranks stay so long. */
+        s->interrupted = (uint64_t)client->ending.grace_ms * MS >= POLITE_GRACE_NS;
         begin_end(s, client->ending.signal, (uint64_t)client->ending.grace_ms * MS);
     } else if (supervisor_net_find_error(&s->net, &s->reason)) {
         supervisor_net_say_error(&s->net, &s->reason, 0);
@@ -613,6 +615,7 @@ supervisor_run(struct job *job, const struct error *error)
     supervisor_finish(&s);
     processes_reap();
     int exit_code = supervisor_net_leave(&s.net, s.failed ? s.reason.exit_code : 0);
+    job->interrupted = s.interrupted;
     close_supervisor(&s);
     return exit_code;
 }

@@ -375,9 +375,13 @@ cluster_end_exchanges(struct cluster *cluster)
 
 /* Which of the ranks of this host it is: the launcher's word, or the order of ranks with the same host. */
 static bool
-find_local_place(struct cluster *cluster, int local_rank, const struct signals *signals, int timeout_s,
+find_local_place(struct cluster *cluster, const struct launched *launched, const struct signals *signals, int timeout_s,
                  struct error *error)
 {
+    cluster->local_rank = launched->local_rank;
+    cluster->local_size = launched->local_size;
+    if (launched->local_size > 0)
+        return true;
     char id[HOST_ID_BYTES] = "";
     addresses_host_id(id);
     if (!exchange_at_address(cluster, signals, id, sizeof(id), timeout_s, NULL, error))
@@ -389,8 +393,8 @@ find_local_place(struct cluster *cluster, int local_rank, const struct signals *
         cluster->local_rank += is_here && i < cluster->rank;
         cluster->local_size += is_here;
     }
-    if (local_rank >= 0 && local_rank < cluster->local_size)
-        cluster->local_rank = local_rank;
+    if (launched->local_rank >= 0 && launched->local_rank < cluster->local_size)
+        cluster->local_rank = launched->local_rank;
     return true;
 }
 
@@ -407,9 +411,9 @@ join_at_address(struct cluster *cluster_p, const struct launched *launched, cons
         .world_size = launched->world_size,
         .address = launched->address,
         .port = port,
-        .run = terms->job != NULL      ? terms->job
-               : launched->run != NULL ? launched->run
-                                       : by_port,
+        .run = terms->job != NULL         ? terms->job
+               : launched->run[0] != '\0' ? launched->run
+                                          : by_port,
         .restart = launched->restart,
         .secret_file = terms->secret_file,
     };
@@ -417,7 +421,7 @@ join_at_address(struct cluster *cluster_p, const struct launched *launched, cons
     free(by_port);
     if (cluster.meeting == NULL)
         return false;
-    if (find_local_place(&cluster, launched->local_rank, signals, terms->timeout_s, error)) {
+    if (find_local_place(&cluster, launched, signals, terms->timeout_s, error)) {
         *cluster_p = cluster;
         return true;
     }
@@ -429,6 +433,6 @@ bool
 cluster_join(struct cluster *cluster, const struct launched *launched, const struct cluster_terms *terms,
              const struct signals *signals, struct error *error)
 {
-    return launched->address != NULL ? join_at_address(cluster, launched, terms, signals, error)
-                                     : join_by_pmix(cluster, error);
+    return launched->address[0] != '\0' ? join_at_address(cluster, launched, terms, signals, error)
+                                        : join_by_pmix(cluster, error);
 }

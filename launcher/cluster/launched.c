@@ -2,7 +2,7 @@
  * launched.c - see launched.h.
  *
  * Sources: torchrun's "Environment Variables" (torch.distributed.elastic), Kubeflow's training operator (PET_*),
- * srun(1), mpirun(1) of Open MPI, PMI's of MPICH.
+ * srun(1), mpirun(1) of Open MPI, PMI's of MPICH; Kubernetes' Job (JOB_COMPLETION_INDEX).
  */
 #include "launcher/cluster/launched.h"
 
@@ -18,31 +18,11 @@ enum { NEEDS_AT_MOST = 6 };
 /* One way in which launchers say that a process is one of several. */
 struct launch_way {
     enum launched_by by;
-    bool can_join;                    /* ddprun finds the others by it */
     const char *needs[NEEDS_AT_MOST]; /* its variables; the first is the launcher's own */
     const char *size, *rank;          /* which of them say how many processes there are, and which this is; or NULL */
+    /* What they say of the others; NULL: ddprun cannot join them. */
+    bool (*take)(const struct launch_request *request, struct launched *launched, struct error *error);
 };
-
-/* In the order in which they count. */
-static const struct launch_way ways[] = {
-    {LAUNCHED_BY_TORCHRUN,
-     true,
-     {"TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"},
-     "WORLD_SIZE",
-     "RANK"},
-    {LAUNCHED_BY_PMIX, true, {"PMIX_NAMESPACE", "PMIX_RANK"}, NULL, NULL},
-    {LAUNCHED_BY_PYTORCHJOB, false, {"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR"}, "PET_NNODES", "PET_NODE_RANK"},
-    {LAUNCHED_BY_VARIABLES, true, {"WORLD_SIZE", "RANK", "MASTER_ADDR"}, "WORLD_SIZE", "RANK"},
-    {LAUNCHED_BY_SLURM,
-     false,
-     {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NODELIST"},
-     "SLURM_STEP_NUM_TASKS",
-     "SLURM_PROCID"},
-    {LAUNCHED_BY_MPI, false, {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_SIZE", NULL},
-    {LAUNCHED_BY_MPI, false, {"PMI_SIZE"}, "PMI_SIZE", NULL},
-    {LAUNCHED_BY_MPI, false, {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_SIZE", NULL},
-};
-enum { WAY_COUNT = sizeof(ways) / sizeof(ways[0]) };
 
 /* ---- variables ---- */
 
@@ -86,70 +66,245 @@ name_variables(const struct launch_way *way, bool that_are_set, char text[LAUNCH
         printable_append(text, LAUNCHED_NAMES_BYTES, "%s%s", i == 0 ? "" : i == count - 1 ? " and " : ", ", names[i]);
 }
 
-/* ---- refusals ---- */
+/* ---- numbers ---- */
 
 static bool
-refuse_slurm_tasks(int tasks, struct error *error)
+is_number(const char *text)
 {
-    bool by_pmi = value_of("PMI_RANK") != NULL;
-    return error_set(error, DDPRUN_EXIT_USAGE,
-                     "Slurm started ddprun as %d tasks%s%s, which do not know each other, and each would train "
-                     "alone; add --mpi=pmix: srun --mpi=pmix -n %d ddprun ...",
-                     tasks, by_pmi ? " with --mpi=pmi2" : "", by_pmi ? "" : " without --mpi=pmix", tasks);
+    return text[0] != '\0' && strlen(text) <= 9 && text[strspn(text, "0123456789")] == '\0';
 }
 
+/* `name`: of a variable or option. */
 static bool
-refuse_mpi(const struct launch_way *way, struct error *error)
+take_port(const char *name, const char *text, unsigned *port_p, struct error *error)
 {
-    return error_set(
-        error, DDPRUN_EXIT_USAGE,
-        "another launcher started ddprun %d times (%s) without PMIx, and each would train alone; use mpirun of "
-        "Open MPI 4 or later, prterun or srun --mpi=pmix, or start ddprun once, with -n",
-        number_of(way->size), way->size);
+    *port_p = text != NULL && is_number(text) ? (unsigned)atoi(text) : 0;
+    return text == NULL || (*port_p >= 1 && *port_p <= UINT16_MAX) ||
+           error_set(error, DDPRUN_EXIT_USAGE, "%s=%.40s is not a port, 1 to 65535", name, text);
 }
-
-/* The variables say that there are others, and ddprun cannot join them. */
-static bool
-refuse_way(const struct launch_way *way, int rank_count, struct error *error)
-{
-    char set[LAUNCHED_NAMES_BYTES], missing[LAUNCHED_NAMES_BYTES], given[64] = "";
-    if (way->by == LAUNCHED_BY_SLURM)
-        return refuse_slurm_tasks(number_of(way->size), error);
-    if (way->by == LAUNCHED_BY_MPI)
-        return refuse_mpi(way, error);
-    name_variables(way, true, set);
-    name_variables(way, false, missing);
-    if (rank_count > 0)
-        snprintf(given, sizeof(given), "; -n %d does not count beside %s", rank_count, way->size);
-    if (missing[0] != '\0')
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "%s=%.40s says that ddprun is one of several processes, but %s %s not set: each would train "
-                         "alone; set what is missing, or unset %s%s",
-                         way->size, value_of(way->size), missing, strstr(missing, " and ") != NULL ? "are" : "is",
-                         way->size, given);
-    return error_set(error, DDPRUN_EXIT_USAGE,
-                     "%s (%s=%.40s) say that ddprun is one of several processes, and ddprun cannot join them by these "
-                     "variables: each would train alone; use mpirun, prterun or srun --mpi=pmix, or start ddprun once "
-                     "with -n, and unset %s%s",
-                     set, way->size, value_of(way->size), way->size, given);
-}
-
-/* ---- the way that counts ---- */
 
 /* A complete way whose numbers mean nothing would leave the process alone, too. */
 static bool
 check_numbers(const struct launch_way *way, struct error *error)
 {
     const char *size = value_of(way->size), *rank = value_of(way->rank);
-    if (size != NULL && (strspn(size, "0123456789") != strlen(size) || atoi(size) < 1))
+    if (size != NULL && (!is_number(size) || atoi(size) < 1))
         return error_set(
             error, DDPRUN_EXIT_USAGE,
             "%s=%.40s is not a number of processes, which is fixed in a job of ddprun; set it, or unset it", way->size,
             size);
-    if (rank == NULL || (strspn(rank, "0123456789") == strlen(rank) && atoi(rank) < number_of(way->size)))
+    if (rank == NULL || (is_number(rank) && atoi(rank) < number_of(way->size)))
         return true;
     return error_set(error, DDPRUN_EXIT_USAGE, "%s=%.40s is not one of the processes of %s=%.40s, counted from 0",
                      way->rank, rank, way->size, size);
+}
+
+static void
+take_address(struct launched *launched, const char *address)
+{
+    snprintf(launched->address, sizeof(launched->address), "%s", address);
+}
+
+/* "HOST", "HOST:PORT", "[IPV6]:PORT" or an address of IPv6 alone. */
+static bool
+take_master(const char *master, struct launched *launched, struct error *error)
+{
+    const char *colon = strrchr(master, ':'), *begin = master;
+    bool in_brackets = master[0] == '[';
+    size_t length = strlen(master);
+    if (in_brackets) {
+        begin = master + 1;
+        length = strcspn(begin, "]");
+        colon = begin[length] == ']' && begin[length + 1] == ':' ? begin + length + 1 : NULL;
+    } else if (colon != NULL && colon == strchr(master, ':')) {
+        length = (size_t)(colon - master);
+    } else {
+        colon = NULL;
+    }
+    if (length == 0 || length >= sizeof(launched->address))
+        return error_set(error, DDPRUN_EXIT_USAGE, "'%.80s' is not a host, nor HOST:PORT, in --master", master);
+    snprintf(launched->address, sizeof(launched->address), "%.*s", (int)length, begin);
+    return take_port("--master", colon != NULL ? colon + 1 : NULL, &launched->port, error);
+}
+
+/* ---- what each way says of the others ---- */
+
+/* The number of ranks is the launcher's. */
+static bool
+refuse_count(const struct launch_request *request, const struct launched *launched, const char *size,
+             struct error *error)
+{
+    return request->rank_count == 0 ||
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "-n %d was given to ddprun, which was started %d times by another launcher (%s=%d); the number "
+                     "of ranks is that launcher's: leave -n out, or unset %s",
+                     request->rank_count, launched->world_size, size, launched->world_size, size);
+}
+
+/* torchrun's variables, and those of any launcher that sets the same. */
+static bool
+take_torch(const struct launch_request *request, struct launched *launched, struct error *error)
+{
+    launched->rank = number_of("RANK");
+    launched->world_size = number_of("WORLD_SIZE");
+    launched->local_rank = value_of("LOCAL_RANK") != NULL ? number_of("LOCAL_RANK") : -1;
+    take_address(launched, value_of("MASTER_ADDR"));
+    if (value_of("TORCHELASTIC_RUN_ID") != NULL)
+        snprintf(launched->run, sizeof(launched->run), "%s", value_of("TORCHELASTIC_RUN_ID"));
+    launched->restart = (unsigned)number_of("TORCHELASTIC_RESTART_COUNT");
+    return take_port("MASTER_PORT", value_of("MASTER_PORT"), &launched->port, error) &&
+           refuse_count(request, launched, "WORLD_SIZE", error);
+}
+
+static bool
+take_pmix(const struct launch_request *request, struct launched *launched, struct error *error)
+{
+    (void)request, (void)launched, (void)error; /* its server says it */
+    return true;
+}
+
+/* This process stands for a host, or is one of the ranks on it that such a process has started. */
+static bool
+take_host(int node_rank, int nodes, struct launched *launched)
+{
+    const char *member = value_of(DDPRUN_ENV_MEMBER);
+    int local_rank, count;
+    launched->node_rank = node_rank;
+    launched->nodes = nodes;
+    launched->is_host = member == NULL || sscanf(member, LAUNCHED_MEMBER_FORMAT, &local_rank, &count) != 2;
+    if (launched->is_host)
+        return true;
+    launched->rank = node_rank * count + local_rank;
+    launched->world_size = nodes * count;
+    launched->local_rank = local_rank;
+    launched->local_size = count;
+    return true;
+}
+
+/* Of PET_NPROC_PER_NODE the words auto, gpu and cpu ask for ddprun's own count. */
+static bool
+take_pods(const struct launch_request *request, struct launched *launched, struct error *error)
+{
+    const char *count = value_of("PET_NPROC_PER_NODE");
+    launched->rank_count = request->rank_count > 0             ? request->rank_count
+                           : count != NULL && is_number(count) ? atoi(count)
+                                                               : 0;
+    take_address(launched, value_of("PET_MASTER_ADDR"));
+    return take_port("PET_MASTER_PORT", value_of("PET_MASTER_PORT"), &launched->port, error) &&
+           take_host(number_of("PET_NODE_RANK"), number_of("PET_NNODES"), launched);
+}
+
+/* The first of "n[01-04,7],m[1-2]x" is "n01". */
+static void
+take_first_host(const char *list, struct launched *launched)
+{
+    char *to = launched->address, *end = to + sizeof(launched->address) - 1;
+    bool in_brackets = false, is_first = true;
+    for (; *list != '\0' && (in_brackets || *list != ',') && to < end; ++list) {
+        if (*list == '[' || *list == ']') {
+            in_brackets = is_first = *list == '[';
+            is_first = true;
+        } else if (in_brackets && (*list == '-' || *list == ',')) {
+            is_first = false;
+        } else if (is_first) {
+            *to++ = *list;
+        }
+    }
+    *to = '\0';
+}
+
+/* Slurm names no port: one from 10000 to 29999, by job and step, which are also the name of the run. */
+static bool
+take_slurm(const struct launch_request *request, struct launched *launched, struct error *error)
+{
+    enum { FIRST_PORT = 10000, PORTS = 20000, STEPS = 7 };
+    const char *kind = value_of("SLURM_DISTRIBUTION");
+    unsigned job = (unsigned)number_of("SLURM_JOB_ID"), step = (unsigned)number_of("SLURM_STEP_ID");
+    launched->rank = number_of("SLURM_PROCID");
+    launched->world_size = number_of("SLURM_STEP_NUM_TASKS");
+    launched->local_rank = number_of("SLURM_LOCALID");
+    snprintf(launched->run, sizeof(launched->run), "slurm %u.%u", job, step);
+    take_first_host(value_of("SLURM_STEP_NODELIST"), launched);
+    if (request->master == NULL && kind != NULL && strncmp(kind, "arbitrary", strlen("arbitrary")) == 0)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "srun -m arbitrary: SLURM_STEP_NODELIST does not say on which host task 0 is; give --master "
+                         "HOST, with its name");
+    if (request->master != NULL && !take_master(request->master, launched, error))
+        return false;
+    if (launched->port == 0)
+        launched->port = FIRST_PORT + (job * STEPS + step) % PORTS;
+    return refuse_count(request, launched, "SLURM_STEP_NUM_TASKS", error);
+}
+
+/* In the order in which they count. */
+static const struct launch_way ways[] = {
+    {LAUNCHED_BY_TORCHRUN,
+     {"TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"},
+     "WORLD_SIZE",
+     "RANK",
+     take_torch},
+    {LAUNCHED_BY_PMIX, {"PMIX_NAMESPACE", "PMIX_RANK"}, NULL, NULL, take_pmix},
+    {LAUNCHED_BY_PYTORCHJOB,
+     {"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR"},
+     "PET_NNODES",
+     "PET_NODE_RANK",
+     take_pods},
+    {LAUNCHED_BY_VARIABLES, {"WORLD_SIZE", "RANK", "MASTER_ADDR"}, "WORLD_SIZE", "RANK", take_torch},
+    {LAUNCHED_BY_SLURM,
+     {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NODELIST"},
+     "SLURM_STEP_NUM_TASKS",
+     "SLURM_PROCID",
+     take_slurm},
+    {LAUNCHED_BY_MPI, {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_SIZE", NULL, NULL},
+    {LAUNCHED_BY_MPI, {"PMI_SIZE"}, "PMI_SIZE", NULL, NULL},
+    {LAUNCHED_BY_MPI, {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_SIZE", NULL, NULL},
+};
+enum { WAY_COUNT = sizeof(ways) / sizeof(ways[0]) };
+
+/* The variables say that there are others, and ddprun cannot join them. */
+static bool
+refuse_way(const struct launch_way *way, int rank_count, struct error *error)
+{
+    char missing[LAUNCHED_NAMES_BYTES], given[64] = "";
+    if (way->take == NULL)
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "another launcher started ddprun %d times (%s) without PMIx, and each would train alone; use mpirun of "
+            "Open MPI 4 or later, prterun or srun --mpi=pmix, or start ddprun once, with -n",
+            number_of(way->size), way->size);
+    name_variables(way, false, missing);
+    if (rank_count > 0)
+        snprintf(given, sizeof(given), "; -n %d does not count beside %s", rank_count, way->size);
+    return error_set(error, DDPRUN_EXIT_USAGE,
+                     "%s=%.40s says that ddprun is one of several processes, but %s %s not set: each would train "
+                     "alone; set what is missing, or unset %s%s",
+                     way->size, value_of(way->size), missing, strstr(missing, " and ") != NULL ? "are" : "is",
+                     way->size, given);
+}
+
+/* ---- the way that counts ---- */
+
+/* --nnodes: this process is a host, or a rank on it. JOB_COMPLETION_INDEX is that of Kubernetes' Indexed Job. */
+static bool
+take_options(const struct launch_request *request, struct launched *launched, struct error *error)
+{
+    const char *index = value_of("JOB_COMPLETION_INDEX");
+    bool by_index = request->node_rank < 0 && index != NULL && is_number(index);
+    int node_rank = by_index ? atoi(index) : request->node_rank;
+    *launched = (struct launched){.by = LAUNCHED_BY_OPTIONS, .rank_count = request->rank_count};
+    snprintf(launched->variables, sizeof(launched->variables), "--nnodes, %s and --master",
+             by_index ? "JOB_COMPLETION_INDEX" : "--node-rank");
+    if (node_rank < 0 || request->master == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--nnodes %u makes this one of %u hosts, and %s not given; give --node-rank R, from 0, and "
+                         "--master HOST, the host with --node-rank 0",
+                         request->node_count, request->node_count,
+                         node_rank < 0 ? request->master == NULL ? "--node-rank and --master are" : "--node-rank is"
+                                       : "--master is");
+    if (node_rank >= (int)request->node_count)
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s %d is not one of the hosts of --nnodes %u, counted from 0",
+                         by_index ? "JOB_COMPLETION_INDEX" : "--node-rank", node_rank, request->node_count);
+    return take_master(request->master, launched, error) && take_host(node_rank, (int)request->node_count, launched);
 }
 
 /* The first that is complete, else the first that says that there are others; NULL: this process is alone. */
@@ -167,31 +322,6 @@ find_way(void)
     return NULL;
 }
 
-static bool
-check_port(unsigned *port_p, struct error *error)
-{
-    const char *port = value_of("MASTER_PORT");
-    *port_p = (unsigned)number_of("MASTER_PORT");
-    return port == NULL ||
-           (strspn(port, "0123456789") == strlen(port) && strlen(port) <= 5 && *port_p >= 1 && *port_p <= UINT16_MAX) ||
-           error_set(error, DDPRUN_EXIT_USAGE, "MASTER_PORT=%.40s is not a port, 1 to 65535", port);
-}
-
-/* What torch's variables say of the others. */
-static bool
-take_torch(struct launched *launched, struct error *error)
-{
-    if (value_of("MASTER_ADDR") == NULL || launched->by == LAUNCHED_BY_PMIX)
-        return true;
-    launched->rank = number_of("RANK");
-    launched->world_size = number_of("WORLD_SIZE");
-    launched->local_rank = value_of("LOCAL_RANK") != NULL ? number_of("LOCAL_RANK") : -1;
-    launched->address = value_of("MASTER_ADDR");
-    launched->run = value_of("TORCHELASTIC_RUN_ID");
-    launched->restart = (unsigned)number_of("TORCHELASTIC_RESTART_COUNT");
-    return check_port(&launched->port, error);
-}
-
 /* Some of torch's variables alone, as a shell's profile has them. */
 static void
 name_leftovers(char text[LAUNCHED_NAMES_BYTES])
@@ -201,8 +331,26 @@ name_leftovers(char text[LAUNCHED_NAMES_BYTES])
     name_variables(&leftovers, true, text);
 }
 
+static bool
+take_variables(const struct launch_request *request, struct launched *launched, struct error *error)
+{
+    const struct launch_way *way = find_way();
+    bool complete = way != NULL && is_complete(way);
+    if (complete && !check_numbers(way, error))
+        return false;
+    if (way == NULL || (way->size != NULL && complete && number_of(way->size) == 1)) {
+        name_leftovers(launched->variables);
+        return true;
+    }
+    if (way->take == NULL || !complete)
+        return refuse_way(way, request->rank_count, error);
+    launched->by = way->by;
+    name_variables(way, true, launched->variables);
+    return way->take(request, launched, error);
+}
+
 bool
-launched_look(int rank_count, struct launched *launched_p, struct error *error)
+launched_look(const struct launch_request *request, struct launched *launched_p, struct error *error)
 {
     struct launched launched = {.by = LAUNCHED_ALONE};
     const char *outer = getenv(DDPRUN_ENV_JOB_DIR);
@@ -210,19 +358,15 @@ launched_look(int rank_count, struct launched *launched_p, struct error *error)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "ddprun was started inside a rank of another ddprun (%s=%s); start it once, outside",
                          DDPRUN_ENV_JOB_DIR, outer);
-    const struct launch_way *way = find_way();
-    if (way != NULL && is_complete(way) && !check_numbers(way, error))
-        return false;
-    bool is_alone = way == NULL || (way->size != NULL && is_complete(way) && number_of(way->size) == 1);
-    if (!is_alone && !(way->can_join && is_complete(way)))
-        return refuse_way(way, rank_count, error);
-    if (is_alone) {
-        name_leftovers(launched.variables);
-    } else {
-        launched.by = way->by;
-        name_variables(way, true, launched.variables);
-        if (!take_torch(&launched, error))
+    if (request->node_count > 1) {
+        if (!take_options(request, &launched, error))
             return false;
+    } else if (request->node_count == 0) { /* one host is said to be alone */
+        if (!take_variables(request, &launched, error))
+            return false;
+        if (request->node_rank >= 0 || (request->master != NULL && launched.by != LAUNCHED_BY_SLURM))
+            return error_set(error, DDPRUN_EXIT_USAGE, "%s says where one of several hosts is; give --nnodes N, too",
+                             request->node_rank >= 0 ? "--node-rank" : "--master");
     }
     *launched_p = launched;
     return true;

@@ -1,9 +1,10 @@
 /*
- * launched.h - which launcher started this process as one of several, going by its variables.
+ * launched.h - which launcher started this process as one of several, or one ddprun of several hosts by its options.
  *
- * A table of ways, in the order in which they count: the first of which all variables are set is the one. Where none
- * is, a number of processes above 1 is refused: each would train alone, and in silence. Variables that say nothing of
- * other processes (a MASTER_ADDR in a shell's profile) are left alone. Reads the environment, changes nothing.
+ * --nnodes counts first, then a table of ways, in their order: the first of which all variables are set is the one.
+ * Where none is, a number of processes above 1 is refused: each would train alone, and in silence. Variables that say
+ * nothing of other processes (a MASTER_ADDR in a shell's profile) are left alone. Reads the environment, changes
+ * nothing.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_LAUNCHED_H
 #define DDPRUN_LAUNCHER_CLUSTER_LAUNCHED_H
@@ -14,6 +15,7 @@
 
 enum launched_by {
     LAUNCHED_ALONE,
+    LAUNCHED_BY_OPTIONS, /* --nnodes, --node-rank, --master */
     LAUNCHED_BY_TORCHRUN,
     LAUNCHED_BY_PMIX,
     LAUNCHED_BY_PYTORCHJOB,
@@ -22,23 +24,38 @@ enum launched_by {
     LAUNCHED_BY_MPI,       /* likewise */
 };
 
-enum { LAUNCHED_NAMES_BYTES = 256 };
+enum { LAUNCHED_NAMES_BYTES = 256, LAUNCHED_HOST_BYTES = 256 };
 
-/* Texts are the environment's. */
+/* What the command line says of it. */
+struct launch_request {
+    int rank_count;      /* -n; 0: not given */
+    unsigned node_count; /* --nnodes; 0: not given */
+    int node_rank;       /* --node-rank; -1: not given */
+    const char *master;  /* --master, HOST[:PORT]; NULL: not given */
+};
+
 struct launched {
     enum launched_by by;
-    int rank, world_size, local_rank;     /* by torchrun or variables; local_rank -1: not known */
-    const char *address;                  /* the host at which the processes meet; NULL: by PMIx */
+    bool is_host;                         /* it stands for a host, on which it is to start a ddprun for each rank */
+    int rank_count;                       /* of a host: ranks on it; 0: as many as there are GPUs */
+    int node_rank, nodes;                 /* likewise: which of how many hosts */
+    int rank, world_size;                 /* of a rank, but by PMIx */
+    int local_rank, local_size;           /* likewise; -1 and 0: not known */
+    char address[LAUNCHED_HOST_BYTES];    /* the host at which the processes meet; empty: by PMIx */
     unsigned port;                        /* 0: not known */
-    const char *run;                      /* the name of this run; NULL: it has none */
+    char run[64];                         /* the name of this run; empty: it has none */
     unsigned restart;                     /* how often the launcher has started it again */
     char variables[LAUNCHED_NAMES_BYTES]; /* "A and B", which say so; of a process alone, which do not */
 };
 
 /*
  * Error (DDPRUN_EXIT_USAGE): another launcher started this process as one of several, and ddprun cannot join the
- * others; or this is a rank of another ddprun. `rank_count`: that -n was given, for the message; 0: it was not.
+ * others; what is asked for contradicts that launcher, or is not complete; or this is a rank of another ddprun.
  */
-bool launched_look(int rank_count, struct launched *launched, struct error *error) __attribute__((warn_unused_result));
+bool launched_look(const struct launch_request *request, struct launched *launched, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* What the ddprun of a host sets for the one of its rank: "LOCAL_RANK:RANKS", DDPRUN_ENV_MEMBER. */
+#define LAUNCHED_MEMBER_FORMAT "%d:%d"
 
 #endif

@@ -17,6 +17,7 @@ enum contradiction {
     OUTER_WITHOUT_SYNC,
     PARTS_WITHOUT_TRACE,
     PER_HOST_AND_HOSTS,
+    NODES_AND_HOSTS,
     CONTRADICTIONS,
 };
 
@@ -36,6 +37,9 @@ static const char *const texts[CONTRADICTIONS] = {
                             "too",
     [PER_HOST_AND_HOSTS] = "--nproc-per-node counts the ranks of one host, and --hosts does too; leave "
                            "--nproc-per-node out (h1:8,h2:8)",
+    [NODES_AND_HOSTS] =
+        "--hosts starts ddprun on all hosts, and --nnodes is of one that was started on each; leave one "
+        "out",
 };
 
 static bool
@@ -62,6 +66,8 @@ holds(enum contradiction which, const struct options *options)
         return job->has_outer && job->sync_every == 0;
     case PARTS_WITHOUT_TRACE:
         return (job->trace_last > 0 || options->trace_args) && options->trace_dir == NULL && options->page == NULL;
+    case NODES_AND_HOSTS:
+        return options->node_count > 0 && options->hosts != NULL;
     default: /* with --hosts, -n is the number of ranks on all hosts together */
         return options->ranks_per_host && options->hosts != NULL;
     }

@@ -70,6 +70,10 @@ struct options {
     bool ranks_by_setting;  /* DDPRUN_RANKS was given */
     bool ranks_per_host;    /* rank_count was given as --nproc-per-node */
     const char *hosts;      /* hosts and their ranks, as in host_list.h; NULL: this machine only */
+    unsigned node_count;    /* --nnodes; 0: not given */
+    unsigned node_rank;     /* --node-rank */
+    bool node_rank_given;
+    const char *master; /* --master; NULL: not given */
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;

@@ -266,6 +266,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
         settings->equipment->choose(settings, &list);
     set_nccl(&list, settings);
     set_place(&list, settings, index);
+    environment_unset(list, DDPRUN_ENV_MEMBER); /* this process's own */
     return list;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# two_hosts_address.sh BUILD - two hosts, on which RANK, WORLD_SIZE and MASTER_ADDR say which processes are one job, without PMIx:
-# four ranks train as one process does, and as `ddprun -n 4`, bit by bit; the numbers of ranks on a host are found out; a rank that is
-# killed is named, with its host; and nothing is left.
+# two_hosts_address.sh BUILD - two hosts, without PMIx: one ddprun on each (--nnodes; PyTorchJob's PET_NNODES), or one for each rank (RANK,
+# WORLD_SIZE and MASTER_ADDR; torchrun's variables; Slurm's). Each time four ranks train as one process does, and as `ddprun -n 4`, bit
+# by bit; ranks know their places on a host; a rank that is killed is named, with its host; a job begins anew; and nothing is left.
 # shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
 export HOME=$work/home BY_ADDRESS=h1
@@ -9,26 +9,47 @@ mkdir -m 700 "$HOME"
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT "${!PET_@}"
 note_quiet
 
-# Ranks 0 and 1 on h1, 2 and 3 on h2.
-# shellcheck disable=SC2016 # the processes' shells expand it
-launch=(bash "$(dirname "$0")/by_variables.sh" -n 4 bash -c 'host=h1; [ "$RANK" -lt 2 ] || host=h2; exec "$0" "$host" "$@"' "$hosts_runner")
+# The processes' shells expand what is quoted below; by_variables.sh has set RANK and the like.
+# shellcheck disable=SC2016
+ranks_on='host=h1; [ "$RANK" -lt 2 ] || host=h2; exec "$0" "$host" "$@"' # 0 and 1 on h1, 2 and 3 on h2
+by_variables=$(dirname "$0")/by_variables.sh
+variables=(bash "$by_variables" -n 4 bash -c "$ranks_on" "$hosts_runner")
+torchrun=(bash "$by_variables" -n 4 bash -c "export TORCHELASTIC_RUN_ID=none LOCAL_RANK=\$((RANK % 2)); $ranks_on" "$hosts_runner")
+slurm=(bash "$by_variables" -n 4 bash -c "export SLURM_PROCID=\$RANK SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=\$((RANK % 2)) \
+    SLURM_STEP_NODELIST=h[1-2] SLURM_JOB_ID=7 SLURM_STEP_ID=0; unset WORLD_SIZE MASTER_ADDR; $ranks_on" "$hosts_runner")
+# shellcheck disable=SC2016
+nodes=(bash "$by_variables" -n 2 bash -c 'exec "$0" "h$((RANK + 1))" "$1" --nnodes 2 --node-rank "$RANK" --master "h1:$MASTER_PORT" -n 2 "${@:2}"' "$hosts_runner")
+# shellcheck disable=SC2016
+pods=(bash "$by_variables" -n 2 bash -c 'export PET_NNODES=2 PET_NODE_RANK=$RANK PET_MASTER_ADDR=h1 PET_MASTER_PORT=$MASTER_PORT PET_NPROC_PER_NODE=2
+    exec "$0" "h$((RANK + 1))" "$@"' "$hosts_runner")
 
 digits_alone
-digits_equal "two hosts by address" "${launch[@]}" "$ddprun" --interface eth0
 run "$ddprun" -n 4 -q --check-every 1 --bucket-mb 0.02 "$digits" "${digits_options[@]}" --save "$work/alone-%d"
 succeeded "ddprun -n 4"
-check "the bits of ddprun -n 4" cmp "$work/rank-3" "$work/alone-0"
-
-# shellcheck disable=SC2016 # the ranks' shells expand it
-run "${launch[@]}" "$ddprun" --device softgpu --unannotated sh -c 'echo "$RANK is $LOCAL_RANK of $LOCAL_WORLD_SIZE on $(hostname)"'
-for line in '0 is 0 of 2 on h1' '1 is 1 of 2 on h1' '2 is 0 of 2 on h2' '3 is 1 of 2 on h2'; do
-    check "places: $line" grep -q "$line" "$work/stdout"
+fake=$build/tests/launcher/launcher_fake_softgpu
+for way in variables torchrun slurm nodes pods; do
+    declare -n launch=$way
+    digits_equal "$way" "${launch[@]}" "$ddprun" --interface eth0
+    check "$way: the bits of ddprun -n 4" cmp "$work/rank-3" "$work/alone-0"
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    run "${launch[@]}" "$ddprun" --device softgpu --unannotated sh -c 'echo "$RANK is $LOCAL_RANK of $LOCAL_WORLD_SIZE on $(hostname)"'
+    for line in '0 is 0 of 2 on h1' '1 is 1 of 2 on h1' '2 is 0 of 2 on h2' '3 is 1 of 2 on h2'; do
+        check "$way: places: $line" grep -q "$line" "$work/stdout"
+    done
+    run "${launch[@]}" "$ddprun" "$fake" stage 2 stage 3 @3 kill 9 @all hang
+    failed_with "$way: a rank is killed" 137 'rank 3 .host h2, process [0-9]*. was ended by SIGKILL'
+    clean "$way: a rank is killed"
 done
 
-fake=$build/tests/launcher/launcher_fake_softgpu
-run "${launch[@]}" "$ddprun" "$fake" stage 2 stage 3 @3 kill 9 @all hang
-failed_with "a rank is killed" 137 'rank 3 .host h2, process [0-9]*. was ended by SIGKILL'
-clean "a rank is killed"
+# All hosts begin anew, and the ddprun of all ranks with them.
+# shellcheck disable=SC2016
+run "${nodes[@]}" "$ddprun" --max-restarts 2 --device softgpu --unannotated \
+    sh -c 'echo "attempt ${DDPRUN_RESTART:-0} of $RANK"; [ "$RANK.$DDPRUN_RESTART" != 3. ] || exit 5; [ "$RANK.$DDPRUN_RESTART" != 0.1 ] || exit 6'
+succeeded "a job begins anew twice"
+check "... said once each time" [ "$(grep -c '^ddprun: restart [12] of 2$' "$work/stderr")" -eq 2 ]
+check "... by all four ranks" [ "$(grep -c 'attempt 2 of ' "$work/stdout")" -eq 4 ]
+clean "a job begins anew"
+launch=("${variables[@]}")
 
 # The other host has a secret of its own.
 # shellcheck disable=SC2016

@@ -63,6 +63,9 @@ static const struct sample {
     {"cwd", "/tmp"},
     {"subst", NULL},
     {"hosts", "h1:1,h2:1"},
+    {"nnodes", "2"},
+    {"node-rank", "1"},
+    {"master", "h1"},
     {"interface", "lo"},
     {"dry-run", NULL},
     {"output", "none"},
@@ -113,6 +116,7 @@ static const struct excluded {
     {{"hang-warning", "60"}, {"hang-timeout", "20"}, "no warning would appear"}, /* the usual time, but asked for */
     {{"nproc-per-node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
     {{"nproc_per_node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
+    {{"nnodes", NULL}, {"hosts", NULL}, "leave one out"},
 };
 
 /* These are so by themselves, beside another option's usual value. */

@@ -11,18 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TORCH  "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h1 MASTER_PORT=29500"
-#define RUN    TORCH " LOCAL_RANK=1 TORCHELASTIC_RUN_ID=none"
-#define PMIX   "PMIX_NAMESPACE=job PMIX_RANK=1"
-#define PODS   "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=h1"
-#define SLURM  "SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_STEP_NODELIST=h1"
-#define JOINED "use mpirun, prterun or srun --mpi=pmix, or start ddprun once with -n, and unset "
+#define TORCH "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h1 MASTER_PORT=29500"
+#define RUN   TORCH " LOCAL_RANK=1 TORCHELASTIC_RUN_ID=none"
+#define PMIX  "PMIX_NAMESPACE=job PMIX_RANK=1"
+#define PODS  "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=h1"
+#define PETS  "PET_NNODES, PET_NODE_RANK and PET_MASTER_ADDR"
+#define TASKS "SLURM_STEP_NUM_TASKS, SLURM_PROCID, SLURM_LOCALID and SLURM_STEP_NODELIST"
+#define SLURM "SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_STEP_NODELIST=h1"
 
-/* Every variable that a row sets. */
+/* None but those of `variables`. */
 static void
 set_variables(const char *variables)
 {
     char *words = strdup(variables), *rest = words;
+    clearenv();
     for (char *word; (word = strsep(&rest, " ")) != NULL;) {
         char *value = strchr(word, '=');
         if (value == NULL)
@@ -46,16 +48,19 @@ static const struct launched_row {
     {PMIX " " PODS " " SLURM, 0, LAUNCHED_BY_PMIX, "PMIX_NAMESPACE and PMIX_RANK", false},
 
     {TORCH, 0, LAUNCHED_BY_VARIABLES, "WORLD_SIZE, RANK and MASTER_ADDR", false},
-    {TORCH " " SLURM " OMPI_COMM_WORLD_SIZE=2", 4, LAUNCHED_BY_VARIABLES, "WORLD_SIZE, RANK and MASTER_ADDR", false},
+    {TORCH " " SLURM " OMPI_COMM_WORLD_SIZE=2", 0, LAUNCHED_BY_VARIABLES, "WORLD_SIZE, RANK and MASTER_ADDR", false},
     {PMIX " " RUN " " PODS, 0, LAUNCHED_BY_TORCHRUN,
      "TORCHELASTIC_RUN_ID, RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR", false},
+    {PODS " " TORCH, 4, LAUNCHED_BY_PYTORCHJOB, PETS, false},
+    {SLURM, 0, LAUNCHED_BY_SLURM, TASKS, false},
+    {SLURM " PMI_RANK=1 PMI_SIZE=2", 0, LAUNCHED_BY_SLURM, TASKS, false},
 
-    /* complete, and ddprun cannot join */
-    {PODS, 4, LAUNCHED_ALONE, JOINED "PET_NNODES; -n 4 does not count beside PET_NNODES", true},
-    {PODS, 0, LAUNCHED_ALONE, "PET_NNODES, PET_NODE_RANK and PET_MASTER_ADDR (PET_NNODES=2) say", true},
-    {PODS " " TORCH, 0, LAUNCHED_ALONE, "PET_NNODES, PET_NODE_RANK and PET_MASTER_ADDR (PET_NNODES=2) say", true},
-    {SLURM, 0, LAUNCHED_ALONE, "Slurm started ddprun as 2 tasks without --mpi=pmix", true},
-    {SLURM " PMI_RANK=1", 0, LAUNCHED_ALONE, "Slurm started ddprun as 2 tasks with --mpi=pmi2", true},
+    /* complete, and something speaks against it */
+    {TORCH, 4, LAUNCHED_ALONE, "-n 4 was given to ddprun, which was started 2 times by another launcher (WORLD_SIZE=2)",
+     true},
+    {SLURM, 4, LAUNCHED_ALONE, "-n 4 was given to ddprun, which was started 2 times by another launcher (SLURM", true},
+    {SLURM " SLURM_DISTRIBUTION=arbitrary", 0, LAUNCHED_ALONE, "give --master HOST", true},
+    {PODS " PET_MASTER_PORT=0", 0, LAUNCHED_ALONE, "PET_MASTER_PORT=0 is not a port", true},
 
     /* not complete */
     {"WORLD_SIZE=2", 0, LAUNCHED_ALONE,
@@ -70,7 +75,8 @@ static const struct launched_row {
     {"WORLD_SIZE=2 TORCHELASTIC_RUN_ID=7 RANK=1", 0, LAUNCHED_ALONE, "but LOCAL_RANK and MASTER_ADDR are not set",
      true},
     {"PET_NNODES=2:4", 0, LAUNCHED_ALONE, "PET_NNODES=2:4 says that ddprun is one of", true},
-    {"SLURM_STEP_NUM_TASKS=4", 0, LAUNCHED_ALONE, "Slurm started ddprun as 4 tasks without --mpi=pmix", true},
+    {"SLURM_STEP_NUM_TASKS=4", 0, LAUNCHED_ALONE, "but SLURM_PROCID, SLURM_LOCALID and SLURM_STEP_NODELIST are not set",
+     true},
     {"OMPI_COMM_WORLD_SIZE=2", 0, LAUNCHED_ALONE, "another launcher started ddprun 2 times (OMPI_COMM_WORLD_SIZE)",
      true},
     {"PMI_SIZE=3", 0, LAUNCHED_ALONE, "another launcher started ddprun 3 times (PMI_SIZE)", true},
@@ -102,9 +108,9 @@ TABLE_TEST(the_first_complete_way_counts, rows)
     const struct launched_row *row = &rows[_i];
     struct launched launched = {.by = LAUNCHED_BY_MPI};
     struct error error = {0};
-    clearenv();
     set_variables(row->variables);
-    bool ok = launched_look(row->rank_count, &launched, &error);
+    bool ok =
+        launched_look(&(struct launch_request){.rank_count = row->rank_count, .node_rank = -1}, &launched, &error);
     ck_assert_msg(ok != row->is_refused, "%s: %s", row->variables, ok ? "accepted" : error.text);
     if (!ok) {
         ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
@@ -117,34 +123,107 @@ TABLE_TEST(the_first_complete_way_counts, rows)
     ck_assert_str_eq(launched.variables, row->words);
 }
 
+static const struct launch_request nothing = {.node_rank = -1};
+
 TEST(a_rank_of_another_ddprun_is_refused)
 {
     struct launched launched;
     struct error error = {0};
-    clearenv();
     set_variables(PMIX " " DDPRUN_ENV_JOB_DIR "=/job " DDPRUN_ENV_PROTOCOL "=1");
-    ck_assert(!launched_look(0, &launched, &error));
+    ck_assert(!launched_look(&nothing, &launched, &error));
     ck_assert_msg(strstr(error.text, "inside a rank of another ddprun") != NULL, "%s", error.text);
 }
 
-TEST(where_the_processes_meet)
+/* Where the processes meet, and which of them this is. `variables` and what is asked for; of a host, what it is. */
+static const struct place_row {
+    const char *variables;
+    struct launch_request request;
+    struct launched wanted;
+} places[] = {
+    {RUN " TORCHELASTIC_RESTART_COUNT=3",
+     {.node_rank = -1},
+     {.rank = 1, .world_size = 2, .local_rank = 1, .address = "h1", .port = 29500, .run = "none", .restart = 3}},
+    {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h1", {.node_rank = -1}, {.world_size = 2, .local_rank = -1, .address = "h1"}},
+    {SLURM " SLURM_JOB_ID=3000 SLURM_STEP_ID=4",
+     {.node_rank = -1},
+     {.rank = 1, .world_size = 2, .local_rank = 1, .address = "h1", .port = 11004, .run = "slurm 3000.4"}},
+    {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=0 SLURM_STEP_NODELIST=r[2-3]n[01-04,7]x,h[1-2] "
+     "SLURM_JOB_ID=40000 SLURM_STEP_ID=0",
+     {.node_rank = -1},
+     {.world_size = 8, .address = "r2n01x", .port = 10000, .run = "slurm 40000.0"}},
+    {SLURM " SLURM_DISTRIBUTION=arbitrary",
+     {.node_rank = -1, .master = "h7:123"},
+     {.rank = 1, .world_size = 2, .local_rank = 1, .address = "h7", .port = 123, .run = "slurm 0.0"}},
+    {PODS " PET_NPROC_PER_NODE=4 PET_MASTER_PORT=77",
+     {.node_rank = -1},
+     {.is_host = true, .rank_count = 4, .node_rank = 1, .nodes = 2, .address = "h1", .port = 77}},
+    {PODS " PET_NPROC_PER_NODE=auto",
+     {.node_rank = -1},
+     {.is_host = true, .node_rank = 1, .nodes = 2, .address = "h1"}},
+    {PODS " " DDPRUN_ENV_MEMBER "=2:4",
+     {.node_rank = -1},
+     {.node_rank = 1, .nodes = 2, .rank = 6, .world_size = 8, .local_rank = 2, .address = "h1"}},
+    {TORCH,
+     {.rank_count = 2, .node_count = 3, .node_rank = 2, .master = "[fd00::1]:99"},
+     {.is_host = true, .rank_count = 2, .node_rank = 2, .nodes = 3, .address = "fd00::1", .port = 99}},
+    {"JOB_COMPLETION_INDEX=1 " DDPRUN_ENV_MEMBER "=0:1",
+     {.node_count = 2, .node_rank = -1, .master = "fd00::1"},
+     {.node_rank = 1, .nodes = 2, .rank = 1, .world_size = 2, .address = "fd00::1"}},
+};
+
+TABLE_TEST(where_the_processes_meet, places)
+{
+    const struct place_row *row = &places[_i];
+    const struct launched *wanted = &row->wanted;
+    struct launched launched;
+    struct error error = {0};
+    set_variables(row->variables);
+    ck_assert_msg(launched_look(&row->request, &launched, &error), "%s", error.text);
+    ck_assert_int_eq(launched.is_host, wanted->is_host);
+    ck_assert_int_eq(launched.rank_count, wanted->rank_count);
+    ck_assert_int_eq(launched.node_rank, wanted->node_rank);
+    ck_assert_int_eq(launched.nodes, wanted->nodes);
+    ck_assert_int_eq(launched.rank, wanted->rank);
+    ck_assert_int_eq(launched.world_size, wanted->world_size);
+    ck_assert_int_eq(launched.local_rank, wanted->local_rank);
+    ck_assert_str_eq(launched.address, wanted->address);
+    ck_assert_uint_eq(launched.port, wanted->port);
+    ck_assert_str_eq(launched.run, wanted->run);
+    ck_assert_uint_eq(launched.restart, wanted->restart);
+}
+
+static const struct refused_row {
+    const char *variables;
+    struct launch_request request;
+    const char *words;
+} refused[] = {
+    {"", {.node_count = 2, .node_rank = -1}, "one of 2 hosts, and --node-rank and --master are not given"},
+    {"", {.node_count = 2, .node_rank = 0}, "and --master is not given"},
+    {"", {.node_count = 2, .node_rank = -1, .master = "h1"}, "and --node-rank is not given"},
+    {"", {.node_count = 2, .node_rank = 2, .master = "h1"}, "--node-rank 2 is not one of the hosts of --nnodes 2"},
+    {"JOB_COMPLETION_INDEX=5", {.node_count = 2, .node_rank = -1, .master = "h1"}, "JOB_COMPLETION_INDEX 5 is not one"},
+    {"", {.node_count = 2, .node_rank = 0, .master = ":29500"}, "':29500' is not a host, nor HOST:PORT, in --master"},
+    {"", {.node_count = 2, .node_rank = 0, .master = "h1:"}, "--master= is not a port"},
+    {"", {.node_rank = 0}, "--node-rank says where one of several hosts is; give --nnodes N, too"},
+    {TORCH, {.node_rank = -1, .master = "h1"}, "--master says where one of several hosts is"},
+};
+
+TABLE_TEST(what_is_not_complete_is_refused, refused)
 {
     struct launched launched;
     struct error error = {0};
-    clearenv();
-    set_variables(RUN " TORCHELASTIC_RESTART_COUNT=3");
-    ck_assert_msg(launched_look(0, &launched, &error), "%s", error.text);
-    ck_assert_int_eq(launched.rank, 1);
-    ck_assert_int_eq(launched.world_size, 2);
-    ck_assert_int_eq(launched.local_rank, 1);
-    ck_assert_str_eq(launched.address, "h1");
-    ck_assert_uint_eq(launched.port, 29500);
-    ck_assert_str_eq(launched.run, "none");
-    ck_assert_uint_eq(launched.restart, 3);
-    clearenv();
-    set_variables("RANK=0 WORLD_SIZE=2 MASTER_ADDR=h1");
-    ck_assert_msg(launched_look(0, &launched, &error), "%s", error.text);
-    ck_assert_int_eq(launched.local_rank, -1);
-    ck_assert_uint_eq(launched.port, 0);
-    ck_assert_ptr_null(launched.run);
+    set_variables(refused[_i].variables);
+    ck_assert(!launched_look(&refused[_i].request, &launched, &error));
+    ck_assert_msg(strstr(error.text, refused[_i].words) != NULL, "%s", error.text);
+}
+
+TEST(one_host_is_alone)
+{
+    struct launched launched;
+    struct error error = {0};
+    set_variables(TORCH);
+    ck_assert_msg(
+        launched_look(&(struct launch_request){.node_count = 1, .node_rank = 0, .master = "h1"}, &launched, &error),
+        "%s", error.text);
+    ck_assert_int_eq(launched.by, LAUNCHED_ALONE);
 }
