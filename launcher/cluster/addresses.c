@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 bool
@@ -95,6 +96,31 @@ addresses_host_id(char id[HOST_ID_BYTES])
     (void)stat("/proc/self/ns/net", &space);
     /* The namespace's number is what is left of the width; of the boot id its first digits tell machines apart. */
     snprintf(id, HOST_ID_BYTES, "%.23s %llx", boot, (unsigned long long)space.st_ino);
+}
+
+bool
+addresses_is_loopback(const struct host_address *address)
+{
+    static const unsigned char six[16] = {[15] = 1};
+    return address->family == 4 ? address->bytes[0] == 127 : memcmp(address->bytes, six, sizeof(six)) == 0;
+}
+
+/* An abstract name, which ends with its socket (unix(7)). */
+int
+addresses_claim(const char *name)
+{
+    struct sockaddr_un own = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int length = snprintf(own.sun_path + 1, sizeof(own.sun_path) - 1, "ddprun-%u-%s", (unsigned)geteuid(), name);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    errno = ENAMETOOLONG;
+    if (fd >= 0 && (size_t)length < sizeof(own.sun_path) - 1 && bind(fd, (struct sockaddr *)&own, size) == 0)
+        return fd;
+    int cause = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = cause;
+    return -1;
 }
 
 socklen_t

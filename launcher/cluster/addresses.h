@@ -43,6 +43,13 @@ bool addresses_in_network(const struct host_address *address, const char *networ
 /* "boot id network namespace", the same in all processes that share a loopback interface. */
 void addresses_host_id(char id[HOST_ID_BYTES]);
 
+/* Whether it leads to the host that uses it, and to no other. */
+bool addresses_is_loopback(const struct host_address *address);
+
+/* Takes a name, of this user, that one process of this host can have, until the descriptor is closed. -1: errno is
+ * EADDRINUSE if another process has it. */
+int addresses_claim(const char *name) __attribute__((warn_unused_result));
+
 /* For connect(); family 4 or 6, `port` of the host. */
 socklen_t addresses_socket_address(const struct host_address *address, uint16_t port, struct sockaddr_storage *to);
 

@@ -23,8 +23,9 @@ enum { AUTH_BYTES = 32, AUTH_MAGIC_BYTES = 8 };
 /* What a connection is for. */
 enum peer_purpose { PEER_SUPERVISOR = 1, PEER_ENGINE = 2 };
 
-/* With these many bytes a listener's nonce begins by which others know whose it is: of a meeting (meeting.h). */
-enum { AUTH_MARK_BYTES = 8 };
+/* With these many bytes a listener's nonce begins by which others know whose it is: of a meeting, half of them those of
+ * its run, half its own (address/search.h). */
+enum { AUTH_MARK_BYTES = 16 };
 
 struct auth_challenge {
     char magic[AUTH_MAGIC_BYTES];

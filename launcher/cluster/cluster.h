@@ -1,40 +1,27 @@
 /*
- * cluster.h - under another launcher: which rank is this supervisor, and one exchange with the others. They meet by
- * PMIx (srun --mpi=pmix, mpirun, prterun), where the supervisor is the client (pmix/member.h) and the trainer is not,
- * for two processes would then be one rank (facts); or at an address that the launcher's variables name
- * (meeting.h).
+ * cluster.h - as one of several processes: which rank is this supervisor, and exchanges with the others. They meet by
+ * PMIx (srun --mpi=pmix, mpirun, prterun), where the supervisor is the client and the trainer is not, for two processes
+ * would then be one rank (facts); or at an address that variables or options name. member.h has the calls that differ.
  *
  * One in a process, used by one thread.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
 #define DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
 
+#include "launcher/cluster/member.h"
 #include "launcher/common/error.h"
 #include "launcher/common/signals.h"
 
 #include <stddef.h>
 
-struct launched;
-struct meeting;
-struct pmix_member;
-
 struct cluster {
     int rank, world_size, local_rank, local_size;
-    struct meeting *meeting; /* NULL: they meet by PMIx, or the meeting is over */
-    int pipe[2];             /* by PMIx: readable: an exchange is complete, or the launcher is gone; else -1 */
-    int claim;               /* by PMIx: held as long as this process is the rank */
-};
-
-/* How processes meet at an address. */
-struct cluster_terms {
-    const char *secret_file; /* NULL: the default (secret.h) */
-    const char *job;         /* its name; NULL: the launcher's */
-    int timeout_s;           /* for the others to come */
+    const struct cluster_member *member; /* NULL: not joined */
 };
 
 /*
- * Joins the launcher's job, going by its variables. Error: PMIx cannot be opened, or refuses, or another ddprun is this
- * rank already; the others have not come to the address, or do not share the secret; a signal asked for the end.
+ * Joins the job that `launched` is of. Error: PMIx cannot be opened, or refuses, or another ddprun is this rank
+ * already; the others have not come to the address, or do not share the secret; a signal asked for the end.
  */
 bool cluster_join(struct cluster *cluster, const struct launched *launched, const struct cluster_terms *terms,
                   const struct signals *signals, struct error *error) __attribute__((warn_unused_result));
@@ -46,12 +33,6 @@ bool cluster_make_secret(const struct cluster *cluster, unsigned char *bytes) __
 /* No exchange follows. */
 void cluster_end_exchanges(struct cluster *cluster);
 
-/* What one rank has published; malloc'ed. */
-struct cluster_blob {
-    void *bytes;
-    size_t count;
-};
-
 /* What is to be done while others are waited for: step(data) when `fd` is readable, and now and then. */
 struct cluster_idle_callback {
     int fd;
@@ -61,7 +42,7 @@ struct cluster_idle_callback {
 
 /*
  * Collective, once for each `key`: gives `mine` to all; blobs[rank] is what each has given. Waits for the others at
- * most `timeout_s`, and calls `idle` meanwhile, if there is one. Error: they have not come, PMIx failed, or a
+ * most `timeout_s`, and calls `idle` meanwhile, if there is one. Error: they have not come, the exchange failed, or a
  * signal asked for the end (then its exit code is 128 + signal).
  */
 bool cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
@@ -71,14 +52,11 @@ bool cluster_exchange(struct cluster *cluster, const struct signals *signals, co
 /* Collective: returns when all have come, or a few seconds are over. */
 void cluster_wait_for_all(struct cluster *cluster, const struct signals *signals);
 
-/* Whether the launcher's own daemon has gone without ending this process; pipe[0] becomes readable then. */
-bool cluster_launcher_is_gone(void);
+/* Whether the launcher's own daemon has gone without ending this process; launcher_fd() becomes readable then. */
+bool cluster_launcher_is_gone(const struct cluster *cluster);
+int cluster_launcher_fd(const struct cluster *cluster);
 
 /* Leaves in order, which makes this process's end a good one for the launcher. */
 void cluster_leave(struct cluster *cluster);
-
-/* Opens libddprun-pmix.so, which lies beside ddprun's other libraries. Stays open. NULL: the error
- * (DDPRUN_EXIT_NOT_RUN) says what is missing, and what to install. */
-const struct pmix_member *pmix_library_open(struct error *error) __attribute__((warn_unused_result));
 
 #endif

@@ -21,10 +21,11 @@
 #include <unistd.h>
 
 /* ROUND_MS: at the least between two rounds of all clients. */
-enum { PENDING_LIMIT_MS = 10000, ROUND_MS = 100, EVENTS = 64, PENDING_MORE = 32 };
+enum { PENDING_LIMIT_MS = 10000, MEETING_LIMIT_MS = 5000, ROUND_MS = 100, EVENTS = 64, PENDING_MORE = 32 };
 
 struct pending_connection {
     int fd; /* -1: free */
+    struct host_address source;
     int64_t since_ms;
     struct auth_challenge challenge;
     unsigned char answer[sizeof(struct auth_answer)];
@@ -139,20 +140,36 @@ reject(struct pending_connection *pending)
     pending->fd = -1;
 }
 
-/* A free place, or the one of the pending connection that has said nothing for longest: strangers must not keep others
- * out. */
+/*
+ * A free place, or the one of the pending connection that has said nothing for longest: strangers must not keep others
+ * out. One source may hold as many as a host needs on which all ranks are, and then replaces its own.
+ */
 static size_t
-find_free_peer(struct supervisor_server *server)
+find_free_peer(struct supervisor_server *server, const struct host_address *source)
 {
-    size_t oldest = 0;
+    size_t place = 0, oldest = server->pending_count, own_oldest = oldest, own = 0;
+    bool is_free = false;
     for (size_t i = 0; i < server->pending_count; ++i) {
-        if (server->pending[i].fd < 0)
-            return i;
-        if (server->pending[i].since_ms < server->pending[oldest].since_ms)
+        const struct pending_connection *pending = &server->pending[i];
+        if (pending->fd < 0) {
+            is_free = true;
+            place = i;
+            continue;
+        }
+        if (oldest == server->pending_count || pending->since_ms < server->pending[oldest].since_ms)
             oldest = i;
+        if (!addresses_equal(&pending->source, source))
+            continue;
+        ++own;
+        if (own_oldest == server->pending_count || pending->since_ms < server->pending[own_oldest].since_ms)
+            own_oldest = i;
     }
-    reject(&server->pending[oldest]);
-    return oldest;
+    bool is_full = own >= server->pending_count - PENDING_MORE / 2;
+    if (is_free && !is_full)
+        return place;
+    place = is_full ? own_oldest : oldest;
+    reject(&server->pending[place]);
+    return place;
 }
 
 static void
@@ -164,9 +181,11 @@ accept_pending(struct supervisor_server *server)
         (void)watch(server, EPOLL_CTL_MOD, server->listener.fd, 0, tag(SUBJECT_LISTENER, 0));
     if (fd < 0)
         return;
-    size_t place = find_free_peer(server);
+    struct host_address source = {0};
+    (void)!addresses_of_peer(fd, &source);
+    size_t place = find_free_peer(server, &source);
     struct pending_connection *pending = &server->pending[place];
-    *pending = (struct pending_connection){.fd = fd, .since_ms = clock_now_ms()};
+    *pending = (struct pending_connection){.fd = fd, .source = source, .since_ms = clock_now_ms()};
     /* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
         !auth_challenge_make(&pending->challenge, server->has_mark ? server->mark : NULL) ||
@@ -192,6 +211,7 @@ admit(struct supervisor_server *server, struct pending_connection *pending, cons
     }
     if (peer->state != PEER_AWAITED ||
         !watch(server, EPOLL_CTL_MOD, fd, EPOLLIN, tag(SUBJECT_PEER, (size_t)answer->rank))) {
+        peer->came_twice = true;
         close(fd);
         return;
     }
@@ -356,9 +376,10 @@ take_events(struct supervisor_server *server, struct rank_view *views)
 static void
 reject_expired(struct supervisor_server *server, int64_t now_ms)
 {
+    int limit_ms = server->has_mark ? MEETING_LIMIT_MS : PENDING_LIMIT_MS;
     (void)watch(server, EPOLL_CTL_MOD, server->listener.fd, EPOLLIN, tag(SUBJECT_LISTENER, 0));
     for (size_t i = 0; i < server->pending_count; ++i) {
-        if (server->pending[i].fd >= 0 && now_ms - server->pending[i].since_ms > PENDING_LIMIT_MS)
+        if (server->pending[i].fd >= 0 && now_ms - server->pending[i].since_ms > limit_ms)
             reject(&server->pending[i]);
     }
 }

@@ -37,6 +37,7 @@ enum peer_state {
 struct peer {
     enum peer_state state;
     const char *lost; /* why */
+    bool came_twice;  /* another supervisor of this rank was rejected */
     bool has_error;   /* it ends by itself: */
     struct peer_order error;
     char *report;         /* that was asked for; NULL: has not come */
@@ -80,7 +81,7 @@ bool supervisor_server_have_answered(const struct supervisor_server *server);
 /* Asks a client for a report on its rank: supervisor_server_peer()->report, once it has come. */
 void supervisor_server_ask_report(struct supervisor_server *server, int rank, bool stacks);
 
-/* ---- a meeting: clients give bytes, and get those of all (meeting.h) ---- */
+/* ---- a meeting: clients give bytes, and get those of all (address/meeting.c) ---- */
 
 /* What the challenge begins with from now on: AUTH_MARK_BYTES. */
 void supervisor_server_mark(struct supervisor_server *server, const unsigned char *mark);

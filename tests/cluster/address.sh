@@ -64,13 +64,13 @@ check "... and at the end" grep -q "^ddprun: $wait_line" "$work/stderr"
 nothing_left "a rank that never comes"
 
 run env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT="$port" "$ddprun" --timeout 2 "$fake"
-failed_with "rank 0 never comes" 1 "waited 2 s for the ddprun of rank 0 at localhost, ports $port to $((port + 15)) "
+failed_with "rank 0 never comes" 1 "waited 2 s for a ddprun that listens at localhost, ports $port to $((port + 15)) "
 printf 'this is another secret\n' >"$work/other"
 chmod 600 "$work/other"
 # shellcheck disable=SC2016
 job 2 bash -c 'own=(); [ "$RANK" = 0 ] || own=(--secret-file "$0"); exec "$1" --timeout 14 "${own[@]}" "$2"' "$work/other" "$ddprun" "$fake"
 check "another secret: no job" [ "$code" -ne 0 ]
-check "... said by the one" grep -qE '^ddprun: the ddprun of rank 0, at localhost, port [0-9]*, does not take in rank 1 \(host .*its secret is not that of .*/other' "$work/stderr"
+check "... said by the one" grep -qE '^ddprun: the ddprun that listens at localhost, port [0-9]*, does not take in rank 1 \(host .*its secret is not that of .*/other' "$work/stderr"
 check "... and by the other" grep -q '^ddprun: waited 14 s for 1 of 2: rank 1 to begin' "$work/stderr"
 # shellcheck disable=SC2016
 job 2 sh -c '[ "$RANK" = 0 ] || WORLD_SIZE=3; exec "$@"' sh "$ddprun" --timeout 14 "$fake"

@@ -84,10 +84,10 @@ open_play(struct play *play)
     play->test.root.addresses = (struct host_addresses){
         .count = 2, .items = {{.family = 4, .bytes = {127, 0, 0, 2}}, {.family = 4, .bytes = {127, 0, 0, 1}}}};
 
-    ck_assert_int_eq(pipe2(play->cluster.pipe, O_CLOEXEC | O_NONBLOCK), 0);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
     play->engine = pair[1];
     play->cluster.world_size = NET_WORLD;
+    play->cluster.member = &address_met; /* no launcher to watch */
     play->link = (struct engine_link){.epoll = -1, .listener = -1, .count = 1, .world_size = 2};
     play->link.slots = calloc(1, sizeof(*play->link.slots));
     play->link.slots[0] =
@@ -106,8 +106,6 @@ close_play(struct play *play)
     supervisor_server_close(play->test.server);
     for (int i = 0; i < FILLING; ++i)
         close(play->filling[i]);
-    for (int i = 0; i < 2; ++i)
-        close(play->cluster.pipe[i]);
     close(play->silent);
     close(play->engine);
 }

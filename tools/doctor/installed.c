@@ -1,8 +1,7 @@
 /*
  * installed.c - the doctor's look at ddprun itself: its parts, and the libraries that they need.
  */
-#include "launcher/cluster/cluster.h"
-#include "launcher/cluster/pmix/member.h"
+#include "launcher/cluster/pmix/joined.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/loader.h"

@@ -4,8 +4,8 @@
  * A file: --secret-file, or ~/.config/ddprun/secret, which the process that listens makes if there is none. Called by
  * meeting.c; one thread.
  */
-#ifndef DDPRUN_LAUNCHER_CLUSTER_SECRET_H
-#define DDPRUN_LAUNCHER_CLUSTER_SECRET_H
+#ifndef DDPRUN_LAUNCHER_CLUSTER_ADDRESS_SECRET_H
+#define DDPRUN_LAUNCHER_CLUSTER_ADDRESS_SECRET_H
 
 #include "launcher/common/error.h"
 

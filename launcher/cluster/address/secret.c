@@ -1,7 +1,7 @@
 /*
  * secret.c - see secret.h.
  */
-#include "launcher/cluster/secret.h"
+#include "launcher/cluster/address/secret.h"
 
 #include "base/protocol.h"
 
