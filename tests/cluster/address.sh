@@ -72,6 +72,13 @@ job 2 bash -c 'own=(); [ "$RANK" = 0 ] || own=(--secret-file "$0"); exec "$1" --
 check "another secret: no job" [ "$code" -ne 0 ]
 check "... said by the one" grep -qE '^ddprun: the ddprun that listens at localhost, port [0-9]*, does not take in rank 1 \(host .*its secret is not that of .*/other' "$work/stderr"
 check "... and by the other" grep -q '^ddprun: waited 14 s for 1 of 2: rank 1 to begin' "$work/stderr"
+# shellcheck disable=SC2016 # a process that an attempt before has left
+job 2 sh -c 'TORCHELASTIC_RESTART_COUNT=$((1 - RANK)) exec "$@"' sh "$ddprun" --timeout 3 "$fake"
+check "a process of an earlier attempt is not taken in" grep -q '^ddprun: waited 3 s for 1 of 2: rank 1 to begin' "$work/stderr"
+# shellcheck disable=SC2016
+job 3 sh -c '[ "$RANK" != 2 ] || RANK=1; exec "$@"' sh "$ddprun" --timeout 12 "$fake"
+check "a rank that comes twice: one line says it" [ "$(grep -c '^ddprun: two processes are rank 1 of this job' "$work/stderr")" -eq 1 ]
+nothing_left "a rank that comes twice"
 # shellcheck disable=SC2016
 job 2 sh -c '[ "$RANK" = 0 ] || WORLD_SIZE=3; exec "$@"' sh "$ddprun" --timeout 14 "$fake"
 check "another number of processes: no job" grep -q 'does not take in rank 1 .*or it does not count 3 processes' "$work/stderr"
@@ -82,6 +89,18 @@ chmod 600 "$secret"
 printf 'short\n' >"$work/short"
 run env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost "$ddprun" --secret-file "$work/short" "$fake"
 failed_with "a secret of 5 bytes" 2 "the secret $work/short has 5 bytes, and needs 16 at least"
+# As Kubernetes has a Secret: links, in a folder that all may write and none may change; then a folder that others can change.
+mkdir -m 1777 "$work/pod"
+mkdir "$work/pod/..1"
+cp "$secret" "$work/pod/..1/secret"
+chmod 644 "$work/pod/..1/secret"
+ln -s ..1 "$work/pod/..data"
+ln -s ..data/secret "$work/pod/secret"
+job 2 "$ddprun" --secret-file "$work/pod/secret" --device softgpu --unannotated true
+succeeded "a secret through links, as Kubernetes has it"
+chmod 777 "$work/pod"
+job 2 "$ddprun" --secret-file "$work/pod/secret" --device softgpu --unannotated true
+check "a link that others can replace: refused" grep -q "^ddprun: other users can replace $work/pod/secret, through which" "$work/stderr"
 job 2 "$ddprun" -n 2 "$fake"
 check "-n beside the variables: refused at once, by each" [ "$(grep -c '^ddprun: -n 2 was given to ddprun, which was started 2 times by another launcher (WORLD_SIZE=2)' "$work/stderr")" -eq 2 ]
 

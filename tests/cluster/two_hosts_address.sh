@@ -41,6 +41,16 @@ for way in variables torchrun slurm nodes pods; do
     clean "$way: a rank is killed"
 done
 
+# The address: of another rank's host; `localhost` where rank 0 is, as in a PyTorchJob; of no interface, but it leads to rank 0, as
+# that of a Service does.
+BY_ADDRESS=h2 digits_equal "rank 0 is on the other host" "${variables[@]}" "$ddprun" --interface eth0
+# shellcheck disable=SC2016
+digits_equal "localhost on rank 0's host" bash "$by_variables" -n 4 bash -c "[ \$RANK != 0 ] || export MASTER_ADDR=localhost; $ranks_on" "$hosts_runner" \
+    "$ddprun" --interface eth0
+hosts_net h1 route add local 10.88.0.5 dev lo
+hosts_net h2 route add 10.88.0.5 via 10.77.0.1
+BY_ADDRESS=10.88.0.5 digits_equal "an address of no interface" "${variables[@]}" "$ddprun" --interface eth0
+
 # All hosts begin anew, and the ddprun of all ranks with them.
 # shellcheck disable=SC2016
 run "${nodes[@]}" "$ddprun" --max-restarts 2 --device softgpu --unannotated \

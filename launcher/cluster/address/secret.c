@@ -47,6 +47,48 @@ check_rights(int fd, const char *path, bool is_private, struct error *error)
                      is_private ? "read" : "write", path, is_private ? "600" : "go-w", path);
 }
 
+/* Whether other users can put another entry into the folder in place of this one. A user's own group has no others. */
+static bool
+others_can_replace(const struct stat *folder, const struct stat *entry)
+{
+    bool by_group = (folder->st_mode & S_IWGRP) != 0 && folder->st_gid != getegid() && folder->st_gid != 0;
+    if ((folder->st_mode & S_IWOTH) == 0 && !by_group)
+        return false;
+    bool is_kept = entry->st_uid == geteuid() || entry->st_uid == 0; /* where each may only remove its own */
+    return (folder->st_mode & S_ISVTX) == 0 || !is_kept;
+}
+
+/* Follows the path, through its links: no other user may lead it elsewhere. What is not there ends the way. */
+static bool
+check_way(const char *path, int links, struct error *error)
+{
+    char at[SECRET_PATH_BYTES] = "", target[SECRET_PATH_BYTES], next[2 * SECRET_PATH_BYTES];
+    struct stat folder, entry;
+    if (stat(path[0] == '/' ? "/" : ".", &folder) != 0)
+        return true;
+    for (const char *name = path; *name != '\0'; folder = entry) {
+        size_t slashes = strspn(name, "/"), length = strcspn(name + slashes, "/");
+        snprintf(at + strlen(at), sizeof(at) - strlen(at), "%.*s", (int)(slashes + length), name);
+        name += slashes + length;
+        if (length == 0 || lstat(at, &entry) != 0)
+            return true;
+        if (others_can_replace(&folder, &entry))
+            return error_set(
+                error, DDPRUN_EXIT_USAGE,
+                "other users can replace %.300s, through which the secret %.300s is reached; take the right "
+                "to write its folder from them: chmod go-w",
+                at, path);
+        ssize_t count = S_ISLNK(entry.st_mode) ? readlink(at, target, sizeof(target) - 1) : -1;
+        if (count < 0)
+            continue;
+        target[count] = '\0';
+        size_t before = target[0] == '/' ? 0 : strlen(at) - length;
+        snprintf(next, sizeof(next), "%.*s%s%s", (int)before, at, target, name);
+        return links == 0 || strlen(next) >= SECRET_PATH_BYTES || check_way(next, links - 1, error);
+    }
+    return true;
+}
+
 bool
 secret_read(const char *path, bool is_private, struct secret *secret, bool *is_missing_p, struct error *error)
 {
@@ -54,8 +96,9 @@ secret_read(const char *path, bool is_private, struct secret *secret, bool *is_m
     *is_missing_p = fd < 0 && errno == ENOENT;
     if (fd < 0)
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the secret %s: %s", path, strerror(errno));
+    enum { LINKS = 40 }; /* the system follows no more (path_resolution(7)) */
     ssize_t count = 0;
-    bool ok = check_rights(fd, path, is_private, error);
+    bool ok = check_rights(fd, path, is_private, error) && check_way(path, LINKS, error);
     if (ok)
         count = read(fd, secret->bytes, sizeof(secret->bytes));
     close(fd);
