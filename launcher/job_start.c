@@ -69,20 +69,25 @@ make_shared_things(struct job *job, struct error *error)
 }
 
 static void
-note_started(struct job *job, int index, const struct spawned *spawned, bool one_pipe)
+note_started(struct job *job, int index, const struct spawned *spawned, struct spawn_order *order)
 {
     int rank = job->place.first_rank + index;
     job->pids[index] = spawned->pid;
     if (spawned->output >= 0)
-        job->outputs[job->output_count++] =
-            (struct relay_source){.fd = spawned->output, .rank = rank, .unchanged = rank == 0, .has_stderr = one_pipe};
+        job->outputs[job->output_count++] = (struct relay_source){.fd = spawned->output,
+                                                                  .rank = rank,
+                                                                  .unchanged = rank == 0,
+                                                                  .has_stderr = order->one_pipe,
+                                                                  .copy = order->output_copy};
     if (spawned->error >= 0)
         job->errors[job->error_count++] =
             (struct relay_source){.fd = spawned->error,
                                   .rank = rank,
                                   .unchanged = rank == 0,
                                   .has_stderr = true,
-                                  .held_back = rank > 0 && job->options.output == OUTPUT_RANK0};
+                                  .held_back = rank > 0 && job->options.output == OUTPUT_RANK0,
+                                  .copy = order->error_copy};
+    order->output_copy = order->error_copy = -1; /* the relays' */
     job->started = index + 1;
     if (!job->options.verbose)
         return;
@@ -115,12 +120,12 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
     ok = ok && output_choose(&job->options, job->place.rank_count, &order, error);
     if (ok) {
         ok = spawn_rank(&order, &spawned, error);
+        if (ok)
+            note_started(job, index, &spawned, &order);
         output_close(&order);
     }
     words_free(environment);
     words_free(arguments);
-    if (ok)
-        note_started(job, index, &spawned, order.one_pipe);
     return ok;
 }
 

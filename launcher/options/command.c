@@ -132,6 +132,30 @@ row_of(const struct command *command, int answer)
     return NULL;
 }
 
+/* What options of mpirun, torchrun, srun and horovodrun are called here, or what takes their place. */
+static const char *
+find_foreign(const char *name)
+{
+    static const char *const foreign[][2] = {
+        {"H", "--hosts h1:8,h2:8"},
+        {"host", "--hosts h1:8,h2:8"},
+        {"hostfile", "--hosts file=PATH"},
+        {"x", "--env NAME=VALUE"},
+        {"log-dir", "--output files=DIR"},
+        {"standalone", "ddprun -n N without it, on one machine"},
+        {"timeline-filename", "--trace DIR, of which ddprun trace makes a timeline"},
+        {"rdzv-endpoint", "--master HOST:PORT, with --nnodes and --node-rank"},
+        {"rdzv-id", "--job NAME"},
+        {"master-addr", "--master HOST"},
+        {"no-python", "ddprun without it: it starts any program"},
+    };
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); ++i) {
+        if (strcmp(name, foreign[i][0]) == 0)
+            return foreign[i][1];
+    }
+    return NULL;
+}
+
 static void
 unknown_long_option(const struct command *command, const char *word, struct error *error)
 {
@@ -141,7 +165,12 @@ unknown_long_option(const struct command *command, const char *word, struct erro
     bool is_tool = command->name[0] != '\0';
     if (is_tool)
         snprintf(of, sizeof(of), " of %s", command->name);
-    if (nearest != NULL)
+    for (char *c = name; *c != '\0'; ++c)
+        *c = *c == '_' ? '-' : *c;
+    if (!is_tool && find_foreign(name) != NULL)
+        error_set(error, DDPRUN_EXIT_USAGE, "ddprun has no option %.*s; it is %s here", (int)strcspn(word, "="), word,
+                  find_foreign(name));
+    else if (nearest != NULL)
         error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s%s; did you mean --%s?", word, of, nearest);
     else if (is_tool)
         error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s%s; see ddprun %s --help", word, of, command->name);
@@ -157,7 +186,10 @@ unknown_long_option(const struct command *command, const char *word, struct erro
 static void
 unknown_letter(const struct command *command, int letter, struct error *error)
 {
-    if (command->name[0] != '\0')
+    const char text[2] = {(char)letter, '\0'}, *here = find_foreign(text);
+    if (command->name[0] == '\0' && here != NULL)
+        error_set(error, DDPRUN_EXIT_USAGE, "ddprun has no option -%c; it is %s here", letter, here);
+    else if (command->name[0] != '\0')
         error_set(error, DDPRUN_EXIT_USAGE, "unknown option -%c of %s; see ddprun %s --help", letter, command->name,
                   command->name);
     else

@@ -18,6 +18,7 @@ enum contradiction {
     PARTS_WITHOUT_TRACE,
     PER_HOST_AND_HOSTS,
     NODES_AND_HOSTS,
+    TEE_WITHOUT_FILES,
     CONTRADICTIONS,
 };
 
@@ -37,6 +38,8 @@ static const char *const texts[CONTRADICTIONS] = {
                             "too",
     [PER_HOST_AND_HOSTS] = "--nproc-per-node counts the ranks of one host, and --hosts does too; leave "
                            "--nproc-per-node out (h1:8,h2:8)",
+    [TEE_WITHOUT_FILES] =
+        "--tee is for the files of --output files=DIR, which is not given; leave it out, or give both",
     [NODES_AND_HOSTS] =
         "--hosts starts ddprun on all hosts, and --nnodes is of one that was started on each; leave one "
         "out",
@@ -66,6 +69,8 @@ holds(enum contradiction which, const struct options *options)
         return job->has_outer && job->sync_every == 0;
     case PARTS_WITHOUT_TRACE:
         return (job->trace_last > 0 || options->trace_args) && options->trace_dir == NULL && options->page == NULL;
+    case TEE_WITHOUT_FILES:
+        return options->tee && options->output != OUTPUT_FILES;
     case NODES_AND_HOSTS:
         return options->node_count > 0 && options->hosts != NULL;
     default: /* with --hosts, -n is the number of ranks on all hosts together */
@@ -105,6 +110,9 @@ settle(enum contradiction which, struct options *options, const struct options *
     case PARTS_WITHOUT_TRACE:
         options->job.trace_first = options->job.trace_last = 0;
         options->trace_args = false;
+        break;
+    case TEE_WITHOUT_FILES:
+        options->tee = false;
         break;
     default: /* nothing is to be given up */
         break;

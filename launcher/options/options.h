@@ -93,6 +93,7 @@ struct options {
     bool dry_run;
     enum output_choice output;
     const char *output_dir; /* with OUTPUT_FILES */
+    bool tee;               /* with OUTPUT_FILES: as OUTPUT_TAGGED besides */
     enum buffering_choice buffering;
     enum progress_choice progress;
     const char *summary_json; /* file for the summary; NULL: none */

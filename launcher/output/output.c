@@ -101,11 +101,14 @@ nowhere(void)
 bool
 output_choose(const struct options *options, int rank_count, struct spawn_order *order, struct error *error)
 {
-    order->output_file = order->error_file = -1;
+    order->output_file = order->error_file = order->output_copy = order->error_copy = -1;
     switch (options->output) {
     case OUTPUT_FILES:
-        if (open_file(options->output_dir, order->rank, "out", &order->output_file, error) &&
-            open_file(options->output_dir, order->rank, "err", &order->error_file, error))
+        order->pipe_output = order->pipe_error = options->tee;
+        if (open_file(options->output_dir, order->rank, "out", options->tee ? &order->output_copy : &order->output_file,
+                      error) &&
+            open_file(options->output_dir, order->rank, "err", options->tee ? &order->error_copy : &order->error_file,
+                      error))
             return true;
         output_close(order);
         return false;
@@ -146,9 +149,10 @@ output_warn_full(const struct options *options, const char *trace_dir)
 void
 output_close(struct spawn_order *order)
 {
-    if (order->output_file >= 0)
-        close(order->output_file);
-    if (order->error_file >= 0)
-        close(order->error_file);
-    order->output_file = order->error_file = -1;
+    int *files[] = {&order->output_file, &order->error_file, &order->output_copy, &order->error_copy};
+    for (int i = 0; i < 4; ++i) {
+        if (*files[i] >= 0)
+            close(*files[i]);
+        *files[i] = -1;
+    }
 }

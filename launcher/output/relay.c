@@ -34,7 +34,7 @@ enum {
 
 struct source {
     int fd; /* -1: at its end. Changes under the relay's lock */
-    int rank;
+    int rank, copy;
     bool has_stderr, held_back;
     char prefix[PREFIX_BYTES];
     char more_prefix[PREFIX_BYTES]; /* for the rest of a long line */
@@ -192,8 +192,21 @@ end_source(struct relay *relay, struct source *source)
     source->used = 0;
     pthread_mutex_lock(&relay->lock);
     close(source->fd);
-    source->fd = -1;
+    if (source->copy > 0)
+        close(source->copy);
+    source->fd = source->copy = -1;
     pthread_mutex_unlock(&relay->lock);
+}
+
+/* A full disk is warned of at the end (output_warn_full()). */
+static void
+put_copy(const struct source *source, const char *bytes, size_t count)
+{
+    for (ssize_t put; count > 0; bytes += put, count -= (size_t)put) {
+        put = write(source->copy, bytes, count);
+        if (put <= 0)
+            return;
+    }
 }
 
 static bool
@@ -230,6 +243,8 @@ take_from(struct relay *relay, struct source *source)
         note_last(source);
     pthread_mutex_unlock(&relay->lock);
     if (got > 0) {
+        if (source->copy > 0)
+            put_copy(source, source->bytes + source->used - (size_t)got, (size_t)got);
         put_whole_lines(relay, source);
         return (size_t)got;
     }
@@ -365,6 +380,7 @@ relay_start(int target, const struct relay_source *sources, int count, bool colo
     for (int i = 0; i < count; ++i) {
         struct source *source = &relay->sources[i];
         source->fd = sources[i].fd;
+        source->copy = sources[i].copy;
         source->bytes = xcalloc(1, LINE_BYTES);
         source->rank = sources[i].rank;
         source->unchanged = sources[i].unchanged;

@@ -36,6 +36,7 @@ struct relay_source {
     bool unchanged;  /* without a prefix, byte for byte */
     bool has_stderr; /* the rank's stderr is in it: relays_ask_last() */
     bool held_back;
+    int copy; /* what it brings is written there, too; 0 or -1: nowhere */
 };
 
 /* Starts a relay to descriptor `target`, which is not closed. `colour`: prefixes are coloured by rank. */

@@ -23,6 +23,8 @@ struct spawn_order {
     bool one_pipe;    /* with both: stderr goes into the pipe of stdout, so that their order is kept */
     int output_file;  /* descriptor that becomes its stdout, -1: none */
     int error_file;   /* likewise stderr */
+    int output_copy;  /* which a relay writes what comes through the pipe of stdout to; -1: none */
+    int error_copy;   /* likewise stderr */
     bool by_lines;    /* what it prints to a pipe or a file of ddprun's is to come line by line */
     unsigned limit_s; /* in which the program must have been started */
     const char *cwd;  /* folder that it starts in; NULL: the launcher's */

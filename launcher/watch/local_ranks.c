@@ -161,8 +161,8 @@ read_longs(uint64_t *to, const _Atomic uint64_t *from, size_t bytes)
 #define READ_FLAG(name)   view->name = atomic_load(&status->name) != 0
 #define READ_TEXT(name)   copy_text(view->name, sizeof(view->name), status->name, sizeof(status->name))
 
-static void
-read_status(struct rank_view *view, const struct rank_status *status)
+void
+rank_record_read(const struct rank_status *status, struct rank_view *view)
 {
     view->generation = atomic_load(&status->generation);
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
@@ -399,7 +399,7 @@ local_ranks_look(struct local_ranks *local)
         reap_orphans(local);
     local->hear_engines(local->data, local->views, local->count);
     for (int i = 0; i < local->count; ++i) {
-        read_status(&local->views[i], status_page_rank(local->status_page, i));
+        rank_record_read(status_page_rank(local->status_page, i), &local->views[i]);
         rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
     }
     watch_preload(local, now);

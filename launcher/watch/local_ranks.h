@@ -45,6 +45,9 @@ void local_ranks_look(struct local_ranks *local);
 /* Passes a signal on to the processes that are the ranks: not to what they have started, which need not know it. */
 void local_ranks_signal(const struct local_ranks *local, int number);
 
+/* Fills in what the rank says of itself (base/rank_fields.def). */
+void rank_record_read(const struct rank_status *status, struct rank_view *view);
+
 /*
  * Fills in what the rank waits for and does, as of `now_ns` (CLOCK_MONOTONIC); nothing else of the view. From its
  * status record (base/protocol.h), which is the trainer's memory: a defect of the trainer may fill it with anything, so

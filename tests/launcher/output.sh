@@ -14,6 +14,12 @@ for rank in 0 1 2; do
     [ "$(cat "$top/files/rank-$rank.out")" = out ] && [ "$(cat "$top/files/rank-$rank.err")" = err ] || why+="rank $rank's files are wrong "
 done
 report "--output files" "$why"
+run -q -n 3 --output "files=$top/tee" --tee "$fake" say $'out\n' complain $'err\n'
+why=$(expect 0 "$err" '^\[1\] err$' "$err" '^\[2\] err$' "$out" '^out$' "$out" '^\[1\] out$' "$out" '^\[2\] out$')
+for rank in 0 1 2; do
+    [ "$(cat "$top/tee/rank-$rank.out")" = out ] && [ "$(cat "$top/tee/rank-$rank.err")" = err ] || why+="rank $rank's files are wrong "
+done
+report "--tee: files, and all lines" "$why"
 run -n 3 --output rank0-all "$fake" say out complain err
 why=$(expect 0 "$err" '\[2\] err$')
 [ "$(cat "$out")" = out ] || why+="stdout: $(cat "$out") "

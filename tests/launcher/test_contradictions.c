@@ -70,6 +70,7 @@ static const struct sample {
     {"dry-run", NULL},
     {"output", "none"},
     {"output", "files=logs"},
+    {"tee", NULL},
     {"progress", "on"},
     {"progress", "off"},
     {"summary-json", "end.json"},
@@ -120,8 +121,8 @@ static const struct excluded {
 };
 
 /* These are so by themselves, beside another option's usual value. */
-static const struct sample alone[] = {
-    {"hang-warning", "900"}, {"outer-lr", NULL}, {"outer-momentum", NULL}, {"trace-steps", NULL}, {"trace-args", NULL}};
+static const struct sample alone[] = {{"hang-warning", "900"},  {"tee", NULL},         {"outer-lr", NULL},
+                                      {"outer-momentum", NULL}, {"trace-steps", NULL}, {"trace-args", NULL}};
 
 static bool
 is_sample(const struct sample *wanted, const struct sample *sample)

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# status.sh BUILD - `ddprun status` shows the running jobs of this user: ranks, processes, step, rate, losses, and who waits; as text and
+# as JSON, of all jobs or of one ddprun; it changes nothing of them, and what is no job is said with an exit code.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+
+"${runtime[@]}" "$ddprun" -n 2 -q --hang-warning 0 "$digits" --data "$data" --batch 96 --steps 100000000 --seed 5 >"$work/out" 2>"$work/err" &
+job=$!
+at_exit 'kill "$job" 2>/dev/null'
+check "a job trains" within 60 grep -q 'step 100 ' "$work/out"
+
+# field EXPRESSION: of the job in the JSON of the last run.
+field() {
+    python3 -c 'import json, sys; job = json.load(open(sys.argv[1]))["jobs"][0]; print(eval(sys.argv[2]))' "$work/stdout" "$1"
+}
+
+run "$ddprun" status --json "$job"
+succeeded "status --json PID"
+check "the ddprun that was asked for" [ "$(field 'job["process"]')" = "$job" ]
+check "two ranks of two, by number" [ "$(field '[r["rank"] for r in job["ranks"]], job["world_size"], job["program"]')" = "([0, 1], 2, 'digits')" ]
+for rank in 0 1; do
+    pid=$(field "job['ranks'][$rank]['process']")
+    check "the process of rank $rank" grep -qzx "RANK=$rank" "/proc/$pid/environ"
+done
+check "steps, their rate and the loss" [ "$(field 'job["step"] >= 100 and job["steps_per_s"] > 0 and 0 < job["means"]["loss"] < 5')" = True ]
+first=$(field 'job["step"]')
+run "$ddprun" status
+succeeded "status"
+check "the job's line" grep -q "^ddprun $job: digits, ranks 0 to 1 of 2$" "$work/stdout"
+check "a later step" [ "$(sed -n 's/^  step \([0-9]*\), .* steps\/s, .*loss .*/\1/p' "$work/stdout")" -gt "$first" ]
+
+kill -STOP "$pid" # rank 1
+waits() { "${runtime[@]}" "$ddprun" status >"$work/stdout" && grep -q '^  rank 0 (process [0-9]*): step [0-9]*, waits for .* since [0-9.]* s$' "$work/stdout"; }
+check "a rank that waits" within 30 waits
+kill -CONT "$pid"
+
+run "$ddprun" status 1
+failed_with "a process that is no ddprun" 1 'process 1 is not a ddprun of this user with a running job'
+run "$ddprun" status digits
+failed_with "not a number" 2 "'digits' is not the number of one process"
+kill "$job"
+wait "$job"
+check "the job was not changed" [ $? -eq 143 ]
+run "$ddprun" status "$job"
+failed_with "a job that has ended" 1 "process $job is not a ddprun"
+finish

@@ -1,0 +1,320 @@
+/*
+ * status.c - see status.h. A job is found by its ddprun, which holds the job's folder open: /proc says which one.
+ */
+#include "tools/status/status.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/protocol.h"
+#include "base/status_page.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/options/option_rows.h"
+#include "launcher/report/progress.h"
+#include "launcher/watch/local_ranks.h"
+#include "launcher/watch/pace.h"
+#include "launcher/watch/processes.h"
+#include "launcher/watch/verdict.h"
+#include "tools/common/tool_options.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { JSON_VERSION = 1, LOOK_MS = 1000, JOBS_AT_MOST = 1024 };
+
+struct request {
+    bool json;
+    pid_t pid; /* of a ddprun; 0: all */
+};
+
+/* One ddprun and the ranks that it has started. */
+struct running {
+    pid_t pid;
+    int count, first_rank, world_size; /* of them; of the job */
+    void *page;
+    struct rank_view *views;
+    char program[64];
+    uint64_t step, look_ns; /* of the first look */
+    double steps_per_s;
+};
+
+#define OPTION_TARGET struct request
+static const struct option_row rows[] = {
+    {.name = "json", SWITCH(json), .help = "print the same as JSON"}, HELP_ROW, {0}};
+
+/* ---- finding jobs ---- */
+
+/* The job's folder, which the process has open; false: it has none. */
+static bool
+find_folder(pid_t pid, char path[PATH_MAX])
+{
+    char place[64], prefix[32], link[PATH_MAX];
+    snprintf(place, sizeof(place), "/proc/%d/fd", (int)pid);
+    snprintf(prefix, sizeof(prefix), "/ddprun-%lu-", (unsigned long)geteuid());
+    DIR *folder = opendir(place);
+    bool found = false;
+    for (struct dirent *entry; !found && folder != NULL && (entry = readdir(folder)) != NULL;) {
+        ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof(link) - 1);
+        link[length > 0 ? length : 0] = '\0';
+        const char *last = strrchr(link, '/');
+        found = last != NULL && strncmp(last, prefix, strlen(prefix)) == 0;
+        if (found)
+            snprintf(path, PATH_MAX, "%s/%s", place, entry->d_name);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return found;
+}
+
+static bool
+is_ddprun(pid_t pid)
+{
+    char place[64], link[PATH_MAX];
+    snprintf(place, sizeof(place), "/proc/%d/exe", (int)pid);
+    ssize_t length = readlink(place, link, sizeof(link) - 1);
+    link[length > 0 ? length : 0] = '\0';
+    const char *last = strrchr(link, '/');
+    return last != NULL && strncmp(last, "/ddprun", 7) == 0 && (last[7] == '\0' || last[7] == ' ');
+}
+
+/* A number in the environment that a process was started with; `otherwise` if there is none. */
+static int
+number_in(pid_t pid, const char *name, int otherwise)
+{
+    char place[64], *entry = NULL;
+    size_t room = 0, length = strlen(name);
+    int number = otherwise;
+    snprintf(place, sizeof(place), "/proc/%d/environ", (int)pid);
+    FILE *file = fopen(place, "re");
+    while (file != NULL && getdelim(&entry, &room, '\0', file) > 0) {
+        if (strncmp(entry, name, length) == 0 && entry[length] == '=')
+            number = atoi(entry + length + 1);
+    }
+    if (file != NULL)
+        fclose(file);
+    free(entry);
+    return number;
+}
+
+static void
+look_at_ranks(struct running *running)
+{
+    uint64_t now = (uint64_t)clock_now_ns();
+    for (int i = 0; i < running->count; ++i) {
+        const struct rank_status *status = status_page_rank(running->page, i);
+        rank_record_read(status, &running->views[i]);
+        rank_record_read_activity(status, now, &running->views[i]);
+        running->views[i].pid = atomic_load(&status->pid);
+    }
+}
+
+/* False: this ddprun has no job that can be read; of another version, that is said. */
+static bool
+open_running(pid_t pid, const char *folder, struct running *running)
+{
+    struct stat file;
+    char *path = xasprintf("%s/" DDPRUN_STATUS_FILE, folder);
+    bool ok = stat(path, &file) == 0 && file.st_size >= JOB_OPTIONS_BYTES + RANK_STATUS_STRIDE;
+    int count = ok ? (int)((file.st_size - JOB_OPTIONS_BYTES) / RANK_STATUS_STRIDE) : 0;
+    free(path);
+    void *page = ok ? status_page_map(folder, count, false) : NULL;
+    if (page == NULL)
+        return false;
+    uint32_t protocol = status_page_options(page, count)->protocol;
+    if (protocol != DDPRUN_PROTOCOL_VERSION) {
+        if (protocol != 0)
+            message_line("the ddprun of process %d is of another version, and not shown", (int)pid);
+        status_page_unmap(page, count);
+        return false;
+    }
+    *running = (struct running){
+        .pid = pid, .count = count, .page = page, .views = xcalloc((size_t)count, sizeof(*running->views))};
+    look_at_ranks(running);
+    pid_t first = running->views[0].pid;
+    running->first_rank = number_in(first, DDPRUN_ENV_RANK, 0);
+    running->world_size = number_in(first, DDPRUN_ENV_WORLD_SIZE, count);
+    struct process process;
+    snprintf(running->program, sizeof(running->program), "%s",
+             process_read(first, 0, &process) ? process.name : "(no program yet)");
+    running->step = verdict_least_steps(running->views, count);
+    running->look_ns = (uint64_t)clock_now_ns();
+    return true;
+}
+
+/* What a ddprun has started for itself has the folder, too, and is not shown. */
+static bool
+is_wanted(pid_t pid, const struct request *request)
+{
+    struct process process;
+    char folder[PATH_MAX];
+    if (!is_ddprun(pid) || !process_read(pid, 0, &process))
+        return false;
+    bool is_asked_for = request->pid == 0 || request->pid == pid || request->pid == process.parent;
+    return is_asked_for && !(is_ddprun(process.parent) && find_folder(process.parent, folder));
+}
+
+static int
+find_running(const struct request *request, struct running *found)
+{
+    int count = 0;
+    char folder[PATH_MAX];
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes != NULL && count < JOBS_AT_MOST && (entry = readdir(processes)) != NULL;) {
+        pid_t pid = atoi(entry->d_name);
+        if (pid > 0 && is_wanted(pid, request) && find_folder(pid, folder))
+            count += open_running(pid, folder, &found[count]);
+    }
+    if (processes != NULL)
+        closedir(processes);
+    return count;
+}
+
+/* ---- what is shown ---- */
+
+/* Since the first look; of steps that take longer than that, their mean so far. */
+static void
+measure(struct running *running)
+{
+    look_at_ranks(running);
+    double seconds = (double)((uint64_t)clock_now_ns() - running->look_ns) * 1e-9;
+    uint64_t steps = verdict_least_steps(running->views, running->count) - running->step;
+    running->steps_per_s = steps >= 2 ? (double)steps / seconds : pace_of(running->views, running->count).steps_per_s;
+}
+
+static void
+print_running(const struct running *running)
+{
+    char text[512];
+    progress_compose(running->views, running->count, running->steps_per_s, text, sizeof(text));
+    printf("ddprun %d: %s, ", (int)running->pid, running->program);
+    if (running->count == 1)
+        printf("rank %d", running->first_rank);
+    else
+        printf("ranks %d to %d", running->first_rank, running->first_rank + running->count - 1);
+    printf(" of %d\n  %s\n", running->world_size, text);
+    for (int i = 0; i < running->count; ++i) {
+        const struct rank_view *view = &running->views[i];
+        printf("  rank %d (process %d): step %llu", running->first_rank + i, view->pid, (unsigned long long)view->step);
+        if (view->wait != RANK_WAIT_NONE && view->wait_ns > UINT64_C(1000000000))
+            printf(", waits for %s since %.1f s", view->wait_for, (double)view->wait_ns * 1e-9);
+        putchar('\n');
+    }
+}
+
+static void
+add_number(struct json_object *to, const char *key, double value, bool is_known)
+{
+    json_object_object_add(to, key, is_known ? json_object_new_double(value) : NULL);
+}
+
+static struct json_object *
+rank_object(const struct running *running, int i)
+{
+    const struct rank_view *view = &running->views[i];
+    struct json_object *rank = json_object_new_object();
+    json_object_object_add(rank, "rank", json_object_new_int(running->first_rank + i));
+    json_object_object_add(rank, "process", json_object_new_int(view->pid));
+    json_object_object_add(rank, "step", json_object_new_int64((int64_t)view->step));
+    json_object_object_add(rank, "waits_for",
+                           view->wait != RANK_WAIT_NONE ? json_object_new_string(view->wait_for) : NULL);
+    add_number(rank, "waits_s", (double)view->wait_ns * 1e-9, view->wait != RANK_WAIT_NONE);
+    return rank;
+}
+
+static struct json_object *
+running_object(const struct running *running)
+{
+    struct pace pace = pace_of(running->views, running->count);
+    struct json_object *job = json_object_new_object(), *ranks = json_object_new_array(),
+                       *means = json_object_new_object();
+    json_object_object_add(job, "process", json_object_new_int(running->pid));
+    json_object_object_add(job, "program", json_object_new_string(running->program));
+    json_object_object_add(job, "world_size", json_object_new_int(running->world_size));
+    json_object_object_add(job, "step",
+                           json_object_new_int64((int64_t)verdict_least_steps(running->views, running->count)));
+    add_number(job, "steps_per_s", running->steps_per_s, running->steps_per_s > 0);
+    add_number(job, "exposed_ms", (double)pace.exposed_ns * 1e-6, pace.count > 0);
+    json_object_object_add(job, "waits_for_rank",
+                           pace.straggler >= 0 ? json_object_new_int(running->first_rank + pace.straggler) : NULL);
+    for (unsigned i = 0; i < running->views[0].mean_count; ++i) {
+        const struct mean_view *mean = &running->views[0].means[i];
+        add_number(means, mean->name, mean->value, true);
+    }
+    json_object_object_add(job, "means", means);
+    for (int i = 0; i < running->count; ++i)
+        json_object_array_add(ranks, rank_object(running, i));
+    json_object_object_add(job, "ranks", ranks);
+    return job;
+}
+
+static int
+show_running(const struct request *request, struct running *found, int count)
+{
+    struct json_object *whole = json_object_new_object(), *jobs = json_object_new_array();
+    if (count > 0)
+        poll(NULL, 0, LOOK_MS);
+    for (int i = 0; i < count; ++i) {
+        measure(&found[i]);
+        if (request->json)
+            json_object_array_add(jobs, running_object(&found[i]));
+        else
+            print_running(&found[i]);
+        status_page_unmap(found[i].page, found[i].count);
+        free(found[i].views);
+    }
+    json_object_object_add(whole, "version", json_object_new_int(JSON_VERSION));
+    json_object_object_add(whole, "jobs", jobs);
+    if (request->json)
+        puts(json_object_to_json_string_ext(whole, JSON_C_TO_STRING_PRETTY));
+    json_object_put(whole);
+    return close_stdout(stdout);
+}
+
+static int
+run_status(const struct command *command, const struct options *options)
+{
+    struct request request = {0};
+    char **rest, *end = NULL;
+    int exit_code;
+    if (!command_begin(command, options->program, &request, &rest, &exit_code))
+        return exit_code;
+    if (rest[0] != NULL) {
+        request.pid = (pid_t)strtol(rest[0], &end, 10);
+        if (*end != '\0' || request.pid <= 0 || rest[1] != NULL) {
+            message_line("'%s' is not the number of one process, after status; see ddprun status --help",
+                         rest[*end == '\0' && request.pid > 0 ? 1 : 0]);
+            return DDPRUN_EXIT_USAGE;
+        }
+    }
+    struct running *found = xcalloc(JOBS_AT_MOST, sizeof(*found));
+    int count = find_running(&request, found);
+    exit_code = show_running(&request, found, count);
+    free(found);
+    if (count == 0 && request.pid > 0)
+        message_line("process %d is not a ddprun of this user with a running job; ddprun status shows all of them",
+                     (int)request.pid);
+    else if (count == 0)
+        message_line("no job of this user runs on this machine");
+    return count > 0 ? exit_code : DDPRUN_EXIT_FAILURE;
+}
+
+const struct command status_command = {
+    .name = "status",
+    .brief = "what running jobs do: steps, losses, who waits",
+    .usage = "Usage: ddprun status [--json] [PID]\n\n"
+             "Shows the running jobs of this user on this machine, or the one of the ddprun with\n"
+             "the process number PID: its step, steps a second in the last second, exposed\n"
+             "communication, who waits for whom, and what DDP_MEAN found last. Of a job on\n"
+             "several hosts it shows the ranks of this one. It changes nothing of a job.\n",
+    .notes = "Exit codes: 0: shown; 1: there is no such job; 2: wrong options.\n",
+    .example = "ddprun status",
+    .mixes = true,
+    .rows = rows,
+    .run = run_status,
+};
