@@ -75,6 +75,9 @@ struct job job_new(void);
 /* What the command line says of how this process is launched. */
 struct launch_request job_launch_request(const struct options *options);
 
+/* Whether it says what all ddprun of this host know: with --nnodes the first of them does, elsewhere each. */
+bool job_speaks_for_host(const struct job *job);
+
 /* Joins the job of the launcher that started this process, if one did. Error: it cannot be joined. */
 bool job_join(struct job *job, struct error *error) __attribute__((warn_unused_result));
 

@@ -51,6 +51,12 @@ job_launch_request(const struct options *options)
 }
 
 bool
+job_speaks_for_host(const struct job *job)
+{
+    return job->launched.nodes == 0 || job->launched.local_rank == 0 || job->options.verbose;
+}
+
+bool
 job_join(struct job *job, struct error *error)
 {
     const struct launch_request request = job_launch_request(&job->options);
@@ -221,7 +227,7 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
         return true;
     }
     /* What all know is said by one; the others wait, for a launcher ends all at the first bad exit code. */
-    if (!common || job->cluster.rank == 0)
+    if (common ? job->cluster.rank == 0 : job_speaks_for_host(job))
         message_line("%s", error.text);
     if (job->cluster.rank == 0 && !job->options.dry_run)
         summary_write_refused(job->options.summary_json, &error);

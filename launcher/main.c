@@ -108,14 +108,6 @@ find_plan(struct job *job, struct error *error)
     return plan_auto(&job->options, &wanted, error);
 }
 
-/* Of the ddprun of a host's ranks the first one says why they have not met those of other hosts. */
-static int
-refuse_to_join(const struct job *job, const struct error *error)
-{
-    bool is_first = getenv(DDPRUN_ENV_MEMBER) == NULL || job->launched.local_rank <= 0;
-    return is_first || job->options.verbose ? refuse(&job->options, error) : error->exit_code;
-}
-
 static int
 run_job(struct job *job, char **argv, const struct error *bad_options)
 {
@@ -123,7 +115,7 @@ run_job(struct job *job, char **argv, const struct error *bad_options)
     int exit_code;
     bool ok = job_join(job, &error);
     if (!ok)
-        return refuse_to_join(job, &error);
+        return job_speaks_for_host(job) ? refuse(&job->options, &error) : error.exit_code;
     if (job->launched.is_host && bad_options == NULL && !job->options.dry_run)
         return node_run(job, argv, &exit_code, &error) ? exit_code : refuse(&job->options, &error);
     if (bad_options != NULL)

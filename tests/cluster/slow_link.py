@@ -1,9 +1,11 @@
-"""slow_link.py PID1 NAME1 MS1 PID2 NAME2 MS2 - carries Ethernet frames between two TAP devices in the network namespaces of two
-processes, each frame MS milliseconds late: MS1 is of what the first device sends. Prints "ready", and runs until it is ended."""
+"""slow_link.py PID1 NAME1 MS1 PID2 NAME2 MS2 [LOST] - carries Ethernet frames between two TAP devices in the network namespaces of
+two processes, each frame MS milliseconds late: MS1 is of what the first device sends. LOST: of 100 frames so many, by chance, are not
+carried. Prints "ready", and runs until it is ended."""
 import collections
 import ctypes
 import fcntl
 import os
+import random
 import select
 import struct
 import sys
@@ -22,7 +24,7 @@ def attach(process, name):
     return device
 
 
-def carry(ends):
+def carry(ends, lost):
     """`ends`: (from, to, seconds) of each direction."""
     queues = {source: collections.deque() for source, _, _ in ends}
     while True:
@@ -31,7 +33,9 @@ def carry(ends):
         readable, _, _ = select.select(list(queues), [], [], max(0, min(wakes)) if wakes else None)
         for source, target, seconds in ends:
             if source in readable:
-                queues[source].append((time.monotonic() + seconds, os.read(source, FRAME_BYTES)))
+                frame = os.read(source, FRAME_BYTES)
+                if random.random() * 100 >= lost:
+                    queues[source].append((time.monotonic() + seconds, frame))
             while queues[source] and queues[source][0][0] <= time.monotonic():
                 os.write(target, queues[source].popleft()[1])
 
@@ -39,7 +43,7 @@ def carry(ends):
 def main():
     one, other = attach(*sys.argv[1:3]), attach(*sys.argv[4:6])
     print("ready", flush=True)
-    carry([(one, other, float(sys.argv[3]) / 1e3), (other, one, float(sys.argv[6]) / 1e3)])
+    carry([(one, other, float(sys.argv[3]) / 1e3), (other, one, float(sys.argv[6]) / 1e3)], float((sys.argv + ["0"])[7]))
 
 
 main()

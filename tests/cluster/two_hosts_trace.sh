@@ -33,28 +33,7 @@ first = min(step for rank, step in origin if rank == 0)
 print(max(abs(origin[key] - origin[0, first]) / 1e6 for key in origin if key[0] == 1))
 END
 
-# The hosts get another link, which slow_link.py carries.
-link=
-for number in 1 2; do
-    hosts_net "h$number" link set eth0 name fast0 down
-    reason=$(hosts_net "h$number" tuntap add dev eth0 mode tap 2>&1) || skip "no TAP device: $reason"
-    hosts_net "h$number" address flush dev fast0
-    hosts_net "h$number" address add "10.77.0.$number/24" dev eth0
-    hosts_net "h$number" link set eth0 up
-done
-
-# delayed MS1 MS2: what h1 sends takes so long, and what h2 sends.
-delayed() {
-    local answer fd
-    [ -z "$link" ] || kill "$link"
-    exec {fd}< <(exec python3 "$(dirname "$0")/slow_link.py" "$(cat "$hosts_work/h1/pid")" eth0 "$1" "$(cat "$hosts_work/h2/pid")" eth0 "$2" 2>&1)
-    link=$!
-    read -r -t 60 -u "$fd" answer || answer="it does not answer"
-    [ "$answer" = ready ] || skip "no slow link: $answer"
-    exec {fd}<&-
-    hosts_on h1 timeout 60 bash -c ': >/dev/tcp/10.77.0.2/9' 2>/dev/null || true # refused, once packets pass both ways
-    note_quiet
-}
+carried_link
 
 # traced NAME AHEAD_S MS_OF_H1 MS_OF_H2: the difference of the clocks is not known better than half a round trip, and is
 # within what is stated.

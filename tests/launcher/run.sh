@@ -89,7 +89,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     for words in check scout predict; do
         WORLD_SIZE=2 RANK=1 bad "ddprun $words as one of two" 2 "ddprun $words starts its own ranks: start it once; .*MASTER_ADDR is not set" "$words" "$fake"
     done
-    WORLD_SIZE=2 RANK=1 MASTER_ADDR=h1 bad "ddprun scout as rank 1 of two" 2 "ddprun scout starts its own ranks: start it once; WORLD_SIZE, RANK and MASTER_ADDR say that it is one of 2 processes" scout "$fake"
+    WORLD_SIZE=2 RANK=1 MASTER_ADDR=h1 bad "ddprun scout as rank 1 of two" 2 "ddprun scout starts its own ranks: start it once; WORLD_SIZE, RANK and MASTER_ADDR say that it is one of several processes" scout "$fake"
     WORLD_SIZE=2 bad "--hosts as one of two" 2 "this is a rank of one already .WORLD_SIZE=2" --hosts h1:2,h2:2 "$fake"
     bad "-np without value" 2 "option --ranks wants a value" -np
     bad "--nproc-per-node with --hosts" 2 "leave --nproc-per-node out" --nproc-per-node 2 --hosts h1:2,h2:2 "$fake"

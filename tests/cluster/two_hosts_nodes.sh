@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# two_hosts_nodes.sh BUILD - one ddprun on each of two hosts (--nnodes), and what goes wrong: a link with 1 % loss and 50 ms delay, starts
+# apart; a rank or a ddprun that is killed, and a host that is cut off, while the ranks meet and while they train: each time one
+# true line on each host that is left, and nothing stays. DDPRUN_SOAK=1: 20 starts, and 30 rounds of each fault.
+# shellcheck source=tests/cluster/cluster.sh
+source "$(dirname "$0")/cluster.sh"
+export HOME=$work/home NCCL_SOCKET_IFNAME=eth0
+mkdir -m 700 "$HOME"
+soak=${DDPRUN_SOAK:-0}
+note_quiet
+fake=$build/tests/launcher/launcher_fake_softgpu
+port=29500
+
+# begin HOST ARGUMENTS...: the ddprun of a host, in the background; its id is in started_h1 or started_h2, its output in $work/h1 or h2.
+begin() {
+    local host=$1
+    shift
+    (hosts_exec "$host" "${runtime[@]}" "$ddprun" --nnodes 2 --node-rank $((${host#h} - 1)) --master "h1:$port" -n 2 --interface eth0 \
+        --heartbeat-timeout 5 "$@" </dev/null >"$work/$host" 2>&1) &
+    declare -g "started_$host=$!"
+}
+ends_on() { # HOST CODE: its exit code; any but 0 is "fails"
+    local pid=started_$1 own
+    wait "${!pid}"
+    own=$?
+    if [ "$2" = fails ]; then [ "$own" -ne 0 ]; else [ "$own" -eq "$2" ]; fi
+}
+says() { # HOST PATTERN: one line of ddprun, which matches
+    [ "$(grep -c '^ddprun: ' "$work/$1")" -eq 1 ] && grep -qE "^ddprun: .*($2)" "$work/$1"
+}
+all_run() { [ "$(find "$pids" -type f ! -name '*.new' | wc -l)" -eq 4 ]; }
+on_both() { # a job that runs
+    pids=$(mktemp -d "$work/pids-XXXXXX")
+    begin h1 "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang
+    begin h2 "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang
+    check "$1: four ranks run" within 60 all_run
+}
+parent_of() { sed 's/.*) . //; s/ .*//' "/proc/$1/stat"; }
+rank_pid() { cat "$pids/rank.$1" 2>/dev/null || cat "$pids"/*"$1"; }
+
+faults() { # ROUND
+    on_both "round $1, a rank is killed"
+    kill -KILL "$(rank_pid 3)"
+    check "round $1, a rank is killed: h1" ends_on h1 137
+    check "round $1, a rank is killed: h2" ends_on h2 137
+    check "round $1, a rank is killed: its line" says h1 'rank 3 \(host h2, process [0-9]*\) was ended by SIGKILL'
+    clean "round $1, a rank is killed"
+
+    on_both "round $1, a ddprun is killed"
+    kill -KILL "$(parent_of "$(rank_pid 2)")"
+    check "round $1, a ddprun is killed: h1" ends_on h1 fails
+    check "round $1, a ddprun is killed: h2" ends_on h2 137
+    check "round $1, a ddprun is killed: its line" says h1 'the ddprun of rank 2 \(process [0-9]* on host h2\) is lost'
+    check "round $1, a ddprun is killed: the line of its host" says h2 'the ddprun of local rank 0 \(process [0-9]*\) was ended by SIGKILL'
+    clean "round $1, a ddprun is killed"
+
+    on_both "round $1, a host is cut off"
+    hosts_link h2 down
+    check "round $1, a host is cut off: h1" ends_on h1 1
+    check "round $1, a host is cut off: h2" ends_on h2 1
+    check "round $1, a host is cut off: the line here" says h1 'the ddprun of rank [23] \(process [0-9]* on host h2\) is lost: it has been silent'
+    check "round $1, a host is cut off: a line there" grep -q '^ddprun: rank [23] (host h2) has lost the ddprun of rank 0' "$work/h2"
+    hosts_link h2 up
+    clean "round $1, a host is cut off"
+
+    # While they meet: h2 has not come, or the listener goes.
+    begin h1 "$fake"
+    sleep 0.3
+    kill -TERM "$started_h1"
+    check "round $1, asked to end while it waits" ends_on h1 143
+    check "round $1, asked to end while it waits: one line" says h1 'SIGTERM while waiting for the other ranks to begin'
+    clean "round $1, asked to end while it waits"
+    begin h1 "$fake"
+    check "round $1, the listener is killed: it listens" within 30 listens
+    kill -KILL "$(pgrep -f -P "$started_h1" -- '--nnodes 2' | head -1)"
+    check "round $1, the listener is killed: h1" ends_on h1 fails
+    check "round $1, the listener is killed: its line" grep -q '^ddprun: the ddprun of local rank 0 (process [0-9]*) was ended by SIGKILL' "$work/h1"
+    clean "round $1, the listener is killed"
+}
+listens() { hosts_on h1 ss -Hltn "sport = :$port" | grep -q .; }
+command -v ss >/dev/null && command -v pgrep >/dev/null || skip "no ss or pgrep (iproute2, procps)"
+for ((round = 1; round <= (soak > 0 ? 30 : 1); ++round)); do
+    faults "$round"
+done
+
+# 1 % loss, 50 ms; starts apart.
+carried_link
+delayed 50 50 1
+for ((round = 1; round <= (soak > 0 ? 20 : 1); ++round)); do
+    rm -f "$work"/rank-*
+    begin h1 -q --check-every 1 --bucket-mb 0.02 "$digits" --data "$data" --batch 96 --steps 12 --seed 5 --save "$work/rank-%d"
+    sleep "$((soak > 0 ? RANDOM % 11 : 1))"
+    begin h2 -q --check-every 1 --bucket-mb 0.02 "$digits" --data "$data" --batch 96 --steps 12 --seed 5 --save "$work/rank-%d"
+    check "round $round, a bad link: h1 ends well" ends_on h1 0
+    check "round $round, a bad link: h2 ends well" ends_on h2 0
+    same_on_all_ranks "round $round, a bad link" 4
+    clean "round $round, a bad link"
+done
+finish
