@@ -18,6 +18,7 @@ truth=${JURY_TRUTH:-0} soak=${DDPRUN_SOAK:-0}
 place='\b(moment|norm|average|clipped|computed|changed)\b[^.;]*(before|in front of) DDP_STEP|before they are averaged|own gradients|DDP_STEP between backward'
 factor='\brate|factor|times|divid|scaled|argument'
 random='random (numbers|bits)|noise|mask\b|seeded (by|with) (the|its) rank'
+own="share's own|(statistics|sums?|mean) of the share|DDP_REDUCE"
 bare='unannotated|not annotated|without annotation'
 
 # FAMILY PROGRAM | ranks | rate | what names the cause | ci, where it always runs
@@ -50,6 +51,24 @@ wrong_rows=(
     "optim masked_by_rank       | 2 | 1e-3 | $random|before DDP_STEP"
     "optim freeze_own           | 2 | 1e-1 | decision|moved|frozen"
     "optim filter_squares       | 2 | 1e-3 | $place|unannotated"
+    "losses mixup_in_share        | 2 | 1e-3 | read of the batch|share's own|of the share"
+    "losses mixup_by_rank         | 2 | 1e-2 | $random|augment|other (items|data|records)|cop(y|ies)"
+    "losses teacher_by_rank       | 2 | 1e-1 | $bare|state|initialised"
+    "losses teacher_on_0          | 2 | 1e-2 | $bare|state|blend"
+    "losses uncertainty_unannotated | 2 | 1e-3 | $bare | ci"
+    "losses mining_own            | 2 | 1e-3 | $own"
+    "losses mining_count_own      | 2 | 1e-6 | $own|divi|DDP_WEIGHT"
+    "losses curriculum_unweighted | 2 | 1e-3 | DDP_WEIGHT|divi"
+    "losses class_weights_own     | 3 | 1e-2 | $own|divi|DDP_WEIGHT"
+    "losses baseline_own          | 2 | 1e-2 | $own | ci"
+    "losses balance_own           | 2 | 1e-1 | $own"
+    "losses term_of_share         | 2 | 1e-3 | term|decay|add_scaled|divided by the share"
+    "losses centers_own           | 2 | 1e-2 | $bare|$own"
+    "losses contrast_own          | 2 | 1e-4 | $own"
+    "losses dice_own              | 3 | 1e-1 | $own"
+    "losses constant_term         | 2 | 1e-6 | term|not divided | ci"
+    "losses pseudo_own            | 2 | 1e-2 | $own"
+    "losses normaliser_own        | 2 | 1e-3 | $own|DDP_MEAN|factor|times"
 )
 right_rows=(
     "optim nesterov       | 2 | 1e-2"
@@ -83,6 +102,23 @@ right_rows=(
     "optim ping_pong      | 2 | 1e-2"
     "optim ping_pong_one  | 2 | 1e-2"
     "optim reset_head     | 3 | 1e-3"
+    "losses smoothing     | 2 | 1e-2"
+    "losses mixup         | 2 | 1e-3"
+    "losses distill       | 2 | 1e-2"
+    "losses mean_teacher  | 2 | 1e-2 | ci"
+    "losses uncertainty   | 2 | 1e-4"
+    "losses mining        | 2 | 1e-3"
+    "losses curriculum    | 2 | 1e-3 | ci"
+    "losses class_weights | 3 | 1e-2"
+    "losses baseline      | 2 | 1e-2"
+    "losses balance       | 2 | 1e-1"
+    "losses weights_term  | 2 | 1e-3"
+    "losses centers       | 2 | 1e-2"
+    "losses contrast      | 2 | 1e-4"
+    "losses dice          | 3 | 1e-1"
+    "losses pseudo        | 2 | 1e-2"
+    "losses normaliser    | 2 | 1e-3"
+    "losses focal         | 2 | 1e-6"
 )
 
 # PROGRAM, and why it fails today. Such a row fails no test, and counts as a failure in the summary.
@@ -109,7 +145,7 @@ if kind == "right":
 elif code == "0":
     word = "equal"
 else:
-    word = "first" if says(text + " " + advice.split(";")[0]) else "listed" if says(text + " " + advice) else "other"
+    word = "first" if says(text + " " + re.split("[;,]" if "look for" in advice else ";", advice)[0]) else "listed" if says(text + " " + advice) else "other"
 print(word, "code", code, found.get("cause") or "-", "|", text, "| what to do:", advice, *missing)' "$1" "$2" "$work" "$code"
 }
 
