@@ -18,108 +18,8 @@ truth=${JURY_TRUTH:-0} soak=${DDPRUN_SOAK:-0}
 place='\b(moment|norm|average|clipped|computed|changed)\b[^.;]*(before|in front of) DDP_STEP|before they are averaged|own gradients|DDP_STEP between backward'
 factor='\brate|factor|times|divid|scaled|argument'
 random='random (numbers|bits)|noise|mask\b|seeded (by|with) (the|its) rank'
-own="share's own|(statistics|sums?|mean) of the share|DDP_REDUCE"
+own="share.s own|(statistics|sums?|mean) of the share|DDP_REDUCE"
 bare='unannotated|not annotated|without annotation'
-
-# FAMILY PROGRAM | ranks | rate | what names the cause | ci, where it always runs
-wrong_rows=(
-    "optim lion_own             | 2 | 1e-3 | $place|first moment|unannotated"
-    "optim sign_before          | 2 | 1e-2 | $place"
-    "optim top_before           | 2 | 1e-1 | $place|unannotated"
-    "optim lars_own             | 2 | 1e-2 | $place"
-    "optim unit_clip_before     | 2 | 1e-1 | $place|clip"
-    "optim clip_value_before    | 3 | 1e-3 | $place|clip | ci"
-    "optim noise_by_rank        | 2 | 1e-2 | $random|between DDP_STEP and"
-    "optim noise_before_by_rank | 2 | 1e-4 | $random|before DDP_STEP"
-    "optim rounding_by_rank     | 2 | 1e-2 | $random|round_at_random|not the same on all ranks"
-    "optim rate_sqrt_n          | 2 | 1e-6 | $factor"
-    "optim restarts_by_samples  | 2 | 1e-3 | $factor"
-    "optim average_decay_n      | 2 | 1e-2 | average|blend|factor|argument"
-    "optim slow_by_rank         | 2 | 1e-1 | $bare|state|blend|initialised"
-    "optim reset_momentum_on_0  | 2 | 1e-3 | moment|state|decision | ci"
-    "optim unfreeze_unannotated | 2 | 1e-6 | $bare | ci"
-    "optim host_adam_before     | 2 | 1e-3 | $place"
-    "optim decay_times_n        | 3 | 1e-1 | decay|factor|times|divid|add_scaled"
-    "optim term_on_rank_0       | 2 | 1e-3 | decay|add_scaled|rank 0|term"
-    "optim skip_own             | 2 | 1e-2 | $place|left out|decision"
-    "optim layer_rates_swapped  | 2 | 1e-4 | $factor"
-    "optim adam_count_n         | 2 | 1e-3 | $factor"
-    "optim update_on_rank_0     | 2 | 1e-6 | does not (move|change|update)|decision|left out"
-    "optim reset_by_rank        | 2 | 1e-2 | $random|initialised|copies|not the same on all ranks"
-    "optim sam_own              | 2 | 1e-1 | $place|DDP_STEP must stand"
-    "optim fourth_own           | 2 | 1e-2 | $place|unannotated"
-    "optim masked_by_rank       | 2 | 1e-3 | $random|before DDP_STEP"
-    "optim freeze_own           | 2 | 1e-1 | decision|moved|frozen"
-    "optim filter_squares       | 2 | 1e-3 | $place|unannotated"
-    "losses mixup_in_share        | 2 | 1e-3 | read of the batch|share's own|of the share"
-    "losses mixup_by_rank         | 2 | 1e-2 | $random|augment|other (items|data|records)|cop(y|ies)"
-    "losses teacher_by_rank       | 2 | 1e-1 | $bare|state|initialised"
-    "losses teacher_on_0          | 2 | 1e-2 | $bare|state|blend"
-    "losses uncertainty_unannotated | 2 | 1e-3 | $bare | ci"
-    "losses mining_own            | 2 | 1e-3 | $own"
-    "losses mining_count_own      | 2 | 1e-6 | $own|divi|DDP_WEIGHT"
-    "losses curriculum_unweighted | 2 | 1e-3 | DDP_WEIGHT|divi"
-    "losses class_weights_own     | 3 | 1e-2 | $own|divi|DDP_WEIGHT"
-    "losses baseline_own          | 2 | 1e-2 | $own | ci"
-    "losses balance_own           | 2 | 1e-1 | $own"
-    "losses term_of_share         | 2 | 1e-3 | term|decay|add_scaled|divided by the share"
-    "losses centers_own           | 2 | 1e-2 | $bare|$own"
-    "losses contrast_own          | 2 | 1e-4 | $own"
-    "losses dice_own              | 3 | 1e-1 | $own"
-    "losses constant_term         | 2 | 1e-6 | term|not divided | ci"
-    "losses pseudo_own            | 2 | 1e-2 | $own"
-    "losses normaliser_own        | 2 | 1e-3 | $own|DDP_MEAN|factor|times"
-)
-right_rows=(
-    "optim nesterov       | 2 | 1e-2"
-    "optim rmsprop        | 3 | 1e-3"
-    "optim adagrad        | 2 | 1e-2"
-    "optim adamw          | 2 | 1e-6"
-    "optim lion           | 2 | 1e-4 | ci"
-    "optim lars           | 3 | 1e-2"
-    "optim lookahead      | 2 | 1e-1"
-    "optim swa            | 2 | 1e-2"
-    "optim average        | 2 | 1e-3 | ci"
-    "optim clip_value     | 2 | 1e-1"
-    "optim clip_layer     | 2 | 1e-6"
-    "optim unit_clip      | 3 | 1e-2"
-    "optim noise          | 2 | 1e-3"
-    "optim noise_common   | 2 | 1e-2"
-    "optim centralise     | 2 | 1e-2"
-    "optim restarts       | 2 | 1e-1"
-    "optim layer_rates    | 2 | 1e-4"
-    "optim unfreeze       | 2 | 1e-3 | ci"
-    "optim max_norm       | 2 | 1e-1"
-    "optim host_adam      | 2 | 1e-2 | ci"
-    "optim every_fourth   | 2 | 1e-2"
-    "optim sam            | 2 | 1e-1"
-    "optim soft_threshold | 2 | 1e-3"
-    "optim normalised     | 2 | 1e-5"
-    "optim skip_large     | 2 | 1e-2"
-    "optim filter         | 2 | 1e-3"
-    "optim rounding       | 2 | 1e-1"
-    "optim kahan          | 2 | 1e-6"
-    "optim ping_pong      | 2 | 1e-2"
-    "optim ping_pong_one  | 2 | 1e-2"
-    "optim reset_head     | 3 | 1e-3"
-    "losses smoothing     | 2 | 1e-2"
-    "losses mixup         | 2 | 1e-3"
-    "losses distill       | 2 | 1e-2"
-    "losses mean_teacher  | 2 | 1e-2 | ci"
-    "losses uncertainty   | 2 | 1e-4"
-    "losses mining        | 2 | 1e-3"
-    "losses curriculum    | 2 | 1e-3 | ci"
-    "losses class_weights | 3 | 1e-2"
-    "losses baseline      | 2 | 1e-2"
-    "losses balance       | 2 | 1e-1"
-    "losses weights_term  | 2 | 1e-3"
-    "losses centers       | 2 | 1e-2"
-    "losses contrast      | 2 | 1e-4"
-    "losses dice          | 3 | 1e-1"
-    "losses pseudo        | 2 | 1e-2"
-    "losses normaliser    | 2 | 1e-3"
-    "losses focal         | 2 | 1e-6"
-)
 
 # PROGRAM, and why it fails today. Such a row fails no test, and counts as a failure in the summary.
 declare -A known=()
@@ -184,7 +84,7 @@ declare -A counts=([equal]=0 [first]=0 [listed]=0 [other]=0 [fair]=0 [accused]=0
 
 # row KIND ROW
 row() {
-    local kind=$1 program ranks rate pattern='' words why rates begin=${EPOCHREALTIME/./}
+    local kind=$1 program ranks rate pattern='' word words why rates begin=${EPOCHREALTIME/./}
     IFS='|' read -r program ranks rate pattern <<<"$2"
     program=$(trim "$program") ranks=${JURY_RANKS:-$(trim "$ranks")} rates=${JURY_RATES:-$(trim "$rate")} pattern=$(trim "$pattern")
     if [ "${#wanted[@]}" -gt 0 ]; then
@@ -193,6 +93,7 @@ row() {
         return 0
     fi
     pattern=$(trim "${pattern%ci}") pattern=$(trim "${pattern%|}")
+    for word in place factor random bare own; do pattern=${pattern//\$$word/${!word}}; done
     read -ra words <<<"$program"
     words[0]=$build/tests/tools/check/jury/${words[0]}
     for rate in $rates; do
@@ -216,9 +117,11 @@ row() {
     done
 }
 
+table=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/jury.txt
 cd "$work" || exit 1
-for each in "${wrong_rows[@]}"; do row wrong "$each"; done
-for each in "${right_rows[@]}"; do row right "$each"; done
+while read -r kind each; do
+    row "$kind" "$each"
+done < <(grep -v '^#' "$table")
 [ "$truth" = 0 ] || finish
 wrong=$((counts[equal] + counts[first] + counts[listed] + counts[other]))
 printf 'wrong: %d; equal %d, cause first %d, in a list %d, another cause %d\nright: %d; accused %d\n' "$wrong" "${counts[equal]}" \

@@ -334,7 +334,7 @@ saved_file(void)
 static void
 save(const float *values, int count)
 {
-    float host[HID * IN];
+    float host[512];
     if (saved_file() == NULL)
         return;
     to_host(host, values, count);
