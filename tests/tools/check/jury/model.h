@@ -294,18 +294,24 @@ batch_order(int step, unsigned seed, int *order)
     memcpy(order, all + step * BATCH % ITEMS, BATCH * sizeof(*order));
 }
 
-/* Records and targets of the batch, in the host's memory. */
+/* Records and targets of a batch, in the host's memory, by its order. */
 static void
-fill_batch(int step)
+fill_records(int total)
 {
     CHECK(cudaStreamSynchronize(stream)); /* the host's memory is free again */
-    batch_order(step, 77, batch.order);
     memset(batch.host_t, 0, sizeof(batch.host_t));
-    for (int i = 0; i < BATCH; ++i) {
+    for (int i = 0; i < total; ++i) {
         record_of(batch.order[i], batch.host_x + i * IN);
         batch.host_t[i * OUT + label_of(batch.order[i])] = 1;
     }
-    DDP_SHARD(BATCH, &batch.first, &batch.count);
+    DDP_SHARD(total, &batch.first, &batch.count);
+}
+
+static inline void
+fill_batch(int step)
+{
+    batch_order(step, 77, batch.order);
+    fill_records(BATCH);
 }
 
 static void
