@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# jury.sh BUILD [WORDS...] - what `ddprun check` says of 60 wrong and 60 right programs after the habits of public trainers, at learning
-# rates from 0.1 to 1e-6: no wrong one is equal, and no right one is accused; the true cause comes first in 80 of 100, and is listed in
-# 95. Ordinarily a dozen rows run, all with DDPRUN_SOAK=1; WORDS are programs, which run alone, JURY_RATES other rates, JURY_RANKS other
-# ranks. JURY_SAY=1 prints what each verdict says.
+# jury.sh BUILD [WORDS...] - what `ddprun check` says of the 64 wrong and 63 right programs of jury.txt, which follow the habits of
+# public trainers, at learning rates from 0.1 to 1e-6: no wrong one is equal, and no right one is accused; the true cause comes first
+# in 80 of 100, and is listed in 95. Ordinarily a dozen rows run, with DDPRUN_SOAK=1 all; WORDS are programs or families, which run
+# alone. JURY_RATES has other rates, JURY_RANKS other ranks; JURY_SAY=1 prints what each verdict says.
 #
 # With JURY_TRUTH=1 the rows themselves are tried, without `check`: what one process and several keep is the same, but for rounding,
 # of right programs only. At 1e-3 where the row's rate is less: below, nothing is kept but rounding.

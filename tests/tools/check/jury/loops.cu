@@ -1,6 +1,7 @@
 /*
- * loops.cu - the jury's loops: what public trainers do around a step: micro-batches, two networks that learn from each other, what is
- * kept from earlier steps, decisions on the host. A name makes a habit, or a mistake, at which a comment stands.
+ * loops.cu - the jury's loops: what public trainers do around a step: micro-batches, two networks that learn from each
+ * other, what is kept from earlier steps, decisions on the host. A name makes a habit, or a mistake, at which a comment
+ * stands.
  */
 #include "model.h"
 
@@ -11,7 +12,7 @@ static const char names[] =
     "micro_unweighted grow_own critic_unaveraged tasks_by_rank restore_own sanity_on_0 draws_on_0 sharded_twice "
     "parameters_adam padded_last replay_by_rank ";
 
-static int batches_ahead, drawn; /* of the order of records: what was taken and drawn besides the training's */
+static int batches_ahead, drawn;        /* of the order of records: what was taken and drawn besides the training's */
 static float *critic, *critic_gradient; /* a linear one, of predictions */
 static __half *halves[TENSORS];         /* of gradients, which are as large as the scale makes them */
 static float loss_scale = 65536;
@@ -85,9 +86,9 @@ pick_records(int step)
         if (is("sharded_twice"))
             batch.order[i] = batch.order[i] / ranks * ranks + rank;
         if (is("replay") || is("replay_by_rank"))
-            batch.order[i] = (int)(hashed_float(90u + (unsigned)step + (is("replay") ? 0 : 1000u * (unsigned)rank),
-                                                (unsigned)i) *
-                                   ITEMS);
+            batch.order[i] =
+                (int)(hashed_float(90u + (unsigned)step + (is("replay") ? 0 : 1000u * (unsigned)rank), (unsigned)i) *
+                      ITEMS);
     }
     /* Mistake: the batch grows when the rank's own loss is small enough. */
     grown = grown || (is("grow") && step >= 20) || (is("grow_own") && step > 0 && share_loss() < 1.15f);

@@ -6,7 +6,7 @@
 
 static const char names[] =
     " smoothing mixup distill mean_teacher uncertainty mining curriculum class_weights baseline balance weights_term "
-    "centers pseudo contrast dice normaliser focal "
+    "centers pseudo contrast dice normaliser "
     "mixup_in_share mixup_by_rank teacher_by_rank teacher_on_0 uncertainty_unannotated mining_own mining_count_own "
     "curriculum_unweighted class_weights_own baseline_own balance_own term_of_share centers_own contrast_own dice_own "
     "constant_term pseudo_own normaliser_own ";
@@ -63,16 +63,6 @@ divide_by(float *delta, const float *sum, float times, int count)
 {
     EACH(i, count * OUT);
     delta[i] *= times / fmaxf(*sum, 1);
-}
-
-static __global__ void
-focus(float *weights, const float *p, const float *t, int count)
-{
-    EACH(i, count);
-    float sure = 0;
-    for (int c = 0; c < OUT; ++c)
-        sure += p[i * OUT + c] * t[i * OUT + c];
-    weights[i] = (1 - sure) * (1 - sure);
 }
 
 /* sums: of the rewards, the first feature of a record, and of the records. */
@@ -261,8 +251,6 @@ weigh_losses(void)
 {
     int count = (int)batch.count;
     float ranks = (float)DDP_WORLD_SIZE();
-    if (is("focal"))
-        LAUNCH(focus, count)(weights, batch.p, batch.t, count);
     if (is("pseudo") || is("pseudo_own")) /* mistake: sure is what is above the share's mean */
         LAUNCH(guess_labels, 1)(batch.t, weights, batch.p, 0.27f, is("pseudo_own"), count);
     if (is("mining_own")) /* mistake: the hard records are those of the share */

@@ -7,14 +7,13 @@
 
 enum { WORDS = 60, RANK = 2 };
 
-static const char names[] =
-    " sparse twice running observer adapter spectral route position lanes dropout_by_item "
-    "rows_own stale_rows second_use_after running_own observer_own base_by_rank merge_on_0 spectral_by_rank "
-    "capacity_own position_local lanes_rotated ";
+static const char names[] = " sparse twice running adapter spectral route position lanes dropout_by_item "
+                            "rows_own stale_rows second_use_after running_own base_by_rank merge_on_0 spectral_by_rank "
+                            "capacity_own position_local lanes_rotated ";
 
 static float *table, *table_gradient;
 static int *words, *touched, *touched_before; /* of each record; of each row of the table, whether a record has it */
-static float *running;                        /* the records' mean, or their largest value */
+static float *running;                        /* the records' mean */
 static float *state;                          /* of each lane of the batch */
 static float *base, *low[2], *low_gradient[2], *direction;
 
@@ -76,23 +75,6 @@ subtract_running(float *x, float *running, const float *sums, int count)
     running[k] = 0.8f * running[k] + 0.2f * sums[k] / sums[IN];
     for (int i = 0; i < count; ++i)
         x[i * IN + k] -= running[k];
-}
-
-static __global__ void
-find_range(float *range, const float *x, int count)
-{
-    EACH(one, 1);
-    for (int i = range[one] = 0; i < count; ++i)
-        range[one] = fmaxf(range[one], fabsf(x[i]));
-}
-
-static __global__ void
-divide_by_running(float *x, float *running, const float *range, int count)
-{
-    EACH(one, 1);
-    running[one] = 0.5f * running[one] + 0.5f * *range;
-    for (int i = 0; i < count; ++i)
-        x[i] /= running[one];
 }
 
 /* An expert for each record, by its features. Those that come when it has as many as it takes are dropped. */
@@ -206,15 +188,9 @@ load(int step)
     }
     if (is("running") || is("running_own")) {
         LAUNCH(add_columns, IN + 1)(batch.sums, batch.x, count);
-        if (is("running")) /* mistakes, without: sums and ranges of the share */
+        if (is("running")) /* mistake, without: sums of the share */
             DDP_REDUCE(batch.sums, IN + 1, DDP_FLOAT32, DDP_OP_SUM, stream);
         LAUNCH(subtract_running, IN)(batch.x, running, batch.sums, count);
-    }
-    if (is("observer") || is("observer_own")) {
-        LAUNCH(find_range, 1)(batch.sums, batch.x, count * IN);
-        if (is("observer"))
-            DDP_REDUCE(batch.sums, 1, DDP_FLOAT32, DDP_OP_MAX, stream);
-        LAUNCH(divide_by_running, 1)(batch.x, running, batch.sums, count * IN);
     }
     if (is("route") || is("capacity_own")) /* mistake: places are given to the share's records */
         LAUNCH(to_experts, 1)(batch.x, is("route") ? count : count / 4, count);

@@ -5,12 +5,12 @@
 #include "model.h"
 
 static const char names[] =
-    " nesterov rmsprop adagrad adamw lion lars lookahead swa average clip_value clip_layer unit_clip noise noise_common "
-    "centralise restarts layer_rates unfreeze max_norm host_adam every_fourth sam soft_threshold normalised skip_large "
-    "filter rounding kahan ping_pong reset_head "
-    "lion_own sign_before top_before lars_own unit_clip_before clip_value_before noise_by_rank noise_before_by_rank "
+    " nesterov rmsprop adamw lion lars lookahead swa average clip_value clip_layer unit_clip noise "
+    "centralise restarts layer_rates unfreeze host_adam every_fourth sam skip_large "
+    "filter rounding ping_pong reset_head "
+    "lion_own sign_before lars_own unit_clip_before clip_value_before noise_by_rank noise_before_by_rank "
     "rounding_by_rank rate_sqrt_n restarts_by_samples average_decay_n slow_by_rank reset_momentum_on_0 "
-    "unfreeze_unannotated host_adam_before decay_times_n term_on_rank_0 skip_own ping_pong_one layer_rates_swapped "
+    "unfreeze_unannotated decay_times_n term_on_rank_0 ping_pong_one layer_rates_swapped "
     "adam_count_n update_on_rank_0 reset_by_rank sam_own fourth_own masked_by_rank freeze_own filter_squares ";
 
 /* ---- kernels ---- */
@@ -23,12 +23,11 @@ momentum(float *w, const float *g, float *m, int count, float rate, float keep, 
     w[i] -= rate * (ahead * g[i] + (1 - ahead) * m[i] + ahead * keep * m[i]);
 }
 
-/* keep 1: the sum of all squares, as Adagrad has it. */
 static __global__ void
 rmsprop(float *w, const float *g, float *v, int count, float rate, float keep)
 {
     EACH(i, count);
-    v[i] = keep < 1 ? keep * v[i] + (1 - keep) * g[i] * g[i] : v[i] + g[i] * g[i];
+    v[i] = keep * v[i] + (1 - keep) * g[i] * g[i];
     w[i] -= rate * g[i] / (sqrtf(v[i]) + 1e-3f);
 }
 
@@ -99,32 +98,10 @@ subtract_row_means(float *g, int rows, int columns)
 }
 
 static __global__ void
-bound_rows(float *w, int rows, int columns, float bound)
-{
-    EACH(row, rows);
-    float sum = 0;
-    for (int k = 0; k < columns; ++k)
-        sum += w[row * columns + k] * w[row * columns + k];
-    float factor = fminf(1, bound / sqrtf(sum));
-    for (int k = 0; k < columns; ++k)
-        w[row * columns + k] *= factor;
-}
-
-static __global__ void
 signs(float *g, int count)
 {
     EACH(i, count);
     g[i] = (float)((g[i] > 0) - (g[i] < 0));
-}
-
-/* What is small stays in the residual until it has grown. */
-static __global__ void
-keep_large(float *g, float *residual, int count, float bound)
-{
-    EACH(i, count);
-    float all = g[i] + residual[i];
-    g[i] = fabsf(all) > bound ? all : 0;
-    residual[i] = all - g[i];
 }
 
 static __global__ void
@@ -134,28 +111,12 @@ mask(float *g, int count, unsigned seed)
     g[i] *= hashed_float(seed, (unsigned)i) < 0.5f ? 0.0f : 2.0f;
 }
 
-static __global__ void
-shrink(float *w, int count, float by)
-{
-    EACH(i, count);
-    w[i] = w[i] > by ? w[i] - by : w[i] < -by ? w[i] + by : 0;
-}
-
 /* Weights on a grid: up or down at random. */
 static __global__ void
 round_at_random(float *w, int count, float grid, unsigned seed)
 {
     EACH(i, count);
     w[i] = floorf(w[i] / grid + hashed_float(seed, (unsigned)i)) * grid;
-}
-
-static __global__ void
-sgd_compensated(float *w, const float *g, float *lost, int count, float rate)
-{
-    EACH(i, count);
-    float by = -rate * g[i] - lost[i], sum = w[i] + by;
-    lost[i] = (sum - w[i]) - by;
-    w[i] = sum;
 }
 
 static __global__ void
@@ -190,9 +151,7 @@ before_step(int step)
     unsigned seed = 1000u * (unsigned)step, own = seed + 17u * (unsigned)DDP_RANK();
     for (const struct tensor &t : net) {
         unsigned number = (unsigned)(&t - net);
-        /* Right: the same noise on all ranks; a row's mean and a filter are linear in the gradient. */
-        if (is("noise_common"))
-            LAUNCH(add_noise, t.count)(t.gradient, t.count, seed + number, 0.02f);
+        /* Right: a row's mean and a filter are linear in the gradient. */
         if (is("centralise") && t.columns > 1)
             LAUNCH(subtract_row_means, t.rows)(t.gradient, t.rows, t.columns);
         if (is("filter") || is("filter_squares")) /* mistake: the second is not linear */
@@ -202,8 +161,6 @@ before_step(int step)
             LAUNCH(blend, t.count)(t.first, t.gradient, t.count, 0.99f);
         if (is("sign_before"))
             LAUNCH(signs, t.count)(t.gradient, t.count);
-        if (is("top_before"))
-            LAUNCH(keep_large, t.count)(t.gradient, t.kept, t.count, 0.03f);
         if (is("clip_value_before"))
             LAUNCH(clip_values, t.count)(t.gradient, t.count, 0.02f);
         if (is("unit_clip_before"))
@@ -245,10 +202,11 @@ rate_of(int step, int number)
 
 /* Adam in the host's memory. */
 static void
-update_by_host(struct tensor &t, const float *gradient, float rate, int step)
+update_by_host(const struct tensor &t, float rate, int step)
 {
     static float m[TENSORS][HID * IN], v[TENSORS][HID * IN];
-    float w[HID * IN], *mean = m[&t - net], *square = v[&t - net];
+    float gradient[HID * IN], w[HID * IN], *mean = m[&t - net], *square = v[&t - net];
+    to_host(gradient, t.gradient, t.count);
     to_host(w, t.value, t.count);
     for (int i = 0; i < t.count; ++i) {
         mean[i] = 0.9f * mean[i] + 0.1f * gradient[i];
@@ -282,7 +240,7 @@ is_frozen(int number, int step, float own_norm)
 {
     static bool settled;
     /* Mistake: each rank looks at its own gradients. */
-    settled = settled || (is("freeze_own") && step > 10 && own_norm < 0.4f);
+    settled = settled || (is("freeze_own") && step > 10 && own_norm < 0.5f);
     return number < W2 && (settled || ((is("unfreeze") || is("unfreeze_unannotated")) && step < 20));
 }
 
@@ -292,7 +250,6 @@ update_tensor(int number, int step, float own_norm)
     struct tensor &t = net[number];
     float rate = rate_of(step, number);
     unsigned seed = 1000u * (unsigned)step + (unsigned)number, own = seed + 17u * (unsigned)DDP_RANK();
-    static float host[TENSORS][HID * IN];
     if (is_frozen(number, step, own_norm) || (is("update_on_rank_0") && DDP_RANK() != 0))
         return;
     change_gradient(t, step);
@@ -301,8 +258,8 @@ update_tensor(int number, int step, float own_norm)
         if (step % 16 == 0 && (is("restarts") || (is("reset_momentum_on_0") && DDP_RANK() == 0)))
             CHECK(cudaMemsetAsync(t.first, 0, (size_t)t.count * sizeof(float), stream));
         LAUNCH(momentum, t.count)(t.value, t.gradient, t.first, t.count, rate, 0.9f, is("nesterov"));
-    } else if (is("rmsprop") || is("adagrad")) {
-        LAUNCH(rmsprop, t.count)(t.value, t.gradient, t.second, t.count, rate, is("adagrad") ? 1 : 0.95f);
+    } else if (is("rmsprop")) {
+        LAUNCH(rmsprop, t.count)(t.value, t.gradient, t.second, t.count, rate, 0.95f);
     } else if (is("adamw") || is("adam_count_n")) {
         /* Mistake: the count of steps is that of batches on all ranks. */
         int count = (step + 1) * (is("adam_count_n") ? DDP_WORLD_SIZE() : 1);
@@ -316,13 +273,10 @@ update_tensor(int number, int step, float own_norm)
             square_sums(t);
         LAUNCH(lars, t.count)(t.value, t.gradient, is("lars") ? batch.sums : t.kept, t.count, rate);
     } else if (is("host_adam")) {
-        to_host(host[number], t.gradient, t.count);
-        update_by_host(t, host[number], rate, step);
+        update_by_host(t, rate, step);
     } else if (is("every_fourth")) { /* right: the mean of what is a mean already stays as it is */
         if (number >= W2 || step % 4 == 3)
             LAUNCH(sgd, t.count)(t.value, t.gradient, t.count, rate);
-    } else if (is("kahan")) {
-        LAUNCH(sgd_compensated, t.count)(t.value, t.gradient, t.kept, t.count, rate);
     } else if (is("ping_pong") || is("ping_pong_one")) {
         float *from = t.value;
         LAUNCH(sgd_into, t.count)(t.kept, from, t.gradient, t.count, rate);
@@ -336,10 +290,6 @@ update_tensor(int number, int step, float own_norm)
     } else {
         LAUNCH(sgd, t.count)(t.value, t.gradient, t.count, rate);
     }
-    if (is("max_norm"))
-        LAUNCH(bound_rows, t.rows)(t.value, t.rows, t.columns, 0.6f);
-    if (is("soft_threshold"))
-        LAUNCH(shrink, t.count)(t.value, t.count, 0.02f * rate);
     if (is("rounding") || is("rounding_by_rank")) /* mistake: each rank rounds its own way */
         LAUNCH(round_at_random, t.count)
     (t.value, t.count, options.rate / 64, is("rounding_by_rank") ? own : seed);
@@ -381,7 +331,6 @@ climb(void)
 static void
 train_step(int step)
 {
-    static float host[TENSORS][HID * IN];
     bool climbs = is("sam") || is("sam_own"), adds = is("every_fourth") && step % 4 != 0;
     if (climbs)
         climb();
@@ -390,34 +339,25 @@ train_step(int step)
         for (int i = 0; i < W2; ++i)
             LAUNCH(add_scaled, net[i].count)(net[i].gradient, net[i].kept, net[i].count, 1);
     before_step(step);
-    /* Mistakes: norms and copies of the rank's own gradients. */
-    float own_norm = is("skip_own") || is("freeze_own") ? norm_of(true) : 0;
+    /* Mistakes: norms of the rank's own gradients. */
+    float norm = is("freeze_own") ? norm_of(true) : 0;
     for (int i = 0; i < TENSORS; ++i) {
-        if (is("host_adam_before"))
-            to_host(host[i], net[i].gradient, net[i].count);
         if (is("lars_own")) {
             square_sums(net[i]);
             copy(net[i].kept, batch.sums, 2);
         }
     }
     DDP_STEP(stream);
-    if (is("skip_large") || is("normalised"))
-        own_norm = norm_of(true);
     for (struct tensor &t : net) {
         if (climbs)
             copy(t.value, t.kept, t.count);
         if (is("every_fourth"))
             copy(t.kept, t.gradient, t.count);
-        if (is("normalised"))
-            LAUNCH(scale, t.count)(t.gradient, t.count, 0.3f / own_norm);
     }
-    if ((is("skip_large") || is("skip_own")) && own_norm > 0.5f)
+    if (is("skip_large") && norm_of(true) > 0.5f)
         return;
     for (int i = 0; i < TENSORS; ++i)
-        if (is("host_adam_before"))
-            update_by_host(net[i], host[i], options.rate, step);
-        else
-            update_tensor(i, step, own_norm);
+        update_tensor(i, step, norm);
     after_update(step);
 }
 
