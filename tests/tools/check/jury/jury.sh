@@ -18,7 +18,7 @@ truth=${JURY_TRUTH:-0} soak=${DDPRUN_SOAK:-0}
 place='\b(moment|norm|average|clipped|computed|changed)\b[^.;]*(before|in front of) DDP_STEP|before they are averaged|own gradients|DDP_STEP between backward'
 factor='\brate|factor|times|divid|scaled|argument'
 random='random (numbers|bits)|noise|mask\b|seeded (by|with) (the|its) rank'
-own="share.s own|(statistics|sums?|mean) of the share|DDP_REDUCE"
+own='(statistics|sums?|means?|rankings?) of (the|a) share|share.s own (number|sum|mean|statistics)|DDP_REDUCE'
 bare='unannotated|not annotated|without annotation'
 
 # PROGRAM, and why it fails today. Such a row fails no test, and counts as a failure in the summary.
