@@ -131,12 +131,12 @@ cd "$work" || exit 1
 while read -r kind each; do
     row "$kind" "$each"
 done < <(grep -v '^#' "$table")
-[ "$truth" = 0 ] || finish
-wrong=$((counts[equal] + counts[first] + counts[listed] + counts[other]))
-printf 'wrong: %d; equal %d, cause first %d, in a list %d, another cause %d\nright: %d; accused %d\n' "$wrong" "${counts[equal]}" \
-    "${counts[first]}" "${counts[listed]}" "${counts[other]}" $((counts[fair] + counts[accused])) "${counts[accused]}"
-[ "${#wanted[@]}" -eq 0 ] || finish
-wrong=$((wrong - known_wrong))
-check "of $wrong that are not known the true cause comes first in 80 of 100" [ $((100 * counts[first])) -ge $((80 * wrong)) ]
-check "and is listed in 95 of 100" [ $((100 * (counts[first] + counts[listed]))) -ge $((95 * wrong)) ]
+if [ "$truth" = 0 ]; then
+    wrong=$((counts[equal] + counts[first] + counts[listed] + counts[other]))
+    printf 'wrong: %d; equal %d, cause first %d, in a list %d, another cause %d\nright: %d; accused %d\n' "$wrong" "${counts[equal]}" \
+        "${counts[first]}" "${counts[listed]}" "${counts[other]}" $((counts[fair] + counts[accused])) "${counts[accused]}"
+    wrong=$((${#wanted[@]} > 0 ? 0 : wrong - known_wrong))
+    check "of $wrong that are not known the true cause comes first in 80 of 100" [ $((100 * counts[first])) -ge $((80 * wrong)) ]
+    check "and is listed in 95 of 100" [ $((100 * (counts[first] + counts[listed]))) -ge $((95 * wrong)) ]
+fi
 finish
