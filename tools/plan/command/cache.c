@@ -220,39 +220,34 @@ plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struc
 
 /* ---- writing ---- */
 
-/* The objects of the program as the recording has seen them. */
-static struct json_object *
-objects_of(struct json_object *plan)
+static void
+add_known(struct json_object *to, const char *path, const char *is)
 {
-    struct json_object *to = json_object_new_array(), *program = json_object_object_get(plan, "program");
-    struct json_object *from = json_object_object_get(program, "objects");
-    for (size_t i = 0; json_object_is_type(from, json_type_array) && i < json_object_array_length(from); ++i) {
-        struct json_object *object = json_object_array_get_idx(from, i), *item = json_object_new_object();
-        char build[STAMP_BYTES];
-        build_of(play_text(object, "path"), build);
-        play_put_text(item, "path", play_text(object, "path"));
-        play_put_text(item, "is", play_text(object, "build_id")[0] != '\0' ? play_text(object, "build_id") : build);
-        json_object_array_add(to, item);
-    }
-    return to;
+    struct json_object *item = play_put_item(to);
+    play_put_text(item, "path", path);
+    play_put_text(item, "is", is);
 }
 
-static struct json_object *
-files_of(struct json_object *plan)
+/* What the plan is of: the objects of the program as the recording has seen them, and the files that it reads. */
+static void
+put_known(struct json_object *cached, struct json_object *plan)
 {
-    struct json_object *to = json_object_new_array(), *from = json_object_object_get(plan, "files");
-    for (size_t i = 0; json_object_is_type(from, json_type_array) && i < json_object_array_length(from); ++i) {
-        struct json_object *file = json_object_array_get_idx(from, i), *item;
-        char stamp[STAMP_BYTES];
-        stamp_of(play_text(file, "path"), stamp);
-        if (json_object_get_boolean(json_object_object_get(file, "writes")) || stamp[0] == '\0')
-            continue;
-        item = json_object_new_object();
-        play_put_text(item, "path", play_text(file, "path"));
-        play_put_text(item, "is", stamp);
-        json_object_array_add(to, item);
+    struct json_object *objects = json_object_object_get(json_object_object_get(plan, "program"), "objects");
+    struct json_object *files = json_object_object_get(plan, "files"), *to = play_put_list(cached, "objects");
+    char is[STAMP_BYTES];
+    for (size_t i = 0; json_object_is_type(objects, json_type_array) && i < json_object_array_length(objects); ++i) {
+        struct json_object *object = json_object_array_get_idx(objects, i);
+        const char *path = play_text(object, "path"), *build = play_text(object, "build_id");
+        build_of(path, is);
+        add_known(to, path, build[0] != '\0' ? build : is);
     }
-    return to;
+    to = play_put_list(cached, "files");
+    for (size_t i = 0; json_object_is_type(files, json_type_array) && i < json_object_array_length(files); ++i) {
+        struct json_object *file = json_object_array_get_idx(files, i);
+        stamp_of(play_text(file, "path"), is);
+        if (!json_object_get_boolean(json_object_object_get(file, "writes")) && is[0] != '\0')
+            add_known(to, play_text(file, "path"), is);
+    }
 }
 
 /* Of more than KEPT plans the oldest. */
@@ -286,8 +281,7 @@ plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct
     struct json_object *cached = json_object_new_object();
     play_put_text(cached, "version", CACHE_VERSION);
     json_object_object_add(cached, "subject", json_object_get(cache->subject));
-    json_object_object_add(cached, "objects", objects_of(plan));
-    json_object_object_add(cached, "files", files_of(plan));
+    put_known(cached, plan);
     json_object_object_add(plan, "cache", cached);
     mode_t mask = umask(077);
     bool ok = whole_file_write(cache->path, json_object_to_json_string_ext(plan, JSON_C_TO_STRING_PLAIN));

@@ -13,60 +13,44 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *
-text_of(struct json_object *root, const char *of, const char *key)
-{
-    struct json_object *member;
-    if (of != NULL && !json_object_object_get_ex(root, of, &root))
-        return NULL;
-    return json_object_object_get_ex(root, key, &member) ? json_object_get_string(member) : NULL;
-}
-
 bool
 plan_file_is_by_state(struct json_object *plan)
 {
     return strcmp(play_text(json_object_object_get(plan, "turns"), "by"), "state") == 0;
 }
 
-/* By proof (d), unless it need not be, and by the one that --per-rank needs. */
+/* By proof (d), and by state by (complete), unless it need not be; and by the one that --per-rank needs. */
 static bool
 is_proved(struct json_object *root, const char *path, bool unproved, struct error *error)
 {
-    struct json_object *proof;
-    const char *end = NULL, *text = NULL, *name = "d";
-    if (json_object_object_get_ex(root, "proof", &proof)) {
-        end = text_of(proof, "turns", "end");
-        text = text_of(proof, "turns", "text");
-        if (text_of(proof, "per_rank", "end") != NULL && strcmp(text_of(proof, "per_rank", "end"), "passed") != 0)
-            return error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is not proved: %s", path,
-                             text_of(proof, "per_rank", "text"));
+    static const char *const proofs[][2] = {{"complete", "complete"}, {"turns", "d"}};
+    struct json_object *all = json_object_object_get(root, "proof"), *own = json_object_object_get(all, "per_rank");
+    if (own != NULL && strcmp(play_text(own, "end"), "passed") != 0)
+        return error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is not proved: %s", path, play_text(own, "text"));
+    for (size_t i = plan_file_is_by_state(root) ? 0 : 1; i < sizeof(proofs) / sizeof(proofs[0]) && !unproved; ++i) {
+        struct json_object *proof = json_object_object_get(all, proofs[i][0]);
+        const char *end = play_text(proof, "end");
+        if (end[0] == '\0')
+            return error_set(error, DDPRUN_EXIT_USAGE,
+                             "the plan %s is not proved; make it anew: ddprun scout --prove --json %s -- PROGRAM, "
+                             "or add --unproved",
+                             path, path);
+        if (strcmp(end, "passed") != 0)
+            return error_set(error, DDPRUN_EXIT_USAGE,
+                             "proof (%s) of the plan %s: %s: %s; --unproved runs it all the same", proofs[i][1], path,
+                             end, play_text(proof, "text"));
     }
-    if (unproved)
-        return true;
-    if (plan_file_is_by_state(root) && (text_of(proof, "complete", "end") == NULL || end == NULL ||
-                                        strcmp(text_of(proof, "complete", "end"), "passed") != 0)) {
-        name = "complete";
-        end = text_of(proof, "complete", "end");
-        text = text_of(proof, "complete", "text");
-    }
-    if (end == NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "the plan %s is not proved; make it anew: ddprun scout --prove --json %s -- PROGRAM, "
-                         "or add --unproved",
-                         path, path);
-    return strcmp(end, "passed") == 0 ||
-           error_set(error, DDPRUN_EXIT_USAGE, "proof (%s) of the plan %s: %s: %s; --unproved runs it all the same",
-                     name, path, end, text != NULL ? text : "");
+    return true;
 }
 
-/* Why ranks cannot take turns, or NULL. */
+/* Why ranks cannot take turns; "": they can. */
 static const char *
 refusal_of(struct json_object *root)
 {
-    struct json_object *member;
-    if (!json_object_object_get_ex(root, "found", &member) || !json_object_get_boolean(member))
-        return text_of(root, NULL, "reason") != NULL ? text_of(root, NULL, "reason") : "no gradients were found";
-    return text_of(root, "turns", "reason");
+    const char *reason = play_text(root, "reason");
+    if (!json_object_get_boolean(json_object_object_get(root, "found")))
+        return reason[0] != '\0' ? reason : "no gradients were found";
+    return play_text(json_object_object_get(root, "turns"), "reason");
 }
 
 /* Of a rehearsal (--plan auto): 0 without one. */
@@ -83,8 +67,8 @@ plan_file_take_places(struct json_object *root, struct play *play)
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         struct play_tensor *tensor = &play->tensors[i];
         bool is_list = json_object_is_type(list, json_type_array) && tensor->alloc < json_object_array_length(list);
-        const char *at = is_list ? text_of(json_object_array_get_idx(list, tensor->alloc), NULL, "allocated_at") : NULL;
-        snprintf(tensor->at, sizeof(tensor->at), "%s", at != NULL ? at : "");
+        struct json_object *of = is_list ? json_object_array_get_idx(list, tensor->alloc) : NULL;
+        snprintf(tensor->at, sizeof(tensor->at), "%s", play_text(of, "allocated_at"));
     }
 }
 
@@ -110,7 +94,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
                          "the plan %s has version %lld, and this ddprun reads version %d; make it anew by ddprun scout",
                          path, (long long)json_object_get_int64(member), SCOUT_PLAN_VERSION);
     const char *reason = refusal_of(root);
-    if (reason != NULL)
+    if (reason[0] != '\0')
         return error_set(error, DDPRUN_EXIT_USAGE, "ranks cannot take turns by the plan %s: %s", path, reason);
     if (!json_object_object_get_ex(root, "turns", &member))
         return error_set(

@@ -38,26 +38,12 @@ size_text(uint64_t bytes, char text[SIZE_BYTES])
     return text;
 }
 
-/* Of a variable that is an allocation of its own: its name, and a blank. */
-static const char *
-name_of(struct json_object *plan, struct json_object *tensor, char text[SIZE_BYTES])
-{
-    struct json_object *allocations = json_object_object_get(plan, "allocations"), *name = NULL;
-    uint64_t number = play_number(tensor, "allocation");
-    if (number < length_of(allocations))
-        name = json_object_object_get(json_object_array_get_idx(allocations, number), "name");
-    text[0] = '\0';
-    if (name != NULL)
-        snprintf(text, SIZE_BYTES, "%s ", json_object_get_string(name));
-    return text;
-}
-
 /* Memory of these roles ("a|b"), under a title. */
 static void
 print_memory(struct json_object *plan, const char *roles, const char *title)
 {
     struct json_object *tensors = json_object_object_get(plan, "tensors");
-    char size[SIZE_BYTES], name[SIZE_BYTES];
+    char size[SIZE_BYTES];
     uint64_t rest_bytes = 0;
     size_t rows = 0, rest = 0;
     for (size_t i = 0; i < length_of(tensors); ++i) {
@@ -69,10 +55,9 @@ print_memory(struct json_object *plan, const char *roles, const char *title)
         if (rows == 0)
             message_line("%s", title);
         if (rows++ < ROWS) {
-            message_line("  %-16s %sa%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, %s, allocated at %s", role,
-                         name_of(plan, tensor, name), play_number(tensor, "allocation"), begin, end,
-                         size_text(end - begin, size), play_text(tensor, "type"),
-                         or_unknown(play_text(tensor, "allocated_at")));
+            message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, %s, allocated at %s", role,
+                         play_number(tensor, "allocation"), begin, end, size_text(end - begin, size),
+                         play_text(tensor, "type"), or_unknown(play_text(tensor, "allocated_at")));
         } else {
             rest += 1;
             rest_bytes += end - begin;

@@ -13,8 +13,6 @@
 #include "tools/plan/trainer/player.h"
 
 #include <pthread.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -38,20 +36,6 @@ static struct loaded {
 } loaded[LOADED_AT_MOST];
 static uint32_t loaded_count;
 
-/* Of each operation of the plan: its last launch. */
-static struct launch {
-    CUfunction function;
-    uint64_t changes; /* of allocations */
-    char *arguments;  /* and sizes, as they are, addresses included */
-    size_t bytes;     /* of them */
-    uint64_t words;   /* the hash of what is compared between ranks */
-} * launches;
-
-/* What other threads than `asking` have copied: few of `loaded`, and asked for at each address. */
-static uint32_t of_others[LOADED_AT_MOST], others_count;
-static pthread_t asking;
-static bool others_are_known;
-
 /* ---- words ---- */
 
 static void
@@ -67,25 +51,14 @@ allocation_at(uint64_t address)
     return address >= least_address && address < most_address ? allocations_find(address) : NULL;
 }
 
-static void
-find_others(void)
-{
-    others_count = 0;
-    asking = pthread_self();
-    for (uint32_t i = 0; i < loaded_count; ++i) {
-        if (!pthread_equal(loaded[i].thread, asking))
-            of_others[others_count++] = i;
-    }
-    others_are_known = true;
-}
-
 /* What another thread has brought to a place that this one hands to an operation. */
 static void
 add_loaded(uint64_t address)
 {
-    for (uint32_t i = 0; i < others_count; ++i) {
-        const struct loaded *load = &loaded[of_others[i]];
-        if (load->lo <= address && address < load->hi && !MUTANT(PLAN_LOADER_UNHEARD))
+    for (uint32_t i = 0; i < loaded_count; ++i) {
+        const struct loaded *load = &loaded[i];
+        if (load->lo <= address && address < load->hi && !pthread_equal(load->thread, pthread_self()) &&
+            !MUTANT(PLAN_LOADER_UNHEARD))
             heard[HEARD_DATA] = XXH3_64bits_withSeed(&load->hash, sizeof(load->hash), heard[HEARD_DATA] + 1);
     }
 }
@@ -137,8 +110,9 @@ add_parameter(const char *value, size_t bytes)
 }
 
 static void
-add_launch(const struct operation *operation, const struct kernel *kernel)
+add_launch(const struct operation *operation)
 {
+    const struct kernel *kernel = kernels_find(operation->function);
     const CUlaunchConfig *config = operation->config;
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
         const char *value = kernels_argument(operation, kernel, i);
@@ -150,79 +124,6 @@ add_launch(const struct operation *operation, const struct kernel *kernel)
     add_word((uint64_t)config->gridDimX << 32 | config->gridDimY);
     add_word((uint64_t)config->gridDimZ << 32 | config->sharedMemBytes);
     add_word((uint64_t)config->blockDimX << 32 | config->blockDimY << 16 | config->blockDimZ);
-}
-
-static size_t
-config_bytes(const struct operation *operation)
-{
-    return operation->config != NULL ? offsetof(CUlaunchConfig, hStream) : 0;
-}
-
-/* Most arguments are addresses. */
-static bool
-is_same_bytes(const char *a, const char *b, size_t bytes)
-{
-    uint64_t words_[2];
-    if (bytes != sizeof(*words_))
-        return bytes == 0 || memcmp(a, b, bytes) == 0;
-    memcpy(&words_[0], a, sizeof(*words_));
-    memcpy(&words_[1], b, sizeof(*words_));
-    return words_[0] == words_[1];
-}
-
-/* Whether the arguments and sizes of a launch are those of the one before. */
-static bool
-is_repeated(const struct launch *before, const struct operation *operation, const struct kernel *kernel)
-{
-    size_t at = 0, sizes = config_bytes(operation);
-    if (before->function != operation->function || before->changes != allocations_changes())
-        return false;
-    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
-        const char *value = kernels_argument(operation, kernel, i);
-        size_t bytes = value != NULL ? kernel->parameters[i].bytes : 0;
-        if (bytes > before->bytes - at || !is_same_bytes(before->arguments + at, value, bytes))
-            return false;
-        at += bytes;
-    }
-    return before->bytes - at == sizes && is_same_bytes(before->arguments + at, (const char *)operation->config, sizes);
-}
-
-static void
-keep_launch(struct launch *launch, const struct operation *operation, const struct kernel *kernel, uint64_t hash)
-{
-    size_t bytes = config_bytes(operation), at = 0;
-    for (unsigned i = 0; i < kernel->parameter_count; ++i)
-        bytes += kernels_argument(operation, kernel, i) != NULL ? kernel->parameters[i].bytes : 0;
-    char *arguments = realloc(launch->arguments, bytes + 1);
-    if (arguments == NULL)
-        scout_stop("out of memory");
-    for (unsigned i = 0; i < kernel->parameter_count; ++i) {
-        const char *value = kernels_argument(operation, kernel, i);
-        size_t size = value != NULL ? kernel->parameters[i].bytes : 0;
-        if (size > 0)
-            memcpy(arguments + at, value, size);
-        at += size;
-    }
-    if (bytes > at)
-        memcpy(arguments + at, operation->config, bytes - at);
-    *launch = (struct launch){operation->function, allocations_changes(), arguments, bytes, hash};
-}
-
-/* The hash of a launch's words. A launch whose arguments are those of the batch before has its words, too, while memory
- * stays where it is: addresses are not looked up again. */
-static uint64_t
-hash_launch(const struct operation *operation, uint32_t index)
-{
-    const struct kernel *kernel = kernels_find(operation->function);
-    struct launch *before = &launches[index];
-    if (others_count == 0 && is_repeated(before, operation, kernel))
-        return before->words;
-    word_count = 0;
-    add_launch(operation, kernel);
-    uint64_t hash = XXH3_64bits(words, word_count * sizeof(*words));
-    if (others_count == 0)
-        keep_launch(before, operation, kernel, hash);
-    return hash;
 }
 
 /* ---- copies and calls of libraries ---- */
@@ -315,13 +216,10 @@ heard_note(const struct operation *operation, uint32_t index, bool is_update)
     uint64_t *hash = &heard[is_update ? HEARD_UPDATE : HEARD_NUMBERS], bytes = 0;
     if (operation->function == NULL && operation->answers)
         return;
-    if (!others_are_known || !pthread_equal(asking, pthread_self()))
-        find_others();
-    uint64_t launch = operation->function != NULL ? hash_launch(operation, index) : 0;
     word_count = 0;
     add_word(index);
     if (operation->function != NULL)
-        add_word(launch);
+        add_launch(operation);
     else
         add_operands(operation);
     if (!MUTANT(PLAN_NUMBERS_UNHEARD) || is_update)
@@ -392,7 +290,6 @@ heard_load(const struct operation *operation)
         return;
     loaded_count = at == loaded_count ? at + 1 : loaded_count;
     loaded[at] = (struct loaded){.lo = to, .hi = to + bytes, .hash = hash, .thread = pthread_self()};
-    others_are_known = false;
 }
 
 void
@@ -406,13 +303,11 @@ heard_release(CUdeviceptr address, uint64_t bytes)
         else
             ++i;
     }
-    others_are_known = false;
 }
 
 void
 heard_begin(const struct engine *engine)
 {
-    launches = scout_zeroed(player.play.plan.operation_count, sizeof(*launches));
     static const struct ddp_site sites[HEARD_COUNT] = {
         [HEARD_DATA] = {"the batches that the program copies to its device", "the plan", 0},
         [HEARD_NUMBERS] = {"the numbers and sizes of the program's launches for a batch", "the plan", 0},

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -161,9 +160,7 @@ player_table(struct engine *table, const struct engine *real, const char *by, vo
 {
     behind = real;
     annotate_tensor = annotate;
-    player.named = calloc(player.play.plan.tensor_count + 1, sizeof(*player.named));
-    if (player.named == NULL)
-        scout_stop("no memory for the plan of ddprun scout");
+    player.named = scout_zeroed(player.play.plan.tensor_count, sizeof(*player.named));
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         struct named *named = &player.named[i];

@@ -58,18 +58,14 @@ turns_begin(uint32_t period)
     if (!player_plays_all())
         return;
     if (held == NULL)
-        held = calloc(player.play.plan.tensor_count + 1, sizeof(*held));
-    if (held == NULL)
-        player_refuse("no memory");
+        held = scout_zeroed(player.play.plan.tensor_count, sizeof(*held));
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     struct held *of;
     for (uint32_t i = 0; turn == 0 && (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
         read_into(&of->begun, &player.play.tensors[i]);
     for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
         if (of->own == NULL)
-            of->own = calloc(player_world(), sizeof(*of->own));
-        if (of->own == NULL)
-            player_refuse("no memory");
+            of->own = scout_zeroed(player_world(), sizeof(*of->own));
         for (uint32_t rank = 0; rank < player_world(); ++rank) {
             if (of->own[rank] == NULL)
                 read_into(&of->own[rank], &player.play.tensors[i]);
