@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Tracks of a process, as they are shown from above: of the trainer one for each group, for groups may step on streams
  * of their own; one for each communicator; what the host does; and which buckets are in force, with or without overlap.
@@ -27,7 +26,7 @@ enum {
     TRACKS
 };
 
-enum { MOST_NAMES = 20, MOST_CURVES = 16, MEAN_NAME_BYTES = 112 };
+enum { MOST_NAMES = 20, MEAN_NAME_BYTES = 112 };
 
 /* A bucket of a step that is shown; times are those of the common clock. */
 struct shown_bucket {
@@ -388,34 +387,6 @@ put_changes(const struct writing *w)
     }
 }
 
-/* The first value of each curve: of each name and place. */
-static size_t
-find_curves(const struct trace_run *run, size_t curves[MOST_CURVES])
-{
-    size_t count = 0;
-    for (size_t i = 0; i < run->mean_count && count < MOST_CURVES; ++i) {
-        size_t k = 0;
-        while (k < count && (strcmp(run->means[curves[k]].name, run->means[i].name) != 0 ||
-                             strcmp(run->means[curves[k]].place, run->means[i].place) != 0))
-            ++k;
-        if (k == count)
-            curves[count++] = i;
-    }
-    return count;
-}
-
-/* "loss", or where there is another curve of that name, "loss (train.c:88)". */
-static void
-mean_name(const struct trace_run *run, const size_t *curves, size_t curve_count, size_t i, char text[MEAN_NAME_BYTES])
-{
-    const struct trace_mean *mean = &run->means[i];
-    bool is_only = true;
-    for (size_t k = 0; k < curve_count; ++k)
-        is_only = is_only && (strcmp(run->means[curves[k]].name, mean->name) != 0 ||
-                              strcmp(run->means[curves[k]].place, mean->place) == 0);
-    snprintf(text, MEAN_NAME_BYTES, is_only ? "%s" : "%s (%s)", mean->name, mean->place);
-}
-
 static void
 put_run(struct writing *w)
 {
@@ -436,12 +407,11 @@ put_run(struct writing *w)
     }
     put_changes(w);
     put_warnings(w);
-    size_t curves[MOST_CURVES], curve_count = find_curves(run, curves);
     for (size_t i = 0; i < run->mean_count; ++i) {
         if (isnan(run->means[i].value) || run->means[i].at_ns == 0)
             continue;
         char name[MEAN_NAME_BYTES];
-        mean_name(run, curves, curve_count, i, name);
+        snprintf(name, sizeof(name), "%s (%s)", run->means[i].name, run->means[i].place);
         begin_event(w, "C", TRACK_HOST, name, clock_common(w->clock, run->means[i].at_ns));
         fprintf(w->out, ",\"args\":{\"mean\":%.9g}}", run->means[i].value);
     }
