@@ -29,7 +29,6 @@ enum {
     TESTS_AT_MOST = 24,  /* of a launch */
     DEFAULT_PERIODS = 3, /* two that can be compared, wherever in a period the recording begins */
     TRIAL_LIMIT_S = 60,  /* of one repetition */
-    TIME_BYTES = 64,
 };
 
 static struct word_list
@@ -80,28 +79,11 @@ scout_child_start(const struct scout_order *order, const struct scout_child *chi
     return pid;
 }
 
-/* Of what has taken `ms` for `done` of `wanted`, all of which take as long: how long the rest takes. "": too little is
- * done to tell. */
-static const char *
-time_left(int64_t ms, uint64_t done, uint64_t wanted, char text[TIME_BYTES])
-{
-    enum { LEAST_PART = 20, SECOND = 1000, MINUTE = 60 };
-    text[0] = '\0';
-    if (done * LEAST_PART < wanted || done == 0)
-        return text;
-    double s = (double)ms / SECOND / (double)done * (double)(wanted > done ? wanted - done : 0);
-    snprintf(text, TIME_BYTES, s < 2 * MINUTE ? ", about %.0f s left" : ", about %.0f min left",
-             s < 2 * MINUTE ? s : s / MINUTE);
-    return text;
-}
-
 /* On a terminal, one line that is written over. */
 static void
 show_progress(const struct scout_progress *progress, bool over)
 {
     static bool shown;
-    static int64_t deep_since_ms;
-    char left[TIME_BYTES];
     if (!isatty(STDERR_FILENO))
         return;
     if (over) {
@@ -112,13 +94,10 @@ show_progress(const struct scout_progress *progress, bool over)
     shown = true;
     uint64_t wanted = atomic_load(&progress->wanted);
     bool is_deep = atomic_load(&progress->stage) == SCOUT_STAGE_DEEP;
-    deep_since_ms = !is_deep ? 0 : deep_since_ms == 0 ? clock_now_ms() : deep_since_ms;
     if (is_deep)
-        fprintf(stderr, "\r\033[Kddprun: scout: %llu of %llu operations, %llu repetitions%s; now %.60s",
+        fprintf(stderr, "\r\033[Kddprun: scout: %llu of %llu operations, %llu repetitions; now %.60s",
                 (unsigned long long)atomic_load(&progress->deep), (unsigned long long)wanted,
-                (unsigned long long)atomic_load(&progress->tests),
-                time_left(clock_now_ms() - deep_since_ms, atomic_load(&progress->deep), wanted, left),
-                progress->kernel);
+                (unsigned long long)atomic_load(&progress->tests), progress->kernel);
     else
         fprintf(stderr, "\r\033[Kddprun: scout: %llu operations, looking for what repeats",
                 (unsigned long long)atomic_load(&progress->operations));

@@ -107,7 +107,6 @@ struct scout_place {
 struct scout_op {
     uint32_t kind; /* enum scout_kind */
     uint32_t name; /* kernel, or call */
-    uint32_t stream;
     uint32_t site; /* or SCOUT_NONE */
     uint32_t grid[3], block[3];
     uint64_t scalars; /* hash of the arguments that are no pointers; of a fill: its value */
@@ -225,9 +224,6 @@ struct scout_annotation {
 };
 
 struct scout_end {
-    uint32_t finished; /* 1: as many periods as asked for were recorded; 0: the trainer ended before */
-    uint32_t why;      /* name, or SCOUT_NONE */
-    uint64_t operations;
     uint64_t copied_bytes; /* most memory that copies took at a time */
 };
 

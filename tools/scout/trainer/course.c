@@ -133,17 +133,13 @@ place_begun(uint64_t name, uint64_t offset)
 static void
 add_argument(uint32_t number, uint64_t offset, uint32_t slot)
 {
-    size_t count;
-    struct allocation **all = allocations_all(&count);
-    for (size_t i = 0; i < count; ++i) {
-        if (all[i]->number != number)
-            continue;
-        uint64_t name = allocations_name(all[i]);
-        arguments = scout_grown(arguments, argument_count + 1, &argument_room, sizeof(*arguments));
-        arguments[argument_count++] =
-            (struct brief_argument){name, all[i]->bytes, offset, number, slot, place_begun(name, offset)};
+    const struct allocation *allocation = allocations_numbered(number);
+    if (allocation == NULL)
         return;
-    }
+    uint64_t name = allocations_name(allocation);
+    arguments = scout_grown(arguments, argument_count + 1, &argument_room, sizeof(*arguments));
+    arguments[argument_count++] =
+        (struct brief_argument){name, allocation->bytes, offset, number, slot, place_begun(name, offset)};
 }
 
 static void
@@ -298,14 +294,10 @@ look(void)
 void
 course_note_copy(const struct scout_op *op)
 {
-    size_t count;
-    struct allocation **all = allocations_all(&count);
-    if ((op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE)
-        return;
-    for (size_t i = 0; i < count; ++i) {
-        if (all[i]->number == op->to.alloc)
-            all[i]->host_wrote = true, all[i]->left_known = false;
-    }
+    bool writes = op->kind == SCOUT_COPY || op->kind == SCOUT_FILL;
+    struct allocation *allocation = writes ? allocations_numbered(op->to.alloc) : NULL;
+    if (allocation != NULL)
+        allocation->host_wrote = true, allocation->left_known = false;
 }
 
 /* ---- the passes ---- */
@@ -397,16 +389,13 @@ put_shared(void)
 }
 
 void
-course_close_log(bool finished, const char *why)
+course_close_log(void)
 {
     if (atomic_exchange(&closed, true))
         return;
     host_put_calls();
     names_put_objects();
-    const struct scout_end end = {.finished = finished,
-                                  .why = why != NULL ? names_put(why) : SCOUT_NONE,
-                                  .operations = scout_state.operation_count,
-                                  .copied_bytes = scout_state.copied_bytes};
+    const struct scout_end end = {scout_state.copied_bytes};
     (void)scout_writer_put(&scout_state.log, SCOUT_END, &end);
     if (!scout_writer_close(&scout_state.log))
         scout_stop("cannot write what ddprun scout records: %s; make room there, or set TMPDIR",
@@ -417,7 +406,7 @@ course_close_log(bool finished, const char *why)
 static void
 end_deep(void)
 {
-    course_close_log(true, NULL);
+    course_close_log();
     atomic_store_explicit(&now, COURSE_OVER, memory_order_release);
     atomic_store(&scout_state.progress->stage, SCOUT_STAGE_OVER);
     copies_free();

@@ -45,14 +45,11 @@ add_argument(struct noted *noted, struct scout_argument argument, uint64_t addre
 static void
 settle_ends(struct noted *noted)
 {
-    size_t count;
-    struct allocation **all = allocations_all(&count);
     for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
         struct scout_argument *argument = &noted->arguments[i];
-        for (size_t k = 0; k < count && argument->end == 0; ++k) {
-            if (all[k]->number == argument->alloc)
-                argument->end = allocations_next_offset(all[k], argument->offset);
-        }
+        const struct allocation *allocation = argument->end == 0 ? allocations_numbered(argument->alloc) : NULL;
+        if (allocation != NULL)
+            argument->end = allocations_next_offset(allocation, argument->offset);
     }
 }
 
@@ -188,7 +185,7 @@ describe_call(struct noted *noted, const struct operation *operation)
 static void
 describe_operation(struct noted *noted, const struct operation *operation)
 {
-    *noted = (struct noted){.op = {.kind = SCOUT_LAUNCH, .site = SCOUT_NONE, .stream = 0}, .text = operation->name};
+    *noted = (struct noted){.op = {.kind = SCOUT_LAUNCH, .site = SCOUT_NONE}, .text = operation->name};
     noted->op.arguments = noted->arguments;
     if (operation->function != NULL) {
         describe_launch(noted, operation);

@@ -190,12 +190,7 @@ add_images(void)
 static bool
 follow_pointer(struct noted *launch, uint64_t address, uint32_t at, uint32_t type)
 {
-    size_t count;
-    struct allocation **all = allocations_all(&count), *target = NULL;
-    for (size_t i = 0; i < count && target == NULL; ++i) {
-        if (address - all[i]->address < all[i]->bytes)
-            target = all[i];
-    }
+    struct allocation *target = allocations_known(address);
     if (target == NULL || target->memory == SCOUT_PINNED)
         return false;
     uint64_t offset = address - target->address;

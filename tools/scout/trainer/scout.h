@@ -239,7 +239,7 @@ void course_note_copy(const struct scout_op *op);
 void course_note(const struct noted *noted);
 enum course course_now(void);
 /* What the log says last; once. `finished`: as many periods were recorded as were asked for. */
-void course_close_log(bool finished, const char *why);
+void course_close_log(void);
 
 /* ---- ranges.c: sorted lists of byte ranges. Pure ---- */
 
@@ -313,7 +313,7 @@ void images_free(struct images *images);
 static inline bool
 images_same(const struct image *image, uint32_t a, uint32_t b)
 {
-    return a == b || (image->tolerance > 0 && fabsf(change_as_float(a) - change_as_float(b)) <= image->tolerance);
+    return a == b || (image->tolerance > 0 && fabsf(element_from_bits(a) - element_from_bits(b)) <= image->tolerance);
 }
 
 /* A word that was changed on purpose, and that no run touched. */

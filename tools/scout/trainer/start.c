@@ -26,7 +26,7 @@ at_exit(int exit_status, void *unused)
     (void)exit_status, (void)unused;
     if (getpid() != own_pid)
         return;
-    course_close_log(false, "the program ended");
+    course_close_log();
     uint32_t stage = RANK_STAGE_RANK;
     (void)atomic_compare_exchange_strong(&scout_state.status->stage, &stage, RANK_STAGE_ENDED);
 }

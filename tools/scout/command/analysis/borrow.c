@@ -103,6 +103,19 @@ copy_of(const void *items, uint32_t count, uint32_t room, size_t item)
     return copy;
 }
 
+/* With room for more. */
+static struct scout_effect *
+copy_effect(const struct scout_effect *old, uint32_t dependences, uint32_t elementwise)
+{
+    struct scout_effect *effect = xcalloc(1, sizeof(*effect));
+    *effect = *old;
+    effect->segments = copy_of(old->segments, old->segment_count, old->segment_count, sizeof(*old->segments));
+    effect->dependences = copy_of(old->dependences, old->dependence_count, dependences, sizeof(*old->dependences));
+    effect->elementwise = copy_of(old->elementwise, old->elementwise_count, elementwise, sizeof(*old->elementwise));
+    effect->written = copy_of(old->written, old->written_count, old->written_count, sizeof(*old->written));
+    return effect;
+}
+
 static struct scout_effect *
 complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first, uint32_t end, uint32_t period,
          uint32_t number)
@@ -113,11 +126,7 @@ complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first,
         dependences += log->ops[i].effect->dependence_count;
         elementwise += log->ops[i].effect->elementwise_count;
     }
-    struct scout_effect *effect = xcalloc(1, sizeof(*effect));
-    *effect = *old;
-    effect->segments = copy_of(old->segments, old->segment_count, old->segment_count, sizeof(*old->segments));
-    effect->dependences = copy_of(old->dependences, old->dependence_count, dependences, sizeof(*old->dependences));
-    effect->elementwise = copy_of(old->elementwise, old->elementwise_count, elementwise, sizeof(*old->elementwise));
+    struct scout_effect *effect = copy_effect(old, dependences, elementwise);
     struct loan loan = {.memory_of = memory_of,
                         .to = &log->ops[number],
                         .effect = effect,
@@ -129,7 +138,6 @@ complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first,
         if (i != number && loan.from->name == loan.to->name)
             open = lend(&loan);
     }
-    effect->written = copy_of(old->written, old->written_count, old->written_count, sizeof(*old->written));
     effect->why = open ? old->why : SCOUT_NONE;
     return effect;
 }
@@ -164,14 +172,7 @@ effect_as(const struct scout_op *from, const struct scout_op *to)
 {
     const struct loan loan = {.to = to, .from = from};
     const struct scout_effect *old = from->effect;
-    struct scout_effect *effect = xcalloc(1, sizeof(*effect));
-    *effect = *old;
-    effect->segments = copy_of(old->segments, old->segment_count, old->segment_count, sizeof(*old->segments));
-    effect->dependences =
-        copy_of(old->dependences, old->dependence_count, old->dependence_count, sizeof(*old->dependences));
-    effect->elementwise =
-        copy_of(old->elementwise, old->elementwise_count, old->elementwise_count, sizeof(*old->elementwise));
-    effect->written = copy_of(old->written, old->written_count, old->written_count, sizeof(*old->written));
+    struct scout_effect *effect = copy_effect(old, old->dependence_count, old->elementwise_count);
     for (uint32_t i = 0; i < effect->segment_count; ++i)
         effect->segments[i].alloc = alloc_here(&loan, effect->segments[i].alloc);
     for (uint32_t i = 0; i < effect->written_count; ++i)

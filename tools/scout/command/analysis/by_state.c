@@ -596,10 +596,7 @@ static void
 find_reads(const struct finder *finder)
 {
     const struct graph *graph = finder->graph;
-    bool *is_own = xcalloc(finder->period + 1, sizeof(*is_own));
     unsigned char *classes = xcalloc(graph->version_count + 1, sizeof(*classes));
-    for (uint32_t i = 0; i < finder->period; ++i)
-        is_own[i] = finder->to->parts[i] == PLAY_BY_TURN;
     for (uint32_t i = 0; i < graph->version_count; ++i) {
         const struct graph_version *version = &graph->versions[i];
         enum play_role role = version->memory != HOST_MEMORY ? place_of(finder, version)->role : 0;
@@ -608,8 +605,7 @@ find_reads(const struct finder *finder)
                      : role == PLAY_LAST  ? READS_OF_LAST
                                           : READS_OF_STEP;
     }
-    reads_find(graph, finder->period, is_own, classes, &finder->to->reads);
-    free(is_own);
+    reads_find(graph, finder->period, finder->to->parts, classes, &finder->to->reads);
     free(classes);
 }
 

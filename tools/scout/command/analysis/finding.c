@@ -18,8 +18,8 @@ enum { CANDIDATES_AT_MOST = 64 };
 
 /* ---- the border ---- */
 
-static bool
-brings_data(const struct scout_op *op)
+bool
+scout_brings_data(const struct scout_op *op)
 {
     return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE &&
            op->bytes * op->rows > DATA_BYTES;
@@ -71,7 +71,7 @@ find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
         if (b < period)
             continue;
         const struct scout_op *op = &graph->log->ops[graph->first + b];
-        bool data = brings_data(op) && !brings_data(op - 1);
+        bool data = scout_brings_data(op) && !scout_brings_data(op - 1);
         if (best == 0 || data > best_data || (data == best_data && live < best_live)) {
             best = b;
             best_live = live;
@@ -164,14 +164,14 @@ has_tensor(const struct scout_finding *finding, const struct scout_tensor *tenso
 static void
 describe_scouted(const struct scout_finding *finding, const struct scout_tensor *tensor, char text[128])
 {
-    snprintf(text, 128, "nothing at a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", tensor->alloc, tensor->lo, tensor->hi);
+    char place[64];
+    snprintf(text, 128, "nothing at %s", scout_tensor_place(tensor, place));
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *it = &finding->tensors[i];
         if (it->alloc != tensor->alloc || it->hi <= tensor->lo || it->lo >= tensor->hi)
             continue;
-        size_t used =
-            (size_t)snprintf(text, 128, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]%s", scout_role_name(it->role),
-                             it->alloc, it->lo, it->hi, it->fused ? " without a gradient" : "");
+        size_t used = (size_t)snprintf(text, 128, "%s %s%s", scout_role_name(it->role), scout_tensor_place(it, place),
+                                       it->fused ? " without a gradient" : "");
         if (it->role == tensor->role && it->group != tensor->group)
             snprintf(text + used, 128 - used, " of group %" PRIu32, it->group);
         if (it->role == tensor->role)

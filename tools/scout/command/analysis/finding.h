@@ -46,8 +46,7 @@ struct scout_group {
     uint32_t before;   /* operation of the log before which they must be averaged */
     uint32_t gradients;
     uint32_t parameters;
-    bool fused;           /* of parameters without gradients: their change is averaged behind `complete` */
-    bool inside_backward; /* its update comes before the backward pass of a later group ends */
+    bool fused; /* of parameters without gradients: their change is averaged behind `complete` */
 };
 
 struct scout_finding {
@@ -67,9 +66,11 @@ struct scout_finding {
     uint32_t note_count;
     uint64_t
         paths_cut; /* (a): ways from data into the gradients that were cut; with them no way leads to a parameter */
-    char instead_of[512];          /* of turns by state: why they are not by gradients; "": it was not asked */
-    uint64_t from_host, constants; /* sources of data: copies from the host, memory that is only read */
+    char instead_of[512]; /* of turns by state: why they are not by gradients; "": it was not asked */
 };
+
+/* Whether an operation is a copy from the host of more than a few numbers. */
+bool scout_brings_data(const struct scout_op *op);
 
 void scout_find(const struct scout_log *log, struct scout_finding *finding);
 /* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is
@@ -84,6 +85,8 @@ void scout_finding_free(struct scout_finding *finding);
 
 /* "parameter", "gradient" ... Static storage. */
 const char *scout_role_name(enum scout_role role);
+/* "a3[0:64]". Returns `text`. */
+const char *scout_tensor_place(const struct scout_tensor *tensor, char text[64]);
 /* "float32" ... and its bytes; 0: unknown. */
 const char *scout_type_name(uint32_t type);
 uint32_t scout_type_bytes(uint32_t type);

@@ -65,37 +65,12 @@ follow_copies(const struct roles *roles, uint32_t number, uint64_t *lo, uint64_t
     }
 }
 
-/* What a program may as well call the gradient: the only thing that it becomes on its way. */
-static void
-note_next(const struct way *way, uint32_t number)
-{
-    const struct roles *roles = way->roles;
-    char place[64], next[64], name[SCOUT_NAME_BYTES];
-    uint32_t only = UINT32_MAX;
-    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
-        uint32_t to = version_out_edge(roles, number, e)->to;
-        if (!version_in_period(roles, to) || !roles->leads[to] || to == only)
-            continue;
-        if (only != UINT32_MAX || !roles->chain[to] || roles->parameter[to] ||
-            version_overlaps(version_of(roles, to), version_of(roles, number)) ||
-            version_overlaps(version_of(roles, to), version_of(roles, way->parameter)))
-            return;
-        only = to;
-    }
-    if (only != UINT32_MAX)
-        note_add(way->finding, "gradient %s is only read by %s: %s, which becomes of it, may be meant",
-                 version_place(roles, number, place), version_op_name(roles, only, name),
-                 version_place(roles, only, next));
-}
-
 static void
 end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
 {
     const struct roles *roles = way->roles;
-    if (number != way->parameter) {
+    if (number != way->parameter)
         number = follow_copies(roles, number, &lo, &hi);
-        note_next(way, number);
-    }
     const struct graph_version *version = version_of(roles, number);
     roles->gradient[number] = true;
     if (number == way->parameter) {

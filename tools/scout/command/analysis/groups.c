@@ -7,7 +7,6 @@
 #include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- joining ---- */
 
@@ -122,15 +121,8 @@ put_into_group(struct scout_finding *finding, uint32_t tensor, uint32_t group)
     it->group = group;
     if (it->writer > to->complete)
         to->complete = it->writer;
-    if (it->role == ROLE_GRADIENT) {
-        to->gradients += 1;
-        if (it->pair != PAIR_NONE && finding->tensors[it->pair].group == GROUP_NONE) {
-            finding->tensors[it->pair].group = group;
-            to->parameters += 1;
-        }
-    } else {
-        to->parameters += 1;
-    }
+    if (it->role == ROLE_GRADIENT && it->pair != PAIR_NONE && finding->tensors[it->pair].group == GROUP_NONE)
+        finding->tensors[it->pair].group = group;
 }
 
 /* What is complete before the first use of any waits for the same place; what is not, for the next. */
@@ -160,77 +152,20 @@ group_gradients(const struct graph *graph, uint32_t period, struct scout_finding
     free(reader);
 }
 
-/* Marks what gradients of a group are computed from in this period. */
-static void
-mark_upstream(const struct graph *graph, uint32_t period, const struct scout_finding *finding, uint32_t group,
-              bool *marks)
-{
-    memset(marks, 0, graph->version_count * sizeof(*marks));
-    for (uint32_t i = graph->version_count; i-- > 0;) {
-        const struct graph_version *version = &graph->versions[i];
-        if (version->op < 0 || version->op >= (int32_t)period)
-            continue;
-        for (uint32_t t = 0; t < finding->tensor_count && !marks[i] && version->memory >= 0; ++t) {
-            const struct scout_tensor *tensor = &finding->tensors[t];
-            marks[i] = tensor->group == group && (tensor->role == ROLE_GRADIENT || tensor->fused) &&
-                       graph->first + (uint32_t)version->op == tensor->writer &&
-                       graph->memories[version->memory].alloc == tensor->alloc && version->hi > tensor->lo &&
-                       version->lo < tensor->hi;
-        }
-        for (uint32_t e = 0; e < version->in_count && marks[i]; ++e)
-            marks[graph->edges[version->first_in + e].from] = true;
-    }
-}
-
-/* An update stands inside backward if a later group's gradients are computed from what its own were computed from. */
-static void
-find_inside_backward(const struct graph *graph, uint32_t period, struct scout_finding *finding)
-{
-    if (finding->group_count < 3)
-        return;
-    bool *here = xcalloc(graph->version_count, sizeof(*here)), *later = xcalloc(graph->version_count, sizeof(*later));
-    for (uint32_t g = 0; g + 1 < finding->group_count; ++g) {
-        mark_upstream(graph, period, finding, g, here);
-        mark_upstream(graph, period, finding, g + 1, later);
-        for (uint32_t i = 0; i < graph->version_count && !finding->groups[g].inside_backward; ++i)
-            finding->groups[g].inside_backward =
-                here[i] && later[i] && graph->versions[i].op >= 0 && !graph->versions[i].from_host;
-    }
-    free(here);
-    free(later);
-}
-
-static int
-compare_groups(const void *a, const void *b)
-{
-    const struct scout_group *x = a, *y = b;
-    return x->before < y->before ? -1 : x->before > y->before;
-}
-
-static bool
-is_same_group(const struct scout_group *a, const struct scout_group *b)
-{
-    return a->complete == b->complete && a->before == b->before && a->gradients == b->gradients &&
-           a->parameters == b->parameters && a->fused == b->fused && a->inside_backward == b->inside_backward;
-}
-
 /* In the order of the program. */
 static void
 sort_groups(struct scout_finding *finding)
 {
-    uint32_t count = finding->group_count;
-    struct scout_group *old = xcalloc(count + 1, sizeof(*old));
-    if (count > 0) {
-        memcpy(old, finding->groups, count * sizeof(*old));
-        qsort(finding->groups, count, sizeof(*old), compare_groups);
-    }
-    for (uint32_t t = 0; t < finding->tensor_count; ++t)
-        for (uint32_t g = 0; g < count && finding->tensors[t].group != GROUP_NONE; ++g)
-            if (is_same_group(&finding->groups[g], &old[finding->tensors[t].group])) {
-                finding->tensors[t].group = g;
-                break;
-            }
-    free(old);
+    struct scout_group *groups = finding->groups;
+    for (uint32_t g = 1; g < finding->group_count; ++g)
+        for (uint32_t k = g; k > 0 && groups[k].before < groups[k - 1].before; --k) {
+            struct scout_group later = groups[k - 1];
+            groups[k - 1] = groups[k];
+            groups[k] = later;
+            for (uint32_t t = 0; t < finding->tensor_count; ++t)
+                if (finding->tensors[t].group == k || finding->tensors[t].group == k - 1)
+                    finding->tensors[t].group = 2 * k - 1 - finding->tensors[t].group;
+        }
 }
 
 /* Fused updates that nothing reads in between are one group. */
@@ -244,7 +179,6 @@ join_fused(struct scout_finding *finding)
         if (kept > 0 && group.fused && finding->groups[kept - 1].fused &&
             group.complete < finding->groups[kept - 1].before) {
             to = kept - 1;
-            finding->groups[to].parameters += group.parameters;
             if (group.complete > finding->groups[to].complete)
                 finding->groups[to].complete = group.complete;
         } else {
@@ -263,10 +197,7 @@ groups_find(const struct graph *graph, uint32_t period, struct scout_finding *fi
     group_gradients(graph, period, finding);
     sort_groups(finding);
     join_fused(finding);
-    find_inside_backward(graph, period, finding);
     join_tensors(finding);
-    for (uint32_t g = 0; g < finding->group_count; ++g)
-        finding->groups[g].gradients = finding->groups[g].parameters = 0;
     for (uint32_t t = 0; t < finding->tensor_count; ++t) {
         const struct scout_tensor *tensor = &finding->tensors[t];
         if (tensor->group != GROUP_NONE && tensor->role == ROLE_GRADIENT)

@@ -46,3 +46,10 @@ scout_op_name(const struct scout_log *log, const struct scout_op *op, char text[
         (void)plain_name(scout_log_name(log, op->name), text, SCOUT_NAME_BYTES);
     return text;
 }
+
+const char *
+scout_tensor_place(const struct scout_tensor *tensor, char text[64])
+{
+    snprintf(text, 64, "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo, (unsigned long long)tensor->hi);
+    return text;
+}

@@ -15,7 +15,7 @@ struct seen {
 
 struct finder {
     const struct graph *graph;
-    const bool *is_own;
+    const enum play_part *parts;
     const unsigned char *classes; /* enum reads_class; NULL: by gradients */
     struct reads *reads;
     uint32_t period;
@@ -27,7 +27,7 @@ struct finder {
 static bool
 is_of_step(const struct finder *finder, const struct graph_version *version)
 {
-    return version->op >= 0 && finder->is_own[(uint32_t)version->op % finder->period] &&
+    return version->op >= 0 && finder->parts[(uint32_t)version->op % finder->period] == PLAY_BY_TURN &&
            graph_op(finder->graph, version)->ahead == 0;
 }
 
@@ -51,7 +51,7 @@ may_write(const struct finder *finder, int32_t op, const struct graph_version *v
         may = may || ((int32_t)finder->graph->memory_of[argument->alloc] == version->memory &&
                       argument->offset < version->hi && argument->end > version->lo);
     }
-    return may && finder->is_own[(uint32_t)op % finder->period];
+    return may && finder->parts[(uint32_t)op % finder->period] == PLAY_BY_TURN;
 }
 
 /* The last operation of the writer's period, in front of the read, that may have written the version. */
@@ -162,11 +162,11 @@ find_writes(struct finder *finder)
 }
 
 void
-reads_find(const struct graph *graph, uint32_t period, const bool *is_own, const unsigned char *classes,
+reads_find(const struct graph *graph, uint32_t period, const enum play_part *parts, const unsigned char *classes,
            struct reads *reads)
 {
     *reads = (struct reads){.of = xcalloc(period + 1, sizeof(*reads->of))};
-    struct finder finder = {.graph = graph, .is_own = is_own, .classes = classes, .reads = reads, .period = period};
+    struct finder finder = {.graph = graph, .parts = parts, .classes = classes, .reads = reads, .period = period};
     find_reads(&finder);
     find_writes(&finder);
 }

@@ -2,7 +2,7 @@
  * reads.h - what the host reads in a period, and which step has written it: an owner read (tools/plan/trainer/reads.c)
  * brings what the rank has whose step that was.
  *
- * Of a plan of whatever kind: `is_own` says of each operation of the period whether one rank makes it. What all ranks
+ * Of a plan of whatever kind: `parts` says of each operation of the period whether one rank makes it. What all ranks
  * make, and what all have received, is the same on all.
  *
  * Pure logic on a graph. Threads: one at a time.
@@ -38,11 +38,12 @@ struct reads {
 enum reads_class { READS_OF_STEP, READS_OF_STATE, READS_OF_SUM, READS_OF_LAST };
 
 /*
- * `graph`: of whole periods. `is_own`: [period], operations that one rank makes. `classes`: enum reads_class of each
- * version, by state: a step finds state as the round began, so that its reads are of its own rank; what a sum is within
- * a round no rank has; and none of them is looked up between steps, for a round ends there. reads_free() releases it.
+ * `graph`: of whole periods. `parts`: [period]; of PLAY_BY_TURN are operations that one rank makes. `classes`: enum
+ * reads_class of each version, by state: a step finds state as the round began, so that its reads are of its own rank;
+ * what a sum is within a round no rank has; and none of them is looked up between steps, for a round ends there.
+ * reads_free() releases it.
  */
-void reads_find(const struct graph *graph, uint32_t period, const bool *is_own, const unsigned char *classes,
+void reads_find(const struct graph *graph, uint32_t period, const enum play_part *parts, const unsigned char *classes,
                 struct reads *reads);
 void reads_free(struct reads *reads);
 

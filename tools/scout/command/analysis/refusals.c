@@ -66,15 +66,15 @@ refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
     return ROLES_FOUND;
 }
 
-/* State that the operation of a version keeps besides parameters. */
-static uint32_t
-kept_beside(const struct roles *roles, uint32_t number)
+/* Whether the operation of a version keeps state besides parameters. */
+static bool
+keeps_state(const struct roles *roles, uint32_t number)
 {
     for (uint32_t i = 0; i < roles->graph->version_count; ++i)
         if (roles->persistent[i] && roles->tainted[i] && !roles->parameter[i] &&
             version_of(roles, i)->op == version_of(roles, number)->op)
-            return i;
-    return UINT32_MAX;
+            return true;
+    return false;
 }
 
 /* Whether a parameter's new value lies where a gradient is. */
@@ -94,7 +94,7 @@ enum roles_verdict
 refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
 {
     for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        char place[64], state[64], name[SCOUT_NAME_BYTES];
+        char place[64], name[SCOUT_NAME_BYTES];
         if (!roles->parameter[i])
             continue;
         if (is_gradient_in_place(roles, finding, i))
@@ -106,19 +106,9 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
                                version_place(roles, i, place), version_op_name(roles, i, name));
         if (!roles->gradient[i])
             continue;
-        bool inner = roles->inner[i];
-        uint32_t kept = kept_beside(roles, i);
-        if (kept != UINT32_MAX)
-            return note_refuse(finding, ROLES_REFUSED,
-                               "parameter %s is updated by %s, which keeps state %s and has no gradient of its own",
-                               version_place(roles, i, place), version_op_name(roles, i, name),
-                               version_place(roles, kept, state));
-        if (inner)
-            return note_refuse(
-                finding, ROLES_REFUSED,
-                "parameter %s is updated by %s from memory that also leads to other parameters: it has no "
-                "gradient of its own",
-                version_place(roles, i, place), version_op_name(roles, i, name));
+        if (keeps_state(roles, i) || roles->inner[i]) /* or memory that leads to other parameters, too */
+            return note_refuse(finding, ROLES_REFUSED, "parameter %s is updated by %s, and has no gradient of its own",
+                               version_place(roles, i, place), version_op_name(roles, i, name));
         note_add(finding,
                  "%s computes the gradient of %s and updates it in one launch: its change is what can be averaged",
                  version_op_name(roles, i, name), version_place(roles, i, place));
@@ -185,12 +175,11 @@ sent_and_returned(const struct roles *roles)
     return bytes;
 }
 
-/* What stays, and is computed in one operation of this kind from data and from all of its own old value. */
+/* What stays, and is computed in one operation from data and from all of its own old value. */
 static bool
-is_whole_step(const struct roles *roles, uint32_t number, enum scout_kind kind)
+is_whole_step(const struct roles *roles, uint32_t number)
 {
-    const struct scout_op *op = graph_op(roles->graph, version_of(roles, number));
-    if (!roles->persistent[number] || !roles->tainted[number] || op == NULL || op->kind != kind)
+    if (!roles->persistent[number] || !roles->tainted[number] || version_of(roles, number)->op < 0)
         return false;
     for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
         if (!version_in_edge(roles, number, e)->elementwise &&
@@ -219,29 +208,20 @@ refusals_note_host(const struct roles *roles, struct scout_finding *finding)
         }
 }
 
-/* A launch of the period that works on what is not among its arguments, as variables of the device; NULL: there is
- * none. */
-static const struct scout_op *
-find_unseen(const struct roles *roles)
-{
-    for (uint32_t i = 0; i < roles->period; ++i) {
-        const struct scout_op *op = &roles->graph->log->ops[roles->graph->first + i];
-        if (op->kind == SCOUT_LAUNCH && op->effect != NULL &&
-            (op->effect->hidden_read != 0 || op->effect->hidden_write != SCOUT_NONE || op->argument_count == 0))
-            return op;
-    }
-    return NULL;
-}
-
 enum roles_verdict
 refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
 {
-    uint32_t carried = UINT32_MAX;
+    uint32_t carried = UINT32_MAX, whole = UINT32_MAX;
+    bool in_graph = false;
     for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
         if (roles->parameter[i])
             return ROLES_FOUND;
         if (roles->carried[i])
             carried = i;
+        if (in_graph || !is_whole_step(roles, i))
+            continue;
+        in_graph = graph_op(roles->graph, version_of(roles, i))->kind == SCOUT_GRAPH;
+        whole = whole == UINT32_MAX || in_graph ? i : whole;
     }
     char place[64], name[SCOUT_NAME_BYTES];
     uint64_t bytes = sent_and_returned(roles);
@@ -250,38 +230,17 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
                            "nothing stays on the device between steps: the host may update it (%" PRIu64
                            " bytes are copied to the host, and as many come back)",
                            bytes);
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        if (is_whole_step(roles, i, SCOUT_GRAPH))
-            return note_refuse(
-                finding, ROLES_REFUSED,
-                "%s is updated in a graph, together with what its gradient is computed from: capture less, or "
-                "scout the program without its graph",
-                version_place(roles, i, place));
-    if (carried != UINT32_MAX && version_of(roles, carried)->type == SCOUT_INTEGER)
-        return note_refuse(
-            finding, ROLES_NO_LOOP,
-            "%s, written by %s, feeds back into the next step, but holds no numbers with a fraction: integers, "
-            "or a run that has diverged; scout earlier steps",
-            version_place(roles, carried, place), version_op_name(roles, carried, name));
+    if (whole != UINT32_MAX && (in_graph || carried == UINT32_MAX))
+        return note_refuse(finding, in_graph ? ROLES_REFUSED : ROLES_NO_LOOP,
+                           "%s is updated by %s, together with what its gradient is computed from: separate gradient "
+                           "and update, or average its change",
+                           version_place(roles, whole, place), version_op_name(roles, whole, name));
     if (carried != UINT32_MAX)
         return note_refuse(
             finding, ROLES_NO_LOOP,
             "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
             "old value: this is not training by gradients",
             version_place(roles, carried, place), version_op_name(roles, carried, name));
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        if (is_whole_step(roles, i, SCOUT_LAUNCH))
-            return note_refuse(
-                finding, ROLES_NO_LOOP,
-                "%s is updated by %s, together with what its gradient is computed from: separate gradient "
-                "and update, or average its change",
-                version_place(roles, i, place), version_op_name(roles, i, name));
-    const struct scout_op *unseen = find_unseen(roles);
-    if (unseen != NULL)
-        return note_refuse(finding, ROLES_NO_LOOP,
-                           "no memory feeds back into the next step as far as can be seen: %s works on memory that is "
-                           "not among its arguments",
-                           scout_op_name(roles->graph->log, unseen, name));
     return note_refuse(finding, ROLES_NO_LOOP,
                        "no memory feeds back into the next step: this is not training, or its numbers no longer move");
 }
@@ -296,17 +255,15 @@ refusals_judge_unsure(const struct roles *roles, struct scout_finding *finding)
         const struct scout_effect *effect = op->effect;
         char text[SCOUT_NAME_BYTES];
         const char *name = version_op_name(roles, i, text);
-        if (effect == NULL)
-            return note_refuse(finding, ROLES_REFUSED, "%s was not tried", name);
-        if (effect->verdict == SCOUT_DIFFERS)
+        bool is_repeated = effect == NULL || (effect->verdict != SCOUT_EXCLUDED && effect->verdict != SCOUT_TOO_LARGE);
+        const char *why = effect == NULL                       ? "it was not tried"
+                          : effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies of its memory"
+                                                               : scout_log_name(roles->graph->log, effect->why);
+        if (effect != NULL && effect->verdict == SCOUT_DIFFERS)
             return note_refuse(finding, ROLES_REFUSED, "the same launch twice gives different results: %s", name);
-        if (effect->verdict == SCOUT_EXCLUDED || effect->verdict == SCOUT_TOO_LARGE)
-            return note_refuse(finding, ROLES_REFUSED, "%s cannot be repeated: %s", name,
-                               effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies of its memory"
-                                                                  : scout_log_name(roles->graph->log, effect->why));
-        if (effect->why != SCOUT_NONE)
-            return note_refuse(finding, ROLES_REFUSED, "%s cannot be followed: %s", name,
-                               scout_log_name(roles->graph->log, effect->why));
+        if (effect == NULL || !is_repeated || effect->why != SCOUT_NONE)
+            return note_refuse(finding, ROLES_REFUSED, "%s cannot be %s: %s", name,
+                               is_repeated ? "followed" : "repeated", why);
         return note_refuse(finding, ROLES_REFUSED, "%s %s memory that is not among its arguments", name,
                            effect->hidden_read != 0 ? "reads" : "writes");
     }

@@ -10,7 +10,7 @@
 static enum roles_verdict
 find_all(struct roles *roles, struct scout_finding *finding)
 {
-    sources_find(roles, finding);
+    sources_find(roles);
     sources_spread(roles, roles->tainted, roles->source, NULL);
     stays_find(roles);
     stays_find_parameters(roles);

@@ -56,7 +56,7 @@ enum roles_verdict note_refuse(struct scout_finding *finding, enum roles_verdict
 /* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch.
  */
 bool source_is_small(const struct graph_version *version);
-void sources_find(struct roles *roles, struct scout_finding *finding);
+void sources_find(struct roles *roles);
 /* Marks what is computed from sources within the period, not through what is blocked. */
 void sources_spread(const struct roles *roles, bool *marks, const bool *sources, const bool *blocked);
 

@@ -33,10 +33,9 @@ source_is_small(const struct graph_version *version)
 }
 
 void
-sources_find(struct roles *roles, struct scout_finding *finding)
+sources_find(struct roles *roles)
 {
     const struct graph *graph = roles->graph;
-    uint64_t constants = 0, copies = 0;
     for (uint32_t i = 0; i < graph->version_count; ++i)
         roles->has_large = roles->has_large || (graph->versions[i].from_host && version_in_period(roles, i) &&
                                                 !source_is_small(&graph->versions[i]));
@@ -46,15 +45,10 @@ sources_find(struct roles *roles, struct scout_finding *finding)
             continue;
         roles->source[i] = true;
         roles->constant[i] = is_repeated(roles, version) || (roles->has_large && source_is_small(version));
-        copies += 1;
     }
     for (uint32_t i = 0; i < graph->version_count; ++i)
-        if (graph->versions[i].op == VERSION_BEFORE && graph->versions[i].out_count > 0 && !is_overwritten(roles, i)) {
+        if (graph->versions[i].op == VERSION_BEFORE && graph->versions[i].out_count > 0 && !is_overwritten(roles, i))
             roles->source[i] = roles->constant[i] = true;
-            constants += 1;
-        }
-    finding->from_host = copies;
-    finding->constants = constants;
 }
 
 void

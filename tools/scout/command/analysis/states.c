@@ -76,14 +76,14 @@ partner_of(const struct scout_finding *finding, const struct roles *roles, uint3
     return PAIR_NONE;
 }
 
-/* A parameter that the operation of a version updates, too; UINT32_MAX: there is none. */
-static uint32_t
-parameter_beside(const struct roles *roles, uint32_t number)
+/* Whether the operation of a version updates a parameter, too. */
+static bool
+is_beside_parameter(const struct roles *roles, uint32_t number)
 {
     for (uint32_t i = 0; i < roles->graph->version_count; ++i)
         if (roles->parameter[i] && version_of(roles, i)->op == version_of(roles, number)->op)
-            return i;
-    return UINT32_MAX;
+            return true;
+    return false;
 }
 
 /* Whether a place stays as it is in the period, but for what is computed element by element from it. */
@@ -195,6 +195,19 @@ note_writing(const struct roles *roles, uint32_t number, struct scout_tensor *te
     }
 }
 
+/* Whether what comes from itself feeds back by several changes in a period, or leads, not element by element, to one
+ * parameter of as many bytes. */
+static bool
+may_be_trained(const struct roles *roles, uint32_t number)
+{
+    uint32_t parameter;
+    if (roles->carried[number] || !stays_from_itself(roles, number))
+        return false;
+    return stays_feeds_back(roles, number, false) ||
+           (elementwise_parameters_behind(roles, number, &parameter) == 1 &&
+            version_of(roles, parameter)->bytes == version_of(roles, number)->bytes);
+}
+
 enum roles_verdict
 states_find(const struct roles *roles, struct scout_finding *finding)
 {
@@ -203,33 +216,15 @@ states_find(const struct roles *roles, struct scout_finding *finding)
             continue;
         const struct graph_version *version = version_of(roles, i);
         enum scout_role role = role_of_state(roles, i);
-        char place[64], other[64], name[SCOUT_NAME_BYTES];
-        uint32_t parameter;
+        char place[64], name[SCOUT_NAME_BYTES];
         if (role == ROLE_RANDOM && is_cleared(roles, finding, i))
             continue;
-        bool carried = role == ROLE_CARRIED || role == ROLE_SUSPECT;
-        if (carried && !roles->carried[i] && stays_from_itself(roles, i) && stays_feeds_back(roles, i, false))
+        if ((role == ROLE_SUSPECT && is_beside_parameter(roles, i)) ||
+            ((role == ROLE_CARRIED || role == ROLE_SUSPECT) && may_be_trained(roles, i)))
             return note_refuse(
                 finding, ROLES_REFUSED,
-                "%s, written by %s, changes several times in a period, and whether it is a parameter cannot "
-                "be told: it has no gradient of its own",
+                "whether %s, written by %s, is a parameter cannot be told: it has no gradient of its own",
                 version_place(roles, i, place), version_op_name(roles, i, name));
-        if (carried && !roles->carried[i] && stays_from_itself(roles, i) &&
-            elementwise_parameters_behind(roles, i, &parameter) == 1 &&
-            version_of(roles, parameter)->bytes == version->bytes)
-            return note_refuse(
-                finding, ROLES_REFUSED,
-                "parameter %s is updated by %s, not element by element, from state %s: it has no gradient of "
-                "its own",
-                version_place(roles, parameter, other), version_op_name(roles, parameter, name),
-                version_place(roles, i, place));
-        parameter = parameter_beside(roles, i);
-        if (role == ROLE_SUSPECT && parameter != UINT32_MAX)
-            return note_refuse(finding, ROLES_REFUSED,
-                               "%s updates parameter %s, and %s, of which it cannot be told whether it is a parameter: "
-                               "gradients are computed from it, and it has none of its own",
-                               version_op_name(roles, i, name), version_place(roles, parameter, other),
-                               version_place(roles, i, place));
         if (role == ROLE_SUSPECT && is_made_of_itself(roles, i))
             note_add(finding,
                      "%s makes %s from itself and from data in one launch: if that is a parameter, annotate it, and "

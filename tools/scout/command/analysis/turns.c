@@ -196,14 +196,6 @@ reads_turn(const struct sorter *sorter, uint32_t at)
     return false;
 }
 
-static bool
-brings_data(const struct sorter *sorter, uint32_t at)
-{
-    const struct scout_op *op = &sorter->graph->log->ops[sorter->finding->first + at];
-    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE &&
-           op->bytes * op->rows > DATA_BYTES;
-}
-
 static enum play_part
 part_of(const struct sorter *sorter, uint32_t at)
 {
@@ -217,7 +209,9 @@ part_of(const struct sorter *sorter, uint32_t at)
         return PLAY_BY_LAST;
     if (writes->common)
         return PLAY_BY_ALL;
-    return reads_turn(sorter, at) || brings_data(sorter, at) ? PLAY_BY_TURN : PLAY_BY_LAST;
+    return reads_turn(sorter, at) || scout_brings_data(&sorter->graph->log->ops[sorter->finding->first + at])
+               ? PLAY_BY_TURN
+               : PLAY_BY_LAST;
 }
 
 /* Scratch that is computed from what is the same on all ranks may be computed by all. */
@@ -225,7 +219,8 @@ static bool
 may_be_common(const struct sorter *sorter, uint32_t at)
 {
     const struct writes *writes = &sorter->writes[at];
-    return !writes->gradient && !writes->own && !writes->update && !brings_data(sorter, at);
+    return !writes->gradient && !writes->own && !writes->update &&
+           !scout_brings_data(&sorter->graph->log->ops[sorter->finding->first + at]);
 }
 
 /* Whether an operation that all make, or its part in the update, may read a version. */
@@ -445,16 +440,6 @@ is_scaled(const struct sorter *sorter, const struct graph_version *version)
     return from_gradients && !from_others;
 }
 
-static void
-find_reads(struct sorter *sorter)
-{
-    bool *is_own = xcalloc(sorter->period + 1, sizeof(*is_own));
-    for (uint32_t i = 0; i < sorter->period; ++i)
-        is_own[i] = sorter->turns->parts[i] == PLAY_BY_TURN;
-    reads_find(sorter->graph, sorter->period, is_own, NULL, &sorter->turns->reads);
-    free(is_own);
-}
-
 static bool
 sort_operations(struct sorter *sorter)
 {
@@ -472,7 +457,7 @@ sort_operations(struct sorter *sorter)
         sorter->turns->is_scaled = sorter->turns->is_scaled || is_scaled(sorter, &sorter->graph->versions[i]);
     if (ok)
         find_stays(sorter);
-    find_reads(sorter);
+    reads_find(sorter->graph, sorter->period, sorter->turns->parts, NULL, &sorter->turns->reads);
     return ok;
 }
 

@@ -238,13 +238,6 @@ type_in(uint32_t set)
     return is_one(set) || (set != 0 && MUTANT(SCOUT_TYPES_ANY)) ? (uint32_t)__builtin_ctz(set) : SCOUT_UNKNOWN;
 }
 
-static const char *
-name_tensor_place(const struct scout_tensor *tensor, char text[64])
-{
-    snprintf(text, 64, "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo, (unsigned long long)tensor->hi);
-    return text;
-}
-
 /* Names two operations that say different types. */
 static enum roles_verdict
 refuse_two(struct types *types, uint32_t tensor)
@@ -263,7 +256,7 @@ refuse_two(struct types *types, uint32_t tensor)
     char place[64], first[SCOUT_NAME_BYTES], second[SCOUT_NAME_BYTES];
     return note_refuse(types->finding, ROLES_REFUSED,
                        "%s holds %s for %s and %s for %s: which it is cannot be told; annotate by hand",
-                       name_tensor_place(&types->finding->tensors[tensor], place), scout_type_name(one->said),
+                       scout_tensor_place(&types->finding->tensors[tensor], place), scout_type_name(one->said),
                        scout_op_name(log, &log->ops[one->op], first), scout_type_name(other->said),
                        scout_op_name(log, &log->ops[other->op], second));
 }
@@ -284,8 +277,8 @@ refuse_contradictions(struct types *types)
         if (is_one(set) && is_one(other) && set != other && is_pair(tensor, pair))
             return note_refuse(types->finding, ROLES_REFUSED,
                                "parameter %s holds %s, and its gradient %s, of as many bytes, %s: annotate by hand",
-                               name_tensor_place(pair, two), scout_type_name(type_in(other)),
-                               name_tensor_place(tensor, one), scout_type_name(type_in(set)));
+                               scout_tensor_place(pair, two), scout_type_name(type_in(other)),
+                               scout_tensor_place(tensor, one), scout_type_name(type_in(set)));
     }
     return ROLES_FOUND;
 }
@@ -302,7 +295,7 @@ put_types(struct types *types)
                 types->finding, ROLES_REFUSED,
                 "the type of %s %s cannot be told: no kernel's name and no call of a library says it, and "
                 "less than 64 numbers that are not zero show it; annotate by hand",
-                scout_role_name(tensor->role), name_tensor_place(tensor, place));
+                scout_role_name(tensor->role), scout_tensor_place(tensor, place));
         if (tensor->type != SCOUT_INTEGER || set != 0)
             tensor->type = type_in(set);
         tensor->guessed = set != 0 && types->guessed[same_of(types, types->version_of[t])];

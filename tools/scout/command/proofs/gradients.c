@@ -45,23 +45,21 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
     proof_tensor_text(&play->tensors[worst_tensor], text);
     bool is_changed = !(worst <= 1) || !isfinite(largest), is_scaled = proofs->needs_halves;
     proofs->needs_halves = is_scaled || is_changed;
-    if (is_changed && is_scaled)
-        proof_conclude(
-            proof, PROOF_FAILED,
-            "with halves of their data exchanged the ranks have another average of %s, by %.2g of the gradients: "
-            "it is no sum over records where it is averaged (clipped, or normalised over the batch)",
-            text, worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
-    else if (is_changed)
-        proof_conclude(
-            proof, PROOF_IMPOSSIBLE,
-            "with halves of their data exchanged the ranks have another average of %s, by %.2g of the gradients: "
-            "records do not lie one behind the other in what is copied, or it is normalised over the batch",
-            text, worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+    double shown = worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16);
+    if (is_changed)
+        proof_conclude(proof, is_scaled ? PROOF_FAILED : PROOF_IMPOSSIBLE,
+                       "with halves of their data exchanged the ranks have another average of %s, by %.2g of the "
+                       "gradients: %s",
+                       text, shown,
+                       is_scaled ? "it is no sum over records where it is averaged (clipped, or normalised over the "
+                                   "batch)"
+                                 : "records do not lie one behind the other in what is copied, or it is normalised "
+                                   "over the batch");
     else
         proof_conclude(
             proof, PROOF_PASSED,
             "with halves of their data exchanged two ranks have the same averages, within %.2g of the gradients",
-            worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16));
+            shown);
 }
 
 static void

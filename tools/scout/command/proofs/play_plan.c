@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA_BYTES = 64, HALVES_ALIGNED = 16, ROUNDS = 3, SHORT_ROUNDS = 1 };
+enum { HALVES_ALIGNED = 16, ROUNDS = 3, SHORT_ROUNDS = 1 };
 
 static bool __attribute__((format(printf, 2, 3))) refuse(char *why, const char *format, ...)
 {
@@ -30,12 +30,6 @@ is_from_host(const struct scout_op *op)
     return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE;
 }
 
-static bool
-brings_data(const struct scout_op *op)
-{
-    return is_from_host(op) && op->bytes * op->rows > DATA_BYTES;
-}
-
 bool
 play_plan_has_halves(const struct scout_log *log, const struct scout_finding *finding, char *why)
 {
@@ -48,11 +42,11 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
         const struct scout_op *op = &log->ops[i];
         if (!is_from_host(op))
             continue;
-        any = any || brings_data(op);
-        if (brings_data(op) && op->bytes % HALVES_ALIGNED != 0)
+        any = any || scout_brings_data(op);
+        if (scout_brings_data(op) && op->bytes % HALVES_ALIGNED != 0)
             return refuse(why, "a copy of %llu bytes from the host has no two halves of whole records",
                           (unsigned long long)op->bytes);
-        if (!brings_data(op) && op->content != log->ops[i + finding->period].content)
+        if (!scout_brings_data(op) && op->content != log->ops[i + finding->period].content)
             return refuse(why,
                           "a copy of %llu bytes from the host differs from step to step: it may belong to the "
                           "records, or to all of them",

@@ -73,6 +73,7 @@ static void
 compare_tensor(struct comparison *it, const struct scout_tensor *tensor, struct scout_range *ranges)
 {
     uint32_t count = 0;
+    char place[64];
     for (uint32_t i = 0; i < it->log->annotation_count; ++i) {
         const struct scout_annotation *annotation = &it->log->annotations[i];
         if (is_about(it, annotation, tensor))
@@ -86,8 +87,7 @@ compare_tensor(struct comparison *it, const struct scout_tensor *tensor, struct 
         fprintf(it->out, "missing: %" PRIu64 " of %" PRIu64 " bytes of ", done, bytes);
     else
         fputs("missing: ", it->out);
-    fprintf(it->out, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", scout_role_name(tensor->role), tensor->alloc,
-            tensor->lo, tensor->hi);
+    fprintf(it->out, "%s %s", scout_role_name(tensor->role), scout_tensor_place(tensor, place));
     print_place(it, it->log->allocs[tensor->alloc].site);
     fprintf(it->out, " %s annotated\n", done > 0 ? "are" : "is not");
 }

@@ -13,10 +13,10 @@
 static void
 print_tensor(FILE *out, const struct scout_log *log, const struct scout_tensor *tensor, struct sites *sites)
 {
-    char site[256];
+    char site[256], place[64];
     uint32_t bytes = scout_type_bytes(tensor->type);
-    fprintf(out, "by hand: %s a%u[%llu:%llu], %llu of %s, allocated at %s\n", scout_role_name(tensor->role),
-            tensor->alloc, (unsigned long long)tensor->lo, (unsigned long long)tensor->hi,
+    fprintf(out, "by hand: %s %s, %llu of %s, allocated at %s\n", scout_role_name(tensor->role),
+            scout_tensor_place(tensor, place),
             (unsigned long long)((tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4)), scout_type_name(tensor->type),
             sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)));
 }

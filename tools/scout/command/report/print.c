@@ -13,26 +13,19 @@ static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT,   ROLE_OP
                                         ROLE_CARRIED,   ROLE_STATISTICS, ROLE_RANDOM};
 
 static void
-memory_text(const struct scout_tensor *tensor, char text[64])
-{
-    snprintf(text, 64, "a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", tensor->alloc, tensor->lo, tensor->hi);
-}
-
-static void
 print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
              const struct scout_tensor *tensor, struct sites *sites)
 {
     char memory[64], pair[64] = "", name[SCOUT_NAME_BYTES], type[16];
     char place[256];
     uint32_t bytes = scout_type_bytes(tensor->type);
-    memory_text(tensor, memory);
     snprintf(type, sizeof(type), "%s%s", scout_type_name(tensor->type), tensor->guessed ? "?" : "");
     if (tensor->pair != PAIR_NONE)
-        memory_text(&finding->tensors[tensor->pair], pair);
+        (void)scout_tensor_place(&finding->tensors[tensor->pair], pair);
     (void)sites_text(sites, log->allocs[tensor->alloc].site, place, sizeof(place));
     fprintf(out, "  %-16s %-9s %10" PRIu64 " %12" PRIu64 "  %-22s %-32s %-20s %s%s\n", scout_role_name(tensor->role),
-            type, bytes > 0 ? (tensor->hi - tensor->lo) / bytes : 0, tensor->hi - tensor->lo, memory, place,
-            scout_op_name(log, &log->ops[tensor->writer], name),
+            type, bytes > 0 ? (tensor->hi - tensor->lo) / bytes : 0, tensor->hi - tensor->lo,
+            scout_tensor_place(tensor, memory), place, scout_op_name(log, &log->ops[tensor->writer], name),
             tensor->fused     ? "no gradient of its own"
             : pair[0] != '\0' ? "with "
                               : "",
@@ -69,20 +62,6 @@ print_suspects(FILE *out, const struct scout_log *log, const struct scout_findin
     print_rows(out, log, finding, ROLE_SUSPECT, sites);
 }
 
-static uint64_t
-bytes_of_roles(const struct scout_finding *finding, const enum scout_role *roles, size_t count, uint32_t *tensors)
-{
-    uint64_t bytes = 0;
-    *tensors = 0;
-    for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        for (size_t r = 0; r < count; ++r)
-            if (finding->tensors[i].role == roles[r]) {
-                bytes += finding->tensors[i].hi - finding->tensors[i].lo;
-                *tensors += 1;
-            }
-    return bytes;
-}
-
 static void
 print_groups(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
 {
@@ -93,26 +72,15 @@ print_groups(FILE *out, const struct scout_log *log, const struct scout_finding 
         fprintf(out, "group %u: %u %s, complete after operation %u (%s)", g,
                 group->fused ? group->parameters : group->gradients, group->fused ? "parameters" : "gradients",
                 group->complete - finding->first, scout_op_name(log, &log->ops[group->complete], last));
-        fprintf(out, ", first read by %s%s\n",
-                border ? "the next step" : scout_op_name(log, &log->ops[group->before], name),
-                group->inside_backward ? ": its update stands inside backward" : "");
+        fprintf(out, ", first read by %s\n",
+                border ? "the next step" : scout_op_name(log, &log->ops[group->before], name));
     }
 }
 
 static void
 print_evidence(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
 {
-    static const enum scout_role equal[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE};
-    static const enum scout_role own[] = {ROLE_CARRIED, ROLE_STATISTICS, ROLE_RANDOM};
-    uint32_t tensors;
-    uint64_t bytes = bytes_of_roles(finding, equal, sizeof(equal) / sizeof(equal[0]), &tensors);
     print_groups(out, log, finding);
-    fprintf(out, "must start equal on all ranks: %u tensors, %" PRIu64 " bytes\n", tensors, bytes);
-    bytes = bytes_of_roles(finding, own, sizeof(own) / sizeof(own[0]), &tensors);
-    if (tensors > 0)
-        fprintf(out, "differ between ranks: %u tensors, %" PRIu64 " bytes\n", tensors, bytes);
-    fprintf(out, "data comes from: %" PRIu64 " copies from the host, %" PRIu64 " ranges that are only read\n",
-            finding->from_host, finding->constants);
     fprintf(out,
             "proof (a): passed: with the gradients cut out (%" PRIu64 " ways) no way leads from data to a parameter\n",
             finding->paths_cut);

@@ -145,19 +145,14 @@ look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct sit
 static uint32_t
 look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct site_place *places, uint32_t room)
 {
-    (void)sites;
-    (void)frame;
-    (void)places;
-    (void)room;
+    (void)sites, (void)frame, (void)places, (void)room;
     return 0;
 }
 
 static void
 look_up_frame(struct sites *sites, const struct scout_frame *frame, struct site_place *place)
 {
-    (void)sites;
-    (void)frame;
-    (void)place;
+    (void)sites, (void)frame, (void)place;
 }
 #endif
 
@@ -203,24 +198,22 @@ fill_in_frame(const struct sites *sites, const struct scout_frame *frame, struct
 }
 
 bool
-sites_find_outer(struct sites *sites, uint32_t site, unsigned depth, struct site_place *place)
+sites_find(struct sites *sites, uint32_t site, struct site_place *place)
 {
     *place = (struct site_place){.text = "?"};
     if (site >= sites->log->site_count)
         return false;
     const struct scout_site *stack = &sites->log->sites[site];
-    struct site_place first = {.text = "?"};
+    struct site_place first = *place;
     for (uint32_t i = 0; i < stack->count; ++i) {
-        *place = (struct site_place){.text = "?"};
         if (stack->frames[i].object == SCOUT_NONE || stack->frames[i].offset == 0)
             continue;
+        *place = (struct site_place){0};
         look_up_frame(sites, &stack->frames[i], place);
         fill_in_frame(sites, &stack->frames[i], place);
-        if (first.text[0] == '?')
-            first = *place;
-        if (is_stub(place) || depth-- > 0)
-            continue;
-        return true;
+        if (!is_stub(place))
+            return true;
+        first = first.text[0] == '?' ? *place : first;
     }
     *place = first;
     return false;
@@ -261,26 +254,16 @@ sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p)
     return stack->frames;
 }
 
-bool
-sites_find(struct sites *sites, uint32_t site, struct site_place *place)
-{
-    return sites_find_outer(sites, site, 0, place);
-}
-
 const char *
 sites_text(struct sites *sites, uint32_t site, char *text, size_t room)
 {
-    struct site_place inner, outer;
+    struct site_place inner;
     uint32_t count;
     const struct site_place *frames = sites_frames(sites, site, &count);
     if (count > 1)
         snprintf(text, room, "%s from %s", frames[0].text, frames[1].text);
-    else if (count == 1)
-        snprintf(text, room, "%s", frames[0].text);
-    else if (sites_find(sites, site, &inner) && sites_find_outer(sites, site, 1, &outer) && outer.file[0] != '\0')
-        snprintf(text, room, "%s from %s", inner.text, outer.text);
     else
-        snprintf(text, room, "%s", inner.text);
+        snprintf(text, room, "%s", count == 1 ? frames[0].text : (sites_find(sites, site, &inner), inner.text));
     return text;
 }
 

@@ -37,9 +37,6 @@ const char *sites_text(struct sites *sites, uint32_t site, char *text, size_t ro
  * or of the system, nothing without a source line. *count_p: how many. Valid until sites_close(). */
 const struct site_place *sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p);
 
-/* The `depth`-th frame outwards from that one; false: there is none. */
-bool sites_find_outer(struct sites *sites, uint32_t site, unsigned depth, struct site_place *place);
-
 /* A text for users with what its numbers mean: behind the first mention of each allocation of the log, a3 or a3[0:64],
  * where the program made it, and how large: "a3[0:64] (train.cu:41, 4096 bytes)". free() releases it. */
 char *sites_explain(const struct scout_log *log, const char *text);
