@@ -26,12 +26,13 @@
  *    real file, with its old content. The copy is another inode, so a lock on the one does not hold for the other.
  *  - Hard links among real files: writing through one name is not seen through the other. Links made in the run are
  *    true links.
- *  - The mode, owner, times and attributes of a real directory: a change of them succeeds without effect. A copy has
- *    the mode, the times and where possible the owner of its file, but no extended attributes and no access list.
+ *  - The mode, owner, times and attributes of a real directory, and of a real file by a descriptor that was opened for
+ *    reading: a change of them succeeds without effect. A copy has the mode, the times and where possible the owner of
+ *    its file, but no extended attributes and no access list.
  *  - unix sockets: bind() and connect() use the real path, and fail in a folder that the run has made.
- *  - What libc opens by itself: dlopen() of a library that the run has made, fts_open(), ftw(), nftw()
- *    and getdents64(), which list real directories; posix_spawnp() and execvp() with a program from PATH that the run
- * has made.
+ *  - What libc opens by itself: dlopen() of a library that the run has made, fts_open(), ftw(), nftw(), readdir_r(),
+ *    seekdir() and getdents64(), which list real directories; a program that the run has made, started otherwise than
+ *    by execve(), execv() and posix_spawn().
  *  - A process whose current folder is a real directory that the run renames or removes stays in the real one.
  *  - Paths of more than 4095 bytes together with the private folder's path: ENAMETOOLONG.
  *  - Quotas and the free space of the user's file system. A real file that is opened for writing without being emptied,

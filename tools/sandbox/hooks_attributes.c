@@ -1,8 +1,8 @@
 /*
  * hooks_attributes.c - calls that change mode, owner, times and attributes: of the copy, which is made for it.
  *
- * A real directory keeps its own: the call succeeds, if the program may do it, and has no effect. A descriptor that was
- * opened for reading leads to the real file; the change is made to the copy at its path.
+ * A real directory keeps its own: the call succeeds, if the program may do it, and has no effect. So it does by a
+ * descriptor that was opened for reading, which leads to the real file.
  */
 #include "tools/sandbox/hooks.h"
 #include "tools/sandbox/overlay.h"
@@ -54,38 +54,19 @@ prepare_attributes(int *dirfd, const char **path, enum place_follow follow, bool
     return CHANGE_CALL;
 }
 
-/*
- * Of a descriptor: CHANGE_CALL: the call is for the real function, with the descriptor; CHANGE_IGNORED: *path is what
- * to change instead, or NULL if nothing is.
- */
-static int
-prepare_fd(int fd, bool writers_may, struct place *place, const char **path)
+/* Whether a descriptor that was opened for reading leads to a real file or directory, which stays as it is. */
+static bool
+is_real_file(int fd)
 {
     char real[PATH_MAX];
-    int saved = errno, dirfd = AT_FDCWD;
+    struct stat opened;
+    int saved = errno;
     const struct files_config *config = files_config();
-    *path = NULL;
-    if (config == NULL)
-        return CHANGE_CALL;
-    if (!place_of_fd(fd, real) || files_below(real, config->written) != NULL || files_is_excepted(real)) {
-        errno = saved;
-        return CHANGE_CALL;
-    }
-    struct stat found, opened;
-    if (raw_fstat(fd, &opened) != 0 || (!S_ISREG(opened.st_mode) && !S_ISDIR(opened.st_mode)) ||
-        raw_lstat(real, &found) != 0 || found.st_ino != opened.st_ino || found.st_dev != opened.st_dev) {
-        errno = saved;
-        return CHANGE_CALL; /* no file that has this name */
-    }
-    if (place_resolve(AT_FDCWD, real, PLACE_NO_FOLLOW, place) != 0 || place->kind != PLACE_REAL) {
-        errno = saved;
-        return CHANGE_IGNORED; /* another file has the name now */
-    }
-    const char *target = real;
-    int answer = prepare_attributes(&dirfd, &target, PLACE_NO_FOLLOW, writers_may, place);
-    if (answer == CHANGE_CALL)
-        *path = place->copy;
-    return answer == CHANGE_FAILS ? CHANGE_FAILS : CHANGE_IGNORED;
+    bool is_real = config != NULL && place_of_fd(fd, real) && files_below(real, config->written) == NULL &&
+                   !files_is_excepted(real) && raw_fstat(fd, &opened) == 0 &&
+                   (S_ISREG(opened.st_mode) || S_ISDIR(opened.st_mode));
+    errno = saved;
+    return is_real;
 }
 
 /* The call behind it gets the folder `at`. */
@@ -98,16 +79,10 @@ prepare_fd(int fd, bool writers_may, struct place *place, const char **path)
     }
 #define HOOK_CHANGE(name, ...) HOOK_CHANGE_AT(name, AT_FDCWD, __VA_ARGS__)
 
-/* `instead` is the same change by a path. */
-#define HOOK_CHANGE_FD(name, writers_may, declared, given, instead)             \
-    int name declared                                                           \
-    {                                                                           \
-        struct place place;                                                     \
-        const char *path;                                                       \
-        int answer = prepare_fd(fd, writers_may, &place, &path);                \
-        if (answer == CHANGE_CALL)                                              \
-            return REAL(name) given;                                            \
-        return answer == CHANGE_FAILS ? -1 : path == NULL ? 0 : (int)(instead); \
+#define HOOK_CHANGE_FD(name, declared, given)           \
+    int name declared                                   \
+    {                                                   \
+        return is_real_file(fd) ? 0 : REAL(name) given; \
     }
 
 #define FOLLOWS(flags) PLACE_FOLLOW_UNLESS(((flags)&AT_SYMLINK_NOFOLLOW) != 0)
@@ -116,33 +91,20 @@ HOOK_CHANGE(chmod, PLACE_FOLLOW, false, (const char *path, mode_t mode), (path, 
 HOOK_CHANGE(lchmod, PLACE_NO_FOLLOW, false, (const char *path, mode_t mode), (path, mode))
 HOOK_CHANGE_AT(fchmodat, dirfd, FOLLOWS(flags), false, (int dirfd, const char *path, mode_t mode, int flags),
                (at, path, mode, flags))
-HOOK_CHANGE_FD(fchmod, false, (int fd, mode_t mode), (fd, mode), raw_chmod(path, mode))
+HOOK_CHANGE_FD(fchmod, (int fd, mode_t mode), (fd, mode))
 
 HOOK_CHANGE(chown, PLACE_FOLLOW, false, (const char *path, uid_t owner, gid_t group), (path, owner, group))
 HOOK_CHANGE(lchown, PLACE_NO_FOLLOW, false, (const char *path, uid_t owner, gid_t group), (path, owner, group))
 HOOK_CHANGE_AT(fchownat, dirfd, FOLLOWS(flags), false,
                (int dirfd, const char *path, uid_t owner, gid_t group, int flags), (at, path, owner, group, flags))
-HOOK_CHANGE_FD(fchown, false, (int fd, uid_t owner, gid_t group), (fd, owner, group),
-               syscall(SYS_fchownat, AT_FDCWD, path, owner, group, 0))
+HOOK_CHANGE_FD(fchown, (int fd, uid_t owner, gid_t group), (fd, owner, group))
 
 HOOK_CHANGE(utime, PLACE_FOLLOW, times == NULL, (const char *path, const struct utimbuf *times), (path, times))
 HOOK_CHANGE(utimes, PLACE_FOLLOW, times == NULL, (const char *path, const struct timeval times[2]), (path, times))
 HOOK_CHANGE(lutimes, PLACE_NO_FOLLOW, times == NULL, (const char *path, const struct timeval times[2]), (path, times))
-HOOK_CHANGE_FD(futimens, times == NULL, (int fd, const struct timespec times[2]), (fd, times),
-               syscall(SYS_utimensat, AT_FDCWD, path, times, 0))
+HOOK_CHANGE_FD(futimens, (int fd, const struct timespec times[2]), (fd, times))
 
-int
-futimes(int fd, const struct timeval times[2])
-{
-    if (files_config() == NULL)
-        return REAL(futimes)(fd, times);
-    if (times == NULL)
-        return futimens(fd, NULL);
-    if (times[0].tv_usec < 0 || times[0].tv_usec >= 1000000 || times[1].tv_usec < 0 || times[1].tv_usec >= 1000000)
-        return files_fail(EINVAL);
-    struct timespec exact[2] = {{times[0].tv_sec, times[0].tv_usec * 1000}, {times[1].tv_sec, times[1].tv_usec * 1000}};
-    return futimens(fd, exact);
-}
+HOOK_CHANGE_FD(futimes, (int fd, const struct timeval times[2]), (fd, times))
 
 /* Without a path they are about the descriptor. */
 int
@@ -178,8 +140,8 @@ HOOK_CHANGE(setxattr, PLACE_FOLLOW, true,
 HOOK_CHANGE(lsetxattr, PLACE_NO_FOLLOW, true,
             (const char *path, const char *name, const void *value, size_t size, int flags),
             (path, name, value, size, flags))
-HOOK_CHANGE_FD(fsetxattr, true, (int fd, const char *name, const void *value, size_t size, int flags),
-               (fd, name, value, size, flags), syscall(SYS_lsetxattr, path, name, value, size, flags))
+HOOK_CHANGE_FD(fsetxattr, (int fd, const char *name, const void *value, size_t size, int flags),
+               (fd, name, value, size, flags))
 HOOK_CHANGE(removexattr, PLACE_FOLLOW, true, (const char *path, const char *name), (path, name))
 HOOK_CHANGE(lremovexattr, PLACE_NO_FOLLOW, true, (const char *path, const char *name), (path, name))
-HOOK_CHANGE_FD(fremovexattr, true, (int fd, const char *name), (fd, name), syscall(SYS_lremovexattr, path, name))
+HOOK_CHANGE_FD(fremovexattr, (int fd, const char *name), (fd, name))

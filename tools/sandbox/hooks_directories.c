@@ -116,22 +116,6 @@ readdir64(DIR *stream)
     return slot != NULL ? listing_next(slot->listing) : REAL(readdir64)(stream);
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* programs call it none the less */
-#define HOOK_READDIR_R(name, type)                                           \
-    int name(DIR *stream, struct type *entry, struct type **result)          \
-    {                                                                        \
-        struct slot *slot = slot_of(stream);                                 \
-        if (slot == NULL)                                                    \
-            return REAL(name)(stream, entry, result);                        \
-        const struct type *next = listing_next(slot->listing);               \
-        *result = next != NULL ? memcpy(entry, next, next->d_reclen) : NULL; \
-        return 0;                                                            \
-    }
-HOOK_READDIR_R(readdir_r, dirent)
-HOOK_READDIR_R(readdir64_r, dirent64)
-#pragma GCC diagnostic pop
-
 void
 rewinddir(DIR *stream)
 {
@@ -140,21 +124,4 @@ rewinddir(DIR *stream)
         (void)listing_again(slot->listing);
     else
         REAL(rewinddir)(stream);
-}
-
-void
-seekdir(DIR *stream, long at)
-{
-    struct slot *slot = slot_of(stream);
-    if (slot != NULL)
-        listing_seek(slot->listing, (size_t)at);
-    else
-        REAL(seekdir)(stream, at);
-}
-
-long
-telldir(DIR *stream)
-{
-    struct slot *slot = slot_of(stream);
-    return slot != NULL ? (long)listing_at(slot->listing) : REAL(telldir)(stream);
 }

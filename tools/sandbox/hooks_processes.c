@@ -9,20 +9,17 @@
 
 #include <errno.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* `is_redirected`: `path` is one that leads into the overlay. */
-#define HOOK_ENTERS(name, is_redirected, declared, given)                                     \
-    int name declared                                                                         \
-    {                                                                                         \
-        struct place place;                                                                   \
-        int dirfd = AT_FDCWD;                                                                 \
-        bool fails = (is_redirected) && place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0; \
-        return fails ? -1 : REAL(name) given;                                                 \
+#define HOOK_ENTERS(name, declared, given)                                                   \
+    int name declared                                                                        \
+    {                                                                                        \
+        struct place place;                                                                  \
+        int dirfd = AT_FDCWD;                                                                \
+        return place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0 ? -1 : REAL(name) given; \
     }
-HOOK_ENTERS(chdir, true, (const char *path), (path))
+HOOK_ENTERS(chdir, (const char *path), (path))
 
 /* The current folder's path as the program has it, if it is the run's own. */
 static bool
@@ -75,62 +72,20 @@ HOOK_FOLDER(__getwd_chk, (char *target, size_t room), (target, room), target, ro
 
 /* ---- programs ---- */
 
-HOOK_ENTERS(execve, true, (const char *path, char *const arguments[], char *const environment[]),
+HOOK_ENTERS(execve, (const char *path, char *const arguments[], char *const environment[]),
             (path, arguments, environment))
-HOOK_ENTERS(execv, true, (const char *path, char *const arguments[]), (path, arguments))
-/* A name without a slash is looked for by libc, in real folders. */
-HOOK_ENTERS(execvpe, strchr(path, '/') != NULL, (const char *path, char *const arguments[], char *const environment[]),
-            (path, arguments, environment))
-HOOK_ENTERS(execvp, strchr(path, '/') != NULL, (const char *path, char *const arguments[]), (path, arguments))
+HOOK_ENTERS(execv, (const char *path, char *const arguments[]), (path, arguments))
 
-/* The arguments up to NULL as an array on the stack, for which the memory is the hook's. */
-static size_t
-count_arguments(const char *first, va_list args)
+int
+posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+            const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
-    size_t count = 0;
-    for (const char *argument = first; argument != NULL; argument = va_arg(args, char *))
-        ++count;
-    return count;
-}
-
-static void
-collect_arguments(char **arguments, const char *first, va_list args)
-{
-    *arguments = (char *)first;
-    while (*arguments != NULL)
-        *++arguments = va_arg(args, char *);
-}
-
-#define HOOK_EXECL(name, rest, call)                                 \
-    int name(const char *path, const char *first, ...)               \
-    {                                                                \
-        va_list args;                                                \
-        va_start(args, first);                                       \
-        size_t count = count_arguments(first, args);                 \
-        va_end(args);                                                \
-        char **arguments = alloca((count + 1) * sizeof(*arguments)); \
-        va_start(args, first);                                       \
-        collect_arguments(arguments, first, args);                   \
-        rest;                                                        \
-        va_end(args);                                                \
-        return call;                                                 \
+    struct place place;
+    int dirfd = AT_FDCWD, saved = errno;
+    if (place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0) {
+        int error = errno;
+        errno = saved;
+        return error;
     }
-HOOK_EXECL(execl, (void)0, execv(path, arguments))
-HOOK_EXECL(execlp, (void)0, execvp(path, arguments))
-HOOK_EXECL(execle, char *const *environment = va_arg(args, char *const *), execve(path, arguments, environment))
-
-#define HOOK_SPAWN(name, condition)                                                                   \
-    int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,                 \
-             const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) \
-    {                                                                                                 \
-        struct place place;                                                                           \
-        int dirfd = AT_FDCWD, saved = errno;                                                          \
-        if ((condition) && place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0) {                    \
-            int error = errno;                                                                        \
-            errno = saved;                                                                            \
-            return error;                                                                             \
-        }                                                                                             \
-        return REAL(name)(pid, path, actions, attributes, arguments, environment);                    \
-    }
-HOOK_SPAWN(posix_spawn, true)
-HOOK_SPAWN(posix_spawnp, strchr(path, '/') != NULL)
+    return REAL(posix_spawn)(pid, path, actions, attributes, arguments, environment);
+}

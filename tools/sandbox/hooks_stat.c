@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -70,7 +69,6 @@ HOOK_PATH(int, statfs, PLACE_FOLLOW, (const char *path, struct statfs *found), (
 HOOK_PATH(int, statfs64, PLACE_FOLLOW, (const char *path, struct statfs64 *found), (path, found))
 HOOK_PATH(int, statvfs, PLACE_FOLLOW, (const char *path, struct statvfs *found), (path, found))
 HOOK_PATH(int, statvfs64, PLACE_FOLLOW, (const char *path, struct statvfs64 *found), (path, found))
-HOOK_PATH(long, pathconf, PLACE_FOLLOW, (const char *path, int name), (path, name))
 
 HOOK_PATH(ssize_t, getxattr, PLACE_FOLLOW, (const char *path, const char *name, void *value, size_t size),
           (path, name, value, size))
@@ -78,16 +76,6 @@ HOOK_PATH(ssize_t, lgetxattr, PLACE_NO_FOLLOW, (const char *path, const char *na
           (path, name, value, size))
 HOOK_PATH(ssize_t, listxattr, PLACE_FOLLOW, (const char *path, char *list, size_t size), (path, list, size))
 HOOK_PATH(ssize_t, llistxattr, PLACE_NO_FOLLOW, (const char *path, char *list, size_t size), (path, list, size))
-
-int
-inotify_add_watch(int fd, const char *path, uint32_t mask)
-{
-    struct place place;
-    int dirfd = AT_FDCWD;
-    return place_read(&dirfd, &path, PLACE_FOLLOW_UNLESS((mask & IN_DONT_FOLLOW) != 0), &place) != 0
-               ? -1
-               : REAL(inotify_add_watch)(fd, path, mask);
-}
 
 /* ---- realpath ---- */
 

@@ -68,16 +68,10 @@ static void
 fill(char letters[LETTERS])
 {
     static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    unsigned long long number = 0;
-#ifdef SYS_getrandom
-    if (syscall(SYS_getrandom, &number, sizeof(number), 0) != sizeof(number))
-#endif
-    {
-        struct timespec now = {0, 0};
-        raw_now(&now);
-        number = (unsigned long long)now.tv_nsec * 1000003 + (unsigned long long)now.tv_sec * 65537 +
-                 (unsigned long long)syscall(SYS_gettid);
-    }
+    struct timespec now = {0, 0};
+    raw_now(&now);
+    unsigned long long number = (unsigned long long)now.tv_nsec * 1000003 + (unsigned long long)now.tv_sec * 65537 +
+                                (unsigned long long)syscall(SYS_gettid);
     for (int i = 0; i < LETTERS; ++i, number /= sizeof(alphabet) - 1)
         letters[i] = alphabet[number % (sizeof(alphabet) - 1)];
 }

@@ -167,18 +167,6 @@ listing_next(struct listing *listing)
     return entry;
 }
 
-size_t
-listing_at(const struct listing *listing)
-{
-    return listing->at;
-}
-
-void
-listing_seek(struct listing *listing, size_t at)
-{
-    listing->at = at;
-}
-
 /* ---- whole directories ---- */
 
 static int

@@ -120,16 +120,8 @@ temporary_name(char path[FILES_PATH_MAX])
     if (raw_mkdir(folder, 0700) != 0 && errno != EEXIST)
         return -1;
     raw_now(&now);
-    unsigned numbers[] = {(unsigned)syscall(SYS_getpid), atomic_fetch_add(&count, 1), (unsigned)now.tv_nsec,
-                          (unsigned)now.tv_sec};
-    size_t at = strlen(folder);
-    memcpy(path, folder, at);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i) {
-        path[at++] = i == 0 ? '/' : '-';
-        for (int shift = 28; shift >= 0; shift -= 4)
-            path[at++] = "0123456789abcdef"[numbers[i] >> shift & 15];
-    }
-    path[at] = '\0';
+    snprintf(path, FILES_PATH_MAX, "%s/%08x-%08x-%08x-%08x", folder, (unsigned)syscall(SYS_getpid),
+             atomic_fetch_add(&count, 1), (unsigned)now.tv_nsec, (unsigned)now.tv_sec);
     return 0;
 }
 
@@ -229,9 +221,11 @@ overlay_prepare_create(const struct place *place)
 /* ---- copies ---- */
 
 static int
-copy_by_reading(int from, int to)
+copy_content(int from, int to)
 {
     char chunk[COPY_CHUNK_BYTES];
+    if (ioctl(to, FICLONE, from) == 0)
+        return 0;
     for (;;) {
         ssize_t count = syscall(SYS_read, from, chunk, sizeof(chunk));
         if (count == 0)
@@ -247,24 +241,6 @@ copy_by_reading(int from, int to)
             done += written > 0 ? written : 0;
         }
     }
-}
-
-static int
-copy_content(int from, int to)
-{
-    if (ioctl(to, FICLONE, from) == 0)
-        return 0;
-#ifdef SYS_copy_file_range
-    for (;;) {
-        ssize_t count = syscall(SYS_copy_file_range, from, NULL, to, NULL, (size_t)1 << 30, 0);
-        if (count > 0)
-            continue;
-        if (count < 0)
-            break; /* not between these file systems, or not by this kernel */
-        break;     /* the end; or a file system that copies nothing, whose content is read then */
-    }
-#endif
-    return copy_by_reading(from, to); /* from where it came to */
 }
 
 /* Copies the file into `target`, which is made, with mode, times and where possible the owner. */

@@ -197,10 +197,8 @@ void listing_free(struct listing *listing);
 /* Reads it again, from the beginning. */
 bool listing_again(struct listing *listing);
 
-/* The next entry, a struct dirent64, or NULL; where the next one is, and going there. */
+/* The next entry, a struct dirent64, or NULL. */
 void *listing_next(struct listing *listing);
-size_t listing_at(const struct listing *listing);
-void listing_seek(struct listing *listing, size_t at);
 
 /* Whether the program sees a directory without entries: 1 or 0, or -1 with errno. */
 int listing_is_empty(const struct place *place);

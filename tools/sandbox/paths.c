@@ -8,22 +8,16 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 bool
 place_of_fd(int fd, char path[PATH_MAX])
 {
-    char link[32] = "/proc/self/fd/", digits[12];
-    size_t count = 0, at = sizeof("/proc/self/fd/") - 1;
+    char link[32];
     if (fd < 0)
         return false;
-    do {
-        digits[count++] = (char)('0' + fd % 10);
-        fd /= 10;
-    } while (fd > 0);
-    while (count > 0)
-        link[at++] = digits[--count];
-    link[at] = '\0';
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     ssize_t length = raw_readlink(link, path, PATH_MAX);
     if (length <= 0 || length >= PATH_MAX || path[0] != '/')
         return false;
