@@ -18,7 +18,7 @@ import re
 import statistics
 import sys
 
-SECTIONS = ["verdict", "step-times", "timeline", "stragglers", "means", "buckets", "prediction", "settings"]
+SECTIONS = ["verdict", "step-times", "timeline", "means", "buckets", "prediction", "settings"]
 ALONE = {"meta", "link", "br", "img", "input"}
 AT_MOST = 2 << 20
 HOSTILE = ["</script><script>alert(1)</script>", "'\"><img src=http://a.example/x onerror=alert(1)>", "&lt;b&gt; \u202e \x07 ]]>", "-->",
@@ -187,9 +187,9 @@ def agree(path, summary_path, closing_path, timeline_path):
         complain("there are %d ranks in the table of steps" % len(exposed))
     for rank, shown in exposed.items():
         shown_as("exposed of rank %s" % rank, us_of(shown), exposed_us)
-    among = re.search(r"wait for each other is (.*?) of a step", sections["stragglers"])
+    among = re.search(r"wait for each other is (.*?) of a step", sections["step-times"])
     if among:
-        shown_as("waiting under Stragglers", us_of(among[1]), waiting_us)
+        shown_as("waiting under the steps of ranks", us_of(among[1]), waiting_us)
     own = [name for name in cells(sections["prediction"], "Step") if "this run, measured" in name]
     if len(own) != 1:
         complain("%d rows of the prediction are this run" % len(own))
@@ -316,9 +316,9 @@ def hold_to_known(path, wanted=None):
     page = Page()
     page.feed(open(path, encoding="utf-8").read())
     wanted = wanted or {"verdict": ["50.0 steps a second", "a step takes 20.0 ms, of which 500 \u00b5s (2.5 %) is exposed", "for rank 2, a step"],
-              "step-times": ["2h214.0 ms5.50 ms500 \u00b5s0 \u00b5s20.0 ms", "0h010.0 ms5.50 ms500 \u00b5s4.00 ms20.0 ms"],
+              "step-times": ["2h214.0 ms5.50 ms500 \u00b5s0 \u00b5s20.0 ms", "0h010.0 ms5.50 ms500 \u00b5s4.00 ms20.0 ms",
+                             "Rank 2 (h2) keeps the others waiting: it is the last in 20 of the latest 20 steps", "would be done 4.00 ms earlier"],
               "timeline": ["took 20.0 ms, of which 500 \u00b5s is exposed", "promised 400 \u00b5s", "at least 300 \u00b5s"],
-              "stragglers": ["Rank 2 (h2) keeps the others waiting: it is the last in 20 of the latest 20 steps", "would be done 4.00 ms earlier"],
               "buckets": ["wt.c:1float32416 bytes0"]}
     for section, texts in wanted.items():
         shown = "".join(page.text.get(section, "").split())

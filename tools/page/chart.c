@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_POINTS = 480, MOST_MARKS = 400, UNITS = 1000, TOP = 16, BOTTOM = 22, AXIS = 76, MOST_TICKS = 20 };
 
@@ -47,21 +46,6 @@ chart_tick(double most, int least_count)
     if (!(most > 0) || !isfinite(tick) || tick <= 0)
         return 1;
     return 5 * tick <= most_tick ? 5 * tick : 2 * tick <= most_tick ? 2 * tick : tick;
-}
-
-const char *
-chart_time_text(double us, char text[FIGURE_BYTES])
-{
-    figure_time(us, text);
-    if (us == 0)
-        snprintf(text, FIGURE_BYTES, "0");
-    char *point = strchr(text, '.');
-    size_t digits = point != NULL ? strspn(point + 1, "0123456789") : 0, kept = digits;
-    while (kept > 0 && point[kept] == '0')
-        --kept;
-    if (point != NULL)
-        memmove(point + (kept > 0 ? kept + 1 : 0), point + 1 + digits, strlen(point + 1 + digits) + 1);
-    return text;
 }
 
 /* With as many digits as it takes to tell ticks apart. */
@@ -251,7 +235,7 @@ draw_grid(FILE *out, const struct curve *curve, const struct points *points, boo
             html_put(out, "<line class='grid' x1='0' x2='100%%' y1='%.1f' y2='%.1f'/>\n", place, place);
         else
             html_put(out, "<text class='tick' x='%d' y='%.1f' text-anchor='end'>%s</text>\n", AXIS - 8, place + 4,
-                     curve->is_time ? chart_time_text(y, text) : number_text(fabs(y) < tick / 1e3 ? 0 : y, tick, text));
+                     curve->is_time ? figure_time(y, text) : number_text(fabs(y) < tick / 1e3 ? 0 : y, tick, text));
     }
 }
 

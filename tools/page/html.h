@@ -91,9 +91,6 @@ void chart_bar_cell(FILE *out, const struct bar_part *parts, size_t count);
 /* The greatest of 1, 2, 5, 10, ... of which `most` has at least `least_count`. */
 double chart_tick(double most, int least_count);
 
-/* A time on an axis, without zeros at its end. Returns `text`. */
-const char *chart_time_text(double us, char text[FIGURE_BYTES]);
-
 /* Begins a picture with its names, for all readers; "</svg>" ends it. */
 void chart_open(FILE *out, const char *id, const char *kind, int height, const char *title, const char *description);
 

@@ -100,24 +100,6 @@ put_speed(FILE *out, const struct facts *facts)
                  each, batches);
 }
 
-/* Options stay whole where a line ends. */
-static void
-put_advice(FILE *out, const char *advice)
-{
-    while (*advice != '\0') {
-        char word[200];
-        size_t length = strcspn(advice, " ");
-        bool is_option = strncmp(advice, "--", 2) == 0;
-        snprintf(word, sizeof(word), "%.*s", (int)length, advice);
-        fputs(is_option ? "<span class='option'>" : "", out);
-        html_text(out, word);
-        fputs(is_option ? "</span>" : "", out);
-        advice += length;
-        for (; *advice == ' '; ++advice)
-            fputc(' ', out);
-    }
-}
-
 static void
 put_loss(FILE *out, const struct facts *facts, const struct loss *loss, const char *which)
 {
@@ -125,7 +107,7 @@ put_loss(FILE *out, const struct facts *facts, const struct loss *loss, const ch
     html_put(out, "<p class='lead'>%s: ", which);
     html_text(out, loss->what);
     fputs("; <strong>", out);
-    put_advice(out, loss->advice);
+    html_text(out, loss->advice);
     html_put(out, "</strong>, which saves about %s of a step (%s).</p>\n", figure_time(loss->gain_us, gain),
              figure_percent(loss->gain_us / facts->step_us, part));
 }

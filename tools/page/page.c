@@ -35,7 +35,6 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     section_warnings(out, &facts);
     section_steps(out, &facts);
     section_timeline(out, &facts);
-    section_stragglers(out, &facts);
     section_means(out, &facts);
     section_buckets(out, &facts);
     section_prediction(out, &facts, model, why);

@@ -18,7 +18,6 @@ void section_failure(FILE *out, const struct facts *facts);
 void section_warnings(FILE *out, const struct facts *facts);
 /* steps.c */
 void section_steps(FILE *out, const struct facts *facts);
-void section_stragglers(FILE *out, const struct facts *facts);
 /* timeline.c: one step, with buckets */
 void section_timeline(FILE *out, const struct facts *facts);
 /* means.c: the curves of DDP_MEAN */

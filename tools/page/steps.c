@@ -107,6 +107,26 @@ put_curve(FILE *out, const struct facts *facts)
 }
 
 static void
+put_straggler(FILE *out, const struct facts *facts)
+{
+    char text[FIGURE_BYTES];
+    if (facts->straggler >= 0) {
+        const struct rank_facts *rank = &facts->ranks[facts->straggler];
+        html_put(out, "<p><strong>Rank %d (", rank->run->rank);
+        html_text(out, rank->run->host);
+        html_put(out,
+                 ") keeps the others waiting</strong>: it is the last in %zu of the latest %zu steps; without it, the "
+                 "others would be done %s earlier in a step.</p>\n",
+                 facts->last_count, facts->latest_count, figure_time(rank->kept_us, text));
+    } else {
+        html_put(out,
+                 "<p>No single rank is the last in most steps by a tenth of the step. What ranks wait for each other "
+                 "is %s of a step.</p>\n",
+                 figure_time(facts->waiting_us, text));
+    }
+}
+
+static void
 put_rank(FILE *out, const struct facts *facts, const struct rank_facts *rank, double longest_us)
 {
     char text[FIGURE_BYTES];
@@ -120,6 +140,9 @@ put_rank(FILE *out, const struct facts *facts, const struct rank_facts *rank, do
     chart_bar_cell(out, parts, sizeof(parts) / sizeof(parts[0]));
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); ++i)
         html_figure_cell(out, figure_time(figures[i], text));
+    html_figure_cell(out,
+                     figure_percent(facts->counted > 0 ? (double)rank->last_count / (double)facts->counted : 0, text));
+    html_figure_cell(out, figure_time(rank->kept_us, text));
     fputs("</tr>\n", out);
 }
 
@@ -136,17 +159,21 @@ put_ranks(FILE *out, const struct facts *facts)
     }
     html_put(out,
              "<h3>What each rank does in a step</h3>\n<p class='caption'>Of steps %llu to %llu, without control steps: "
-             "medians; of what it waits for other ranks the mean.</p>\n<div class='legend'>\n",
+             "medians; of what it waits for other ranks the mean. The rank that waits least for averages came last; "
+             "what the "
+             "others waited longer, it kept them.</p>\n<div class='legend'>\n",
              (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     chart_legend(out, "before", "before backward");
     chart_legend(out, "backward", "backward");
     chart_legend(out, "network", "exposed communication");
     chart_legend(out, "ranks", "waits for other ranks");
     fputs("</div>\n", out);
-    html_table(out, "Times by rank", "Rank|Host|A step|#Before|#Backward|#Exposed|#Waits|#Step");
+    html_table(out, "Times by rank", "Rank|Host|A step|#Before|#Backward|#Exposed|#Waits|#Step|#Last in|#Kept others");
     for (size_t r = 0; r < shown; ++r)
         put_rank(out, facts, &facts->ranks[r], longest_us);
     html_table_end(out, shown, facts->rank_count, "ranks");
+    if (facts->rank_count > 1)
+        put_straggler(out, facts);
 }
 
 void
@@ -166,63 +193,6 @@ section_steps(FILE *out, const struct facts *facts)
         put_ranks(out, facts);
     } else {
         fputs("<p>There is no step of which times of all ranks are known.</p>\n", out);
-    }
-    fputs("</section>\n", out);
-}
-
-/* ---- stragglers ---- */
-
-static void
-put_straggler(FILE *out, const struct facts *facts)
-{
-    char text[FIGURE_BYTES];
-    if (facts->rank_count < 2) {
-        fputs("<p>There is one rank's trace, and nothing to compare it with.</p>\n", out);
-        return;
-    }
-    if (facts->straggler >= 0) {
-        const struct rank_facts *rank = &facts->ranks[facts->straggler];
-        html_put(out, "<p><strong>Rank %d (", rank->run->rank);
-        html_text(out, rank->run->host);
-        html_put(out,
-                 ") keeps the others waiting</strong>: it is the last in %zu of the latest %zu steps; without it, the "
-                 "others would be done %s earlier in a step.</p>\n",
-                 facts->last_count, facts->latest_count, figure_time(rank->kept_us, text));
-    } else {
-        html_put(out,
-                 "<p>No single rank is the last in most steps by a tenth of the step. What ranks wait for each other "
-                 "is %s of a step.</p>\n",
-                 figure_time(facts->waiting_us, text));
-    }
-}
-
-static void
-put_last(FILE *out, const struct facts *facts, const struct rank_facts *rank)
-{
-    char text[FIGURE_BYTES];
-    double part = facts->counted > 0 ? (double)rank->last_count / (double)facts->counted : 0;
-    struct bar_part bar = {"ranks", 100 * part, "steps in which it was the last"};
-    html_put(out, "<tr><th scope='row'>%d</th>", rank->run->rank);
-    html_text_cell(out, rank->run->host);
-    chart_bar_cell(out, &bar, 1);
-    html_figure_cell(out, figure_percent(part, text));
-    html_figure_cell(out, figure_time(rank->kept_us, text));
-    fputs("</tr>\n", out);
-}
-
-void
-section_stragglers(FILE *out, const struct facts *facts)
-{
-    size_t shown = facts->rank_count < MOST_RANKS ? facts->rank_count : MOST_RANKS;
-    html_section(out, "stragglers", "Stragglers",
-                 "The rank that waits least for averages came last in that step. What the others waited longer, they "
-                 "waited for it. Of the same steps.");
-    put_straggler(out, facts);
-    if (facts->rank_count > 1) {
-        html_table(out, "Stragglers", "Rank|Host|Steps in which it was the last|#Share|#Kept the others, a step");
-        for (size_t r = 0; r < shown; ++r)
-            put_last(out, facts, &facts->ranks[r]);
-        html_table_end(out, shown, facts->rank_count, "ranks");
     }
     fputs("</section>\n", out);
 }

@@ -272,7 +272,7 @@ put_axis(const struct picture *picture, int height, bool labels)
                      us == 0           ? "start"
                      : x > END_PERCENT ? "end"
                                        : "middle",
-                     chart_time_text(us, text));
+                     figure_time(us, text));
     }
 }
 
