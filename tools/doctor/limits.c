@@ -58,29 +58,18 @@ limit_of(int resource)
     return getrlimit((__rlimit_resource_t)resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
+/* `what`: of what there are too few. */
 static void
-examine_files(struct findings *findings)
+examine_count(struct findings *findings, int resource, rlim_t least, const char *subject, const char *advice,
+              const char *what)
 {
-    rlim_t files = limit_of(RLIMIT_NOFILE);
-    if (files < LEAST_FILES)
-        findings_say(findings, FINDING_WARNING, "open files", "ulimit -n 4096",
-                     "at most %llu in a process; many ranks want more", (unsigned long long)files);
+    rlim_t most = limit_of(resource);
+    if (most < least)
+        findings_say(findings, FINDING_WARNING, subject, advice, "at most %llu %s", (unsigned long long)most, what);
+    else if (most == RLIM_INFINITY)
+        findings_ok(findings, subject, "unlimited");
     else
-        findings_ok(findings, "open files", files == RLIM_INFINITY ? "unlimited" : "at most %llu in a process",
-                    (unsigned long long)files);
-}
-
-static void
-examine_processes(struct findings *findings)
-{
-    rlim_t processes = limit_of(RLIMIT_NPROC);
-    if (processes < LEAST_PROCESSES)
-        findings_say(findings, FINDING_WARNING, "processes", "ulimit -u 16384, or ask who runs this machine",
-                     "at most %llu processes and threads of yours; each rank has dozens",
-                     (unsigned long long)processes);
-    else
-        findings_ok(findings, "processes", processes == RLIM_INFINITY ? "unlimited" : "at most %llu of yours",
-                    (unsigned long long)processes);
+        findings_ok(findings, subject, "at most %llu", (unsigned long long)most);
 }
 
 /* InfiniBand's drivers lock the memory that they send from; without InfiniBand the limit hardly matters. */
@@ -261,8 +250,10 @@ examine_limits(struct examination *examination)
     examine_job_folder(findings);
     examine_shared_memory(findings);
     examine_locked_memory(findings);
-    examine_files(findings);
-    examine_processes(findings);
+    examine_count(findings, RLIMIT_NOFILE, LEAST_FILES, "open files", "ulimit -n 4096",
+                  "in a process; many ranks want more");
+    examine_count(findings, RLIMIT_NPROC, LEAST_PROCESSES, "processes", "ulimit -u 16384, or ask who runs this machine",
+                  "processes and threads of yours; each rank has dozens");
     examine_cgroup(findings);
     examine_core(findings);
     examine_tracing(findings);
