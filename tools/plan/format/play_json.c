@@ -303,8 +303,7 @@ play_json_read(struct json_object *from, struct play *play, char *why)
         take_text(&reader, item, "path", play->objects[i].path, sizeof(play->objects[i].path));
         take_text(&reader, item, "build_id", play->objects[i].build_id, sizeof(play->objects[i].build_id));
     }
-    if (json_object_object_get_ex(from, "by", NULL)) /* older plans have it not: by gradients */
-        plan->by = take_word(&reader, from, "by", kinds, KINDS);
+    plan->by = take_word(&reader, from, "by", kinds, KINDS);
     list = take_list(&reader, from, "operations", MOST, &plan->operation_count);
     play->operations = xcalloc(plan->operation_count + 1, sizeof(*play->operations));
     for (uint32_t i = 0; i < plan->operation_count; ++i)

@@ -81,7 +81,7 @@ change_one(uint32_t *word, enum change change, bool held_floats)
 {
     if (!change_looks_like_float(*word) && !((change_is_zero(*word) || change_is_tiny(*word)) && held_floats))
         return false;
-    float value = change_as_float(*word);
+    float value = element_from_bits(*word);
     value = value * 3.0F + (value >= 0 ? 0.5F : -0.5F);
     *word = change_as_word(change == CHANGE_SIGNED ? -value : value);
     return true;

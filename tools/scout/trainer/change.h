@@ -6,6 +6,8 @@
 #ifndef DDPRUN_TOOLS_SCOUT_TRAINER_CHANGE_H
 #define DDPRUN_TOOLS_SCOUT_TRAINER_CHANGE_H
 
+#include "tools/check/format/element.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,14 +24,6 @@ change_looks_like_float(uint32_t word)
 {
     uint32_t exponent = word >> CHANGE_EXPONENT_SHIFT & 0xFF;
     return exponent - (CHANGE_LEAST_EXPONENT + 1U) < CHANGE_MOST_EXPONENT - CHANGE_LEAST_EXPONENT - 1U;
-}
-
-static inline float
-change_as_float(uint32_t word)
-{
-    float value;
-    memcpy(&value, &word, sizeof(value));
-    return value;
 }
 
 static inline uint32_t
@@ -68,8 +62,8 @@ change_float(uint32_t word, bool held_floats)
     uint32_t is_zero =
         -((uint32_t)held_floats & ((uint32_t)change_is_zero(word) | (uint32_t)change_is_tiny(word))) & ~is_float;
     uint32_t least = change_as_word(1e-3F), not_zero = UINT32_C(0x3E803E80); /* 0.25, in pairs of 16 bits, too */
-    float value = change_as_float((word & is_float) | (one & ~is_float));
-    uint32_t changed = change_as_word(value * 1.3F + change_as_float(least | (word & sign & is_float)));
+    float value = element_from_bits((word & is_float) | (one & ~is_float));
+    uint32_t changed = change_as_word(value * 1.3F + element_from_bits(least | (word & sign & is_float)));
     return (changed & is_float) | (not_zero & is_zero) | (word & ~is_float & ~is_zero);
 }
 

@@ -358,10 +358,10 @@ images_learn(struct images *images, bool *differs_p)
         *differs_p = true;
         for (size_t k = images_next_different(image, 0, image->words); k < image->words;
              k = images_next_different(image, k + 1, image->words)) {
-            float difference = fabsf(change_as_float(image->now[k]) - change_as_float(image->after[k]));
+            float difference = fabsf(element_from_bits(image->now[k]) - element_from_bits(image->after[k]));
             within = within && isfinite(difference);
             most = fmaxf(most, difference);
-            largest = fmaxf(largest, fabsf(change_as_float(image->after[k])));
+            largest = fmaxf(largest, fabsf(element_from_bits(image->after[k])));
         }
         within = within && most > 0 && most <= MOST_DIFFERENCE * largest;
         image->tolerance = fmaxf(image->tolerance, FACTOR * most);

@@ -77,17 +77,6 @@ print_groups(FILE *out, const struct scout_log *log, const struct scout_finding 
     }
 }
 
-static void
-print_evidence(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
-{
-    print_groups(out, log, finding);
-    fprintf(out,
-            "proof (a): passed: with the gradients cut out (%" PRIu64 " ways) no way leads from data to a parameter\n",
-            finding->paths_cut);
-    for (uint32_t i = 0; i < finding->note_count; ++i)
-        fprintf(out, "note: %s\n", finding->notes[i]);
-}
-
 static size_t
 folder_length(const char *path)
 {
@@ -151,7 +140,12 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
             finding->period, scout_op_name(log, &log->ops[finding->first], name), finding->live_bytes);
     print_table(out, log, finding, sites);
     print_suspects(out, log, finding, sites);
-    print_evidence(out, log, finding);
+    print_groups(out, log, finding);
+    fprintf(out,
+            "proof (a): passed: with the gradients cut out (%" PRIu64 " ways) no way leads from data to a parameter\n",
+            finding->paths_cut);
+    for (uint32_t i = 0; i < finding->note_count; ++i)
+        fprintf(out, "note: %s\n", finding->notes[i]);
     print_host(out, log, sites);
     if (log->annotation_count > 0)
         annotated_print(out, log, finding);
