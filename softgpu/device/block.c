@@ -23,8 +23,9 @@ static pthread_once_t own_block_once = PTHREAD_ONCE_INIT;
 
 /* ---- one block ---- */
 
-/* `waiting`: how many of those that have arrived. */
-static void
+/* `waiting`: how many of those that have arrived. Once for many threads: those who call it have few registers to save.
+ */
+static __attribute__((noinline)) void
 release_barrier(struct block *block, unsigned waiting)
 {
     block->vote_result[SOFTGPU_VOTE_AND] = block->vote_and;
@@ -67,29 +68,26 @@ end_thread(struct block *block, const struct fiber *fiber)
 }
 
 struct fiber *
-block_end_step(void)
+block_end_step(struct block *block)
 {
-    struct block *block = block_here;
     struct fiber *self = block->running;
     end_thread(block, self);
-    if (block->next_thread < block->thread_count)
-        return NULL;
 #ifndef FIBER_UCONTEXT
     self->stack_pointer = NULL;
 #endif
-    struct fiber *other = block->live == 0 ? &block->main : block_choose(block);
+    struct fiber *other = block->live == 0 ? &block->main : block_take_ready(block);
     queue_append(&block->idle, self);
     return block_switch(block, self, other);
 }
 
-/* The running fiber takes the next thread. */
+/* The running fiber takes the next thread. What is in registers here is not read back from memory. */
 static inline void
-run_next_thread(struct block *block)
+run_next_thread(struct block *block, struct fiber *self)
 {
-    struct fiber *self = block->running;
-    const struct softgpu_index thread = self->thread = take_next_thread(block);
-    self->number = block->next_thread++;
-    block_enter_thread(self);
+    const struct softgpu_index thread = take_next_thread(block);
+    const unsigned number = block->next_thread++;
+    self->thread = softgpu_thread.indices_of_fibers.thread = thread;
+    self->number = softgpu_thread.number = number;
     block->thread(block->launch, thread, softgpu_thread.indices_of_fibers.block);
 }
 
@@ -99,9 +97,12 @@ fiber_begin(void)
     struct block *block = block_here;
     if (fiber_is_watched)
         fiber_after_switch(block->running);
-    for (;;) {
-        run_next_thread(block);
-        block_after_thread(block->running);
+    for (struct fiber *self = block->running;;) {
+        run_next_thread(block, self);
+        if (block->next_thread < block->thread_count)
+            end_thread(block, self);
+        else
+            block_end_thread(block);
     }
 }
 
@@ -306,26 +307,17 @@ DEFINE_WAIT(softgpu_meet, warp_meet_step, "movq %rsp, %rax\n\tpushq %rax\n\tpush
 DEFINE_WAIT(block_run, block_run_step, "movq %rsp, %rsi")
 
 /*
- * Where the fiber has no further thread to take, its stack is as good as empty, and nothing is saved. A sanitizer in
- * the program wants its functions to return first.
+ * Where there is a next thread, fiber_begin() takes it. Where there is none, the fiber's stack is as good as empty, and
+ * nothing is saved. A sanitizer in the program wants its functions to return first.
  */
+_Static_assert(offsetof(struct block, thread_count) == 24 && offsetof(struct block, next_thread) == 28, "as below");
 __asm__(".text\n\t.p2align 4\n\t.globl softgpu_thread_end\n\t"
         ".type softgpu_thread_end, @function\nsoftgpu_thread_end:\n\t.cfi_startproc\n\tendbr64\n\t"
+        "movq block_here@gottpoff(%rip), %rdi\n\tmovq %fs:(%rdi), %rdi\n\t"
+        "movl 28(%rdi), %ecx\n\tcmpl 24(%rdi), %ecx\n\tjb 4f\n\t"
         "cmpb $0, fiber_is_watched(%rip)\n\tjne 4f\n"
-        "block_end_thread:\n\tsubq $8, %rsp\n\t.cfi_adjust_cfa_offset 8\n\tcall block_end_step\n\t"
-        "testq %rax, %rax\n\tjnz 5f\n\taddq $8, %rsp\n"
-        "4:\tret\n"
-        "5:\t" FIBER_RESUME ".cfi_endproc\n\t.size softgpu_thread_end, .-softgpu_thread_end\n");
-
-void block_end_thread(void);
-
-void
-block_after_thread(struct fiber *self)
-{
-    (void)self;
-    if (__builtin_expect(fiber_is_watched, 0))
-        block_end_thread();
-}
+        "block_end_thread:\n\tsubq $8, %rsp\n\t.cfi_adjust_cfa_offset 8\n\tcall block_end_step\n\t" FIBER_RESUME
+        "4:\t.cfi_def_cfa_offset 8\n\tret\n\t.cfi_endproc\n\t.size softgpu_thread_end, .-softgpu_thread_end\n");
 
 #else
 
@@ -393,11 +385,10 @@ softgpu_thread_end(void)
 }
 
 void
-block_after_thread(struct fiber *self)
+block_end_thread(struct block *block)
 {
-    struct fiber *other = block_end_step();
-    if (other != NULL)
-        fiber_switch(self, other); /* it lies idle in there, and is taken from there */
+    struct fiber *self = block->running;
+    fiber_switch(self, block_end_step(block)); /* it lies idle in there, and is taken from there */
 }
 
 #endif

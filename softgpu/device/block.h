@@ -14,15 +14,15 @@ struct group {
     const struct softgpu_gathering *what; /* of the first that came, as is the context, on its stack */
     const void *context;
     unsigned arrived;
-    struct fiber_list waiting;
 };
 
 struct warp {
     unsigned live;        /* lanes that exist and have not ended */
     unsigned group_count; /* open groups */
     struct group groups[WARP_LANES];
-    struct softgpu_meeting meeting; /* what each lane brought and gets: a lane is in one group at a time */
-    unsigned asking;                /* lanes that wait in softgpu_active_mask() */
+    struct fiber *waiting[WARP_LANES]; /* of lanes that have arrived in a group */
+    struct softgpu_meeting meeting;    /* what each lane brought and gets: a lane is in one group at a time */
+    unsigned asking;                   /* lanes that wait in softgpu_active_mask() */
     const void *asking_at[WARP_LANES];
     struct fiber *asking_fiber[WARP_LANES];
     unsigned answer[WARP_LANES];
@@ -95,10 +95,10 @@ void block_refuse(const char *intrinsic) __attribute__((noreturn));
 /* ---- what runs next; where a queue is empty, by the functions of warp.c ---- */
 
 /* Fills the empty block->idle. */
-void block_make_fibers(struct block *block);
+void block_make_fibers(struct block *block) __attribute__((cold));
 
 /* When no fiber is ready: answers the threads that ask for the active mask; ends the program if no thread asks. */
-void block_unblock(struct block *block);
+void block_unblock(struct block *block) __attribute__((cold));
 
 enum { AHEAD = 3 }; /* turns: time enough for the second-level cache */
 
@@ -195,12 +195,12 @@ struct fiber *block_wait_step(const void *object, void **frame);
 void block_run(struct block *block);
 struct fiber *block_run_step(struct block *block, void **frame);
 
-/* The running fiber's thread has ended: NULL if it takes another one, else it lies idle, and the result runs next. */
-struct fiber *block_end_step(void);
+/* The running fiber's thread has ended, and there is no next one to take: the fiber lies idle, and the result runs
+ * next. */
+struct fiber *block_end_step(struct block *block);
 
-/* Where a softgpu_thread_fn returns: calls the step, if softgpu_thread_end() has not. Returns if there is a next thread
- * to take. */
-void block_after_thread(struct fiber *self);
+/* Calls the step, where softgpu_thread_end() has not. Returns where the fiber was switched to again, if ever. */
+void block_end_thread(struct block *block);
 
 struct fiber *warp_meet_step(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought,
                              int argument, const void *context, void **frame);

@@ -34,7 +34,10 @@ static struct group *
 open_group(struct warp *warp, unsigned mask, const struct softgpu_gathering *what, const void *context)
 {
     struct group *group = &warp->groups[warp->group_count++];
-    *group = (struct group){.mask = mask, .what = what, .context = context};
+    group->mask = mask;
+    group->what = what;
+    group->context = context;
+    group->arrived = 0;
     return group;
 }
 
@@ -45,18 +48,28 @@ is_complete(const struct warp *warp, const struct group *group)
 }
 
 static void
-close_group(struct block *block, struct warp *warp, struct group *group)
+close_group(struct block *block, struct warp *warp, struct group *group, unsigned waiting)
 {
     warp->meeting.arrived = group->arrived;
     group->what->finish(&warp->meeting, group->context);
-    for (struct fiber *fiber; (fiber = fiber_take(&group->waiting)) != NULL;)
-        queue_append(&block->ready, fiber);
+    for (; waiting != 0; waiting &= waiting - 1)
+        queue_append(&block->ready, warp->waiting[__builtin_ctz(waiting)]);
     *group = warp->groups[--warp->group_count];
 }
 
-struct fiber *
-warp_meet_step(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
-               const void *context, void **frame)
+/* In two stores, of registers: as one value it would go by the stack, and be read in another size than it was written
+ * there, for which a processor waits. */
+static inline void
+bring(struct warp *warp, unsigned lane, struct softgpu_word brought, int argument)
+{
+    __atomic_store_n(&warp->meeting.brought[lane].part[0], brought.part[0], __ATOMIC_RELAXED);
+    __atomic_store_n(&warp->meeting.brought[lane].part[1], brought.part[1], __ATOMIC_RELAXED);
+    warp->meeting.argument[lane] = argument;
+}
+
+static __attribute__((noinline)) struct fiber *
+meet_in_any_way(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
+                const void *context, void **frame)
 {
     struct block *block = block_here;
     if (block == NULL)
@@ -76,15 +89,43 @@ warp_meet_step(const struct softgpu_gathering *gathering, unsigned mask, struct 
         softgpu_kernel_fatal("lanes of warp %u meet in %s and in %s under the same mask %#x", self->number / WARP_LANES,
                              group->what->name, gathering->name, mask);
 
-    warp->meeting.brought[lane] = brought;
-    warp->meeting.argument[lane] = argument;
+    bring(warp, lane, brought, argument);
+    const unsigned waiting = group->arrived;
     group->arrived |= 1u << lane;
     if (is_complete(warp, group)) {
-        close_group(block, warp, group);
+        close_group(block, warp, group, waiting);
         return block_return(block, frame, &warp->meeting.result[lane]);
     }
-    fiber_append(&group->waiting, self);
+    warp->waiting[lane] = self;
     return block_return_later(block, frame, &warp->meeting.result[lane], block_choose(block));
+}
+
+/* Nearly always a lane joins the only group, which is not complete yet, and all threads have begun: then nothing is
+ * called here, and hardly a register saved. */
+struct fiber *
+warp_meet_step(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
+               const void *context, void **frame)
+{
+    struct block *block = block_here;
+    if (block == NULL || block->next_thread < block->thread_count || block->ready.count == 0 || fiber_is_watched)
+        return meet_in_any_way(gathering, mask, brought, argument, context, frame);
+    struct fiber *self = block->running;
+    struct warp *warp = &block->warps[self->number / WARP_LANES];
+    __asm__("" : "+r"(warp)); /* one address for all that follows, not one product for each */
+    const unsigned lane = self->number % WARP_LANES;
+    struct group *group = &warp->groups[0];
+    const unsigned arrived = group->arrived | 1u << lane;
+    if (warp->group_count != 1 || group->mask != mask || group->what != gathering || (mask & arrived) != arrived ||
+        (mask & warp->live & ~arrived) == 0)
+        return meet_in_any_way(gathering, mask, brought, argument, context, frame);
+    bring(warp, lane, brought, argument);
+    group->arrived = arrived;
+    warp->waiting[lane] = self;
+    block_return(block, frame, &warp->meeting.result[lane]);
+    struct fiber *other = block_take_ready(block);
+    block->running = other;
+    block_enter_thread(other);
+    return other;
 }
 
 void
@@ -92,7 +133,7 @@ warp_close_groups(struct block *block, struct warp *warp)
 {
     for (unsigned g = 0; g < warp->group_count;) {
         if (is_complete(warp, &warp->groups[g]))
-            close_group(block, warp, &warp->groups[g]); /* another group takes its place */
+            close_group(block, warp, &warp->groups[g], warp->groups[g].arrived); /* another group takes its place */
         else
             ++g;
     }
