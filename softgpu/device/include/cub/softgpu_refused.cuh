@@ -29,61 +29,47 @@ template <class...> struct never {
 namespace softgpu_detail
 {
 struct refused_reduce {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceReduce, function)
-    SOFTGPU_CALL(TransformReduce)
-    SOFTGPU_CALL(ReduceByKey)
-#undef SOFTGPU_CALL
+    SOFTGPU_REFUSED_CALL(DeviceReduce, TransformReduce)
+    SOFTGPU_REFUSED_CALL(DeviceReduce, ReduceByKey)
 };
 
 struct refused_scan {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceScan, function)
-    SOFTGPU_CALL(ExclusiveSumByKey)
-    SOFTGPU_CALL(ExclusiveScanByKey)
-    SOFTGPU_CALL(InclusiveSumByKey)
-    SOFTGPU_CALL(InclusiveScanByKey)
-#undef SOFTGPU_CALL
+    SOFTGPU_REFUSED_CALL(DeviceScan, ExclusiveSumByKey)
+    SOFTGPU_REFUSED_CALL(DeviceScan, ExclusiveScanByKey)
+    SOFTGPU_REFUSED_CALL(DeviceScan, InclusiveSumByKey)
+    SOFTGPU_REFUSED_CALL(DeviceScan, InclusiveScanByKey)
 };
 
 struct refused_select {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceSelect, function)
-    SOFTGPU_CALL(FlaggedIf)
-    SOFTGPU_CALL(UniqueByKey)
-#undef SOFTGPU_CALL
+    SOFTGPU_REFUSED_CALL(DeviceSelect, FlaggedIf)
+    SOFTGPU_REFUSED_CALL(DeviceSelect, UniqueByKey)
 };
 } // namespace softgpu_detail
 
 struct DeviceSegmentedReduce {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, function)
-    SOFTGPU_CALL(Reduce)
-    SOFTGPU_CALL(Sum)
-    SOFTGPU_CALL(Min)
-    SOFTGPU_CALL(Max)
-    SOFTGPU_CALL(ArgMin)
-    SOFTGPU_CALL(ArgMax)
-#undef SOFTGPU_CALL
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, Reduce)
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, Sum)
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, Min)
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, Max)
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, ArgMin)
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, ArgMax)
 };
 
 struct DeviceSegmentedRadixSort {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, function)
-    SOFTGPU_CALL(SortKeys)
-    SOFTGPU_CALL(SortKeysDescending)
-    SOFTGPU_CALL(SortPairs)
-    SOFTGPU_CALL(SortPairsDescending)
-#undef SOFTGPU_CALL
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, SortKeys)
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, SortKeysDescending)
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, SortPairs)
+    SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, SortPairsDescending)
 };
 
 struct DeviceHistogram {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceHistogram, function)
-    SOFTGPU_CALL(HistogramEven)
-    SOFTGPU_CALL(HistogramRange)
-#undef SOFTGPU_CALL
+    SOFTGPU_REFUSED_CALL(DeviceHistogram, HistogramEven)
+    SOFTGPU_REFUSED_CALL(DeviceHistogram, HistogramRange)
 };
 
 struct DeviceRunLengthEncode {
-#define SOFTGPU_CALL(function) SOFTGPU_REFUSED_CALL(DeviceRunLengthEncode, function)
-    SOFTGPU_CALL(Encode)
-    SOFTGPU_CALL(NonTrivialRuns)
-#undef SOFTGPU_CALL
+    SOFTGPU_REFUSED_CALL(DeviceRunLengthEncode, Encode)
+    SOFTGPU_REFUSED_CALL(DeviceRunLengthEncode, NonTrivialRuns)
 };
 #undef SOFTGPU_REFUSED_CALL
 
