@@ -959,6 +959,97 @@ TEST(scratch_of_many_tensors_is_no_difference)
     free_world(&world);
 }
 
+/* ---- two causes at once ---- */
+
+/*
+ * In the order of strength: what differs earlier goes first, and then the order of the table in verdict.c. Whatever
+ * weaker evidence there is besides, the stronger decides.
+ */
+static const struct strength {
+    const char *says;
+    struct edit edits[MOST_EDITS];
+    const char *but[3]; /* beside these it is not the cause, or its evidence is not what it was */
+} strengths[] = {
+    {"does not repeat itself", {{DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}}},
+    {"does not with --no-overlap",
+     {{OVERLAPPED, .value = 2},
+      {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)},
+      {DIFFERENCE, PLAIN, 1e-6, ONE(GRADIENT, 0)}}},
+    {"do not train by this plan", {{BY_PLAN}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}}},
+    {"annotate it with DDP_PARAMETER",
+     {{IN_PLACE, ONE(MEMORY, 1)}, {DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}},
+     .but = {"copy the same 768 bytes", "infinite or NaN, and finite on one rank", "every gradient is 1.3 times"}},
+    {"does not begin with rank 0's values", {{DIFFERENCE, .value = 1, ONE(PARAMETER, 2), .rank = 2}}},
+    {"copy the same 768 bytes",
+     {{COPIES, .value = 12, .from = 1}, {COPIES, .value = 12, .from = 2}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}}},
+    {"infinite or NaN, and finite on one rank", {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2)}}},
+    {"25 items of this step", {{UNEVEN, RANKS, 25}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}}},
+    {"every gradient is 1.3 times",
+     {{FACTOR, .value = 1.3, EVERY(GRADIENT)}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2}}},
+    {"is never above", {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {NORM, .value = 2, EVERY(GRADIENT)}}},
+    {"is off by the same", {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT)}, {OFFSET, .value = 1, EVERY(GRADIENT)}}},
+    {"times its parameter", {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT)}, {ALONG, .value = 0.01, EVERY(GRADIENT)}}},
+    {"0.4 times that of one share",
+     {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+      {ADDED, TURNS, 0.3, ONE(GRADIENT, 0), .from = 1},
+      {PART, TURNS, 0.4},
+      {PART, TURNS, 0.6, .from = 1}},
+     .but = {"on one rank, too, the mean", "copies other values", "depends on DDP_RANK()"}},
+    {"on one rank, too, the mean",
+     {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 0.1, ONE(GRADIENT, 1), .from = 1}}},
+    {"copies other values",
+     {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+      {ADDED, TURNS, 1e-6, ONE(GRADIENT, 0), .from = 1},
+      {ON_HOST, .value = 2, .from = 1, .rank = 2}},
+     .but = {"all 2 ranks"}},
+    {"depends on DDP_RANK()",
+     {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 1e-6, ONE(GRADIENT, 0), .from = 1}},
+     .but = {"all 2 ranks"}},
+    {"changes between DDP_STEP and",
+     {{FORCED, .value = 1, .from = 2},
+      {USED, .value = 0.5, .first = 2, .from = 2},
+      {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}}},
+    {"the update is left out", {{TIMES, .value = 0, EVERY(PARAMETER), .from = 2}}},
+    {"argument 4 of `sgd`", {{SCALAR, .value = 3, .from = 2}, {TIMES, .value = 3, EVERY(PARAMETER), .from = 2}}},
+    {"is 2 times one rank's", {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2}}, .but = {"no parameter has moved"}},
+    {"group 1 is never stepped", {{UNSTEPPED, .first = 3}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}}},
+    {"updated the same parameter 2 times",
+     {{UPDATES, .value = 2, .from = 1}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}}},
+    {"computes from own gradients", {{FRONT, ALONE, 0}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}}},
+    {"have the same bits", {{DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}}},
+    {"does not have the same bits on ranks 0 and 1", {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}}},
+    {"rank 1 waited", {{STOPPED}}},
+    {"what would have ended the job", {{ALARM, .rank = 2}}},
+    {"all 2 ranks", {{OWN, RANKS, 7, .from = 1}, {OWN, RANKS, 8, .from = 2}}},
+    {"no parameter has moved", {{UNMOVED, .role = ANY}}},
+};
+
+enum { STRENGTHS = sizeof(strengths) / sizeof(strengths[0]) };
+
+LOOP_TEST(of_two_causes_the_stronger_is_named, 0, STRENGTHS)
+{
+    const struct strength *stronger = &strengths[_i];
+    for (int other = _i; other < STRENGTHS; ++other) {
+        struct world world;
+        struct check_verdict verdict;
+        struct check_wishes wishes;
+        make_world(&world, 2, STEPS);
+        for (int i = 0; i < MOST_EDITS && other > _i; ++i)
+            apply(&world, &strengths[other].edits[i]);
+        for (int i = 0; i < MOST_EDITS; ++i)
+            apply(&world, &stronger->edits[i]);
+        seeded_judge(&world.evidence, &verdict, &wishes);
+        bool excepted = false;
+        for (int i = 0; i < 3 && stronger->but[i] != NULL; ++i)
+            excepted = excepted || strcmp(stronger->but[i], strengths[other].says) == 0;
+        bool says = strstr(verdict.text, stronger->says) != NULL || strstr(verdict.advice, stronger->says) != NULL;
+        ck_assert_msg(says != excepted, "\"%s\" beside \"%s\": %s; %s", stronger->says, strengths[other].says,
+                      verdict.text, verdict.advice);
+        check_verdict_free(&verdict);
+        free_world(&world);
+    }
+}
+
 /* ---- any evidence ---- */
 
 static struct edit

@@ -247,7 +247,7 @@ show(const struct check *check, const struct check_verdict *verdict)
     char *annotations =
         verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
     fputs(annotations != NULL ? annotations : "", stdout);
-    if (annotations != NULL && annotations[0] != '\0')
+    if (annotations != NULL && strstr(annotations, "missing: ") != NULL)
         puts("what to do: these steps do not show it, others will: annotate what is missing, and check again");
     else if (verdict->result == CHECK_EQUAL && !check->options->quiet)
         printf("what to do: run it: ddprun -n N %s%s%s%s ...\n", check->evidence.by_plan ? "--plan " : "",

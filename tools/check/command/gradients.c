@@ -307,8 +307,8 @@ gradients_say_by_rank(struct hearing *hearing)
         hearing,
         "look for random numbers that are seeded by rank (noise, a mask, a shuffle), a term or a factor of one rank's "
         "own "
-        "or of the number of ranks (weight decay, a divisor), weights that are not annotated, records that a rank "
-        "chooses for itself%s%.96s%s",
+        "or of the number of ranks (weight decay, a divisor), weights that are not annotated, records that "
+        "are shared out twice%s%.96s%s",
         front != NULL ? "; and at `" : "", front != NULL ? front->text : "",
         front != NULL ? "`, which gets gradients between backward and DDP_STEP" : "");
 }

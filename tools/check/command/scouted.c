@@ -14,6 +14,7 @@
 #include "tools/scout/command/run.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,29 @@ averages_gradients(const struct scout_log *log, const struct scout_finding *find
     return any;
 }
 
+/* Averages of gradients or parameters, on which nothing that is compared depends. */
+static void
+print_averages(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
+{
+    char name[SCOUT_NAME_BYTES] = "";
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &finding->tensors[i];
+        bool annotated;
+        (void)end_alike(log, tensor->alloc, tensor->lo, tensor->hi, &annotated);
+        if (tensor->role != ROLE_AVERAGE || annotated)
+            continue;
+        elements += (tensor->hi - tensor->lo) / scout_type_bytes(tensor->type);
+        if (name[0] == '\0')
+            (void)scout_op_name(log, &log->ops[tensor->writer], name);
+    }
+    if (elements > 0)
+        fprintf(out,
+                "not compared: an average of gradients or parameters that nothing else depends on, %" PRIu64
+                " element%s, which `%s` writes; --scout compares it\n",
+                elements, elements == 1 ? "" : "s", name);
+}
+
 /* Into *text_p what equal steps leave open; empty: nothing. False: why it cannot be told. */
 static bool
 compare_annotations(const char *path, char **text_p, char *why, size_t room)
@@ -221,6 +245,8 @@ compare_annotations(const char *path, char **text_p, char *why, size_t room)
     if (out != NULL) {
         struct sites *sites = sites_open(&log);
         (void)annotated_print_open(out, &log, &finding, sites);
+        if (!check_options.scout)
+            print_averages(out, &log, &finding);
         sites_close(sites);
         fclose(out);
     } else {

@@ -113,11 +113,21 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
     if (!ok) {
         (void)session_explain(check, order, &outcome, find_stop(&mine), any_step, error);
     } else if (!any_step) {
-        ok =
-            error_set(error, DDPRUN_EXIT_USAGE,
-                      "the program ended without a DDP_STEP: there is nothing to compare, for what DDP_REDUCE finds is "
-                      "compared by itself only where one rank calls it, too, and no gradient is annotated; annotate "
-                      "the program (man ddprun.h), or look for a problem with ddprun doctor");
+        size_t gradients = 0;
+        for (size_t i = 0; i < mine.count; ++i)
+            gradients += mine.rows[i].kind == CHECK_ROW_UNSTEPPED;
+        ok = check->evidence.by_plan ? error_set(error, DDPRUN_EXIT_USAGE,
+                                                 "the program ended without a round of its plan; give it more to do")
+             : gradients > 0
+                 ? error_set(
+                       error, DDPRUN_EXIT_USAGE,
+                       "the program ended without a DDP_STEP: there is nothing to compare; %zu gradient%s annotated: "
+                       "call DDP_STEP between backward and the update",
+                       gradients, gradients == 1 ? " is" : "s are")
+                 : error_set(error, DDPRUN_EXIT_USAGE,
+                             "the program ended without a DDP_STEP: there is nothing to compare, for no gradient is "
+                             "annotated, and what DDP_REDUCE finds is compared by itself only where one rank calls it, "
+                             "too; annotate the program (man ddprun.h), or look for a problem with ddprun doctor");
     } else if (!complete) {
         ok = error_set(error, DDPRUN_EXIT_USAGE,
                        "the program made %u %s%s in the run of %s, and %u are to be compared; give it more to do, or "

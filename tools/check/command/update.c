@@ -436,8 +436,8 @@ update_say_one(struct hearing *hearing)
     return hearing_advise(
         hearing, "%s",
         reads ? "what changes it behind DDP_STEP is not the same on all ranks: random numbers, values that the host "
-                "copies, a moment or a norm that is computed before DDP_STEP from this rank's gradients, a rate or a "
-                "decision on the host"
+                "copies, rows of the rank's own share only, a moment or a norm that is computed before DDP_STEP from "
+                "this rank's gradients, a rate or a decision on the host"
         : role == CHECK_STATE
             ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
               "initialised or read"

@@ -123,8 +123,10 @@ find_largest(const struct check_evidence *evidence, struct check_verdict *verdic
             (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT) && !item->compensated;
         if (in_rounds)
             counts = item->tensor.role == CHECK_REDUCE && !item->ignored && item->factor == 0;
-        if (counts && item->typical >= verdict->largest) {
-            verdict->largest = item->typical;
+        /* The table's number, but for what only its floor makes equal. */
+        double difference = item->difference <= evidence->tolerance ? item->difference : item->typical;
+        if (counts && difference >= verdict->largest) {
+            verdict->largest = difference;
             verdict->largest_floor = item->floor;
         }
     }
@@ -197,18 +199,18 @@ is_compared(const struct check_evidence *evidence)
 
 /* A difference that was there a whole step before ddprun ended the run may be why it did. */
 static bool
-differs_before_stop(const struct check_evidence *evidence, const struct pattern *pattern)
+differs_before_stop(const struct check_evidence *evidence, unsigned moment)
 {
     unsigned last = 0;
     for (int r = 0; r < evidence->ranks; ++r) {
         for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
             const struct check_row *row = &evidence->ranked[r].rows[i];
-            unsigned moment =
+            unsigned here =
                 row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_PARAMETER ? items_moment_of(row) : 0;
-            last = moment > last ? moment : last;
+            last = here > last ? here : last;
         }
     }
-    return pattern->moment != 0 && pattern->moment < last;
+    return moment != 0 && moment < last;
 }
 
 /* ---- sentences that need no closer look ---- */
@@ -474,9 +476,10 @@ shown_in_all(const struct hearing *hearing)
     /* Ranks that go on with bits of their own do not repeat what they do where their steps begin alike. */
     bool part = evidence->grows && hearing->agreement.moment != 0;
     double repeated = pattern_worst(evidence, &evidence->again);
-    bool stopped = evidence->stopped[0] != '\0' && !differs_before_stop(evidence, pattern);
     bool apart =
         hearing->agreement.moment != 0 && (pattern->moment == 0 || hearing->agreement.moment < pattern->moment);
+    bool stopped = evidence->stopped[0] != '\0' &&
+                   !differs_before_stop(evidence, apart ? hearing->agreement.moment : pattern->moment);
     return (repeated > fmax(unrepeatable, evidence->tolerance) && !part ? SHOWN_UNREPEATED : 0) |
            (!is_compared(evidence) ? SHOWN_NOTHING : 0) | (stopped ? SHOWN_STOP : 0) | (apart ? SHOWN_RANKS : 0) |
            (find_alarm(evidence) != NULL ? SHOWN_ALARM : 0) | (check_evidence_in_rounds(evidence) ? SHOWN_ROUNDS : 0) |
