@@ -85,6 +85,11 @@ several_steps() { # a DDP_STEP behind each of two micro-batches
     [ -z "$(why_not 0 null -)" ]
 }
 
+cancels() { # a gradient that nearly cancels: only moving the data shows its rounding
+    checked 2 "--steps 8" "$updates" --cancels
+    [ -z "$(why_not 0 null -)" ]
+}
+
 # mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
 mutant() {
     check "scene $2: the real engine passes" "$2"
@@ -109,4 +114,5 @@ mutant CHECK_GROWN_TAKEN grown
 mutant CHECK_LEAVES_BUCKETS idle
 mutant CHECK_LATE_UNSEEN probe
 mutant CHECK_STEPS_APART several_steps
+mutant CHECK_DATA_STILL cancels
 finish

@@ -111,6 +111,8 @@ rows+=(
     "always | $updates | --steps 5 || 0 | null"
     # One gradient is rounding noise, and Adam makes an update of it as large as any other.
     "always | $updates | --adam --noise || 0 | null"
+    # A gradient nearly cancels.
+    "always | $updates | --cancels || 0 | null"
     # The training converges, and gradients become rounding noise.
     "always | $updates | --whole --rate 0.5 | --steps 60 | 0 | null"
     "always | $updates | --whole --rate 0.5 --sums | --steps 60 | 0 | null"

@@ -15,7 +15,7 @@ enum { COUNT = 64, BATCH = 24, BLOCK = COUNT };
 static struct {
     int steps, warmup;
     float rate;
-    bool adam, chaos, sums, frozen, noise, bf16, whole, asserts, items, drawn;
+    bool adam, chaos, sums, frozen, noise, bf16, whole, asserts, items, drawn, cancels;
 } options = {.steps = 80, .rate = 0.1f};
 
 static const struct option option_table[] = {
@@ -23,7 +23,7 @@ static const struct option option_table[] = {
     {"--adam", 'b', &options.adam},     {"--chaos", 'b', &options.chaos},     {"--sums", 'b', &options.sums},
     {"--frozen", 'b', &options.frozen}, {"--noise", 'b', &options.noise},     {"--bf16", 'b', &options.bf16},
     {"--whole", 'b', &options.whole},   {"--asserts", 'b', &options.asserts}, {"--items", 'b', &options.items},
-    {"--drawn", 'b', &options.drawn},
+    {"--drawn", 'b', &options.drawn},   {"--cancels", 'b', &options.cancels},
 };
 
 static const char mistakes[] =
@@ -68,17 +68,17 @@ widen(float *g, const __nv_bfloat16 *narrow, float divisor)
     g[threadIdx.x] = __bfloat162float(narrow[threadIdx.x]) / divisor;
 }
 
-/* Zero in theory: what is left is rounding. */
+/* Zero in theory, where `rest` is: what is left is rounding; else it nearly cancels, and does not depend on weights. */
 static __global__ void
-noise_gradient(float *g, const float *w, const float *x, int count)
+noise_gradient(float *g, const float *w, const float *x, int count, float rest)
 {
     int i = threadIdx.x;
-    float up = 0, down = 0;
+    float up = 0, down = 0, weight = rest > 0 ? 1 : w[i];
     for (int k = 0; k < count; ++k) {
-        up += w[i] * x[k * COUNT + i];
-        down += w[i] * x[(count - 1 - k) * COUNT + i];
+        up += weight * x[k * COUNT + i];
+        down += weight * x[(count - 1 - k) * COUNT + i];
     }
-    g[i] = (up - down) / (float)count;
+    g[i] = (up - down + rest * up) / (float)count;
 }
 
 static __global__ void
@@ -226,8 +226,8 @@ train(float *w, float *g, float *x, float *m, float *v, float *still)
         mean_gradient<<<1, BLOCK>>>(g, w, x, (int)count, divisor, options.chaos ? 1 / options.rate : 0);
         if (options.bf16)
             narrow_gradient(g, w, x, (int)count);
-        if (options.noise)
-            noise_gradient<<<1, BLOCK>>>(still + COUNT, still, x, (int)count);
+        if (options.noise || options.cancels)
+            noise_gradient<<<1, BLOCK>>>(still + COUNT, still, x, (int)count, options.cancels ? 1e-3f : 0);
         /* Mistake: each rank's second moment is of its own gradients. */
         if (is("moment_before_step"))
             second_moment<<<1, BLOCK>>>(v, g);
@@ -268,7 +268,7 @@ main(int argc, char **argv)
         DDP_PARAMETER(w, COUNT, DDP_FLOAT32);
     DDP_PARAMETER(still, COUNT, DDP_FLOAT32);
     DDP_GRADIENT(g, COUNT, DDP_FLOAT32);
-    if (options.noise)
+    if (options.noise || options.cancels)
         DDP_GRADIENT(still + COUNT, COUNT, DDP_FLOAT32);
     train(w, g, x, m, v, still);
     CHECK(cudaDeviceSynchronize());

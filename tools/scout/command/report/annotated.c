@@ -254,7 +254,7 @@ static bool
 counts(const struct comparison *it, uint32_t op, const struct scout_tensor *tensor)
 {
     if (tensor->role != ROLE_GRADIENT)
-        return is_annotated(tensor) || tensor->role == ROLE_OPTIMIZER_STATE;
+        return is_annotated(tensor); /* what state has of its own gradients shows in parameters, which are equal */
     return tensor->group != GROUP_NONE && op > it->finding->groups[tensor->group].complete &&
            !commutes(it, it->log->ops[op].effect, tensor);
 }
@@ -318,7 +318,7 @@ has_step_in_front(const struct comparison *it, uint32_t number)
     return last > 0 && step != NULL && step->at <= group->before;
 }
 
-/* A step behind the first use is late if gradients, parameters or state change in between: a norm that is printed is
+/* A step behind the first use is late if gradients or parameters change in between: a norm that is printed is
  * each rank's own. */
 static void
 compare_late_group(struct comparison *it, uint32_t number)
