@@ -111,12 +111,14 @@ enum shown {
 };
 
 struct hearing;
+/* Says what a row of the table means here; false: at a closer look it is not. */
+typedef bool hearing_fn(struct hearing *hearing);
 
 struct verdict_row {
     enum check_cause cause;
     enum check_result result;
     uint32_t needs, excludes; /* enum shown */
-    bool (*say)(struct hearing *hearing);
+    hearing_fn *say;
 };
 
 struct hearing {
@@ -139,43 +141,16 @@ bool hearing_advise(struct hearing *hearing, const char *format, ...) __attribut
 const struct check_row *hearing_front(const struct hearing *hearing, bool with_memory);
 
 /* ---- gradients.c: gradients differ, and no update has made that so ---- */
-bool gradients_say_total(struct hearing *hearing);
-bool gradients_say_uneven(struct hearing *hearing);
-bool gradients_say_factor(struct hearing *hearing);
-bool gradients_say_clipped(struct hearing *hearing);
-bool gradients_say_common_factor(struct hearing *hearing);
-bool gradients_say_offset(struct hearing *hearing);
-bool gradients_say_along(struct hearing *hearing);
-bool gradients_say_parts(struct hearing *hearing);
-bool gradients_say_dependent(struct hearing *hearing);
-bool gradients_say_dependent_now(struct hearing *hearing);
-bool gradients_say_few(struct hearing *hearing);
-bool gradients_say_some(struct hearing *hearing);
-bool gradients_say_data_set(struct hearing *hearing);
-bool gradients_say_unknown_data(struct hearing *hearing);
-bool gradients_say_one_batch(struct hearing *hearing);
-bool gradients_say_by_rank(struct hearing *hearing);
-bool gradients_say_direction(struct hearing *hearing);
-bool gradients_say_later(struct hearing *hearing);
+hearing_fn gradients_say_total, gradients_say_uneven, gradients_say_factor, gradients_say_clipped,
+    gradients_say_common_factor, gradients_say_offset, gradients_say_along, gradients_say_parts,
+    gradients_say_dependent, gradients_say_dependent_now, gradients_say_few, gradients_say_some, gradients_say_data_set,
+    gradients_say_unknown_data, gradients_say_one_batch, gradients_say_by_rank, gradients_say_direction,
+    gradients_say_later;
 
 /* ---- update.c: what comes between DDP_STEP and the next one ---- */
-bool update_say_averaged(struct hearing *hearing);
-bool update_say_used(struct hearing *hearing);
-bool update_say_states(struct hearing *hearing);
-bool update_say_memory(struct hearing *hearing);
-bool update_say_still(struct hearing *hearing);
-bool update_say_scalar(struct hearing *hearing);
-bool update_say_factor(struct hearing *hearing);
-bool update_say_shorter(struct hearing *hearing);
-bool update_say_unstepped(struct hearing *hearing);
-bool update_say_several(struct hearing *hearing);
-bool update_say_copied(struct hearing *hearing);
-bool update_say_one(struct hearing *hearing);
-bool update_say_running(struct hearing *hearing);
-bool update_say_before_step(struct hearing *hearing);
-bool update_say_state(struct hearing *hearing);
-bool update_say_own_state(struct hearing *hearing);
-bool update_say_all(struct hearing *hearing);
+hearing_fn update_say_averaged, update_say_used, update_say_memory, update_say_still, update_say_scalar,
+    update_say_factor, update_say_shorter, update_say_unstepped, update_say_several, update_say_copied, update_say_one,
+    update_say_running, update_say_before_step, update_say_state, update_say_own_state, update_say_all;
 
 /* ---- factor.c ---- */
 /*
@@ -191,11 +166,6 @@ struct factor {
 
 /* Of the parameters in the step of `first`, which is one of them and differs. False: they have no common factor. */
 bool factor_of_update(const struct check_evidence *evidence, const struct check_item *first, struct factor *factor);
-
-/* Of gradients, as all states that differ at the moment show them: first moments have the factor, second ones its
- * square. False: they do not. */
-bool factor_of_states(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment,
-                      double *factor_p);
 
 /* Of a row of norms: false if it is no multiple of the reference. */
 bool factor_of_row(const struct check_row *row, double *factor_p);

@@ -348,24 +348,6 @@ update_say_factor(struct hearing *hearing)
                 "counter or moments: optimizer state (DDP_STATE)");
 }
 
-bool
-update_say_states(struct hearing *hearing)
-{
-    double factor;
-    uint32_t role = hearing->first->tensor.role;
-    bool is_state = role == CHECK_MEMORY || role == CHECK_STATE;
-    if (!is_state || !factor_of_states(hearing->evidence, hearing->verdict, hearing->pattern.moment, &factor))
-        return false;
-    hearing_say(hearing,
-                ": the optimizer's moments are those of gradients that are %.4g times one rank's%s, and at DDP_STEP "
-                "they are equal",
-                factor, factor_meaning(hearing->evidence, factor));
-    hearing->verdict->factor = factor;
-    return hearing_advise(
-        hearing, "DDP_STEP leaves the mean over the ranks: look for what %s gradients behind it, before the optimizer",
-        factor < 1 ? "divides" : "multiplies");
-}
-
 /* ---- unannotated memory ---- */
 
 bool

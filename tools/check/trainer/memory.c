@@ -10,7 +10,8 @@
  * A range that each update overwrites without reading holds nothing of the update before, and differs between one rank
  * and many where it depends on the batch. The launcher finds out which ranges these are, where any differ, by a run
  * that changes each at a boundary behind an update: of a change to something that lasts, most is still there behind the
- * next update. What is updated once only counts as lasting.
+ * next update. What one step only has updated does not count
+ * yet: it may be memory of an evaluation.
  */
 #include "tools/check/trainer/memory.h"
 
@@ -26,12 +27,14 @@
 enum {
     RANGES_AT_MOST = 4096,
     FIRST_STEP = 3, /* whose beginning finds the ranges known */
+    UPDATES_NEEDED = 2,
 };
 
 struct range_found {
     struct check_memory memory;
     CUdeviceptr address;    /* in this step; 0: its operation has not come */
     bool updated;           /* it has, since the last boundary */
+    uint32_t updates;       /* steps that have updated it */
     struct sketch *change;  /* what was added to it; NULL: nothing was */
     CUdeviceptr changed_at; /* then */
     bool retained;          /* and what became of it is reported */
@@ -251,9 +254,10 @@ memory_boundary(uint32_t step)
 {
     for (size_t i = 0; i < memory.range_count; ++i) {
         struct range_found *range = &memory.ranges[i];
+        range->updates += range->updated;
         if (step >= FIRST_STEP && values_writer() != NULL)
             write_range(range, step);
-        else if (step >= FIRST_STEP && values_reader() != NULL)
+        else if (step >= FIRST_STEP && values_reader() != NULL && range->updates >= UPDATES_NEEDED)
             compare_range(range, step);
         if (is_probed(range, step))
             change_range(range);
