@@ -88,13 +88,13 @@ note_end(struct node *node, pid_t pid, int status)
             continue;
         node->pids[i] = 0;
         --node->left;
+        if (WIFSIGNALED(status)) /* and cannot have said so; the others may have ended for that before */
+            message_line("the ddprun of local rank %d (process %d) was ended by SIG%s", i, (int)pid,
+                         sigabbrev_np(WTERMSIG(status)));
         if (exit_code == 0 || node->exit_code != 0)
             continue;
         node->exit_code = exit_code;
         node->ends_ms = clock_now_ms() + OTHERS_MS;
-        if (WIFSIGNALED(status))
-            message_line("the ddprun of local rank %d (process %d) was ended by SIG%s", i, (int)pid,
-                         sigabbrev_np(WTERMSIG(status)));
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * launch.c - what starting and holding a job costs. bench/launch [--json] [--runs N] [--ranks N,N,...] [--idle
- * SECONDS] [--under mpirun].
+ * SECONDS] [--under mpirun|address].
  *
  * Start-up: ranks that join by their first annotation and leave (launch_rank), from the start of ddprun to its end. In
  * turn with it, where there is an mpirun, the same number of processes that join and leave its PMIx (launch_pmix). No
@@ -10,6 +10,9 @@
  * Holding: CPU time of ddprun itself, of all its threads, beside ranks that wait, from 2 s after the last one joined.
  * Under mpirun there is one ddprun for each rank, and that of rank 0 hears all others: its CPU time, beside 100 ranks
  * unless other numbers are given. `--under mpirun` measures nothing else.
+ *
+ * `--under address`: one ddprun a rank, which meet at an address as on two hosts (--nnodes), in turn with as many under
+ * mpirun, which meet by PMIx: starts only.
  *
  * Run it on a machine that does nothing else; CPU times bear a busy one better.
  */
@@ -107,6 +110,31 @@ run_theirs(int ranks)
     return run(words);
 }
 
+/* As on two hosts with half of the ranks each. */
+static struct cost
+run_at_address(int ranks)
+{
+    static int next;
+    char script[PATH_MAX * 3];
+    int port = 20000 + (int)(getpid() + next++) % 9000;
+    snprintf(script, sizeof(script),
+             "for node in 1 0; do '%s' -q --output none --device softgpu --nnodes 2 --node-rank $node --master "
+             "localhost:%d -n %d '%s' & done; wait $! && wait",
+             ddprun, port, ranks / 2, rank_program);
+    char *words[] = {"sh", "-c", script, NULL};
+    return run(words);
+}
+
+static struct cost
+run_by_pmix(int ranks)
+{
+    char count[16];
+    snprintf(count, sizeof(count), "%d", ranks);
+    char *words[] = {"mpirun", "--oversubscribe", "-n",      count,        ddprun, "-q", "--output",
+                     "none",   "--device",        "softgpu", rank_program, NULL};
+    return run(words);
+}
+
 static bool
 has_mpirun(void)
 {
@@ -163,6 +191,25 @@ measure_start(struct report *report, int ranks, int runs, bool mpirun)
     report_value(report, name, report_median(wall_ratio, (size_t)runs), "ratio");
     snprintf(name, sizeof(name), "CPU time over mpirun's, %d ranks", ranks);
     report_value(report, name, report_median(cpu_ratio, (size_t)runs), "ratio");
+}
+
+static void
+measure_meeting(struct report *report, int ranks, int runs)
+{
+    static double wall[RUNS_AT_MOST], cpu[RUNS_AT_MOST], their_cpu[RUNS_AT_MOST], ratio[RUNS_AT_MOST];
+    char name[96];
+    for (int i = 0; i < runs; ++i) {
+        struct cost ours = run_at_address(ranks), theirs = run_by_pmix(ranks);
+        wall[i] = ours.wall;
+        cpu[i] = ours.cpu;
+        their_cpu[i] = theirs.cpu;
+        ratio[i] = ours.cpu / theirs.cpu;
+    }
+    show_median(report, "by address, start to end", ranks, wall, runs, 0.0);
+    show_median(report, "by address, CPU time of all processes", ranks, cpu, runs, 0.0);
+    show_median(report, "by PMIx, CPU time of all processes", ranks, their_cpu, runs, 0.0);
+    snprintf(name, sizeof(name), "CPU time by address over that by PMIx, %d ranks", ranks);
+    report_figure(report, name, report_median(ratio, (size_t)runs), "ratio", BAR_AT_MOST, 1.2);
 }
 
 /* On the stand-in, without ddprun. */
@@ -241,7 +288,7 @@ take_counts(char *text, int *counts)
 
 struct wish {
     int counts[COUNTS_AT_MOST], count, runs;
-    bool counted, only_mpirun, json;
+    bool counted, only_mpirun, only_address, json;
     double idle_s;
 };
 
@@ -259,10 +306,13 @@ take_options(int argc, char **argv)
             wish.idle_s = atof(value);
         else if (strcmp(argv[i], "--under") == 0 && strcmp(value, "mpirun") == 0 && ++i)
             wish.only_mpirun = true;
+        else if (strcmp(argv[i], "--under") == 0 && strcmp(value, "address") == 0 && ++i)
+            wish.only_address = true;
         else if (strcmp(argv[i], "--ranks") == 0 && value[0] != '\0' && (wish.counted = true))
             wish.count = take_counts(argv[++i], wish.counts);
         else
-            fail("usage", "launch [--json] [--runs N] [--ranks N,N,...] [--idle SECONDS] [--under mpirun]");
+            fail("usage", "launch [--json] [--runs N] [--ranks N,N,...] [--idle SECONDS] [--under "
+                          "mpirun|address]");
     }
     return wish;
 }
@@ -301,6 +351,12 @@ main(int argc, char **argv)
     if (!report.json && getloadavg(load, 1) == 1)
         printf("%ld cores, load %.1f before, %d runs each%s\n", sysconf(_SC_NPROCESSORS_ONLN), load[0], wish.runs,
                mpirun ? "" : "; no mpirun to compare with");
+    for (int i = 0; i < wish.count && wish.only_address && mpirun; ++i) {
+        if (wish.counts[i] >= 2)
+            measure_meeting(&report, wish.counts[i], wish.runs);
+    }
+    if (wish.only_address)
+        return 0;
     for (int i = 0; i < wish.count && !wish.only_mpirun; ++i)
         measure_start(&report, wish.counts[i], wish.runs, mpirun);
     if (!wish.only_mpirun)

@@ -23,10 +23,14 @@ ends_on() { # HOST CODE: its exit code; any but 0 is "fails"
     local pid=started_$1 own
     wait "${!pid}"
     own=$?
-    if [ "$2" = fails ]; then [ "$own" -ne 0 ]; else [ "$own" -eq "$2" ]; fi
+    if [ "$2" = fails ]; then [ "$own" -ne 0 ]; else [ "$own" -eq "$2" ]; fi && return
+    echo "exit code $own: $(cat "$work/$1")"
+    return 1
 }
 says() { # HOST PATTERN: one line of ddprun, which matches
-    [ "$(grep -c '^ddprun: ' "$work/$1")" -eq 1 ] && grep -qE "^ddprun: .*($2)" "$work/$1"
+    [ "$(grep -c '^ddprun: ' "$work/$1")" -eq 1 ] && grep -qE "^ddprun: .*($2)" "$work/$1" && return
+    cat "$work/$1"
+    return 1
 }
 all_run() { [ "$(find "$pids" -type f ! -name '*.new' | wc -l)" -eq 4 ]; }
 on_both() { # a job that runs
@@ -65,20 +69,21 @@ faults() { # ROUND
 
     # While they meet: h2 has not come, or the listener goes.
     begin h1 "$fake"
-    sleep 0.3
+    check "round $1, asked to end while it waits: it listens" within 60 listens
     kill -TERM "$started_h1"
     check "round $1, asked to end while it waits" ends_on h1 143
     check "round $1, asked to end while it waits: one line" says h1 'SIGTERM while waiting for the other ranks to begin'
     clean "round $1, asked to end while it waits"
     begin h1 "$fake"
-    check "round $1, the listener is killed: it listens" within 30 listens
-    kill -KILL "$(pgrep -f -P "$started_h1" -- '--nnodes 2' | head -1)"
+    check "round $1, the listener is killed: it listens" within 60 listens
+    kill -KILL "$(listener)"
     check "round $1, the listener is killed: h1" ends_on h1 fails
-    check "round $1, the listener is killed: its line" grep -q '^ddprun: the ddprun of local rank 0 (process [0-9]*) was ended by SIGKILL' "$work/h1"
+    check "round $1, the listener is killed: its line" grep -qE '^ddprun: the ddprun of local rank [01] \(process [0-9]*\) was ended by SIGKILL' "$work/h1"
     clean "round $1, the listener is killed"
 }
-listens() { hosts_on h1 ss -Hltn "sport = :$port" | grep -q .; }
-command -v ss >/dev/null && command -v pgrep >/dev/null || skip "no ss or pgrep (iproute2, procps)"
+listener() { hosts_on h1 ss -Hltnp "sport = :$port" | sed -n 's/.*pid=\([0-9]*\).*/\1/p'; }
+listens() { [ -n "$(listener)" ]; }
+command -v ss >/dev/null || skip "no ss (iproute2)"
 for ((round = 1; round <= (soak > 0 ? 30 : 1); ++round)); do
     faults "$round"
 done
