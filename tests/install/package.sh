@@ -104,6 +104,25 @@ for words in '-n 2' '-np 2' '--nproc-per-node 2'; do
         complain "completion behind the program, after $words: $(complete_words ddprun $words --quiet ./train --l)"
 done
 
+# In zsh and fish, where they are: what is completed, and a word that has to be in the answer.
+while read -r wanted words; do
+    if command -v fish >/dev/null; then
+        PATH=$prefix/bin:$PATH timeout 20 fish -c 'source $argv[1]; complete -C "$argv[2]"' "$prefix/share/fish/vendor_completions.d/ddprun.fish" "$words" 2>&1 |
+            grep -qxF -- "$wanted" || complain "completion in fish of $words: $wanted is missing"
+    fi
+    if command -v zsh >/dev/null; then
+        # shellcheck disable=SC2016 # zsh expands it
+        PATH=$prefix/bin:$PATH timeout 20 zsh -fc 'file=$1; shift; words=("$@"); CURRENT=$#
+            compadd() { shift; print -l -- "$@" }; _files() {}; _command_names() {}; run() { source $file }; run' zsh \
+            "$prefix/share/zsh/site-functions/_ddprun" $words 2>&1 | grep -qxF -- "$wanted" || complain "completion in zsh of $words: $wanted is missing"
+    fi
+done <<'END'
+--no-overlap ddprun --no-o
+softgpu ddprun --device s
+status ddprun -n 2 sta
+--steps ddprun check --ste
+END
+
 # ---- each page that a page links to is installed ----
 links=0
 while IFS=: read -r page link; do
