@@ -9,17 +9,19 @@ mkdir -m 700 "$HOME"
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT "${!PET_@}"
 note_quiet
 
-# The processes' shells expand what is quoted below; by_variables.sh has set RANK and the like.
-# shellcheck disable=SC2016
+# The processes' shells expand what is quoted below; by_variables.sh has set RANK and the like. The loop uses each by its name.
+# shellcheck disable=SC2016,SC2034
 ranks_on='host=h1; [ "$RANK" -lt 2 ] || host=h2; exec "$0" "$host" "$@"' # 0 and 1 on h1, 2 and 3 on h2
 by_variables=$(dirname "$0")/by_variables.sh
 variables=(bash "$by_variables" -n 4 bash -c "$ranks_on" "$hosts_runner")
+# shellcheck disable=SC2034
 torchrun=(bash "$by_variables" -n 4 bash -c "export TORCHELASTIC_RUN_ID=none LOCAL_RANK=\$((RANK % 2)); $ranks_on" "$hosts_runner")
+# shellcheck disable=SC2034
 slurm=(bash "$by_variables" -n 4 bash -c "export SLURM_PROCID=\$RANK SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=\$((RANK % 2)) \
     SLURM_STEP_NODELIST=h[1-2] SLURM_JOB_ID=7 SLURM_STEP_ID=0; unset WORLD_SIZE MASTER_ADDR; $ranks_on" "$hosts_runner")
-# shellcheck disable=SC2016
+# shellcheck disable=SC2016,SC2034
 nodes=(bash "$by_variables" -n 2 bash -c 'exec "$0" "h$((RANK + 1))" "$1" --nnodes 2 --node-rank "$RANK" --master "h1:$MASTER_PORT" -n 2 "${@:2}"' "$hosts_runner")
-# shellcheck disable=SC2016
+# shellcheck disable=SC2016,SC2034
 pods=(bash "$by_variables" -n 2 bash -c 'export PET_NNODES=2 PET_NODE_RANK=$RANK PET_MASTER_ADDR=h1 PET_MASTER_PORT=$MASTER_PORT PET_NPROC_PER_NODE=2
     exec "$0" "h$((RANK + 1))" "$@"' "$hosts_runner")
 

@@ -9,7 +9,7 @@ mkdir -m 700 "$HOME"
 soak=${DDPRUN_SOAK:-0}
 note_quiet
 fake=$build/tests/launcher/launcher_fake_softgpu
-port=29500
+port=29500 started_h1=
 
 # begin HOST ARGUMENTS...: the ddprun of a host, in the background; its id is in started_h1 or started_h2, its output in $work/h1 or h2.
 begin() {

@@ -34,6 +34,8 @@ enum {
     NAMED_AT_MOST = 8,
     REFUSED_MS = 10000, /* after the first listener of this run that does not take us in */
     NO_SECRET_MS = 60000,
+    LEAVE_MS = 10000, /* for all to have what was given */
+    STEP_MS = 100,
 };
 
 static struct meeting {
@@ -145,11 +147,28 @@ close_server(void)
     meeting.claim = -1;
 }
 
+/*
+ * The others close their connections once they have all. Before that, to close here could take away what is on its way:
+ * where something has come that was not read, such as the padding of a frame, the system resets a connection.
+ */
+static void
+wait_until_left(void)
+{
+    struct pollfd polled = {.fd = supervisor_server_fd(meeting.server), .events = POLLIN};
+    for (int64_t until_ms = clock_now_ms() + LEAVE_MS;
+         !supervisor_server_all_left(meeting.server) && clock_now_ms() < until_ms;) {
+        poll(&polled, 1, STEP_MS);
+        (void)supervisor_server_step(meeting.server, meeting.views);
+    }
+}
+
 static void
 end_fences(void)
 {
     if (meeting.given == NULL)
         return;
+    if (meeting.server != NULL && meeting.is_over)
+        wait_until_left();
     close_server();
     if (meeting.search != NULL)
         search_close(meeting.search);

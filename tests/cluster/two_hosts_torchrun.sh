@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# two_hosts_torchrun.sh BUILD - the real torchrun on two hosts starts ddprun for each of four ranks, by its static and its c10d
+# rendezvous: they train as `ddprun -n 4`, bit by bit; after a failure torchrun starts all of them again, and they meet again. Runs with
+# DDPRUN_SOAK=1, where torch is installed (Debian: python3-torch).
+# shellcheck source=tests/cluster/cluster.sh
+source "$(dirname "$0")/cluster.sh"
+[ "${DDPRUN_SOAK:-0}" != 0 ] || skip "only with DDPRUN_SOAK=1"
+for python in python3 /usr/bin/python3; do
+    "$python" -c 'import torch.distributed.run' 2>/dev/null && break
+    python=
+done
+[ -n "$python" ] || skip "no torch (Debian: python3-torch)"
+export HOME=$work/home OMP_NUM_THREADS=1
+mkdir -m 700 "$HOME"
+limit=300
+note_quiet
+run "$ddprun" -n 4 -q --check-every 1 --bucket-mb 0.02 "$digits" "${digits_options[@]}" --save "$work/alone-%d"
+succeeded "ddprun -n 4"
+digits_alone
+
+# torchrun PORT OPTIONS... -- COMMAND...: on both hosts.
+cat >"$work/torchrun" <<END
+#!/bin/bash
+pids=() code=0
+for node in 0 1; do
+    "$hosts_runner" "h\$((node + 1))" "$python" -m torch.distributed.run --nnodes 2 --node_rank "\$node" --nproc_per_node 2 "\$@" &
+    pids+=(\$!)
+done
+for pid in "\${pids[@]}"; do wait "\$pid" || code=\$?; done
+exit "\$code"
+END
+chmod +x "$work/torchrun"
+port=21000
+for kind in static c10d; do
+    port=$((port + 40))
+    options=(--master_addr h1 --master_port "$port")
+    [ "$kind" = static ] || options=(--rdzv_backend c10d --rdzv_endpoint "h1:$port" --rdzv_id "job$port")
+    digits_equal "torchrun, $kind" "$work/torchrun" "${options[@]}" --no_python "$ddprun" --interface eth0
+    check "torchrun, $kind: the bits of ddprun -n 4" cmp "$work/rank-3" "$work/alone-0"
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    run "$work/torchrun" "${options[@]}" --max_restarts 1 --no_python "$ddprun" --device softgpu --unannotated \
+        sh -c 'echo "attempt $TORCHELASTIC_RESTART_COUNT of $RANK"; sleep 1; [ "$RANK.$TORCHELASTIC_RESTART_COUNT" != 2.0 ]'
+    succeeded "torchrun, $kind: one restart"
+    check "torchrun, $kind: all four ranks again" [ "$(grep -c 'attempt 1 of [0-3]' "$work/stdout")" -eq 4 ]
+    clean "torchrun, $kind: one restart"
+done
+finish
