@@ -7,8 +7,8 @@
 
 enum { WORDS = 60, RANK = 2 };
 
-static const char names[] = " sparse twice running adapter spectral route position lanes dropout_by_item "
-                            "rows_own stale_rows second_use_after running_own base_by_rank merge_on_0 spectral_by_rank "
+static const char names[] = " sparse twice running statistics adapter spectral route position lanes dropout_by_item "
+                            "rows_own stale_rows second_use_after running_own statistics_own base_by_rank merge_on_0 spectral_by_rank "
                             "capacity_own position_local lanes_rotated ";
 
 static float *table, *table_gradient;
@@ -186,11 +186,12 @@ load(int step)
         to_device(touched, batch.order + batch.first, batch.count * sizeof(int));
         LAUNCH(drop, count * IN)(batch.x, touched, 100u * (unsigned)step, count);
     }
-    if (is("running") || is("running_own")) {
+    bool used = is("running") || is("running_own"), shared = is("running") || is("statistics");
+    if (used || is("statistics") || is("statistics_own")) { /* the latter for evaluations, by what is saved */
         LAUNCH(add_columns, IN + 1)(batch.sums, batch.x, count);
-        if (is("running")) /* mistake, without: sums of the share */
+        if (shared) /* mistake, without: sums of the share */
             DDP_REDUCE(batch.sums, IN + 1, DDP_FLOAT32, DDP_OP_SUM, stream);
-        LAUNCH(subtract_running, IN)(batch.x, running, batch.sums, count);
+        LAUNCH(subtract_running, IN)(used ? batch.x : batch.hidden, running, batch.sums, count);
     }
     if (is("route") || is("capacity_own")) /* mistake: places are given to the share's records */
         LAUNCH(to_experts, 1)(batch.x, is("route") ? count : count / 4, count);
@@ -323,5 +324,6 @@ main(int argc, char **argv)
     CHECK(cudaDeviceSynchronize());
     save_network();
     save(table, WORDS * IN);
+    save(running, IN);
     return 0;
 }
