@@ -43,6 +43,8 @@ except (OSError, ValueError):
 stdout, stderr = open(work + "/stdout").read(), open(work + "/stderr").read()
 missing = re.findall("^missing: .*", stdout, re.M)
 text, advice = found.get("text") or " ".join(stderr.split()[-60:]), found.get("advice") or ""
+# Where the first of several causes ends.
+ends = "[;,]" if "look for" in advice else ";|, (?=(?:rows|memory|weights|values|records|data|a decision|a rate) )"
 says = lambda words: re.search(pattern, words, re.I) is not None
 if kind == "right":
     word = "fair" if code == "0" and not missing else "accused"
@@ -50,7 +52,7 @@ elif code == "0":
     unseen = re.findall("^not compared: .*", stdout, re.M)
     word = "named" if says(" ".join(unseen)) else "equal"
 else:
-    word = "first" if says(text + " " + re.split("[;,]" if "look for" in advice else ";", advice)[0]) else "listed" if says(text + " " + advice) else "other"
+    word = "first" if says(text + " " + re.split(ends, advice)[0]) else "listed" if says(text + " " + advice) else "other"
 print(word, "code", code, found.get("cause") or "-", "|", text, "| what to do:", advice, *missing)' "$1" "$2" "$work" "$code"
 }
 
