@@ -28,7 +28,7 @@ rows=(
     'rows | step_skipped | --no-overlap | 1 | update | between DDP_STEP 6 and the next one .sgd. updated the same parameter 2 times.*left out'
     'rows | two_updates || 1 | update | between DDP_STEP 1 and the next one .sgd. .* 2 times.*each update needs a DDP_STEP of its own'
     'rows | second_update_once --micro 2 || 1 | update | between DDP_STEP [56] and the next one .sgd. updated the same parameter 2 times.*left out'
-    'updates | reallocated | --steps 20 | 1 | unannotated | after step 13 unannotated memory 1, which .sgd. writes'
+    'updates | reallocated | --steps 20 | 1 | unannotated | after step 14 unannotated memory 1, which .sgd. writes'
     'rows | realloc_freed | --steps 60 | 1 | stopped | -'
     'rows | bias_device || 1 | unannotated | .sgd. writes .argument 1., 16 elements'
     'rows | bias_managed || 1 | unannotated | .sgd. writes .argument 1., 16 elements'

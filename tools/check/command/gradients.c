@@ -158,6 +158,14 @@ along_of(const struct check_row *row)
     return row->norms.along;
 }
 
+/* `direction` is of the first step. */
+static void
+set_later(struct hearing *hearing)
+{
+    if ((hearing->shown & SHOWN_LATE) != 0)
+        hearing->verdict->cause = CAUSE_UPDATE;
+}
+
 bool
 gradients_say_offset(struct hearing *hearing)
 {
@@ -165,6 +173,7 @@ gradients_say_offset(struct hearing *hearing)
     if (offset == 0)
         return false;
     hearing_say(hearing, ": each element of these gradients is off by the same %.3g", offset);
+    set_later(hearing);
     return hearing_advise(
         hearing, "a term that is added for each record, or on each rank, is not divided as the loss is: divide "
                  "it by the whole batch on one rank, and by the rank's share on the ranks");
@@ -177,6 +186,7 @@ gradients_say_along(struct hearing *hearing)
     if (along == 0)
         return false;
     hearing_say(hearing, ": the difference of each gradient is %.3g times its parameter", along);
+    set_later(hearing);
     return hearing_advise(
         hearing, "a term of the weights, such as weight decay, is another one than one rank's: let it not depend "
                  "on the rank, on the number of ranks or on the share, or add it behind DDP_STEP");
@@ -240,11 +250,13 @@ gradients_say_dependent_now(struct hearing *hearing)
                 "; in this step, and in none before, the mean of the gradients of %d shares is not the gradient of the "
                 "whole batch on one rank, either",
                 hearing->evidence->ranks);
-    return hearing_advise(
-        hearing,
-        "look for a bound, a mean, a ranking or a count of the share's own (DDP_REDUCE makes the batch's), memory "
-        "that each rank trains alone and that is not annotated, rows of a gradient that are not cleared before "
-        "backward, random numbers");
+    bool few = (hearing->shown & SHOWN_FEW) != 0;
+    return hearing_advise(hearing,
+                          "look for %sstatistics of the share, such as a bound, a mean, a ranking or a count "
+                          "(DDP_REDUCE makes the batch's), memory that each rank trains alone and that is not "
+                          "annotated%s, random numbers",
+                          few ? "rows of this gradient that are not cleared before backward, " : "",
+                          few ? "" : ", rows of a gradient that are not cleared before backward");
 }
 
 bool

@@ -148,9 +148,10 @@ hearing_fn gradients_say_total, gradients_say_uneven, gradients_say_factor, grad
     gradients_say_later;
 
 /* ---- update.c: what comes between DDP_STEP and the next one ---- */
-hearing_fn update_say_averaged, update_say_used, update_say_memory, update_say_still, update_say_scalar,
-    update_say_factor, update_say_shorter, update_say_unstepped, update_say_several, update_say_copied, update_say_one,
-    update_say_running, update_say_before_step, update_say_state, update_say_own_state, update_say_all;
+hearing_fn update_say_averaged, update_say_used, update_say_states, update_say_memory, update_say_still,
+    update_say_scalar, update_say_factor, update_say_shorter, update_say_unstepped, update_say_several,
+    update_say_copied, update_say_one, update_say_running, update_say_before_step, update_say_state,
+    update_say_own_state, update_say_all;
 
 /* ---- factor.c ---- */
 /*
@@ -166,6 +167,11 @@ struct factor {
 
 /* Of the parameters in the step of `first`, which is one of them and differs. False: they have no common factor. */
 bool factor_of_update(const struct check_evidence *evidence, const struct check_item *first, struct factor *factor);
+
+/* Of gradients, as all states that differ at the moment show them: first moments have the factor, second ones its
+ * square. False: they do not. */
+bool factor_of_states(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment,
+                      double *factor_p);
 
 /* Of a row of norms: false if it is no multiple of the reference. */
 bool factor_of_row(const struct check_row *row, double *factor_p);

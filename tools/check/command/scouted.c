@@ -204,27 +204,28 @@ averages_gradients(const struct scout_log *log, const struct scout_finding *find
     return any;
 }
 
-/* Averages of gradients or parameters, on which nothing that is compared depends. */
+/* What stays from step to step, and nothing that is compared depends on. Fewer elements are losses and counts. */
 static void
-print_averages(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
+print_uncompared(FILE *out, const struct scout_log *log, const struct scout_finding *finding, enum scout_role role,
+                 const char *what)
 {
+    enum { LEAST_ELEMENTS = 4 };
     char name[SCOUT_NAME_BYTES] = "";
     uint64_t elements = 0;
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
+        uint64_t own = (tensor->hi - tensor->lo) / scout_type_bytes(tensor->type);
         bool annotated;
         (void)end_alike(log, tensor->alloc, tensor->lo, tensor->hi, &annotated);
-        if (tensor->role != ROLE_AVERAGE || annotated)
+        if (tensor->role != role || annotated || own < LEAST_ELEMENTS)
             continue;
-        elements += (tensor->hi - tensor->lo) / scout_type_bytes(tensor->type);
+        elements += own;
         if (name[0] == '\0')
             (void)scout_op_name(log, &log->ops[tensor->writer], name);
     }
     if (elements > 0)
-        fprintf(out,
-                "not compared: an average of gradients or parameters that nothing else depends on, %" PRIu64
-                " element%s, which `%s` writes; --scout compares it\n",
-                elements, elements == 1 ? "" : "s", name);
+        fprintf(out, "not compared: %s, %" PRIu64 " elements, which `%s` writes, and nothing else depends on\n", what,
+                elements, name);
 }
 
 /* Into *text_p what equal steps leave open; empty: nothing. False: why it cannot be told. */
@@ -246,7 +247,9 @@ compare_annotations(const char *path, char **text_p, char *why, size_t room)
         struct sites *sites = sites_open(&log);
         (void)annotated_print_open(out, &log, &finding, sites);
         if (!check_options.scout)
-            print_averages(out, &log, &finding);
+            print_uncompared(out, &log, &finding, ROLE_AVERAGE,
+                             "an average of gradients or parameters (--scout compares it)");
+        print_uncompared(out, &log, &finding, ROLE_STATISTICS, "statistics of each rank's own data");
         sites_close(sites);
         fclose(out);
     } else {

@@ -277,35 +277,40 @@ update_say_still(struct hearing *hearing)
                           still > 0 ? ranks : "on the other ranks");
 }
 
-/* The first scalar that is another in this update, or in the first one that was looked at. */
-bool
-update_say_scalar(struct hearing *hearing)
+/* The first scalar that is another in this update, or in the first one that was looked at, in a text; empty: none. */
+static const char *
+find_scalar(const struct hearing *hearing, char text[400])
 {
     const struct check_item *first = hearing->first;
     const struct check_rows *rows = &hearing->evidence->ranked[first->first_rank];
     uint32_t step = items_step(first) < FIRST_USED ? FIRST_USED : items_step(first);
     char ranks[48];
-    for (size_t i = 0; i < rows->count && !MUTANT(CHECK_SCALARS_UNSEEN); ++i) {
+    text[0] = '\0';
+    for (size_t i = 0; i < rows->count && text[0] == '\0' && !MUTANT(CHECK_SCALARS_UNSEEN); ++i) {
         const struct check_row *row = &rows->rows[i];
-        struct factor factor;
-        if (row->kind != CHECK_ROW_SCALAR || row->step != step)
-            continue;
-        bool known = factor_of_update(hearing->evidence, first, &factor);
-        sentence_name_ranks(hearing->evidence, first, ranks);
-        hearing_say(hearing,
-                    ", and the gradients are equal: argument %llu of `%.200s` is %.6g %s, and %.6g on one rank",
-                    (unsigned long long)row->value + 1, row->text, row->norms.own, ranks, row->norms.reference);
-        hearing->verdict->factor = known ? factor.value : 0;
-        return hearing_advise(
-            hearing, "%s",
-            first->rank_count == hearing->evidence->ranks
-                ? "a rate, a factor or a divisor of the update depends on the number of ranks, or on the share: let it "
-                  "be "
-                  "one rank's, for the ranks' shares together are the batch of one rank"
-                : "a rate, a factor or a divisor of the update is not the same on all ranks: let it depend on the step "
-                  "and on averaged values, and on nothing that is a rank's own");
+        if (row->kind == CHECK_ROW_SCALAR && row->step == step)
+            snprintf(text, 400, ": argument %llu of `%.200s` is %.6g %s, and %.6g on one rank",
+                     (unsigned long long)row->value + 1, row->text, row->norms.own,
+                     sentence_name_ranks(hearing->evidence, first, ranks), row->norms.reference);
     }
-    return false;
+    return text;
+}
+
+bool
+update_say_scalar(struct hearing *hearing)
+{
+    char text[400];
+    if (find_scalar(hearing, text)[0] == '\0')
+        return false;
+    hearing_say(hearing, ", and the gradients are equal%s", text);
+    return hearing_advise(hearing, "%s",
+                          hearing->first->rank_count == hearing->evidence->ranks
+                              ? "a rate, a factor or a divisor of the update depends on the number of ranks, or on the "
+                                "share: let it be one "
+                                "rank's, for the ranks' shares together are the batch of one rank"
+                              : "a rate, a factor or a divisor of the update is not the same on all ranks: let it "
+                                "depend on the step and on "
+                                "averaged values, and on nothing that is a rank's own");
 }
 
 bool
@@ -313,7 +318,7 @@ update_say_factor(struct hearing *hearing)
 {
     const struct check_evidence *evidence = hearing->evidence;
     const struct check_item *first = hearing->first;
-    char whose[80];
+    char whose[80], scalar[400];
     struct factor factor;
     bool used = find_used(evidence, first).any; /* and none is another */
     if (!factor_of_update(evidence, first, &factor))
@@ -324,9 +329,9 @@ update_say_factor(struct hearing *hearing)
     bool is_n = all && fabs(factor.value - evidence->ranks) < 0.01 * evidence->ranks,
          is_reciprocal = all && fabs(factor.value * evidence->ranks - 1) < 0.01;
     snprintf(whose, sizeof(whose), "%zu of %zu parameters", factor.apart, factor.moved);
-    hearing_say(hearing, ", and the gradients are equal: the change of %s is %.4g times one rank's%s%s",
+    hearing_say(hearing, ", and the gradients are equal: the change of %s is %.4g times one rank's%s%s%s",
                 one ? whose : "every parameter", factor.value, factor_meaning(evidence, factor.value),
-                factor.mixed ? "; on other ranks another factor" : "");
+                factor.mixed ? "; on other ranks another factor" : "", find_scalar(hearing, scalar));
     hearing->verdict->factor = factor.value;
     if (pattern_is_few(factor.apart, factor.moved))
         hearing->verdict->cause = CAUSE_TENSOR;
@@ -346,6 +351,24 @@ update_say_factor(struct hearing *hearing)
                 "DDP_STEP, is not the same on all ranks: let it depend on the step and on averaged "
                 "gradients, and on nothing that is a rank's own; where one rank alone has read a step "
                 "counter or moments: optimizer state (DDP_STATE)");
+}
+
+bool
+update_say_states(struct hearing *hearing)
+{
+    double factor;
+    uint32_t role = hearing->first->tensor.role;
+    bool is_state = role == CHECK_MEMORY || role == CHECK_STATE;
+    if (!is_state || !factor_of_states(hearing->evidence, hearing->verdict, hearing->pattern.moment, &factor))
+        return false;
+    hearing_say(hearing,
+                ": the optimizer's moments are those of gradients that are %.4g times one rank's%s, and at DDP_STEP "
+                "they are equal",
+                factor, factor_meaning(hearing->evidence, factor));
+    hearing->verdict->factor = factor;
+    return hearing_advise(
+        hearing, "DDP_STEP leaves the mean over the ranks: look for what %s gradients behind it, before the optimizer",
+        factor < 1 ? "divides" : "multiplies");
 }
 
 /* ---- unannotated memory ---- */
@@ -502,11 +525,9 @@ update_say_all(struct hearing *hearing)
                  "before DDP_STEP, from this rank's gradients; optimizer state that was loaded or initialised on one "
                  "rank (DDP_STATE); a learning rate or a decision on the host"
         : hearing->first->first_step > 2
-            ? "the update of this step used something that is not the same on all ranks: a DDP_STEP that is left out "
-              "in "
-              "some steps; memory that is not annotated, and that each rank has initialised or computed by itself, "
-              "from "
-              "own gradients for instance; a decision on the host"
+            ? "the update of this step used something that is not the same on all ranks: memory that is not annotated, "
+              "and that each rank has initialised or computed by itself, from own gradients for instance; a decision "
+              "on the host"
             : "the update uses what is not averaged: a moment, a norm or an average that is computed before DDP_STEP, "
               "or gradients that are clipped there; DDP_STEP stands in front of backward, within it or behind the "
               "optimizer; optimizer state (DDP_STATE) or a decision on the host is not the same on all ranks");

@@ -374,6 +374,7 @@ static const struct verdict_row table[] = {
     ROW(OVERFLOW, DIFFERENT, SHOWN_UNBOUNDED, 0, say_unbounded),
     /* unannotated memory; a factor of all gradients explains it */
     ROW(UPDATE, DIFFERENT, SHOWN_MEMORY_FIRST, SHOWN_SCALED, update_say_used),
+    ROW(UPDATE, DIFFERENT, SHOWN_MEMORY_FIRST, SHOWN_SCALED, update_say_states),
     ROW(UNANNOTATED, DIFFERENT, SHOWN_MEMORY, SHOWN_SCALED, update_say_memory),
     ROW(START, DIFFERENT, SHOWN_START | SHOWN_RANK_0_RIGHT, 0, say_start),
     ROW(UPDATE, DIFFERENT, SHOWN_AVERAGED, 0, update_say_averaged),
@@ -404,10 +405,11 @@ static const struct verdict_row table[] = {
     /* the update */
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_used),
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_still),
-    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_scalar),
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_factor),
+    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_scalar),
     ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_shorter),
     ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_unstepped),
+    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_states),
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_several),
     ROW(TENSOR, DIFFERENT, SHOWN_LATE | SHOWN_FEW, 0, update_say_one),
     ROW(UNANNOTATED, DIFFERENT, SHOWN_LATE, 0, update_say_state),
