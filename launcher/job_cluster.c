@@ -41,6 +41,20 @@ tell_launched(const struct launched *launched)
                      launched->variables);
 }
 
+/* Of settings in the environment nothing is said: they are for other jobs, too. */
+static void
+tell_unused(const struct options *options)
+{
+    static const char *const names[] = {"--job=", "--secret-file="};
+    for (size_t i = 0; i < options->given.count; ++i) {
+        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); ++k) {
+            if (strncmp(options->given.list[i], names[k], strlen(names[k])) == 0)
+                message_line("%.*s is not used: the ranks of this job do not meet at an address",
+                             (int)strlen(names[k]) - 1, names[k]);
+        }
+    }
+}
+
 struct launch_request
 job_launch_request(const struct options *options)
 {
@@ -68,6 +82,8 @@ job_join(struct job *job, struct error *error)
     launched->restart += job->restarts;
     if (job->options.verbose)
         tell_launched(launched);
+    if (launched->address[0] == '\0')
+        tell_unused(&job->options);
     bool is_refused = job->options.program == NULL; /* its options are wrong; where to meet may stand in them */
     if (launched->by == LAUNCHED_ALONE || launched->is_host || (launched->address[0] != '\0' && is_refused))
         return true;

@@ -18,12 +18,18 @@ run "$ddprun" -n 4 -q --check-every 1 --bucket-mb 0.02 "$digits" "${digits_optio
 succeeded "ddprun -n 4"
 digits_alone
 
-# torchrun PORT OPTIONS... -- COMMAND...: on both hosts.
+# torchrun OPTIONS... COMMAND...: on both hosts. torch 1.13 reads its --redirects by a loop over flags, in which Python 3.11 has no zero.
+cat >"$work/run.py" <<END
+from torch.distributed.elastic.multiprocessing.api import Std
+from torch.distributed.run import main
+Std.from_str = staticmethod(lambda text: Std(int(text)))
+main()
+END
 cat >"$work/torchrun" <<END
 #!/bin/bash
 pids=() code=0
 for node in 0 1; do
-    "$hosts_runner" "h\$((node + 1))" "$python" -m torch.distributed.run --nnodes 2 --node_rank "\$node" --nproc_per_node 2 "\$@" &
+    "$hosts_runner" "h\$((node + 1))" "$python" "$work/run.py" --nnodes 2 --node_rank "\$node" --nproc_per_node 2 "\$@" &
     pids+=(\$!)
 done
 for pid in "\${pids[@]}"; do wait "\$pid" || code=\$?; done

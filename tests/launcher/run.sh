@@ -49,6 +49,8 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "help of an unknown command" 2 "unknown command scuot, after help; did you mean scout?" help scuot
     bad "help of what is no command" 2 "unknown command frobnicate, after help; see ddprun help" help frobnicate
     bad "unknown letter" 2 "unknown option -z" -z "$fake"
+    run -q -n 2 --job a --secret-file b "$fake"
+    report "--job and --secret-file on one machine" "$(expect 0 "$err" '^ddprun: --job is not used' "$err" '^ddprun: --secret-file is not used')"
     bad "mpirun's letter" 2 "ddprun has no option -x; it is --env NAME=VALUE here" -x A "$fake"
     bad "torchrun's option" 2 "ddprun has no option --log_dir; it is --output files=DIR here" --log_dir=logs "$fake"
     bad "a value where none belongs" 2 "takes no value" --no-overlap=3 "$fake"

@@ -1,6 +1,7 @@
 /*
  * launchers.c - the doctor's look at cluster launchers: which are installed, and whether one of them started us.
  */
+#include "launcher/cluster/launched.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
 #include "tools/doctor/examine.h"
@@ -61,9 +62,7 @@ examine_srun_pmix(struct examination *examination, const char *srun, struct chil
     else if (has_word(result->text, "pmix"))
         findings_ok(examination->findings, "srun", "has PMIx: srun --mpi=pmix -n 64 ddprun ./train");
     else
-        findings_say(examination->findings, FINDING_WARNING, "srun",
-                     "ask for Slurm's PMIx plugin (Debian: slurm-wlm-basic-plugins), or start by mpirun",
-                     "srun has no pmix among its MPI plugins, so that ddprun cannot run under it");
+        findings_ok(examination->findings, "srun", "has no PMIx; ranks meet without: srun -n 64 ddprun ./train");
 }
 
 static bool
@@ -101,22 +100,28 @@ or_unknown(const char *value)
     return value != NULL && value[0] != '\0' ? value : "?";
 }
 
+static void
+tell_launched(struct findings *findings, const struct launched *launched)
+{
+    if (launched->by != LAUNCHED_ALONE)
+        findings_ok(findings, "launcher", "this process is one of several, by %s", launched->variables);
+}
+
 /* Where we are ourselves: started by a launcher, in an allocation of a scheduler. */
 static void
 examine_surroundings(struct examination *examination)
 {
     struct findings *findings = examination->findings;
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS"), *space = getenv("PMIX_NAMESPACE");
+    struct launched launched;
+    struct error error;
     if (getenv("SLURM_JOB_ID") != NULL)
         findings_ok(findings, "Slurm", "inside allocation %s: %s nodes (%s), %s tasks", getenv("SLURM_JOB_ID"),
                     or_unknown(getenv("SLURM_JOB_NUM_NODES")), or_unknown(getenv("SLURM_JOB_NODELIST")),
                     or_unknown(getenv("SLURM_NTASKS")));
-    if (space != NULL)
-        findings_ok(findings, "PMIx launcher", "this process is rank %s of %s", or_unknown(getenv("PMIX_RANK")), space);
-    else if (tasks != NULL && strtol(tasks, NULL, 10) > 1)
-        findings_say(findings, FINDING_PROBLEM, "srun", "add --mpi=pmix to srun",
-                     "started as one of %s tasks without PMIx (%s): they could not find each other", tasks,
-                     getenv("SLURM_MPI_TYPE") != NULL ? getenv("SLURM_MPI_TYPE") : "no MPI type");
+    if (launched_look(&(struct launch_request){.node_rank = -1}, &launched, &error))
+        tell_launched(findings, &launched);
+    else
+        findings_say_error(findings, FINDING_PROBLEM, "launcher", error.text);
 }
 
 void

@@ -81,7 +81,7 @@ mv "$top/lib/libddprun-pmix.so" "$top"
 examine
 report "no PMIx is no problem" "$(finds "$(well)" '^machine\|note\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx 4')"
 with PMIX_NAMESPACE=job PMIX_RANK=1 --
-report "but under a launcher" "$(finds 1 '^machine\|problem\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx 4' '^machine\|ok\|PMIx launcher\|.*rank 1 of job')"
+report "but under a launcher" "$(finds 1 '^machine\|problem\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx 4' '^machine\|ok\|launcher\|.*one of several, by PMIX_NAMESPACE and PMIX_RANK')"
 mv "$top/libddprun-pmix.so" "$top/lib"
 timeout -k 1 "$limit" "$ddprun" doctor >"$top/out" 2>&1 </dev/null
 report "for people, without colour in a pipe" "$(head -1 "$top/out" | grep -vx 'this machine')$(grep -c $'\033' "$top/out" | grep -vx 0)$(
@@ -272,14 +272,14 @@ report "no place for the job's folder" "$(finds 1 '^machine\|problem\|job folder
 (ulimit -n 256 && examine && cp "$top/findings" "$top/few")
 report "few open files" "$(grep -qE '^machine\|warning\|open files\|at most 256' "$top/few" || cat "$top/few")"
 with SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=4 SLURM_MPI_TYPE=none --
-report "srun without PMIx" "$(finds 1 '^machine\|ok\|Slurm\|inside allocation 7' '^machine\|problem\|srun\|.*4 tasks without PMIx \(none\).*\|add --mpi=pmix')"
+report "srun without PMIx" "$(finds 1 '^machine\|ok\|Slurm\|inside allocation 7' '^machine\|problem\|launcher\|SLURM_STEP_NUM_TASKS=4 says that ddprun is one of .*but SLURM_PROCID.*')"
 mkdir "$top/path"
 # shellcheck disable=SC2016 # for the script to expand
 printf '#!/bin/sh\ncase $1 in --version) echo slurm 22.05.8 ;; *) printf "MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n" ;; esac\n' >"$top/path/srun"
 printf '#!/bin/sh\nexit 3\n' >"$top/path/mpirun"
 chmod 755 "$top"/path/*
 with "searched=$top/path" --
-report "an srun that lacks PMIx, an mpirun that fails" "$(finds "$(well)" '^machine\|ok\|srun\|.*slurm 22.05.8' '^machine\|warning\|srun\|srun has no pmix' \
+report "an srun that lacks PMIx, an mpirun that fails" "$(finds "$(well)" '^machine\|ok\|srun\|.*slurm 22.05.8' '^machine\|ok\|srun\|has no PMIx; ranks meet without' \
     '^machine\|note\|mpirun\|.*it ended with exit code 3')"
 # shellcheck disable=SC2016 # for the script to expand
 printf '#!/bin/sh\ncase $1 in --version) echo slurm 22.05.8 ;; *) printf "\\tpmix\\n\\tpmix_v4\\n" ;; esac\n' >"$top/path/srun"
