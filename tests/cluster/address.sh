@@ -132,6 +132,56 @@ succeeded "60 strangers at the port: the job ends well"
 check "... with the same result" cmp "$work/strange-0" "$work/one-0"
 kill "$strangers" "$store"
 
+# What a rank said when it was taken in is recorded, and played to the listener of the next job of the same name and secret.
+cat >"$work/replay.py" <<'END'
+import os, select, socket, sys, time
+at, to, kept, plays = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4] == "play"
+def reach():
+    while True:
+        try:
+            return socket.create_connection(("localhost", to), 5)
+        except OSError:
+            time.sleep(0.05)
+if plays:
+    said, listener = open(kept, "rb").read(), reach()
+    listener.recv(4096)
+    listener.sendall(said)
+    listener.settimeout(20)
+    try:
+        answer = listener.recv(4096)
+    except ConnectionError:
+        answer = b""
+    print("answer", len(answer), flush=True)
+    sys.exit()
+server = socket.create_server(("localhost", at))
+print("ready", flush=True)
+near = server.accept()[0]
+far = reach()
+with open(kept, "wb", buffering=0) as record:
+    while True:
+        for source in select.select([near, far], [], [])[0]:
+            got = source.recv(65536)
+            if not got:
+                sys.exit()
+            if source is near:
+                record.write(got)
+            (far if source is near else near).sendall(got)
+END
+"${python[@]}" "$work/replay.py" "$((port + 100))" "$((port + 200))" "$work/said" record >"$work/recorder" &
+recorder=$!
+at_exit 'kill "$recorder" 2>/dev/null'
+check "a recorder is there" within 10 grep -q ready "$work/recorder"
+# shellcheck disable=SC2016
+BY_PORT=$((port + 200)) job 2 sh -c '[ "$RANK" = 0 ] || MASTER_PORT=$((MASTER_PORT - 100)); exec "$@"' sh "$ddprun" --job replay --device softgpu --unannotated true
+succeeded "a job is recorded"
+wait "$recorder"
+check "... with a rank's whole answer" [ "$(stat -c %s "$work/said")" -gt 80 ]
+# shellcheck disable=SC2016 # rank 1 comes when what was recorded has been refused
+BY_PORT=$((port + 200)) job 2 bash -c '[ "$RANK" = 1 ] || exec "${@:3}"; "${@:1:1}" "$0" 0 "$MASTER_PORT" "$2" play >"$2.answer"; exec "${@:3}"' \
+    "$work/replay.py" "$(command -v python3)" "$work/said" "$ddprun" --job replay --device softgpu --unannotated true
+succeeded "what was recorded is played again: the job ends well"
+check "... and it was refused" grep -qx 'answer 0' "$work/said.answer"
+
 # ---- what ends a job ----
 
 ends "exit code" 3 'rank 1 .*exit code 3' stage 2 stage 3 @1 exit 3 @all hang
