@@ -29,7 +29,7 @@ cat >"$work/torchrun" <<END
 #!/bin/bash
 pids=() code=0
 for node in 0 1; do
-    "$hosts_runner" "h\$((node + 1))" "$python" "$work/run.py" --nnodes 2 --node_rank "\$node" --nproc_per_node 2 "\$@" &
+    "$hosts_runner" "h\$((node + 1))" "$python" "$work/run.py" --nnodes 2 --node_rank "\$node" --nproc_per_node 2 --log_dir "$work/logs" "\$@" &
     pids+=(\$!)
 done
 for pid in "\${pids[@]}"; do wait "\$pid" || code=\$?; done
