@@ -7,9 +7,10 @@
 
 enum { WORDS = 60, RANK = 2 };
 
-static const char names[] = " sparse twice running statistics adapter spectral route position lanes dropout_by_item "
-                            "rows_own stale_rows second_use_after running_own statistics_own base_by_rank merge_on_0 spectral_by_rank "
-                            "capacity_own position_local lanes_rotated ";
+static const char names[] =
+    " sparse twice running statistics adapter spectral route position lanes dropout_by_item "
+    "rows_own stale_rows second_use_after running_own statistics_own base_by_rank merge_on_0 spectral_by_rank "
+    "capacity_own position_local lanes_rotated ";
 
 static float *table, *table_gradient;
 static int *words, *touched, *touched_before; /* of each record; of each row of the table, whether a record has it */
