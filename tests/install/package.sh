@@ -108,13 +108,13 @@ done
 while read -r wanted words; do
     if command -v fish >/dev/null; then
         PATH=$prefix/bin:$PATH timeout 20 fish -c 'source $argv[1]; complete -C "$argv[2]"' "$prefix/share/fish/vendor_completions.d/ddprun.fish" "$words" 2>&1 |
-            grep -qxF -- "$wanted" || complain "completion in fish of $words: $wanted is missing"
+            grep -xF -- "$wanted" >/dev/null || complain "completion in fish of $words: $wanted is missing"
     fi
     if command -v zsh >/dev/null; then
         # shellcheck disable=SC2016 # zsh expands it
         PATH=$prefix/bin:$PATH timeout 20 zsh -fc 'file=$1; shift; words=("$@"); CURRENT=$#
             compadd() { shift; print -l -- "$@" }; _files() {}; _command_names() {}; run() { source $file }; run' zsh \
-            "$prefix/share/zsh/site-functions/_ddprun" $words 2>&1 | grep -qxF -- "$wanted" || complain "completion in zsh of $words: $wanted is missing"
+            "$prefix/share/zsh/site-functions/_ddprun" $words 2>&1 | grep -xF -- "$wanted" >/dev/null || complain "completion in zsh of $words: $wanted is missing"
     fi
 done <<'END'
 --no-overlap ddprun --no-o

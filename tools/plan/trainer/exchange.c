@@ -159,7 +159,8 @@ exchange_all(bool puts)
     size_t count;
     struct allocation **all = allocations_all(&count);
     for (size_t i = 0; i < count && player.play.plan.data == PLAY_REST_EXCHANGED; ++i) {
-        if (all[i]->memory != SCOUT_PINNED)
+        bool may_be_written = is_put && all[i]->memory == SCOUT_MANAGED; /* by the host, since the step */
+        if (all[i]->memory != SCOUT_PINNED && !may_be_written)
             exchange_unclassed(all[i], puts);
     }
     for (uint32_t i = 0; i < player.play.plan.tensor_count && player.play.plan.data == PLAY_STATE_EXCHANGED; ++i) {
