@@ -152,10 +152,14 @@ static void
 judge_own(const struct play_tensor *tensor, const struct touched *touched, const char *text, struct proof *proof)
 {
     bool is_whole = tensor->type == (uint32_t)play_plan_type(SCOUT_INTEGER);
-    if (touched->both > 0 && !is_whole)
+    if (!is_whole && touched->both > 0)
         proof_conclude(proof, PROOF_FAILED,
                        "both halves of a batch change the same elements of %s: it is trained, and no rank may have it "
                        "for itself; leave it out of --per-rank",
+                       text);
+    else if (!is_whole && (touched->first == 0 || touched->second == 0))
+        proof_conclude(proof, PROOF_IMPOSSIBLE,
+                       "whether %s is carried from batch to batch, as --per-rank says, halves of a batch do not show",
                        text);
 }
 
@@ -186,9 +190,9 @@ judge_carried(const struct play *play, const struct played *plain, const struct 
         else if (is_open)
             proof_conclude(
                 proof, PROOF_IMPOSSIBLE,
-                "trained, or carried from batch to batch? %s is overwritten in each step, and halves of a batch do not "
-                "show it; --per-rank a%" PRIu32 " says that it is carried",
-                text, tensor->alloc);
+                "%s is overwritten in each step, and halves of a batch do not show whether it is trained, or "
+                "carried from batch to batch",
+                text);
     }
 }
 
