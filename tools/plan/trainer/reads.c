@@ -500,21 +500,27 @@ static void
 exchange_apart(bool gives, const struct operation *operation)
 {
     static const struct ddp_site site = {"what the host reads", "the plan", 0};
-    static CUdeviceptr words; /* with `following` held */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+    static CUdeviceptr words;
     static char *bytes;
     static size_t room;
     const struct driver *driver = &scout_state.driver;
     size_t count = (rows_of(now.to) * row_bytes(now.to) + 3) / 4;
-    pthread_mutex_lock(&player.following);
+    if (count == 0)
+        return;
+    pthread_mutex_lock(&lock);
     if (count * 4 > room) {
         room = count * 4;
         free(bytes);
-        if (words != 0)
+        if (words != 0) {
+            real->before_release(words, 0);
             scout_require(driver->cuMemFree_p(words), "cuMemFree");
+        }
         bytes = calloc(1, room);
         if (bytes == NULL)
             scout_stop("out of memory");
         scout_require(driver->cuMemAlloc_p(&words, room), "cuMemAlloc");
+        real->allocated(&words, room, MEMORY_DEVICE);
     }
     memset(bytes, 0, count * 4);
     if (gives)
@@ -525,7 +531,7 @@ exchange_apart(bool gives, const struct operation *operation)
     scout_require(driver->cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
     if (!gives && !MUTANT(PLAN_READS_OWN))
         gather(bytes, true);
-    pthread_mutex_unlock(&player.following);
+    pthread_mutex_unlock(&lock);
 }
 
 static void CUDA_CB

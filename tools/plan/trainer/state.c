@@ -265,6 +265,17 @@ release(void)
 
 /* ---- rounds ---- */
 
+/* A history that begins anew within a round would get the changes of two ranks in one element. */
+static void
+require_long_histories(void)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        if (is_sum(i) && player.play.tensors[i].type == ELEMENT_UINT32 &&
+            bytes_of(i) / sizeof(uint64_t) < player_world())
+            player_refuse("%s, of which each step writes the next element, may begin anew within a round of %u ranks",
+                          player.named[i].text, player_world());
+}
+
 void
 state_begin(const struct engine *engine)
 {
@@ -280,6 +291,7 @@ state_begin(const struct engine *engine)
     found = allocate(sizeof(struct state_found));
     make_tables();
     CUstream stream = stream_behind();
+    require_long_histories();
     scout_require(scout_state.driver.cuMemsetD8Async_p(memory, 0, memory_end + 1, stream), "cuMemsetD8");
     bool all = find_tensors(stream, &missing);
     for (int t = 0; t < 2 && all; ++t)

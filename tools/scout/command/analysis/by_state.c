@@ -402,25 +402,26 @@ judge_state(const struct finder *finder, struct place *place)
     return true;
 }
 
-/* Whether nothing on the device reads a place, of which each period writes another part: a history of losses. */
+/* Whether nothing on the device reads a place, of which each period writes the next element: a history of losses. */
 static bool
 is_history(const struct finder *finder, const struct place *place)
 {
     const struct graph *graph = finder->graph;
-    int64_t first = -1; /* version of the first period */
-    bool moves = false;
-    if (place->is_read || (place->hi - place->lo) % sizeof(uint32_t) != 0 || place->lo % sizeof(uint32_t) != 0)
-        return false;
-    for (uint32_t i = 0; i < graph->version_count && !moves; ++i) {
+    const struct graph_version *before = NULL;
+    uint32_t moves = 0;
+    bool is_row = !place->is_read && place->lo % sizeof(uint32_t) == 0 && place->hi % sizeof(uint32_t) == 0;
+    for (uint32_t i = 0; i < graph->version_count && is_row; ++i) {
         const struct graph_version *version = &graph->versions[i];
         if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
             continue;
-        const struct graph_version *begun = first >= 0 ? &graph->versions[first] : version;
-        moves = position(finder, version) == position(finder, begun) &&
-                (version->lo >= begun->hi || version->hi <= begun->lo);
-        first = first >= 0 ? first : (int64_t)i;
+        is_row =
+            version->hi - version->lo <= ELEMENT_BYTES &&
+            (before == NULL || (version->lo == before->hi && position(finder, version) == position(finder, before) &&
+                                period_of(finder, version) == period_of(finder, before) + 1));
+        moves += before != NULL;
+        before = version;
     }
-    return moves;
+    return is_row && moves > 0;
 }
 
 static bool

@@ -61,8 +61,8 @@ judge_rest(const struct play *play, const struct played *plain, const struct pla
         else if (border == OUTSIDE)
             proof_conclude(proof, PROOF_FAILED,
                            "where memory without a class gets what it held one step before, %s differs behind what the "
-                           "program does "
-                           "between steps: that uses what an earlier step has left, which is another on each rank",
+                           "program does between steps: that uses what an earlier step has left, which is another on "
+                           "each rank",
                            text);
         else
             proof_conclude(
@@ -394,7 +394,8 @@ prove_rest(const struct scout_order *order, struct play *play, const struct play
     if (ok && played_steps(&rest, &then, proof) == borders)
         judge_rest(play, plain, &rest, borders, proof);
     else if (ok && proof->end == PROOF_NOT_ASKED)
-        proof_conclude(proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s", then);
+        proof_conclude(proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s",
+                       then[0] != '\0' ? then : "other operations come between steps");
     else if (ok && proof->end == PROOF_IMPOSSIBLE)
         proof->end = PROOF_FAILED; /* the run before could be made */
     played_release(play, &rest);
