@@ -36,6 +36,8 @@ auto() {
 auto "$fused" gemm
 check 'auto: it trains' test "$code" -eq 0
 check 'auto: by state, and it says why' grep -q 'by state, for by gradients it cannot be: ' "$work/stderr"
+run "$ddprun" -n 5 --device softgpu --share-gpu --timeout 60 --reads owner --plan auto --by state --yes "$build/tests/tools/plan/habits" ring
+check 'auto: a history that is shorter than a round is refused' grep -q 'may begin anew within a round of 5 ranks' "$work/stderr"
 auto --by gradients "$fused" gemm
 check 'auto: --by gradients is refused' test "$code" -eq 1
 run "$ddprun" -n 2 --device softgpu --share-gpu --by state "$fused" gemm

@@ -19,8 +19,8 @@ static const char *const habits[] = {
     "shuffle-device", "shuffle-host",   "prefetch",     "last-batch", "host-softmax",
     "host-loss",      "sums",           "history",      "late-loss",  "plateau",
     "batch-hits",     "validation",     "test-pass",    "checkpoint", "leak",
-    "arena",          "managed"};
-enum { FUSED = 7, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH };
+    "arena",          "managed",        "ring"};
+enum { FUSED = 7, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
 static int steps = 60, rows = BATCH;
@@ -201,7 +201,7 @@ create_more(void)
         create_weights(&more, &of_more, CLASSES);
         CHECK(cudaMemcpy(more, closed.data(), CLASSES * sizeof(float), cudaMemcpyHostToDevice));
     }
-    side = is("gemm-update") ? to_device(ones.data(), BATCH) : zeros<float>(BATCH * HIDDEN);
+    side = is("gemm-update") ? to_device(ones.data(), BATCH) : zeros<float>(is("ring") ? RING : BATCH * HIDDEN);
     other = zeros<float>(BATCH * HIDDEN > steps ? BATCH * HIDDEN : steps);
     found = zeros<int>(1);
     if (is("rnn"))
@@ -529,9 +529,11 @@ print_figures(int step)
     float value;
     if (is("history"))
         note<<<1, 1>>>(other, loss, step);
+    if (is("ring"))
+        note<<<1, 1>>>(side, loss, step % RING);
     if (is("sums"))
         add_and_print(step);
-    if (is("history") || is("sums") || is("host-softmax") || is("late-loss"))
+    if (is("history") || is("ring") || is("sums") || is("host-softmax") || is("late-loss"))
         return;
     if (is("managed"))
         CHECK(cudaDeviceSynchronize());
@@ -619,6 +621,8 @@ train(void)
             printf("validation hits %d of %d\n", sum, TEST);
         }
     }
+    for (int step = 0; step < RING && is("ring"); ++step)
+        printf("ring %d loss %.6f\n", step, from_device(side + step));
     for (int step = 0; step < steps && is("history"); ++step)
         printf("step %d loss %.6f\n", step, from_device(other + step));
 }
