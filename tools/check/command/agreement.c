@@ -12,7 +12,7 @@
 static bool
 has_hash(const struct check_row *row)
 {
-    return row->kind == CHECK_ROW_TENSOR && row->tensor.role != CHECK_REDUCE && row->value != 0;
+    return row->tensor.role != CHECK_REDUCE && row->value != 0;
 }
 
 struct agreement
@@ -20,16 +20,15 @@ agreement_find(const struct check_evidence *evidence)
 {
     struct agreement found = {0};
     const struct check_rows *zero = &evidence->ranked[0];
-    const struct check_row **sorted = xcalloc(zero->count + 1, sizeof(struct check_row *));
+    const struct check_row **sorted = xcalloc(zero->count + 1, sizeof(struct check_row *)), *row = NULL;
     size_t count = 0;
-    for (size_t i = 0; i < zero->count; ++i) {
-        if (has_hash(&zero->rows[i]))
-            sorted[count++] = &zero->rows[i];
+    while ((row = check_rows_next(zero, CHECK_ROW_TENSOR, row)) != NULL) {
+        sorted[count] = row;
+        count += has_hash(row);
     }
     qsort(sorted, count, sizeof(*sorted), items_compare_rows);
     for (int r = 1; r < evidence->ranks && !MUTANT(CHECK_RANKS_APART); ++r) {
-        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
-            const struct check_row *row = &evidence->ranked[r].rows[i];
+        while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_TENSOR, row)) != NULL) {
             const struct check_row **same =
                 has_hash(row) && count > 0 ? bsearch(&row, sorted, count, sizeof(*sorted), items_compare_rows) : NULL;
             unsigned moment = items_moment_of(row);

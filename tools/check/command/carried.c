@@ -10,13 +10,12 @@
 static const struct check_copy *
 find_copy(const struct check_rows *rows, uint64_t site, uint32_t step)
 {
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_COPY && row->copy.site == site &&
-            (step == 0 ? row->copy.values != row->copy.whole_values : row->step == step))
-            return &row->copy;
-    }
-    return NULL;
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next(rows, CHECK_ROW_COPY, row);
+    while (row != NULL &&
+           (row->copy.site != site || (step == 0 ? row->copy.values == row->copy.whole_values : row->step != step)));
+    return row != NULL ? &row->copy : NULL;
 }
 
 /* What one rank copies there is the same in each run, and changes with the parameters, as far as that is known. */
@@ -32,17 +31,13 @@ static const struct check_row *
 find_carried(const struct check_evidence *evidence, int *rank_p)
 {
     for (int r = 1; r < evidence->ranks && !MUTANT(CHECK_CARRIED_UNSEEN); ++r) {
-        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
-            const struct check_row *row = &evidence->ranked[r].rows[i];
-            const struct check_copy *mine = &row->copy;
-            if (row->kind != CHECK_ROW_COPY || mine->bytes != mine->whole)
-                continue;
-            const struct check_copy *first = find_copy(&evidence->ranked[0], mine->site, row->step);
-            if (first == NULL || first->bytes != mine->bytes || first->values == mine->values ||
-                !is_computed(evidence, mine->site))
-                continue;
+        const struct check_row *row = NULL;
+        while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_COPY, row)) != NULL) {
+            const struct check_copy *mine = &row->copy, *first = find_copy(&evidence->ranked[0], mine->site, row->step);
             *rank_p = r;
-            return row;
+            if (mine->bytes == mine->whole && first != NULL && first->bytes == mine->bytes &&
+                first->values != mine->values && is_computed(evidence, mine->site))
+                return row;
         }
     }
     return NULL;
@@ -51,15 +46,14 @@ find_carried(const struct check_evidence *evidence, int *rank_p)
 const struct check_row *
 carried_find_other(const struct check_evidence *evidence, uint32_t step, int *rank_p)
 {
-    for (int r = 0; r < evidence->ranks; ++r) {
-        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
-            const struct check_row *row = &evidence->ranked[r].rows[i];
+    for (int r = 0; r < evidence->ranks && !MUTANT(CHECK_CARRIED_UNSEEN); ++r) {
+        const struct check_row *row = NULL;
+        while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_COPY, row)) != NULL) {
             const struct check_copy *mine = &row->copy;
-            if (row->kind != CHECK_ROW_COPY || row->step > step || mine->bytes != mine->whole || mine->values == 0 ||
-                mine->values == mine->whole_values || MUTANT(CHECK_CARRIED_UNSEEN))
-                continue;
             *rank_p = r;
-            return row;
+            if (row->step <= step && mine->bytes == mine->whole && mine->values != 0 &&
+                mine->values != mine->whole_values)
+                return row;
         }
     }
     return NULL;

@@ -27,10 +27,9 @@ static struct copy_rows
 list_copies(const struct check_rows *rows)
 {
     struct copy_rows list = {.rows = xcalloc(rows->count + 1, sizeof(*list.rows))};
-    for (size_t i = 0; i < rows->count; ++i) {
-        if (rows->rows[i].kind == CHECK_ROW_COPY)
-            list.rows[list.count++] = &rows->rows[i];
-    }
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next(rows, CHECK_ROW_COPY, row)) != NULL)
+        list.rows[list.count++] = row;
     return list;
 }
 
@@ -230,9 +229,9 @@ data_name_site(const struct check_evidence *evidence, uint64_t site, char text[D
 {
     snprintf(text, DATA_PLACE_BYTES, "?");
     for (int r = 0; r < evidence->ranks; ++r) {
-        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
-            const struct check_row *row = &evidence->ranked[r].rows[i];
-            if (row->kind == CHECK_ROW_SITE && row->value == site)
+        const struct check_row *row = NULL;
+        while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_SITE, row)) != NULL) {
+            if (row->value == site)
                 return place_name(row->text, text, DATA_PLACE_BYTES);
         }
     }

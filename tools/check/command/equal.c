@@ -80,12 +80,9 @@ equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict
 bool
 equal_judge_endless(const struct check_evidence *evidence, struct check_verdict *verdict, unsigned moment)
 {
-    const struct check_row *endless = NULL;
-    for (size_t i = 0; i < evidence->alone.count; ++i) {
-        const struct check_row *row = &evidence->alone.rows[i];
-        if (row->kind == CHECK_ROW_ENDLESS && row->step > 1 && (endless == NULL || row->step < endless->step))
-            endless = row;
-    }
+    const struct check_row *endless = NULL, *row = NULL;
+    while ((row = check_rows_next(&evidence->alone, CHECK_ROW_ENDLESS, row)) != NULL)
+        endless = row->step > 1 && (endless == NULL || row->step < endless->step) ? row : endless;
     if (endless == NULL || (moment != 0 && moment < items_moment(CHECK_PARAMETER, endless->step)) ||
         MUTANT(CHECK_NAN_EQUAL))
         return false;
@@ -113,8 +110,7 @@ equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *v
     struct check_item other = {.tensor = agreement->row->tensor};
     const struct check_item *item = &other;
     for (size_t i = 0; i < verdict->item_count; ++i) {
-        if (verdict->items[i].tensor.role == other.tensor.role &&
-            verdict->items[i].tensor.number == other.tensor.number)
+        if (check_same_tensor(&verdict->items[i].tensor, &other.tensor))
             item = &verdict->items[i];
     }
     bool is_start = agreement->moment <= items_moment(CHECK_PARAMETER, 1);

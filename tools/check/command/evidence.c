@@ -31,11 +31,32 @@ check_rows_free(struct check_rows *rows)
 const struct check_row *
 check_rows_find(const struct check_rows *rows, enum check_row_kind kind)
 {
-    for (size_t i = 0; i < rows->count; ++i) {
-        if (rows->rows[i].kind == (uint32_t)kind)
-            return &rows->rows[i];
-    }
-    return NULL;
+    return check_rows_next(rows, kind, NULL);
+}
+
+const struct check_row *
+check_rows_next(const struct check_rows *rows, enum check_row_kind kind, const struct check_row *row)
+{
+    const struct check_row *end = rows->rows + rows->count;
+    row = row != NULL ? row + 1 : rows->rows;
+    while (row < end && row->kind != (uint32_t)kind)
+        ++row;
+    return row < end ? row : NULL;
+}
+
+const struct check_row *
+check_rows_next_of(const struct check_rows *rows, enum check_role role, const struct check_row *row)
+{
+    do
+        row = check_rows_next(rows, CHECK_ROW_TENSOR, row);
+    while (row != NULL && row->tensor.role != (uint32_t)role);
+    return row;
+}
+
+bool
+check_same_tensor(const struct check_tensor *tensor, const struct check_tensor *other)
+{
+    return tensor->role == other->role && tensor->number == other->number;
 }
 
 bool
@@ -43,11 +64,11 @@ check_evidence_same_bits(const struct check_evidence *evidence)
 {
     bool any = false;
     for (int r = 0; r < evidence->ranks; ++r) {
-        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
-            const struct check_row *row = &evidence->ranked[r].rows[i];
-            if (row->kind == CHECK_ROW_TENSOR && !row->same_bits)
+        const struct check_row *row = NULL;
+        while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_TENSOR, row)) != NULL) {
+            if (!row->same_bits)
                 return false;
-            any = any || row->kind == CHECK_ROW_TENSOR;
+            any = true;
         }
     }
     return any;

@@ -74,6 +74,12 @@ void check_rows_append(struct check_rows *rows, const char *results, int rank);
 void check_rows_free(struct check_rows *rows);
 /* The first row of a kind, or NULL. */
 const struct check_row *check_rows_find(const struct check_rows *rows, enum check_row_kind kind);
+/* Of a kind, and of tensors of a role, the next row behind `row`, or NULL; behind NULL it is the first. */
+const struct check_row *check_rows_next(const struct check_rows *rows, enum check_row_kind kind,
+                                        const struct check_row *row);
+const struct check_row *check_rows_next_of(const struct check_rows *rows, enum check_role role,
+                                           const struct check_row *row);
+bool check_same_tensor(const struct check_tensor *tensor, const struct check_tensor *other);
 
 /* All that was compared of all ranks has the reference's bits. */
 bool check_evidence_same_bits(const struct check_evidence *evidence);

@@ -54,11 +54,10 @@ find_of_rank(const struct check_evidence *evidence, int rank, uint32_t step, str
     struct multiple best = {.error = 1};
     *factor = (struct factor){.value = 1};
     for (int pass = 0; pass < 2; ++pass) { /* the factor is that of the parameter which shows it best */
-        for (size_t i = 0; i < evidence->ranked[rank].count; ++i) {
-            const struct check_row *row = &evidence->ranked[rank].rows[i];
+        const struct check_row *row = NULL;
+        while ((row = check_rows_next_of(&evidence->ranked[rank], CHECK_PARAMETER, row)) != NULL) {
             struct multiple own = {.factor = 1};
-            if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_PARAMETER || row->step != step ||
-                !row->moved)
+            if (row->step != step || !row->moved)
                 continue;
             bool equal = row->same_bits || row->norms.spread <= exact * row->norms.reference;
             if (!equal && (!row->of_change || !find_multiple(&row->norms, (double)row->tensor.count, &own)))

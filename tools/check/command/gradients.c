@@ -209,12 +209,11 @@ gradients_say_parts(struct hearing *hearing)
 const struct check_row *
 hearing_front(const struct hearing *hearing, bool with_memory)
 {
-    const struct check_rows *rows = &hearing->evidence->alone;
-    for (size_t i = 0; i < rows->count; ++i) {
-        if (rows->rows[i].kind == CHECK_ROW_FRONT && (rows->rows[i].value == 0) == with_memory)
-            return &rows->rows[i];
-    }
-    return NULL;
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next(&hearing->evidence->alone, CHECK_ROW_FRONT, row);
+    while (row != NULL && (row->value == 0) != with_memory);
+    return row;
 }
 
 bool

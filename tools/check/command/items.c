@@ -60,10 +60,8 @@ static struct role_norm *
 role_norms(const struct check_rows *rows, uint32_t *last_step_p)
 {
     uint32_t last = 0;
-    for (size_t i = 0; i < rows->count; ++i) {
-        if (is_of_tensor(&rows->rows[i]) && rows->rows[i].step > last)
-            last = rows->rows[i].step;
-    }
+    for (size_t i = 0; i < rows->count; ++i)
+        last = is_of_tensor(&rows->rows[i]) && rows->rows[i].step > last ? rows->rows[i].step : last;
     struct role_norm *norms = xcalloc((size_t)CHECK_ROLES * (last + 1), sizeof(*norms));
     for (size_t i = 0; i < rows->count; ++i) {
         const struct check_row *row = &rows->rows[i];
@@ -91,6 +89,16 @@ struct distance {
     double spread;   /* of a change, with what is rounding */
     double typical;  /* the larger, of what tensors of the role typically have: noise is little of that */
 };
+
+/* But for `typical`, which is no floor. */
+static void
+take_larger(struct distance *distance, const struct distance *other)
+{
+    distance->whole = fmax(distance->whole, other->whole);
+    distance->block = fmax(distance->block, other->block);
+    distance->spread = fmax(distance->spread, other->spread);
+    distance->absolute = fmax(distance->absolute, other->absolute);
+}
 
 /*
  * Whether it is infinite or NaN where the reference is not, or the other way round. A gradient that is not finite on
@@ -174,20 +182,15 @@ free_sorted(struct sorted *sorted)
 /* Of a run that began a unit in the last place away: how far its parameters were from the reference, step by step, at
  * [step]; malloc'ed. */
 static double *
-find_drift(const struct check_rows *rows, uint32_t *last_step_p)
+find_drift(const struct sorted *sorted, const struct role_norm *parameters, uint32_t last)
 {
-    struct role_norm *norms = role_norms(rows, last_step_p);
-    free(norms);
-    double *drift = xcalloc((size_t)*last_step_p + 1, 2 * sizeof(*drift)), *reference = drift + *last_step_p + 1;
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (!is_of_tensor(row) || row->tensor.role != CHECK_PARAMETER)
-            continue;
-        drift[row->step] += row->norms.difference * row->norms.difference;
-        reference[row->step] += row->norms.reference * row->norms.reference;
+    double *drift = xcalloc((size_t)last + 1, sizeof(*drift));
+    for (size_t i = 0; i < sorted->count; ++i) {
+        const struct check_row *row = sorted->rows[i];
+        drift[row->step] += row->tensor.role == CHECK_PARAMETER ? row->norms.difference * row->norms.difference : 0;
     }
-    for (uint32_t step = 0; step <= *last_step_p; ++step)
-        drift[step] = reference[step] > 0 ? sqrt(drift[step] / reference[step]) : 0;
+    for (uint32_t step = 0; step <= last; ++step)
+        drift[step] = parameters[step].square > 0 ? sqrt(drift[step] / parameters[step].square) : 0;
     return drift;
 }
 
@@ -201,7 +204,9 @@ take_drift_out(struct sorted *sorted, const struct check_rows *rows, bool in_rou
 {
     static const double unit = 0x1p-24; /* of a run that begins with zeros, which stay */
     uint32_t last;
-    double *drift = find_drift(rows, &last);
+    struct role_norm *norms = role_norms(rows, &last);
+    double *drift = find_drift(sorted, &norms[(size_t)CHECK_PARAMETER * (last + 1)], last);
+    free(norms);
     double first = last > 0 ? fmax(drift[1], unit) : unit;
     for (size_t i = 0; i < sorted->count; ++i) {
         uint32_t step = sorted->rows[i]->during > 0 ? sorted->rows[i]->during : sorted->rows[i]->step;
@@ -220,38 +225,24 @@ static void
 accumulate(struct sorted *sorted)
 {
     for (size_t i = 1; i < sorted->count; ++i) {
-        const struct check_tensor *tensor = &sorted->rows[i]->tensor, *before = &sorted->rows[i - 1]->tensor;
-        struct distance *distance = &sorted->distances[i];
-        if (tensor->role != before->role || tensor->number != before->number)
-            continue;
-        distance->whole = fmax(distance->whole, distance[-1].whole);
-        distance->block = fmax(distance->block, distance[-1].block);
-        distance->spread = fmax(distance->spread, distance[-1].spread);
-        distance->absolute = fmax(distance->absolute, distance[-1].absolute);
+        if (check_same_tensor(&sorted->rows[i]->tensor, &sorted->rows[i - 1]->tensor))
+            take_larger(&sorted->distances[i], &sorted->distances[i - 1]);
     }
 }
 
-/* Where the row of this tensor and step is, or would be. */
+/* The place of the row of the same tensor, of this step or the last one before it; or count. */
 static size_t
-find_sorted_row(const struct sorted *sorted, const struct check_row *like)
+find_row(const struct sorted *sorted, const struct check_row *like)
 {
     size_t low = 0, high = sorted->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (items_compare_rows(&sorted->rows[middle], &like) < 0)
+        if (items_compare_rows(&sorted->rows[middle], &like) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low;
-}
-
-/* The place of the row of the same tensor and step, or count. */
-static size_t
-find_row(const struct sorted *sorted, const struct check_row *like)
-{
-    size_t place = find_sorted_row(sorted, like);
-    return place < sorted->count && items_compare_rows(&sorted->rows[place], &like) == 0 ? place : sorted->count;
+    return low > 0 && check_same_tensor(&sorted->rows[low - 1]->tensor, &like->tensor) ? low - 1 : sorted->count;
 }
 
 /* ---- items ---- */
@@ -266,19 +257,8 @@ floor_of(const struct sorted *runs, size_t run_count, const struct check_row *li
         floor.whole = floor.block = floor.spread = INFINITY;
     for (size_t r = 0; r < run_count; ++r) {
         size_t place = find_row(&runs[r], like);
-        if (place == runs[r].count) { /* the last one before it */
-            place = find_sorted_row(&runs[r], like);
-            const struct check_tensor *before = place > 0 ? &runs[r].rows[place - 1]->tensor : NULL;
-            if (before == NULL || before->role != like->tensor.role || before->number != like->tensor.number)
-                continue;
-            --place;
-        }
-        if (runs[r].rows[place]->of_change != like->of_change && like->of_change)
-            continue;
-        floor.whole = fmax(floor.whole, runs[r].distances[place].whole);
-        floor.block = fmax(floor.block, runs[r].distances[place].block);
-        floor.spread = fmax(floor.spread, runs[r].distances[place].spread);
-        floor.absolute = fmax(floor.absolute, runs[r].distances[place].absolute);
+        if (place < runs[r].count && (runs[r].rows[place]->of_change || !like->of_change))
+            take_larger(&floor, &runs[r].distances[place]);
     }
     return floor;
 }
@@ -407,10 +387,10 @@ is_decision(const struct check_evidence *evidence, const struct check_row *row)
 {
     const struct check_rows *nudged = &evidence->nudged;
     bool before = false; /* the row of the step before, of the same run, makes none */
-    for (size_t i = 0; i < nudged->count && row->tensor.role == CHECK_GRADIENT && row->norms.unbounded == 0; ++i) {
-        const struct check_row *own = &nudged->rows[i];
-        if (own->kind != CHECK_ROW_TENSOR || own->tensor.role != CHECK_GRADIENT ||
-            own->tensor.number != row->tensor.number)
+    const struct check_row *own = NULL;
+    while (row->tensor.role == CHECK_GRADIENT && row->norms.unbounded == 0 &&
+           (own = check_rows_next_of(nudged, CHECK_GRADIENT, own)) != NULL) {
+        if (own->tensor.number != row->tensor.number)
             continue;
         if (own->step == row->step && before &&
             fabs(own->norms.difference - row->norms.difference) <= 0.01 * row->norms.difference)
@@ -431,11 +411,10 @@ is_nudged(struct check_item *item, const struct check_evidence *evidence, const 
 {
     double most = 0;
     const struct check_rows *nudged = &evidence->nudged;
-    for (size_t i = 0; i < nudged->count && row->tensor.role == CHECK_GRADIENT; ++i) {
-        const struct check_row *own = &nudged->rows[i];
-        if (own->kind == CHECK_ROW_TENSOR && own->step == row->step && own->tensor.role == CHECK_GRADIENT &&
-            own->tensor.number == row->tensor.number)
-            most = fmax(most, own->norms.difference);
+    const struct check_row *own = NULL;
+    while (row->tensor.role == CHECK_GRADIENT && (own = check_rows_next_of(nudged, CHECK_GRADIENT, own)) != NULL) {
+        bool is_same = own->step == row->step && own->tensor.number == row->tensor.number;
+        most = is_same ? fmax(most, own->norms.difference) : most;
     }
     if (!(most > 0 && row->norms.difference <= evidence->floor_factor * most) ||
         distance->typical > bearable_of(evidence, row) || MUTANT(CHECK_NUDGED_UNSEEN))
@@ -497,7 +476,7 @@ does_not_repeat(const struct sorted *again, const struct check_row *like)
 {
     static const double repeated = 1e-3; /* relative */
     size_t place = find_row(again, like);
-    if (place == again->count)
+    if (place == again->count || again->rows[place]->step != like->step)
         return false;
     const struct check_row *row = again->rows[place];
     return (like->tensor.role == CHECK_MEAN && !row->same_bits) ||
@@ -508,12 +487,11 @@ does_not_repeat(const struct sorted *again, const struct check_row *like)
 static bool
 is_scratch(const struct check_rows *probe, const struct check_tensor *tensor)
 {
-    for (size_t i = 0; i < probe->count; ++i) {
-        const struct check_row *row = &probe->rows[i];
-        if (row->kind == CHECK_ROW_RETAINED && row->tensor.number == tensor->number)
-            return row->norms.product == row->norms.product && row->norms.product < 0.1 && row->norms.product > -0.1;
-    }
-    return false;
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next(probe, CHECK_ROW_RETAINED, row);
+    while (row != NULL && row->tensor.number != tensor->number);
+    return row != NULL && row->norms.product < 0.1 && row->norms.product > -0.1; /* and no NaN */
 }
 
 static size_t
@@ -524,11 +502,9 @@ add_rank(struct check_item *items, size_t count, const struct check_evidence *ev
     double most = 0;
     for (size_t i = 0; i < mine->count; ++i) {
         const struct check_row *row = mine->rows[i];
-        bool new = i == 0 || row->tensor.role != mine->rows[i - 1]->tensor.role ||
-                   row->tensor.number != mine->rows[i - 1]->tensor.number;
+        bool new = i == 0 || !check_same_tensor(&row->tensor, &mine->rows[i - 1]->tensor);
         if (new) {
-            for (item = 0; item < count && (items[item].tensor.role != row->tensor.role ||
-                                            items[item].tensor.number != row->tensor.number);)
+            for (item = 0; item < count && !check_same_tensor(&items[item].tensor, &row->tensor);)
                 ++item;
             if (item == count)
                 items[count++] = (struct check_item){.tensor = row->tensor};

@@ -14,13 +14,11 @@ static const double same_direction = 0.999; /* cosine */
 const struct check_row *
 pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step)
 {
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_TENSOR && row->step == step && row->tensor.role == tensor->role &&
-            row->tensor.number == tensor->number)
-            return row;
-    }
-    return NULL;
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next_of(rows, tensor->role, row);
+    while (row != NULL && (row->step != step || row->tensor.number != tensor->number));
+    return row;
 }
 
 /* Ranks have copied other contents from one call site in one step: gradients with the same bits are then made of what
@@ -29,14 +27,11 @@ static bool
 copies_differ(const struct check_evidence *evidence)
 {
     enum { LEAST_BYTES = 64 }; /* a seed or a rank's number is no batch */
-    const struct check_rows *rows = evidence->ranked;
-    for (size_t i = 0; i < rows[0].count; ++i) {
-        const struct check_row *row = &rows[0].rows[i];
-        bool counts = row->kind == CHECK_ROW_COPY && row->copy.bytes >= LEAST_BYTES;
-        for (size_t k = 0; counts && evidence->ranks > 1 && k < rows[1].count; ++k) {
-            const struct check_row *other = &rows[1].rows[k];
-            if (other->kind == CHECK_ROW_COPY && other->step == row->step && other->copy.site == row->copy.site &&
-                other->copy.chain != row->copy.chain)
+    const struct check_row *row = NULL;
+    while (evidence->ranks > 1 && (row = check_rows_next(&evidence->ranked[0], CHECK_ROW_COPY, row)) != NULL) {
+        const struct check_row *other = row->copy.bytes < LEAST_BYTES ? row : NULL;
+        while (other != row && (other = check_rows_next(&evidence->ranked[1], CHECK_ROW_COPY, other)) != NULL) {
+            if (other->step == row->step && other->copy.site == row->copy.site && other->copy.chain != row->copy.chain)
                 return true;
         }
     }
@@ -49,18 +44,14 @@ pattern_has_one_batch(const struct check_evidence *evidence)
     bool any = false;
     if (copies_differ(evidence))
         return false;
-    const struct check_rows *first = &evidence->ranked[0];
-    for (size_t i = 0; i < first->count; ++i) {
-        if (first->rows[i].kind != CHECK_ROW_OWN)
-            continue;
+    const struct check_row *first = NULL;
+    while ((first = check_rows_next(&evidence->ranked[0], CHECK_ROW_OWN, first)) != NULL) {
         for (int r = 1; r < evidence->ranks; ++r) {
-            bool same = false;
-            for (size_t k = 0; k < evidence->ranked[r].count; ++k) {
-                const struct check_row *row = &evidence->ranked[r].rows[k];
-                same = same || (row->kind == CHECK_ROW_OWN && row->step == first->rows[i].step &&
-                                row->value == first->rows[i].value);
-            }
-            if (!same)
+            const struct check_row *row = NULL;
+            do
+                row = check_rows_next(&evidence->ranked[r], CHECK_ROW_OWN, row);
+            while (row != NULL && (row->step != first->step || row->value != first->value));
+            if (row == NULL)
                 return false;
             any = true;
         }
@@ -73,11 +64,9 @@ static double
 gradient_square(const struct check_rows *rows, uint32_t step)
 {
     double square = 0;
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT && row->step == step)
-            square += row->norms.reference * row->norms.reference;
-    }
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next_of(rows, CHECK_GRADIENT, row)) != NULL)
+        square += row->step == step ? row->norms.reference * row->norms.reference : 0;
     return square;
 }
 
@@ -152,24 +141,18 @@ bool
 pattern_is_scaled(const struct check_evidence *evidence, double *factor_p)
 {
     const struct check_rows *rows = &evidence->ranked[0];
-    double product = 0, square = 0;
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT || row->step != 1)
-            continue;
-        product += row->norms.product;
-        square += row->norms.reference * row->norms.reference;
-    }
+    double product = 0, square = gradient_square(rows, 1);
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next_of(rows, CHECK_GRADIENT, row)) != NULL)
+        product += row->step == 1 ? row->norms.product : 0;
     if (!(square > 0))
         return false;
     double factor = product / square, n = evidence->ranks;
     bool is_n = fabs(factor * n - 1) < 0.02 || fabs(factor / n - 1) < 0.02;
     size_t count = 0;
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
+    while ((row = check_rows_next_of(rows, CHECK_GRADIENT, row)) != NULL) {
         const struct check_norms *norms = &row->norms;
-        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT || row->step != 1 ||
-            norms->reference * norms->reference < 1e-8 * square)
+        if (row->step != 1 || norms->reference * norms->reference < 1e-8 * square)
             continue;
         double own = norms->product / (norms->reference * norms->reference);
         double rest = norms->own * norms->own - own * norms->product; /* squared: what the factor leaves */
@@ -184,17 +167,16 @@ pattern_is_scaled(const struct check_evidence *evidence, double *factor_p)
     return count > 0 && fabs(factor - 1) > 0.01;
 }
 
-/* Of the reference, the largest norm of the tensor of rows[at] up to there. */
+/* Of the reference, the largest norm of the row's tensor up to there. */
 static double
-largest_so_far(const struct check_rows *rows, size_t at)
+largest_so_far(const struct check_rows *rows, const struct check_row *last)
 {
     double largest = 0;
-    for (size_t i = 0; i <= at; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == rows->rows[at].tensor.role &&
-            row->tensor.number == rows->rows[at].tensor.number)
-            largest = fmax(largest, row->norms.reference);
-    }
+    const struct check_row *row = NULL;
+    do {
+        row = check_rows_next_of(rows, last->tensor.role, row);
+        largest = row->tensor.number == last->tensor.number ? fmax(largest, row->norms.reference) : largest;
+    } while (row != last);
     return largest;
 }
 
@@ -202,20 +184,17 @@ bool
 pattern_factor_holds(const struct check_evidence *evidence, double factor)
 {
     for (int r = 0; r < evidence->ranks; ++r) {
-        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
-            const struct check_row *row = &evidence->ranked[r].rows[i];
-            const struct check_norms *norms = &row->norms;
-            if (row->kind == CHECK_ROW_FORCED && row->norms.product != factor && row->norms.product != 1)
+        const struct check_rows *rows = &evidence->ranked[r];
+        const struct check_row *row = NULL;
+        while ((row = check_rows_next(rows, CHECK_ROW_FORCED, row)) != NULL) {
+            if (row->norms.product != factor && row->norms.product != 1)
                 return false;
-            if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT)
-                continue;
-            double times = factor * norms->reference; /* |own - factor * reference|, by the law of cosines */
-            double square = norms->own * norms->own - 2 * factor * norms->product + times * times;
-            if (sqrt(fmax(square, 0)) <= evidence->bearable * times)
-                continue;
-            bool is_noise = times * times < 1e-8 * factor * factor * gradient_square(&evidence->ranked[r], row->step);
-            if (!is_noise &&
-                !(sqrt(fmax(square, 0)) <= evidence->bearable * factor * largest_so_far(&evidence->ranked[r], i)))
+        }
+        while ((row = check_rows_next_of(rows, CHECK_GRADIENT, row)) != NULL) {
+            double apart = norms_apart(&row->norms, factor), reference = row->norms.reference;
+            if (!(apart <= evidence->bearable * factor * reference) &&
+                !(reference * reference < 1e-8 * gradient_square(rows, row->step)) &&
+                !(apart <= evidence->bearable * factor * largest_so_far(rows, row)))
                 return false;
         }
     }
@@ -247,13 +226,12 @@ pattern_parts(const struct check_evidence *evidence, double *least_p, double *mo
     double even = evidence->sums ? 1 : 1.0 / evidence->ranks;
     const struct check_rows *turns = &evidence->turns;
     *least_p = *most_p = even;
-    for (size_t i = 0; i < turns->count; ++i) {
-        const struct check_row *row = &turns->rows[i];
-        if (row->kind == CHECK_ROW_PART) {
-            *least_p = fmin(*least_p, row->norms.product);
-            *most_p = fmax(*most_p, row->norms.product);
-            continue;
-        }
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next(turns, CHECK_ROW_PART, row)) != NULL) {
+        *least_p = fmin(*least_p, row->norms.product);
+        *most_p = fmax(*most_p, row->norms.product);
+    }
+    while ((row = check_rows_next(turns, CHECK_ROW_TENSOR, row)) != NULL) {
         /* The ranks have averaged what the shares give alone: there is no other mistake. */
         const struct check_row *ranks = pattern_row(&evidence->ranked[0], &row->tensor, row->step);
         double most = 1e-3 * row->norms.reference * row->norms.reference;
@@ -290,24 +268,22 @@ pattern_takes_whole_batches(const struct check_evidence *evidence)
 uint64_t
 pattern_uneven_items(const struct check_evidence *evidence, uint32_t step)
 {
-    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
-        const struct check_row *row = &evidence->ranked[0].rows[i];
-        if (row->kind == CHECK_ROW_SHARD && row->uneven && row->step + 1 == step)
-            return row->value;
-    }
-    return 0;
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next(&evidence->ranked[0], CHECK_ROW_SHARD, row);
+    while (row != NULL && (!row->uneven || row->step + 1 != step));
+    return row != NULL ? row->value : 0;
 }
 
-/* The next row of DDP_SHARD from *at on that has another total than the one before it; NULL: none. */
+/* The next row of DDP_SHARD behind `row` that has another total; NULL: none. */
 static const struct check_row *
-next_total(const struct check_rows *rows, size_t *at, uint64_t before)
+next_total(const struct check_rows *rows, const struct check_row *row)
 {
-    for (; *at < rows->count; ++*at) {
-        const struct check_row *row = &rows->rows[*at];
-        if (row->kind == CHECK_ROW_SHARD && row->value != before)
-            return row;
-    }
-    return NULL;
+    uint64_t before = row != NULL ? row->value : 0;
+    do
+        row = check_rows_next(rows, CHECK_ROW_SHARD, row);
+    while (row != NULL && row->value == before);
+    return row;
 }
 
 bool
@@ -315,15 +291,13 @@ pattern_other_total(const struct check_evidence *evidence, struct other_total *f
 {
     *found = (struct other_total){.step = UINT32_MAX};
     for (int r = 0; r < evidence->ranks; ++r) {
-        size_t mine = 0, theirs = 0;
         uint64_t before = 0;
-        const struct check_row *own, *other;
-        for (;;) {
-            own = next_total(&evidence->ranked[r], &mine, before);
-            other = next_total(&evidence->alone, &theirs, before);
-            if (own == NULL || other == NULL || own->value != other->value || own->step != other->step)
-                break;
+        const struct check_row *own = next_total(&evidence->ranked[r], NULL),
+                               *other = next_total(&evidence->alone, NULL);
+        while (own != NULL && other != NULL && own->value == other->value && own->step == other->step) {
             before = own->value;
+            own = next_total(&evidence->ranked[r], own);
+            other = next_total(&evidence->alone, other);
         }
         uint32_t mine_at = own != NULL ? own->step : UINT32_MAX, theirs_at = other != NULL ? other->step : UINT32_MAX,
                  step = mine_at < theirs_at ? mine_at : theirs_at;

@@ -42,10 +42,9 @@ add_reading(struct readings *readings, const struct check_row *row)
 static void
 add_all(struct readings *readings, const struct check_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; ++i) {
-        if (rows->rows[i].kind == CHECK_ROW_READING)
-            add_reading(readings, &rows->rows[i]);
-    }
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next(rows, CHECK_ROW_READING, row)) != NULL)
+        add_reading(readings, row);
 }
 
 /* Where the program calls it. What is inlined from a header of the system, as std::random_device is, belongs to the

@@ -28,16 +28,14 @@ factor_holds(const struct check_evidence *evidence, const struct check_tensor *t
     bool is_exact = tensor->type > ELEMENT_BFLOAT16;
     for (int r = 0; r < evidence->ranks; ++r) {
         double most = 0;
-        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
-            const struct check_row *row = &evidence->ranked[r].rows[i];
-            if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_REDUCE ||
-                row->tensor.number != tensor->number)
+        const struct check_row *row = NULL;
+        while ((row = check_rows_next_of(&evidence->ranked[r], CHECK_REDUCE, row)) != NULL) {
+            double times = factor * row->norms.reference;
+            if (row->tensor.number != tensor->number)
                 continue;
-            const struct check_norms *norms = &row->norms;
-            double times = factor * norms->reference; /* |own - times the reference|, by the law of cosines */
-            double square = norms->own * norms->own - 2 * factor * norms->product + times * times;
             most = fmax(most, times);
-            if (norms->unbounded > 0 || sqrt(fmax(square, 0)) > (is_exact ? exact * times : evidence->bearable * most))
+            if (row->norms.unbounded > 0 ||
+                norms_apart(&row->norms, factor) > (is_exact ? exact * times : evidence->bearable * most))
                 return false;
         }
     }

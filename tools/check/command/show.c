@@ -180,14 +180,12 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
         text = add_words(text, "overlap with backward in three steps");
     if ((habits & CHECK_SEEN_NO_SYNC) == 0)
         text = add_words(text, "accumulation by DDP_NO_SYNC_BEGIN");
-    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
-        const struct check_row *row = &evidence->ranked[0].rows[i];
-        if (row->kind == CHECK_ROW_UNSTEPPED && row->tensor.group != last) {
-            char group[64];
-            last = row->tensor.group;
-            snprintf(group, sizeof(group), "a step of group %u", last);
-            text = add_words(text, group);
-        }
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next(&evidence->ranked[0], CHECK_ROW_UNSTEPPED, row)) != NULL) {
+        char group[64];
+        snprintf(group, sizeof(group), "a step of group %u", row->tensor.group);
+        text = row->tensor.group != last ? add_words(text, group) : text;
+        last = row->tensor.group;
     }
     text = add_unmoved(text, verdict);
     if ((habits & CHECK_SEEN_WORK) == 0)

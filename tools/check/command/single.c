@@ -36,19 +36,6 @@ session_order(const struct check *check, const char *name, const char *title, en
     return order;
 }
 
-/* What the engine of a rank has refused, or NULL. */
-static const struct check_row *
-find_stop(const struct check_rows *rows)
-{
-    return check_rows_find(rows, CHECK_ROW_STOPPED);
-}
-
-static const struct check_row *
-find_end(const struct check_rows *rows)
-{
-    return check_rows_find(rows, CHECK_ROW_END);
-}
-
 /* A run that did not reach its end. `all`: rows of its ranks. False always. */
 bool
 session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
@@ -104,18 +91,18 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
     size_t before = rows->count;
     check_rows_append(rows, outcome.results, 0);
     const struct check_rows mine = {rows->rows + before, rows->count - before};
-    const struct check_row *end = find_end(&mine);
+    const struct check_row *end = check_rows_find(&mine, CHECK_ROW_END), *row = NULL;
     bool any_step = check_rows_find(&mine, CHECK_ROW_STEP) != NULL;
     /* What comes after the last step, a script's next command for instance, does not count. */
     unsigned wanted = order->run.chooses_steps ? 1 : order->run.steps;
     bool complete = end != NULL && end->step >= wanted;
     bool ok = (outcome.exit_code == 0 || complete) && outcome.signal == 0;
     if (!ok) {
-        (void)session_explain(check, order, &outcome, find_stop(&mine), any_step, error);
+        (void)session_explain(check, order, &outcome, check_rows_find(&mine, CHECK_ROW_STOPPED), any_step, error);
     } else if (!any_step) {
         size_t gradients = 0;
-        for (size_t i = 0; i < mine.count; ++i)
-            gradients += mine.rows[i].kind == CHECK_ROW_UNSTEPPED;
+        for (; (row = check_rows_next(&mine, CHECK_ROW_UNSTEPPED, row)) != NULL; ++gradients) {
+        }
         ok = check->evidence.by_plan ? error_set(error, DDPRUN_EXIT_USAGE,
                                                  "the program ended without a round of its plan; give it more to do")
              : gradients > 0

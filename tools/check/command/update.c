@@ -24,13 +24,12 @@ name_gradient(const struct check_tensor *tensor, char text[400])
 static bool
 is_written(const struct check_rows *rows, const struct check_tensor *gradient)
 {
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == gradient->role &&
-            row->tensor.number == gradient->number && (row->norms.reference > 0 || row->norms.own > 0))
-            return true;
-    }
-    return false;
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next_of(rows, gradient->role, row);
+    while (row != NULL &&
+           (row->tensor.number != gradient->number || !(row->norms.reference > 0 || row->norms.own > 0)));
+    return row != NULL;
 }
 
 static bool
@@ -51,10 +50,9 @@ has_no_gradient(const struct check_evidence *evidence, const struct check_verdic
         different += is_parameter && item->differs && item->moment == of->moment;
         gradients += is_alike(item, &of->tensor, CHECK_GRADIENT) && is_written(&evidence->ranked[0], &item->tensor);
     }
-    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
-        const struct check_row *row = &evidence->ranked[0].rows[i];
-        gradients += row->kind == CHECK_ROW_UNSTEPPED && row->tensor.count == of->tensor.count;
-    }
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next(&evidence->ranked[0], CHECK_ROW_UNSTEPPED, row)) != NULL)
+        gradients += row->tensor.count == of->tensor.count;
     return gradients + different <= parameters;
 }
 
@@ -85,14 +83,13 @@ find_unstepped(const struct hearing *hearing)
         const struct check_item *item = &hearing->verdict->items[i];
         if (item->tensor.role != CHECK_PARAMETER || !item->differs || item->moment != hearing->pattern.moment)
             continue;
-        const struct check_tensor *own = NULL;
-        for (size_t k = 0; k < rows->count && own == NULL; ++k) {
-            const struct check_row *row = &rows->rows[k];
-            own = row->kind == CHECK_ROW_UNSTEPPED && row->tensor.count == item->tensor.count ? &row->tensor : NULL;
-        }
+        const struct check_row *own = NULL;
+        do
+            own = check_rows_next(rows, CHECK_ROW_UNSTEPPED, own);
+        while (own != NULL && own->tensor.count != item->tensor.count);
         if (own == NULL)
             return NULL;
-        found = item == hearing->first ? own : found;
+        found = item == hearing->first ? &own->tensor : found;
     }
     return found;
 }
@@ -106,13 +103,11 @@ find_shorter(const struct check_evidence *evidence, const struct check_verdict *
     if (own == NULL || !own->of_change || own->norms.same == 0 || !has_no_gradient(evidence, verdict, first) ||
         MUTANT(CHECK_SHORTER_UNSEEN))
         return NULL;
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT &&
-            row->tensor.count == own->norms.same && row->tensor.count < first->tensor.count)
-            return &row->tensor;
-    }
-    return NULL;
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next_of(rows, CHECK_GRADIENT, row);
+    while (row != NULL && (row->tensor.count != own->norms.same || row->tensor.count >= first->tensor.count));
+    return row != NULL ? &row->tensor : NULL;
 }
 
 bool
@@ -148,22 +143,11 @@ enum { FIRST_USED = 2 }; /* step whose gradients are seen as the update gets the
 static double
 left_by_step(const struct check_rows *rows, const struct check_row *used)
 {
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_FORCED && row->step == used->step && row->tensor.group == used->tensor.group)
-            return row->norms.product;
-    }
-    return 0;
-}
-
-/* How far a gradient is from what DDP_STEP has left, relative to that. */
-static double
-change_of_used(const struct check_row *used, double left)
-{
-    const struct check_norms *norms = &used->norms;
-    double square =
-        norms->own * norms->own - 2 * left * norms->product + left * left * norms->reference * norms->reference;
-    return norms->reference > 0 ? sqrt(fmax(square, 0)) / (left * norms->reference) : 0;
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next(rows, CHECK_ROW_FORCED, row);
+    while (row != NULL && (row->step != used->step || row->tensor.group != used->tensor.group));
+    return row != NULL ? row->norms.product : 0;
 }
 
 struct used {
@@ -180,13 +164,13 @@ find_used(const struct check_evidence *evidence, const struct check_item *first)
     uint32_t step = items_step(first) < FIRST_USED ? FIRST_USED : items_step(first);
     const struct check_rows *rows = &evidence->ranked[first->first_rank];
     struct used worst = {.change = 1e-3};
-    for (size_t i = 0; i < rows->count && !MUTANT(CHECK_USED_UNSEEN); ++i) {
-        const struct check_row *row = &rows->rows[i];
-        double left = row->kind == CHECK_ROW_USED && row->step == step ? left_by_step(rows, row) : 0;
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next(rows, CHECK_ROW_USED, row)) != NULL && !MUTANT(CHECK_USED_UNSEEN)) {
+        double left = row->step == step ? left_by_step(rows, row) : 0;
         if (!(left > 0) || row->norms.unbounded > 0)
             continue;
         worst.any = true;
-        double change = change_of_used(row, left);
+        double change = row->norms.reference > 0 ? norms_apart(&row->norms, left) / (left * row->norms.reference) : 0;
         if (change > worst.change)
             worst = (struct used){row, change, left, true};
     }
@@ -225,17 +209,16 @@ update_say_several(struct hearing *hearing)
 {
     const struct check_item *first = hearing->first;
     const struct check_rows *rows = &hearing->evidence->ranked[first->first_rank];
-    const struct check_row *several = NULL;
+    const struct check_row *several = NULL, *row = NULL;
     uint32_t step = first->first_step - 1; /* of either */
     size_t as_often = 0;
-    for (size_t i = 0; i < rows->count && !MUTANT(CHECK_UPDATES_UNSEEN); ++i) {
-        if (rows->rows[i].kind == CHECK_ROW_UPDATES && rows->rows[i].step == step)
-            several = &rows->rows[i];
-    }
-    for (size_t i = 0; i < rows->count && several != NULL; ++i)
-        as_often += rows->rows[i].kind == CHECK_ROW_UPDATES && rows->rows[i].value >= several->value;
-    if (several == NULL)
+    do
+        several = check_rows_next(rows, CHECK_ROW_UPDATES, several);
+    while (several != NULL && several->step != step);
+    if (several == NULL || MUTANT(CHECK_UPDATES_UNSEEN))
         return false;
+    while ((row = check_rows_next(rows, CHECK_ROW_UPDATES, row)) != NULL)
+        as_often += row->value >= several->value;
     hearing_say(hearing, ": between DDP_STEP %u and the next one `%s` updated the same parameter %llu times", step,
                 several->text, (unsigned long long)several->value);
     return hearing_advise(
@@ -286,13 +269,14 @@ find_scalar(const struct hearing *hearing, char text[400])
     uint32_t step = items_step(first) < FIRST_USED ? FIRST_USED : items_step(first);
     char ranks[48];
     text[0] = '\0';
-    for (size_t i = 0; i < rows->count && text[0] == '\0' && !MUTANT(CHECK_SCALARS_UNSEEN); ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_SCALAR && row->step == step)
-            snprintf(text, 400, ": argument %llu of `%.200s` is %.6g %s, and %.6g on one rank",
-                     (unsigned long long)row->value + 1, row->text, row->norms.own,
-                     sentence_name_ranks(hearing->evidence, first, ranks), row->norms.reference);
-    }
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next(rows, CHECK_ROW_SCALAR, row);
+    while (row != NULL && row->step != step);
+    if (row != NULL && !MUTANT(CHECK_SCALARS_UNSEEN))
+        snprintf(text, 400, ": argument %llu of `%.200s` is %.6g %s, and %.6g on one rank",
+                 (unsigned long long)row->value + 1, row->text, row->norms.own,
+                 sentence_name_ranks(hearing->evidence, first, ranks), row->norms.reference);
     return text;
 }
 

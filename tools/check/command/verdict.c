@@ -165,12 +165,11 @@ static int
 narrowest_type(const struct check_evidence *evidence)
 {
     int type = evidence->wire_type;
-    for (size_t i = 0; i < evidence->ranked[0].count && type != ELEMENT_BFLOAT16; ++i) {
-        const struct check_row *row = &evidence->ranked[0].rows[i];
+    const struct check_row *row = NULL;
+    while (type != ELEMENT_BFLOAT16 && (row = check_rows_next(&evidence->ranked[0], CHECK_ROW_TENSOR, row)) != NULL) {
         bool narrow = row->tensor.type == ELEMENT_FLOAT16 || row->tensor.type == ELEMENT_BFLOAT16;
         bool counts = row->tensor.role == CHECK_GRADIENT || row->tensor.role == CHECK_PARAMETER;
-        if (row->kind == CHECK_ROW_TENSOR && counts && narrow)
-            type = (int)row->tensor.type;
+        type = counts && narrow ? (int)row->tensor.type : type;
     }
     const struct check_row *named[] = {check_rows_find(&evidence->alone, CHECK_ROW_TYPES),
                                        check_rows_find(&evidence->ranked[0], CHECK_ROW_TYPES)};
@@ -184,17 +183,12 @@ narrowest_type(const struct check_evidence *evidence)
 static bool
 is_compared(const struct check_evidence *evidence)
 {
-    int ranks = 0;
     for (int r = 0; r < evidence->ranks; ++r) {
-        bool any = false;
-        for (size_t i = 0; i < evidence->ranked[r].count && !any; ++i) {
-            const struct check_row *row = &evidence->ranked[r].rows[i];
-            any = row->kind == CHECK_ROW_TENSOR &&
-                  (row->tensor.role == CHECK_PARAMETER || row->tensor.role == CHECK_GRADIENT);
-        }
-        ranks += any;
+        if (check_rows_next_of(&evidence->ranked[r], CHECK_PARAMETER, NULL) == NULL &&
+            check_rows_next_of(&evidence->ranked[r], CHECK_GRADIENT, NULL) == NULL)
+            return false;
     }
-    return ranks > 0 && ranks == evidence->ranks;
+    return evidence->ranks > 0;
 }
 
 /* A difference that was there a whole step before ddprun ended the run may be why it did. */
@@ -203,12 +197,9 @@ differs_before_stop(const struct check_evidence *evidence, unsigned moment)
 {
     unsigned last = 0;
     for (int r = 0; r < evidence->ranks; ++r) {
-        for (size_t i = 0; i < evidence->ranked[r].count; ++i) {
-            const struct check_row *row = &evidence->ranked[r].rows[i];
-            unsigned here =
-                row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_PARAMETER ? items_moment_of(row) : 0;
-            last = here > last ? here : last;
-        }
+        const struct check_row *row = NULL;
+        while ((row = check_rows_next_of(&evidence->ranked[r], CHECK_PARAMETER, row)) != NULL)
+            last = items_moment_of(row) > last ? items_moment_of(row) : last;
     }
     return moment != 0 && moment < last;
 }
@@ -423,12 +414,11 @@ static const struct verdict_row table[] = {
 static bool
 is_averaged(const struct check_evidence *evidence, const struct check_tensor *tensor)
 {
-    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
-        const struct check_row *row = &evidence->ranked[0].rows[i];
-        if (row->kind == CHECK_ROW_AVERAGED && row->tensor.role == tensor->role && row->tensor.number == tensor->number)
-            return true;
-    }
-    return false;
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next(&evidence->ranked[0], CHECK_ROW_AVERAGED, row);
+    while (row != NULL && !check_same_tensor(&row->tensor, tensor));
+    return row != NULL;
 }
 
 static bool

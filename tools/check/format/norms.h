@@ -7,6 +7,7 @@
 #ifndef DDPRUN_TOOLS_CHECK_FORMAT_NORMS_H
 #define DDPRUN_TOOLS_CHECK_FORMAT_NORMS_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,14 @@ struct check_norms {
     double block_difference, block_scale;
     uint64_t block_first, block_count, unbounded, unlike, endless, same;
 };
+
+/* The norm of own - factor * reference, by the law of cosines. */
+static inline double
+norms_apart(const struct check_norms *norms, double factor)
+{
+    double times = factor * norms->reference;
+    return sqrt(fmax(norms->own * norms->own - 2 * factor * norms->product + times * times, 0));
+}
 
 /* For a tensor of `count` elements. */
 void norms_begin(struct norms *norms, size_t count);

@@ -139,9 +139,7 @@ find_factor(const struct check_norms *norms)
     double ranks = (double)engine_state.rendezvous.world_size;
     const double factors[] = {1, ranks, 1 / ranks};
     for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]) && norms->unbounded == 0; ++i) {
-        double times = factors[i] * norms->reference; /* |own - times the reference|, by the law of cosines */
-        double square = norms->own * norms->own - 2 * factors[i] * norms->product + times * times;
-        if (square <= same * same * times * times)
+        if (norms_apart(norms, factors[i]) <= same * factors[i] * norms->reference)
             return factors[i];
     }
     return 0;
