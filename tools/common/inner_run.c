@@ -67,7 +67,8 @@ inner_run_become(char **command, pid_t parent, const char *errors, bool all, con
         _exit(DDPRUN_EXIT_FAILURE);
     options_unset_settings(sets);
     setenv("DDPRUN_REPORT", "-", 1); /* there */
-    int null = open("/dev/null", O_RDWR), out = open(errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    int null = open("/dev/null", O_RDWR),
+        out = errors != NULL ? open(errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600) : -1;
     if (null >= 0)
         dup2(null, STDIN_FILENO);
     if (out >= 0 && all)

@@ -23,14 +23,14 @@ bool inner_run_has_ended(pid_t pid, int *status_p);
 
 struct inner_run {
     pid_t pid;
-    int64_t begin_ms, asked_ms; /* when it was started, and asked to end; 0: not yet */
+    int64_t begin_ms, asked_ms; /* when it was started, or has shown a step, and was asked to end; 0: not yet */
     int signal;                 /* that asked for the end; 0: none */
     int code;                   /* of its end, or 128 + signal */
 };
 
 /* Becomes, in a child of `parent`, this ddprun with other words: in a process group of its own, told to end when the
  * parent dies, without the settings of the options `sets`, with the signal mask `old`. It reads nothing; what it says
- * on stderr goes to the file `errors`, and stdout as well if `all`. */
+ * on stderr goes to the file `errors`, and stdout as well if `all`; NULL: to where this process writes. */
 void inner_run_become(char **command, pid_t parent, const char *errors, bool all, const char *const *sets,
                       const sigset_t *old) __attribute__((noreturn));
 

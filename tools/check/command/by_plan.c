@@ -79,12 +79,7 @@ by_plan_settle(struct check *check, struct error *error)
         leave_out(&evidence->ranked[r]);
     if (check_evidence_same_bits(evidence) || evidence->stopped[0] != '\0')
         return true;
-    struct check_order again = session_order(check, "again", "one process, once more", CHECK_COMPARES);
-    struct check_order perturbed =
-        session_order(check, "perturbed", "one process, from a start one unit in the last place away", CHECK_COMPARES);
-    perturbed.run.perturbed = true;
-    bool ok = session_run_alone(check, &again, &evidence->again, error) &&
-              session_run_alone(check, &perturbed, &evidence->perturbed, error);
+    bool ok = session_run_floor(check, error);
     leave_out(&evidence->again);
     leave_out(&evidence->perturbed);
     return ok;

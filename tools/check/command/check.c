@@ -207,16 +207,19 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
         return false;
     if (check->evidence.by_plan && !wishes->plain) /* the others divide batches */
         return false;
-    if (wishes->later && check->evidence.later.count == 0)
-        *ok = session_run_later(check, error);
-    else if (wishes->far && check->evidence.far.count == 0)
-        *ok = session_run_far(check, error);
-    else if (wishes->factor > 0 && check->evidence.scaled.count == 0)
-        *ok = session_run_scaled(check, wishes->factor, error);
-    else if (wishes->probed_count > 0 && check->evidence.probe.count == 0)
-        *ok = session_run_probe(check, wishes, error);
-    else if (wishes->nudged)
-        *ok = session_run_nudged(check, error);
+    const bool wanted[SESSION_RUNS] = {[SESSION_LATER] = wishes->later,
+                                       [SESSION_FAR] = wishes->far,
+                                       [SESSION_SCALED] = wishes->factor > 0,
+                                       [SESSION_PROBE] = wishes->probed_count > 0};
+    static const enum session_run in_turn[] = {SESSION_LATER, SESSION_FAR, SESSION_SCALED, SESSION_PROBE};
+    for (size_t i = 0; i < sizeof(in_turn) / sizeof(in_turn[0]); ++i) {
+        if (wanted[in_turn[i]] && session_rows(check, in_turn[i])->count == 0) {
+            *ok = session_run(check, in_turn[i], wishes, error);
+            return true;
+        }
+    }
+    if (wishes->nudged)
+        *ok = session_run(check, SESSION_NUDGED, wishes, error);
     else if (wishes->turns > 0 && check->evidence.turns.count == 0 && check->ranks <= MOST_TURNS)
         *ok = session_run_turns(check, wishes->turns, error);
     else if (wishes->plain && check->evidence.plain == NULL)
@@ -362,16 +365,8 @@ static void
 free_check(struct check *check)
 {
     struct check_evidence *evidence = &check->evidence;
-    check_rows_free(&evidence->alone);
-    check_rows_free(&evidence->again);
-    check_rows_free(&evidence->perturbed);
-    check_rows_free(&evidence->turns);
-    check_rows_free(&evidence->grown);
-    check_rows_free(&evidence->probe);
-    check_rows_free(&evidence->scaled);
-    check_rows_free(&evidence->later);
-    check_rows_free(&evidence->far);
-    check_rows_free(&evidence->nudged);
+    for (int which = 0; which < SESSION_RUNS; ++which)
+        check_rows_free(session_rows(check, which));
     free_ranked(&evidence->ranked, evidence->ranks);
     free_ranked(&evidence->plain, evidence->ranks);
     free_ranked(&evidence->apart[0], evidence->ranks);

@@ -183,39 +183,13 @@ average(struct check *check, char *const *files, const char *path)
 
 /* ---- the runs ---- */
 
-/* A process that is `rank` of `count`, for so many steps. */
-static bool
-run_turn(struct check *check, const struct check_run *run, const char *own, struct error *error)
-{
-    struct check_rows rows = {0};
-    bool is_alone = run->grown_count == 1;
-    char *name = xasprintf(is_alone ? "first" : "turn-%u", run->grown);
-    struct check_order order = session_order(
-        check, name, is_alone ? "one rank" : "one rank, with the batch of each rank in turn", CHECK_COMPARES);
-    order.ranks = 1;
-    order.untold = run->grown > 0;
-    order.run.steps = run->steps;
-    order.run.grown = run->grown;
-    order.run.grown_count = run->grown_count;
-    snprintf(order.run.own, sizeof(order.run.own), "%s", own);
-    bool ok = session_run_alone(check, &order, &rows, error);
-    check_rows_free(&rows);
-    free(name);
-    return ok;
-}
-
 /* The ranks by themselves; each has written a reference, and rank 0's is the one. */
 static bool
 run_ranks(struct check *check, struct error *error)
 {
     struct check_order first = session_order(check, "one", "the ranks", CHECK_WRITES);
-    struct check_order again = session_order(check, "again", "the ranks, once more", CHECK_COMPARES);
-    struct check_order perturbed =
-        session_order(check, "perturbed", "the ranks, from a start one unit in the last place away", CHECK_COMPARES);
     struct check_evidence *evidence = &check->evidence;
     first.run.keeps_start = true;
-    perturbed.run.perturbed = true;
-    perturbed.run.forced = false;
     bool ok = session_run_alone(check, &first, &evidence->alone, error);
     for (int r = 1; r < check->ranks; ++r) {
         char *other = xasprintf("%s-%d", check->reference, r);
@@ -226,8 +200,7 @@ run_ranks(struct check *check, struct error *error)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--batch-grows compares gradients at DDP_STEP, and here %s; leave it out",
                          check_evidence_in_rounds(evidence) ? "there is none" : "DDP_STEP is captured");
-    return ok && session_run_alone(check, &again, &evidence->again, error) &&
-           session_run_alone(check, &perturbed, &evidence->perturbed, error);
+    return ok && session_run_floor(check, error);
 }
 
 bool
@@ -238,11 +211,11 @@ grown_make_reference(struct check *check, struct error *error)
     bool ok = run_ranks(check, error);
     for (int r = 0; r <= check->ranks && ok; ++r) {
         bool is_alone = r == check->ranks;
-        files[r] = xasprintf("%s/own-%d", check->folder.path, r);
         const struct check_run run = {.grown = is_alone ? 0 : (uint32_t)r,
                                       .grown_count = is_alone ? 1 : (uint32_t)check->ranks,
                                       .steps = is_alone ? 1 : check->steps};
-        ok = run_turn(check, &run, files[r], error);
+        ok = session_run_turn(check, &run, is_alone ? "one rank" : "one rank, with the batch of each rank in turn",
+                              &files[r], error);
     }
     if (ok && !average(check, files, mean))
         ok = error_set(

@@ -28,8 +28,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE_S = 20 }; /* with a ddprun that was asked to end */
-
 /* ---- its command ---- */
 
 /* --hosts: this process starts ranks on hosts that do not have its folder. */
@@ -109,37 +107,19 @@ check_run_files(const struct check_place *place, const struct check_order *order
     return files;
 }
 
-static void __attribute__((noreturn)) become(const struct check_place *place, const struct check_order *order,
-                                             char **command, const struct run_files *files, pid_t parent)
+static void
+set_environment(const struct check_place *place, const struct check_order *order, const char *settings)
 {
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(DDPRUN_EXIT_FAILURE);
     long long date_us = place->date_us + (order->later ? FILES_AHEAD_US : 0);
-    char *date = xasprintf("%lld %d", date_us, order->ahead);
-    setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
+    char *date = xasprintf("%lld %d", date_us, order->ahead), *turns = xasprintf("%d", order->turns);
+    char *written = check_run_files(place, order);
+    setenv(DDPRUN_ENV_CHECK_RUN, settings, 1);
     setenv(FILES_ENV_DATE, date, 1);
-    char *turns = xasprintf("%d", order->turns);
     if (order->turns > 0)
         setenv(DDPRUN_ENV_PLAN_TURNS, turns, 1);
-    char *written = check_run_files(place, order);
     if (written != NULL)
         setenv(DDPRUN_ENV_CHECK_FILES, written, 1);
     options_unset_settings(check_refuses);
-    options_unset_settings(check_sets);
-    setenv("DDPRUN_REPORT", "-", 1); /* into the log */
-    int null = open("/dev/null", O_RDWR);
-    int out = place->options->verbose && !order->dry ? -1 : open(files->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (null >= 0)
-        dup2(null, STDIN_FILENO);
-    if (out >= 0) {
-        dup2(out, STDOUT_FILENO);
-        dup2(out, STDERR_FILENO);
-    }
-    sigprocmask(SIG_SETMASK, &place->old_mask, NULL);
-    execv("/proc/self/exe", command);
-    _exit(DDPRUN_EXIT_NOT_RUN);
 }
 
 /* Rows so far of the first rank that is here; they grow with each step. */
@@ -152,34 +132,22 @@ rows_bytes(const char *results)
     return stat(path, &file) == 0 ? file.st_size : 0;
 }
 
-/* Stays with the run until it has ended: asks it to end when a signal asks us, or when no step comes. */
-static int
+/* Stays with the run until it has ended: asks it to end when no step comes. */
+static void
 attend(const struct check_place *place, pid_t pid, struct check_outcome *outcome)
 {
-    int status;
-    int64_t since_ms = clock_now_ms(), asked_ms = 0;
-    off_t seen = 0;
-    while (!inner_run_has_ended(pid, &status)) {
-        int number = inner_run_next_signal();
-        int64_t now_ms = clock_now_ms();
-        off_t bytes = rows_bytes(outcome->results);
-        if (bytes != seen) {
-            seen = bytes;
-            since_ms = now_ms;
-        }
-        if (number != 0 && number != SIGCHLD) {
-            outcome->signal = number;
-            kill(pid, number);
-            asked_ms = asked_ms != 0 ? asked_ms : now_ms;
-        } else if (asked_ms == 0 && now_ms - since_ms > (int64_t)place->step_limit_s * 1000) {
+    struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
+    for (off_t seen = 0, bytes; inner_run_goes_on(&run); seen = bytes) {
+        bytes = rows_bytes(outcome->results);
+        if (bytes != seen)
+            run.begin_ms = clock_now_ms();
+        if (inner_run_is_late(&run, place->step_limit_s)) {
             outcome->late = true;
-            kill(pid, SIGTERM);
-            asked_ms = now_ms;
-        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
-            kill(pid, SIGKILL);
+            inner_run_end(&run);
         }
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    outcome->exit_code = run.code;
+    outcome->signal = run.signal;
 }
 
 /* ---- what it says of itself ---- */
@@ -226,16 +194,17 @@ check_run_make(const struct check_place *place, const struct check_order *order,
     struct word_list command = command_of(place, order, &files);
     struct check_run run = order->run;
     snprintf(run.results, sizeof(run.results), "%s", outcome->results);
-    int64_t begin_us = clock_now_us();
     pid_t parent = getpid(), pid = -1;
     bool ok = check_run_save(files.settings, &run);
     if (ok)
         pid = fork();
-    if (pid == 0)
-        become(place, order, command.list, &files, parent);
+    if (pid == 0) {
+        set_environment(place, order, files.settings);
+        inner_run_become(command.list, parent, place->options->verbose && !order->dry ? NULL : files.log, true,
+                         check_sets, &place->old_mask);
+    }
     if (ok && pid > 0) {
-        outcome->exit_code = attend(place, pid, outcome);
-        outcome->seconds = (double)(clock_now_us() - begin_us) * 1e-6;
+        attend(place, pid, outcome);
         read_summary(files.summary, outcome);
         if (outcome->exit_code != 0)
             inner_log_read(files.log, outcome->reason, sizeof(outcome->reason));

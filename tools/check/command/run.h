@@ -47,7 +47,6 @@ struct check_outcome {
     int signal;          /* that asked for the end of the check; 0: none */
     char reason[1024];   /* why it failed, by its summary; empty: unknown */
     uint64_t overlapped_steps;
-    double seconds;
     char *results; /* malloc'ed: for check_rows_append() */
 };
 

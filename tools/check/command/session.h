@@ -60,17 +60,32 @@ bool session_run_alone(struct check *check, const struct check_order *order, str
 bool session_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
 /* What an earlier check has found on one rank. */
 bool session_load_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
-/* What becomes of changes to unannotated memory: that which is wished for, or all of it. */
-bool session_run_probe(struct check *check, const struct check_wishes *wishes, struct error *error)
+/* Runs of one rank. The first SESSION_KEPT are kept in the file of --reference, by these numbers. */
+enum session_run {
+    SESSION_AGAIN,     /* once more */
+    SESSION_PERTURBED, /* from a start nearby */
+    SESSION_ALONE,     /* the run that writes the reference */
+    SESSION_PROBE,     /* what becomes of changes to unannotated memory: that which is wished for, or all of it */
+    SESSION_SCALED,    /* whether its update sees that its gradients are so many times as large */
+    SESSION_FAR,       /* which of its copies to the device depend on the parameters */
+    SESSION_KEPT,
+    SESSION_LATER =
+        SESSION_KEPT, /* whether with another date and other random bytes it computes what it has computed */
+    SESSION_NUDGED,   /* which differences rounding makes where a decision hangs on it: each time by another pattern */
+    SESSION_TURNS,    /* of a process for each rank: */
+    SESSION_GROWN,
+    SESSION_RUNS,
+};
+/* Makes a run, but for those of processes for each rank. */
+bool session_run(struct check *check, enum session_run which, const struct check_wishes *wishes, struct error *error)
     __attribute__((warn_unused_result));
-/* Whether the update of one rank sees that its gradients are so many times as large. */
-bool session_run_scaled(struct check *check, double factor, struct error *error) __attribute__((warn_unused_result));
-/* Whether one rank with another date and other random bytes computes what it has computed. */
-bool session_run_later(struct check *check, struct error *error) __attribute__((warn_unused_result));
-/* Which differences rounding makes where a decision hangs on it: each step begins nearby, each time elsewhere. */
-bool session_run_nudged(struct check *check, struct error *error) __attribute__((warn_unused_result));
-/* Which of its copies to the device depend on the parameters. */
-bool session_run_far(struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* What it has left. */
+struct check_rows *session_rows(struct check *check, enum session_run which);
+/* The first two. */
+bool session_run_floor(struct check *check, struct error *error) __attribute__((warn_unused_result));
+/* A process that is, by `turn`, a rank to the program, or gets its share: its own gradients go into a file, *own_p. */
+bool session_run_turn(struct check *check, const struct check_run *turn, const char *title, char **own_p,
+                      struct error *error) __attribute__((warn_unused_result));
 /* Each rank's share, up to the gradients of step `step`; the steps before are the reference's. */
 bool session_run_turns(struct check *check, uint32_t step, struct error *error) __attribute__((warn_unused_result));
 

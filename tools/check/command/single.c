@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const struct check_wishes none = {.turns = 0};
+
 /* ---- a run, and why it may end the check ---- */
 
 struct check_order
@@ -128,14 +130,89 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
     return ok;
 }
 
-/* ---- the reference ---- */
-
-static bool
-save_floor(struct reference_writer *writer, const struct check_rows *rows, uint32_t number)
+bool
+session_run_turn(struct check *check, const struct check_run *turn, const char *title, char **own_p,
+                 struct error *error)
 {
-    struct reference_key key = {.kind = REFERENCE_FLOOR, .number = number};
-    return reference_put(writer, &key, rows->rows, rows->count * sizeof(*rows->rows));
+    struct check_rows rows = {0};
+    uint32_t number = turn->turn + turn->grown;
+    char *name = xasprintf("turn-%u-of-%u", number, turn->turn_count + turn->grown_count);
+    struct check_order order = session_order(check, name, title, CHECK_COMPARES);
+    *own_p = xasprintf("%s/%s", check->folder.path, name);
+    order.ranks = 1;
+    order.untold = number > 0;
+    order.run.steps = turn->steps;
+    order.run.turn = turn->turn;
+    order.run.turn_count = turn->turn_count;
+    order.run.grown = turn->grown;
+    order.run.grown_count = turn->grown_count;
+    snprintf(order.run.own, sizeof(order.run.own), "%s", *own_p);
+    bool ok = session_run_alone(check, &order, &rows, error);
+    check_rows_free(&rows);
+    free(name);
+    return ok;
 }
+
+/* ---- runs behind the first ---- */
+
+static const struct {
+    const char *name, *what;
+    size_t rows; /* where they are in struct check_evidence */
+} runs[SESSION_RUNS] = {
+    [SESSION_AGAIN] = {"again", "once more", offsetof(struct check_evidence, again)},
+    [SESSION_PERTURBED] = {"perturbed", "from a start one unit in the last place away",
+                           offsetof(struct check_evidence, perturbed)},
+    [SESSION_ALONE] = {.rows = offsetof(struct check_evidence, alone)},
+    [SESSION_PROBE] = {"probe", "with changes to unannotated memory", offsetof(struct check_evidence, probe)},
+    [SESSION_SCALED] = {"scaled", "with other results of DDP_REDUCE in the first round",
+                        offsetof(struct check_evidence, scaled)},
+    [SESSION_FAR] = {"far", "with quite other parameters", offsetof(struct check_evidence, far)},
+    [SESSION_LATER] = {"later", "with another date and other random bytes", offsetof(struct check_evidence, later)},
+    [SESSION_NUDGED] = {"nudged", "each step and its data one unit in the last place away",
+                        offsetof(struct check_evidence, nudged)},
+    [SESSION_TURNS] = {.rows = offsetof(struct check_evidence, turns)},
+    [SESSION_GROWN] = {.rows = offsetof(struct check_evidence, grown)},
+};
+
+struct check_rows *
+session_rows(struct check *check, enum session_run which)
+{
+    return (struct check_rows *)((char *)&check->evidence + runs[which].rows);
+}
+
+bool
+session_run(struct check *check, enum session_run which, const struct check_wishes *wishes, struct error *error)
+{
+    struct check_evidence *evidence = &check->evidence;
+    const char *subject = evidence->by_plan ? "one process" : evidence->grows ? "the ranks" : "one rank";
+    bool scales = which == SESSION_SCALED && !check_evidence_in_rounds(evidence), is_far = which == SESSION_FAR,
+         is_nudged = which == SESSION_NUDGED, is_perturbed = which == SESSION_PERTURBED;
+    char *title = scales ? xasprintf("%s, with %.4g times the gradients", subject, wishes->factor)
+                         : xasprintf("%s, %s", subject, runs[which].what);
+    char *name = xasprintf("%s-%u", runs[which].name, evidence->nudged_runs += is_nudged);
+    struct check_order order = session_order(check, name, title, CHECK_COMPARES);
+    order.later = which == SESSION_LATER;
+    order.run.perturbed = is_perturbed || is_far || is_nudged;
+    order.run.forced = order.run.forced && !is_perturbed && !is_far;
+    order.run.is_far = is_far;
+    order.run.nudge = is_nudged ? evidence->nudged_runs : 0;
+    order.run.factor = which == SESSION_SCALED ? wishes->factor : 0;
+    order.run.probes = which == SESSION_PROBE;
+    order.run.probed_count = wishes->probed_count;
+    memcpy(order.run.probed, wishes->probed, sizeof(order.run.probed));
+    bool ok = session_run_alone(check, &order, session_rows(check, which), error);
+    free(name);
+    free(title);
+    return ok;
+}
+
+bool
+session_run_floor(struct check *check, struct error *error)
+{
+    return session_run(check, SESSION_AGAIN, &none, error) && session_run(check, SESSION_PERTURBED, &none, error);
+}
+
+/* ---- the reference ---- */
 
 /* Adds to the file what the two other runs have found, and puts it in its place. */
 static bool
@@ -144,10 +221,13 @@ keep_reference(struct check *check, const char *unfinished, struct error *error)
     struct reference_writer writer;
     struct reference_key end = {
         .kind = REFERENCE_END, .step = check->steps, .number = check_evidence_in_rounds(&check->evidence)};
-    bool ok = reference_extend(unfinished, &writer) && save_floor(&writer, &check->evidence.again, 0) &&
-              save_floor(&writer, &check->evidence.perturbed, 1) && save_floor(&writer, &check->evidence.alone, 2) &&
-              save_floor(&writer, &check->evidence.probe, 3) && save_floor(&writer, &check->evidence.scaled, 4) &&
-              save_floor(&writer, &check->evidence.far, 5) && reference_put(&writer, &end, "", 0);
+    bool ok = reference_extend(unfinished, &writer);
+    for (uint32_t number = 0; number < SESSION_KEPT && ok; ++number) {
+        const struct reference_key key = {.kind = REFERENCE_FLOOR, .number = number};
+        const struct check_rows *rows = session_rows(check, number);
+        ok = reference_put(&writer, &key, rows->rows, rows->count * sizeof(*rows->rows));
+    }
+    ok = ok && reference_put(&writer, &end, "", 0);
     ok = reference_close(&writer) && ok && rename(unfinished, check->reference) == 0;
     return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --reference: %s; make room there",
                            check_options.reference, strerror(errno));
@@ -173,9 +253,9 @@ session_load_reference(struct check *check, struct error *error)
     const char *why;
     if (!reference_open(check->reference, &reader, &why))
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: %s", check->reference, why);
-    bool ok = load_floor(&reader, 0, &check->evidence.again) && load_floor(&reader, 1, &check->evidence.perturbed) &&
-              load_floor(&reader, 2, &check->evidence.alone) && load_floor(&reader, 3, &check->evidence.probe) &&
-              load_floor(&reader, 4, &check->evidence.scaled) && load_floor(&reader, 5, &check->evidence.far);
+    bool ok = true;
+    for (uint32_t number = 0; number < SESSION_KEPT && ok; ++number)
+        ok = load_floor(&reader, number, session_rows(check, number));
     reference_free(&reader);
     const struct check_row *date = check_rows_find(&check->evidence.alone, CHECK_ROW_DATE);
     if (ok && date != NULL)
@@ -205,17 +285,11 @@ session_make_reference(struct check *check, struct error *error)
     bool ok = session_run_alone(check, &first, &check->evidence.alone, error);
     if (check->evidence.by_plan) /* the others are made where bits differ */
         return ok;
-    struct check_order again = session_order(check, "again", "one rank, once more", CHECK_COMPARES);
-    struct check_order perturbed =
-        session_order(check, "perturbed", "one rank, from a start one unit in the last place away", CHECK_COMPARES);
-    perturbed.run.perturbed = true;
-    perturbed.run.forced = false;
-    ok = ok && session_run_alone(check, &again, &check->evidence.again, error) &&
-         session_run_alone(check, &perturbed, &check->evidence.perturbed, error) &&
-         (!kept || (check_evidence_in_rounds(&check->evidence)
-                        ? session_run_scaled(check, 2, error)
-                        : session_run_probe(check, &(struct check_wishes){.probed_count = 0}, error) &&
-                              session_run_far(check, error)));
+    ok = ok && session_run_floor(check, error) &&
+         (!kept ||
+          (check_evidence_in_rounds(&check->evidence)
+               ? session_run(check, SESSION_SCALED, &(struct check_wishes){.factor = 2}, error)
+               : session_run(check, SESSION_PROBE, &none, error) && session_run(check, SESSION_FAR, &none, error)));
     if (kept) {
         char *unfinished = check->reference;
         check->reference = final;
@@ -236,20 +310,9 @@ session_run_turns(struct check *check, uint32_t step, struct error *error)
     int count = check->ranks;
     char **files = xcalloc((size_t)count + 1, sizeof(*files));
     bool ok = true;
-    for (int r = 0; r < count && ok; ++r) {
-        struct check_rows rows = {0};
-        char *name = xasprintf("turn-%d", r);
-        struct check_order order =
-            session_order(check, name, "one rank, with the share of each rank in turn", CHECK_COMPARES);
-        order.untold = r > 0;
-        files[r] = xasprintf("%s/%s", check->folder.path, name);
-        snprintf(order.run.own, sizeof(order.run.own), "%s", files[r]);
-        order.run.turn = (uint32_t)r;
-        order.run.turn_count = (uint32_t)count;
-        order.run.steps = step;
-        ok = session_run_alone(check, &order, &rows, error);
-        check_rows_free(&rows);
-        free(name);
+    for (uint32_t r = 0; r < (uint32_t)count && ok; ++r) {
+        const struct check_run run = {.turn = r, .turn_count = (uint32_t)count, .steps = step};
+        ok = session_run_turn(check, &run, "one rank, with the share of each rank in turn", &files[r], error);
     }
     if (ok && !turns_compare(check->reference, files, count, check->evidence.sums, step, &check->evidence.turns))
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
@@ -257,59 +320,4 @@ session_run_turns(struct check *check, uint32_t step, struct error *error)
                        "TMPDIR");
     words_free(files);
     return ok;
-}
-
-bool
-session_run_scaled(struct check *check, double factor, struct error *error)
-{
-    char *title = check_evidence_in_rounds(&check->evidence)
-                      ? xstrdup("one rank, with other results of DDP_REDUCE in the first round")
-                      : xasprintf("one rank, with %.4g times the gradients", factor);
-    struct check_order order = session_order(check, "scaled", title, CHECK_COMPARES);
-    order.run.factor = factor;
-    bool ok = session_run_alone(check, &order, &check->evidence.scaled, error);
-    free(title);
-    return ok;
-}
-
-bool
-session_run_far(struct check *check, struct error *error)
-{
-    struct check_order order = session_order(check, "far", "one rank, with quite other parameters", CHECK_COMPARES);
-    order.run.perturbed = order.run.is_far = true;
-    order.run.forced = false;
-    return session_run_alone(check, &order, &check->evidence.far, error);
-}
-
-bool
-session_run_nudged(struct check *check, struct error *error)
-{
-    char *name = xasprintf("nudged-%u", ++check->evidence.nudged_runs);
-    struct check_order order =
-        session_order(check, name, "one rank, each step and its data one unit in the last place away", CHECK_COMPARES);
-    order.run.perturbed = true;
-    order.run.nudge = check->evidence.nudged_runs;
-    bool ok = session_run_alone(check, &order, &check->evidence.nudged, error);
-    free(name);
-    return ok;
-}
-
-bool
-session_run_later(struct check *check, struct error *error)
-{
-    struct check_order order =
-        session_order(check, "later", "one rank, with another date and other random bytes", CHECK_COMPARES);
-    order.later = true;
-    return session_run_alone(check, &order, &check->evidence.later, error);
-}
-
-bool
-session_run_probe(struct check *check, const struct check_wishes *wishes, struct error *error)
-{
-    struct check_order order =
-        session_order(check, "probe", "one rank, with changes to unannotated memory", CHECK_COMPARES);
-    order.run.probes = true;
-    order.run.probed_count = wishes->probed_count;
-    memcpy(order.run.probed, wishes->probed, sizeof(order.run.probed));
-    return session_run_alone(check, &order, &check->evidence.probe, error);
 }
