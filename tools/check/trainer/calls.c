@@ -1,13 +1,11 @@
 /*
- * calls.c - what calls say of an update that differs, where its gradients are equal (memory.h): which scalars do the
+ * calls.c - what calls say of an update that differs, where its gradients are equal (check.h): which scalars do the
  * functions get that update parameters, and which operations get gradients between backward and DDP_STEP?
  *
  * Scalars are arguments of 4 or 8 bytes whose bits are those of an ordinary floating-point number or a small integer:
  * pointers are neither. Nothing here makes anything different. Called by updaters.c, with memory_lock held.
  */
-#include "tools/check/trainer/memory.h"
-
-#include "tools/check/format/reference.h"
+#include "tools/check/trainer/check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -63,16 +61,10 @@ calls_scalars(const struct operation *operation, const struct function_layout *l
         const void *bytes = layout != NULL && i < layout->param_count ? pointers_argument(operation, layout, i) : NULL;
         own.list[i] = bytes != NULL ? read_scalar(bytes, layout->params[i].bytes) : (struct scalar){NAN, true};
     }
-    if (values_writer() != NULL) {
-        if (!reference_put(values_writer(), &key, &own, sizeof(own)))
-            values_stop_writing();
+    if (values_writer() != NULL)
+        values_put(&key, &own, sizeof(own));
+    if (values_writer() != NULL || !values_get(&key, &theirs, sizeof(theirs)))
         return;
-    }
-    const struct reference_entry *entry = reference_find(values_reader(), &key);
-    if (entry == NULL)
-        return;
-    if (!reference_get(values_reader(), entry, &theirs, sizeof(theirs)))
-        values_stop_damaged();
     for (uint32_t i = 0; i < SCALARS_AT_MOST && rows < ROWS_AT_MOST; ++i) {
         const struct scalar *mine = &own.list[i], *its = &theirs.list[i];
         bool alike = mine->is_whole == its->is_whole || mine->value == 0 || its->value == 0;

@@ -6,8 +6,8 @@
  * reported to course.c, which knows the step; values.c reads tensors, compare.c writes them to the reference or
  * compares them with it, force.c sets gradients to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c
  * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the unannotated memory
- * that updates write, memory.c compares it, used.c the gradients that updates read; alone.c makes a world of one report
- * its operations.
+ * that updates write, memory.c compares it, and the gradients that updates read, calls.c has their arguments; alone.c
+ * makes a world of one report its operations.
  *
  * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
  * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Parameters and states that
@@ -32,6 +32,7 @@
 
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/memory.h"
+#include "tools/check/format/reference.h"
 #include "tools/check/format/run.h"
 
 /* ---- course.c ---- */
@@ -86,18 +87,14 @@ void values_row(const struct check_row *row);
 /* A row that is no more than a kind, a step and a value. */
 void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);
 
-/* Reads device memory in pieces, in order, and hands each to `take`; the context is current. */
-void values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const void *piece, size_t bytes),
-                 void *arg);
-
-/* The same of memory that may be the host's, too, which the driver knows. */
+/* Memory of the device, or of the host if the driver knows it; the context is current. */
 void values_memory_out(void *to, CUdeviceptr address, size_t bytes);
 void values_memory_in(CUdeviceptr address, const void *from, size_t bytes);
 
 /* A part of a tensor, in the device's memory or the host's. */
 void values_tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes);
 void values_tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes);
-/* All of it, as values_read(). */
+/* All of it in pieces, in order, each to `take`. */
 void values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const void *piece, size_t bytes),
                         void *arg);
 
@@ -107,6 +104,9 @@ struct reference_writer *values_writer(void);
 struct reference_reader *values_reader(void);
 char *values_piece(void);
 char *values_theirs(void);
+/* All of a record goes into the reference; or comes from there: false if it has none. */
+void values_put(const struct reference_key *key, const void *data, size_t bytes);
+bool values_get(const struct reference_key *key, void *data, size_t bytes) __attribute__((warn_unused_result));
 void __attribute__((noreturn)) values_stop_writing(void);
 void __attribute__((noreturn)) values_stop_damaged(void);
 /* What the user can put right: ends the run, and the launcher with DDPRUN_EXIT_USAGE. */
@@ -171,6 +171,40 @@ void updaters_open(void);
 void updaters_boundary(uint32_t step);
 void updaters_operation_begins(const struct operation *operation);
 void updaters_operation_ends(const struct operation *operation, bool enqueued);
+
+/* ---- memory.c: unannotated memory that updates write. It and calls.c with memory_lock held, across calls of the
+ * driver; nothing that they wait for takes it ---- */
+extern pthread_mutex_t memory_lock;
+/* An updater writes this, which is now at `address`, or nowhere yet (0); its number is given here. Goes into the
+ * reference. */
+void memory_found(const struct check_memory *found, CUdeviceptr address);
+/* The updater was called with this pointer: where its ranges are in this step. Of `at` only what says which call it is.
+ */
+void memory_resolve(const struct check_memory *at, CUdeviceptr pointer);
+/* Whether the address is in a range, as it was last found. */
+bool memory_has(CUdeviceptr address);
+/* An update gets the gradient, in this step: what has become of it since DDP_STEP? */
+void used_gradient(const struct tensor *gradient, uint32_t step, const char *function);
+/* The reference, or what was scouted, says that this function writes such memory: for each that it names. */
+void memory_open(void (*found_call)(uint64_t call));
+/* A boundary of the first group; `step` as in values_tensor(). */
+void memory_boundary(uint32_t step);
+
+/* ---- calls.c ---- */
+/* A call of an updater; `number` of its calls of the step. */
+void calls_scalars(const struct operation *operation, const struct function_layout *layout, uint32_t step,
+                   uint32_t updater, uint32_t number);
+/* Any operation, in the run that writes the reference. `given`: the updater that was given a pointer, or NULL. */
+struct calls_operation {
+    uint64_t call;
+    const char *name;
+    bool is_updater;
+    const char *(*given)(CUdeviceptr address);
+};
+void calls_in_front(const struct operation *operation, const struct function_layout *layout,
+                    const struct calls_operation *its, uint32_t step);
+/* A boundary of the first group. */
+void calls_boundary(uint32_t step);
 
 /* ---- alone.c ---- */
 /* The functions by which a world of one reports what it does. */

@@ -10,7 +10,6 @@
 #include "comm/hash.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/norms.h"
-#include "tools/check/format/reference.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -76,8 +75,7 @@ define(const struct check_tensor *mine)
         return;
     defined[mine->role] = mine->number + 1;
     if (values_writer() != NULL) {
-        if (!reference_put(values_writer(), &key, mine, sizeof(*mine)))
-            values_stop_writing();
+        values_put(&key, mine, sizeof(*mine));
         return;
     }
     static const char *const names[CHECK_ROLES] = {[CHECK_PARAMETER] = "parameter",
@@ -85,14 +83,11 @@ define(const struct check_tensor *mine)
                                                    [CHECK_BUFFER] = "buffer",
                                                    [CHECK_STATE] = "state"};
     struct check_tensor theirs;
-    const struct reference_entry *entry = reference_find(values_reader(), &key);
-    if (entry == NULL)
+    if (!values_get(&key, &theirs, sizeof(theirs)))
         values_refuse(
             "%s %u is `%s` (%s:%d) here, and the one rank of the reference has fewer; all runs must annotate the same "
             "tensors",
             names[mine->role], mine->number + 1, mine->text, mine->file, mine->line);
-    if (!reference_get(values_reader(), entry, &theirs, sizeof(theirs)))
-        values_stop_damaged();
     if (theirs.count != mine->count || theirs.type != mine->type || theirs.group != mine->group ||
         theirs.line != mine->line || strcmp(theirs.text, mine->text) != 0)
         values_refuse(
@@ -408,16 +403,10 @@ compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *
     snprintf(mine.tensor.text, sizeof(mine.tensor.text), "%s", site->text);
     snprintf(mine.tensor.file, sizeof(mine.tensor.file), "%s", slash != NULL ? slash + 1 : site->file);
     struct reference_key key = {.kind = REFERENCE_MEAN, .number = call};
-    if (values_writer() != NULL) {
-        if (!reference_put(values_writer(), &key, &mine, sizeof(mine)))
-            values_stop_writing();
+    if (values_writer() != NULL)
+        values_put(&key, &mine, sizeof(mine));
+    if (values_writer() != NULL || !values_get(&key, &theirs, sizeof(theirs)))
         return;
-    }
-    const struct reference_entry *entry = reference_find(values_reader(), &key);
-    if (entry == NULL)
-        return;
-    if (!reference_get(values_reader(), entry, &theirs, sizeof(theirs)))
-        values_stop_damaged();
     if (theirs.tensor.line != mine.tensor.line || strcmp(theirs.tensor.text, mine.tensor.text) != 0)
         return; /* ranks call it in another order than one rank: they are not the same values */
     struct norms norms;

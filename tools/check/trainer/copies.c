@@ -8,7 +8,6 @@
 #include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
-#include "tools/check/format/reference.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

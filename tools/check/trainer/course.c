@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/mutant.h"
-#include "tools/check/format/reference.h"
 #include "tools/common/direct.h"
 #include "tools/sandbox/files.h"
 

@@ -13,10 +13,9 @@
  * next update. What one step only has updated does not count
  * yet: it may be memory of an evaluation.
  */
-#include "tools/check/trainer/memory.h"
+#include "tools/check/trainer/check.h"
 
 #include "tools/check/format/element.h"
-#include "tools/check/format/reference.h"
 #include "tools/check/format/sketch.h"
 
 #include <math.h>
@@ -73,10 +72,9 @@ memory_found(const struct check_memory *found, CUdeviceptr address)
         return;
     struct check_memory numbered = *found;
     numbered.tensor.number = (uint32_t)memory.range_count;
-    const struct range_found *range = new_range(&numbered, address);
-    struct reference_key key = {.kind = REFERENCE_MEMORY, .number = numbered.tensor.number};
-    if (!reference_put(values_writer(), &key, &range->memory, sizeof(range->memory)))
-        values_stop_writing();
+    (void)new_range(&numbered, address);
+    values_put(&(struct reference_key){.kind = REFERENCE_MEMORY, .number = numbered.tensor.number}, &numbered,
+               sizeof(numbered));
 }
 
 bool
@@ -106,14 +104,29 @@ memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
 
 /* ---- at boundaries ---- */
 
+struct taking {
+    struct sketch *sketch;
+    int type;
+};
+
 static void
-take_sketch(void *arg, const void *piece, size_t bytes)
+take_piece(void *arg, const void *piece, size_t bytes)
 {
-    struct {
-        struct sketch *sketch;
-        int type;
-    } *take = arg;
-    sketch_add(take->sketch, take->type, piece, bytes / element_size(take->type));
+    const struct taking *taking = arg;
+    sketch_add(taking->sketch, taking->type, piece, bytes / element_size(taking->type));
+}
+
+static void
+sketch_tensor(const struct tensor *tensor, struct sketch *sketch)
+{
+    sketch_begin(sketch, tensor->count);
+    values_read_tensor(tensor, take_piece, &(struct taking){sketch, tensor->type});
+}
+
+static struct reference_key
+key_of_sketch(uint32_t role, size_t number, uint32_t step)
+{
+    return (struct reference_key){.kind = REFERENCE_SKETCH, .role = role, .step = step, .number = (uint32_t)number};
 }
 
 /* False: it is not where it was, or nothing of the kind. */
@@ -123,12 +136,12 @@ sketch_range(const struct range_found *range, struct sketch *sketch)
     struct memory_facts facts = range->address != 0 ? device_ask_about(range->address) : (struct memory_facts){0};
     if (facts.begin == 0 || facts.begin + facts.bytes < range->address + range->memory.bytes)
         return false;
-    struct {
-        struct sketch *sketch;
-        int type;
-    } take = {sketch, (int)range->memory.tensor.type};
-    sketch_begin(sketch, range->memory.tensor.count);
-    values_read(range->address, range->memory.bytes, take_sketch, &take);
+    sketch_tensor(&(struct tensor){.address = range->address,
+                                   .kind = facts.type == CU_MEMORYTYPE_HOST ? MEMORY_HOST : MEMORY_DEVICE,
+                                   .bytes = range->memory.bytes,
+                                   .count = range->memory.tensor.count,
+                                   .type = (int)range->memory.tensor.type},
+                  sketch);
     return true;
 }
 
@@ -161,12 +174,8 @@ change_range(struct range_found *range)
 static bool
 get_sketch(const struct range_found *range, uint32_t step, struct sketch *sketch)
 {
-    struct reference_key key = {
-        .kind = REFERENCE_SKETCH, .role = CHECK_MEMORY, .step = step, .number = range->memory.tensor.number};
-    const struct reference_entry *entry = reference_find(values_reader(), &key);
-    if (entry != NULL && !reference_get(values_reader(), entry, sketch, sizeof(*sketch)))
-        values_stop_damaged();
-    return entry != NULL;
+    const struct reference_key key = key_of_sketch(CHECK_MEMORY, range->memory.tensor.number, step);
+    return values_get(&key, sketch, sizeof(*sketch));
 }
 
 /* Whether a range is to be changed now, behind its first update that the reference has seen; all are if none is named.
@@ -242,10 +251,9 @@ static void
 write_range(const struct range_found *range, uint32_t step)
 {
     struct sketch *own = values_room(NULL, sizeof(*own));
-    struct reference_key key = {
-        .kind = REFERENCE_SKETCH, .role = CHECK_MEMORY, .step = step, .number = range->memory.tensor.number};
-    if (sketch_range(range, own) && !reference_put(values_writer(), &key, own, sizeof(*own)))
-        values_stop_writing();
+    const struct reference_key key = key_of_sketch(CHECK_MEMORY, range->memory.tensor.number, step);
+    if (sketch_range(range, own))
+        values_put(&key, own, sizeof(*own));
     free(own);
 }
 
@@ -267,15 +275,45 @@ memory_boundary(uint32_t step)
         memory.ranges[i].address = 0; /* until its operation comes again */
 }
 
-/* What the reference says: where ranges are. */
+/* ---- gradients as the functions get them that update parameters ---- */
+
+/* What is written between DDP_STEP and the update shows there, where both begin with the same bytes. In a few steps;
+ * the first has none in the reference, whose updaters are not known yet. */
+void
+used_gradient(const struct tensor *gradient, uint32_t step, const char *function)
+{
+    enum { FIRST_USED = 2, LAST_USED = 4, GRADIENTS_AT_MOST = 256 };
+    static uint32_t seen[GRADIENTS_AT_MOST]; /* by number: the last step in which a gradient was sketched */
+    if (step < FIRST_USED || step > LAST_USED || gradient->index >= GRADIENTS_AT_MOST || seen[gradient->index] == step)
+        return;
+    seen[gradient->index] = step;
+    const struct reference_key key = key_of_sketch(CHECK_GRADIENT, gradient->index, step);
+    struct sketch *own = values_room(NULL, 2 * sizeof(*own)), *theirs = own + 1;
+    context_synchronize("before an operation that updates parameters");
+    sketch_tensor(gradient, own);
+    if (values_writer() != NULL) {
+        values_put(&key, own, sizeof(*own));
+    } else if (values_get(&key, theirs, sizeof(*theirs))) {
+        struct check_row row;
+        compare_describe(gradient, CHECK_ROW_USED, step, &row);
+        row.norms = sketch_compare(own, theirs);
+        row.norms.unbounded = own->unbounded + theirs->unbounded;
+        snprintf(row.text, sizeof(row.text), "%s", function);
+        values_row(&row);
+    }
+    free(own);
+}
+
+/* ---- where ranges are, as is known before the first step ---- */
+
+/* What the reference says. */
 static void
-load_ranges(struct reference_reader *reader, void (*found_call)(uint64_t call))
+load_ranges(void (*found_call)(uint64_t call))
 {
     struct reference_key key = {.kind = REFERENCE_MEMORY};
-    const struct reference_entry *entry;
-    for (; (entry = reference_find(reader, &key)) != NULL && key.number < RANGES_AT_MOST; ++key.number) {
-        struct check_memory found;
-        if (!reference_get(reader, entry, &found, sizeof(found)) || element_bytes((int)found.tensor.type) == 0 ||
+    struct check_memory found;
+    for (; key.number < RANGES_AT_MOST && values_get(&key, &found, sizeof(found)); ++key.number) {
+        if (element_bytes((int)found.tensor.type) == 0 ||
             found.bytes != found.tensor.count * element_size((int)found.tensor.type))
             values_stop_damaged();
         new_range(&found, 0);
@@ -304,7 +342,7 @@ void
 memory_open(void (*found_call)(uint64_t call))
 {
     if (values_reader() != NULL)
-        load_ranges(values_reader(), found_call);
+        load_ranges(found_call);
     else if (check_run.scouted[0] != '\0')
         load_scouted(found_call);
 }

@@ -11,7 +11,6 @@
 
 #include "base/mutant.h"
 #include "tools/check/format/element.h"
-#include "tools/check/format/reference.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -55,18 +54,12 @@ static void
 read_calls(void)
 {
     struct check_tensor tensor;
+    struct reference_key key = key_of(0);
     if (values_reader() == NULL || calls.is_read)
         return;
     calls.is_read = true;
-    for (;;) {
-        struct reference_key key = key_of(calls.count);
-        const struct reference_entry *entry = reference_find(values_reader(), &key);
-        if (entry == NULL)
-            return;
-        if (!reference_get(values_reader(), entry, &tensor, sizeof(tensor)))
-            values_stop_damaged();
+    for (; values_get(&key, &tensor, sizeof(tensor)); ++key.number)
         (void)add_call(&tensor);
-    }
 }
 
 static struct check_tensor
@@ -108,8 +101,7 @@ find_call(const struct check_tensor *described, uint32_t step)
     tensor.number = (uint32_t)calls.count;
     tensor.argument = before;
     struct reference_key key = key_of(calls.count);
-    if (!reference_put(values_writer(), &key, &tensor, sizeof(tensor)))
-        values_stop_writing();
+    values_put(&key, &tensor, sizeof(tensor));
     return add_call(&tensor);
 }
 

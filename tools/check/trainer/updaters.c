@@ -1,5 +1,5 @@
 /*
- * updaters.c - which functions update parameters, and what else do they write? (memory.h)
+ * updaters.c - which functions update parameters, and what else do they write? (check.h)
  *
  * The run that writes the reference looks. In the second step every operation that gets a pointer into a parameter is
  * looked at: does it change the parameter? Functions that do are updaters. Functions that come first in a later step
@@ -11,12 +11,10 @@
  *
  * What is captured is not looked at. Operations of several threads are looked at one after the other.
  */
-#include "interpose/engine/memory/memory.h"
-#include "tools/check/trainer/memory.h"
+#include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
 #include "tools/check/format/element.h"
-#include "tools/check/format/reference.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -507,11 +505,10 @@ void
 updaters_open(void)
 {
     struct reference_key key = {.kind = REFERENCE_UPDATER};
-    const struct reference_entry *entry;
+    struct check_updater found;
     memory_open(add_updater);
-    for (; values_reader() != NULL && (entry = reference_find(values_reader(), &key)) != NULL; ++key.number) {
-        struct check_updater found;
-        if (!reference_get(values_reader(), entry, &found, sizeof(found)) || found.place_count > CHECK_PLACES_AT_MOST)
+    for (; values_reader() != NULL && values_get(&key, &found, sizeof(found)); ++key.number) {
+        if (found.place_count > CHECK_PLACES_AT_MOST)
             values_stop_damaged();
         add_updater(found.call);
         if (updater_of(found.call) < updaters.count)
@@ -526,8 +523,7 @@ write_updaters(void)
     for (; updaters.written < updaters.count; ++updaters.written) {
         size_t i = updaters.written;
         struct reference_key key = {.kind = REFERENCE_UPDATER, .number = (uint32_t)i};
-        if (!reference_put(values_writer(), &key, &updaters.list[i].found, sizeof(updaters.list[i].found)))
-            values_stop_writing();
+        values_put(&key, &updaters.list[i].found, sizeof(updaters.list[i].found));
     }
 }
 

@@ -9,7 +9,6 @@
 #include "base/mutant.h"
 #include "comm/hash.h"
 #include "tools/check/format/element.h"
-#include "tools/check/format/reference.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -122,6 +121,22 @@ void
 values_stop_damaged(void)
 {
     values_refuse("the reference %.300s is damaged; write it again", check_run.reference);
+}
+
+void
+values_put(const struct reference_key *key, const void *data, size_t bytes)
+{
+    if (!reference_put(values_writer(), key, data, bytes))
+        values_stop_writing();
+}
+
+bool
+values_get(const struct reference_key *key, void *data, size_t bytes)
+{
+    const struct reference_entry *entry = reference_find(values_reader(), key);
+    if (entry != NULL && !reference_get(values_reader(), entry, data, bytes))
+        values_stop_damaged();
+    return entry != NULL;
 }
 
 /* ---- opening ---- */
@@ -339,16 +354,6 @@ values_memory_in(CUdeviceptr address, const void *from, size_t bytes)
         stop_job("memory of the host that an update writes has gone");
 }
 
-void
-values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const void *piece, size_t bytes), void *arg)
-{
-    for (size_t at = 0; at < bytes; at += VALUES_PIECE_BYTES) {
-        size_t here = bytes - at < VALUES_PIECE_BYTES ? bytes - at : VALUES_PIECE_BYTES;
-        values_memory_out(values.piece, address + at, here);
-        take(arg, values.piece, here);
-    }
-}
-
 /* ---- tensors ---- */
 
 void
@@ -369,7 +374,6 @@ values_tensor_in(const struct tensor *tensor, size_t at, const char *from, size_
         tensor_refuse_missing(tensor, "written");
 }
 
-/* As values_read(). */
 void
 values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const void *piece, size_t bytes), void *arg)
 {
