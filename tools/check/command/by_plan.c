@@ -37,8 +37,8 @@ by_plan_prepare(const struct check *check, struct error *error)
     const char *other = contradiction_of(options);
     if (strcmp(options->plan, "auto") == 0)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "ddprun check makes no plan; make one by ddprun scout --prove --json FILE, and give "
-                         "--plan FILE (a file of that name: --plan ./auto)");
+                         "ddprun check makes no plan; make one by ddprun scout --prove --json FILE, and give --plan "
+                         "FILE (a file of that name: --plan ./auto)");
     if (other != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s and --plan contradict each other in ddprun check; leave one out",
                          other);

@@ -75,8 +75,7 @@ carried_judge(const struct check_evidence *evidence, struct check_verdict *verdi
                  row->step, rank, (unsigned long long)row->copy.bytes, data_name_site(evidence, row->copy.site, place),
                  evidence->far.count > 0 ? "and that depend on the parameters: each rank trains its own"
                                          : "and it is not known whether they depend on the parameters");
-    sentence_say(verdict->advice,
-                 "if the host updates this memory, as a weight or an optimizer's state: annotate it with DDP_PARAMETER "
-                 "and its gradient with DDP_GRADIENT, or with DDP_STATE; the program is right if each rank is to have "
-                 "its own there, as the loss of its share");
+    sentence_say(verdict->advice, "if the host updates this memory, as a weight or an optimizer's state: annotate it "
+                                  "with DDP_PARAMETER and its gradient with DDP_GRADIENT, or with DDP_STATE; the "
+                                  "program is right if each rank is to have its own there, as the loss of its share");
 }

@@ -333,8 +333,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
         return false;
     if (check->only_writes) {
         printf("the reference is written: %s (%u steps)\nwhat to do: compare with it: ddprun check -n N --reference %s "
-               "..., "
-               "also under srun or mpirun\n",
+               "..., also under srun or mpirun\n",
                check_options.reference, check->steps, check_options.reference);
         *exit_code = close_stdout(stdout);
         return true;

@@ -291,9 +291,8 @@ say_other(const struct copied *wrong, struct check_verdict *verdict, const char 
                  "in step %u rank %d copies other data than its share of one rank's batch at %s (%s): the ranks go "
                  "through the data in another order",
                  wrong->step, wrong->rank, place, what);
-    sentence_say(verdict->advice,
-                 "shuffle alike on all ranks: the same seed, and from the shuffle's generator nothing that depends on "
-                 "the rank or its share; the same number of batches in each epoch");
+    sentence_say(verdict->advice, "shuffle alike on all ranks: the same seed, and from the shuffle's generator nothing "
+                                  "that depends on the rank or its share; the same number of batches in each epoch");
 }
 
 static void
@@ -357,9 +356,9 @@ say(const struct copied *wrong, struct check_verdict *verdict, const char *place
         else
             sentence_say(verdict->text, "in step %u no rank copies %s at %s", wrong->step,
                          name_part(it, wrong->from, wrong->to, part), place);
-        sentence_say(verdict->advice,
-                     "the shares together must be the batch, each item once: DDP_SHARD gives each rank its `first` and "
-                     "`count`");
+        sentence_say(
+            verdict->advice,
+            "the shares together must be the batch, each item once: DDP_SHARD gives each rank its `first` and `count`");
     }
 }
 

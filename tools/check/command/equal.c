@@ -47,8 +47,8 @@ equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict
                      "the ranks computed the same batch: the own gradients of all %d ranks have the same bits, and "
                      "nothing is gained",
                      evidence->ranks);
-        sentence_say(verdict->advice, "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and "
-                                      "DDP_WORLD_SIZE()");
+        sentence_say(verdict->advice,
+                     "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL && unclear->hidden > 0) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
         sentence_say(verdict->text, "%s, differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",
@@ -69,9 +69,8 @@ equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_UNMOVED, NULL);
         sentence_say(verdict->text, "no parameter has moved in %u step%s on one rank, so that no update was compared",
                      evidence->steps, evidence->steps == 1 ? "" : "s");
-        sentence_say(verdict->advice,
-                     "check with a larger learning rate, or more steps (--steps); annotate the memory that "
-                     "the optimizer writes");
+        sentence_say(verdict->advice, "check with a larger learning rate, or more steps (--steps); annotate the memory "
+                                      "that the optimizer writes");
     } else {
         sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
     }
@@ -89,11 +88,10 @@ equal_judge_endless(const struct check_evidence *evidence, struct check_verdict 
     const struct check_tensor *tensor = &endless->tensor;
     uint32_t step = endless->step - 1;
     sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL);
-    sentence_say(
-        verdict->text,
-        "after step %u parameter %u, `%s` (%s:%d), %llu elements, is infinite or NaN on one rank, too: what is "
-        "NaN on all ranks proves nothing",
-        step, tensor->number + 1, tensor->text, tensor->file, tensor->line, (unsigned long long)tensor->count);
+    sentence_say(verdict->text,
+                 "after step %u parameter %u, `%s` (%s:%d), %llu elements, is infinite or NaN on one rank, too: what "
+                 "is NaN on all ranks proves nothing",
+                 step, tensor->number + 1, tensor->text, tensor->file, tensor->line, (unsigned long long)tensor->count);
     if (step > 1)
         sentence_say(verdict->advice, "check the steps before it (--steps %u); one rank must train without NaN first",
                      step - 1);
@@ -134,12 +132,11 @@ equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *v
                  evidence->tolerance);
     sentence_say(
         verdict->advice,
-        is_start ? "DDP_PARAMETER and DDP_STATE give all ranks rank 0's values at once: they must stand behind "
-                   "initialisation and loading, and nothing may change the values before the first DDP_STEP"
-        : is_gradient
-            ? "something writes it after it was averaged: look for a DDP_STEP that is called too early"
-            : "the update uses something that is not the same on all ranks: a learning rate, a decision on the "
-              "host, random numbers, a gradient or optimizer state that is not annotated");
+        is_start      ? "DDP_PARAMETER and DDP_STATE give all ranks rank 0's values at once: they must stand behind "
+                        "initialisation and loading, and nothing may change the values before the first DDP_STEP"
+        : is_gradient ? "something writes it after it was averaged: look for a DDP_STEP that is called too early"
+                      : "the update uses something that is not the same on all ranks: a learning rate, a decision on "
+                        "the host, random numbers, a gradient or optimizer state that is not annotated");
 }
 
 /* One rank with such gradients makes the same difference. */

@@ -20,11 +20,11 @@ gradients_say_total(struct hearing *hearing)
     struct other_total other;
     if (!pattern_other_total(hearing->evidence, &other) || other.step > hearing->first->first_step)
         return false;
-    hearing_say(hearing, "; for step %u DDP_SHARD gets %llu items on rank %d, and %llu on one rank", other.step,
-                (unsigned long long)other.items, other.rank, (unsigned long long)other.alone);
-    return hearing_advise(hearing,
-                          "hand DDP_SHARD the items of the whole batch, as many as one rank has: without records that "
-                          "fill it up, and by no decision of the rank's own values");
+    return hearing_conclude(hearing,
+                            "hand DDP_SHARD the items of the whole batch, as many as one rank has: without records "
+                            "that fill it up, and by no decision of the rank's own values",
+                            "; for step %u DDP_SHARD gets %llu items on rank %d, and %llu on one rank", other.step,
+                            (unsigned long long)other.items, other.rank, (unsigned long long)other.alone);
 }
 
 bool
@@ -38,8 +38,7 @@ gradients_say_uneven(struct hearing *hearing)
                 (unsigned long long)total, ranks);
     return hearing_advise(
         hearing,
-        "weigh the shares, DDP_WEIGHT(count, total), or leave such a batch out; or check with a batch "
-        "that %d divides",
+        "weigh the shares, DDP_WEIGHT(count, total), or leave such a batch out; or check with a batch that %d divides",
         ranks);
 }
 
@@ -64,23 +63,19 @@ gradients_say_factor(struct hearing *hearing)
     if (compensated)
         hearing->verdict->result = CHECK_NOT_COMPARABLE;
     if (too_small && compensated)
-        return hearing_advise(
-            hearing,
-            "the training is right if the update divides sums by the rank's share (the count of DDP_SHARD); to "
-            "compare it, let the update divide by the whole batch and use --reduce sum. If the loss is divided by the "
-            "whole batch instead, divide it by the share");
+        return hearing_advise(hearing,
+                              "the training is right if the update divides sums by the rank's share (the count of "
+                              "DDP_SHARD); to compare it, let the update divide by the whole batch and use --reduce "
+                              "sum. If the loss is divided by the whole batch instead, divide it by the share");
     if (too_small)
-        return hearing_advise(
-            hearing,
-            "the loss is divided by the whole batch on each rank, and then averaged: divide by the rank's share "
-            "(the count of DDP_SHARD), or run with --reduce sum");
+        return hearing_advise(hearing, "the loss is divided by the whole batch on each rank, and then averaged: divide "
+                                       "by the rank's share (the count of DDP_SHARD), or run with --reduce sum");
     if (too_large)
         return hearing_advise(hearing, "gradients are sums where one rank's are means, or the other way round: %s",
                               evidence->sums ? "leave --reduce sum out"
                                              : "divide by the whole batch in both, and run with --reduce sum");
-    return hearing_advise(hearing,
-                          "look for a factor that depends on the share or on the number of ranks: the divisor of "
-                          "the loss, a learning rate in the gradient, a loss scale");
+    return hearing_advise(hearing, "look for a factor that depends on the share or on the number of ranks: the divisor "
+                                   "of the loss, a learning rate in the gradient, a loss scale");
 }
 
 bool
@@ -89,11 +84,10 @@ gradients_say_clipped(struct hearing *hearing)
     double norm;
     if (!pattern_is_clipped(hearing->evidence, &norm))
         return false;
-    hearing_say(hearing,
-                "; the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the ranks': they "
-                "are clipped before they are averaged",
-                norm);
-    return hearing_advise(hearing, "put DDP_STEP between backward and the clipping");
+    return hearing_conclude(hearing, "put DDP_STEP between backward and the clipping",
+                            "; the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the "
+                            "ranks': they are clipped before they are averaged",
+                            norm);
 }
 
 /* The gradients that differ are all N times, or the N-th part of, one rank's, and others are equal. */
@@ -117,12 +111,10 @@ gradients_say_common_factor(struct hearing *hearing)
     hearing_say(hearing, ": it is %.4g times one rank's%s; %zu of %zu gradients are equal", common,
                 factor_meaning(evidence, common), count_equal(hearing), hearing->pattern.all[CHECK_GRADIENT]);
     hearing->verdict->factor = common;
-    return hearing_advise(hearing, "%s: compute it as the other gradients are",
-                          common < 1
-                              ? "this gradient is divided by the whole batch, or by the number of ranks, and then "
-                                "averaged"
-                              : "this gradient is a sum where the others are means, or is multiplied by the "
-                                "number of ranks");
+    return hearing_advise(
+        hearing, "%s: compute it as the other gradients are",
+        common < 1 ? "this gradient is divided by the whole batch, or by the number of ranks, and then averaged"
+                   : "this gradient is a sum where the others are means, or is multiplied by the number of ranks");
 }
 
 /* What all gradients that differ have in common, by `find`, which is 0 of one that has it not; 0: nothing. */
@@ -174,9 +166,9 @@ gradients_say_offset(struct hearing *hearing)
         return false;
     hearing_say(hearing, ": each element of these gradients is off by the same %.3g", offset);
     set_later(hearing);
-    return hearing_advise(
-        hearing, "a term that is added for each record, or on each rank, is not divided as the loss is: divide "
-                 "it by the whole batch on one rank, and by the rank's share on the ranks");
+    return hearing_advise(hearing,
+                          "a term that is added for each record, or on each rank, is not divided as the loss is: "
+                          "divide it by the whole batch on one rank, and by the rank's share on the ranks");
 }
 
 bool
@@ -187,9 +179,9 @@ gradients_say_along(struct hearing *hearing)
         return false;
     hearing_say(hearing, ": the difference of each gradient is %.3g times its parameter", along);
     set_later(hearing);
-    return hearing_advise(
-        hearing, "a term of the weights, such as weight decay, is another one than one rank's: let it not depend "
-                 "on the rank, on the number of ranks or on the share, or add it behind DDP_STEP");
+    return hearing_advise(hearing,
+                          "a term of the weights, such as weight decay, is another one than one rank's: let it not "
+                          "depend on the rank, on the number of ranks or on the share, or add it behind DDP_STEP");
 }
 
 bool
@@ -197,13 +189,13 @@ gradients_say_parts(struct hearing *hearing)
 {
     double least, most;
     (void)pattern_parts(hearing->evidence, &least, &most);
-    hearing_say(hearing,
-                "; the gradient of the whole batch is %.4g times that of one share and %.4g times that of another, and "
-                "the ranks average them as equals",
-                least, most);
-    return hearing_advise(
-        hearing, "each rank divides its loss by a number of its share's own, such as that of valid labels: "
-                 "before backward weigh the share by it, DDP_WEIGHT(number of the share, number of the batch)");
+    return hearing_conclude(
+        hearing,
+        "each rank divides its loss by a number of its share's own, such as that of valid labels: before backward "
+        "weigh the share by it, DDP_WEIGHT(number of the share, number of the batch)",
+        "; the gradient of the whole batch is %.4g times that of one share and %.4g times that of another, and the "
+        "ranks average them as equals",
+        least, most);
 }
 
 const struct check_row *
@@ -233,12 +225,11 @@ gradients_say_dependent(struct hearing *hearing)
             "DDP_STEP between backward and it; else look at what makes a share's result its own: a sum, a mean or a "
             "ranking of the share (DDP_REDUCE makes the batch's), batch-norm, random numbers",
             name);
-    return hearing_advise(
-        hearing,
-        "look at what makes a share's result its own: statistics of the share, such as a sum, a mean or a ranking "
-        "(DDP_REDUCE makes the batch's) or those of batch-norm; means over micro-batches of unequal sizes; "
-        "random numbers (check with dropout and augmentation off); what is read of the batch with `first` and "
-        "`count` of DDP_SHARD");
+    return hearing_advise(hearing,
+                          "look at what makes a share's result its own: statistics of the share, such as a sum, a mean "
+                          "or a ranking (DDP_REDUCE makes the batch's) or those of batch-norm; means over "
+                          "micro-batches of unequal sizes; random numbers (check with dropout and augmentation off); "
+                          "what is read of the batch with `first` and `count` of DDP_SHARD");
 }
 
 /* In a later step, and in none before. */
@@ -250,44 +241,40 @@ gradients_say_dependent_now(struct hearing *hearing)
                 "whole batch on one rank, either",
                 hearing->evidence->ranks);
     bool few = (hearing->shown & SHOWN_FEW) != 0;
-    return hearing_advise(hearing,
-                          "look for %sstatistics of the share, such as a bound, a mean, a ranking or a count "
-                          "(DDP_REDUCE makes the batch's), memory that each rank trains alone and that is not "
-                          "annotated%s, random numbers",
-                          few ? "rows of this gradient that are not cleared before backward, " : "",
-                          few ? "" : ", rows of a gradient that are not cleared before backward");
+    return hearing_advise(
+        hearing,
+        "look for %sstatistics of the share, such as a bound, a mean, a ranking or a count (DDP_REDUCE makes the "
+        "batch's), memory that each rank trains alone and that is not annotated%s, random numbers",
+        few ? "rows of this gradient that are not cleared before backward, " : "",
+        few ? "" : ", rows of a gradient that are not cleared before backward");
 }
 
 bool
 gradients_say_few(struct hearing *hearing)
 {
-    hearing_say(hearing, "; %zu of %zu gradients are equal", count_equal(hearing),
-                hearing->pattern.all[CHECK_GRADIENT]);
-    return hearing_advise(hearing,
-                          "compare its annotation with its allocation: count, type, and that it is written before "
-                          "DDP_STEP");
+    return hearing_conclude(
+        hearing, "compare its annotation with its allocation: count, type, and that it is written before DDP_STEP",
+        "; %zu of %zu gradients are equal", count_equal(hearing), hearing->pattern.all[CHECK_GRADIENT]);
 }
 
 bool
 gradients_say_some(struct hearing *hearing)
 {
-    hearing_say(hearing, ", and %zu of %zu gradients are equal: the ranks have the right batch", count_equal(hearing),
-                hearing->pattern.all[CHECK_GRADIENT]);
-    return hearing_advise(
-        hearing, "backward reads memory in front of it that is not the same on all ranks and is not annotated: "
-                 "a second copy of a weight, a weight without DDP_PARAMETER");
+    return hearing_conclude(hearing,
+                            "backward reads memory in front of it that is not the same on all ranks and is not "
+                            "annotated: a second copy of a weight, a weight without DDP_PARAMETER",
+                            ", and %zu of %zu gradients are equal: the ranks have the right batch",
+                            count_equal(hearing), hearing->pattern.all[CHECK_GRADIENT]);
 }
 
 bool
 gradients_say_data_set(struct hearing *hearing)
 {
     int ranks = hearing->evidence->ranks;
-    hearing_say(
-        hearing,
-        "; each of %d ranks computes a batch as large as that of one rank alone: together they compute one that "
-        "is %d times as large",
-        ranks, ranks);
-    return hearing_advise(hearing, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"");
+    return hearing_conclude(hearing, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"",
+                            "; each of %d ranks computes a batch as large as that of one rank alone: together they "
+                            "compute one that is %d times as large",
+                            ranks, ranks);
 }
 
 bool
@@ -299,11 +286,10 @@ gradients_say_unknown_data(struct hearing *hearing)
 bool
 gradients_say_one_batch(struct hearing *hearing)
 {
-    hearing_say(hearing, "; %zu of %zu gradients differ", hearing->pattern.differing[CHECK_GRADIENT],
-                hearing->pattern.all[CHECK_GRADIENT]);
-    return hearing_advise(hearing,
-                          "all ranks compute the same batch, and another one than one rank: share the batch out "
-                          "with DDP_SHARD");
+    return hearing_conclude(
+        hearing, "all ranks compute the same batch, and another one than one rank: share the batch out with DDP_SHARD",
+        "; %zu of %zu gradients differ", hearing->pattern.differing[CHECK_GRADIENT],
+        hearing->pattern.all[CHECK_GRADIENT]);
 }
 
 /* Nothing of the shares is wrong, as one rank computes them. */
@@ -311,27 +297,24 @@ bool
 gradients_say_by_rank(struct hearing *hearing)
 {
     const struct check_row *front = hearing_front(hearing, false);
-    hearing_say(hearing,
-                "; one rank computes from these shares, in turn, gradients whose mean is that of the whole batch: what "
-                "differs depends on DDP_RANK() or DDP_WORLD_SIZE()");
-    return hearing_advise(
-        hearing,
-        "look for random numbers that are seeded by rank (noise, a mask, a shuffle), a term or a factor of one rank's "
-        "own "
-        "or of the number of ranks (weight decay, a divisor), weights that are not annotated, records that "
-        "are shared out twice%s%.96s%s",
-        front != NULL ? "; and at `" : "", front != NULL ? front->text : "",
-        front != NULL ? "`, which gets gradients between backward and DDP_STEP" : "");
+    hearing_say(hearing, "; one rank computes from these shares, in turn, gradients whose mean is that of the whole "
+                         "batch: what differs depends on DDP_RANK() or DDP_WORLD_SIZE()");
+    return hearing_advise(hearing,
+                          "look for random numbers that are seeded by rank (noise, a mask, a shuffle), a term or a "
+                          "factor of one rank's own or of the number of ranks (weight decay, a divisor), weights that "
+                          "are not annotated, records that are shared out twice%s%.96s%s",
+                          front != NULL ? "; and at `" : "", front != NULL ? front->text : "",
+                          front != NULL ? "`, which gets gradients between backward and DDP_STEP" : "");
 }
 
 bool
 gradients_say_direction(struct hearing *hearing)
 {
-    hearing_say(hearing, "; %zu of %zu gradients differ", hearing->pattern.differing[CHECK_GRADIENT],
-                hearing->pattern.all[CHECK_GRADIENT]);
-    return hearing_advise(hearing,
-                          "the ranks' shares together are not the batch of one rank: look for a shuffle that is seeded "
-                          "by rank, shares that overlap or are not equal, weights that are not annotated");
+    return hearing_conclude(hearing,
+                            "the ranks' shares together are not the batch of one rank: look for a shuffle that is "
+                            "seeded by rank, shares that overlap or are not equal, weights that are not annotated",
+                            "; %zu of %zu gradients differ", hearing->pattern.differing[CHECK_GRADIENT],
+                            hearing->pattern.all[CHECK_GRADIENT]);
 }
 
 /* Gradients of a later step, a buffer or a mean. */

@@ -218,10 +218,9 @@ grown_make_reference(struct check *check, struct error *error)
                               &files[r], error);
     }
     if (ok && !average(check, files, mean))
-        ok = error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "what one rank computed of each rank's batch cannot be put together: it made other steps than the "
-            "ranks, or there is no room; make room, or set TMPDIR");
+        ok = error_set(error, DDPRUN_EXIT_USAGE,
+                       "what one rank computed of each rank's batch cannot be put together: it made other steps than "
+                       "the ranks, or there is no room; make room, or set TMPDIR");
     words_free(files);
     if (!ok) {
         free(mean);

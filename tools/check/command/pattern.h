@@ -134,6 +134,9 @@ struct hearing {
 
 /* Decides as the row says; the sentence begins with where `first` differs, and ends with the format's. Always true. */
 bool hearing_say(struct hearing *hearing, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same with what to do. Always true. */
+bool hearing_conclude(struct hearing *hearing, const char *advice, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* What to do. Always true. */
 bool hearing_advise(struct hearing *hearing, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -137,16 +137,17 @@ judge_first(const struct check_evidence *evidence, struct check_verdict *verdict
     } else if (first->tensor.group == CHECK_OP_MEAN && is_result(first) && total > 0) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
         sentence_say(verdict->advice,
-                     "%llu items do not divide evenly among %d ranks, and the mean of unequal shares "
-                     "is not the mean of all items: check with another -n, or add up sums and counts",
+                     "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean "
+                     "of all items: check with another -n, or add up sums and counts",
                      (unsigned long long)total, evidence->ranks);
     } else if (first->first_step > 1) {
         sentence_say(verdict->advice, "what it is computed from is not the same as on one rank: look for a sum or a "
                                       "count of the round before that has no DDP_REDUCE, or is used before it");
     } else {
-        sentence_say(verdict->advice, "the ranks' parts together are not what one rank has: look for shares that "
-                                      "overlap or leave something out, for a shuffle that is seeded by rank, for a sum "
-                                      "in front of it that has no DDP_REDUCE");
+        sentence_say(
+            verdict->advice,
+            "the ranks' parts together are not what one rank has: look for shares that overlap or leave something out, "
+            "for a shuffle that is seeded by rank, for a sum in front of it that has no DDP_REDUCE");
     }
 }
 
@@ -157,17 +158,17 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
     const struct check_item *multiple = find_result(verdict, is_multiple), *unclear = find_result(verdict, is_unclear);
     if (pattern_has_one_batch(evidence)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
-        sentence_say(verdict->text,
-                     "all %d ranks compute the same: what they hand to DDP_REDUCE has the same bits, and nothing is "
-                     "gained",
-                     evidence->ranks);
-        sentence_say(verdict->advice, "share the data out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and "
-                                      "DDP_WORLD_SIZE()");
+        sentence_say(
+            verdict->text,
+            "all %d ranks compute the same: what they hand to DDP_REDUCE has the same bits, and nothing is gained",
+            evidence->ranks);
+        sentence_say(verdict->advice,
+                     "share the data out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
         sentence_say(verdict->text,
-                     "%s differs by %.2g, which only rounding, repeating the program or --tolerance "
-                     "explains; a tolerance above %.1e hides mistakes",
+                     "%s differs by %.2g, which only rounding, repeating the program or --tolerance explains; a "
+                     "tolerance above %.1e hides mistakes",
                      sentence_name_item(verdict, unclear, name), unclear->difference, evidence->bearable);
         sentence_say(verdict->advice, "check fewer steps (--steps)");
     } else if (multiple != NULL) {
@@ -182,11 +183,10 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
     } else {
         wishes->factor = evidence->scaled.count == 0 ? 2 : 0;
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDEPENDENT, NULL);
-        sentence_say(verdict->text,
-                     "what DDP_REDUCE finds is equal, and no result depends on an earlier one: a sum or a count that "
-                     "has no DDP_REDUCE would not be seen");
-        sentence_say(verdict->advice, "compare what the program writes with what one rank writes, or hand all sums to "
-                                      "DDP_REDUCE");
+        sentence_say(verdict->text, "what DDP_REDUCE finds is equal, and no result depends on an earlier one: a sum or "
+                                    "a count that has no DDP_REDUCE would not be seen");
+        sentence_say(verdict->advice,
+                     "compare what the program writes with what one rank writes, or hand all sums to DDP_REDUCE");
     }
 }
 
@@ -205,8 +205,8 @@ reductions_judge_rounds(const struct check_evidence *evidence, struct check_verd
     } else if (find_result(verdict, repeats) == NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
         sentence_say(verdict->text, "the program does not repeat itself on one rank: DDP_REDUCE finds something else");
-        sentence_say(verdict->advice, "give it a fixed seed (not the clock, not std::random_device), for the check at "
-                                      "least");
+        sentence_say(verdict->advice,
+                     "give it a fixed seed (not the clock, not std::random_device), for the check at least");
     } else if (first != NULL) {
         judge_first(evidence, verdict, first);
     } else {

@@ -33,16 +33,14 @@ find_ranks(struct check *check, struct error *error)
     check->cluster_rank = check->in_cluster ? atoi(rank) : 0;
     check->ranks = options->rank_count;
     if (check->in_cluster && check_options.reference == NULL)
-        return error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "another launcher has started the ranks, and ddprun check cannot start them again; first write what "
-            "one rank computes: ddprun check -n 1 --reference FILE PROGRAM, then start ddprun check --reference "
-            "FILE PROGRAM by srun or mpirun");
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "another launcher has started the ranks, and ddprun check cannot start them again; first "
+                         "write what one rank computes: ddprun check -n 1 --reference FILE PROGRAM, then start ddprun "
+                         "check --reference FILE PROGRAM by srun or mpirun");
     if (check->in_cluster && check->ranks != 0 && check->ranks != 1)
-        return error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "-n was given to ddprun check, which another launcher has started; the number of ranks is that "
-            "launcher's: leave -n out");
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "-n was given to ddprun check, which another launcher has started; the number of ranks is "
+                         "that launcher's: leave -n out");
     if (check->in_cluster && check->ranks == 0)
         return true;
     check->in_cluster = false;
@@ -54,10 +52,9 @@ find_ranks(struct check *check, struct error *error)
     host_list_free(&list);
     check->only_writes = check->ranks == 1 && check_options.reference != NULL;
     if (check->ranks == 1 && !check->only_writes)
-        return error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "-n 1 compares one rank with itself; give -n 2 or more, or --reference FILE to write what one rank "
-            "computes");
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "-n 1 compares one rank with itself; give -n 2 or more, or --reference FILE to write what one "
+                         "rank computes");
     return true;
 }
 
@@ -85,8 +82,7 @@ refuse_others(const struct check *check, struct error *error)
         return false;
     if (strcmp(options->program[0], "check") == 0 || strcmp(options->program[0], "doctor") == 0)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "check wants a program, and %s is a word of ddprun; a program of that "
-                         "name is ./%s",
+                         "check wants a program, and %s is a word of ddprun; a program of that name is ./%s",
                          options->program[0], options->program[0]);
     return true;
 }
@@ -119,16 +115,13 @@ look_at_reference(struct check *check, struct error *error)
         return whole_file_check(check->reference, "--reference", error);
     if (check->only_writes)
         return reference_is_one(check->reference) ||
-               error_set(
-                   error, DDPRUN_EXIT_USAGE,
-                   "%s, in --reference, is there already and is not a reference that ddprun check has written; name "
-                   "another file",
-                   file);
+               error_set(error, DDPRUN_EXIT_USAGE,
+                         "%s, in --reference, is there already and is not a reference that ddprun check has written; "
+                         "name another file",
+                         file);
     if (!reference_open(check->reference, &reader, &why))
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "cannot use %s, in --reference: %s; write it with ddprun check -n 1 "
-                         "--reference",
-                         file, why);
+                         "cannot use %s, in --reference: %s; write it with ddprun check -n 1 --reference", file, why);
     unsigned steps = reader.steps_made;
     bool is_free = reader.header.is_free != 0;
     reference_free(&reader);
@@ -138,10 +131,10 @@ look_at_reference(struct check *check, struct error *error)
     check->is_free = is_free;
     check->has_reference = true;
     if (check_options.steps != 0 && check_options.steps != steps)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "%s, in --reference, has %u steps, and --steps asks for %u; leave "
-                         "--steps out, or write it again",
-                         file, steps, check_options.steps);
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "%s, in --reference, has %u steps, and --steps asks for %u; leave --steps out, or write it again", file,
+            steps, check_options.steps);
     check->steps = steps;
     return true;
 }

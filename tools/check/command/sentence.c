@@ -36,18 +36,35 @@ sentence_decide(struct check_verdict *verdict, enum check_result result, enum ch
     verdict->first = first;
 }
 
-bool
-hearing_say(struct hearing *hearing, const char *format, ...)
+static void
+hearing_decide(struct hearing *hearing, const char *format, va_list args)
 {
     char place[600] = "", rest[1024];
-    va_list args;
-    va_start(args, format);
     vsnprintf(rest, sizeof(rest), format, args);
-    va_end(args);
     sentence_decide(hearing->verdict, hearing->row->result, hearing->row->cause, hearing->first);
     if (hearing->first != NULL)
         (void)sentence_place(hearing->evidence, hearing->verdict, hearing->first, place);
     sentence_say(hearing->verdict->text, "%s%s", place, rest);
+}
+
+bool
+hearing_say(struct hearing *hearing, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    hearing_decide(hearing, format, args);
+    va_end(args);
+    return true;
+}
+
+bool
+hearing_conclude(struct hearing *hearing, const char *advice, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    hearing_decide(hearing, format, args);
+    va_end(args);
+    sentence_say(hearing->verdict->advice, "%s", advice);
     return true;
 }
 

@@ -128,10 +128,9 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
               "add up from step to step, and those below the tolerance are not seen\n",
               out);
     if (compensated)
-        fputs(
-            "every gradient is one factor times one rank's, and the update undoes it: one rank with such gradients has "
-            "other parameters\n",
-            out);
+        fputs("every gradient is one factor times one rank's, and the update undoes it: one rank with such gradients "
+              "has other parameters\n",
+              out);
     if (check_evidence_in_rounds(evidence))
         fputs("no DDP_STEP came: a step is a round of DDP_REDUCE calls, and only what these find is compared\n", out);
     else if (evidence->steps < 2)
@@ -227,8 +226,7 @@ print_written(FILE *out, const struct check_evidence *evidence)
                 written->count - FILES_SHOWN);
     if (written->count > 0)
         fputs("what to do: save on one rank only, if (DDP_RANK() == 0), or put DDP_RANK() into the file's name: each "
-              "rank "
-              "replaces what the others have written\n",
+              "rank replaces what the others have written\n",
               out);
 }
 

@@ -53,8 +53,8 @@ session_explain(const struct check *check, const struct check_order *order, cons
         return error_set(error, DDPRUN_EXIT_USAGE, "%.1000s (in the run of %s)", stop->text, order->title);
     if (outcome->late)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "the run of %s has not reached %s DDP_STEP in %u s; annotate the program (man "
-                         "ddprun.h), or raise --timeout",
+                         "the run of %s has not reached %s DDP_STEP in %u s; annotate the program (man ddprun.h), or "
+                         "raise --timeout",
                          order->title, any_step ? "its next" : "a", check->place.step_limit_s);
     if (!outcome->program_failed)
         return error_set(error, code == DDPRUN_EXIT_NOT_RUN ? code : DDPRUN_EXIT_USAGE, "%s",
@@ -108,11 +108,10 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
         ok = check->evidence.by_plan ? error_set(error, DDPRUN_EXIT_USAGE,
                                                  "the program ended without a round of its plan; give it more to do")
              : gradients > 0
-                 ? error_set(
-                       error, DDPRUN_EXIT_USAGE,
-                       "the program ended without a DDP_STEP: there is nothing to compare; %zu gradient%s annotated: "
-                       "call DDP_STEP between backward and the update",
-                       gradients, gradients == 1 ? " is" : "s are")
+                 ? error_set(error, DDPRUN_EXIT_USAGE,
+                             "the program ended without a DDP_STEP: there is nothing to compare; %zu gradient%s "
+                             "annotated: call DDP_STEP between backward and the update",
+                             gradients, gradients == 1 ? " is" : "s are")
                  : error_set(error, DDPRUN_EXIT_USAGE,
                              "the program ended without a DDP_STEP: there is nothing to compare, for no gradient is "
                              "annotated, and what DDP_REDUCE finds is compared by itself only where one rank calls it, "
@@ -316,8 +315,7 @@ session_run_turns(struct check *check, uint32_t step, struct error *error)
     }
     if (ok && !turns_compare(check->reference, files, count, check->evidence.sums, step, &check->evidence.turns))
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
-                       "what one rank computed from each share cannot be read; make room, or set "
-                       "TMPDIR");
+                       "what one rank computed from each share cannot be read; make room, or set TMPDIR");
     words_free(files);
     return ok;
 }

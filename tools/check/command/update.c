@@ -61,13 +61,13 @@ has_no_gradient(const struct check_evidence *evidence, const struct check_verdic
 bool
 update_say_averaged(struct hearing *hearing)
 {
-    hearing_say(hearing, ", though DDP_STEP_PARAMETERS averages it");
-    return hearing_advise(
+    return hearing_conclude(
         hearing,
         "the mean of updated parameters is one rank's update if each layer's input gradient is computed before its "
-        "weights change, if the update is linear in the gradient (SGD, momentum; not Adam, not clipping), and if "
-        "the loss is divided by the rank's share: compute input gradients before the update, or give gradients buffers "
-        "of their own and call DDP_STEP instead of DDP_STEP_PARAMETERS");
+        "weights change, if the update is linear in the gradient (SGD, momentum; not Adam, not clipping), and if the "
+        "loss is divided by the rank's share: compute input gradients before the update, or give gradients buffers of "
+        "their own and call DDP_STEP instead of DDP_STEP_PARAMETERS",
+        ", though DDP_STEP_PARAMETERS averages it");
 }
 
 /* ---- gradients that are not averaged ---- */
@@ -219,14 +219,13 @@ update_say_several(struct hearing *hearing)
         return false;
     while ((row = check_rows_next(rows, CHECK_ROW_UPDATES, row)) != NULL)
         as_often += row->value >= several->value;
-    hearing_say(hearing, ": between DDP_STEP %u and the next one `%s` updated the same parameter %llu times", step,
-                several->text, (unsigned long long)several->value);
-    return hearing_advise(
-        hearing, "%s",
+    return hearing_conclude(
+        hearing,
         2 * as_often > hearing->evidence->steps
             ? "each update needs a DDP_STEP of its own, between its backward and it"
-            : "DDP_STEP is left out before one of these updates: call it in each step, between backward and the "
-              "update");
+            : "DDP_STEP is left out before one of these updates: call it in each step, between backward and the update",
+        ": between DDP_STEP %u and the next one `%s` updated the same parameter %llu times", step, several->text,
+        (unsigned long long)several->value);
 }
 
 /* ---- the factor of the update ---- */
@@ -255,8 +254,8 @@ update_say_still(struct hearing *hearing)
     hearing_say(hearing, ": the step %s it there, and %s on one rank; the gradients are equal",
                 still > 0 ? "does not change" : "changes", still > 0 ? "does" : "does not");
     return hearing_advise(hearing,
-                          "the update is left out %s: whether a step updates must be the same decision on all "
-                          "ranks, by averaged values and nothing that is a rank's own",
+                          "the update is left out %s: whether a step updates must be the same decision on all ranks, "
+                          "by averaged values and nothing that is a rank's own",
                           still > 0 ? ranks : "on the other ranks");
 }
 
@@ -286,15 +285,14 @@ update_say_scalar(struct hearing *hearing)
     char text[400];
     if (find_scalar(hearing, text)[0] == '\0')
         return false;
-    hearing_say(hearing, ", and the gradients are equal%s", text);
-    return hearing_advise(hearing, "%s",
-                          hearing->first->rank_count == hearing->evidence->ranks
-                              ? "a rate, a factor or a divisor of the update depends on the number of ranks, or on the "
-                                "share: let it be one "
-                                "rank's, for the ranks' shares together are the batch of one rank"
-                              : "a rate, a factor or a divisor of the update is not the same on all ranks: let it "
-                                "depend on the step and on "
-                                "averaged values, and on nothing that is a rank's own");
+    return hearing_conclude(
+        hearing,
+        hearing->first->rank_count == hearing->evidence->ranks
+            ? "a rate, a factor or a divisor of the update depends on the number of ranks, or on the share: let it be "
+              "one rank's, for the ranks' shares together are the batch of one rank"
+            : "a rate, a factor or a divisor of the update is not the same on all ranks: let it depend on the step and "
+              "on averaged values, and on nothing that is a rank's own",
+        ", and the gradients are equal%s", text);
 }
 
 bool
@@ -322,19 +320,18 @@ update_say_factor(struct hearing *hearing)
     return hearing_advise(
         hearing, "%s",
         used && (is_n || is_reciprocal)
-            ? "the update gets one rank's gradients, but another learning rate: do not let it depend on the "
-              "number of ranks, whose shares together are the batch of one rank"
-        : is_n ? "the learning rate is multiplied by the number of ranks, or gradients are, behind DDP_STEP: "
-                 "leave that out, for the ranks' shares together are the batch of one rank"
-        : is_reciprocal
-            ? "gradients are divided by the number of ranks behind DDP_STEP, which leaves their mean, or the "
-              "learning rate is: leave that out"
-        : all ? "look for a factor that depends on the number of ranks or on the share, in the learning rate, "
-                "in a norm that is computed before DDP_STEP or in what becomes of gradients behind it"
-              : "the learning rate, or a factor of the gradients such as a norm that is computed before "
-                "DDP_STEP, is not the same on all ranks: let it depend on the step and on averaged "
-                "gradients, and on nothing that is a rank's own; where one rank alone has read a step "
-                "counter or moments: optimizer state (DDP_STATE)");
+            ? "the update gets one rank's gradients, but another learning rate: do not let it depend on the number of "
+              "ranks, whose shares together are the batch of one rank"
+        : is_n ? "the learning rate is multiplied by the number of ranks, or gradients are, behind DDP_STEP: leave "
+                 "that out, for the ranks' shares together are the batch of one rank"
+        : is_reciprocal ? "gradients are divided by the number of ranks behind DDP_STEP, which leaves their mean, or "
+                          "the learning rate is: leave that out"
+        : all
+            ? "look for a factor that depends on the number of ranks or on the share, in the learning rate, in a norm "
+              "that is computed before DDP_STEP or in what becomes of gradients behind it"
+            : "the learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, is not "
+              "the same on all ranks: let it depend on the step and on averaged gradients, and on nothing that is a "
+              "rank's own; where one rank alone has read a step counter or moments: optimizer state (DDP_STATE)");
 }
 
 bool
@@ -364,15 +361,13 @@ update_say_memory(struct hearing *hearing)
     hearing_say(hearing, "%s", "");
     return hearing_advise(
         hearing,
-        item->tensor.group == 2
-            ? "`%s` writes it, and it stays from step to step: compute it behind DDP_STEP; if the ranks begin with "
-              "different values of it, annotate it with DDP_STATE"
-        : item->tensor.group == 1
-            ? "`%s` updates it as it updates annotated parameters: annotate it with DDP_PARAMETER, and its gradient "
-              "with DDP_GRADIENT, in full"
-            : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks do not have in "
-              "common, loaded, initialised or computed on each rank by itself: annotate it with DDP_STATE, and compute "
-              "it behind DDP_STEP",
+        item->tensor.group == 2 ? "`%s` writes it, and it stays from step to step: compute it behind DDP_STEP; if the "
+                                  "ranks begin with different values of it, annotate it with DDP_STATE"
+        : item->tensor.group == 1 ? "`%s` updates it as it updates annotated parameters: annotate it with "
+                                    "DDP_PARAMETER, and its gradient with DDP_GRADIENT, in full"
+                                  : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks "
+                                    "do not have in common, loaded, initialised or computed on each rank by itself: "
+                                    "annotate it with DDP_STATE, and compute it behind DDP_STEP",
         item->tensor.text);
 }
 
@@ -401,13 +396,12 @@ update_say_copied(struct hearing *hearing)
     const struct check_row *row = carried_find_other(hearing->evidence, items_step(hearing->first), &rank);
     if (row == NULL)
         return false;
-    hearing_say(
-        hearing, ": %s step %u rank %d copies other values than one rank to memory that is not annotated, at %s",
+    return hearing_conclude(
+        hearing,
+        "what is only read, such as a teacher, a frozen layer or a second copy of weights, and state must begin alike "
+        "on all ranks: use the same seed, or annotate it with DDP_PARAMETER or DDP_STATE",
+        ": %s step %u rank %d copies other values than one rank to memory that is not annotated, at %s",
         row->step > 1 ? "in" : "up to", row->step, rank, data_name_site(hearing->evidence, row->copy.site, place));
-    return hearing_advise(hearing,
-                          "what is only read, such as a teacher, a frozen layer or a second copy of weights, and "
-                          "state must begin alike on all ranks: use the same seed, or annotate it with "
-                          "DDP_PARAMETER or DDP_STATE");
 }
 
 bool
@@ -420,18 +414,17 @@ update_say_one(struct hearing *hearing)
     if (reads && (hearing_front(hearing, true) != NULL ||
                   carried_find_other(hearing->evidence, items_step(hearing->first), &rank) != NULL))
         return false;
-    hearing_say(hearing, "%s; the other %zu %s%s then", reads ? ", and its gradient is equal" : "", others,
-                role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
-    return hearing_advise(
-        hearing, "%s",
+    return hearing_conclude(
+        hearing,
         reads ? "what changes it behind DDP_STEP is not the same on all ranks: random numbers, values that the host "
                 "copies, rows of the rank's own share only, a moment or a norm that is computed before DDP_STEP from "
                 "this rank's gradients, a rate or a decision on the host"
-        : role == CHECK_STATE
-            ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
-              "initialised or read"
-            : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full count, and "
-              "write it before DDP_STEP");
+        : role == CHECK_STATE ? "its update reads something that is not the same on all ranks, or DDP_STATE stands "
+                                "before it is initialised or read"
+                              : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its "
+                                "full count, and write it before DDP_STEP",
+        "%s; the other %zu %s%s then", reads ? ", and its gradient is equal" : "", others,
+        role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
 }
 
 /* ---- statistics that forward writes ---- */
@@ -448,17 +441,17 @@ update_say_running(struct hearing *hearing)
              !has_no_gradient(hearing->evidence, verdict, item)))
             return false;
     }
-    hearing_say(hearing, ": it has changed before the first DDP_STEP, and has no gradient");
-    return hearing_advise(
-        hearing, "running statistics, which forward writes? Annotate them with DDP_BUFFER, not DDP_PARAMETER; a "
-                 "parameter that is trained needs its DDP_GRADIENT");
+    return hearing_conclude(hearing,
+                            "running statistics, which forward writes? Annotate them with DDP_BUFFER, not "
+                            "DDP_PARAMETER; a parameter that is trained needs its DDP_GRADIENT",
+                            ": it has changed before the first DDP_STEP, and has no gradient");
 }
 
 bool
 update_say_before_step(struct hearing *hearing)
 {
-    hearing_say(hearing, ": the parameters have changed before the first DDP_STEP, and not as on one rank");
-    return hearing_advise(hearing, "DDP_STEP must stand between backward and the optimizer, and stands behind it");
+    return hearing_conclude(hearing, "DDP_STEP must stand between backward and the optimizer, and stands behind it",
+                            ": the parameters have changed before the first DDP_STEP, and not as on one rank");
 }
 
 bool
@@ -471,11 +464,10 @@ update_say_state(struct hearing *hearing)
         return false;
     hearing_say(hearing, ", and the gradients of the step are equal, as the update gets them, too; %s, differs as well",
                 sentence_name_item(hearing->verdict, state, name));
-    return hearing_advise(
-        hearing,
-        "the optimizer state that `%s` keeps is not the same on all ranks: annotate it with DDP_STATE, "
-        "behind initialisation and loading, and compute it behind DDP_STEP",
-        state->tensor.text);
+    return hearing_advise(hearing,
+                          "the optimizer state that `%s` keeps is not the same on all ranks: annotate it with "
+                          "DDP_STATE, behind initialisation and loading, and compute it behind DDP_STEP",
+                          state->tensor.text);
 }
 
 bool
@@ -485,22 +477,21 @@ update_say_own_state(struct hearing *hearing)
     if (front == NULL)
         return false;
     hearing_say(hearing,
-                ", and the gradients of the step are equal; `%.96s` computes from own gradients, in front of "
-                "DDP_STEP, what `%s` gets",
+                ", and the gradients of the step are equal; `%.96s` computes from own gradients, in front of DDP_STEP, "
+                "what `%s` gets",
                 front->text, front->tensor.text);
-    return hearing_advise(hearing,
-                          "compute moments, norms and averages of gradients behind DDP_STEP: let `%.96s` come between "
-                          "DDP_STEP and `%s`",
-                          front->text, front->tensor.text);
+    return hearing_advise(
+        hearing,
+        "compute moments, norms and averages of gradients behind DDP_STEP: let `%.96s` come between DDP_STEP and `%s`",
+        front->text, front->tensor.text);
 }
 
 bool
 update_say_all(struct hearing *hearing)
 {
     bool same = find_used(hearing->evidence, hearing->first).any;
-    hearing_say(hearing, ", and the gradients of the step are equal%s", same ? ", as the update gets them, too" : "");
-    return hearing_advise(
-        hearing, "%s",
+    return hearing_conclude(
+        hearing,
         pattern_is_common(hearing->evidence, hearing->first)
             ? "all ranks have the same bits, and one rank has others: look for what depends on the number of ranks or "
               "on the size of a share, and is the same on all ranks: a rate, a divisor, a count that DDP_REDUCE has "
@@ -514,5 +505,6 @@ update_say_all(struct hearing *hearing)
               "on the host"
             : "the update uses what is not averaged: a moment, a norm or an average that is computed before DDP_STEP, "
               "or gradients that are clipped there; DDP_STEP stands in front of backward, within it or behind the "
-              "optimizer; optimizer state (DDP_STATE) or a decision on the host is not the same on all ranks");
+              "optimizer; optimizer state (DDP_STATE) or a decision on the host is not the same on all ranks",
+        ", and the gradients of the step are equal%s", same ? ", as the update gets them, too" : "");
 }

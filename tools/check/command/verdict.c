@@ -103,11 +103,11 @@ say_grown(struct hearing *hearing)
     sentence_say(verdict->text,
                  "in step 1 rank 0's own %s are %.4g times what one rank alone makes of the same batch%s",
                  is_update ? "updates" : "gradients", factor, factor_meaning(evidence, factor));
-    sentence_say(verdict->advice,
-                 is_update ? "DDP_STEP_PARAMETERS makes the mean of the ranks' updates: let the rate be one rank's, or "
-                             "rate * DDP_WORLD_SIZE() where the loss is a sum over records"
-                           : "DDP_STEP makes the mean of the ranks' gradients: compute them as one rank does, without "
-                             "DDP_WORLD_SIZE()");
+    sentence_say(verdict->advice, is_update
+                                      ? "DDP_STEP_PARAMETERS makes the mean of the ranks' updates: let the rate be one "
+                                        "rank's, or rate * DDP_WORLD_SIZE() where the loss is a sum over records"
+                                      : "DDP_STEP makes the mean of the ranks' gradients: compute them as one rank "
+                                        "does, without DDP_WORLD_SIZE()");
     return true;
 }
 
@@ -212,10 +212,10 @@ say_unrepeated(struct hearing *hearing)
     const struct check_evidence *evidence = hearing->evidence;
     *hearing->wishes = (struct check_wishes){.turns = 0};
     hearing->first = NULL;
-    hearing_say(hearing, "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps",
-                pattern_worst(evidence, &evidence->again), evidence->steps);
-    return hearing_advise(hearing,
-                          "give it a fixed seed (not the clock, not std::random_device), for the check at least");
+    return hearing_conclude(hearing,
+                            "give it a fixed seed (not the clock, not std::random_device), for the check at least",
+                            "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps",
+                            pattern_worst(evidence, &evidence->again), evidence->steps);
 }
 
 static bool
@@ -223,8 +223,8 @@ say_nothing(struct hearing *hearing)
 {
     *hearing->wishes = (struct check_wishes){.turns = 0};
     hearing->first = NULL;
-    hearing_say(hearing, "no parameter and no gradient of a rank was compared with one rank's");
-    return hearing_advise(hearing, "annotate parameters and gradients (man ddprun.h)");
+    return hearing_conclude(hearing, "annotate parameters and gradients (man ddprun.h)",
+                            "no parameter and no gradient of a rank was compared with one rank's");
 }
 
 static bool
@@ -285,21 +285,22 @@ static bool
 say_overlap(struct hearing *hearing)
 {
     const struct check_row *alarm = find_alarm(hearing->evidence);
-    hearing_say(hearing, ", and does not with --no-overlap");
-    return hearing_advise(hearing, "%s",
-                          alarm != NULL ? alarm->text
-                                        : "a gradient is written or read where ddprun cannot see it while it is "
-                                          "averaged: run with --no-overlap");
+    return hearing_conclude(
+        hearing,
+        alarm != NULL
+            ? alarm->text
+            : "a gradient is written or read where ddprun cannot see it while it is averaged: run with --no-overlap",
+        ", and does not with --no-overlap");
 }
 
 /* By a plan ranks get no share of a batch, and the program has no annotations. */
 static bool
 say_plan(struct hearing *hearing)
 {
-    hearing_say(hearing, "%s", "");
-    return hearing_advise(hearing,
-                          "do not train by this plan: ranks that take turns do not compute what the program does; "
-                          "make it anew by ddprun scout --prove with these arguments, and check that one");
+    return hearing_conclude(hearing,
+                            "do not train by this plan: ranks that take turns do not compute what the program does; "
+                            "make it anew by ddprun scout --prove with these arguments, and check that one",
+                            "%s", "");
 }
 
 static bool
@@ -311,13 +312,13 @@ say_data(struct hearing *hearing)
 static bool
 say_unbounded(struct hearing *hearing)
 {
-    hearing_say(hearing, ": %s",
-                hearing->first->endless ? "other elements are infinite or NaN than on one rank"
-                                        : "elements are infinite or NaN, and finite on one rank");
-    return hearing_advise(hearing, "%s",
-                          hearing->evidence->wire_type != 0
-                              ? "16 bits do not hold these gradients: use --compress bf16, or none"
-                              : "look for a sum over ranks that does not fit its type, or for a share without items");
+    return hearing_conclude(hearing,
+                            hearing->evidence->wire_type != 0
+                                ? "16 bits do not hold these gradients: use --compress bf16, or none"
+                                : "look for a sum over ranks that does not fit its type, or for a share without items",
+                            ": %s",
+                            hearing->first->endless ? "other elements are infinite or NaN than on one rank"
+                                                    : "elements are infinite or NaN, and finite on one rank");
 }
 
 static bool

@@ -84,18 +84,16 @@ define(const struct check_tensor *mine)
                                                    [CHECK_STATE] = "state"};
     struct check_tensor theirs;
     if (!values_get(&key, &theirs, sizeof(theirs)))
-        values_refuse(
-            "%s %u is `%s` (%s:%d) here, and the one rank of the reference has fewer; all runs must annotate the same "
-            "tensors",
-            names[mine->role], mine->number + 1, mine->text, mine->file, mine->line);
+        values_refuse("%s %u is `%s` (%s:%d) here, and the one rank of the reference has fewer; all runs must annotate "
+                      "the same tensors",
+                      names[mine->role], mine->number + 1, mine->text, mine->file, mine->line);
     if (theirs.count != mine->count || theirs.type != mine->type || theirs.group != mine->group ||
         theirs.line != mine->line || strcmp(theirs.text, mine->text) != 0)
-        values_refuse(
-            "%s %u is `%s` (%s:%d), %llu %s, and in the reference `%s` (%s:%d), %llu %s; all runs must annotate the "
-            "same tensors in the same order",
-            names[mine->role], mine->number + 1, mine->text, mine->file, mine->line, (unsigned long long)mine->count,
-            type_name((int)mine->type), theirs.text, theirs.file, theirs.line, (unsigned long long)theirs.count,
-            type_name((int)theirs.type));
+        values_refuse("%s %u is `%s` (%s:%d), %llu %s, and in the reference `%s` (%s:%d), %llu %s; all runs must "
+                      "annotate the same tensors in the same order",
+                      names[mine->role], mine->number + 1, mine->text, mine->file, mine->line,
+                      (unsigned long long)mine->count, type_name((int)mine->type), theirs.text, theirs.file,
+                      theirs.line, (unsigned long long)theirs.count, type_name((int)theirs.type));
 }
 
 /* A tensor on its way from the device to the reference, or past it. */

@@ -48,8 +48,8 @@ check_open(void (*leave)(void))
     course.begin_ms = clock_now_ms();
     const char *path = getenv(DDPRUN_ENV_CHECK_RUN);
     if (!check_run_load(path != NULL ? path : "", &check_run))
-        stop_job("cannot read %s, the request of ddprun check to this rank: %m; on several hosts use --reference "
-                 "with a file in a folder that all of them have",
+        stop_job("cannot read %s, the request of ddprun check to this rank: %m; on several hosts use --reference with "
+                 "a file in a folder that all of them have",
                  path != NULL ? path : "the file");
     /* A script that trains several times: the first training is compared, and the others need not run. */
     if (engine_state.rendezvous.generation > 0)

@@ -193,10 +193,9 @@ values_open(void)
 {
     values.rows_fd = check_rows_open(check_run.results, engine_state.rendezvous.rank);
     if (values.rows_fd < 0)
-        stop_job(
-            "cannot write the results of ddprun check to %s-%d: %m; on several hosts use --reference with a file in a "
-            "folder that all of them have",
-            check_run.results, engine_state.rendezvous.rank);
+        stop_job("cannot write the results of ddprun check to %s-%d: %m; on several hosts use --reference with a file "
+                 "in a folder that all of them have",
+                 check_run.results, engine_state.rendezvous.rank);
     values.piece = values_room(NULL, VALUES_PIECE_BYTES);
     values.theirs = values_room(NULL, VALUES_PIECE_BYTES);
     open_reference();
@@ -296,10 +295,9 @@ values_ask_for_room(void)
         return;
     values.room = (uint64_t)place.f_bavail * place.f_frsize;
     if (needed > values.room)
-        values_refuse(
-            "the reference needs %.1f MiB for %u steps, and where %.300s is there are %.1f MiB; set TMPDIR, or use "
-            "--reference, --steps or --sample",
-            (double)needed / 1048576, steps, check_run.reference, (double)values.room / 1048576);
+        values_refuse("the reference needs %.1f MiB for %u steps, and where %.300s is there are %.1f MiB; set TMPDIR, "
+                      "or use --reference, --steps or --sample",
+                      (double)needed / 1048576, steps, check_run.reference, (double)values.room / 1048576);
 }
 
 /* ---- the device ---- */
