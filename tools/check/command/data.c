@@ -363,9 +363,11 @@ say(const struct copied *wrong, struct check_verdict *verdict, const char *place
 }
 
 static bool
-judge_copies(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
-             bool unknown_too)
+judge_copies(struct hearing *hearing, bool unknown_too)
 {
+    const struct check_evidence *evidence = hearing->evidence;
+    struct check_verdict *verdict = hearing->verdict;
+    const struct pattern *pattern = &hearing->pattern;
     uint32_t last = first_step(evidence, pattern);
     if (last == 0 || evidence->ranks < 2 || pattern_takes_whole_batches(evidence))
         return false;
@@ -395,14 +397,13 @@ judge_copies(const struct check_evidence *evidence, struct check_verdict *verdic
 }
 
 bool
-data_verdict(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+data_say(struct hearing *hearing)
 {
-    return judge_copies(evidence, verdict, pattern, false);
+    return judge_copies(hearing, false);
 }
 
 bool
-data_verdict_unknown(const struct check_evidence *evidence, struct check_verdict *verdict,
-                     const struct pattern *pattern)
+data_say_unknown(struct hearing *hearing)
 {
-    return judge_copies(evidence, verdict, pattern, true);
+    return hearing->verdict->is_vague = judge_copies(hearing, true);
 }

@@ -36,9 +36,11 @@ is_unmoved(const struct check_evidence *evidence, const struct check_verdict *ve
     return parameters > 0;
 }
 
-void
-equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict)
+bool
+equal_say(struct hearing *hearing)
 {
+    const struct check_evidence *evidence = hearing->evidence;
+    struct check_verdict *verdict = hearing->verdict;
     char name[400];
     const struct check_item *unclear = find_unclear(verdict);
     if (pattern_has_one_batch(evidence)) {
@@ -74,11 +76,17 @@ equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict
     } else {
         sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
     }
+    reductions_judge_besides(evidence, verdict);
+    return true;
 }
 
 bool
-equal_judge_endless(const struct check_evidence *evidence, struct check_verdict *verdict, unsigned moment)
+equal_say_endless(struct hearing *hearing)
 {
+    const struct check_evidence *evidence = hearing->evidence;
+    struct check_verdict *verdict = hearing->verdict;
+    unsigned moment = hearing->agreement.moment, differs = hearing->pattern.moment;
+    moment = differs != 0 && (moment == 0 || moment >= differs) ? differs : moment;
     const struct check_row *endless = NULL, *row = NULL;
     while ((row = check_rows_next(&evidence->alone, CHECK_ROW_ENDLESS, row)) != NULL)
         endless = row->step > 1 && (endless == NULL || row->step < endless->step) ? row : endless;
@@ -100,10 +108,12 @@ equal_judge_endless(const struct check_evidence *evidence, struct check_verdict 
     return true;
 }
 
-void
-equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *verdict,
-                  const struct agreement *agreement)
+bool
+equal_say_ranks(struct hearing *hearing)
 {
+    const struct check_evidence *evidence = hearing->evidence;
+    struct check_verdict *verdict = hearing->verdict;
+    const struct agreement *agreement = &hearing->agreement;
     char name[400];
     struct check_item other = {.tensor = agreement->row->tensor};
     const struct check_item *item = &other;
@@ -120,7 +130,7 @@ equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *v
                      "parameters have changed before the first DDP_STEP",
                      sentence_name_item(verdict, item, name), agreement->rank);
         sentence_say(verdict->advice, "DDP_STEP must stand between backward and the optimizer, and stands behind it");
-        return;
+        return true;
     }
     bool is_gradient = other.tensor.role == CHECK_GRADIENT;
     uint32_t step = agreement->row->step - (is_gradient || other.tensor.role == CHECK_BUFFER ? 0 : 1);
@@ -137,6 +147,7 @@ equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *v
         : is_gradient ? "something writes it after it was averaged: look for a DDP_STEP that is called too early"
                       : "the update uses something that is not the same on all ranks: a learning rate, a decision on "
                         "the host, random numbers, a gradient or optimizer state that is not annotated");
+    return true;
 }
 
 /* One rank with such gradients makes the same difference. */

@@ -278,12 +278,6 @@ gradients_say_data_set(struct hearing *hearing)
 }
 
 bool
-gradients_say_unknown_data(struct hearing *hearing)
-{
-    return hearing->verdict->is_vague = data_verdict_unknown(hearing->evidence, hearing->verdict, &hearing->pattern);
-}
-
-bool
 gradients_say_one_batch(struct hearing *hearing)
 {
     return hearing_conclude(

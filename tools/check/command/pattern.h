@@ -147,8 +147,7 @@ const struct check_row *hearing_front(const struct hearing *hearing, bool with_m
 hearing_fn gradients_say_total, gradients_say_uneven, gradients_say_factor, gradients_say_clipped,
     gradients_say_common_factor, gradients_say_offset, gradients_say_along, gradients_say_parts,
     gradients_say_dependent, gradients_say_dependent_now, gradients_say_few, gradients_say_some, gradients_say_data_set,
-    gradients_say_unknown_data, gradients_say_one_batch, gradients_say_by_rank, gradients_say_direction,
-    gradients_say_later;
+    gradients_say_one_batch, gradients_say_by_rank, gradients_say_direction, gradients_say_later;
 
 /* ---- update.c: what comes between DDP_STEP and the next one ---- */
 hearing_fn update_say_averaged, update_say_used, update_say_states, update_say_memory, update_say_still,
@@ -189,15 +188,12 @@ const char *factor_meaning(const struct check_evidence *evidence, double factor)
  */
 
 /*
- * If gradients differ first, and what ranks have copied for them is not the reference's batch in shares, decides the
- * verdict: which call site, which ranks, which items. It names a cause of what differs, and makes nothing different:
- * false where the data are right, or nothing is known of them.
+ * If gradients differ first, and what ranks have copied for them is not the reference's batch in shares: which call
+ * site, which ranks, which items. It names a cause of what differs, and makes nothing different: false where the data
+ * are right, or nothing is known of them. The second is for where nothing else is known: a rank has copied what one
+ * rank never has.
  */
-bool data_verdict(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern);
-
-/* The same where nothing else is known: a rank has copied what one rank never has. */
-bool data_verdict_unknown(const struct check_evidence *evidence, struct check_verdict *verdict,
-                          const struct pattern *pattern);
+hearing_fn data_say, data_say_unknown;
 
 /* Where in the source a call site stands that copies to the device. Returns `text`. */
 enum { DATA_PLACE_BYTES = 300 };
@@ -208,15 +204,12 @@ const char *data_name_site(const struct check_evidence *evidence, uint64_t site,
  * *pattern is then found again. */
 void equal_settle_factor(const struct check_evidence *evidence, struct check_verdict *verdict, struct pattern *pattern);
 
-/* Nothing differs: equal, unless all ranks had one batch, a tolerance hides mistakes, or nothing has moved. */
-void equal_judge(const struct check_evidence *evidence, struct check_verdict *verdict);
+/* Nothing differs: equal, unless all ranks had one batch, a tolerance hides mistakes, or nothing has moved. A parameter
+ * has become infinite or NaN on one rank, too, before anything differs: what comes then proves nothing. The ranks' bits
+ * differ, before anything differs from one rank. */
+hearing_fn equal_say, equal_say_endless, equal_say_ranks;
 
-/* A parameter that has become infinite or NaN on one rank, too, at the moment or before it; 0: at any. What comes then
- * proves nothing. True if that is the verdict. */
-bool equal_judge_endless(const struct check_evidence *evidence, struct check_verdict *verdict, unsigned moment);
-
-/* The ranks' bits differ, before anything differs from one rank. */
-void equal_judge_ranks(const struct check_evidence *evidence, struct check_verdict *verdict,
-                       const struct agreement *agreement);
+/* ---- reductions.c: a program whose steps are rounds of DDP_REDUCE calls, and nothing has ended it ---- */
+hearing_fn reductions_say_rounds;
 
 #endif

@@ -191,12 +191,11 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
 }
 
 bool
-reductions_judge_rounds(const struct check_evidence *evidence, struct check_verdict *verdict,
-                        struct check_wishes *wishes)
+reductions_say_rounds(struct hearing *hearing)
 {
+    const struct check_evidence *evidence = hearing->evidence;
+    struct check_verdict *verdict = hearing->verdict;
     const struct check_item *first = find_first(verdict);
-    if (!check_evidence_in_rounds(evidence))
-        return false;
     if (find_result(verdict, is_any) == NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
         sentence_say(verdict->text, "no call of DDP_REDUCE on the ranks is one that one rank makes, too");
@@ -210,7 +209,7 @@ reductions_judge_rounds(const struct check_evidence *evidence, struct check_verd
     } else if (first != NULL) {
         judge_first(evidence, verdict, first);
     } else {
-        judge_equal(evidence, verdict, wishes);
+        judge_equal(evidence, verdict, hearing->wishes);
     }
     return true;
 }

@@ -19,33 +19,8 @@ static const double unrepeatable = 1e-3; /* a relative difference of a program f
 const char *
 check_cause_name(enum check_cause cause)
 {
-    static const char *const names[CAUSE_COUNT] = {
-        [CAUSE_DATA] = "data",
-        [CAUSE_SCALE] = "scale",
-        [CAUSE_DIRECTION] = "direction",
-        [CAUSE_UPDATE] = "update",
-        [CAUSE_TENSOR] = "tensor",
-        [CAUSE_START] = "start",
-        [CAUSE_UNANNOTATED] = "unannotated",
-        [CAUSE_SAME_BATCH] = "same_batch",
-        [CAUSE_OVERFLOW] = "overflow",
-        [CAUSE_OVERLAP] = "overlap",
-        [CAUSE_RANKS] = "ranks",
-        [CAUSE_SEEDED] = "seeded",
-        [CAUSE_STOPPED] = "stopped",
-        [CAUSE_NOT_REPEATABLE] = "not_repeatable",
-        [CAUSE_CHAOTIC] = "chaotic",
-        [CAUSE_BATCH_DEPENDENT] = "batch_dependent",
-        [CAUSE_INDIVISIBLE] = "indivisible",
-        [CAUSE_DATA_SET] = "data_set",
-        [CAUSE_NOTHING] = "nothing_compared",
-        [CAUSE_UNMOVED] = "not_moved",
-        [CAUSE_ENDLESS] = "not_finite",
-        [CAUSE_REDUCTION] = "reduction",
-        [CAUSE_INDEPENDENT] = "independent",
-        [CAUSE_CARRIED] = "host_memory",
-        [CAUSE_PLAN] = "plan",
-    };
+#define NAME(cause, name) name,
+    static const char *const names[] = {CHECK_CAUSES(NAME)};
     return names[cause];
 }
 
@@ -135,15 +110,9 @@ find_largest(const struct check_evidence *evidence, struct check_verdict *verdic
 static void
 wish_for_probes(const struct check_evidence *evidence, const struct check_verdict *verdict, struct check_wishes *wishes)
 {
-    bool first = true;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
+    for (size_t i = 0; i < verdict->item_count && evidence->probe.count == 0 && evidence->steps > 1; ++i) {
         const struct check_item *item = &verdict->items[i];
-        if (item->tensor.role != CHECK_MEMORY || !item->differs || evidence->probe.count > 0 || evidence->steps < 2)
-            continue;
-        if (first)
-            wishes->probed_count = 0;
-        first = false;
-        if (wishes->probed_count < sizeof(wishes->probed) / sizeof(wishes->probed[0]))
+        if (item->tensor.role == CHECK_MEMORY && item->differs && wishes->probed_count < CHECK_PROBED_AT_MOST)
             wishes->probed[wishes->probed_count++] = item->tensor.number;
     }
 }
@@ -228,27 +197,11 @@ say_nothing(struct hearing *hearing)
 }
 
 static bool
-say_endless(struct hearing *hearing)
-{
-    unsigned moment = hearing->agreement.moment;
-    if (hearing->pattern.moment != 0 && (moment == 0 || moment >= hearing->pattern.moment))
-        moment = hearing->pattern.moment;
-    return equal_judge_endless(hearing->evidence, hearing->verdict, moment);
-}
-
-static bool
 say_stopped(struct hearing *hearing)
 {
     hearing_say(hearing, "%s", "");
     sentence_say(hearing->verdict->text, "ddprun ended the run of %d ranks: %.900s", hearing->evidence->ranks,
                  hearing->evidence->stopped);
-    return true;
-}
-
-static bool
-say_ranks(struct hearing *hearing)
-{
-    equal_judge_ranks(hearing->evidence, hearing->verdict, &hearing->agreement);
     return true;
 }
 
@@ -265,20 +218,6 @@ static bool
 say_alarm(struct hearing *hearing)
 {
     return hearing_say(hearing, "%.1000s", find_alarm(hearing->evidence)->text);
-}
-
-static bool
-say_rounds(struct hearing *hearing)
-{
-    return reductions_judge_rounds(hearing->evidence, hearing->verdict, hearing->wishes);
-}
-
-static bool
-say_equal(struct hearing *hearing)
-{
-    equal_judge(hearing->evidence, hearing->verdict);
-    reductions_judge_besides(hearing->evidence, hearing->verdict);
-    return true;
 }
 
 static bool
@@ -301,12 +240,6 @@ say_plan(struct hearing *hearing)
                             "do not train by this plan: ranks that take turns do not compute what the program does; "
                             "make it anew by ddprun scout --prove with these arguments, and check that one",
                             "%s", "");
-}
-
-static bool
-say_data(struct hearing *hearing)
-{
-    return data_verdict(hearing->evidence, hearing->verdict, &hearing->pattern);
 }
 
 static bool
@@ -352,17 +285,17 @@ wish_for_shares(struct hearing *hearing)
 static const struct verdict_row table[] = {
     ROW(NOT_REPEATABLE, NOT_COMPARABLE, SHOWN_UNREPEATED, 0, say_unrepeated),
     ROW(NOTHING, NOT_COMPARABLE, SHOWN_NOTHING, SHOWN_ROUNDS | SHOWN_STOP, say_nothing),
-    ROW(ENDLESS, NOT_COMPARABLE, 0, SHOWN_STOP | SHOWN_UNBOUNDED, say_endless),
+    ROW(ENDLESS, NOT_COMPARABLE, 0, SHOWN_STOP | SHOWN_UNBOUNDED, equal_say_endless),
     ROW(STOPPED, DIFFERENT, SHOWN_STOP, 0, say_stopped),
-    ROW(RANKS, DIFFERENT, SHOWN_RANKS, 0, say_ranks),
+    ROW(RANKS, DIFFERENT, SHOWN_RANKS, 0, equal_say_ranks),
     ROW(STOPPED, DIFFERENT, SHOWN_ALARM, SHOWN_DIFFERENCE, say_alarm),
-    ROW(REDUCTION, DIFFERENT, SHOWN_ROUNDS, 0, say_rounds),
+    ROW(REDUCTION, DIFFERENT, SHOWN_ROUNDS, 0, reductions_say_rounds),
     ROW(SCALE, DIFFERENT, SHOWN_GROWS, 0, say_grown),
-    ROW(NONE, EQUAL, 0, SHOWN_DIFFERENCE, say_equal),
+    ROW(NONE, EQUAL, 0, SHOWN_DIFFERENCE, equal_say),
     ROW(OVERLAP, DIFFERENT, SHOWN_PLAIN_RIGHT, 0, say_overlap),
     ROW(PLAN, DIFFERENT, SHOWN_PLAN, 0, say_plan),
     ROW(DATA, DIFFERENT, SHOWN_RESULT, SHOWN_GROWS, gradients_say_total),
-    ROW(DATA, DIFFERENT, 0, SHOWN_GROWS, say_data), /* no run has the data of all ranks */
+    ROW(DATA, DIFFERENT, 0, SHOWN_GROWS, data_say), /* no run has the data of all ranks */
     ROW(OVERFLOW, DIFFERENT, SHOWN_UNBOUNDED, 0, say_unbounded),
     /* unannotated memory; a factor of all gradients explains it */
     ROW(UPDATE, DIFFERENT, SHOWN_MEMORY_FIRST, SHOWN_SCALED, update_say_used),
@@ -387,7 +320,7 @@ static const struct verdict_row table[] = {
     ROW(TENSOR, DIFFERENT, SHOWN_FIRST | SHOWN_FEW, 0, gradients_say_few),
     ROW(UNANNOTATED, DIFFERENT, SHOWN_FIRST | SHOWN_SOME, 0, gradients_say_some),
     ROW(DATA_SET, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_WHOLE, SHOWN_GROWS | SHOWN_ONE_BATCH, gradients_say_data_set),
-    ROW(DATA, DIFFERENT, SHOWN_FIRST, SHOWN_ONE_BATCH, gradients_say_unknown_data),
+    ROW(DATA, DIFFERENT, SHOWN_FIRST, SHOWN_ONE_BATCH, data_say_unknown),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_ONE_BATCH, 0, gradients_say_one_batch),
     ROW(UNANNOTATED, DIFFERENT, SHOWN_FIRST | SHOWN_REPLAYED, SHOWN_DEPENDS, update_say_copied),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_REPLAYED, SHOWN_DEPENDS, gradients_say_by_rank),

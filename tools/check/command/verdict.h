@@ -15,36 +15,41 @@
 
 enum check_result { CHECK_EQUAL, CHECK_DIFFERENT, CHECK_NOT_COMPARABLE };
 
+/* X(CAUSE, its name). */
+#define CHECK_CAUSES(X)                                                                                     \
+    X(NONE, NULL)                                                                                           \
+    /* different */                                                                                         \
+    X(DATA, "data")               /* what ranks copy from the host is not the batch, in shares */           \
+    X(SCALE, "scale")             /* every gradient is off by one factor */                                 \
+    X(DIRECTION, "direction")     /* already the first gradients are other ones */                          \
+    X(UPDATE, "update")           /* gradients are equal, parameters are not */                             \
+    X(TENSOR, "tensor")           /* one tensor or a few */                                                 \
+    X(START, "start")             /* parameters differ before the first step */                             \
+    X(UNANNOTATED, "unannotated") /* memory that is annotated as nothing */                                 \
+    X(SAME_BATCH, "same_batch")   /* equal, and so are all ranks' own gradients */                          \
+    X(OVERFLOW, "overflow")       /* infinite or NaN on the ranks alone */                                  \
+    X(OVERLAP, "overlap")         /* right without overlap */                                               \
+    X(RANKS, "ranks")             /* ranks differ from each other */                                        \
+    X(SEEDED, "seeded")           /* by the clock or by random bytes; also not comparable */                \
+    X(REDUCTION, "reduction")     /* what DDP_REDUCE finds; beside equal parameters: not comparable */      \
+    X(PLAN, "plan")               /* ranks that take turns by a plan compute something else */              \
+    X(STOPPED, "stopped")         /* ddprun ended the run */                                                \
+    /* not comparable */                                                                                    \
+    X(NOT_REPEATABLE, "not_repeatable")                                                                     \
+    X(CHAOTIC, "chaotic")                                                                                   \
+    X(BATCH_DEPENDENT, "batch_dependent") /* the mean over shares is not the gradient of the whole batch */ \
+    X(INDIVISIBLE, "indivisible")                                                                           \
+    X(DATA_SET, "data_set")        /* each rank takes a whole batch */                                      \
+    X(NOTHING, "nothing_compared") /* nothing was compared */                                               \
+    X(UNMOVED, "not_moved")        /* no step has changed a parameter */                                    \
+    X(ENDLESS, "not_finite")       /* infinite or NaN on one rank, too */                                   \
+    X(INDEPENDENT, "independent")  /* no result of DDP_REDUCE depends on another */                         \
+    X(CARRIED, "host_memory")      /* what each rank computes for itself on the host, and copies to the device */
+
 enum check_cause {
-    CAUSE_NONE,
-    /* different */
-    CAUSE_DATA,        /* what ranks copy from the host is not the batch, in shares */
-    CAUSE_SCALE,       /* every gradient is off by one factor */
-    CAUSE_DIRECTION,   /* already the first gradients are other ones */
-    CAUSE_UPDATE,      /* gradients are equal, parameters are not */
-    CAUSE_TENSOR,      /* one tensor or a few */
-    CAUSE_START,       /* parameters differ before the first step */
-    CAUSE_UNANNOTATED, /* memory that is annotated as nothing */
-    CAUSE_SAME_BATCH,  /* equal, and so are all ranks' own gradients */
-    CAUSE_OVERFLOW,    /* infinite or NaN on the ranks alone */
-    CAUSE_OVERLAP,     /* right without overlap */
-    CAUSE_RANKS,       /* ranks differ from each other */
-    CAUSE_SEEDED,      /* by the clock or by random bytes; also not comparable */
-    CAUSE_REDUCTION,   /* what DDP_REDUCE finds; beside equal parameters: not comparable */
-    CAUSE_PLAN,        /* ranks that take turns by a plan compute something else */
-    CAUSE_STOPPED,     /* ddprun ended the run */
-    /* not comparable */
-    CAUSE_NOT_REPEATABLE,
-    CAUSE_CHAOTIC,
-    CAUSE_BATCH_DEPENDENT, /* the mean over shares is not the gradient of the whole batch */
-    CAUSE_INDIVISIBLE,
-    CAUSE_DATA_SET,    /* each rank takes a whole batch */
-    CAUSE_NOTHING,     /* nothing was compared */
-    CAUSE_UNMOVED,     /* no step has changed a parameter */
-    CAUSE_ENDLESS,     /* infinite or NaN on one rank, too */
-    CAUSE_INDEPENDENT, /* no result of DDP_REDUCE depends on another */
-    CAUSE_CARRIED,     /* what each rank computes for itself on the host, and copies to the device */
-    CAUSE_COUNT,
+#define CAUSE(cause, name) CAUSE_##cause,
+    CHECK_CAUSES(CAUSE) CAUSE_COUNT
+#undef CAUSE
 };
 
 /* One tensor over all steps and ranks. Differences are relative, as above; the larger of the whole's and the block's.
@@ -212,10 +217,6 @@ void seeded_judge(const struct check_evidence *evidence, struct check_verdict *v
 /* Results that are the number of ranks times one rank's, or that part of it, do not count as different: the program may
  * divide by it. */
 void reductions_settle(const struct check_evidence *evidence, struct check_verdict *verdict);
-
-/* Of a program whose steps are rounds; false: it has others. Nothing has ended it. */
-bool reductions_judge_rounds(const struct check_evidence *evidence, struct check_verdict *verdict,
-                             struct check_wishes *wishes);
 
 /* Of another one, that is equal but for these: the verdict if some differ. */
 void reductions_judge_besides(const struct check_evidence *evidence, struct check_verdict *verdict);
