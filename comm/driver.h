@@ -50,11 +50,13 @@
     OPTIONAL(cuDevicePrimaryCtxRelease, 11000)         \
     OPTIONAL(cuDevicePrimaryCtxRetain, 7000)           \
     OPTIONAL(cuDriverGetVersion, 2020)                 \
+    OPTIONAL(cuFuncGetModule, 11000)                   \
     OPTIONAL(cuFuncGetName, 12030)                     \
     OPTIONAL(cuGraphGetNodes, 10000)                   \
     OPTIONAL(cuStreamGetCaptureInfo, 12030)            \
     OPTIONAL(cuStreamGetCtx, 9020)                     \
     OPTIONAL(cuStreamUpdateCaptureDependencies, 12030) \
+    OPTIONAL(cuKernelGetFunction, 12000)               \
     OPTIONAL(cuKernelGetName, 12030)                   \
     OPTIONAL(cuFuncGetParamInfo, 12040)                \
     OPTIONAL(cuKernelGetParamInfo, 12040)              \
@@ -62,6 +64,7 @@
     OPTIONAL(cuMemGetInfo, 3020)                       \
     OPTIONAL(cuMemHostRegister, 6050)                  \
     OPTIONAL(cuMemHostUnregister, 4000)                \
+    OPTIONAL(cuModuleGetGlobal, 3020)                  \
     OPTIONAL(cuTensorMapEncodeTiled, 12000)
 
 struct driver {

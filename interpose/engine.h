@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   18u
+#define ENGINE_ABI   19u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -184,6 +184,10 @@ struct engine {
 
     /* The driver's call that follows may wait for all work of the device: it gives memory back, or loads code. */
     void (*may_wait)(bool loads);
+
+    /* This thread has waited for a stream, an event, or the device: the driver's call is over. NULL: not of interest.
+     */
+    void (*waited)(void);
 
     /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver's call. */
     void (*before_release)(CUdeviceptr address, size_t bytes);

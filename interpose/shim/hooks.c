@@ -200,6 +200,8 @@ stream_of(CUstream stream, bool per_thread)
         struct rank_call *call = calls_enter(#fn); \
         CUresult result = REAL(fn) arguments;      \
         calls_leave(call, true);                   \
+        if (shim.engine->waited != NULL)           \
+            shim.engine->waited();                 \
         return result;                             \
     }
 

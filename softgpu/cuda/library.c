@@ -8,7 +8,12 @@
  */
 #include "driver.h"
 
+#include "softgpu/private_calls.h"
+#include "softgpu/stub.h"
+
 #include <string.h>
+
+#pragma weak softgpu_variable_at
 
 enum { PARAM_LIMIT_BYTES = 32764 };
 
@@ -210,26 +215,44 @@ cuLibraryGetModule(CUmodule *module, CUlibrary handle)
     return result;
 }
 
+/* Variables are the program's own here: libsoftgpu.so lists them, if the program is linked with it. */
 static CUresult
-no_global(void *handle)
+global_named(void *handle, const char *name, CUdeviceptr *pointer, size_t *bytes)
 {
     struct library *library;
+    struct softgpu_variable variable;
     CUresult result = enter_library(handle, &library);
-    return result == CUDA_SUCCESS ? CUDA_ERROR_NOT_FOUND : result; /* variables are the program's own here */
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (name == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    size_t at = 0;
+    do {
+        if (&softgpu_variable_at == NULL || !softgpu_variable_at(at++, &variable)) {
+            return CUDA_ERROR_NOT_FOUND;
+        }
+    } while (strcmp(variable.name, name) != 0);
+    if (pointer != NULL) {
+        *pointer = (CUdeviceptr)variable.address;
+    }
+    if (bytes != NULL) {
+        *bytes = variable.bytes;
+    }
+    return (CUresult)softgpuGlobalRegister(variable.address, variable.bytes);
 }
 
 CUresult
 cuLibraryGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUlibrary library, const char *name)
 {
-    (void)pointer, (void)bytes, (void)name;
-    return no_global(library);
+    return global_named(library, name, pointer, bytes);
 }
 
 CUresult
 cuLibraryGetManaged(CUdeviceptr *pointer, size_t *bytes, CUlibrary library, const char *name)
 {
-    (void)pointer, (void)bytes, (void)name;
-    return no_global(library);
+    return global_named(library, name, pointer, bytes);
 }
 
 /* ---- modules ---- */
@@ -292,8 +315,7 @@ cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
 CUresult
 cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule module, const char *name)
 {
-    (void)pointer, (void)bytes, (void)name;
-    return no_global(module);
+    return global_named(module, name, pointer, bytes);
 }
 
 CUresult

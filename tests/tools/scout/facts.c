@@ -24,6 +24,7 @@ static const struct fact {
     {"fact_over_zeros", "0:k 1:r 1>0"},
     {"fact_through_table", "0:- 1:r 65535:k 1>65535"},
     {"fact_struct", "0:r 0:k 0>0"},
+    {"fact_variable", "0:r 2:m 0>2 2>2"},
     {"fact_hidden_read", "0:k hidden"},
     {"fact_hidden_write", "it writes memory that is not among its arguments"},
     {"fact_host", "it writes memory of the host"},
@@ -31,6 +32,8 @@ static const struct fact {
     {"fact_cooperative", "a cooperative launch"},
     {"fact_atomic", "0:m 1:r 0>0"},
 };
+
+enum { VARIABLE_BYTES = 257 * 4 }; /* of the one that each launch may reach */
 
 static uint64_t
 bytes_of(const struct scout_ranges *ranges)
@@ -72,9 +75,11 @@ describe(const struct scout_log *log, const struct scout_op *op, char *text, siz
             for (uint32_t d = 0; d < effect->dependence_count; ++d)
                 reads = reads || effect->dependences[d].from == k;
         }
+        bool is_idle = !reads && !kills && !modifies;
+        if (is_idle && log->allocs[op->arguments[i].alloc].bytes == VARIABLE_BYTES)
+            continue;
         used += (size_t)snprintf(text + used, room - used, "%s%u:%s%s%s%s", i > 0 ? " " : "", op->arguments[i].slot,
-                                 reads ? "r" : "", kills ? "k" : "", modifies ? "m" : "",
-                                 reads || kills || modifies ? "" : "-");
+                                 reads ? "r" : "", kills ? "k" : "", modifies ? "m" : "", is_idle ? "-" : "");
     }
     for (uint32_t i = 0; i < effect->elementwise_count; ++i) {
         const struct scout_elementwise *map = &effect->elementwise[i];

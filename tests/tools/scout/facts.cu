@@ -113,25 +113,33 @@ fact_struct(struct pair pair)
         pair.y[i] = pair.x[i] * pair.x[i];
 }
 
-__device__ float hidden_factors[COUNT];
-__device__ int hidden_count[FEW];
+__device__ float device_sums[COUNT + 1]; /* facts.c knows it by its size */
 
 extern "C" __global__ void
-fact_hidden_read(float *z, int n)
+fact_variable(const float *x, int n)
 {
     int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (i < n)
-        z[i] = hidden_factors[i];
+        device_sums[i] += x[i];
+}
+
+/* No argument shows where the memory is. */
+extern "C" __global__ void
+fact_hidden_read(float *z, unsigned long long not_factors, int n)
+{
+    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < n)
+        z[i] = ((const float *)~not_factors)[i];
 }
 
 extern "C" __global__ void
-fact_hidden_write(float *z, int n)
+fact_hidden_write(float *z, unsigned long long not_count, int n)
 {
     int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (i < n)
         z[i] = 1.0f;
     if (i < FEW)
-        hidden_count[i] += 1;
+        ((int *)~not_count)[i] += 1;
 }
 
 extern "C" __global__ void
@@ -202,9 +210,12 @@ main(int argc, char **argv)
     CHECK(cudaMemcpy(index, numbers.data(), COUNT * sizeof(int), cudaMemcpyHostToDevice));
     CHECK(cudaMalloc(&table, sizeof(float *)));
     CHECK(cudaMemcpy(table, &out, sizeof(out), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpyToSymbol(hidden_factors, factors.data(), COUNT * sizeof(float)));
-    const int zeros[FEW] = {0};
-    CHECK(cudaMemcpyToSymbol(hidden_count, zeros, sizeof(zeros)));
+    float *hidden_factors;
+    int *hidden_count;
+    CHECK(cudaMalloc(&hidden_factors, COUNT * sizeof(float)));
+    CHECK(cudaMemcpy(hidden_factors, factors.data(), COUNT * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(cudaMalloc(&hidden_count, FEW * sizeof(int)));
+    CHECK(cudaMemset(hidden_count, 0, FEW * sizeof(int)));
     CHECK(cudaHostAlloc(&host, COUNT * sizeof(float), cudaHostAllocMapped));
     for (int i = 0; i < COUNT; ++i)
         host[i] = 1.0f;
@@ -226,8 +237,9 @@ main(int argc, char **argv)
         fact_over_zeros<<<4, 64>>>(signed_zeros, x, COUNT);
         fact_through_table<<<4, 64>>>(table, x, COUNT);
         fact_struct<<<4, 64>>>(pair{COUNT, x, squares});
-        fact_hidden_read<<<4, 64>>>(z, COUNT);
-        fact_hidden_write<<<4, 64>>>(z, COUNT);
+        fact_variable<<<4, 64>>>(x, COUNT);
+        fact_hidden_read<<<4, 64>>>(z, ~(unsigned long long)hidden_factors, COUNT);
+        fact_hidden_write<<<4, 64>>>(z, ~(unsigned long long)hidden_count, COUNT);
         fact_ignores<<<4, 64>>>(z, y, COUNT);
         fact_host<<<4, 64>>>(host, COUNT);
         fact_prints<<<1, 32>>>(printed);
@@ -245,7 +257,7 @@ main(int argc, char **argv)
         fwrite(values.data(), sizeof(float), COUNT, file);
     }
     int counts[FEW];
-    CHECK(cudaMemcpyFromSymbol(counts, hidden_count, sizeof(counts)));
+    CHECK(cudaMemcpy(counts, hidden_count, sizeof(counts), cudaMemcpyDeviceToHost));
     if (file != NULL) {
         fwrite(counts, sizeof(int), FEW, file);
         fwrite(host, sizeof(float), COUNT, file);

@@ -169,10 +169,13 @@ preview_print(struct json_object *plan, int ranks, bool reads_own)
     else
         print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);
-    message_line("of what the program prints: %s; counters of steps and schedules go on by %d for each update",
-                 reads_own ? "a loss is that of the last batch that rank 0 computed"
-                           : "a loss is that of the batch that it is printed for, but for one in managed memory",
-                 ranks);
+    message_line(
+        "of what the program prints: %s; counters of steps and schedules go on by %d for each update",
+        reads_own
+            ? "a loss is that of the last batch that rank 0 computed"
+            : "a loss is that of the batch that it is printed for; of managed memory, so is a number that nothing "
+              "on the device reads, behind a wait; the rest there is rank 0's",
+        ranks);
     if (reads_own && reads > 0)
         message_line("--reads own: the reads above bring old bytes where another rank computes the batch, and figures "
                      "that are computed from them mean nothing");

@@ -24,7 +24,7 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 11
+#define PLAY_VERSION 12
 
 enum {
     PLAY_RANKS = 2,
@@ -116,9 +116,10 @@ struct play_operation {
 };
 
 /* Bytes [lo, hi) of an allocation, as in struct play_tensor, that operation `writer` of a period writes, by turn: what
- * the host reads between periods. `moves`: elsewhere in other periods. */
+ * the host reads between periods. `moves`: elsewhere in other periods. `unread`: a number in managed memory that
+ * nothing on the device reads: the host does, once it has waited. */
 struct play_written {
-    uint32_t writer, moves;
+    uint32_t writer, moves, unread;
     uint32_t alloc, ordinal;
     uint64_t bytes, lo, hi;
 };

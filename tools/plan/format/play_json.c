@@ -108,6 +108,16 @@ put_operation(struct json_object *to, const struct play_operation *operation)
         put_site(play_put_item(sites), &operation->sites[i]);
 }
 
+static void
+put_place(struct json_object *to, uint32_t alloc, uint32_t ordinal, uint64_t bytes, uint64_t lo, uint64_t hi)
+{
+    play_put_number(to, "allocation", alloc);
+    play_put_number(to, "ordinal", ordinal);
+    play_put_number(to, "bytes", bytes);
+    play_put_number(to, "begin", lo);
+    play_put_number(to, "end", hi);
+}
+
 struct json_object *
 play_json_of(const struct play *play)
 {
@@ -125,11 +135,7 @@ play_json_of(const struct play *play)
         struct json_object *item = play_put_item(list);
         play_put_text(item, "role", roles[tensor->role]);
         play_put_number(item, "type", tensor->type);
-        play_put_number(item, "allocation", tensor->alloc);
-        play_put_number(item, "ordinal", tensor->ordinal);
-        play_put_number(item, "bytes", tensor->bytes);
-        play_put_number(item, "begin", tensor->lo);
-        play_put_number(item, "end", tensor->hi);
+        put_place(item, tensor->alloc, tensor->ordinal, tensor->bytes, tensor->lo, tensor->hi);
     }
     list = play_put_list(root, "written");
     for (uint32_t i = 0; i < play->plan.written_count; ++i) {
@@ -137,11 +143,8 @@ play_json_of(const struct play *play)
         struct json_object *item = play_put_item(list);
         play_put_number(item, "by", written->writer);
         play_put_number(item, "moves", written->moves);
-        play_put_number(item, "allocation", written->alloc);
-        play_put_number(item, "ordinal", written->ordinal);
-        play_put_number(item, "bytes", written->bytes);
-        play_put_number(item, "begin", written->lo);
-        play_put_number(item, "end", written->hi);
+        play_put_number(item, "unread", written->unread);
+        put_place(item, written->alloc, written->ordinal, written->bytes, written->lo, written->hi);
     }
     list = play_put_list(root, "objects");
     for (uint32_t i = 0; i < play->plan.object_count; ++i) {
@@ -278,6 +281,7 @@ take_written(struct reader *reader, struct json_object *from, const struct play_
 {
     to->writer = (uint32_t)take_number(reader, from, "by", plan->operation_count > 0 ? plan->operation_count - 1 : 0);
     to->moves = (uint32_t)take_number(reader, from, "moves", 1);
+    to->unread = (uint32_t)take_number(reader, from, "unread", 1);
     to->alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
     to->ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
     to->bytes = take_number(reader, from, "bytes", INT64_MAX);

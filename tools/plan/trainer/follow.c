@@ -293,6 +293,14 @@ begin_training(void)
         scout_stop("out of memory");
 }
 
+static void
+variable_found(CUdeviceptr address, size_t bytes)
+{
+    player_variable_found(address, bytes);
+    if (player_is_by_state())
+        state_variable_found();
+}
+
 /* ---- operations ---- */
 
 static void
@@ -729,6 +737,7 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     own_pid = getpid();
     scout_state.log.fd = -1;
     names_new_object = new_object;
+    variables_new = variable_found;
     reads_open(path, real);
     names = calloc(play->plan.operation_count + 1, sizeof(*names));
     chains = calloc(play->plan.operation_count + 1, sizeof(*chains));
@@ -740,5 +749,6 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     table.begin = begin_followed;
     table.end = end;
     table.before_release = before_release;
+    table.waited = reads_waited;
     return &table;
 }

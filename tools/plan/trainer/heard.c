@@ -134,19 +134,12 @@ is_first(const struct operand *operand)
     return (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
 }
 
-static bool
-is_of_host(const struct operand *operand)
-{
-    const struct allocation *allocation = allocation_at(operand->address);
-    return allocation == NULL || allocation->memory == SCOUT_PINNED;
-}
-
 static void
 add_operands(const struct operation *operation)
 {
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        if (!is_of_host(operand))
+        if (!allocations_is_host(operand->address))
             (void)add_place(operand->address);
         add_word(operand->bytes);
         add_word(operand->pieces.bytes * operand->pieces.inner_count * operand->pieces.outer_count);
@@ -194,7 +187,7 @@ hash_source(const struct operation *operation, uint64_t seed, uint64_t *bytes_p)
     *bytes_p = operation->host_bytes;
     for (unsigned i = 0; i < operation->operand_count && source == NULL; ++i) {
         const struct operand *operand = &operation->operands[i];
-        if (is_first(operand) || !is_of_host(operand))
+        if (is_first(operand) || !allocations_is_host(operand->address))
             continue;
         bool has_rows = operand->pieces.bytes != 0;
         source = (const char *)(uintptr_t)operand->address;
@@ -235,11 +228,11 @@ heard_note(const struct operation *operation, uint32_t index, bool is_update)
     smaller += content != 0 && bytes < of->host_bytes;
 }
 
-/* The roles of memory that holds any of the bytes, as bits. */
-static unsigned
-roles_at(uint64_t address, uint64_t bytes)
+static unsigned roles; /* of memory that an operation gets, as bits */
+
+static void
+add_roles(uint64_t address, uint64_t bytes)
 {
-    unsigned roles = 0;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         const struct allocation *allocation = tensor->role <= PLAY_STATE ? player_allocation(tensor) : NULL;
@@ -247,31 +240,28 @@ roles_at(uint64_t address, uint64_t bytes)
             allocation->address + tensor->lo < address + bytes)
             roles |= 1U << tensor->role;
     }
-    return roles;
+}
+
+static bool
+add_roles_of_word(uint64_t word)
+{
+    add_roles(word, 1);
+    return true;
 }
 
 bool
 heard_update(const struct operation *operation, const char *name)
 {
-    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
-    unsigned roles = 0;
     bool is_named = false;
     for (uint32_t i = 0; i < player.play.plan.operation_count && !is_named; ++i)
         is_named = player.play.operations[i].part == PLAY_BY_LAST &&
                    strncmp(player.play.operations[i].name, name, PLAY_NAME_BYTES - 1) == 0;
     if (!is_named || MUTANT(PLAN_UPDATE_ELSEWHERE))
         return false;
+    roles = 0;
     for (unsigned i = 0; i < operation->operand_count; ++i)
-        roles |= roles_at(operation->operands[i].address, operation->operands[i].bytes);
-    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
-        const char *value = kernels_argument(operation, kernel, i);
-        for (size_t at = 0; value != NULL && at + sizeof(uint64_t) <= kernel->parameters[i].bytes;
-             at += sizeof(uint64_t)) {
-            uint64_t word;
-            memcpy(&word, value + at, sizeof(word));
-            roles |= roles_at(word, 1);
-        }
-    }
+        add_roles(operation->operands[i].address, operation->operands[i].bytes);
+    (void)player_any_word(operation, add_roles_of_word);
     return (roles & 1U << PLAY_GRADIENT) != 0 && (roles & (1U << PLAY_PARAMETER | 1U << PLAY_STATE)) != 0;
 }
 

@@ -121,6 +121,17 @@ player_allocation_needed(const struct play_tensor *tensor)
     return allocation;
 }
 
+/* What the plan names of memory that is known now. */
+static void
+annotate_at(CUdeviceptr address)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.annotates; ++i) {
+        const struct allocation *allocation = player.named[i].live ? NULL : player_allocation(&player.play.tensors[i]);
+        if (allocation != NULL && allocation->address == address)
+            annotate_tensor(i);
+    }
+}
+
 static void
 allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
 {
@@ -130,12 +141,33 @@ allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
     scout_ensure_driver();
     pthread_mutex_lock(&player.following);
     allocations_add(*address, bytes, kind);
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.annotates; ++i) {
-        const struct allocation *allocation = player.named[i].live ? NULL : player_allocation(&player.play.tensors[i]);
-        if (allocation != NULL && allocation->address == *address)
-            annotate_tensor(i);
-    }
+    annotate_at(*address);
     pthread_mutex_unlock(&player.following);
+}
+
+bool
+player_any_word(const struct operation *operation, bool (*is)(uint64_t word))
+{
+    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
+    bool any = false;
+    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
+        const char *value = kernels_argument(operation, kernel, i);
+        uint64_t word;
+        for (size_t at = 0; value != NULL && at + sizeof(word) <= kernel->parameters[i].bytes; at += sizeof(word)) {
+            memcpy(&word, value + at, sizeof(word));
+            any = is(word) || any;
+        }
+    }
+    for (unsigned i = 0; kernel != NULL && i < kernel->variable_count; ++i)
+        any = is(kernel->variables[i].address) || any;
+    return any;
+}
+
+void
+player_variable_found(CUdeviceptr address, size_t bytes)
+{
+    behind->allocated(&address, bytes, MEMORY_DEVICE);
+    annotate_at(address);
 }
 
 void

@@ -59,6 +59,10 @@ const void *player_source_of(const struct operation *operation, CUdeviceptr *to_
 /* A table of the engine's functions, with its own of memory and modules: tensors that come again are annotated. `by`:
  * who annotates, in messages. Ends the process if there is no memory. */
 void player_table(struct engine *table, const struct engine *real, const char *by, void (*annotate)(uint32_t number));
+/* Whether any word that a launch gets, in a parameter or as the address of a variable, `is`; all are asked for. */
+bool player_any_word(const struct operation *operation, bool (*is)(uint64_t word));
+/* A variable of the device that the program did not ask for. */
+void player_variable_found(CUdeviceptr address, size_t bytes);
 /* An allocation is gone. */
 void player_forget(CUdeviceptr address, size_t bytes);
 /* The end of a tensor as the plan has it, in bytes of its allocation. */
@@ -89,6 +93,9 @@ void state_begin(const struct engine *engine);
 void state_note(const struct operation *operation);
 /* `may_lack`: memory of the plan may not be there yet; all ranks make the step then, and it belongs to no round. */
 void state_step_begins(bool may_lack);
+/* A variable that a launch is about to reach is known now. If the step has launched nothing before, it has begun with
+ * what the variable holds. */
+void state_variable_found(void);
 /* Whether this process makes operations of this part (enum play_part) in the step. */
 bool state_makes(uint32_t part);
 /* Nothing if none has begun. Returns whether the round is complete. */
@@ -181,6 +188,8 @@ void reads_none(void);
 /* Behind it, without `following`: gives its bytes to the other ranks, or waits for them. Ends the process if the rank
  * that has them has ended. */
 void reads_end(const struct operation *operation);
+/* The host has waited, without `following`: it may read managed memory now. */
+void reads_waited(void);
 /* Whether anything is exchanged: ranks may wait for each other in the middle of a round, and no collective may be under
  * way then. */
 bool reads_are_true(void);

@@ -6,7 +6,8 @@
  * All ranks see the same reads in the same order, and number the exchanges alike. Which step has written what a copy of
  * the period brings stands in the plan; the owner gives it away behind the operation that wrote it, if the copy has
  * brought the same bytes of memory in the period before, else behind the copy. What the host reads between periods is
- * looked up in the plan's list of what operations write.
+ * looked up in the plan's list of what operations write. So is a number in managed memory that nothing on the device
+ * reads: it is exchanged when the host has waited, before it can look.
  *
  * An exchange waits for nothing but for ranks that come to the same place of the program: none holds a lock then, and
  * no collective is under way (follow.c). So ranks on several machines add the owner's bytes to zeros, by DDP_REDUCE.
@@ -33,6 +34,7 @@ static const struct engine *real;
 /* With `following` held: */
 static uint64_t next_exchange;
 static uint64_t *written_at; /* [operation_count]: the last period that has made it, + 1 */
+static uint64_t *shown_at;   /* [written_count]: the same, that the host has seen */
 
 /* Of a copy of the period. */
 static struct read {
@@ -179,13 +181,6 @@ refuse_or_warn(const struct operation *operation, const char *what)
 }
 
 static bool
-is_of_host(const struct operand *operand)
-{
-    const struct allocation *allocation = allocations_find(operand->address);
-    return allocation == NULL || allocation->memory == SCOUT_PINNED;
-}
-
-static bool
 is_copy(const struct operation *operation)
 {
     return strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
@@ -205,7 +200,7 @@ target_of(const struct operation *operation)
     const struct operand *found = NULL;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        if (!is_target(operation, operand) || !is_of_host(operand))
+        if (!is_target(operation, operand) || !allocations_is_host(operand->address))
             continue;
         if (found != NULL || operand->pieces.outer_count > 1)
             refuse(operation, "brings several ranges to the host at once");
@@ -571,6 +566,35 @@ reads_end(const struct operation *operation)
         exchange(is_own, operation->name);
 }
 
+void
+reads_waited(void)
+{
+    for (uint32_t i = 0; shared != NULL && launches && i < player.play.plan.written_count; ++i) {
+        const struct play_written *written = &player.play.written[i];
+        struct play_tensor place = {.bytes = written->bytes, .ordinal = written->ordinal};
+        struct operand to = {.bytes = (size_t)(written->hi - written->lo)};
+        if (!written->unread || to.bytes > PLAY_SLOT_BYTES)
+            continue;
+        pthread_mutex_lock(&player.following);
+        const struct allocation *allocation = player_allocation(&place);
+        uint64_t made = written_at[written->writer];
+        bool is_new = made > shown_at[i] && allocation != NULL && allocation->memory == SCOUT_MANAGED;
+        if (is_new) {
+            shown_at[i] = made;
+            to.address = allocation->address + written->lo;
+            now = (struct reading){
+                .period = made - 1, .owner = owner_of(made - 1), .to = &to, .exchange = next_exchange++};
+        }
+        pthread_mutex_unlock(&player.following);
+        if (is_new && now.owner == rank) /* it may be another stream that was waited for */
+            scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+        if (is_new && is_apart)
+            exchange_apart(now.owner == rank, &(struct operation){.name = "the host"});
+        else if (is_new)
+            exchange(now.owner == rank, "the host");
+    }
+}
+
 bool
 reads_are_true(void)
 {
@@ -599,7 +623,8 @@ reads_open(const char *path, const struct engine *engine)
         return;
     reads = calloc(plan->operation_count + 1, sizeof(*reads));
     written_at = calloc(plan->operation_count + 1, sizeof(*written_at));
-    if (reads == NULL || written_at == NULL)
+    shown_at = calloc(plan->written_count + 1, sizeof(*shown_at));
+    if (reads == NULL || written_at == NULL || shown_at == NULL)
         scout_stop("out of memory");
     for (uint32_t i = 0; i < plan->operation_count; ++i) {
         if (player.play.operations[i].reads == PLAY_READS_STEP)

@@ -54,6 +54,8 @@ static uint64_t plain_steps, short_rounds, round_count;
 static uint64_t all_steps;            /* that have begun */
 static uint16_t owners[STATE_OWNERS]; /* of the last of them */
 
+static uint32_t launches; /* since the last step began */
+
 static CUstream only_stream; /* of the program's operations so far */
 static bool has_several;
 
@@ -243,6 +245,7 @@ state_note(const struct operation *operation)
     if (only_stream == NULL)
         only_stream = operation->stream;
     has_several = has_several || operation->stream != only_stream;
+    launches += !loaders_is_transfer(operation);
 }
 
 /* The stream behind all that the program has enqueued so far. */
@@ -325,21 +328,38 @@ is_all_there(CUstream stream, bool may_lack)
     return false;
 }
 
-void
-state_step_begins(bool may_lack)
+static void
+begin_step(bool may_lack)
 {
     uint32_t back = steps > 0;
     CUstream stream = stream_behind();
-    in_step = true;
     is_plain = !back && !is_all_there(stream, may_lack);
-    plain_steps += is_plain;
-    owners[all_steps++ % STATE_OWNERS] = (uint16_t)(is_plain ? 0 : steps);
+    owners[(all_steps - 1) % STATE_OWNERS] = (uint16_t)(is_plain ? 0 : steps);
     if (is_plain)
         return;
     for (int t = 0; t < 2 && (!back || (player_plays_all() && !MUTANT(STATE_NOT_PUT_BACK))); ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
     turns_begin(steps++);
     release();
+}
+
+void
+state_step_begins(bool may_lack)
+{
+    in_step = true;
+    launches = 0;
+    ++all_steps;
+    begin_step(may_lack);
+    plain_steps += is_plain;
+}
+
+void
+state_variable_found(void)
+{
+    if (!in_step || !is_plain || launches > 1)
+        return;
+    begin_step(true);
+    plain_steps -= !is_plain;
 }
 
 bool

@@ -44,6 +44,12 @@ mark(CUdeviceptr address, uint64_t bytes)
     return found != NULL;
 }
 
+static bool
+mark_word(uint64_t word)
+{
+    return mark(word, 1);
+}
+
 static void
 ensure_lists(void)
 {
@@ -63,16 +69,7 @@ mark_all(const struct operation *operation)
     memset(touched, 0, player.play.plan.tensor_count * sizeof(*touched));
     for (unsigned i = 0; i < operation->operand_count; ++i)
         any = mark(operation->operands[i].address, operation->operands[i].bytes) || any;
-    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
-    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
-        const char *value = kernels_argument(operation, kernel, i);
-        uint64_t word;
-        for (size_t at = 0; value != NULL && at + sizeof(word) <= kernel->parameters[i].bytes; at += sizeof(word)) {
-            memcpy(&word, value + at, sizeof(word));
-            any = mark(word, 1) || any;
-        }
-    }
-    return any;
+    return player_any_word(operation, mark_word) || any;
 }
 
 bool
@@ -88,7 +85,7 @@ enum { TABLE_BYTES = 1 << 16 };
 
 /* Whether memory that a launch gets holds addresses of what is averaged. */
 static bool
-leads_there(CUdeviceptr address)
+leads_there(uint64_t address)
 {
     static uint64_t words[TABLE_BYTES / sizeof(uint64_t)];
     const struct allocation *allocation = allocations_find(address);
@@ -111,16 +108,7 @@ waiting_may_touch(const struct operation *operation)
                waiting_touched(operation);
     for (unsigned i = 0; i < operation->operand_count && !may; ++i)
         may = operation->operands[i].pointer_count > 0;
-    for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count && !may; ++i) {
-        const char *value = kernels_argument(operation, kernel, i);
-        uint64_t word;
-        for (size_t at = 0; value != NULL && at + sizeof(word) <= kernel->parameters[i].bytes && !may;
-             at += sizeof(word)) {
-            memcpy(&word, value + at, sizeof(word));
-            may = leads_there(word);
-        }
-    }
-    return may;
+    return may || player_any_word(operation, leads_there);
 }
 
 void

@@ -71,7 +71,7 @@ struct scout_site {
     uint32_t count;
 };
 
-enum scout_memory { SCOUT_DEVICE = 1, SCOUT_MANAGED, SCOUT_PINNED, SCOUT_POOL, SCOUT_VARIABLE };
+enum scout_memory { SCOUT_DEVICE = 1, SCOUT_MANAGED, SCOUT_PINNED, SCOUT_POOL };
 
 struct scout_alloc {
     uint64_t bytes;

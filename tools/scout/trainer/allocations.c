@@ -143,6 +143,13 @@ allocations_find(uint64_t address)
     return insert(begin, bytes, is_host ? SCOUT_PINNED : SCOUT_DEVICE);
 }
 
+bool
+allocations_is_host(uint64_t address)
+{
+    const struct allocation *allocation = allocations_find(address);
+    return allocation == NULL || allocation->memory == SCOUT_PINNED;
+}
+
 void
 allocations_note_offset(struct allocation *allocation, uint64_t offset)
 {

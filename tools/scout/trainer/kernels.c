@@ -94,6 +94,7 @@ ask_about_function(CUfunction function, struct kernel *kernel)
     for (unsigned i = 0; i < count; ++i)
         (void)parameter_info(function, is_kernel, i, &kernel->parameters[i].offset, &kernel->parameters[i].bytes);
     read_name(kernel);
+    kernel->variables = variables_of(function, &kernel->variable_count);
 }
 
 const struct kernel *
@@ -132,6 +133,7 @@ kernels_argument(const struct operation *operation, const struct kernel *kernel,
 void
 kernels_forget(void)
 {
+    variables_forget();
     for (size_t i = 0; i < kernel_count; ++i)
         kernels[i]->function = NULL; /* the rest stays: operations that were noted refer to it */
 }

@@ -200,6 +200,21 @@ names_site(void)
     return names_site_of(stack, backtrace(stack, FRAMES_SEEN));
 }
 
+bool
+names_caller(uintptr_t *base_p)
+{
+    void *stack[FRAMES_SEEN];
+    int depth = backtrace(stack, FRAMES_SEEN);
+    for (int i = 0; i < depth; ++i) {
+        const struct object *object = object_of((const char *)stack[i] - 1);
+        if (object != NULL && object->number != SCOUT_NONE) {
+            *base_p = object->base;
+            return true;
+        }
+    }
+    return false;
+}
+
 static uint32_t
 frames_of(void *const *stack, int depth, struct scout_frame *frames)
 {

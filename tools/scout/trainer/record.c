@@ -101,6 +101,9 @@ describe_launch(struct noted *noted, const struct operation *operation)
         if (value != NULL)
             add_words(noted, i, value, &kernel->parameters[i]);
     }
+    for (unsigned i = 0; i < kernel->variable_count; ++i)
+        add_argument(noted, (struct scout_argument){.slot = kernel->parameter_count + i}, kernel->variables[i].address,
+                     kernel->variables[i].bytes, false);
 }
 
 static bool
@@ -151,13 +154,6 @@ describe_copy(struct noted *noted, const struct operation *operation)
         noted->op.content = pending_content;
 }
 
-static bool
-is_of_host(const struct operand *operand)
-{
-    const struct allocation *allocation = allocations_find(operand->address);
-    return allocation == NULL || allocation->memory == SCOUT_PINNED;
-}
-
 /* A call of a library is the launches that it makes: its operands are their arguments. Where it writes memory of the
  * host, the host gets a result. */
 static void
@@ -166,7 +162,7 @@ describe_call(struct noted *noted, const struct operation *operation)
     noted->op.answers = operation->answers;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        if (operand->access == ACCESS_WRITE && is_of_host(operand)) {
+        if (operand->access == ACCESS_WRITE && allocations_is_host(operand->address)) {
             noted->op.answers = !MUTANT(SCOUT_ANSWERS_UNSEEN);
             continue;
         }

@@ -75,6 +75,8 @@ uint32_t names_site_of(void *const *stack, int depth);
 bool names_is_programs(void *const *stack, int depth);
 /* All loaded objects that the log does not have yet. */
 void names_put_objects(void);
+/* Where the object was loaded that makes this call; false: none is known. */
+bool names_caller(uintptr_t *base_p);
 
 /* ---- host.c: files and clocks of the program ---- */
 
@@ -107,6 +109,8 @@ void allocations_remove(uint64_t address, uint64_t bytes);
 /* The live allocation that holds `address`, asking the driver about one that is not known; NULL: host memory. Valid
  * until an allocation is added or removed. */
 struct allocation *allocations_find(uint64_t address);
+/* Whether it is memory of the host's, pinned or not. */
+bool allocations_is_host(uint64_t address);
 /* The same, of those that are known already. */
 struct allocation *allocations_known(uint64_t address);
 /* How often memory was allocated or released so far: answers of the functions above hold until it changes. */
@@ -161,6 +165,20 @@ uint64_t memory_hash(struct allocation *allocation);
  * not NULL: of what it held. */
 uint64_t memory_change_reversibly(const struct allocation *allocation, uint64_t *before_p);
 
+/* ---- variables.c: memory that kernels reach without an argument ---- */
+
+struct variable {
+    CUdeviceptr address;
+    size_t bytes;
+};
+
+/* Called for each that is found; NULL: not. */
+extern void (*variables_new)(CUdeviceptr address, size_t bytes);
+/* Those of the kernel's module, known allocations; valid for as long as the process runs. Called during its launch. */
+const struct variable *variables_of(CUfunction function, unsigned *count_p);
+/* Handles may be used again for other modules. */
+void variables_forget(void);
+
 /* ---- kernels.c: the parameters of kernels ---- */
 
 struct kernel {
@@ -174,6 +192,8 @@ struct kernel {
         size_t offset, bytes;
         uint32_t type, table; /* of struct scout_argument */
     } * parameters;
+    unsigned variable_count; /* of its module */
+    const struct variable *variables;
 };
 
 const struct kernel *kernels_find(CUfunction function);

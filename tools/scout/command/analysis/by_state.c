@@ -446,9 +446,6 @@ judge_place(struct finder *finder, struct place *place)
         return judge_state(finder, place);
     else
         place->role = PLAY_STREAM;
-    if (place->role != 0 && alloc->memory == SCOUT_VARIABLE)
-        return refuse(finder->to, "%s, a variable of the device, stays from step to step, and is not reached by plans",
-                      name_place(finder, place, text));
     return true;
 }
 

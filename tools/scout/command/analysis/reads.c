@@ -101,23 +101,40 @@ find_reads(struct finder *finder)
 
 /* ---- writes ---- */
 
+/* Whether it may be a figure that the host prints: few bytes of managed memory. What the host computes of more, or of
+ * as much as it writes itself, may be an update, which no operation shows: ranks must not do that alike. */
+static bool
+is_figure(const struct finder *finder, uint32_t alloc, uint64_t bytes)
+{
+    const struct scout_log *log = finder->graph->log;
+    bool may = log->allocs[alloc].memory == SCOUT_MANAGED && bytes <= sizeof(uint64_t);
+    for (uint32_t i = 0; i < log->op_count && may; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        bool is_hosts = op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE;
+        may = !is_hosts || log->allocs[op->to.alloc].bytes != log->allocs[alloc].bytes;
+    }
+    return may;
+}
+
 static void
 note_write(struct finder *finder, const struct graph_version *version)
 {
-    uint32_t writer = (uint32_t)version->op % finder->period;
+    uint32_t writer = (uint32_t)version->op % finder->period, alloc = finder->graph->memories[version->memory].alloc;
+    bool unread = version->out_count == 0 && is_figure(finder, alloc, version->hi - version->lo);
     for (uint32_t i = 0; i < finder->seen_count; ++i) {
         struct seen *seen = &finder->seen[i];
         if (seen->written.writer == writer && seen->memory == version->memory && seen->written.lo == version->lo &&
             seen->written.hi == version->hi) {
             seen->periods += 1;
+            seen->written.unread = seen->written.unread && unread;
             return;
         }
     }
     finder->seen = xrealloc(finder->seen, (finder->seen_count + 1) * sizeof(*finder->seen));
-    finder->seen[finder->seen_count++] = (struct seen){
-        .written = {finder->graph->memories[version->memory].alloc, version->lo, version->hi, writer, false},
-        .memory = version->memory,
-        .periods = 1};
+    finder->seen[finder->seen_count++] =
+        (struct seen){.written = {alloc, version->lo, version->hi, writer, .unread = unread},
+                      .memory = version->memory,
+                      .periods = 1};
 }
 
 static int
@@ -136,7 +153,7 @@ add_written(struct reads *reads, const struct reads_written *written)
 {
     struct reads_written *last = reads->written_count > 0 ? &reads->written[reads->written_count - 1] : NULL;
     if (last != NULL && last->writer == written->writer && last->alloc == written->alloc && last->hi == written->lo &&
-        last->moves == written->moves)
+        last->moves == written->moves && last->unread == written->unread)
         last->hi = written->hi;
     else
         reads->written[reads->written_count++] = *written;

@@ -26,6 +26,7 @@ struct reads_written {
     uint64_t lo, hi;
     uint32_t writer; /* operation of the period */
     bool moves;      /* not the same bytes in each period */
+    bool unread;     /* a number in managed memory that nothing on the device reads: for the host */
 };
 
 struct reads {

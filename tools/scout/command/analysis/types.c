@@ -294,7 +294,7 @@ put_types(struct types *types)
             return note_refuse(
                 types->finding, ROLES_REFUSED,
                 "the type of %s %s cannot be told: no kernel's name and no call of a library says it, and "
-                "less than 64 numbers that are not zero show it; annotate by hand",
+                "too few numbers that are not zero show it; annotate by hand",
                 scout_role_name(tensor->role), scout_tensor_place(tensor, place));
         if (tensor->type != SCOUT_INTEGER || set != 0)
             tensor->type = type_in(set);

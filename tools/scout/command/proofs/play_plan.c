@@ -175,6 +175,7 @@ take_written(const struct scout_log *log, const struct scout_finding *finding, c
         play->written[play->plan.written_count++] =
             (struct play_written){.writer = counted(log, finding->first, finding->first + written->writer),
                                   .moves = written->moves,
+                                  .unread = written->unread,
                                   .alloc = written->alloc,
                                   .ordinal = log->allocs[written->alloc].ordinal,
                                   .bytes = log->allocs[written->alloc].bytes,

@@ -1,0 +1,130 @@
+/*
+ * variables.c - `__device__` and `__constant__` variables, which kernels reach without an argument. A kernel gets those
+ * of its module as arguments behind its own.
+ *
+ * The driver finds a variable by its name, and lists no names. Programs have them as text: nvcc hands each name to
+ * cudaRegisterVar, and a module in memory has a table of them. So each text in the object that makes the launch which
+ * could be a name is asked for, and so is each end of it, for linkers store a text once that ends another one.
+ */
+#include "tools/scout/trainer/scout.h"
+
+#include <ctype.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 256, ASKED_AT_MOST = 1 << 20 };
+
+static struct module {
+    CUmodule handle;
+    struct variable *variables;
+    unsigned count;
+    size_t room;
+} * modules;
+static size_t module_count, module_room;
+
+void (*variables_new)(CUdeviceptr address, size_t bytes);
+
+struct search {
+    uintptr_t base; /* of the object */
+    struct module *module;
+    unsigned asked;
+};
+
+static void
+add_variable(struct module *module, CUdeviceptr address, size_t bytes)
+{
+    unsigned is_managed = 0;
+    for (unsigned i = 0; i < module->count; ++i) {
+        if (module->variables[i].address == address)
+            return;
+    }
+    (void)scout_state.driver.cuPointerGetAttributes_p(1, (CUpointer_attribute[]){CU_POINTER_ATTRIBUTE_IS_MANAGED},
+                                                      (void *[]){&is_managed}, address);
+    allocations_add(address, bytes, is_managed != 0 ? MEMORY_MANAGED : MEMORY_DEVICE);
+    module->variables = scout_grown(module->variables, module->count + 1, &module->room, sizeof(*module->variables));
+    module->variables[module->count++] = (struct variable){address, bytes};
+    if (variables_new != NULL)
+        variables_new(address, bytes);
+}
+
+/* The text that ends in front of `end`, and each end of it. */
+static void
+ask_for(struct search *search, const char *begin, const char *end)
+{
+    const char *first = end - begin > NAME_BYTES ? end - NAME_BYTES : begin;
+    for (const char *name = end; name > first && search->asked < ASKED_AT_MOST;) {
+        CUdeviceptr address = 0;
+        size_t bytes = 0;
+        --name;
+        if (!isalnum((unsigned char)*name) && *name != '_' && *name != '$')
+            return;
+        if (isdigit((unsigned char)*name))
+            continue;
+        ++search->asked;
+        if (scout_state.driver.cuModuleGetGlobal_p(&address, &bytes, search->module->handle, name) == CUDA_SUCCESS &&
+            bytes > 0)
+            add_variable(search->module, address, bytes);
+    }
+}
+
+/* All texts in the object's memory that nothing can write. */
+static int
+look_through(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct search *search = data;
+    (void)size;
+    if (info->dlpi_addr != search->base)
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        const char *at = (const char *)(info->dlpi_addr + part->p_vaddr), *end = at + part->p_memsz, *zero;
+        if (part->p_type != PT_LOAD || (part->p_flags & PF_R) == 0 || (part->p_flags & PF_W) != 0)
+            continue;
+        for (; (zero = memchr(at, '\0', (size_t)(end - at))) != NULL; at = zero + 1)
+            ask_for(search, at, zero);
+    }
+    return 1;
+}
+
+static struct module *
+module_of(CUmodule handle)
+{
+    for (size_t i = 0; i < module_count; ++i) {
+        if (modules[i].handle == handle)
+            return &modules[i];
+    }
+    modules = scout_grown(modules, module_count + 1, &module_room, sizeof(*modules));
+    modules[module_count] = (struct module){.handle = handle};
+    struct search search = {.module = &modules[module_count]};
+    ++module_count;
+    if (names_caller(&search.base))
+        (void)dl_iterate_phdr(look_through, &search);
+    return search.module;
+}
+
+const struct variable *
+variables_of(CUfunction function, unsigned *count_p)
+{
+    const struct driver *driver = &scout_state.driver;
+    CUmodule handle = NULL;
+    CUfunction of_kernel = NULL;
+    *count_p = 0;
+    if (driver->cuFuncGetModule_p == NULL || driver->cuModuleGetGlobal_p == NULL)
+        return NULL;
+    if (driver->cuFuncGetModule_p(&handle, function) != CUDA_SUCCESS &&
+        (driver->cuKernelGetFunction_p == NULL ||
+         driver->cuKernelGetFunction_p(&of_kernel, (CUkernel)function) != CUDA_SUCCESS ||
+         driver->cuFuncGetModule_p(&handle, of_kernel) != CUDA_SUCCESS))
+        return NULL;
+    const struct module *module = module_of(handle);
+    *count_p = module->count;
+    return module->variables;
+}
+
+void
+variables_forget(void)
+{
+    for (size_t i = 0; i < module_count; ++i)
+        modules[i].handle = NULL; /* the lists stay: kernels refer to them */
+}
