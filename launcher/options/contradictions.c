@@ -6,76 +6,61 @@
 
 #include "base/protocol.h"
 
+/* X(CONTRADICTION, what is said of it). */
+#define ALL_CONTRADICTIONS(X)                                                                                      \
+    X(QUIET_AND_VERBOSE, "--quiet and --verbose contradict each other; leave one out")                             \
+    X(QUIET_AND_PROGRESS, "--quiet and --progress on contradict each other; leave one out")                        \
+    X(VERIFY_AND_NEVER, "--verify compares in every step, --check-every 0 never; leave one out")                   \
+    X(WARNING_AFTER_END, "--hang-warning is not before --hang-timeout, so no warning would appear; give a "        \
+                         "smaller number of seconds")                                                              \
+    X(PLAN_AND_SYNC, "--plan averages gradients in each round, --sync-every parameters; leave out one of the two") \
+    X(SYNC_AND_SUM, "--sync-every averages parameters, and --reduce sum would multiply them; leave out one of "    \
+                    "the two")                                                                                     \
+    X(SYNC_AND_COMPRESS, "--sync-every averages parameters, which lose small updates in the 16 bits of "           \
+                         "--compress; leave out one of the two")                                                   \
+    X(OUTER_WITHOUT_SYNC, "--outer-lr and --outer-momentum are of the step behind an average of --sync-every; "    \
+                          "give --sync-every K, too")                                                              \
+    X(PARTS_WITHOUT_TRACE, "--trace-steps and --trace-args say what is in a trace; give --trace DIR or --page "    \
+                           "FILE, too")                                                                            \
+    X(PER_HOST_AND_HOSTS, "--nproc-per-node counts the ranks of one host, and --hosts does too; leave "            \
+                          "--nproc-per-node out (h1:8,h2:8)")                                                      \
+    X(NODES_AND_HOSTS, "--hosts starts ddprun on all hosts, and --nnodes is of one that was started on each; "     \
+                       "leave one out")                                                                            \
+    X(TEE_WITHOUT_FILES, "--tee is for the files of --output files=DIR, which is not given; leave it out, or "     \
+                         "give both")
+
 enum contradiction {
-    QUIET_AND_VERBOSE,
-    QUIET_AND_PROGRESS,
-    VERIFY_AND_NEVER,
-    WARNING_AFTER_END,
-    PLAN_AND_SYNC,
-    SYNC_AND_SUM,
-    SYNC_AND_COMPRESS,
-    OUTER_WITHOUT_SYNC,
-    PARTS_WITHOUT_TRACE,
-    PER_HOST_AND_HOSTS,
-    NODES_AND_HOSTS,
-    TEE_WITHOUT_FILES,
-    CONTRADICTIONS,
+#define CONTRADICTION(name, text) name,
+    ALL_CONTRADICTIONS(CONTRADICTION) CONTRADICTIONS
+#undef CONTRADICTION
 };
 
-static const char *const texts[CONTRADICTIONS] = {
-    [QUIET_AND_VERBOSE] = "--quiet and --verbose contradict each other; leave one out",
-    [QUIET_AND_PROGRESS] = "--quiet and --progress on contradict each other; leave one out",
-    [VERIFY_AND_NEVER] = "--verify compares in every step, --check-every 0 never; leave one out",
-    [WARNING_AFTER_END] = "--hang-warning is not before --hang-timeout, so no warning would appear; give a smaller "
-                          "number of seconds",
-    [PLAN_AND_SYNC] = "--plan averages gradients in each round, --sync-every parameters; leave out one of the two",
-    [SYNC_AND_SUM] = "--sync-every averages parameters, and --reduce sum would multiply them; leave out one of the two",
-    [SYNC_AND_COMPRESS] = "--sync-every averages parameters, which lose small updates in the 16 bits of --compress; "
-                          "leave out one of the two",
-    [OUTER_WITHOUT_SYNC] = "--outer-lr and --outer-momentum are of the step behind an average of --sync-every; give "
-                           "--sync-every K, too",
-    [PARTS_WITHOUT_TRACE] = "--trace-steps and --trace-args say what is in a trace; give --trace DIR or --page FILE, "
-                            "too",
-    [PER_HOST_AND_HOSTS] = "--nproc-per-node counts the ranks of one host, and --hosts does too; leave "
-                           "--nproc-per-node out (h1:8,h2:8)",
-    [TEE_WITHOUT_FILES] =
-        "--tee is for the files of --output files=DIR, which is not given; leave it out, or give both",
-    [NODES_AND_HOSTS] =
-        "--hosts starts ddprun on all hosts, and --nnodes is of one that was started on each; leave one "
-        "out",
-};
+#define TEXT(name, text) text,
+static const char *const texts[] = {ALL_CONTRADICTIONS(TEXT)};
 
 static bool
 holds(enum contradiction which, const struct options *options)
 {
     const struct job_options *job = &options->job;
-    switch (which) {
-    case QUIET_AND_VERBOSE:
-        return options->quiet && options->verbose;
-    case QUIET_AND_PROGRESS:
-        return options->quiet && options->progress == PROGRESS_ON;
-    case VERIFY_AND_NEVER:
-        return job->verify && job->check_every == 0;
-    case WARNING_AFTER_END: /* the warning's usual time says nothing about what the user wants: there is just none */
-        return options->hang_warning_given && options->hang_timeout_s != 0 &&
-               options->hang_warning_s >= options->hang_timeout_s;
-    case PLAN_AND_SYNC:
-        return options->plan != NULL && job->sync_every > 0;
-    case SYNC_AND_SUM: /* sums of parameters are no parameters */
-        return job->sync_every > 0 && job->reduction == DDPRUN_REDUCE_SUM;
-    case SYNC_AND_COMPRESS:
-        return job->sync_every > 0 && job->compression != DDPRUN_COMPRESS_NONE;
-    case OUTER_WITHOUT_SYNC:
-        return job->has_outer && job->sync_every == 0;
-    case PARTS_WITHOUT_TRACE:
-        return (job->trace_last > 0 || options->trace_args) && options->trace_dir == NULL && options->page == NULL;
-    case TEE_WITHOUT_FILES:
-        return options->tee && options->output != OUTPUT_FILES;
-    case NODES_AND_HOSTS:
-        return options->node_count > 0 && options->hosts != NULL;
-    default: /* with --hosts, -n is the number of ranks on all hosts together */
-        return options->ranks_per_host && options->hosts != NULL;
-    }
+    const bool hold[CONTRADICTIONS] = {
+        [QUIET_AND_VERBOSE] = options->quiet && options->verbose,
+        [QUIET_AND_PROGRESS] = options->quiet && options->progress == PROGRESS_ON,
+        [VERIFY_AND_NEVER] = job->verify && job->check_every == 0,
+        /* The warning's usual time says nothing about what the user wants: there is just none. */
+        [WARNING_AFTER_END] = options->hang_warning_given && options->hang_timeout_s != 0 &&
+                              options->hang_warning_s >= options->hang_timeout_s,
+        [PLAN_AND_SYNC] = options->plan != NULL && job->sync_every > 0,
+        [SYNC_AND_SUM] = job->sync_every > 0 && job->reduction == DDPRUN_REDUCE_SUM,
+        [SYNC_AND_COMPRESS] = job->sync_every > 0 && job->compression != DDPRUN_COMPRESS_NONE,
+        [OUTER_WITHOUT_SYNC] = job->has_outer && job->sync_every == 0,
+        [PARTS_WITHOUT_TRACE] =
+            (job->trace_last > 0 || options->trace_args) && options->trace_dir == NULL && options->page == NULL,
+        /* With --hosts, -n is the number of ranks on all hosts together. */
+        [PER_HOST_AND_HOSTS] = options->ranks_per_host && options->hosts != NULL,
+        [NODES_AND_HOSTS] = options->node_count > 0 && options->hosts != NULL,
+        [TEE_WITHOUT_FILES] = options->tee && options->output != OUTPUT_FILES,
+    };
+    return hold[which];
 }
 
 /* Gives up what a setting says, where the command line says the other. */

@@ -108,7 +108,7 @@ void written_free(struct written *written);
 /* Fills in `readings` and `reading_places`. Reads the program's debug information. */
 void readings_describe(struct check_evidence *evidence);
 
-/* ---- agreement.c ---- */
+/* ---- equal.c ---- */
 /*
  * Do the ranks have the same bits? Pure: each of them has left a hash of every parameter, state, averaged gradient
  * and buffer at every step. This asks for no tolerance and no reference.
@@ -122,7 +122,7 @@ struct agreement {
 
 struct agreement agreement_find(const struct check_evidence *evidence);
 
-/* ---- place.c: where in the source a call of the checked program stands ---- */
+/* Where in the source a call of the checked program stands. */
 /* `frames`: as a CHECK_ROW_SITE has them. "train.cu:31 from main.cu:80", or what is known; text that is no list of
  * frames is a place already. Reads the object's debug information. Returns `text`. */
 const char *place_name(const char *frames, char *text, size_t room);

@@ -61,7 +61,7 @@ void norms_add(struct norms *norms, int type, const void *own, const void *refer
 
 struct check_norms norms_end(const struct norms *norms);
 
-/* ---- change.c: how far an update is from the reference's, where both began with the same values ---- */
+/* ---- how far an update is from the reference's, where both began with the same values ---- */
 /*
  * A relative difference of values says nothing of an update that moves them by less than the tolerance; so the
  * difference is held against what the reference's update has changed. The same change ends a unit in the last place

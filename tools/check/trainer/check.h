@@ -6,8 +6,7 @@
  * reported to course.c, which knows the step; values.c reads tensors, compare.c writes them to the reference or
  * compares them with it, force.c sets gradients to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c
  * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the unannotated memory
- * that updates write, memory.c compares it, and the gradients that updates read, calls.c has their arguments; alone.c
- * makes a world of one report its operations.
+ * that updates write, memory.c compares it, and the gradients that updates read, calls.c has their arguments.
  *
  * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
  * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Parameters and states that
@@ -205,9 +204,5 @@ void calls_in_front(const struct operation *operation, const struct function_lay
                     const struct calls_operation *its, uint32_t step);
 /* A boundary of the first group. */
 void calls_boundary(uint32_t step);
-
-/* ---- alone.c ---- */
-/* The functions by which a world of one reports what it does. */
-void alone_install(struct engine *engine);
 
 #endif
