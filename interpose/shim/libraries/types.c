@@ -5,102 +5,71 @@
 #include "interpose/shim/libraries/library.h"
 
 static void
-note(enum library_type type)
+note(uint32_t type)
 {
-    if ((__atomic_load_n(&shim_library_types, __ATOMIC_RELAXED) & (uint32_t)type) == 0)
-        __atomic_fetch_or(&shim_library_types, (uint32_t)type, __ATOMIC_RELAXED);
+    if ((__atomic_load_n(&shim_library_types, __ATOMIC_RELAXED) & type) != type)
+        __atomic_fetch_or(&shim_library_types, type, __ATOMIC_RELAXED);
 }
 
-static void
-note_type(cudaDataType type)
-{
-    switch (type) {
-    case CUDA_R_16F:
-    case CUDA_C_16F:
-        note(LIBRARY_FLOAT16);
-        break;
-    case CUDA_R_16BF:
-    case CUDA_C_16BF:
-    case CUDA_R_8F_E4M3:
-    case CUDA_R_8F_E5M2:
-    case CUDA_R_6F_E2M3:
-    case CUDA_R_6F_E3M2:
-    case CUDA_R_4F_E2M1:
-        note(LIBRARY_BFLOAT16);
-        break;
-    default:
-        break;
-    }
-}
+/* By type. An unknown one has 0 bits. */
+static const struct {
+    uint8_t bits;
+    bool is_complex; /* of those that products have */
+    uint8_t narrow;  /* enum library_type; 0: it is none of them */
+} types[] = {[CUDA_C_64F] = {128, true},
+             [CUDA_C_64I] = {128},
+             [CUDA_C_64U] = {128},
+             [CUDA_R_64F] = {64},
+             [CUDA_R_64I] = {64},
+             [CUDA_R_64U] = {64},
+             [CUDA_C_32F] = {64, true},
+             [CUDA_C_32I] = {64},
+             [CUDA_C_32U] = {64},
+             [CUDA_R_32F] = {32},
+             [CUDA_R_32I] = {32},
+             [CUDA_R_32U] = {32},
+             [CUDA_C_16F] = {32, true, LIBRARY_FLOAT16},
+             [CUDA_C_16BF] = {32, true, LIBRARY_BFLOAT16},
+             [CUDA_C_16I] = {32},
+             [CUDA_C_16U] = {32},
+             [CUDA_R_16F] = {16, false, LIBRARY_FLOAT16},
+             [CUDA_R_16BF] = {16, false, LIBRARY_BFLOAT16},
+             [CUDA_R_16I] = {16},
+             [CUDA_R_16U] = {16},
+             [CUDA_C_8I] = {16, true},
+             [CUDA_C_8U] = {16, true},
+             [CUDA_R_8I] = {8},
+             [CUDA_R_8U] = {8},
+             [CUDA_R_8F_E4M3] = {8, false, LIBRARY_BFLOAT16},
+             [CUDA_R_8F_E5M2] = {8, false, LIBRARY_BFLOAT16},
+             [CUDA_R_8F_UE8M0] = {8},
+             [CUDA_C_4I] = {8},
+             [CUDA_C_4U] = {8},
+             [CUDA_R_6F_E2M3] = {6, false, LIBRARY_BFLOAT16},
+             [CUDA_R_6F_E3M2] = {6, false, LIBRARY_BFLOAT16},
+             [CUDA_R_4I] = {4},
+             [CUDA_R_4U] = {4},
+             [CUDA_R_4F_E2M1] = {4, false, LIBRARY_BFLOAT16}};
 
-/* TF32 has the fraction of a float16. */
-static void
-note_compute(cublasComputeType_t compute)
-{
-    switch (compute) {
-    case CUBLAS_COMPUTE_16F:
-    case CUBLAS_COMPUTE_16F_PEDANTIC:
-    case CUBLAS_COMPUTE_32F_FAST_16F:
-    case CUBLAS_COMPUTE_32F_FAST_TF32:
-        note(LIBRARY_FLOAT16);
-        break;
-    case CUBLAS_COMPUTE_32F_FAST_16BF:
-        note(LIBRARY_BFLOAT16);
-        break;
-    default:
-        break;
-    }
-}
+/* By type of computation; others compute in float, or int for products of integers, of which a scalar is. */
+static const struct {
+    uint8_t scalar_bytes, narrow;
+} computes[] = {[CUBLAS_COMPUTE_16F] = {2, LIBRARY_FLOAT16},
+                [CUBLAS_COMPUTE_16F_PEDANTIC] = {2, LIBRARY_FLOAT16},
+                [CUBLAS_COMPUTE_32F_FAST_16F] = {4, LIBRARY_FLOAT16},
+                [CUBLAS_COMPUTE_32F_FAST_TF32] = {4, LIBRARY_FLOAT16}, /* which has the fraction of a float16 */
+                [CUBLAS_COMPUTE_32F_FAST_16BF] = {4, LIBRARY_BFLOAT16},
+                [CUBLAS_COMPUTE_64F] = {8},
+                [CUBLAS_COMPUTE_64F_PEDANTIC] = {8},
+                [CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT] = {8}};
 
 unsigned
 type_bits(cudaDataType type)
 {
-    note_type(type);
-    switch (type) {
-    case CUDA_C_64F:
-    case CUDA_C_64I:
-    case CUDA_C_64U:
-        return 128;
-    case CUDA_R_64F:
-    case CUDA_R_64I:
-    case CUDA_R_64U:
-    case CUDA_C_32F:
-    case CUDA_C_32I:
-    case CUDA_C_32U:
-        return 64;
-    case CUDA_R_32F:
-    case CUDA_R_32I:
-    case CUDA_R_32U:
-    case CUDA_C_16F:
-    case CUDA_C_16BF:
-    case CUDA_C_16I:
-    case CUDA_C_16U:
-        return 32;
-    case CUDA_R_16F:
-    case CUDA_R_16BF:
-    case CUDA_R_16I:
-    case CUDA_R_16U:
-    case CUDA_C_8I:
-    case CUDA_C_8U:
-        return 16;
-    case CUDA_R_8I:
-    case CUDA_R_8U:
-    case CUDA_R_8F_E4M3:
-    case CUDA_R_8F_E5M2:
-    case CUDA_R_8F_UE8M0:
-    case CUDA_C_4I:
-    case CUDA_C_4U:
-        return 8;
-    case CUDA_R_6F_E2M3:
-    case CUDA_R_6F_E3M2:
-        return 6;
-    case CUDA_R_4I:
-    case CUDA_R_4U:
-    case CUDA_R_4F_E2M1:
-        return 4;
-    default:
+    if ((size_t)type >= sizeof(types) / sizeof(types[0]))
         return 0;
-    }
+    note(types[type].narrow);
+    return types[type].bits;
 }
 
 size_t
@@ -120,39 +89,12 @@ type_of_floats(cudaDataType type)
                                  : 0;
 }
 
-static bool
-is_complex(cudaDataType type)
-{
-    switch (type) {
-    case CUDA_C_64F:
-    case CUDA_C_32F:
-    case CUDA_C_16F:
-    case CUDA_C_16BF:
-    case CUDA_C_8I:
-    case CUDA_C_8U:
-        return true;
-    default:
-        return false;
-    }
-}
-
 size_t
 scalar_of(cublasComputeType_t compute, cudaDataType result)
 {
-    note_compute(compute);
-    size_t bytes = 4; /* float, or int for products of integers */
-    switch (compute) {
-    case CUBLAS_COMPUTE_16F:
-    case CUBLAS_COMPUTE_16F_PEDANTIC:
-        bytes = 2;
-        break;
-    case CUBLAS_COMPUTE_64F:
-    case CUBLAS_COMPUTE_64F_PEDANTIC:
-    case CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT:
-        bytes = 8;
-        break;
-    default:
-        break;
-    }
-    return is_complex(result) ? 2 * bytes : bytes;
+    size_t bytes = (size_t)compute < sizeof(computes) / sizeof(computes[0]) ? computes[compute].scalar_bytes : 0;
+    if (bytes > 0)
+        note(computes[compute].narrow);
+    bool is_complex = (size_t)result < sizeof(types) / sizeof(types[0]) && types[result].is_complex;
+    return (bytes > 0 ? bytes : sizeof(float)) * (is_complex ? 2 : 1);
 }
