@@ -14,9 +14,6 @@
 
 enum { EXEMPT_LIBRARIES = 8 };
 
-struct code_range {
-    uintptr_t begin, end;
-};
 /* Threads add libraries at once: a place is taken by the count, and holds for nothing until its end is written. */
 static struct {
     _Atomic uintptr_t begin, end;
@@ -42,11 +39,9 @@ struct exempt_search {
     bool is_driver; /* by its file's name: libcuda.so.1, libcuda.so.1.1 */
 };
 
-static int
-find_library(struct dl_phdr_info *info, size_t size, void *data)
+struct code_range
+code_range_of(const struct dl_phdr_info *info)
 {
-    (void)size;
-    struct exempt_search *search = data;
     struct code_range range = {UINTPTR_MAX, 0};
     for (int i = 0; i < info->dlpi_phnum; ++i) {
         if (info->dlpi_phdr[i].p_type != PT_LOAD)
@@ -56,6 +51,15 @@ find_library(struct dl_phdr_info *info, size_t size, void *data)
         range.begin = begin < range.begin ? begin : range.begin;
         range.end = end > range.end ? end : range.end;
     }
+    return range;
+}
+
+static int
+find_library(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    struct exempt_search *search = data;
+    struct code_range range = code_range_of(info);
     if (search->address < range.begin || search->address >= range.end)
         return 0;
     search->found = range;

@@ -151,6 +151,13 @@ void *gate_driver_function(const char *name, int version);
 
 /* ---- exempt.c ---- */
 
+/* A loaded object: [begin, end) holds its code and data. */
+struct code_range {
+    uintptr_t begin, end;
+};
+struct dl_phdr_info;
+struct code_range code_range_of(const struct dl_phdr_info *info);
+
 /* Code of the loaded library that holds `address` gets the driver's own pointers from now on. */
 void exempt_add(const void *address);
 bool exempt_has(const void *caller);

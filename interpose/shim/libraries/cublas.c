@@ -193,22 +193,7 @@ larger(struct extent a, struct extent b)
     return reach(a) >= reach(b) ? a : b;
 }
 
-#define ROW_(symbol, parameters, arguments, ...)                                   \
-    EXPORT cublasStatus_t symbol parameters                                        \
-    {                                                                              \
-        __typeof__(&(symbol)) real = REAL_OF(symbol);                              \
-        if (real == NULL)                                                          \
-            return CUBLAS_STATUS_NOT_SUPPORTED;                                    \
-        if (!shim_is_watched())                                                    \
-            return real arguments;                                                 \
-        struct library_call call;                                                  \
-        library_call_init(&call, #symbol);                                         \
-        __VA_ARGS__                                                                \
-        begin_cublas(&call, handle, (const void *)real);                           \
-        cublasStatus_t status;                                                     \
-        do                                                                         \
-            status = call.operation.skip ? CUBLAS_STATUS_SUCCESS : real arguments; \
-        while (library_call_end(&call, status == CUBLAS_STATUS_SUCCESS));          \
-        return status;                                                             \
-    }
+#define ROW_(symbol, parameters, arguments, ...)                                                             \
+    LIBRARY_HOOK(cublasStatus_t, CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED, library_cublas, symbol, \
+                 parameters, arguments, begin_cublas(&call, handle, (const void *)real), __VA_ARGS__)
 #include "interpose/shim/libraries/cublas.def"

@@ -328,23 +328,7 @@ transform_scalar_bytes(const void *real, const void *handle)
     add_described(&call, (const void *)real, descriptor, alpha, alpha_place, beta, beta_place, output);
 #define scalar_of_transform transform_scalar_bytes((const void *)real, transformDesc)
 
-#define ROW(symbol, parameters, arguments, ...)                                                                  \
-    __attribute__((visibility("default"))) cublasStatus_t symbol parameters                                      \
-    {                                                                                                            \
-        __typeof__(&(symbol)) real =                                                                             \
-            (__typeof__(&(symbol)))library_real(&library_cublaslt, INDEX_##symbol, __builtin_return_address(0)); \
-        if (real == NULL)                                                                                        \
-            return CUBLAS_STATUS_NOT_SUPPORTED;                                                                  \
-        if (!shim_is_watched())                                                                                  \
-            return real arguments;                                                                               \
-        struct library_call call;                                                                                \
-        library_call_init(&call, #symbol);                                                                       \
-        __VA_ARGS__                                                                                              \
-        library_call_begin(&call, &stream);                                                                      \
-        cublasStatus_t status;                                                                                   \
-        do                                                                                                       \
-            status = call.operation.skip ? CUBLAS_STATUS_SUCCESS : real arguments;                               \
-        while (library_call_end(&call, status == CUBLAS_STATUS_SUCCESS));                                        \
-        return status;                                                                                           \
-    }
+#define ROW(symbol, parameters, arguments, ...)                                                                \
+    LIBRARY_HOOK(cublasStatus_t, CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED, library_cublaslt, symbol, \
+                 parameters, arguments, library_call_begin(&call, &stream), __VA_ARGS__)
 #include "interpose/shim/libraries/cublaslt.def"

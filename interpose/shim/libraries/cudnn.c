@@ -93,23 +93,7 @@ begin_cudnn(struct library_call *call, void *handle, const void *real)
     library_call_begin(call, known ? &stream : NULL);
 }
 
-#define ROW(symbol, parameters, arguments, ...)                                                               \
-    __attribute__((visibility("default"))) int symbol parameters                                              \
-    {                                                                                                         \
-        __typeof__(&(symbol)) real =                                                                          \
-            (__typeof__(&(symbol)))library_real(&library_cudnn, INDEX_##symbol, __builtin_return_address(0)); \
-        if (real == NULL)                                                                                     \
-            return NOT_SUPPORTED_BEFORE_9;                                                                    \
-        if (!shim_is_watched())                                                                               \
-            return real arguments;                                                                            \
-        struct library_call call;                                                                             \
-        library_call_init(&call, #symbol);                                                                    \
-        __VA_ARGS__                                                                                           \
-        begin_cudnn(&call, handle, (const void *)real);                                                       \
-        int status;                                                                                           \
-        do                                                                                                    \
-            status = call.operation.skip ? SUCCESS : real arguments;                                          \
-        while (library_call_end(&call, status == SUCCESS));                                                   \
-        return status;                                                                                        \
-    }
+#define ROW(symbol, parameters, arguments, ...)                                                      \
+    LIBRARY_HOOK(int, SUCCESS, NOT_SUPPORTED_BEFORE_9, library_cudnn, symbol, parameters, arguments, \
+                 begin_cudnn(&call, handle, (const void *)real), __VA_ARGS__)
 #include "interpose/shim/libraries/cudnn.def"

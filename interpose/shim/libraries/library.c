@@ -26,27 +26,12 @@ struct search {
     uintptr_t address; /* looked for, or */
     const char *file;  /* so begins the name of the file */
     const char *skip;  /* objects of this name were tried */
-    struct library_object object;
+    struct code_range object;
     const char *path;
 };
 
-static struct library_object
-object_of(const struct dl_phdr_info *info)
-{
-    struct library_object object = {UINTPTR_MAX, 0};
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-        if (info->dlpi_phdr[i].p_type != PT_LOAD)
-            continue;
-        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-        uintptr_t end = begin + info->dlpi_phdr[i].p_memsz;
-        object.begin = begin < object.begin ? begin : object.begin;
-        object.end = end > object.end ? end : object.end;
-    }
-    return object;
-}
-
 static bool
-is_inside(const struct library_object *object, uintptr_t address)
+is_inside(const struct code_range *object, uintptr_t address)
 {
     return address >= object->begin && address < object->end;
 }
@@ -56,7 +41,7 @@ match_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
     struct search *search = data;
-    struct library_object object = object_of(info);
+    struct code_range object = code_range_of(info);
     if (search->file != NULL) {
         if (strncmp(file_name_of(info->dlpi_name), search->file, strlen(search->file)) != 0)
             return 0;
@@ -115,7 +100,7 @@ begin_adding(void)
 
 /* The place of `object` among `objects`, which it joins; `most` when there is no place left. */
 static unsigned
-place_of_object(struct library_object *objects, _Atomic unsigned *count, unsigned most, struct library_object object)
+place_of_object(struct code_range *objects, _Atomic unsigned *count, unsigned most, struct code_range object)
 {
     begin_adding();
     unsigned known = atomic_load(count), at = 0;

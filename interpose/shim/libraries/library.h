@@ -36,11 +36,6 @@ struct library_reals {
     _Atomic(void *) of_caller[LIBRARY_CALLERS];
 };
 
-/* A loaded object: [begin, end) holds its code and data. */
-struct library_object {
-    uintptr_t begin, end;
-};
-
 /* One of the libraries. Static; `functions` and `helpers` are tables of its .c file. */
 struct library {
     const char *file; /* how the names of its files begin: "libcublas.so" */
@@ -48,8 +43,8 @@ struct library {
     struct library_reals *reals; /* of each function */
     unsigned function_count;
     const char *const *helpers; /* functions that hooks ask, by number */
-    struct library_object callers[LIBRARY_CALLERS];
-    struct library_object copies[LIBRARY_COPIES];
+    struct code_range callers[LIBRARY_CALLERS];
+    struct code_range copies[LIBRARY_COPIES];
     _Atomic unsigned caller_count, copy_count;
     _Atomic(void *) helper[LIBRARY_COPIES][LIBRARY_HELPERS];
 };
@@ -145,6 +140,30 @@ extent_batch(struct extent of_one, int64_t stride, int64_t count, size_t element
 
 /* Thunks: code that notes which real function is meant, and continues to its hook. */
 enum { LIBRARY_THUNKS = 1024, LIBRARY_THUNK_BYTES = 16 }; /* also in thunks.S */
+
+/* ---- hooks ---- */
+
+/* The hook of a call of `library`, which answers `success` if it has enqueued its work, and `missing` where the library
+ * has no such function; `begins` begins the call behind the statements that follow, which say its operands. */
+#define LIBRARY_HOOK(type, success, missing, library, symbol, parameters, arguments, begins, ...)         \
+    __attribute__((visibility("default"))) type symbol parameters                                         \
+    {                                                                                                     \
+        __typeof__(&(symbol)) real =                                                                      \
+            (__typeof__(&(symbol)))library_real(&(library), INDEX_##symbol, __builtin_return_address(0)); \
+        if (real == NULL)                                                                                 \
+            return missing;                                                                               \
+        if (!shim_is_watched())                                                                           \
+            return real arguments;                                                                        \
+        struct library_call call;                                                                         \
+        library_call_init(&call, #symbol);                                                                \
+        __VA_ARGS__                                                                                       \
+        begins;                                                                                           \
+        type status;                                                                                      \
+        do                                                                                                \
+            status = call.operation.skip ? (success) : real arguments;                                    \
+        while (library_call_end(&call, status == (success)));                                             \
+        return status;                                                                                    \
+    }
 
 /* ---- types.c: sizes of the element types of CUDA's libraries ---- */
 /* Bits of one element; 0 for a type that we do not know. Source: library_types.h. */
