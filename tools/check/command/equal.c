@@ -95,13 +95,12 @@ equal_say_endless(struct hearing *hearing)
     if (endless == NULL || (moment != 0 && moment < items_moment(CHECK_PARAMETER, endless->step)) ||
         MUTANT(CHECK_NAN_EQUAL))
         return false;
-    const struct check_tensor *tensor = &endless->tensor;
+    char name[400];
     uint32_t step = endless->step - 1;
     sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL);
     sentence_say(verdict->text,
-                 "after step %u parameter %u, `%s` (%s:%d), %llu elements, is infinite or NaN on one rank, too: what "
-                 "is NaN on all ranks proves nothing",
-                 step, tensor->number + 1, tensor->text, tensor->file, tensor->line, (unsigned long long)tensor->count);
+                 "after step %u %s, is infinite or NaN on one rank, too: what is NaN on all ranks proves nothing", step,
+                 sentence_name_tensor(&endless->tensor, name));
     if (step > 1)
         sentence_say(verdict->advice, "check the steps before it (--steps %u); one rank must train without NaN first",
                      step - 1);

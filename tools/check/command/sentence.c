@@ -79,6 +79,14 @@ hearing_advise(struct hearing *hearing, const char *format, ...)
 }
 
 const char *
+sentence_name_tensor(const struct check_tensor *tensor, char text[400])
+{
+    snprintf(text, 400, "%s %u, `%s` (%s:%d), %llu elements", check_role_name(tensor->role), tensor->number + 1,
+             tensor->text, tensor->file, tensor->line, (unsigned long long)tensor->count);
+    return text;
+}
+
+const char *
 sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400])
 {
     const struct check_tensor *tensor = &item->tensor;

@@ -9,15 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 
-/* A gradient as the program annotates it: "gradient 3, `g` (train.cu:12), 400 elements". */
-static const char *
-name_gradient(const struct check_tensor *tensor, char text[400])
-{
-    snprintf(text, 400, "gradient %u, `%s` (%s:%d), %llu elements", tensor->number + 1, tensor->text, tensor->file,
-             tensor->line, (unsigned long long)tensor->count);
-    return text;
-}
-
 /* ---- gradients of their own ---- */
 
 /* Zeros are no gradient. */
@@ -118,7 +109,7 @@ update_say_shorter(struct hearing *hearing)
     if (shorter == NULL)
         return false;
     hearing_say(hearing, ": from element %llu on, where %s, ends", (unsigned long long)shorter->count,
-                name_gradient(shorter, name));
+                sentence_name_tensor(shorter, name));
     return hearing_advise(hearing, "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu elements",
                           (unsigned long long)hearing->first->tensor.count);
 }
@@ -130,14 +121,20 @@ update_say_unstepped(struct hearing *hearing)
     const struct check_tensor *unstepped = find_unstepped(hearing);
     if (unstepped == NULL)
         return false;
-    hearing_say(hearing, ": group %u is never stepped, and has %s", unstepped->group, name_gradient(unstepped, name));
+    hearing_say(hearing, ": group %u is never stepped, and has %s", unstepped->group,
+                sentence_name_tensor(unstepped, name));
     return hearing_advise(hearing, "call DDP_STEP_GROUP(%u, stream) between backward and the update of this group",
                           unstepped->group);
 }
 
 /* ---- gradients that change between DDP_STEP and the update ---- */
 
-enum { FIRST_USED = 2 }; /* step whose gradients are seen as the update gets them */
+/* The step whose update makes the first difference, or, if that is the first, the next: whose calls are seen. */
+static uint32_t
+seen_step(const struct check_item *first)
+{
+    return items_step(first) < 2 ? 2 : items_step(first);
+}
 
 /* What DDP_STEP has left of the group's gradients, relative to one rank's; 0: not known. */
 static double
@@ -161,7 +158,7 @@ struct used {
 static struct used
 find_used(const struct check_evidence *evidence, const struct check_item *first)
 {
-    uint32_t step = items_step(first) < FIRST_USED ? FIRST_USED : items_step(first);
+    uint32_t step = seen_step(first);
     const struct check_rows *rows = &evidence->ranked[first->first_rank];
     struct used worst = {.change = 1e-3};
     const struct check_row *row = NULL;
@@ -190,7 +187,7 @@ update_say_used(struct hearing *hearing)
         factor /= found.left;
         snprintf(how, sizeof(how), "to %.4g times one rank's", factor);
     }
-    hearing_say(hearing, ": %s, changes between DDP_STEP and `%s`, %s%s", name_gradient(&used->tensor, name),
+    hearing_say(hearing, ": %s, changes between DDP_STEP and `%s`, %s%s", sentence_name_tensor(&used->tensor, name),
                 used->text, how, factor > 0 ? factor_meaning(hearing->evidence, factor) : "");
     hearing->verdict->factor = factor;
     return hearing_advise(
@@ -265,7 +262,7 @@ find_scalar(const struct hearing *hearing, char text[400])
 {
     const struct check_item *first = hearing->first;
     const struct check_rows *rows = &hearing->evidence->ranked[first->first_rank];
-    uint32_t step = items_step(first) < FIRST_USED ? FIRST_USED : items_step(first);
+    uint32_t step = seen_step(first);
     char ranks[48];
     text[0] = '\0';
     const struct check_row *row = NULL;
@@ -377,10 +374,9 @@ update_say_memory(struct hearing *hearing)
 static const struct check_item *
 find_state(const struct check_verdict *verdict, const struct check_item *first)
 {
-    enum { FIRST_SEEN = 3 };
+    uint32_t by = first->first_step > 3 ? first->first_step : 3; /* from then on it is compared */
     for (size_t i = 0; i < verdict->item_count; ++i) {
         const struct check_item *item = &verdict->items[i];
-        uint32_t by = first->first_step > FIRST_SEEN ? first->first_step : FIRST_SEEN;
         if (item->tensor.role == CHECK_MEMORY && item->differs && item->first_step <= by &&
             item->rank_count == first->rank_count && item->first_rank == first->first_rank)
             return item;

@@ -131,6 +131,9 @@ void sentence_say(char text[1024], const char *format, ...) __attribute__((forma
 void sentence_decide(struct check_verdict *verdict, enum check_result result, enum check_cause cause,
                      const struct check_item *first);
 
+/* As the program annotates it: "gradient 3, `g` (train.cu:12), 400 elements". */
+const char *sentence_name_tensor(const struct check_tensor *tensor, char text[400]);
+
 /* "parameter 2 of 6, `w1` (train.cu:12), 400 elements", "unannotated memory 2, which `adam` writes (argument 3), ...".
  */
 const char *sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400]);

@@ -41,7 +41,7 @@ struct watched {
 struct given {
     uint64_t call;
     CUdeviceptr address;
-    unsigned looks;
+    unsigned times;
 };
 
 /* Guarded by memory_lock. */
@@ -60,11 +60,8 @@ static struct {
     size_t pointer_count, pointer_capacity;
     uint64_t *looked; /* [looked_count]: functions */
     size_t looked_count;
-    struct {
-        size_t updater;
-        uint32_t owner, calls;
-    } * owners; /* [owner_count]: in this step */
-    size_t owner_count;
+    struct given *owners; /* [owner_count]: in this step, so often updater `call` was called with `address`, an owner */
+    size_t owner_count, owner_capacity;
 } updaters;
 
 /* What the current operation of this thread was given, from before it to after it. */
@@ -110,14 +107,26 @@ probe(const struct watched *watched, char *bytes)
     return (size_t)PROBES * PROBE_BYTES;
 }
 
-static void
-add_pointer(CUdeviceptr address)
+/* Where it is in a list, at whose end it is put if it is not there. */
+static struct given *
+find_or_add(struct given **list, size_t *count, size_t *capacity, uint64_t call, CUdeviceptr address)
 {
-    if (updaters.pointer_count == updaters.pointer_capacity) {
-        updaters.pointer_capacity = updaters.pointer_capacity == 0 ? 1024 : 2 * updaters.pointer_capacity;
-        updaters.pointers = values_room(updaters.pointers, updaters.pointer_capacity * sizeof(*updaters.pointers));
+    for (size_t i = 0; i < *count; ++i) {
+        if ((*list)[i].call == call && (*list)[i].address == address)
+            return &(*list)[i];
     }
-    updaters.pointers[updaters.pointer_count++] = (struct given){around.call, address, 0};
+    if (*count == *capacity) {
+        *capacity = *capacity == 0 ? 1024 : 2 * *capacity;
+        *list = values_room(*list, *capacity * sizeof(**list));
+    }
+    (*list)[*count] = (struct given){call, address, 0};
+    return &(*list)[(*count)++];
+}
+
+static struct given *
+note_pointer(CUdeviceptr address)
+{
+    return find_or_add(&updaters.pointers, &updaters.pointer_count, &updaters.pointer_capacity, around.call, address);
 }
 
 /* Whether this function is still to be looked at: in the second step, when it comes first, and now and then. */
@@ -158,7 +167,7 @@ watch_parameter(void *arg, const struct pointed *pointed)
     (void)arg;
     if (device_ask_about(pointed->address).begin == 0)
         return;
-    add_pointer(pointed->address);
+    (void)note_pointer(pointed->address);
     if (around.count == WATCHED_AT_MOST || !pointers_annotated(pointed->address, &tensor, &next) ||
         tensor.role != TENSOR_PARAMETER)
         return;
@@ -337,20 +346,11 @@ note_owner(void *arg, const struct pointed *pointed)
 static void
 count_call(size_t updater, const struct operation *operation, const struct function_layout *layout)
 {
-    size_t i = 0;
     around.ordinal_of_all = updaters.list[updater].ordinal++;
     around.owner = 0;
     pointers_visit(operation, layout, note_owner, NULL);
-    while (i < updaters.owner_count &&
-           (updaters.owners[i].updater != updater || updaters.owners[i].owner != around.owner))
-        ++i;
-    if (i == updaters.owner_count) {
-        updaters.owners = values_room(updaters.owners, (i + 1) * sizeof(*updaters.owners));
-        updaters.owners[updaters.owner_count].updater = updater;
-        updaters.owners[updaters.owner_count].owner = around.owner;
-        updaters.owners[updaters.owner_count++].calls = 0;
-    }
-    around.ordinal = updaters.owners[i].calls++;
+    around.ordinal =
+        find_or_add(&updaters.owners, &updaters.owner_count, &updaters.owner_capacity, updater, around.owner)->times++;
 }
 
 /* In a parameter's place. */
@@ -392,17 +392,9 @@ note_new(void *arg, const struct pointed *pointed)
 {
     struct tensor tensor;
     CUdeviceptr next;
-    size_t i = 0;
     (void)arg;
-    if (pointers_annotated(pointed->address, &tensor, &next) || memory_has(pointed->address))
-        return;
-    while (i < updaters.pointer_count &&
-           (updaters.pointers[i].call != around.call || updaters.pointers[i].address != pointed->address))
-        ++i;
-    if (i == updaters.pointer_count)
-        add_pointer(pointed->address);
-    around.has_new = around.has_new || updaters.pointers[i].looks < LOOKS_AT_MOST;
-    ++updaters.pointers[i].looks;
+    if (!pointers_annotated(pointed->address, &tensor, &next) && !memory_has(pointed->address))
+        around.has_new = note_pointer(pointed->address)->times++ < LOOKS_AT_MOST || around.has_new;
 }
 
 /* Of an updater, in a step behind that in which it was found: what else does it change? */
