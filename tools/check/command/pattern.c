@@ -331,3 +331,39 @@ pattern_worst(const struct check_evidence *evidence, const struct check_rows *ru
     free(items);
     return worst;
 }
+
+/* Zeros are no gradient. */
+static bool
+is_written(const struct check_rows *rows, const struct check_tensor *gradient)
+{
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next_of(rows, gradient->role, row);
+    while (row != NULL &&
+           (row->tensor.number != gradient->number || !(row->norms.reference > 0 || row->norms.own > 0)));
+    return row != NULL;
+}
+
+static bool
+is_alike(const struct check_item *item, const struct check_tensor *tensor, uint32_t role)
+{
+    return item->tensor.role == role && item->tensor.count == tensor->count && item->tensor.type == tensor->type;
+}
+
+bool
+pattern_has_no_gradient(const struct check_evidence *evidence, const struct check_verdict *verdict,
+                        const struct check_item *of)
+{
+    size_t parameters = 0, different = 0, gradients = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        bool is_parameter = is_alike(item, &of->tensor, CHECK_PARAMETER);
+        parameters += is_parameter;
+        different += is_parameter && item->differs && item->moment == of->moment;
+        gradients += is_alike(item, &of->tensor, CHECK_GRADIENT) && is_written(&evidence->ranked[0], &item->tensor);
+    }
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next(&evidence->ranked[0], CHECK_ROW_UNSTEPPED, row)) != NULL)
+        gradients += row->tensor.count == of->tensor.count;
+    return gradients + different <= parameters;
+}

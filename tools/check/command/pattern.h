@@ -68,6 +68,10 @@ struct other_total {
 };
 bool pattern_other_total(const struct check_evidence *evidence, struct other_total *found);
 
+/* Whether of the parameters like this one no more differ at that moment than have no gradient. */
+bool pattern_has_no_gradient(const struct check_evidence *evidence, const struct check_verdict *verdict,
+                             const struct check_item *of);
+
 /* Of the runs on one rank: the worst difference of a parameter or gradient from the reference. */
 double pattern_worst(const struct check_evidence *evidence, const struct check_rows *run);
 

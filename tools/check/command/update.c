@@ -9,44 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- gradients of their own ---- */
-
-/* Zeros are no gradient. */
-static bool
-is_written(const struct check_rows *rows, const struct check_tensor *gradient)
-{
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next_of(rows, gradient->role, row);
-    while (row != NULL &&
-           (row->tensor.number != gradient->number || !(row->norms.reference > 0 || row->norms.own > 0)));
-    return row != NULL;
-}
-
-static bool
-is_alike(const struct check_item *item, const struct check_tensor *tensor, uint32_t role)
-{
-    return item->tensor.role == role && item->tensor.count == tensor->count && item->tensor.type == tensor->type;
-}
-
-/* Whether of the parameters like this one no more differ at that moment than have no gradient. */
-static bool
-has_no_gradient(const struct check_evidence *evidence, const struct check_verdict *verdict, const struct check_item *of)
-{
-    size_t parameters = 0, different = 0, gradients = 0;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
-        bool is_parameter = is_alike(item, &of->tensor, CHECK_PARAMETER);
-        parameters += is_parameter;
-        different += is_parameter && item->differs && item->moment == of->moment;
-        gradients += is_alike(item, &of->tensor, CHECK_GRADIENT) && is_written(&evidence->ranked[0], &item->tensor);
-    }
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next(&evidence->ranked[0], CHECK_ROW_UNSTEPPED, row)) != NULL)
-        gradients += row->tensor.count == of->tensor.count;
-    return gradients + different <= parameters;
-}
-
 /* ---- DDP_STEP_PARAMETERS ---- */
 
 bool
@@ -91,7 +53,7 @@ find_shorter(const struct check_evidence *evidence, const struct check_verdict *
 {
     const struct check_rows *rows = &evidence->ranked[first->first_rank];
     const struct check_row *own = pattern_row(rows, &first->tensor, first->first_step);
-    if (own == NULL || !own->of_change || own->norms.same == 0 || !has_no_gradient(evidence, verdict, first) ||
+    if (own == NULL || !own->of_change || own->norms.same == 0 || !pattern_has_no_gradient(evidence, verdict, first) ||
         MUTANT(CHECK_SHORTER_UNSEEN))
         return NULL;
     const struct check_row *row = NULL;
@@ -405,7 +367,8 @@ update_say_one(struct hearing *hearing)
 {
     uint32_t role = hearing->first->tensor.role;
     size_t others = hearing->pattern.all[role] - hearing->pattern.differing[role];
-    bool reads = role == CHECK_PARAMETER && !has_no_gradient(hearing->evidence, hearing->verdict, hearing->first);
+    bool reads =
+        role == CHECK_PARAMETER && !pattern_has_no_gradient(hearing->evidence, hearing->verdict, hearing->first);
     int rank;
     if (reads && (hearing_front(hearing, true) != NULL ||
                   carried_find_other(hearing->evidence, items_step(hearing->first), &rank) != NULL))
@@ -434,7 +397,7 @@ update_say_running(struct hearing *hearing)
         const struct check_item *item = &verdict->items[i];
         if (item->differs && item->moment == hearing->pattern.moment &&
             (item->tensor.role != CHECK_PARAMETER || !item->moved ||
-             !has_no_gradient(hearing->evidence, verdict, item)))
+             !pattern_has_no_gradient(hearing->evidence, verdict, item)))
             return false;
     }
     return hearing_conclude(hearing,
