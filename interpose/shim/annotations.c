@@ -22,62 +22,33 @@ enter(const struct ddp_site *site)
     return shim.engine;
 }
 
-#define FORWARD(call, site)                        \
-    do {                                           \
+/* A function of the interface, and the engine's that it calls. */
+#define FORWARD(name, parameters, call)            \
+    static void name parameters                    \
+    {                                              \
         const struct engine *engine = enter(site); \
         if (engine != NULL) {                      \
             engine->call;                          \
             --shim_depth;                          \
         }                                          \
-    } while (0)
-
-static void
-parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    FORWARD(parameter(ptr, count, type, site), site);
-}
-
-static void
-gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    FORWARD(gradient(ptr, count, type, site), site);
-}
-
-static void
-step(void *stream, const struct ddp_site *site)
-{
-    FORWARD(step(0, stream, site), site);
-}
-
-static void
-gradient_group(int id, const struct ddp_site *site)
-{
-    FORWARD(gradient_group(id, site), site);
-}
-
-static void
-step_group(int id, void *stream, const struct ddp_site *site)
-{
-    FORWARD(step(id, stream, site), site);
-}
-
-static void
-step_parameters(int id, void *stream, const struct ddp_site *site)
-{
-    FORWARD(step_parameters(id, stream, site), site);
-}
-
-static void
-sync_now(void *stream, const struct ddp_site *site)
-{
-    FORWARD(sync(stream, site), site);
-}
-
-static void
-mean_of(const char *label, void *value, int type, const struct ddp_site *site)
-{
-    FORWARD(mean(label, value, type, site), site);
-}
+    }
+FORWARD(parameter, (void *ptr, size_t count, int type, const struct ddp_site *site), parameter(ptr, count, type, site))
+FORWARD(gradient, (void *ptr, size_t count, int type, const struct ddp_site *site), gradient(ptr, count, type, site))
+FORWARD(step, (void *stream, const struct ddp_site *site), step(0, stream, site))
+FORWARD(gradient_group, (int id, const struct ddp_site *site), gradient_group(id, site))
+FORWARD(step_group, (int id, void *stream, const struct ddp_site *site), step(id, stream, site))
+FORWARD(step_parameters, (int id, void *stream, const struct ddp_site *site), step_parameters(id, stream, site))
+FORWARD(sync_now, (void *stream, const struct ddp_site *site), sync(stream, site))
+FORWARD(mean_of, (const char *label, void *value, int type, const struct ddp_site *site),
+        mean(label, value, type, site))
+FORWARD(weight, (size_t count, size_t total, const struct ddp_site *site), weight(count, total, site))
+FORWARD(forget, (void *ptr, const struct ddp_site *site), forget(ptr, site))
+FORWARD(no_sync, (int begins, const struct ddp_site *site), no_sync(begins, site))
+FORWARD(buffer, (void *ptr, size_t count, int type, const struct ddp_site *site), buffer(ptr, count, type, site))
+FORWARD(gradient_ready, (void *ptr, void *stream, const struct ddp_site *site), gradient_ready(ptr, stream, site))
+FORWARD(state, (void *ptr, size_t count, int type, const struct ddp_site *site), state(ptr, count, type, site))
+FORWARD(reduce, (void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site),
+        reduce(ptr, count, type, op, stream, site))
 
 static void
 mean(float *value, const struct ddp_site *site)
@@ -86,51 +57,9 @@ mean(float *value, const struct ddp_site *site)
 }
 
 static void
-weight(size_t count, size_t total, const struct ddp_site *site)
-{
-    FORWARD(weight(count, total, site), site);
-}
-
-static void
 mean_as(const char *label, float *value, const struct ddp_site *site)
 {
     mean_of(label, value, DDP_FLOAT32, site);
-}
-
-static void
-forget(void *ptr, const struct ddp_site *site)
-{
-    FORWARD(forget(ptr, site), site);
-}
-
-static void
-no_sync(int begins, const struct ddp_site *site)
-{
-    FORWARD(no_sync(begins, site), site);
-}
-
-static void
-buffer(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    FORWARD(buffer(ptr, count, type, site), site);
-}
-
-static void
-gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
-{
-    FORWARD(gradient_ready(ptr, stream, site), site);
-}
-
-static void
-state(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    FORWARD(state(ptr, count, type, site), site);
-}
-
-static void
-reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
-{
-    FORWARD(reduce(ptr, count, type, op, stream, site), site);
 }
 
 /*

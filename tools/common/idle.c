@@ -6,32 +6,18 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
+#define IDLE(name, parameters)  \
+    static void name parameters \
+    {                           \
+    }
+
 /* ---- annotations ---- */
 
-static void
-memory(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-}
-
-static void
-number(int id, const struct ddp_site *site)
-{
-}
-
-static void
-step(int group, void *stream, const struct ddp_site *site)
-{
-}
-
-static void
-pointer(void *ptr, const struct ddp_site *site)
-{
-}
-
-static void
-mean(const char *label, void *value, int type, const struct ddp_site *site)
-{
-}
+IDLE(memory, (void *ptr, size_t count, int type, const struct ddp_site *site))
+IDLE(number, (int id, const struct ddp_site *site))
+IDLE(step, (int group, void *stream, const struct ddp_site *site))
+IDLE(pointer, (void *ptr, const struct ddp_site *site))
+IDLE(mean, (const char *label, void *value, int type, const struct ddp_site *site))
 
 static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
@@ -40,57 +26,19 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     *count = total;
 }
 
-static void
-gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
-{
-}
-
-static void
-weight(size_t count, size_t total, const struct ddp_site *site)
-{
-}
-
-static void
-reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
-{
-}
+IDLE(gradient_ready, (void *ptr, void *stream, const struct ddp_site *site))
+IDLE(weight, (size_t count, size_t total, const struct ddp_site *site))
+IDLE(reduce, (void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site))
 
 /* ---- memory and modules ---- */
 
-static void
-allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
-{
-}
-
-static void
-tensor_map_encoded(CUdeviceptr address, bool done)
-{
-}
-
-static void
-may_wait(bool loads)
-{
-}
-
-static void
-stream_changes(CUstream stream)
-{
-}
-
-static void
-device_goes(CUdevice device)
-{
-}
-
-static void
-kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
-{
-}
-
-static void
-nothing(void)
-{
-}
+IDLE(allocated, (const CUdeviceptr *address, size_t bytes, enum memory_kind kind))
+IDLE(tensor_map_encoded, (CUdeviceptr address, bool done))
+IDLE(may_wait, (bool loads))
+IDLE(stream_changes, (CUstream stream))
+IDLE(device_goes, (CUdevice device))
+IDLE(kernels_found, (const CUkernel *kernels, unsigned room, CUlibrary library, bool done))
+IDLE(nothing, (void))
 
 /* ---- captures and graphs ---- */
 
@@ -100,40 +48,13 @@ capture_ends(CUstream stream)
     return NULL;
 }
 
-static void
-graph_cloned(CUgraph from, const CUgraph *clone, bool done)
-{
-}
-
-static void
-graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
-{
-}
-
-static void
-graph_updated(CUgraphExec exec, CUgraph graph, bool done)
-{
-}
-
-static void
-graph_goes(void *handle)
-{
-}
-
-static void
-graph_gone(void *handle, bool done)
-{
-}
-
-static void
-graph_changes(CUgraph graph, const char *call)
-{
-}
-
-static void
-node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work)
-{
-}
+IDLE(graph_cloned, (CUgraph from, const CUgraph *clone, bool done))
+IDLE(graph_made, (CUgraph from, const CUgraphExec *made, uint64_t flags, bool done))
+IDLE(graph_updated, (CUgraphExec exec, CUgraph graph, bool done))
+IDLE(graph_goes, (void *handle))
+IDLE(graph_gone, (void *handle, bool done))
+IDLE(graph_changes, (CUgraph graph, const char *call))
+IDLE(node_changes, (CUgraphExec exec, CUgraphNode node, struct operation *work))
 
 const struct engine engine_idle = {
     .abi = ENGINE_ABI,
