@@ -70,12 +70,8 @@ static const char *const waiting_table[] = {
     "make_pipeline",
     "memcpy_async",
     "producer_acquire",
-    "try_wait",
     "wait",
     "wait_parity",
-    "__mbarrier_init",
-    "__mbarrier_test_wait",
-    "__mbarrier_test_wait_parity",
     "volatile", /* warps may be taken to run alike: lockstep.c */
     /* They do not wait; on fibers, it is known which thread it was. */
     "__trap",

@@ -12,10 +12,12 @@
 SOFTGPU_INLINE void
 __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0)
 {
-    if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes)
-        softgpu_kernel_fatal("__pipeline_memcpy_async of %zu bytes, %zu of them zeros: 4, 8 or 16 can be copied", bytes,
-                             zeros);
-    softgpu::copy_aligned(to, from, 0, bytes);
+    const size_t places = reinterpret_cast<size_t>(to) | reinterpret_cast<size_t>(from);
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes || places % bytes != 0)
+        softgpu_kernel_fatal(
+            "__pipeline_memcpy_async of %zu bytes, %zu of them zeros, from %p to %p: 4, 8 or 16 can be "
+            "copied, between places aligned to as many",
+            bytes, zeros, from, to);
     __builtin_memcpy(to, from, bytes - zeros);
     __builtin_memset(static_cast<char *>(to) + bytes - zeros, 0, zeros);
 }

@@ -37,6 +37,6 @@ ends 0 13 "kernel dynamic_write: it wrote byte 4 of its dynamic shared memory, w
 ends 0 14 "kernel dynamic_read: it reads byte 1024 of its dynamic shared memory, which has 1024 bytes"
 ends 0 15 "kernel arrivals" "deadlock: of 40 threads, 0 wait at __syncthreads, 40 at a cuda::barrier or cuda::pipeline"
 ends 0 16 "kernel arrivals" "2 arrivals at a barrier that waits for 1"
-ends 0 17 "kernel misaligned" "is not aligned to 16 bytes"
+ends 0 17 "kernel misaligned" "4, 8 or 16 can be copied, between places aligned to as many"
 ends 134 9 "fatal.cu:" "x != 7"
 finish "$cases cases"

@@ -1,7 +1,7 @@
 /*
  * cuda/softgpu_barrier.h - <cuda/barrier>: cuda::barrier within a block, and copies that it waits for. libcu++,
  * "Extended API". What only TMA instructions do (barrier_arrive_tx, memcpy_async_tx, barrier_native_handle) is not
- * here.
+ * here, nor are waits with a limit of time.
  */
 #ifndef SOFTGPU_CUDA_BARRIER_H
 #define SOFTGPU_CUDA_BARRIER_H
@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cuda/atomic>
-#include <cuda/std/chrono>
 
 #include "softgpu/phases.h"
 
@@ -68,18 +67,11 @@ template <thread_scope Scope, class Completion = softgpu_no_completion> class ba
         phases_.wait_parity(odd);
     }
 
-    /* The other threads get their turns; no clock is asked. */
-    template <class Duration> bool try_wait_for(arrival_token &&token, const Duration &) const
-    {
-        return phases_.test(token);
-    }
-
   private:
     ::softgpu::phases phases_;
 };
 
 template <std::size_t Alignment> struct aligned_size_t {
-    static constexpr std::size_t align = Alignment;
     std::size_t value;
 
     explicit constexpr aligned_size_t(std::size_t bytes) : value(bytes)
@@ -91,16 +83,16 @@ template <std::size_t Alignment> struct aligned_size_t {
     }
 };
 
-template <class Size, thread_scope Scope, class Completion>
+template <thread_scope Scope, class Completion>
 inline void
-memcpy_async(void *to, const void *from, Size bytes, barrier<Scope, Completion> &)
+memcpy_async(void *to, const void *from, std::size_t bytes, barrier<Scope, Completion> &)
 {
-    ::softgpu::copy_whole(to, from, bytes);
+    __builtin_memcpy(to, from, bytes);
 }
 
-template <class Group, class Size, thread_scope Scope, class Completion>
+template <class Group, thread_scope Scope, class Completion>
 inline void
-memcpy_async(const Group &group, void *to, const void *from, Size bytes, barrier<Scope, Completion> &)
+memcpy_async(const Group &group, void *to, const void *from, std::size_t bytes, barrier<Scope, Completion> &)
 {
     ::softgpu::copy_share(group, to, from, bytes);
 }

@@ -121,16 +121,16 @@ pipeline_producer_commit(pipeline<thread_scope_thread> &, barrier<Scope, Complet
 {
 }
 
-template <class Size, thread_scope Scope>
+template <thread_scope Scope>
 inline void
-memcpy_async(void *to, const void *from, Size bytes, pipeline<Scope> &)
+memcpy_async(void *to, const void *from, std::size_t bytes, pipeline<Scope> &)
 {
-    ::softgpu::copy_whole(to, from, bytes);
+    __builtin_memcpy(to, from, bytes);
 }
 
-template <class Group, class Size, thread_scope Scope>
+template <class Group, thread_scope Scope>
 inline void
-memcpy_async(const Group &group, void *to, const void *from, Size bytes, pipeline<Scope> &)
+memcpy_async(const Group &group, void *to, const void *from, std::size_t bytes, pipeline<Scope> &)
 {
     ::softgpu::copy_share(group, to, from, bytes);
 }

@@ -45,11 +45,6 @@ struct phases {
         }
         return now;
     }
-    template <class Completed> unsigned long long arrive_and_drop(Completed completed)
-    {
-        --expected;
-        return arrive(1, completed);
-    }
     void wait(unsigned long long token) const
     {
         while (phase == token)
@@ -62,55 +57,15 @@ struct phases {
         while ((phase & 1) == odd)
             softgpu_wait(this);
     }
-
-    /* For loops that ask until it is true: the other threads get their turns. */
-    bool test(unsigned long long token) const
-    {
-        if (phase == token)
-            softgpu_wait(nullptr);
-        return phase != token;
-    }
 };
 
-/* On a GPU, addresses that are not aligned as was promised end the kernel, too. */
-inline void
-copy_aligned(void *to, const void *from, size_t bytes, size_t alignment)
-{
-    if ((reinterpret_cast<size_t>(to) | reinterpret_cast<size_t>(from) | bytes) % alignment != 0)
-        softgpu_kernel_fatal("an asynchronous copy of %zu bytes from %p to %p is not aligned to %zu bytes", bytes, from,
-                             to, alignment);
-    __builtin_memcpy(to, from, bytes);
-}
-
-/* The alignment that a size promises: cuda::aligned_size_t has one. */
-template <class Size>
-constexpr auto
-alignment_of(const Size &, int) -> decltype(static_cast<size_t>(Size::align))
-{
-    return Size::align;
-}
-template <class Size>
-constexpr size_t
-alignment_of(const Size &, long)
-{
-    return 1;
-}
-
-template <class Size>
-inline void
-copy_whole(void *to, const void *from, const Size &bytes)
-{
-    copy_aligned(to, from, bytes, alignment_of(bytes, 0));
-}
-
 /* The part of the calling thread: all threads of the group call it. */
-template <class Group, class Size>
+template <class Group>
 inline void
-copy_share(const Group &group, void *to, const void *from, const Size &bytes)
+copy_share(const Group &group, void *to, const void *from, size_t bytes)
 {
-    const size_t all = bytes, threads = group.size(), rank = group.thread_rank();
-    const size_t begin = all * rank / threads, end = all * (rank + 1) / threads;
-    copy_aligned(to, from, 0, alignment_of(bytes, 0));
+    const size_t threads = group.size(), rank = group.thread_rank();
+    const size_t begin = bytes * rank / threads, end = bytes * (rank + 1) / threads;
     __builtin_memcpy(static_cast<char *>(to) + begin, static_cast<const char *>(from) + begin, end - begin);
 }
 

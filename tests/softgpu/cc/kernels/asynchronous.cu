@@ -78,9 +78,7 @@ halves(const int *x, int *out)
             (void)full.arrive();
             (void)empty.arrive();
         } else {
-            block_barrier::arrival_token token = full.arrive();
-            while (!full.try_wait_for(std::move(token), cuda::std::chrono::nanoseconds(100)))
-                ;
+            full.wait(full.arrive());
             total += s[lane];
             (void)empty.arrive();
         }
