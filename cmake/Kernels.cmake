@@ -15,7 +15,7 @@ function(ddprun_kernels target name)
         COMMAND softgpu-cc -c -O3 -U__SOFTGPU_FOLDER__ "-D__SOFTGPU_FOLDER__=\"/usr/lib/softgpu\""
                 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics
                 -I${CMAKE_SOURCE_DIR} -I${SOFTGPU_SOURCE_DIR}/include ${here}/stand_in.cu -o ${objects}
-        DEPENDS ${ARG_SOURCES} ${here}/kernels.cu ${here}/stand_in.cu ${SOFTGPU_SOURCE_DIR}/include/softgpu/convert.h softgpu-cc
+        DEPENDS ${ARG_SOURCES} ${here}/kernels.cu ${here}/stand_in.cu ${SOFTGPU_SOURCE_DIR}/include/softgpu/convert.h softgpu-cc softgpu
         COMMENT "Compiling ${objects}" VERBATIM)
     foreach(source IN LISTS ARG_C)
         get_filename_component(stem ${source} NAME_WE)

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* This OS thread's block, kept for the next launch. */
 static __thread struct block *own_block SOFTGPU_INITIAL_EXEC;
@@ -23,84 +24,70 @@ static pthread_once_t own_block_once = PTHREAD_ONCE_INIT;
 
 /* ---- one block ---- */
 
-/* `waiting`: how many of those that have arrived. Once for many threads: those who call it have few registers to save.
- */
+/* All have arrived. `runs`: of the warp that begins with `first`, the lanes that do not wait. Once for many threads:
+ * those who call it have few registers to save. */
 static __attribute__((noinline)) void
-release_barrier(struct block *block, unsigned waiting)
+release_barrier(struct block *block, unsigned first, unsigned runs)
 {
     block->vote_result[SOFTGPU_VOTE_AND] = block->vote_and;
     block->vote_result[SOFTGPU_VOTE_OR] = block->vote_or;
     block->vote_result[SOFTGPU_VOTE_COUNT] = block->vote_count;
     block->vote_and = 1;
     block->vote_or = block->vote_count = 0;
-    for (unsigned i = 0; i < waiting; ++i)
-        queue_append(&block->ready, block->at_barrier[i]);
     block->arrived = 0;
-}
-
-/* Stored and read in parts of the same sizes: a processor waits for a value that it has just stored in other parts. */
-static inline struct softgpu_index
-take_next_thread(struct block *block)
-{
-    const uint64_t xy = block->next_xy;
-    const struct softgpu_index thread = {(unsigned)xy, (unsigned)(xy >> 32), block->next_z};
-    const unsigned *size = block->launch->block;
-    if (thread.x + 1 < size[0]) {
-        block->next_xy = xy + 1;
-    } else if (thread.y + 1 < size[1]) {
-        block->next_xy = (uint64_t)(thread.y + 1) << 32;
-    } else {
-        block->next_xy = 0;
-        ++block->next_z;
+    for (unsigned i = 0; i < block->thread_count; i += WARP_LANES) {
+        const unsigned lanes = block->warps[i / WARP_LANES].live & ~(i == first ? runs : 0);
+        if (lanes != 0)
+            block_make_ready(block, i, lanes);
     }
-    return thread;
 }
 
 static inline void
-end_thread(struct block *block, const struct fiber *fiber)
+end_thread(struct block *block)
 {
-    warp_lane_ended(block, &block->warps[fiber->number / WARP_LANES], fiber->number % WARP_LANES);
+    const unsigned number = softgpu_thread.number;
+    warp_lane_ended(block, &block->warps[number / WARP_LANES], number % WARP_LANES);
     --block->live;
 
     /* A thread that has ended is not waited for. */
     if (block->arrived != 0 && block->arrived == block->live)
-        release_barrier(block, block->arrived);
+        release_barrier(block, 0, 0);
 }
 
 struct fiber *
 block_end_step(struct block *block)
 {
-    struct fiber *self = block->running;
-    end_thread(block, self);
+    struct fiber *self = block_running(block);
+    end_thread(block);
 #ifndef FIBER_UCONTEXT
     self->stack_pointer = NULL;
 #endif
     struct fiber *other = block->live == 0 ? &block->main : block_take_ready(block);
-    queue_append(&block->idle, self);
-    return block_switch(block, self, other);
+    block->idle[block->idle_count++] = self;
+    return block_switch(self, other);
 }
 
-/* The running fiber takes the next thread. What is in registers here is not read back from memory. */
+/* The running fiber takes the next thread. */
 static inline void
 run_next_thread(struct block *block, struct fiber *self)
 {
-    const struct softgpu_index thread = take_next_thread(block);
     const unsigned number = block->next_thread++;
-    self->thread = softgpu_thread.indices_of_fibers.thread = thread;
-    self->number = softgpu_thread.number = number;
-    block->thread(block->launch, thread, softgpu_thread.indices_of_fibers.block);
+    const struct softgpu_place place = softgpu_thread.place = block->places[number];
+    block->fibers[number] = self;
+    block->thread(block->launch, place.thread, softgpu_thread.indices_of_fibers.block);
 }
 
 void
 fiber_begin(void)
 {
     struct block *block = block_here;
+    struct fiber *self = block->beginning;
     if (fiber_is_watched)
-        fiber_after_switch(block->running);
-    for (struct fiber *self = block->running;;) {
+        fiber_after_switch(self);
+    for (;;) {
         run_next_thread(block, self);
         if (block->next_thread < block->thread_count)
-            end_thread(block, self);
+            end_thread(block);
         else
             block_end_thread(block);
     }
@@ -109,18 +96,15 @@ fiber_begin(void)
 struct fiber *
 block_run_step(struct block *block, void **frame)
 {
-    block->running = &block->main;
-    return block_return_later(block, frame, frame, block_take_idle(block));
+    block_return(&block->main, frame, frame);
+    return block_switch(&block->main, block_take_idle(block));
 }
 
 static void
 run_block(struct block *block)
 {
-    const unsigned *size = block->launch->block;
-    block->thread_count = block->live = size[0] * size[1] * size[2];
+    block->live = block->thread_count;
     block->next_thread = 0;
-    block->next_xy = 0;
-    block->next_z = 0;
     block->arrived = 0;
     block->parked_count = 0;
     block->vote_and = 1;
@@ -134,6 +118,20 @@ run_block(struct block *block)
 }
 
 /* ---- many blocks ---- */
+
+static void
+number_threads(struct block *block, const unsigned size[3])
+{
+    struct softgpu_place place = {0, {0, 0, 0}};
+    memcpy(block->shape, size, sizeof(block->shape));
+    for (; place.thread.z < size[2]; ++place.thread.z) {
+        for (place.thread.y = 0; place.thread.y < size[1]; ++place.thread.y) {
+            for (place.thread.x = 0; place.thread.x < size[0]; ++place.thread.x, ++place.number)
+                block->places[place.number] = place;
+        }
+    }
+    block->thread_count = place.number;
+}
 
 static void
 free_block(void *argument)
@@ -189,6 +187,8 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
     block->kernel = kernel;
     block->launch = launch;
     block->thread = thread;
+    if (memcmp(block->shape, launch->block, sizeof(block->shape)) != 0)
+        number_threads(block, launch->block);
     block_here = block;
     struct softgpu_indices *here = softgpu_thread.here = &softgpu_thread.indices_of_fibers;
     here->block_dim = (struct softgpu_index){launch->block[0], launch->block[1], launch->block[2]};
@@ -229,13 +229,12 @@ block_barrier_step(void **frame)
     struct block *block = block_here;
     if (block == NULL)
         block_refuse("__syncthreads");
-    const unsigned waiting = block->arrived++;
-    if (block->arrived == block->live) {
-        release_barrier(block, waiting);
-        return block_return(block, frame, frame);
+    if (++block->arrived == block->live) {
+        const unsigned number = softgpu_thread.number;
+        release_barrier(block, number & -WARP_LANES, 1u << number % WARP_LANES);
+        return block_return(block_running(block), frame, frame);
     }
-    block->at_barrier[waiting] = block->running;
-    return block_return_later(block, frame, frame, block_choose(block));
+    return block_return_later(block, frame, frame);
 }
 
 struct fiber *
@@ -258,13 +257,9 @@ block_wait_step(const void *object, void **frame)
     struct block *block = block_here;
     if (block == NULL)
         block_refuse("cuda::barrier or cuda::pipeline");
-    if (object == NULL) {
-        queue_append(&block->ready, block->running);
-    } else {
-        block->parked[block->parked_count] = block->running;
-        block->parked_for[block->parked_count++] = object;
-    }
-    return block_return_later(block, frame, frame, block_choose(block));
+    block->parked[block->parked_count] = softgpu_thread.number;
+    block->parked_for[block->parked_count++] = object;
+    return block_return_later(block, frame, frame);
 }
 
 void
@@ -274,7 +269,7 @@ softgpu_wake(const void *object)
     unsigned stay = 0;
     for (unsigned i = 0; block != NULL && i < block->parked_count; ++i) {
         if (block->parked_for[i] == object) {
-            queue_append(&block->ready, block->parked[i]);
+            block_make_thread_ready(block, block->parked[i]);
             continue;
         }
         block->parked[stay] = block->parked[i];
@@ -303,21 +298,63 @@ DEFINE_WAIT(softgpu_barrier, block_barrier_step, "movq %rsp, %rdi")
 DEFINE_WAIT(softgpu_barrier_vote, block_vote_step, "movq %rsp, %rdx")
 DEFINE_WAIT(softgpu_active_mask, warp_active_mask_step, "movq %rsp, %rsi")
 DEFINE_WAIT(softgpu_wait, block_wait_step, "movq %rsp, %rsi")
-DEFINE_WAIT(softgpu_meet, warp_meet_step, "movq %rsp, %rax\n\tpushq %rax\n\tpushq %rax")
 DEFINE_WAIT(block_run, block_run_step, "movq %rsp, %rsi")
 
 /*
  * Where there is a next thread, fiber_begin() takes it. Where there is none, the fiber's stack is as good as empty, and
  * nothing is saved. A sanitizer in the program wants its functions to return first.
  */
-_Static_assert(offsetof(struct block, thread_count) == 24 && offsetof(struct block, next_thread) == 28, "as below");
+_Static_assert(offsetof(struct block, thread_count) == 0 && offsetof(struct block, next_thread) == 4, "as below");
 __asm__(".text\n\t.p2align 4\n\t.globl softgpu_thread_end\n\t"
         ".type softgpu_thread_end, @function\nsoftgpu_thread_end:\n\t.cfi_startproc\n\tendbr64\n\t"
         "movq block_here@gottpoff(%rip), %rdi\n\tmovq %fs:(%rdi), %rdi\n\t"
-        "movl 28(%rdi), %ecx\n\tcmpl 24(%rdi), %ecx\n\tjb 4f\n\t"
+        "movl 4(%rdi), %ecx\n\tcmpl (%rdi), %ecx\n\tjb 4f\n\t"
         "cmpb $0, fiber_is_watched(%rip)\n\tjne 4f\n"
         "block_end_thread:\n\tsubq $8, %rsp\n\t.cfi_adjust_cfa_offset 8\n\tcall block_end_step\n\t" FIBER_RESUME
         "4:\t.cfi_def_cfa_offset 8\n\tret\n\t.cfi_endproc\n\t.size softgpu_thread_end, .-softgpu_thread_end\n");
+
+/*
+ * Nearly always a lane joins the only group of its warp, which is not complete yet, and its turn is not over. That is
+ * warp_meet_step(), block_return_later() and block_take_lane() here, in registers that are saved already.
+ */
+_Static_assert(offsetof(struct block, turn.warp) == 8 && offsetof(struct block, turn.first) == 16 &&
+                   offsetof(struct block, turn.lanes) == 20 && offsetof(struct block, places) == 32 &&
+                   offsetof(struct block, fibers) == 16416 && offsetof(struct softgpu_thread, place) == 32,
+               "as below");
+_Static_assert(offsetof(struct warp, live) == 0 && offsetof(struct warp, group_count) == 4 &&
+                   offsetof(struct warp, groups[0].mask) == 8 && offsetof(struct warp, groups[0].missing) == 12 &&
+                   offsetof(struct warp, groups[0].what) == 16 && offsetof(struct warp, meeting.argument) == 780 &&
+                   offsetof(struct warp, meeting.brought) == 912 && offsetof(struct warp, meeting.result) == 1424,
+               "as below");
+__asm__(".text\n\t.p2align 4\n\t.globl softgpu_meet\n\t.type softgpu_meet, @function\n"
+        "softgpu_meet:\n\t.cfi_startproc\n\tendbr64\n\t" FIBER_SAVE
+        "movq block_here@gottpoff(%rip), %rbx\n\tmovq %fs:(%rbx), %rbx\n\t"
+        "testq %rbx, %rbx\n\tjz 5f\n\t"
+        "movl 20(%rbx), %ebp\n\ttestl %ebp, %ebp\n\tjz 5f\n\t"
+        "cmpb $0, fiber_is_watched(%rip)\n\tjne 5f\n\t"
+        "movq 8(%rbx), %r12\n\t"
+        "cmpl $1, 4(%r12)\n\tjne 5f\n\t"
+        "cmpl %esi, 8(%r12)\n\tjne 5f\n\t"
+        "cmpq %rdi, 16(%r12)\n\tjne 5f\n\t"
+        "movq softgpu_thread@gottpoff(%rip), %r13\n\tmovl %fs:32(%r13), %r14d\n\t"
+        "movl 12(%r12), %r15d\n\tbtrl %r14d, %r15d\n\tjnc 5f\n\t"
+        "testl %r15d, (%r12)\n\tjz 5f\n\t"
+        "movl %r15d, 12(%r12)\n\t"
+        /* What the lane brings, and where it finds what it gets. */
+        "movl %r14d, %eax\n\tandl $31, %eax\n\tmovl %r8d, 780(%r12, %rax, 4)\n\t"
+        "shll $4, %eax\n\tmovq %rdx, 912(%r12, %rax)\n\tmovq %rcx, 920(%r12, %rax)\n\t"
+        "leaq 1424(%r12, %rax), %rax\n\tmovq %rax, 48(%rsp)\n\t"
+        "movq 16416(%rbx, %r14, 8), %rax\n\tmovq %rsp, (%rax)\n\t"
+        /* The next lane. */
+        "rep bsfl %ebp, %edx\n\taddl 16(%rbx), %edx\n\t"
+        "leal -1(%rbp), %ecx\n\tandl %ecx, %ebp\n\tmovl %ebp, 20(%rbx)\n\t"
+        "movq 16416 + 8 * 3(%rbx, %rdx, 8), %rcx\n\tprefetcht0 (%rcx)\n\t" /* AHEAD */
+        "prefetcht0 -128(%rcx)\n\tprefetcht0 -192(%rcx)\n\tprefetcht0 -256(%rcx)\n\t"
+        "movq 16416(%rbx, %rdx, 8), %rax\n\t"
+        "shll $4, %edx\n\tmovups 32(%rbx, %rdx), %xmm0\n\tmovups %xmm0, %fs:32(%r13)\n\t"
+        "movq (%rax), %rsp\n\tjmp 3f\n"
+        "5:\tmovq %rsp, %rax\n\tpushq %rax\n\tpushq %rax\n\tcall warp_meet_step\n\t" FIBER_RESUME
+        ".cfi_endproc\n\t.size softgpu_meet, .-softgpu_meet\n");
 
 #else
 
@@ -325,7 +362,7 @@ __asm__(".text\n\t.p2align 4\n\t.globl softgpu_thread_end\n\t"
 static struct fiber *
 running(void)
 {
-    return block_here != NULL ? block_here->running : NULL;
+    return block_here != NULL ? block_running(block_here) : NULL;
 }
 
 void
@@ -387,7 +424,7 @@ softgpu_thread_end(void)
 void
 block_end_thread(struct block *block)
 {
-    struct fiber *self = block->running;
+    struct fiber *self = block_running(block);
     fiber_switch(self, block_end_step(block)); /* it lies idle in there, and is taken from there */
 }
 

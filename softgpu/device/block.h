@@ -10,64 +10,52 @@ enum { WARP_LANES = 32, MOST_THREADS = 1024, MOST_WARPS = MOST_THREADS / WARP_LA
 
 /* Lanes that wait for others under the same mask. */
 struct group {
-    unsigned mask;
+    unsigned mask, missing;               /* missing: lanes of the mask that have not arrived, ended ones with them */
     const struct softgpu_gathering *what; /* of the first that came, as is the context, on its stack */
     const void *context;
-    unsigned arrived;
 };
 
 struct warp {
     unsigned live;        /* lanes that exist and have not ended */
     unsigned group_count; /* open groups */
     struct group groups[WARP_LANES];
-    struct fiber *waiting[WARP_LANES]; /* of lanes that have arrived in a group */
-    struct softgpu_meeting meeting;    /* what each lane brought and gets: a lane is in one group at a time */
-    unsigned asking;                   /* lanes that wait in softgpu_active_mask() */
+    struct softgpu_meeting meeting; /* what each lane brought and gets: a lane is in one group at a time */
+    unsigned asking;                /* lanes that wait in softgpu_active_mask() */
     const void *asking_at[WARP_LANES];
-    struct fiber *asking_fiber[WARP_LANES];
     unsigned answer[WARP_LANES];
 };
 
-/*
- * Fibers in an array: whose turn comes next is known without a look at the fibers before it, so that their memory can
- * be on its way. Taken from the front, or from the end.
- */
-struct fiber_queue {
-    unsigned first, count;
-    struct fiber *at[MOST_THREADS]; /* a ring; a power of two, for all fibers that there are */
+/* Lanes of a warp that may continue, from the lowest to the highest. */
+struct turn {
+    struct warp *warp;
+    unsigned first; /* the number of its lane 0 */
+    unsigned lanes;
 };
 
-static inline struct fiber **
-queue_at(struct fiber_queue *queue, unsigned n)
-{
-    return &queue->at[(queue->first + n) % MOST_THREADS];
-}
-
-static inline void
-queue_append(struct fiber_queue *queue, struct fiber *fiber)
-{
-    *queue_at(queue, queue->count++) = fiber;
-}
+enum { AHEAD = 3 }; /* turns: time enough for the second-level cache */
 
 struct block {
-    const char *kernel;
-    const struct softgpu_launch *launch;
-    softgpu_thread_fn thread;
     unsigned thread_count;
     unsigned next_thread; /* the first that has not been started */
-    uint64_t next_xy;     /* its threadIdx: x in the low half, y in the high one */
-    unsigned next_z;
-    unsigned live;                          /* threads that have not ended, started or not */
-    unsigned arrived;                       /* of them, at the barrier */
-    struct fiber *at_barrier[MOST_THREADS]; /* those that have arrived, in that order */
-    unsigned parked_count;                  /* threads in softgpu_wait() for an object */
-    struct fiber *parked[MOST_THREADS];     /* in the order in which they came */
+    struct turn turn;     /* what is left of it */
+    struct softgpu_place places[MOST_THREADS];
+    struct fiber *fibers[MOST_THREADS + AHEAD]; /* on which the threads run that have begun */
+    struct fiber *beginning;                    /* the last that was taken to begin */
+    softgpu_thread_fn thread;
+    const char *kernel;
+    const struct softgpu_launch *launch;
+    unsigned shape[3];             /* of the block for which `places` are */
+    unsigned live;                 /* threads that have not ended, started or not */
+    unsigned arrived;              /* of them, at the barrier */
+    unsigned parked_count;         /* threads in softgpu_wait() for an object */
+    unsigned parked[MOST_THREADS]; /* in the order in which they came */
     const void *parked_for[MOST_THREADS];
     int vote_and, vote_or, vote_count; /* of those that have arrived */
     int vote_result[3];                /* of the last barrier, by enum softgpu_vote; read as 16 bytes */
-    struct fiber *running;
-    struct fiber_queue ready; /* first in, first out: no warp runs ahead of the others for long */
-    struct fiber_queue idle;  /* last in, first out: its stack may still be in the caches */
+    unsigned first_ready, ready_count;
+    struct turn ready[MOST_THREADS]; /* a ring; first in, first out: no warp runs ahead of the others for long */
+    unsigned idle_count;
+    struct fiber *idle[MOST_THREADS]; /* last in, first out: its stack may still be in the caches */
     struct fiber_chunk *chunks;
     struct warp warps[MOST_WARPS];
     struct fiber main;   /* the OS thread's own stack */
@@ -92,50 +80,69 @@ void kernel_fail(int result, const char *format, ...) __attribute__((noreturn, f
  * program. */
 void block_refuse(const char *intrinsic) __attribute__((noreturn));
 
-/* ---- what runs next; where a queue is empty, by the functions of warp.c ---- */
+/* ---- what runs next; where nothing is left, by the functions of warp.c ---- */
 
-/* Fills the empty block->idle. */
+/* There is no idle fiber: makes some. */
 void block_make_fibers(struct block *block) __attribute__((cold));
 
-/* When no fiber is ready: answers the threads that ask for the active mask; ends the program if no thread asks. */
-void block_unblock(struct block *block) __attribute__((cold));
+/* A turn is over: the lanes that have been ready the longest have the next. Where there are none, answers the threads
+ * that ask for the active mask; ends the program if no thread asks. */
+void block_next_turn(struct block *block);
 
-enum { AHEAD = 3 }; /* turns: time enough for the second-level cache */
-
-/* Brings the memory of a fiber that is soon to run into the caches: itself, and below it the end of its stack. */
+/* Brings the memory of a fiber that is soon to run into the caches: itself, and what lies of its stack
+ * below the frame of fiber_begin(). */
 static inline void
 block_expect(const struct fiber *fiber)
 {
     __builtin_prefetch(fiber, 1);
-    __builtin_prefetch((const char *)fiber - 64, 1);
     __builtin_prefetch((const char *)fiber - 128, 1);
     __builtin_prefetch((const char *)fiber - 192, 1);
+    __builtin_prefetch((const char *)fiber - 256, 1);
 }
 
 static inline struct fiber *
 block_take_idle(struct block *block)
 {
-    struct fiber_queue *idle = &block->idle;
-    if (idle->count == 0)
+    if (block->idle_count == 0)
         block_make_fibers(block);
-    struct fiber *fiber = *queue_at(idle, --idle->count);
-    if (idle->count >= AHEAD)
-        block_expect(*queue_at(idle, idle->count - AHEAD));
+    struct fiber *fiber = block->idle[--block->idle_count];
+    if (block->idle_count >= AHEAD)
+        block_expect(block->idle[block->idle_count - AHEAD]);
+    block->beginning = fiber;
     return fiber;
+}
+
+/* Lanes of the warp whose lane 0 has the number `first`. */
+static inline void
+block_make_ready(struct block *block, unsigned first, unsigned lanes)
+{
+    block->ready[(block->first_ready + block->ready_count++) % MOST_THREADS] =
+        (struct turn){&block->warps[first / WARP_LANES], first, lanes};
+}
+
+static inline void
+block_make_thread_ready(struct block *block, unsigned number)
+{
+    block_make_ready(block, number & -WARP_LANES, 1u << number % WARP_LANES);
+}
+
+/* The next lane of a turn that is not over. */
+static inline struct fiber *
+block_take_lane(struct block *block)
+{
+    const unsigned lanes = block->turn.lanes, number = block->turn.first + (unsigned)__builtin_ctz(lanes);
+    block->turn.lanes = lanes & (lanes - 1);
+    block_expect(block->fibers[number + AHEAD]);
+    softgpu_thread.place = block->places[number];
+    return block->fibers[number];
 }
 
 static inline struct fiber *
 block_take_ready(struct block *block)
 {
-    struct fiber_queue *ready = &block->ready;
-    if (ready->count == 0)
-        block_unblock(block);
-    struct fiber *fiber = *queue_at(ready, 0);
-    if (ready->count > AHEAD)
-        block_expect(*queue_at(ready, AHEAD));
-    ++ready->first;
-    --ready->count;
-    return fiber;
+    if (block->turn.lanes == 0)
+        block_next_turn(block);
+    return block_take_lane(block);
 }
 
 /* Which fiber runs next: one for a thread that has not begun, or the fiber that has been ready the longest. */
@@ -145,19 +152,17 @@ block_choose(struct block *block)
     return block->next_thread < block->thread_count ? block_take_idle(block) : block_take_ready(block);
 }
 
-static inline void
-block_enter_thread(const struct fiber *fiber)
+/* The fiber of the thread that runs. */
+static inline struct fiber *
+block_running(struct block *block)
 {
-    softgpu_thread.indices_of_fibers.thread = fiber->thread;
-    softgpu_thread.number = fiber->number;
+    return block->fibers[softgpu_thread.number];
 }
 
 /* What every switch begins with; the rest is the caller's caller's (fiber.h). */
 static inline struct fiber *
-block_switch(struct block *block, struct fiber *self, struct fiber *other)
+block_switch(struct fiber *self, struct fiber *other)
 {
-    block->running = other;
-    block_enter_thread(other);
 #ifndef FIBER_UCONTEXT
     if (__builtin_expect(fiber_is_watched, 0))
         fiber_before_switch(self, other);
@@ -167,22 +172,23 @@ block_switch(struct block *block, struct fiber *self, struct fiber *other)
     return other;
 }
 
-/* The end of a step (fiber.h): the running fiber, whose frame this is, is to return with *result. */
+/* The end of a step (fiber.h): `self`, whose frame this is and which runs, is to return with *result. */
 static inline struct fiber *
-block_return(struct block *block, void **frame, const void *result)
+block_return(struct fiber *self, void **frame, const void *result)
 {
     frame[FIBER_RESULT] = (void *)result;
 #ifndef FIBER_UCONTEXT
-    block->running->stack_pointer = frame;
+    self->stack_pointer = frame;
 #endif
-    return block->running;
+    return self;
 }
 
-/* The other end: returns once another fiber has made this one ready and its turn comes; `other` runs now. */
+/* The other end: it returns once another fiber has made its thread ready and its turn comes; another one runs now. */
 static inline struct fiber *
-block_return_later(struct block *block, void **frame, const void *result, struct fiber *other)
+block_return_later(struct block *block, void **frame, const void *result)
 {
-    return block_switch(block, block_return(block, frame, result), other);
+    struct fiber *self = block_return(block_running(block), frame, result);
+    return block_switch(self, block_choose(block));
 }
 
 /* ---- steps (fiber.h), each of the function with its name at the end of block.c ---- */

@@ -137,7 +137,7 @@ make_fiber(const struct fiber_chunk *chunk, size_t i, void (*begin)(void))
 }
 
 bool
-fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle, void (*begin)(void))
+fiber_make_some(struct fiber_chunk **chunks, struct fiber *made[FIBER_CHUNK], void (*begin)(void))
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t stack = (stack_bytes_wanted() + page - 1) & ~(page - 1);
@@ -157,10 +157,8 @@ fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle, void (*beg
         if (mprotect(chunk->memory + i * chunk->stride, page, PROT_NONE) != 0)
             goto unmap;
     }
-    for (size_t i = 0; i < FIBER_CHUNK; ++i) {
-        chunk->fibers[i] = make_fiber(chunk, i, begin);
-        fiber_append(idle, chunk->fibers[i]);
-    }
+    for (size_t i = 0; i < FIBER_CHUNK; ++i)
+        chunk->fibers[i] = made[i] = make_fiber(chunk, i, begin);
     chunk->next = *chunks;
     *chunks = chunk;
     return true;

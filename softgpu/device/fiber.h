@@ -33,10 +33,6 @@ struct fiber {
     void *stack_pointer; /* where it waits; NULL: nowhere, it begins. Offset 0 and 8: the switch reads them */
     void *stack_top;     /* where it begins */
 #endif
-    struct fiber *next;          /* in whichever list it waits */
-    struct softgpu_index thread; /* the kernel's thread that it runs */
-    unsigned number;             /* the same, linear in the block */
-
     /* For sanitizers. */
     const void *stack_bottom;
     size_t stack_bytes;
@@ -44,43 +40,16 @@ struct fiber {
     void *shadow_state;
 } __attribute__((aligned(64)));
 
-struct fiber_list {
-    struct fiber *first, *last;
-};
-
-static inline void
-fiber_append(struct fiber_list *list, struct fiber *fiber)
-{
-    fiber->next = NULL;
-    if (list->last != NULL)
-        list->last->next = fiber;
-    else
-        list->first = fiber;
-    list->last = fiber;
-}
-
-static inline struct fiber *
-fiber_take(struct fiber_list *list)
-{
-    struct fiber *fiber = list->first;
-    if (fiber != NULL) {
-        list->first = fiber->next;
-        if (list->first == NULL)
-            list->last = NULL;
-    }
-    return fiber;
-}
-
 /* A run of stacks mapped together; a pool is a chain of them. */
 enum { FIBER_CHUNK = 32 };
 struct fiber_chunk;
 
 /*
- * Makes FIBER_CHUNK fibers that will start with `begin`, which is fiber_begin(), and appends them to *idle. Stacks are
- * SOFTGPU_STACK_KB (default 256) KiB of memory that is touched only as it is used, with a guard page below. Returns
- * false with errno set when memory is short.
+ * Makes FIBER_CHUNK fibers that will start with `begin`, which is fiber_begin(). Stacks are SOFTGPU_STACK_KB (default
+ * 256) KiB of memory that is touched only as it is used, with a guard page below. Returns false with errno set when
+ * memory is short.
  */
-bool fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle, void (*begin)(void));
+bool fiber_make_some(struct fiber_chunk **chunks, struct fiber *made[FIBER_CHUNK], void (*begin)(void));
 
 /* Where a fiber begins, on its empty stack; block.c's. */
 void fiber_begin(void) __attribute__((noreturn));

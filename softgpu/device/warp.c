@@ -34,98 +34,57 @@ static struct group *
 open_group(struct warp *warp, unsigned mask, const struct softgpu_gathering *what, const void *context)
 {
     struct group *group = &warp->groups[warp->group_count++];
-    group->mask = mask;
-    group->what = what;
-    group->context = context;
-    group->arrived = 0;
+    *group = (struct group){mask, mask, what, context};
     return group;
 }
 
 static bool
 is_complete(const struct warp *warp, const struct group *group)
 {
-    return (group->mask & warp->live & ~group->arrived) == 0;
+    return (warp->live & group->missing) == 0;
 }
 
+/* `runs`: of the lanes that have arrived, the one that does not wait, if any. */
 static void
-close_group(struct block *block, struct warp *warp, struct group *group, unsigned waiting)
+close_group(struct block *block, struct warp *warp, struct group *group, unsigned runs)
 {
-    warp->meeting.arrived = group->arrived;
+    warp->meeting.arrived = group->mask & ~group->missing;
     group->what->finish(&warp->meeting, group->context);
-    for (; waiting != 0; waiting &= waiting - 1)
-        queue_append(&block->ready, warp->waiting[__builtin_ctz(waiting)]);
+    const unsigned waiting = warp->meeting.arrived & ~runs;
+    if (waiting != 0)
+        block_make_ready(block, (unsigned)(warp - block->warps) * WARP_LANES, waiting);
     *group = warp->groups[--warp->group_count];
 }
 
-/* In two stores, of registers: as one value it would go by the stack, and be read in another size than it was written
- * there, for which a processor waits. */
-static inline void
-bring(struct warp *warp, unsigned lane, struct softgpu_word brought, int argument)
-{
-    __atomic_store_n(&warp->meeting.brought[lane].part[0], brought.part[0], __ATOMIC_RELAXED);
-    __atomic_store_n(&warp->meeting.brought[lane].part[1], brought.part[1], __ATOMIC_RELAXED);
-    warp->meeting.argument[lane] = argument;
-}
-
-static __attribute__((noinline)) struct fiber *
-meet_in_any_way(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
-                const void *context, void **frame)
+struct fiber *
+warp_meet_step(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
+               const void *context, void **frame)
 {
     struct block *block = block_here;
     if (block == NULL)
         block_refuse(gathering->name);
-    struct fiber *self = block->running;
-    struct warp *warp = &block->warps[self->number / WARP_LANES];
-    const unsigned lane = self->number % WARP_LANES;
+    struct warp *warp = &block->warps[softgpu_thread.number / WARP_LANES];
+    const unsigned lane = softgpu_thread.number % WARP_LANES;
     if ((mask >> lane & 1) == 0)
         softgpu_kernel_fatal("lane %u of warp %u calls %s with mask %#x, which leaves it out", lane,
-                             self->number / WARP_LANES, gathering->name, mask);
+                             softgpu_thread.number / WARP_LANES, gathering->name, mask);
 
     struct group *group = find_group(warp, mask);
     if (group == NULL)
         group = open_group(warp, mask, gathering, context);
     else if (group->what != gathering && group->what->name != gathering->name &&
              __builtin_strcmp(group->what->name, gathering->name) != 0)
-        softgpu_kernel_fatal("lanes of warp %u meet in %s and in %s under the same mask %#x", self->number / WARP_LANES,
-                             group->what->name, gathering->name, mask);
+        softgpu_kernel_fatal("lanes of warp %u meet in %s and in %s under the same mask %#x",
+                             softgpu_thread.number / WARP_LANES, group->what->name, gathering->name, mask);
 
-    bring(warp, lane, brought, argument);
-    const unsigned waiting = group->arrived;
-    group->arrived |= 1u << lane;
+    warp->meeting.brought[lane] = brought;
+    warp->meeting.argument[lane] = argument;
+    group->missing &= ~(1u << lane);
     if (is_complete(warp, group)) {
-        close_group(block, warp, group, waiting);
-        return block_return(block, frame, &warp->meeting.result[lane]);
+        close_group(block, warp, group, 1u << lane);
+        return block_return(block_running(block), frame, &warp->meeting.result[lane]);
     }
-    warp->waiting[lane] = self;
-    return block_return_later(block, frame, &warp->meeting.result[lane], block_choose(block));
-}
-
-/* Nearly always a lane joins the only group, which is not complete yet, and all threads have begun: then nothing is
- * called here, and hardly a register saved. */
-struct fiber *
-warp_meet_step(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
-               const void *context, void **frame)
-{
-    struct block *block = block_here;
-    if (block == NULL || block->next_thread < block->thread_count || block->ready.count == 0 || fiber_is_watched)
-        return meet_in_any_way(gathering, mask, brought, argument, context, frame);
-    struct fiber *self = block->running;
-    struct warp *warp = &block->warps[self->number / WARP_LANES];
-    __asm__("" : "+r"(warp)); /* one address for all that follows, not one product for each */
-    const unsigned lane = self->number % WARP_LANES;
-    struct group *group = &warp->groups[0];
-    const unsigned arrived = group->arrived | 1u << lane;
-    if (warp->group_count != 1 || group->mask != mask || group->what != gathering || (mask & arrived) != arrived ||
-        (mask & warp->live & ~arrived) == 0)
-        return meet_in_any_way(gathering, mask, brought, argument, context, frame);
-    bring(warp, lane, brought, argument);
-    group->arrived = arrived;
-    warp->waiting[lane] = self;
-    block_return(block, frame, &warp->meeting.result[lane]);
-    struct fiber *other = block_take_ready(block);
-    block->running = other;
-    block_enter_thread(other);
-    return other;
+    return block_return_later(block, frame, &warp->meeting.result[lane]);
 }
 
 void
@@ -133,7 +92,7 @@ warp_close_groups(struct block *block, struct warp *warp)
 {
     for (unsigned g = 0; g < warp->group_count;) {
         if (is_complete(warp, &warp->groups[g]))
-            close_group(block, warp, &warp->groups[g], warp->groups[g].arrived); /* another group takes its place */
+            close_group(block, warp, &warp->groups[g], 0); /* another group takes its place */
         else
             ++g;
     }
@@ -145,14 +104,12 @@ warp_active_mask_step(const void *site, void **frame)
     struct block *block = block_here;
     if (block == NULL)
         block_refuse("__activemask");
-    struct fiber *self = block->running;
-    struct warp *warp = &block->warps[self->number / WARP_LANES];
-    const unsigned lane = self->number % WARP_LANES;
+    struct warp *warp = &block->warps[softgpu_thread.number / WARP_LANES];
+    const unsigned lane = softgpu_thread.number % WARP_LANES;
 
     warp->asking |= 1u << lane;
     warp->asking_at[lane] = site;
-    warp->asking_fiber[lane] = self;
-    return block_return_later(block, frame, &warp->answer[lane], block_choose(block));
+    return block_return_later(block, frame, &warp->answer[lane]);
 }
 
 /* Lanes of `warp` that ask at the same place as its first lane that asks. */
@@ -179,26 +136,23 @@ answer_active_mask(struct block *block)
         const unsigned together = asking_together(warp);
         warp->asking &= ~together;
         for (unsigned lane = 0; lane < WARP_LANES; ++lane) {
-            if ((together >> lane & 1) != 0) {
+            if ((together >> lane & 1) != 0)
                 warp->answer[lane] = together;
-                queue_append(&block->ready, warp->asking_fiber[lane]);
-            }
         }
+        block_make_ready(block, w * WARP_LANES, together);
         return true;
     }
     return false;
 }
 
-/* ---- what block_choose() calls when a queue is empty ---- */
+/* ---- what block_choose() calls when nothing is left ---- */
 
 void
 block_make_fibers(struct block *block)
 {
-    struct fiber_list made = {NULL, NULL};
-    if (!fiber_make_some(&block->chunks, &made, block->begin))
+    if (!fiber_make_some(&block->chunks, block->idle, block->begin))
         softgpu_kernel_fatal("no memory for the stacks of its threads; SOFTGPU_STACK_KB makes them smaller");
-    for (struct fiber *fiber; (fiber = fiber_take(&made)) != NULL;)
-        queue_append(&block->idle, fiber);
+    block->idle_count = FIBER_CHUNK;
 }
 
 /* All threads of the block wait. Reports for whom, warp by warp, and ends the program: on a GPU it would hang. */
@@ -217,15 +171,17 @@ report_deadlock(const struct block *block)
             const struct group *group = &warp->groups[g];
             used +=
                 snprintf(text + used, sizeof(text) - (size_t)used, "; lanes %#x of warp %u wait in %s for lanes %#x",
-                         group->arrived, w, group->what->name, group->mask & warp->live & ~group->arrived);
+                         group->mask & ~group->missing, w, group->what->name, warp->live & group->missing);
         }
     }
     softgpu_kernel_fatal("%s", text);
 }
 
 void
-block_unblock(struct block *block)
+block_next_turn(struct block *block)
 {
-    if (!answer_active_mask(block))
+    if (block->ready_count == 0 && !answer_active_mask(block))
         report_deadlock(block);
+    block->turn = block->ready[block->first_ready++ % MOST_THREADS];
+    --block->ready_count;
 }

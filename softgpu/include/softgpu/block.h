@@ -27,6 +27,12 @@ struct softgpu_index {
     unsigned x, y, z;
 };
 
+/* A thread of a block: its number, x fastest, of which 32 in a row are a warp, and threadIdx. */
+struct softgpu_place {
+    unsigned number;
+    struct softgpu_index thread;
+} __attribute__((aligned(16)));
+
 /* threadIdx, blockIdx, blockDim, gridDim. */
 struct softgpu_indices {
     struct softgpu_index thread, block, block_dim, grid_dim;
@@ -41,16 +47,20 @@ struct softgpu_thread {
      */
     struct softgpu_indices *here;
 
-    /* The thread's number in its block, x fastest; 32 in a row are a warp. Only set where threads run on fibers. */
-    unsigned number;
-
     /* Where this OS thread keeps the shared memory of the block that it runs. Set while a kernel runs. */
     char *static_shared, *dynamic_shared;
 
     /* Set by softgpu_stub_image() around its call of a stub: where the stub is to put the address of its image. */
     const struct softgpu_image **probe;
 
-    struct softgpu_indices indices_of_fibers;
+    /* Of threads that run on fibers; others have no number. */
+    union {
+        struct softgpu_place place;
+        struct {
+            unsigned number;
+            struct softgpu_indices indices_of_fibers;
+        };
+    };
 };
 
 #ifndef __cplusplus
@@ -119,10 +129,7 @@ struct softgpu_word softgpu_meet(const struct softgpu_gathering *gathering, unsi
  */
 unsigned softgpu_active_mask(const void *site);
 
-/*
- * Returns once another thread of the block has called softgpu_wake() for the same object; for NULL, once the others
- * have had their turns.
- */
+/* Returns once another thread of the block has called softgpu_wake() for the same object. */
 void softgpu_wait(const void *object);
 void softgpu_wake(const void *object);
 

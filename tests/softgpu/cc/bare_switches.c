@@ -4,8 +4,11 @@
  */
 #include "device/fiber.c"
 
+enum { STACKS_AT_MOST = 1024 };
+
 static struct fiber host;
-static struct fiber *first, *starting;
+static struct fiber *ring[STACKS_AT_MOST + 1]; /* each switches to the next, the last to the host */
+static struct fiber **starting;
 
 #ifdef FIBER_UCONTEXT
 #define bare_switch fiber_raw_switch
@@ -18,31 +21,28 @@ __asm__(".text\n\t.p2align 4\nbare_switch:\n\t.cfi_startproc\n\t" FIBER_SAVE
 void
 fiber_begin(void)
 {
-    for (struct fiber *self = starting;;)
-        bare_switch(self, self->next);
+    struct fiber **const next = starting + 1;
+    for (struct fiber *self = *starting;;)
+        bare_switch(self, *next);
 }
 
-/* Makes a ring of `count` stacks through which bare_switches() runs. False: no memory. */
+/* Makes a ring of `count` stacks, a multiple of FIBER_CHUNK, through which bare_switches() runs. False: no memory. */
 bool
 bare_switches_prepare(unsigned count)
 {
     static struct fiber_chunk *chunks;
-    struct fiber_list idle = {NULL, NULL}, ring = {NULL, NULL};
-    while (count > 0) {
-        struct fiber *fiber = fiber_take(&idle);
-        if (fiber == NULL) {
-            if (!fiber_make_some(&chunks, &idle, fiber_begin))
-                return false;
-            continue;
-        }
-        fiber->next = &host; /* it begins, and is back */
-        starting = fiber;
-        bare_switch(&host, fiber);
-        fiber_append(&ring, fiber);
-        --count;
+    for (unsigned made = 0; made < count; made += FIBER_CHUNK) {
+        if (!fiber_make_some(&chunks, &ring[made], fiber_begin))
+            return false;
     }
-    ring.last->next = &host;
-    first = ring.first;
+    for (unsigned i = 0; i < count; ++i) {
+        struct fiber *const next = ring[i + 1];
+        ring[i + 1] = &host; /* it begins, and is back */
+        starting = &ring[i];
+        bare_switch(&host, ring[i]);
+        ring[i + 1] = next;
+    }
+    ring[count] = &host;
     return true;
 }
 
@@ -50,5 +50,5 @@ bare_switches_prepare(unsigned count)
 void
 bare_switches(void)
 {
-    bare_switch(&host, first);
+    bare_switch(&host, ring[0]);
 }

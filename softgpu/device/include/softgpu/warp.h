@@ -60,6 +60,11 @@ finish_nothing(softgpu_meeting *, const void *)
 inline void
 finish_shuffle(softgpu_meeting *m, const void *)
 {
+    if (m->arrived == ~0u) {
+        for (unsigned lane = 0; lane < 32; ++lane)
+            m->result[lane] = m->brought[m->argument[lane]];
+        return;
+    }
     each_lane(m->arrived, [m](unsigned lane) {
         const unsigned source = static_cast<unsigned>(m->argument[lane]);
         const softgpu_word nothing = {{0, 0}};
