@@ -70,11 +70,13 @@ fi
 
 # The annotations of a copy of the sources are taken out.
 matrix=$work/matrix.d
-mkdir -p "$matrix/tests"
+mkdir -p "$matrix/tests/tools/scout"
 cp -r "$sources/samples" "$matrix"
 cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources"/tests/trainer*.h "$matrix/tests"
-sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
-    -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers}/*
+cp "$sources/tests/tools/frame.h" "$matrix/tests/tools"
+cp "$sources"/tests/tools/scout/public* "$matrix/tests/tools/scout"
+sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC|FORGET)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
+    -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers,tools/scout}/* "$matrix/tests/tools/frame.h"
 for name in mlp flat clipping tied; do
     is_wanted "$name" soak || continue
     compile "$matrix" "$work/$name.plain" tests/matrix/$name.cu samples/common/parameter_file.c
@@ -90,4 +92,20 @@ for mode in gemm mixed; do
     cp -r "$matrix" "$work/$mode.d"
     pasted $mode "$matrix" "$work/fused.plain" "$work/$mode.d" "-I. tests/trainers/fused.cu samples/common/parameter_file.c" $mode --steps 40
 done
+
+# Habits of public trainers: "program habit", and what of its lines is left by hand.
+while read -r program habit rest; do
+    is_wanted "$habit" || continue
+    [ -x "$work/$program" ] || compile "$matrix" "$work/$program" -I. "tests/tools/scout/$program.cu" -lcurand
+    if [ -n "$rest" ]; then
+        run "$ddprun" -q scout "$work/$program" "$habit"
+        check "$habit: $rest" grep -q "^by hand: $rest" "$work/stdout"
+        continue
+    fi
+    cp -r "$matrix" "$work/$habit.d"
+    pasted "$habit" "$matrix" "$work/$program" "$work/$habit.d" "-I. tests/tools/scout/$program.cu -lcurand" "$habit"
+done <<END
+public_nets reuse
+public_nets per-step DDP_FORGET, before memory is freed that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]*: its size changes
+END
 finish

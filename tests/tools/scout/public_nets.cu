@@ -6,6 +6,7 @@
  *   target-copy  the same, copied from the first one in every eighth step
  *   sequence     a recurrent net: a loop over time forward and another backward, whose gradients are added up
  *   reuse        each layer is updated as soon as backward has its gradient, and one buffer holds the gradient of all
+ *   per-step     each layer's backward pass allocates its gradients, updates the layer and frees them
  *   rbm          contrastive divergence: the gradient is a difference of two products; generators on the device
  *   factors      a matrix is factorised: updates go into second tables, which are exchanged for the first ones
  *   noise        cuRAND draws noise for each step
@@ -139,29 +140,60 @@ train_sequence(void)
     }
 }
 
-/* ---- reuse ---- */
+/* ---- reuse, per-step ---- */
 
-/* The gradient has to be averaged after each of its uses: its range is annotated for the largest of them. */
 static void
-train_reuse(void)
+update_alone(int t)
+{
+    float *gradient;
+    CHECK(cudaMalloc(&gradient, tensor_count[t] * sizeof(float)));
+    DDP_GRADIENT(gradient, tensor_count[t], DDP_FLOAT32);
+    compute_gradient(gradient, t, BATCH, false);
+    DDP_STEP(0);
+    RUN(descend, tensor_count[t])(w[t], gradient, rate, tensor_count[t]);
+    DDP_FORGET(gradient);
+    CHECK(cudaFree(gradient));
+}
+
+/* A gradient has to be averaged after each of its uses: the range in the buffer is annotated for the largest of them.
+ */
+static void
+train_inside(bool per_step)
 {
     create_activations();
     for (int t = 0; t < TENSORS; ++t) {
         w[t] = floats(tensor_count[t], 0.5f);
         DDP_PARAMETER(w[t], tensor_count[t], DDP_FLOAT32);
     }
-    float *gradient = floats(INPUTS * HIDDEN, 0);
-    DDP_GRADIENT(gradient, INPUTS * HIDDEN, DDP_FLOAT32);
+    float *gradient = per_step ? NULL : floats(INPUTS * HIDDEN, 0);
+    if (gradient != NULL)
+        DDP_GRADIENT(gradient, INPUTS * HIDDEN, DDP_FLOAT32);
     for (int step = 0; step < STEPS; ++step) {
         load();
         forward();
         compute_deltas(BATCH);
         for (int t = TENSORS; t-- > 0;) {
+            if (per_step) {
+                update_alone(t);
+                continue;
+            }
             compute_gradient(gradient, t, BATCH, false);
             DDP_STEP(0);
             RUN(descend, tensor_count[t])(w[t], gradient, rate, tensor_count[t]);
         }
     }
+}
+
+static void
+train_reuse(void)
+{
+    train_inside(false);
+}
+
+static void
+train_per_step(void)
+{
+    train_inside(true);
 }
 
 /* ---- rbm ---- */
@@ -439,17 +471,12 @@ int
 main(int argc, char **argv)
 {
     static const struct habit habits[] = {
-        {"target", train_target},
-        {"target-copy", train_target_copy},
-        {"sequence", train_sequence},
-        {"reuse", train_reuse},
-        {"rbm", train_rbm},
-        {"factors", train_factors},
-        {"noise", train_noise},
-        {"bias-row", train_bias_row},
-        {"whole", train_whole},
-        {"columns", train_columns},
-        {"recompute", train_recompute},
+        {"target", train_target},     {"target-copy", train_target_copy},
+        {"sequence", train_sequence}, {"reuse", train_reuse},
+        {"per-step", train_per_step}, {"rbm", train_rbm},
+        {"factors", train_factors},   {"noise", train_noise},
+        {"bias-row", train_bias_row}, {"whole", train_whole},
+        {"columns", train_columns},   {"recompute", train_recompute},
     };
     return run_habit(habits, sizeof(habits) / sizeof(*habits), argc > 1 ? argv[1] : NULL);
 }

@@ -88,7 +88,7 @@ static const struct row {
      "x 384\nt 128 int\nw 768\nv 768\ny 512\nd 512\ng 768\nstep\n"
      "h2d x\nh2d t\nlayer: y = x w\nlossk: d = ~y t\ndw: g = x d\nsgd: v = ~w ~g\n"
      "h2d x\nh2d t\nlayer: y = x v\nlossk: d = ~y t\ndw: g = x d\nsgd: w = ~v ~g\n",
-     "w parameter; v parameter <- g[0:3072]; 1 group before sgd"},
+     "w parameter <- g[0:3072]; v parameter <- g[0:3072]; 2 groups before sgd, before sgd"},
     {"one launch does all of a step", "x 64\nw 768\nu 256\nstep\nh2d x\nall: w *= x u; u *= x w\n",
      "refused: a1[0:3072] is updated by all, together with what its gradient is computed from: separate gradient and "
      "update, or average its change"},
@@ -133,6 +133,11 @@ static const struct row {
      "h2d xa\nfa: ya = xa wa\nda: ga = xa ya\nsgda: wa += ~ga\nh2d xb\nfb: yb = xb wb\ndb: gb = xb yb\nsgdb: wb += "
      "~gb\n",
      "wa parameter <- ga[0:2048]; wb parameter <- gb[0:2048]; 2 groups before sgda, before sgdb"},
+    {"updates inside backward, from one buffer",
+     "x 384\nt 128 int\nw1 512\nw2 512\nh 256\ny 256\ndy 256\ndh 256\ng 512\nstep\n"
+     "h2d x\nh2d t\nlayer: h = x w1\nlayer: y = h w2\nlossk: dy = ~y t\ndx: dh = dy w2 ~h\n"
+     "dw: g = h dy\nsgd: w2 += ~g\ndw: g = x dh\nsgd: w1 += ~g\n",
+     "w1 parameter <- g[0:2048]; w2 parameter <- g[0:2048]; 2 groups before sgd, before sgd"},
     {"batch-norm",
      NET "mean 128\nvar 128\nsm 128\nstep\n"
          "h2d x\nh2d t\nlayer1: h = x w1\nmoments: sm = h\nrunning: mean += ~sm\nrunning: var += ~sm\nnorm: h += sm\n"

@@ -25,8 +25,10 @@ gradients_add_tensor(struct scout_finding *finding, const struct scout_tensor *t
 {
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *other = &finding->tensors[i];
+        /* what is written there for another parameter, by another launch, is another gradient */
+        bool is_other = tensor->role == ROLE_GRADIENT && other->writer != tensor->writer && other->pair != tensor->pair;
         if (other->role == tensor->role && other->alloc == tensor->alloc && other->lo == tensor->lo &&
-            other->hi == tensor->hi)
+            other->hi == tensor->hi && !is_other)
             return i;
     }
     finding->tensors = xrealloc(finding->tensors, (finding->tensor_count + 1) * sizeof(*finding->tensors));

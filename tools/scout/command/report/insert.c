@@ -113,9 +113,9 @@ tensor_text(const struct search *search, const struct scout_tensor *tensor, cons
         snprintf(memory, sizeof(memory), "(char *)(%s) + %" PRIu64, said->memory, tensor->lo);
     else
         snprintf(memory, sizeof(memory), "%s", said->memory);
-    if (search->finding->group_count > 1)
+    if (search->to->groups > 1)
         snprintf(group, sizeof(group), "DDP_GRADIENT_GROUP(%" PRIu32 "); ",
-                 tensor->group != GROUP_NONE ? tensor->group : 0);
+                 tensor->group != GROUP_NONE ? search->to->group_of[tensor->group] : 0);
     return snprintf(text, TEXT_BYTES, "%s%s(%s, %s, %s);%s", group, macro_of(tensor->role), memory, count,
                     type_word(tensor->type), tensor->guessed ? " /* the type is a guess */" : "") < TEXT_BYTES;
 }
@@ -147,6 +147,23 @@ setting_of(const struct search *search, const struct scout_tensor *tensor)
     return SCOUT_NONE;
 }
 
+/* A gradient, and all that lies in its place at other times: one annotation is of all of it. */
+static struct scout_tensor
+widen(const struct search *search, const struct scout_tensor *tensor)
+{
+    struct scout_tensor wide = *tensor;
+    for (uint32_t i = 0; i < search->finding->tensor_count; ++i) {
+        const struct scout_tensor *other = &search->finding->tensors[i];
+        if (other->role != ROLE_GRADIENT || tensor->role != ROLE_GRADIENT || other->group == tensor->group ||
+            search->memory_of[other->alloc] != search->memory_of[tensor->alloc] || other->lo >= tensor->hi ||
+            tensor->lo >= other->hi)
+            continue;
+        wide.lo = other->lo < wide.lo ? other->lo : wide.lo;
+        wide.hi = other->hi > wide.hi ? other->hi : wide.hi;
+    }
+    return wide;
+}
+
 /* The spot and the line of a tensor in the function of frame `depth`. */
 static bool
 find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint32_t depth, struct spot *spot,
@@ -154,6 +171,7 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
 {
     struct stack made = spot_stack(search, search->log->allocs[tensor->alloc].site), set = {0};
     uint32_t setting = setting_of(search, tensor), least = 0, at_set = 0;
+    struct scout_tensor wide = widen(search, tensor);
     struct lifted said;
     bool parts = false;
     if (setting != SCOUT_NONE) {
@@ -163,7 +181,7 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
             return false;
     }
     if (depth < least || depth >= made.count || !lift(&search->sources, made.frames, depth, &said) ||
-        !tensor_text(search, tensor, &said, text))
+        !tensor_text(search, &wide, &said, text))
         return false;
     return parts && depth == least
                ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], &said, spot)
@@ -218,6 +236,51 @@ place_tensor(struct search *search, const struct scout_tensor *tensor)
     return false;
 }
 
+/* ---- groups ---- */
+
+static bool
+is_remade(const struct search *search, uint32_t alloc)
+{
+    const struct scout_alloc *it = &search->log->allocs[alloc];
+    return it->made_at > search->finding->first || it->freed_at < search->finding->end;
+}
+
+/* Whether one annotation names two gradients: they share memory, or one call allocates them in each step. */
+static bool
+share_annotation(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b)
+{
+    if (a->role != ROLE_GRADIENT || b->role != ROLE_GRADIENT || a->group == GROUP_NONE || b->group == GROUP_NONE)
+        return false;
+    if (search->memory_of[a->alloc] == search->memory_of[b->alloc] && a->lo < b->hi && b->lo < a->hi)
+        return true;
+    struct stack one = spot_stack(search, search->log->allocs[a->alloc].site),
+                 other = spot_stack(search, search->log->allocs[b->alloc].site);
+    return is_remade(search, a->alloc) && is_remade(search, b->alloc) && spot_is_same_chain(&one, &other, 0);
+}
+
+/* An annotation gives a gradient one group, so groups that share one get one number, and a step each. What such a step
+ * averages once more is the same on all ranks, and stays. */
+static void
+number_groups(const struct search *search)
+{
+    const struct scout_finding *finding = search->finding;
+    uint32_t *number = search->to->group_of;
+    for (uint32_t g = 0; g < finding->group_count; ++g)
+        number[g] = g;
+    for (uint32_t i = 0; i < finding->tensor_count; ++i)
+        for (uint32_t k = 0; k < i; ++k) {
+            const struct scout_tensor *a = &finding->tensors[i], *b = &finding->tensors[k];
+            if (!share_annotation(search, a, b))
+                continue;
+            search->to->forgotten[k] |= search->memory_of[a->alloc] != search->memory_of[b->alloc];
+            uint32_t x = number[a->group], y = number[b->group];
+            for (uint32_t g = 0; g < finding->group_count; ++g)
+                number[g] = number[g] == x || number[g] == y ? (x < y ? x : y) : number[g];
+        }
+    for (uint32_t g = 0; g < finding->group_count; ++g) /* without gaps; a number is that of its first group */
+        number[g] = number[g] < g ? number[number[g]] : search->to->groups++;
+}
+
 /* ---- steps ---- */
 
 /* Between the calls of one function that lead to two operations; `behind` the first of them, or in front of the second.
@@ -244,13 +307,13 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
     return spot_is_usable(spot);
 }
 
-/* Whether an earlier group has its boundary between the same two calls: they are in a loop over groups. */
+/* Whether an earlier group of another number has its boundary between the same two calls: they are in a loop. */
 static bool
-is_in_loop(const struct spot *spots, uint32_t number)
+is_in_loop(const struct search *search, const struct spot *spots, uint32_t number)
 {
     for (uint32_t i = 0; i < number; ++i)
-        if (spots[i].from != NULL && spot_is_same(spots[i].from, spots[number].from) &&
-            spot_is_same(spots[i].to, spots[number].to))
+        if (search->to->group_of[i] != search->to->group_of[number] && spots[i].from != NULL &&
+            spot_is_same(spots[i].from, spots[number].from) && spot_is_same(spots[i].to, spots[number].to))
             return true;
     return false;
 }
@@ -264,12 +327,12 @@ place_step(struct search *search, uint32_t number, struct spot *spots)
     uint32_t border = finding->first + finding->period;
     uint32_t before = group->before < border ? group->before : group->before - finding->period;
     char text[64];
-    if (finding->group_count == 1)
+    if (search->to->groups == 1)
         snprintf(text, sizeof(text), "%s(0);", word);
     else
-        snprintf(text, sizeof(text), "%s_GROUP(%" PRIu32 ", 0);", word, number);
+        snprintf(text, sizeof(text), "%s_GROUP(%" PRIu32 ", 0);", word, search->to->group_of[number]);
     bool is_behind = group->fused || before < group->complete;
-    if (!find_between(search, group->complete, before, is_behind, &spots[number]) || is_in_loop(spots, number))
+    if (!find_between(search, group->complete, before, is_behind, &spots[number]) || is_in_loop(search, spots, number))
         return false;
     spot_add_text(search, &spots[number], text);
     return true;
@@ -300,8 +363,11 @@ insertions_find(struct sites *sites, const struct scout_log *log, const struct s
         .sites = sites, .log = log, .finding = finding, .to = insertions, .start = find_start(log, finding)};
     *insertions = (struct insertions){.open_copy = SCOUT_NONE,
                                       .placed = xcalloc(finding->tensor_count + 1, sizeof(bool)),
-                                      .placed_steps = xcalloc(finding->group_count + 1, sizeof(bool))};
+                                      .placed_steps = xcalloc(finding->group_count + 1, sizeof(bool)),
+                                      .forgotten = xcalloc(finding->tensor_count + 1, sizeof(bool)),
+                                      .group_of = xcalloc(finding->group_count + 1, sizeof(uint32_t))};
     (void)graph_name_memories(log, &search.memory_of);
+    number_groups(&search);
     for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); ++r)
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
             if (finding->tensors[i].role == roles[r] && insertions_wants(finding, &finding->tensors[i]))
@@ -327,5 +393,7 @@ insertions_free(struct insertions *insertions)
     free(insertions->items);
     free(insertions->placed);
     free(insertions->placed_steps);
+    free(insertions->forgotten);
+    free(insertions->group_of);
     *insertions = (struct insertions){0};
 }

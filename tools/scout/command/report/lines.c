@@ -11,12 +11,15 @@
 
 /* What no line annotates. */
 static void
-print_tensor(FILE *out, const struct scout_log *log, const struct scout_tensor *tensor, struct sites *sites)
+print_tensor(FILE *out, const struct scout_log *log, const struct scout_tensor *tensor,
+             const struct insertions *insertions, struct sites *sites)
 {
-    char site[256], place[64];
+    char site[256], place[64], group[32] = "";
     uint32_t bytes = scout_type_bytes(tensor->type);
-    fprintf(out, "by hand: %s %s, %llu of %s, allocated at %s\n", scout_role_name(tensor->role),
-            scout_tensor_place(tensor, place),
+    if (insertions->groups > 1 && tensor->group != GROUP_NONE)
+        snprintf(group, sizeof(group), " of group %u", insertions->group_of[tensor->group]);
+    fprintf(out, "by hand: %s %s%s, %llu of %s, allocated at %s\n", scout_role_name(tensor->role),
+            scout_tensor_place(tensor, place), group,
             (unsigned long long)((tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4)), scout_type_name(tensor->type),
             sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)));
 }
@@ -31,17 +34,33 @@ print_place(FILE *out, const struct scout_log *log, uint32_t op, struct sites *s
 }
 
 static void
-print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const bool *placed,
-            struct sites *sites)
+print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
+            const struct insertions *insertions, struct sites *sites)
 {
     for (uint32_t g = 0; g < finding->group_count; ++g) {
         const struct scout_group *group = &finding->groups[g];
-        if (placed[g])
+        if (insertions->placed_steps[g])
             continue;
-        fprintf(out, "by hand: %s of group %u, %s ", group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP", g,
-                group->fused ? "behind" : "before");
+        fprintf(out, "by hand: %s of group %u, %s ", group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP",
+                insertions->group_of[g], group->fused ? "behind" : "before");
         print_place(out, log, group->fused ? group->complete : group->before, sites);
         fputc('\n', out);
+    }
+}
+
+/* Of each line that allocates gradients of several sizes. */
+static void
+print_forgotten(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
+                const struct insertions *insertions, struct sites *sites)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        char site[256];
+        uint32_t at = log->allocs[finding->tensors[i].alloc].site, k = 0;
+        while (k < i && (!insertions->forgotten[k] || log->allocs[finding->tensors[k].alloc].site != at))
+            ++k;
+        if (insertions->forgotten[i] && k == i)
+            fprintf(out, "by hand: DDP_FORGET, before memory is freed that is allocated at %s: its size changes\n",
+                    sites_text(sites, at, site, sizeof(site)));
     }
 }
 
@@ -68,8 +87,9 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     }
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
         if (insertions_wants(finding, &finding->tensors[i]) && !insertions.placed[i])
-            print_tensor(out, log, &finding->tensors[i], sites);
-    print_steps(out, log, finding, insertions.placed_steps, sites);
+            print_tensor(out, log, &finding->tensors[i], &insertions, sites);
+    print_steps(out, log, finding, &insertions, sites);
+    print_forgotten(out, log, finding, &insertions, sites);
     if (insertions.open_copy != SCOUT_NONE) {
         fputs("by hand: DDP_SHARD, of the records that come by ", out);
         print_place(out, log, insertions.open_copy, sites);
