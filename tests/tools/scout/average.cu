@@ -45,9 +45,8 @@ main(int argc, char **argv)
     float batch[BATCH * COUNT], *x, *weight, *gradient, *average;
     size_t first, count;
     CHECK(cudaMalloc(&x, sizeof(batch)));
-    CHECK(cudaMalloc(&weight, COUNT * sizeof(float)));
-    CHECK(cudaMalloc(&gradient, COUNT * sizeof(float)));
-    CHECK(cudaMalloc(&average, COUNT * sizeof(float)));
+    for (float **to : {&weight, &gradient, &average})
+        CHECK(cudaMalloc(to, COUNT * sizeof(float)));
     for (int i = 0; i < COUNT; ++i)
         batch[i] = 0.1f * (float)(i + 1);
     CHECK(cudaMemcpy(weight, batch, COUNT * sizeof(float), cudaMemcpyHostToDevice));

@@ -142,45 +142,42 @@ train_sequence(void)
 
 /* ---- reuse, per-step ---- */
 
+/* Without a buffer for all gradients it makes one. */
 static void
-update_alone(int t)
+update_alone(int t, float *buffer)
 {
-    float *gradient;
-    CHECK(cudaMalloc(&gradient, tensor_count[t] * sizeof(float)));
-    DDP_GRADIENT(gradient, tensor_count[t], DDP_FLOAT32);
+    float *gradient = buffer;
+    if (buffer == NULL)
+        CHECK(cudaMalloc(&gradient, tensor_count[t] * sizeof(float)));
+    if (buffer == NULL)
+        DDP_GRADIENT(gradient, tensor_count[t], DDP_FLOAT32);
     compute_gradient(gradient, t, BATCH, false);
     DDP_STEP(0);
     RUN(descend, tensor_count[t])(w[t], gradient, rate, tensor_count[t]);
-    DDP_FORGET(gradient);
-    CHECK(cudaFree(gradient));
+    if (buffer == NULL)
+        DDP_FORGET(gradient);
+    if (buffer == NULL)
+        CHECK(cudaFree(gradient));
 }
 
-/* A gradient has to be averaged after each of its uses: the range in the buffer is annotated for the largest of them.
- */
+/* A gradient is averaged after each of its uses: the range in the buffer is annotated for the largest of them. */
 static void
 train_inside(bool per_step)
 {
+    float *buffer = per_step ? NULL : floats(INPUTS * HIDDEN, 0);
     create_activations();
     for (int t = 0; t < TENSORS; ++t) {
         w[t] = floats(tensor_count[t], 0.5f);
         DDP_PARAMETER(w[t], tensor_count[t], DDP_FLOAT32);
     }
-    float *gradient = per_step ? NULL : floats(INPUTS * HIDDEN, 0);
-    if (gradient != NULL)
-        DDP_GRADIENT(gradient, INPUTS * HIDDEN, DDP_FLOAT32);
+    if (buffer != NULL)
+        DDP_GRADIENT(buffer, INPUTS * HIDDEN, DDP_FLOAT32);
     for (int step = 0; step < STEPS; ++step) {
         load();
         forward();
         compute_deltas(BATCH);
-        for (int t = TENSORS; t-- > 0;) {
-            if (per_step) {
-                update_alone(t);
-                continue;
-            }
-            compute_gradient(gradient, t, BATCH, false);
-            DDP_STEP(0);
-            RUN(descend, tensor_count[t])(w[t], gradient, rate, tensor_count[t]);
-        }
+        for (int t = TENSORS; t-- > 0;)
+            update_alone(t, buffer);
     }
 }
 

@@ -30,12 +30,10 @@ main(int argc, char **argv)
     float ones[COUNT], *x, *y, *z;
     for (int i = 0; i < COUNT; ++i)
         ones[i] = 1.0f;
-    CHECK(cudaMalloc(&x, sizeof(ones)));
-    CHECK(cudaMalloc(&y, sizeof(ones)));
-    CHECK(cudaMalloc(&z, sizeof(ones)));
-    CHECK(cudaMemcpy(x, ones, sizeof(ones), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(y, ones, sizeof(ones), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(z, ones, sizeof(ones), cudaMemcpyHostToDevice));
+    for (float **to : {&x, &y, &z}) {
+        CHECK(cudaMalloc(to, sizeof(ones)));
+        CHECK(cudaMemcpy(*to, ones, sizeof(ones), cudaMemcpyHostToDevice));
+    }
     for (int step = 0; step < steps; ++step) {
         wrong_step<<<1, COUNT>>>(y, x, mode);
         wrong_step<<<1, COUNT>>>(z, x, mode);
