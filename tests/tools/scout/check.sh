@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
-average=$build/tests/tools/scout/average
+nets=$build/tests/tools/scout/public_nets
 steps=(--steps 4)
 
 # verdict NAME CODE WORDS...: `ddprun check WORDS...` ends with CODE and leaves nothing.
@@ -17,12 +17,12 @@ verdict() {
     check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
 }
 
-verdict "an early average, without --scout" 0 --annotations off "$average" early
+verdict "an early average, without --scout" 0 --annotations off "$nets" early
 check "nothing leads to it" test "$(grep -c moving_average "$work/stdout")" -eq 0
-verdict "an early average" 1 --scout "$average" early
+verdict "an early average" 1 --scout "$nets" early
 check "what to do is said" grep -q 'what to do: `moving_average` writes it, .*compute it behind DDP_STEP' "$work/stdout"
 check "it is named" grep -Eq 'moving_average .*DIFFERS$' "$work/stdout"
-verdict "an average after DDP_STEP" 0 --scout "$average"
+verdict "an average after DDP_STEP" 0 --scout "$nets" average
 check "it is compared" grep -Eq 'moving_average.* equal' "$work/stdout"
 verdict "digits" 0 --scout "$digits" --data "$data" --steps 40 --quiet
 verdict "a program that trains nothing" 2 --unannotated --scout "$build/tests/tools/scout/wrong" same
@@ -57,6 +57,6 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     check "is said on demand" grep -q '^ddprun: check: the annotations are not held against a scouted run: the program ended after' "$work/stderr"
 fi
 verdict "--per-rank without --scout" 2 -n 1 --per-rank a1 --reference "$work/other" "$recurrent" recurrent
-verdict "a reference in two commands, the first" 0 -n 1 --scout --reference "$work/reference" "$average" early
-verdict "a reference in two commands, the second" 1 --reference "$work/reference" "$average" early
+verdict "a reference in two commands, the first" 0 -n 1 --scout --reference "$work/reference" "$nets" early
+verdict "a reference in two commands, the second" 1 --reference "$work/reference" "$nets" early
 finish

@@ -106,6 +106,7 @@ while read -r program habit rest; do
     pasted "$habit" "$matrix" "$work/$program" "$work/$habit.d" "-I. tests/tools/scout/$program.cu -lcurand" "$habit"
 done <<END
 public_nets reuse
+public_nets single DDP_SHARD, of the records that come by .*: no launch shows that these are several
 public_nets per-step DDP_FORGET, before memory is freed that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]*: its size changes
 END
 finish

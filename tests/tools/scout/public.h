@@ -56,7 +56,7 @@ delta_below(float *to, const float *from, const float *weights, const float *val
     to[row * in + i] = sum * (1 - value[row * in + i] * value[row * in + i]);
 }
 
-/* to = keep * to + from' error / BATCH; without `from`, of a bias. */
+/* to = keep * to + from' error / rows; without `from`, of a bias. */
 __global__ void
 gradient_of(float *to, const float *from, const float *error, int rows, int in, int out, int pitch, bool adds)
 {
@@ -65,7 +65,7 @@ gradient_of(float *to, const float *from, const float *error, int rows, int in, 
         return;
     float sum = 0;
     for (int row = 0; row < rows; ++row)
-        sum += (from != NULL ? from[row * in + i] : 1.0f) * error[row * out + k] / BATCH;
+        sum += (from != NULL ? from[row * in + i] : 1.0f) * error[row * out + k] / rows;
     to[i * pitch + k] = adds ? to[i * pitch + k] + sum : sum;
 }
 

@@ -7,6 +7,8 @@
  *   sequence     a recurrent net: a loop over time forward and another backward, whose gradients are added up
  *   reuse        each layer is updated as soon as backward has its gradient, and one buffer holds the gradient of all
  *   per-step     each layer's backward pass allocates its gradients, updates the layer and frees them
+ *   single       a step has one record
+ *   average      a moving average of a gradient, which nothing annotates, behind DDP_STEP; `early`: in front of it
  *   rbm          contrastive divergence: the gradient is a difference of two products; generators on the device
  *   factors      a matrix is factorised: updates go into second tables, which are exchanged for the first ones
  *   noise        cuRAND draws noise for each step
@@ -191,6 +193,62 @@ static void
 train_per_step(void)
 {
     train_inside(true);
+}
+
+/* ---- single, average, early ---- */
+
+static void
+train_single(void)
+{
+    static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
+    create_net();
+    for (int step = 0; step < STEPS; ++step) {
+        draw_batch(host_x, host_wanted);
+        CHECK(cudaMemcpy(x, host_x, INPUTS * sizeof(float), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(wanted, host_wanted, OUTPUTS * sizeof(float), cudaMemcpyHostToDevice));
+        train_on_rows(1);
+    }
+}
+
+__global__ void
+moving_average(float *average, const float *gradient)
+{
+    average[threadIdx.x] = 0.9f * average[threadIdx.x] + 0.1f * gradient[threadIdx.x];
+}
+
+static void
+train_with_average(bool is_early)
+{
+    float *average = floats(HIDDEN, 0);
+    size_t first, count;
+    create_net();
+    DDP_SHARD(BATCH, &first, &count);
+    for (int step = 0; step < STEPS; ++step) {
+        load();
+        x += first * INPUTS, wanted += first * OUTPUTS;
+        forward_rows((int)count);
+        compute_deltas((int)count);
+        compute_gradients((int)count, false);
+        x -= first * INPUTS, wanted -= first * OUTPUTS;
+        if (is_early)
+            moving_average<<<1, HIDDEN>>>(average, g[1]);
+        DDP_STEP(0);
+        if (!is_early)
+            moving_average<<<1, HIDDEN>>>(average, g[1]);
+        descend_all();
+    }
+}
+
+static void
+train_average(void)
+{
+    train_with_average(false);
+}
+
+static void
+train_early(void)
+{
+    train_with_average(true);
 }
 
 /* ---- rbm ---- */
@@ -468,12 +526,21 @@ int
 main(int argc, char **argv)
 {
     static const struct habit habits[] = {
-        {"target", train_target},     {"target-copy", train_target_copy},
-        {"sequence", train_sequence}, {"reuse", train_reuse},
-        {"per-step", train_per_step}, {"rbm", train_rbm},
-        {"factors", train_factors},   {"noise", train_noise},
-        {"bias-row", train_bias_row}, {"whole", train_whole},
-        {"columns", train_columns},   {"recompute", train_recompute},
+        {"target", train_target},
+        {"target-copy", train_target_copy},
+        {"sequence", train_sequence},
+        {"reuse", train_reuse},
+        {"per-step", train_per_step},
+        {"single", train_single},
+        {"average", train_average},
+        {"early", train_early},
+        {"rbm", train_rbm},
+        {"factors", train_factors},
+        {"noise", train_noise},
+        {"bias-row", train_bias_row},
+        {"whole", train_whole},
+        {"columns", train_columns},
+        {"recompute", train_recompute},
     };
     return run_habit(habits, sizeof(habits) / sizeof(*habits), argc > 1 ? argv[1] : NULL);
 }

@@ -146,11 +146,12 @@ struct scout_segment {
     struct scout_ranges killed, modified;
 };
 
-/* What a perturbed segment changed outside itself. */
+/* What a perturbed segment changed outside itself; with `read`, what a part of it did, if that was in the first part of
+ * the results alone. */
 struct scout_dependence {
     uint32_t from;            /* number of the segment in its effect */
     uint32_t to;              /* allocation */
-    struct scout_ranges read; /* the bytes of the segment that do it, where known; empty: any of it */
+    struct scout_ranges read; /* the bytes of the segment that were perturbed; empty: all */
     struct scout_ranges changed;
 };
 

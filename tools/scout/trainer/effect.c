@@ -432,6 +432,67 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
     return false;
 }
 
+/* ---- shares of a batch ---- */
+
+/* A part's words of a batch that the host has brought in this period: the first quarter, which ends within the first of
+ * two records. */
+static struct scout_range
+share_of(const struct effect *effect, const struct part *part)
+{
+    enum { QUARTER = 4, ALIGNED = 16 };
+    const struct image *image = &effect->images.items[part->image];
+    const struct allocation *allocation = image->allocation;
+    uint64_t lo = part->first * sizeof(uint32_t), hi = part->end * sizeof(uint32_t);
+    bool is_old = scout_state.operation_count - allocation->brought_at >= atomic_load(&scout_state.progress->period);
+    bool is_open = part->change == CHANGE_INTEGER && part->integers == NULL;
+    lo = allocation->batch.lo > lo ? allocation->batch.lo / ALIGNED * ALIGNED : lo;
+    hi = allocation->batch.hi < hi ? allocation->batch.hi : hi;
+    if (lo >= hi || is_old || is_open || !part->is_argument || !part->is_tested || image->is_written)
+        return (struct scout_range){0};
+    return (struct scout_range){lo, lo + (hi - lo) / QUARTER / ALIGNED * ALIGNED};
+}
+
+bool
+effect_change_shares(struct effect *effect)
+{
+    bool any = false;
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        struct part *part = &effect->parts[i];
+        struct image *image = &effect->images.items[part->image];
+        part->share = share_of(effect, part);
+        size_t first = part->share.lo / sizeof(uint32_t), end = part->share.hi / sizeof(uint32_t);
+        if (first == end)
+            continue;
+        change_part(part, image, first, end - first, image->now + first);
+        images_change(image, first, end);
+        any = true;
+    }
+    return any;
+}
+
+void
+effect_judge_shares(struct effect *effect)
+{
+    bool spreads = false;
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        struct part *part = &effect->parts[i];
+        const struct image *image = &effect->images.items[part->image];
+        const struct ranges_list *list = part->killed.count > 0 ? &part->killed : &part->modified;
+        uint64_t lo = list->count > 0 ? list->items[0].lo : 0,
+                 hi = list->count > 0 ? list->items[list->count - 1].hi : 0;
+        size_t last = hi / sizeof(uint32_t), end = 0;
+        if (hi < lo + 4 * sizeof(uint32_t)) /* a loss */
+            continue;
+        for (size_t at = lo / sizeof(uint32_t); (at = images_next_different(image, at, last)) < last; ++at)
+            end = images_same(image, image->now[at], image->after[at]) ? end : at + 1;
+        if (end > 0)
+            part->reached = (struct scout_range){lo, end * sizeof(uint32_t)};
+        spreads = spreads || 4 * (part->reached.hi - part->reached.lo) > 3 * (hi - lo);
+    }
+    for (size_t i = 0; i < effect->part_count && spreads; ++i)
+        effect->parts[i].reached = (struct scout_range){0};
+}
+
 /* ---- the log ---- */
 
 /* Few numbers look like any type. */
@@ -461,7 +522,7 @@ ranges_to_put(const struct ranges_list *list, const struct allocation *allocatio
 }
 
 static void
-put_dependences(const struct effect *effect, const struct part *part, uint32_t number, struct scout_effect *record)
+put_dependences(struct effect *effect, struct part *part, uint32_t number, struct scout_effect *record)
 {
     for (size_t k = 0; part->is_tested && k < effect->images.count; ++k) {
         if (part->changed[k].count > 0)
@@ -469,6 +530,15 @@ put_dependences(const struct effect *effect, const struct part *part, uint32_t n
                 .from = number,
                 .to = effect->images.items[k].allocation->number,
                 .changed = ranges_to_put(&part->changed[k], effect->images.items[k].allocation)};
+    }
+    for (size_t i = 0; i < effect->part_count && part->share.hi > part->share.lo; ++i) {
+        struct part *to = &effect->parts[i];
+        if (to->reached.hi > 0)
+            record->dependences[record->dependence_count++] =
+                (struct scout_dependence){.from = number,
+                                          .to = effect->images.items[to->image].allocation->number,
+                                          .read = {&part->share, 1},
+                                          .changed = {&to->reached, 1}};
     }
 }
 
@@ -484,8 +554,8 @@ effect_put(struct effect *effect)
                                   .hidden_write = effect->hidden_write,
                                   .segments = scout_zeroed(effect->part_count, sizeof(*record.segments)),
                                   .written = scout_zeroed(images->count, sizeof(*record.written)),
-                                  .dependences =
-                                      scout_zeroed(effect->part_count * images->count, sizeof(*record.dependences)),
+                                  .dependences = scout_zeroed(effect->part_count * (images->count + effect->part_count),
+                                                              sizeof(*record.dependences)),
                                   .elementwise = scout_zeroed(effect->found_count, sizeof(*record.elementwise))};
     for (size_t k = 0; k < images->count; ++k) {
         const struct image *image = &images->items[k];

@@ -33,6 +33,7 @@ enum run {
     RUN_GROUP,    /* with all parts of an allocation changed that are no arguments */
     RUN_FEW,      /* with few words changed, of all parts that matter */
     RUN_FEW_OF,   /* the same of one part */
+    RUN_SHARES,   /* with the first part of each batch changed */
     RUN_END,
 };
 
@@ -342,6 +343,8 @@ prepare_repeat(enum run run)
     case RUN_FEW_OF:
         mattering[0] = &effect.parts[at];
         return elementwise_change(&effect, mattering, 1);
+    case RUN_SHARES:
+        return effect_change_shares(&effect);
     default:
         return false;
     }
@@ -405,6 +408,9 @@ judge_repeat(enum run run)
     case RUN_FEW_OF:
         (void)elementwise_judge(&effect);
         break;
+    case RUN_SHARES:
+        effect_judge_shares(&effect);
+        break;
     default:
         break;
     }
@@ -441,7 +447,7 @@ find_few(void)
 
 /*
  * What comes after `run`; sets `at`. Order: the same again, hidden memory, arguments, what lies between them (which may
- * make more parts of arguments), few words of all, few words of each.
+ * make more parts of arguments), few words of all, few words of each, shares of batches.
  */
 static enum run
 following(enum run run)
@@ -485,7 +491,7 @@ following(enum run run)
         /* fallthrough */
     case RUN_FEW_OF:
         ++at;
-        return find_few() ? RUN_FEW_OF : RUN_END;
+        return find_few() ? RUN_FEW_OF : RUN_SHARES;
     default:
         return RUN_END;
     }

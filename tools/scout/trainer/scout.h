@@ -89,12 +89,14 @@ struct allocation {
     uint32_t number; /* in the log */
     uint64_t address, bytes;
     uint32_t ordinal;
-    uint32_t memory;  /* enum scout_memory */
-    bool held_floats; /* some of its words have looked like numbers with a fraction */
-    bool host_wrote;  /* since `hash` was taken */
-    bool left_known;  /* managed memory: */
-    uint64_t left;    /* hash of what the last launch has left there */
-    bool is_shared;   /* the host wrote it between launches */
+    uint32_t memory;          /* enum scout_memory */
+    bool held_floats;         /* some of its words have looked like numbers with a fraction */
+    bool host_wrote;          /* since `hash` was taken */
+    bool left_known;          /* managed memory: */
+    uint64_t left;            /* hash of what the last launch has left there */
+    bool is_shared;           /* the host wrote it between launches */
+    struct scout_range batch; /* what copies from the host have brought */
+    uint64_t brought_at;      /* operations before the last of these */
     bool hash_known;
     uint64_t hash;     /* of what it held last */
     uint64_t *offsets; /* sorted: at which pointers into it were seen */
@@ -381,11 +383,13 @@ struct part {
     size_t first, end;
     bool is_argument;
     bool is_tested;
-    bool was_tried;       /* also if it cannot be changed */
-    size_t tested_before; /* by an earlier launch: the larger, the later; 0: never */
-    bool matters;         /* something outside depends on it, or it is modified */
-    size_t few;           /* words that were changed in the last run of few */
-    bool is_open;         /* which of them showed nothing where something depends on it */
+    bool was_tried;             /* also if it cannot be changed */
+    size_t tested_before;       /* by an earlier launch: the larger, the later; 0: never */
+    bool matters;               /* something outside depends on it, or it is modified */
+    size_t few;                 /* words that were changed in the last run of few */
+    bool is_open;               /* which of them showed nothing where something depends on it */
+    struct scout_range share;   /* the first part of a batch, which was changed by itself */
+    struct scout_range reached; /* what came of such shares, in a part of the results; empty: not only there */
     enum change change;
     uint64_t key;       /* of the argument that points to it, or of its place, in any period */
     uint32_t *integers; /* [end - first]: what CHANGE_INTEGER makes of it */
@@ -419,6 +423,10 @@ void effect_make_parts(struct effect *effect, const struct noted *noted, bool ar
 bool effect_change(struct effect *effect, struct part *part);
 /* What the run did with it. */
 void effect_judge(struct effect *effect, struct part *part);
+/* Changes the first part of each batch. False: there is none. */
+bool effect_change_shares(struct effect *effect);
+/* Whether that has changed the first part of the results alone, as it does where records lie one behind the other. */
+void effect_judge_shares(struct effect *effect);
 /* Whether any word that was not changed on purpose, or a part that was, has another result. */
 bool effect_any(const struct effect *effect, const struct part *const *parts, size_t count);
 /* enum scout_type of what a part seems to hold. */

@@ -539,8 +539,8 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
     for (uint32_t i = 0; i < effect->dependence_count; ++i) {
         const struct scout_dependence *dependence = &effect->dependences[i];
         const struct scout_segment *from = &effect->segments[dependence->from];
-        bool reached = false;
-        for (uint32_t t = first; t < end && dependence->to == alloc && !reached; ++t)
+        bool reached = false; /* of a part: all of it does the same */
+        for (uint32_t t = first; t < end && dependence->to == alloc && dependence->read.count == 0 && !reached; ++t)
             reached = meets(&dependence->changed, builder->targets[t].lo, builder->targets[t].hi);
         if (!reached)
             continue;
@@ -548,18 +548,12 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
         struct graph_map map;
         const struct graph_map *found =
             find_map(effect, from->alloc, from->lo, from->hi, alloc, &builder->graph->versions[number], &map);
-        struct scout_range all = {from->lo, from->hi};
-        const struct scout_ranges *read =
-            dependence->read.count > 0 ? &dependence->read : &(struct scout_ranges){&all, 1};
         struct scout_range limit = {0, UINT64_MAX};
         if (found != NULL)
             limit = range_behind(found, &builder->graph->versions[number]);
-        for (uint32_t r = 0; r < read->count; ++r) {
-            uint64_t lo = read->items[r].lo > limit.lo ? read->items[r].lo : limit.lo;
-            uint64_t hi = read->items[r].hi < limit.hi ? read->items[r].hi : limit.hi;
-            if (lo < hi)
-                add_edges(builder, memory, lo, hi, from->type, number, found);
-        }
+        uint64_t lo = from->lo > limit.lo ? from->lo : limit.lo, hi = from->hi < limit.hi ? from->hi : limit.hi;
+        if (lo < hi)
+            add_edges(builder, memory, lo, hi, from->type, number, found);
     }
 }
 

@@ -20,12 +20,13 @@ struct insertion {
 struct insertions {
     struct insertion *items; /* by file and line; those of one line in their order */
     uint32_t count;
-    bool *placed;       /* [tensor_count]: has a line */
-    bool *placed_steps; /* [group_count] */
-    uint32_t *group_of; /* [group_count]: the number that lines give a group of the finding */
-    uint32_t groups;    /* of lines */
-    bool *forgotten;    /* [tensor_count]: DDP_FORGET comes before it is freed: one annotation is of several sizes */
-    uint32_t open_copy; /* an operation that brings data and has no line; SCOUT_NONE */
+    bool *placed;        /* [tensor_count]: has a line */
+    bool *placed_steps;  /* [group_count] */
+    uint32_t *group_of;  /* [group_count]: the number that lines give a group of the finding */
+    uint32_t groups;     /* of lines */
+    bool *forgotten;     /* [tensor_count]: DDP_FORGET comes before it is freed: one annotation is of several sizes */
+    bool has_no_records; /* several are not shown in open_copy */
+    uint32_t open_copy;  /* an operation that brings data and has no line; SCOUT_NONE */
 };
 
 /* Looks the places up in debug information and in the sources, as far as there are any. */

@@ -93,7 +93,7 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     if (insertions.open_copy != SCOUT_NONE) {
         fputs("by hand: DDP_SHARD, of the records that come by ", out);
         print_place(out, log, insertions.open_copy, sites);
-        fputc('\n', out);
+        fputs(insertions.has_no_records ? ": no launch shows that these are several\n" : "\n", out);
     }
     insertions_free(&insertions);
 }

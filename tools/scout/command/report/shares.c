@@ -176,9 +176,104 @@ is_small_part(const struct search *search, uint32_t number)
     return is_read;
 }
 
+enum records { RECORDS_OPEN, RECORDS_SHOWN, RECORDS_ONE };
+
+/* What a launch makes of the batch in a memory: of its first part a part of the results, or one of all of it. Results
+ * that are made element by element show neither. */
+static enum records
+read_records(const struct search *search, const struct scout_op *op, uint32_t memory)
+{
+    const struct scout_effect *effect = op->effect;
+    for (uint32_t i = 0; effect != NULL && i < effect->dependence_count; ++i) {
+        const struct scout_dependence *dependence = &effect->dependences[i];
+        uint32_t from = effect->segments[dependence->from].alloc;
+        if (dependence->read.count == 0 || search->memory_of[from] != memory)
+            continue;
+        for (uint32_t e = 0; e < effect->elementwise_count; ++e)
+            if (effect->elementwise[e].from == from && effect->elementwise[e].samples > 0)
+                return RECORDS_OPEN;
+        return RECORDS_SHOWN;
+    }
+    return RECORDS_ONE;
+}
+
+/* Whether an operation writes more than gradients, parameters and a loss. */
+static bool
+goes_on(const struct search *search, const struct scout_op *op)
+{
+    bool goes = false;
+    for (uint32_t i = 0; op->effect != NULL && i < op->effect->segment_count && !goes; ++i) {
+        const struct scout_segment *segment = &op->effect->segments[i];
+        const struct scout_ranges *ranges = segment->killed.count > 0 ? &segment->killed : &segment->modified;
+        uint64_t lo = ranges->count > 0 ? ranges->items[0].lo : 0;
+        goes = ranges->count > 0 && ranges->items[ranges->count - 1].hi > lo + sizeof(double);
+        for (uint32_t t = 0; t < search->finding->tensor_count && goes; ++t) {
+            const struct scout_tensor *tensor = &search->finding->tensors[t];
+            goes = (tensor->role != ROLE_GRADIENT && tensor->role != ROLE_PARAMETER) ||
+                   search->memory_of[tensor->alloc] != search->memory_of[segment->alloc] || lo < tensor->lo ||
+                   lo >= tensor->hi;
+        }
+    }
+    return goes;
+}
+
+/* Whether several records are shown in what a copy brings, by the launch that reads it first. Sums over records are
+ * passed over. */
+static enum records
+find_records(const struct search *search, uint32_t number)
+{
+    const struct scout_finding *finding = search->finding;
+    uint32_t memory = search->memory_of[search->log->ops[number].to.alloc], end = number + finding->period;
+    for (uint32_t i = number + 1; i < end && i < finding->end; ++i) {
+        const struct scout_op *op = &search->log->ops[i];
+        enum records records = RECORDS_ONE;
+        bool is_read = false;
+        for (uint32_t a = 0; a < op->argument_count; ++a)
+            is_read = is_read || search->memory_of[op->arguments[a].alloc] == memory;
+        if (!is_read || !goes_on(search, op))
+            continue;
+        for (uint32_t k = finding->begin + (i - finding->begin) % finding->period;
+             k < finding->end && records == RECORDS_ONE; k += finding->period)
+            records = read_records(search, &search->log->ops[k], memory);
+        return records;
+    }
+    return RECORDS_OPEN;
+}
+
+/* Whether a call copies to several places of one memory in a step: records come one by one. */
+static bool
+comes_in_parts(const struct search *search, uint32_t number)
+{
+    const struct scout_op *ops = search->log->ops, *op = &ops[number];
+    bool comes = false;
+    for (uint32_t i = search->finding->first; next_data(search, &i) && !comes; ++i)
+        comes = ops[i].site == op->site && ops[i].to.alloc == op->to.alloc && ops[i].to.offset != op->to.offset;
+    return comes;
+}
+
+/* A copy that brings one record, as far as is shown; SCOUT_NONE: there is none. */
+static uint32_t
+find_one_record(const struct search *search)
+{
+    uint32_t open = SCOUT_NONE;
+    bool are_shown = false;
+    for (uint32_t i = search->finding->first; next_data(search, &i); ++i) {
+        enum records records = comes_in_parts(search, i) ? RECORDS_ONE : find_records(search, i);
+        are_shown = are_shown || records == RECORDS_SHOWN;
+        if (records == RECORDS_ONE)
+            return i;
+        open = i;
+    }
+    return are_shown ? SCOUT_NONE : open;
+}
+
 void
 shares_place(struct search *search)
 {
+    search->to->open_copy = find_one_record(search);
+    search->to->has_no_records = search->to->open_copy != SCOUT_NONE;
+    if (search->to->has_no_records)
+        return;
     for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period; ++i)
         if (is_small_part(search, i)) {
             search->to->open_copy = i;
