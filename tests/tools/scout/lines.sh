@@ -77,6 +77,7 @@ cp "$sources/tests/tools/frame.h" "$matrix/tests/tools"
 cp "$sources"/tests/tools/scout/public* "$matrix/tests/tools/scout"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC|FORGET)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
     -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers,tools/scout}/* "$matrix/tests/tools/frame.h"
+sed -i '1s/^/\xEF\xBB\xBF/' "$matrix/tests/tools/scout/public_nets.cu" # a byte-order mark
 for name in mlp flat clipping tied; do
     is_wanted "$name" soak || continue
     compile "$matrix" "$work/$name.plain" tests/matrix/$name.cu samples/common/parameter_file.c

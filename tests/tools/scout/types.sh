@@ -51,6 +51,8 @@ for n in "${rows[@]}"; do
             check "$type, $n rows, seed $seed" found $says "$n" sgd
         done
     done
+    scouts half "$n" scaled
+    check "half, $n rows, scaled" found float16 "$n" sgd
     for habit in c-half:sgd blas:cublasSaxpy_v2 shape:sgd shuffled:sgd answer:cublasSnrm2_v2 legacy:cublasSnrm2; do
         scouts float "$n" "${habit%:*}"
         check "${habit%:*}, $n rows" found float32 "$n" "${habit#*:}"

@@ -3,8 +3,8 @@
  *
  * A launch is made again with what it gets from here, so no index may leave its bounds and no number become NaN: words
  * that look like numbers with a fraction become others of that kind, whole numbers what they were in another period
- * (integers.c), and zeros stay where nothing else was ever seen. Seen as 32 bits, pairs of 16-bit numbers and halves of
- * 64-bit ones stay what they are.
+ * (integers.c), and zeros stay where nothing else was ever seen. Pairs of 16-bit numbers are changed as such where a
+ * name says it. Seen as 32 bits, others stay what they are, and so do halves of 64-bit ones.
  */
 #include "base/mutant.h"
 #include "tools/scout/trainer/scout.h"
@@ -50,8 +50,10 @@ has_both_signs(const uint32_t *words, size_t first, size_t end)
 }
 
 enum change
-change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
+change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats, uint32_t named)
 {
+    if (named == SCOUT_FLOAT16 || named == SCOUT_BFLOAT16)
+        return named == SCOUT_FLOAT16 ? CHANGE_HALVES : CHANGE_BFLOATS;
     struct likes likes = count_likes(words + first, end - first);
     if (held_floats)
         likes.others -= likes.tiny;
@@ -79,6 +81,10 @@ change_is_number(const char *word, size_t bytes)
 bool
 change_one(uint32_t *word, enum change change, bool held_floats)
 {
+    if (change_is_of_pairs(change)) {
+        *word = change_pair(*word, change, true);
+        return true;
+    }
     if (!change_looks_like_float(*word) && !((change_is_zero(*word) || change_is_tiny(*word)) && held_floats))
         return false;
     float value = element_from_bits(*word);

@@ -13,8 +13,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* As what a segment is changed. Numbers of both signs change theirs, too: some updates are by nothing but the sign. */
-enum change { CHANGE_NONE, CHANGE_FLOAT, CHANGE_SIGNED, CHANGE_INTEGER };
+/* As what a segment is changed. Numbers of both signs change theirs, too: some updates are by nothing but the sign.
+ * Words may be pairs of 16-bit numbers, where a kernel's name or a call says so. */
+enum change { CHANGE_NONE, CHANGE_FLOAT, CHANGE_SIGNED, CHANGE_HALVES, CHANGE_BFLOATS, CHANGE_INTEGER };
 
 /* The exponents of about 1e-14 to 1e10. */
 enum { CHANGE_LEAST_EXPONENT = 0x50, CHANGE_MOST_EXPONENT = 0xA0, CHANGE_EXPONENT_SHIFT = 23 };
@@ -70,7 +71,33 @@ change_float(uint32_t word, bool held_floats)
 static inline bool
 change_is_of_floats(enum change change)
 {
-    return change == CHANGE_FLOAT || change == CHANGE_SIGNED;
+    return change > CHANGE_NONE && change < CHANGE_INTEGER;
+}
+
+static inline bool
+change_is_of_pairs(enum change change)
+{
+    return change == CHANGE_HALVES || change == CHANGE_BFLOATS;
+}
+
+/* Both numbers of a pair: by the highest bit of their fraction, or by two of their exponent. No infinity changes. Of
+ * two signs the lower number changes its own. */
+static inline uint32_t
+change_pair(uint32_t word, enum change change, bool much)
+{
+    uint32_t shift = change == CHANGE_HALVES ? 10 : 7, most = change == CHANGE_HALVES ? 0x1F : 0xFF, to = 0;
+    uint32_t sign = (word ^ word >> 16) & 0x8000;
+    for (uint32_t at = 0; at < 32; at += 16, sign = 0) {
+        uint32_t half = word >> at & 0xFFFF, exponent = half >> shift & most;
+        if ((half & 0x7FFF) == 0)
+            half = change == CHANGE_HALVES ? 0x3400 : 0x3E80; /* 0.25 */
+        else if (exponent < most && much)
+            half = (exponent + 2 < most ? half + (2U << shift) : half - (2U << shift)) ^ sign;
+        else if (exponent < most)
+            half ^= 1U << (shift - 1) | sign;
+        to |= half << at;
+    }
+    return to;
 }
 
 /* What words [count] become, in to[count]; of those with signs, every second one changes it: `odd` is the first one's
@@ -79,6 +106,11 @@ static inline void
 change_words(enum change change, const uint32_t *restrict words, const uint32_t *restrict integers, bool held_floats,
              size_t count, uint32_t odd, uint32_t *restrict to)
 {
+    if (change_is_of_pairs(change)) {
+        for (size_t i = 0; i < count; ++i)
+            to[i] = change_pair(words[i], change, change == CHANGE_BFLOATS); /* of eight bits less would not show */
+        return;
+    }
     if (change_is_of_floats(change)) {
         for (size_t i = 0; i < count; ++i)
             to[i] = change_float(words[i], held_floats);
@@ -91,8 +123,8 @@ change_words(enum change change, const uint32_t *restrict words, const uint32_t 
 
 /* Whether a word of 4 or 8 bytes is a number with a fraction, or two of them, rather than a count. */
 bool change_is_number(const char *word, size_t bytes);
-/* How words [first, end) are to be changed. */
-enum change change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats);
+/* How words [first, end) are to be changed; `named`: enum scout_type, as it is said of them. */
+enum change change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats, uint32_t named);
 /* A larger change of one word, for few of them. False: the word is no number, and stays. */
 bool change_one(uint32_t *word, enum change change, bool held_floats);
 /* A change that is its own reverse. */

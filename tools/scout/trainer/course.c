@@ -298,15 +298,10 @@ course_note_copy(const struct scout_op *op)
     struct allocation *allocation = writes ? allocations_numbered(op->to.alloc) : NULL;
     if (allocation != NULL)
         allocation->host_wrote = true, allocation->left_known = false;
-    if (allocation == NULL || op->kind == SCOUT_FILL || op->from.alloc != SCOUT_NONE || op->rows != 1)
-        return;
-    struct scout_range brought = {op->to.offset, op->to.offset + op->bytes}, *batch = &allocation->batch;
-    if (batch->hi > 0 && brought.lo <= batch->hi && batch->lo <= brought.hi) { /* records come one by one */
-        brought.lo = batch->lo < brought.lo ? batch->lo : brought.lo;
-        brought.hi = batch->hi > brought.hi ? batch->hi : brought.hi;
+    if (allocation != NULL && op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->rows == 1) {
+        allocation->batch = (struct scout_range){op->to.offset, op->to.offset + op->bytes};
+        allocation->brought_at = scout_state.operation_count;
     }
-    *batch = brought;
-    allocation->brought_at = scout_state.operation_count;
 }
 
 /* ---- the passes ---- */

@@ -135,7 +135,8 @@ change_part(const struct part *part, const struct image *image, size_t at, size_
     if (at + count < image->words || image->last_mask == UINT32_MAX)
         return;
     uint32_t *last = &to[count - 1];
-    if (change_is_of_floats(part->change)) /* one half, as the upper one of a pair is changed */
+    if (change_is_of_floats(part->change) &&
+        !change_is_of_pairs(part->change)) /* one half, as the upper one of a pair is changed */
         *last = change_float(image->before[image->words - 1] << HALF_BITS, held_floats) >> HALF_BITS;
     *last &= image->last_mask;
 }
@@ -167,7 +168,7 @@ effect_change(struct effect *effect, struct part *part)
     bool held_floats = image->allocation->held_floats;
     if (image->is_table || image->allocation->memory == SCOUT_PINNED)
         return false;
-    part->change = change_choose(image->before, part->first, part->end, held_floats);
+    part->change = change_choose(image->before, part->first, part->end, held_floats, part->named);
     if (part->change == CHANGE_NONE)
         return false;
     if (part->change == CHANGE_INTEGER && !choose_integers(effect, part))

@@ -450,7 +450,8 @@ elementwise_fill(struct effect *effect)
         struct ranges_list *list = &part->changed[found->to];
         size_t at = part->first, end, runs = 0, words = effect->images.items[found->to].words;
         bool outside = found->to != part->image || found->to_base < part->first || found->to_base >= part->end;
-        if (found->samples == 0 || found->from_bytes != found->to_bytes || !outside || list->count == 0)
+        if (found->samples == 0 || change_is_of_pairs(part->change) || found->from_bytes != found->to_bytes ||
+            !outside || list->count == 0)
             continue;
         for (; runs < RUNS_AT_MOST && find_not_tried(image, part, &at, &end); at = end, ++runs) {
             size_t first = at - part->first + found->to_base, last = end - part->first + found->to_base;

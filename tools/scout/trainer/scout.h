@@ -95,8 +95,8 @@ struct allocation {
     bool left_known;          /* managed memory: */
     uint64_t left;            /* hash of what the last launch has left there */
     bool is_shared;           /* the host wrote it between launches */
-    struct scout_range batch; /* what copies from the host have brought */
-    uint64_t brought_at;      /* operations before the last of these */
+    struct scout_range batch; /* what the last copy from the host has brought */
+    uint64_t brought_at;      /* operations before it */
     bool hash_known;
     uint64_t hash;     /* of what it held last */
     uint64_t *offsets; /* sorted: at which pointers into it were seen */

@@ -147,6 +147,14 @@ setting_of(const struct search *search, const struct scout_tensor *tensor)
     return SCOUT_NONE;
 }
 
+/* Whether two gradients lie in one place, at different times. */
+static bool
+share_place(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b)
+{
+    return a->role == ROLE_GRADIENT && b->role == ROLE_GRADIENT && a->group != b->group &&
+           search->memory_of[a->alloc] == search->memory_of[b->alloc] && a->lo < b->hi && b->lo < a->hi;
+}
+
 /* A gradient, and all that lies in its place at other times: one annotation is of all of it. */
 static struct scout_tensor
 widen(const struct search *search, const struct scout_tensor *tensor)
@@ -154,12 +162,9 @@ widen(const struct search *search, const struct scout_tensor *tensor)
     struct scout_tensor wide = *tensor;
     for (uint32_t i = 0; i < search->finding->tensor_count; ++i) {
         const struct scout_tensor *other = &search->finding->tensors[i];
-        if (other->role != ROLE_GRADIENT || tensor->role != ROLE_GRADIENT || other->group == tensor->group ||
-            search->memory_of[other->alloc] != search->memory_of[tensor->alloc] || other->lo >= tensor->hi ||
-            tensor->lo >= other->hi)
-            continue;
-        wide.lo = other->lo < wide.lo ? other->lo : wide.lo;
-        wide.hi = other->hi > wide.hi ? other->hi : wide.hi;
+        bool shares = share_place(search, tensor, other);
+        wide.lo = shares && other->lo < wide.lo ? other->lo : wide.lo;
+        wide.hi = shares && other->hi > wide.hi ? other->hi : wide.hi;
     }
     return wide;
 }
@@ -249,13 +254,11 @@ is_remade(const struct search *search, uint32_t alloc)
 static bool
 share_annotation(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b)
 {
-    if (a->role != ROLE_GRADIENT || b->role != ROLE_GRADIENT || a->group == GROUP_NONE || b->group == GROUP_NONE)
-        return false;
-    if (search->memory_of[a->alloc] == search->memory_of[b->alloc] && a->lo < b->hi && b->lo < a->hi)
-        return true;
     struct stack one = spot_stack(search, search->log->allocs[a->alloc].site),
                  other = spot_stack(search, search->log->allocs[b->alloc].site);
-    return is_remade(search, a->alloc) && is_remade(search, b->alloc) && spot_is_same_chain(&one, &other, 0);
+    return share_place(search, a, b) ||
+           (a->role == ROLE_GRADIENT && b->role == ROLE_GRADIENT && a->group != b->group &&
+            is_remade(search, a->alloc) && is_remade(search, b->alloc) && spot_is_same_chain(&one, &other, 0));
 }
 
 /* An annotation gives a gradient one group, so groups that share one get one number, and a step each. What such a step
@@ -272,7 +275,8 @@ number_groups(const struct search *search)
             const struct scout_tensor *a = &finding->tensors[i], *b = &finding->tensors[k];
             if (!share_annotation(search, a, b))
                 continue;
-            search->to->forgotten[k] |= search->memory_of[a->alloc] != search->memory_of[b->alloc];
+            if (search->memory_of[a->alloc] != search->memory_of[b->alloc])
+                search->to->forgotten = a->alloc;
             uint32_t x = number[a->group], y = number[b->group];
             for (uint32_t g = 0; g < finding->group_count; ++g)
                 number[g] = number[g] == x || number[g] == y ? (x < y ? x : y) : number[g];
@@ -362,9 +366,9 @@ insertions_find(struct sites *sites, const struct scout_log *log, const struct s
     struct search search = {
         .sites = sites, .log = log, .finding = finding, .to = insertions, .start = find_start(log, finding)};
     *insertions = (struct insertions){.open_copy = SCOUT_NONE,
+                                      .forgotten = SCOUT_NONE,
                                       .placed = xcalloc(finding->tensor_count + 1, sizeof(bool)),
                                       .placed_steps = xcalloc(finding->group_count + 1, sizeof(bool)),
-                                      .forgotten = xcalloc(finding->tensor_count + 1, sizeof(bool)),
                                       .group_of = xcalloc(finding->group_count + 1, sizeof(uint32_t))};
     (void)graph_name_memories(log, &search.memory_of);
     number_groups(&search);
@@ -393,7 +397,6 @@ insertions_free(struct insertions *insertions)
     free(insertions->items);
     free(insertions->placed);
     free(insertions->placed_steps);
-    free(insertions->forgotten);
     free(insertions->group_of);
     *insertions = (struct insertions){0};
 }

@@ -24,7 +24,7 @@ struct insertions {
     bool *placed_steps;  /* [group_count] */
     uint32_t *group_of;  /* [group_count]: the number that lines give a group of the finding */
     uint32_t groups;     /* of lines */
-    bool *forgotten;     /* [tensor_count]: DDP_FORGET comes before it is freed: one annotation is of several sizes */
+    uint32_t forgotten;  /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
     bool has_no_records; /* several are not shown in open_copy */
     uint32_t open_copy;  /* an operation that brings data and has no line; SCOUT_NONE */
 };

@@ -48,22 +48,6 @@ print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *
     }
 }
 
-/* Of each line that allocates gradients of several sizes. */
-static void
-print_forgotten(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
-                const struct insertions *insertions, struct sites *sites)
-{
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        char site[256];
-        uint32_t at = log->allocs[finding->tensors[i].alloc].site, k = 0;
-        while (k < i && (!insertions->forgotten[k] || log->allocs[finding->tensors[k].alloc].site != at))
-            ++k;
-        if (insertions->forgotten[i] && k == i)
-            fprintf(out, "by hand: DDP_FORGET, before memory is freed that is allocated at %s: its size changes\n",
-                    sites_text(sites, at, site, sizeof(site)));
-    }
-}
-
 static void
 print_insertion(FILE *out, const struct insertion *insertion)
 {
@@ -77,8 +61,11 @@ void
 lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {
     struct insertions insertions;
+    char site[256];
     insertions_find(sites, log, finding, &insertions);
-    fputs("lines to add:\n", out);
+    fputs(insertions.count > 0 ? "lines to add:\n"
+                               : "lines to add: none has a place; without debug information (-g) there is none\n",
+          out);
     for (uint32_t i = 0; i < insertions.count; ++i) {
         const struct insertion *here = &insertions.items[i], *last = here - 1;
         if (i == 0 || last->line != here->line || strcmp(last->file, here->file) != 0)
@@ -89,7 +76,9 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
         if (insertions_wants(finding, &finding->tensors[i]) && !insertions.placed[i])
             print_tensor(out, log, &finding->tensors[i], &insertions, sites);
     print_steps(out, log, finding, &insertions, sites);
-    print_forgotten(out, log, finding, &insertions, sites);
+    if (insertions.forgotten != SCOUT_NONE)
+        fprintf(out, "by hand: DDP_FORGET, before memory is freed that is allocated at %s: its size changes\n",
+                sites_text(sites, log->allocs[insertions.forgotten].site, site, sizeof(site)));
     if (insertions.open_copy != SCOUT_NONE) {
         fputs("by hand: DDP_SHARD, of the records that come by ", out);
         print_place(out, log, insertions.open_copy, sites);

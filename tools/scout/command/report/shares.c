@@ -8,13 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA_BYTES = 64 };
-
 static bool
 is_data(const struct scout_op *op)
 {
-    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE && op->rows == 1 &&
-           op->bytes > DATA_BYTES;
+    return scout_brings_data(op) && op->rows == 1;
 }
 
 /* In place of the whole batch, the ranks' shares: a rank's own in all places. */
@@ -41,7 +38,7 @@ add_share(struct search *search, const struct spot *spot, const char *bytes, con
                             : stream,
         stream == NULL ? "" : ");", stream != NULL && stream[0] == '\0' ? "    cudaStreamSynchronize(0);\n" : "");
     if (stream == NULL)
-        spot_add(search->to, spot->source->path, 1, "#include <string.h>");
+        spot_add_include(search, spot, "#include <string.h>");
     spot_add_text(search, spot, text);
     free(text);
     free(copy);
@@ -209,7 +206,7 @@ goes_on(const struct search *search, const struct scout_op *op)
         goes = ranges->count > 0 && ranges->items[ranges->count - 1].hi > lo + sizeof(double);
         for (uint32_t t = 0; t < search->finding->tensor_count && goes; ++t) {
             const struct scout_tensor *tensor = &search->finding->tensors[t];
-            goes = (tensor->role != ROLE_GRADIENT && tensor->role != ROLE_PARAMETER) ||
+            goes = tensor->role > ROLE_GRADIENT ||
                    search->memory_of[tensor->alloc] != search->memory_of[segment->alloc] || lo < tensor->lo ||
                    lo >= tensor->hi;
         }
@@ -251,29 +248,20 @@ comes_in_parts(const struct search *search, uint32_t number)
     return comes;
 }
 
-/* A copy that brings one record, as far as is shown; SCOUT_NONE: there is none. */
-static uint32_t
-find_one_record(const struct search *search)
-{
-    uint32_t open = SCOUT_NONE;
-    bool are_shown = false;
-    for (uint32_t i = search->finding->first; next_data(search, &i); ++i) {
-        enum records records = comes_in_parts(search, i) ? RECORDS_ONE : find_records(search, i);
-        are_shown = are_shown || records == RECORDS_SHOWN;
-        if (records == RECORDS_ONE)
-            return i;
-        open = i;
-    }
-    return are_shown ? SCOUT_NONE : open;
-}
-
 void
 shares_place(struct search *search)
 {
-    search->to->open_copy = find_one_record(search);
-    search->to->has_no_records = search->to->open_copy != SCOUT_NONE;
+    uint32_t *open = &search->to->open_copy;
+    enum records all = RECORDS_OPEN;
+    for (uint32_t i = search->finding->first; all != RECORDS_ONE && next_data(search, &i); ++i) {
+        enum records records = comes_in_parts(search, i) ? RECORDS_ONE : find_records(search, i);
+        all = records > all ? records : all;
+        *open = i;
+    }
+    search->to->has_no_records = *open != SCOUT_NONE && all != RECORDS_SHOWN;
     if (search->to->has_no_records)
         return;
+    *open = SCOUT_NONE;
     for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period; ++i)
         if (is_small_part(search, i)) {
             search->to->open_copy = i;

@@ -76,6 +76,15 @@ spot_line(const struct spot *spot)
 }
 
 void
+spot_add_include(struct search *search, const struct spot *spot, const char *text)
+{
+    const char *all = spot->source->text, *include = strstr(all, "\n#include");
+    bool has_mark = strncmp(all, "\xEF\xBB\xBF", 3) == 0 && include != NULL;
+    spot_add(search->to, spot->source->path, has_mark ? source_line(spot->source, (size_t)(include + 1 - all)) : 1,
+             text);
+}
+
+void
 spot_add_text(struct search *search, const struct spot *spot, const char *text)
 {
     const char *path = spot->source->path;
@@ -86,7 +95,7 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
     free(whole);
     if (spot->needs_braces)
         spot_add(search->to, path, spot_line(spot), "}");
-    spot_add(search->to, path, 1, "#include <ddprun.h>");
+    spot_add_include(search, spot, "#include <ddprun.h>");
 }
 
 /* ---- spots ---- */
