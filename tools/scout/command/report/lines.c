@@ -63,9 +63,7 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     struct insertions insertions;
     char site[256];
     insertions_find(sites, log, finding, &insertions);
-    fputs(insertions.count > 0 ? "lines to add:\n"
-                               : "lines to add: none has a place; without debug information (-g) there is none\n",
-          out);
+    fputs(insertions.count > 0 ? "lines to add:\n" : "lines to add: none has a place: compile with -g\n", out);
     for (uint32_t i = 0; i < insertions.count; ++i) {
         const struct insertion *here = &insertions.items[i], *last = here - 1;
         if (i == 0 || last->line != here->line || strcmp(last->file, here->file) != 0)

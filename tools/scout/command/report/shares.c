@@ -214,8 +214,7 @@ goes_on(const struct search *search, const struct scout_op *op)
     return goes;
 }
 
-/* Whether several records are shown in what a copy brings, by the launch that reads it first. Sums over records are
- * passed over. */
+/* Whether the launch that reads a copy first shows several records in it; sums over records are passed over. */
 static enum records
 find_records(const struct search *search, uint32_t number)
 {

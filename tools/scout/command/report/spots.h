@@ -43,7 +43,7 @@ bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a
 bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth);
 /* Adds a line in front of line `line`, once. */
 void spot_add(struct insertions *to, const char *file, int line, const char *text);
-/* Adds an #include in front of the file; of one with a byte-order mark, in front of the first one behind that line. */
+/* Adds an #include in front of the file, or of its first #include behind a byte-order mark. */
 void spot_add_include(struct search *search, const struct spot *spot, const char *text);
 /* Whether a whole line can be put there. */
 bool spot_is_usable(const struct spot *spot);
