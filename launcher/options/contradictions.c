@@ -22,8 +22,8 @@
                           "give --sync-every K, too")                                                              \
     X(PARTS_WITHOUT_TRACE, "--trace-steps and --trace-args say what is in a trace; give --trace DIR or --page "    \
                            "FILE, too")                                                                            \
-    X(PER_HOST_AND_HOSTS, "--nproc-per-node counts the ranks of one host, and --hosts does too; leave "            \
-                          "--nproc-per-node out (h1:8,h2:8)")                                                      \
+    X(PER_HOST_AND_HOSTS, "--nproc-per-node counts the ranks of one host, and --hosts does too; "                  \
+                          "leave --nproc-per-node out (h1:8,h2:8)")                                                \
     X(NODES_AND_HOSTS, "--hosts starts ddprun on all hosts, and --nnodes is of one that was started on each; "     \
                        "leave one out")                                                                            \
     X(TEE_WITHOUT_FILES, "--tee is for the files of --output files=DIR, which is not given; leave it out, or "     \
