@@ -94,10 +94,11 @@ void block_next_turn(struct block *block);
 static inline void
 block_expect(const struct fiber *fiber)
 {
+    const uintptr_t at = (uintptr_t)fiber; /* of a thread that has not begun it may be NULL */
     __builtin_prefetch(fiber, 1);
-    __builtin_prefetch((const char *)fiber - 128, 1);
-    __builtin_prefetch((const char *)fiber - 192, 1);
-    __builtin_prefetch((const char *)fiber - 256, 1);
+    __builtin_prefetch((const void *)(at - 128), 1);
+    __builtin_prefetch((const void *)(at - 192), 1);
+    __builtin_prefetch((const void *)(at - 256), 1);
 }
 
 static inline struct fiber *

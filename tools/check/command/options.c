@@ -35,8 +35,8 @@ take_alone(const struct option_row *row, void *target, const char *value, struct
 /* clang-format off */
 const struct option_row check_rows[] = {
 OPTION("steps", "K", WHOLE(steps, 1, 10000, "a number of steps from 1 to 10000"),
-       .help = "compare K steps, 1 to 10000 (default: 8, and up to 64 while that\n"
-               "takes little longer, at most 20 s a run)")
+       .help = "compare K steps, 1 to 10000 (default: 64, or as many as one\n"
+               "rank makes in 30 s)")
 OPTION("alone", "ARGS", SPECIAL(take_alone),
        .help = "the program's arguments in the runs of one rank, in place of all\n"
                "others: for programs whose own options set the batch of a rank\n"

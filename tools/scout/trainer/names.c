@@ -59,7 +59,7 @@ is_called(const char *path, const char *const *begins, size_t count)
 static bool
 passes_on(const char *path)
 {
-    static const char *const begins[] = {"libddprun-files", "libstdc++", "libc.so"};
+    static const char *const begins[] = {"libddprun-files", "libstdc++", "libc.so", "libasan"};
     return is_called(path, begins, sizeof(begins) / sizeof(begins[0]));
 }
 
