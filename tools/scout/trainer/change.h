@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* As what a segment is changed. Numbers of both signs change theirs, too: some updates are by nothing but the sign.
- * Words may be pairs of 16-bit numbers, where a kernel's name or a call says so. */
+ * Words may be pairs of 16-bit numbers, where a kernel's name or a call names the type. */
 enum change { CHANGE_NONE, CHANGE_FLOAT, CHANGE_SIGNED, CHANGE_HALVES, CHANGE_BFLOATS, CHANGE_INTEGER };
 
 /* The exponents of about 1e-14 to 1e10. */
