@@ -58,7 +58,6 @@ done <<'END'
 --alone x
 --sample 7
 --free
---scout
 END
 check "leaves nothing" test -z "$(ls -A "$TMPDIR")"
 finish

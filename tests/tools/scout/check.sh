@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# check.sh BUILD - `ddprun check --scout` compares memory that stays from step to step and that neither annotations nor updates of
-# parameters lead to: a moving average of what only one rank has is found, a right one is equal, and without --scout nothing is seen.
+# check.sh BUILD - where all is equal, `ddprun check` holds the annotations against what a scouted run finds, and names what nothing
+# compared depends on: a moving average of what only one rank has.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
-nets=$build/tests/tools/scout/public_nets
 steps=(--steps 4)
 
 # verdict NAME CODE WORDS...: `ddprun check WORDS...` ends with CODE and leaves nothing.
@@ -17,24 +16,10 @@ verdict() {
     check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
 }
 
-verdict "an early average, without --scout" 0 --annotations off "$nets" early
-check "nothing leads to it" test "$(grep -c moving_average "$work/stdout")" -eq 0
-verdict "an early average" 1 --scout "$nets" early
-check "what to do is said" grep -q 'what to do: `moving_average` writes it, .*compute it behind DDP_STEP' "$work/stdout"
-check "it is named" grep -Eq 'moving_average .*DIFFERS$' "$work/stdout"
-verdict "an average after DDP_STEP" 0 --scout "$nets" average
-check "it is compared" grep -Eq 'moving_average.* equal' "$work/stdout"
-verdict "digits" 0 --scout "$digits" --data "$data" --steps 40 --quiet
-verdict "a program that trains nothing" 2 --unannotated --scout "$build/tests/tools/scout/wrong" same
-check "it is refused" grep -q '^ddprun: --scout finds no gradients: ' "$work/stderr"
-recurrent=$build/tests/tools/scout/habits
-verdict "a hidden state that is not named" 2 -n 1 --scout --reference "$work/hidden" "$recurrent" recurrent
-check "is asked about" grep -q -- '--per-rank a1 names what is carried' "$work/stderr"
-verdict "a hidden state that is named" 0 -n 1 --scout --per-rank a1 --reference "$work/hidden" "$recurrent" recurrent
-verdict "memory of which there is no question" 2 -n 1 --scout --per-rank a2 --reference "$work/other" "$recurrent" recurrent
+conv=("$build/tests/tools/check/conv" --steps 12 --quiet)
 if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
-    # Where all is equal, annotations are held against what is found.
-    conv=("$build/tests/tools/check/conv" --steps 12 --quiet)
+    verdict "an early average" 0 --annotations on "$build/tests/tools/scout/public_nets" early
+    check "an early average: it is named" grep -Eq '^not compared: an average .*which `moving_average' "$work/stdout"
     verdict "right annotations" 0 "${conv[@]}"
     check "right annotations: nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
     verdict "norms below the bound in these steps, clipped before DDP_STEP" 0 "${conv[@]}" --clip 1000 --mistake clip_before_step
@@ -56,7 +41,5 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     verdict "why it cannot be told" 0 --annotations on "$build/tests/matrix/accumulate_shared"
     check "is said on demand" grep -q '^ddprun: check: the annotations are not held against a scouted run: the program ended after' "$work/stderr"
 fi
-verdict "--per-rank without --scout" 2 -n 1 --per-rank a1 --reference "$work/other" "$recurrent" recurrent
-verdict "a reference in two commands, the first" 0 -n 1 --scout --reference "$work/reference" "$nets" early
-verdict "a reference in two commands, the second" 1 --reference "$work/reference" "$nets" early
+verdict "--per-rank, without a plan to make" 2 --per-rank a1 "${conv[@]}"
 finish

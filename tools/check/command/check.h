@@ -40,9 +40,8 @@ struct check_options {
     const char *json;      /* file for what was found; NULL: none */
     bool batch_grows;      /* N ranks make one update of N batches of one rank */
     bool is_free;          /* steps do not begin from the reference */
-    bool scout;            /* compare all that stays from step to step, as a scouted run finds it */
     enum annotations_choice annotations;
-    const char *per_rank;   /* with scout: suspects that are state of each rank: "a3,a7"; NULL: none is named */
+    const char *per_rank;   /* with --plan auto: suspects that are state of each rank: "a3,a7"; NULL: none is named */
     const char *keep_files; /* folder for what the program writes; NULL: removed */
 };
 extern struct check_options check_options;

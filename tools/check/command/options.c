@@ -61,15 +61,12 @@ OPTION("batch-grows", NULL, SWITCH(batch_grows),
 OPTION("free", NULL, SWITCH(is_free),
        .help = "let differences add up from step to step; without it every step\n"
                "begins with the reference's gradients, parameters and states")
-OPTION("scout", NULL, SWITCH(scout),
-       .help = "first scout the program (ddprun scout), and compare all memory that\n"
-               "stays from step to step, also what no annotation leads to")
 OPTION("annotations", "auto|on|off", ONE_OF(annotations, ANNOTATIONS_AUTO),
        .help = "where all is equal, scout the program, and hold its annotations\n"
                "against what is found; auto: for as long as the runs took, and 5 s\n"
                "(default auto)")
 OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
-       .help = "with --scout, and with --plan auto: of what is trained, or carried\n"
+       .help = "with --plan auto: of what is trained, or carried\n"
                "from batch to batch, LIST (a3,a7) is carried")
 OPTION("json", "FILE", TEXT(json, "a file"),
        .help = "write the verdict and all tensors to FILE, as JSON")

@@ -67,13 +67,13 @@ refuse_others(const struct check *check, struct error *error)
     if (!options_refuse(options_given(options, check_refuses), "check", error) ||
         (options->job.sync_every > 0 && !options_refuse(xstrdup("--sync-every"), "check", error)))
         return false;
-    if (check_options.per_rank != NULL && !check_options.scout)
-        return error_set(error, DDPRUN_EXIT_USAGE, "--per-rank names what --scout asks about; add --scout");
+    if (check_options.per_rank != NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--per-rank names what --plan auto asks about, and ddprun check makes no plan; leave it out");
     const char *other = check_options.reference != NULL ? "--reference"
                         : check_options.alone != NULL   ? "--alone"
                         : check_options.sample > 0      ? "--sample"
                         : check_options.is_free         ? "--free"
-                        : check_options.scout           ? "--scout"
                         : options->hosts != NULL        ? "--hosts"
                                                         : NULL;
     if (check_options.batch_grows && other != NULL)

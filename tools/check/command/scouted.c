@@ -13,19 +13,12 @@
 #include "tools/scout/command/report/insert.h"
 #include "tools/scout/command/run.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    WORD_SHIFT = 16,
-    TIMEOUT_S = 900,
-    LEAST_S = 5, /* for annotations, besides the time of the runs */
-};               /* of a word's place in a struct, beside its argument's, as engines have it */
-
-/* ---- what is not annotated ---- */
+enum { TIMEOUT_S = 900, LEAST_S = 5 }; /* for annotations, besides the time of the runs */
 
 /* Of bytes [lo, hi): up to where they are annotated alike, and whether they are. */
 static uint64_t
@@ -45,118 +38,7 @@ end_alike(const struct scout_log *log, uint32_t alloc, uint64_t lo, uint64_t hi,
     return hi;
 }
 
-/* ---- how engines find it ---- */
-
-/* Which call of that function it is since the last DDP_STEP: the first is 0. */
-static uint32_t
-ordinal_of(const struct scout_log *log, uint32_t op)
-{
-    uint64_t begin = 0;
-    uint32_t ordinal = 0;
-    for (uint32_t i = 0; i < log->annotation_count; ++i) {
-        const struct scout_annotation *it = &log->annotations[i];
-        if (it->says == SCOUT_SAYS_STEP && it->at <= op && it->at > begin)
-            begin = it->at;
-    }
-    for (uint32_t i = (uint32_t)begin; i < op; ++i)
-        ordinal += log->ops[i].kind == log->ops[op].kind && log->ops[i].name == log->ops[op].name;
-    return ordinal;
-}
-
-/* The pointer of the call behind which the byte lies; NULL: there is none that engines see. */
-static const struct scout_argument *
-argument_of(const struct scout_op *op, uint32_t alloc, uint64_t lo)
-{
-    const struct scout_argument *best = NULL;
-    for (uint32_t i = 0; i < op->argument_count && op->kind == SCOUT_LAUNCH; ++i) {
-        const struct scout_argument *it = &op->arguments[i];
-        if (it->alloc == alloc && it->offset <= lo && it->slot < 1u << WORD_SHIFT && it->slot != UINT16_MAX &&
-            (best == NULL || it->offset > best->offset))
-            best = it;
-    }
-    return best;
-}
-
-static bool
-put(FILE *file, const struct scout_log *log, const struct scout_tensor *tensor, uint64_t lo, uint64_t hi)
-{
-    const struct scout_op *op = &log->ops[tensor->writer];
-    const struct scout_argument *argument = argument_of(op, tensor->alloc, lo);
-    uint32_t type = play_plan_type(tensor->type), bytes = scout_type_bytes(tensor->type);
-    if (argument == NULL)
-        return false;
-    uint32_t place = argument->slot | (argument->at / (uint32_t)sizeof(uint64_t)) << WORD_SHIFT;
-    struct check_scouted *scouted = xcalloc(1, sizeof(*scouted));
-    scouted->memory = (struct check_memory){.tensor = {.role = CHECK_MEMORY,
-                                                       .group = tensor->role == ROLE_PARAMETER ? 1 : 2,
-                                                       .type = type,
-                                                       .count = (hi - lo) / (bytes > 0 ? bytes : 1),
-                                                       .argument = argument->slot},
-                                            .owner = CHECK_OWNER_ANY,
-                                            .ordinal = ordinal_of(log, tensor->writer),
-                                            .argument = place,
-                                            .offset = (int64_t)(lo - argument->offset),
-                                            .bytes = hi - lo};
-    char name[SCOUT_NAME_BYTES];
-    snprintf(scouted->memory.tensor.text, sizeof(scouted->memory.tensor.text), "%s", scout_op_name(log, op, name));
-    snprintf(scouted->name, sizeof(scouted->name), "%s", scout_log_name(log, op->name));
-    bool written = fwrite(scouted, sizeof(*scouted), 1, file) == 1;
-    free(scouted);
-    return written;
-}
-
-static void
-put_all(FILE *file, const struct scout_log *log, const struct scout_finding *finding)
-{
-    unsigned missed = 0;
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &finding->tensors[i];
-        bool is_equal = tensor->role == ROLE_PARAMETER || tensor->role == ROLE_OPTIMIZER_STATE ||
-                        tensor->role == ROLE_AVERAGE; /* on all ranks */
-        for (uint64_t at = tensor->lo, end; is_equal && at < tensor->hi; at = end) {
-            bool is_annotated;
-            end = end_alike(log, tensor->alloc, at, tensor->hi, &is_annotated);
-            missed += !is_annotated && !put(file, log, tensor, at, end);
-        }
-    }
-    if (missed > 0)
-        message_line("check: %u ranges of memory that stay from step to step are not compared: what writes them is no "
-                     "kernel and no library call that gets a pointer to them",
-                     missed);
-}
-
 /* ---- the run ---- */
-
-static bool
-write_list(const char *path, const struct scout_outcome *outcome, const char *per_rank, struct error *error)
-{
-    struct scout_log log;
-    struct scout_finding finding;
-    const char *why;
-    if (!scout_log_open(outcome->log, &log, &why))
-        return error_set(error, DDPRUN_EXIT_USAGE, "cannot read what was recorded for --scout: %s", why);
-    scout_find(&log, &finding);
-    bool ok = per_rank == NULL || scout_finding_name(&finding, per_rank, false) ||
-              error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, per_rank);
-    ok = ok &&
-         (finding.found ||
-          (finding.is_open
-               ? error_set(error, DDPRUN_EXIT_USAGE, "--scout cannot tell what all memory is: %s; or leave --scout out",
-                           finding.reason)
-               : error_set(error, DDPRUN_EXIT_USAGE, "--scout finds no gradients: %s; leave it out", finding.reason)));
-    FILE *file = ok ? fopen(path, "wxe") : NULL;
-    if (file != NULL)
-        put_all(file, &log, &finding);
-    bool bad = file == NULL || ferror(file);
-    if (file != NULL && fclose(file) != 0)
-        bad = true;
-    if (ok && bad)
-        ok = error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s: %s; make room there, or set TMPDIR", path,
-                       strerror(errno));
-    scout_finding_free(&finding);
-    scout_log_free(&log);
-    return ok;
-}
 
 /* One run of the program of the check, in one process; what it writes goes where the check's runs write. */
 static bool
@@ -173,21 +55,6 @@ scout_program(const struct check *check, struct scout_order *order, struct scout
     unsetenv(DDPRUN_ENV_CHECK_FILES);
     free(files);
     return ok && scout_run_judge(order, outcome, error);
-}
-
-char *
-scouted_write(const struct check *check, struct error *error)
-{
-    char *list = xasprintf("%s/scouted", check->folder.path);
-    struct scout_outcome outcome = {0};
-    struct scout_order order = {.timeout_s = TIMEOUT_S};
-    bool ok =
-        scout_program(check, &order, &outcome, error) && write_list(list, &outcome, check_options.per_rank, error);
-    free(outcome.log);
-    if (ok)
-        return list;
-    free(list);
-    return NULL;
 }
 
 /* ---- the annotations of a program that is equal ---- */
@@ -246,9 +113,8 @@ compare_annotations(const char *path, char **text_p, char *why, size_t room)
     if (out != NULL) {
         struct sites *sites = sites_open(&log);
         (void)annotated_print_open(out, &log, &finding, sites);
-        if (!check_options.scout)
-            print_uncompared(out, &log, &finding, ROLE_AVERAGE,
-                             "an average of gradients or parameters (--scout compares it)");
+        print_uncompared(out, &log, &finding, ROLE_AVERAGE,
+                         "an average of gradients or parameters (DDP_STATE compares it)");
         print_uncompared(out, &log, &finding, ROLE_STATISTICS, "statistics of each rank's own data");
         sites_close(sites);
         fclose(out);

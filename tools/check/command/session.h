@@ -103,17 +103,11 @@ bool by_plan_prepare(const struct check *check, struct error *error) __attribute
  * does not hold for turns. True without --plan. */
 bool by_plan_settle(struct check *check, struct error *error) __attribute__((warn_unused_result));
 
-/* ---- scouted.c: for --scout: which memory stays from step to step, besides what is annotated ---- */
+/* ---- scouted.c: the annotations of a program that is equal, and what nothing compared depends on ---- */
 /*
- * Scouts the program of the check, in one process, and writes a list of struct check_scouted: parameters, optimizer
- * state and averages that no annotation has, by the calls that write them. Returns its path, malloc'ed; NULL: error, if
- * the program cannot be scouted.
- */
-char *scouted_write(const struct check *check, struct error *error) __attribute__((warn_unused_result));
-
-/*
- * Scouts it once more, where all is equal and there is time (--annotations), and holds its annotations against what is
- * found: the lines to print, malloc'ed; NULL, or none: nothing is missing, or nothing can be said.
+ * Scouts the program of the check, in one process, where all is equal and there is time (--annotations), and holds its
+ * annotations against what is found: the lines to print, malloc'ed; NULL, or none: nothing is missing, or nothing can
+ * be said.
  */
 char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
 

@@ -267,17 +267,12 @@ session_load_reference(struct check *check, struct error *error)
 bool
 session_make_reference(struct check *check, struct error *error)
 {
-    char *scouted = check_options.scout ? scouted_write(check, error) : NULL;
-    if (check_options.scout && scouted == NULL)
-        return false;
     char *final = check->reference;
     bool kept = check_options.reference != NULL;
     if (kept)
         check->reference = xasprintf("%s.%d.new", final, (int)getpid());
     const char *title = check->evidence.by_plan ? "one process that plays all turns" : "one rank";
     struct check_order first = session_order(check, "one", title, CHECK_WRITES);
-    snprintf(first.run.scouted, sizeof(first.run.scouted), "%s", scouted != NULL ? scouted : "");
-    free(scouted);
     first.run.chooses_steps = check->chooses_steps;
     check->evidence.alone = (struct check_rows){xcalloc(1, sizeof(struct check_row)), 1};
     check->evidence.alone.rows[0] = (struct check_row){.kind = CHECK_ROW_DATE, .value = (uint64_t)check->place.date_us};

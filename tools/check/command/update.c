@@ -318,16 +318,14 @@ update_say_memory(struct hearing *hearing)
 {
     const struct check_item *item = hearing->first = hearing->pattern.memory;
     hearing_say(hearing, "%s", "");
-    return hearing_advise(
-        hearing,
-        item->tensor.group == 2 ? "`%s` writes it, and it stays from step to step: compute it behind DDP_STEP; if the "
-                                  "ranks begin with different values of it, annotate it with DDP_STATE"
-        : item->tensor.group == 1 ? "`%s` updates it as it updates annotated parameters: annotate it with "
-                                    "DDP_PARAMETER, and its gradient with DDP_GRADIENT, in full"
-                                  : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks "
-                                    "do not have in common, loaded, initialised or computed on each rank by itself: "
-                                    "annotate it with DDP_STATE, and compute it behind DDP_STEP",
-        item->tensor.text);
+    return hearing_advise(hearing,
+                          item->tensor.group == 1
+                              ? "`%s` updates it as it updates annotated parameters: annotate it with "
+                                "DDP_PARAMETER, and its gradient with DDP_GRADIENT, in full"
+                              : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks "
+                                "do not have in common, loaded, initialised or computed on each rank by itself: "
+                                "annotate it with DDP_STATE, and compute it behind DDP_STEP",
+                          item->tensor.text);
 }
 
 /* ---- what else it may be ---- */

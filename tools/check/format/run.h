@@ -58,8 +58,7 @@ struct check_run {
     char reference[PATH_MAX];
     char results[PATH_MAX];
     char own[PATH_MAX];
-    char scouted[PATH_MAX]; /* CHECK_WRITES: file of struct check_scouted, memory to compare besides; "": none */
-    uint32_t probed_count;  /* numbers of unannotated memory; 0: all of it */
+    uint32_t probed_count; /* numbers of unannotated memory; 0: all of it */
     uint32_t probed[CHECK_PROBED_AT_MOST];
 };
 
@@ -84,8 +83,8 @@ enum check_op { CHECK_OP_MEAN = 2, CHECK_OP_MIN = 3, CHECK_OP_MAX = 4 };
 /* What a tensor is: an annotation as the program made it, or for CHECK_MEMORY the call that writes it. */
 struct check_tensor {
     uint32_t role, number; /* among those of its role, from 0 */
-    uint32_t group; /* of gradients; of CHECK_MEMORY 1: where the same call gets annotated parameters; 2: state that
-                       a scouted run has found; of CHECK_REDUCE: enum check_op; else 0 */
+    uint32_t group; /* of gradients; of CHECK_MEMORY 1: where the same call gets annotated parameters; of CHECK_REDUCE:
+                       enum check_op; else 0 */
     uint32_t type;  /* as in element.h */
     uint64_t count; /* elements */
     char text[96];  /* the annotated expression; the kernel or library function */
@@ -95,15 +94,13 @@ struct check_tensor {
                           among those of its line in the step, from 0 */
 };
 
-#define CHECK_OWNER_ANY UINT32_MAX
-
 /* Unannotated memory, found again in other runs: the n-th call of a function after a step that gets the same annotated
  * tensor, or none, and one of its arguments. */
 struct check_memory {
     struct check_tensor tensor;
-    uint64_t call;  /* hash of its name */
-    uint32_t owner; /* the annotated tensor that the call gets first: 1 + role, in the upper byte, and number; 0: none;
-                       CHECK_OWNER_ANY: all calls of the function are counted */
+    uint64_t call; /* hash of its name */
+    uint32_t
+        owner; /* the annotated tensor that the call gets first: 1 + role, in the upper byte, and number; 0: none */
     uint32_t ordinal;  /* of the call among those, from 0 */
     uint32_t argument; /* with the word of a struct, as the engine numbers them */
     int64_t offset;    /* bytes from where the argument points */
@@ -118,12 +115,6 @@ struct check_updater {
     int32_t type;         /* of the parameters, as in element.h; 0: it was not seen to update any */
     uint32_t place_count; /* arguments in which it gets them, numbered as in struct check_memory: */
     uint32_t places[CHECK_PLACES_AT_MOST];
-};
-
-/* The same from a scouted run. */
-struct check_scouted {
-    struct check_memory memory; /* but for `call` */
-    char name[1024];            /* of the function */
 };
 
 enum check_row_kind {

@@ -184,8 +184,8 @@ void memory_resolve(const struct check_memory *at, CUdeviceptr pointer);
 bool memory_has(CUdeviceptr address);
 /* An update gets the gradient, in this step: what has become of it since DDP_STEP? */
 void used_gradient(const struct tensor *gradient, uint32_t step, const char *function);
-/* The reference, or what was scouted, says that this function writes such memory: for each that it names. */
-void memory_open(void (*found_call)(uint64_t call));
+/* Before the first step: ranges that the reference names. */
+void memory_open(void);
 /* A boundary of the first group; `step` as in values_tensor(). */
 void memory_boundary(uint32_t step);
 

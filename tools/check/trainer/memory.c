@@ -306,43 +306,16 @@ used_gradient(const struct tensor *gradient, uint32_t step, const char *function
 
 /* ---- where ranges are, as is known before the first step ---- */
 
-/* What the reference says. */
-static void
-load_ranges(void (*found_call)(uint64_t call))
+void
+memory_open(void)
 {
     struct reference_key key = {.kind = REFERENCE_MEMORY};
     struct check_memory found;
-    for (; key.number < RANGES_AT_MOST && values_get(&key, &found, sizeof(found)); ++key.number) {
+    for (; values_reader() != NULL && key.number < RANGES_AT_MOST && values_get(&key, &found, sizeof(found));
+         ++key.number) {
         if (element_bytes((int)found.tensor.type) == 0 ||
             found.bytes != found.tensor.count * element_size((int)found.tensor.type))
             values_stop_damaged();
         new_range(&found, 0);
-        found_call(found.call);
     }
-}
-
-/* What scouting has found that stays from step to step: where ranges are, in the run that writes the reference. */
-static void
-load_scouted(void (*found_call)(uint64_t call))
-{
-    struct check_scouted scouted;
-    FILE *file = fopen(check_run.scouted, "re");
-    if (file == NULL)
-        stop_job("cannot read %s, what ddprun check has scouted: %m", check_run.scouted);
-    while (fread(&scouted, sizeof(scouted), 1, file) == 1) {
-        scouted.name[sizeof(scouted.name) - 1] = '\0';
-        scouted.memory.call = call_identity(scouted.name);
-        memory_found(&scouted.memory, 0);
-        found_call(scouted.memory.call);
-    }
-    fclose(file);
-}
-
-void
-memory_open(void (*found_call)(uint64_t call))
-{
-    if (values_reader() != NULL)
-        load_ranges(found_call);
-    else if (check_run.scouted[0] != '\0')
-        load_scouted(found_call);
 }

@@ -6,8 +6,7 @@
  * are looked at then, and all others again in steps 2, 4, 8 and so on: a rate may have been zero. In the step behind
  * that, each operation of an updater is looked at: which bytes of unannotated memory, behind its pointers, does it
  * change? So are, in all later steps, those with pointers that no step before had: what is trained every fifth step, or
- * from the thirtieth on. In other runs the operations of updaters only say where that memory is; so do those of
- * functions of which a scouted run says that they write what stays.
+ * from the thirtieth on. In other runs the operations of updaters only say where that memory is.
  *
  * What is captured is not looked at. Operations of several threads are looked at one after the other.
  */
@@ -49,7 +48,6 @@ static struct {
     uint32_t step; /* boundaries so far */
     struct {
         struct check_updater found; /* type 0: it writes memory that is compared */
-        uint32_t ordinal;           /* calls in this step */
         uint32_t since;             /* the step in which it was found */
         CUdeviceptr first;          /* the first parameter that it got in this step, ... */
         uint32_t times;             /* ... so many times */
@@ -72,9 +70,8 @@ static __thread struct {
     uint64_t call;
     const char *name;
     uint32_t owner, ordinal; /* as in struct check_memory */
-    uint32_t ordinal_of_all;
-    bool is_for_updaters; /* whether it changes a parameter is looked at, and not what else */
-    bool has_new;         /* a pointer to unannotated memory that is not known */
+    bool is_for_updaters;    /* whether it changes a parameter is looked at, and not what else */
+    bool has_new;            /* a pointer to unannotated memory that is not known */
 } around;
 
 static bool
@@ -346,7 +343,6 @@ note_owner(void *arg, const struct pointed *pointed)
 static void
 count_call(size_t updater, const struct operation *operation, const struct function_layout *layout)
 {
-    around.ordinal_of_all = updaters.list[updater].ordinal++;
     around.owner = 0;
     pointers_visit(operation, layout, note_owner, NULL);
     around.ordinal =
@@ -374,9 +370,6 @@ resolve(void *arg, const struct pointed *pointed)
     bool annotated = pointers_annotated(pointed->address, &tensor, &next);
     struct check_memory at = {
         .call = around.call, .owner = around.owner, .ordinal = around.ordinal, .argument = pointed->argument};
-    memory_resolve(&at, pointed->address);
-    at.owner = CHECK_OWNER_ANY;
-    at.ordinal = around.ordinal_of_all;
     memory_resolve(&at, pointed->address);
     if (updaters.list[updater].found.type == 0)
         return;
@@ -484,27 +477,17 @@ updaters_operation_ends(const struct operation *operation, bool enqueued)
 
 /* ---- the run ---- */
 
-static void
-add_updater(uint64_t call)
-{
-    if (updaters.count < UPDATERS_AT_MOST && updater_of(call) == updaters.count) {
-        updaters.list[updaters.count].since = 1; /* where it was scouted, it is looked at as others are */
-        updaters.list[updaters.count++].found.call = call;
-    }
-}
-
 void
 updaters_open(void)
 {
     struct reference_key key = {.kind = REFERENCE_UPDATER};
     struct check_updater found;
-    memory_open(add_updater);
+    memory_open();
     for (; values_reader() != NULL && values_get(&key, &found, sizeof(found)); ++key.number) {
         if (found.place_count > CHECK_PLACES_AT_MOST)
             values_stop_damaged();
-        add_updater(found.call);
-        if (updater_of(found.call) < updaters.count)
-            updaters.list[updater_of(found.call)].found = found;
+        if (updaters.count < UPDATERS_AT_MOST && updater_of(found.call) == updaters.count)
+            updaters.list[updaters.count++].found = found;
     }
 }
 
@@ -542,7 +525,7 @@ updaters_boundary(uint32_t step)
     note_updates();
     updaters.step = step;
     for (size_t i = 0; i < updaters.count; ++i)
-        updaters.list[i].ordinal = updaters.list[i].times = 0;
+        updaters.list[i].times = 0;
     updaters.owner_count = 0;
     if (finds() && step >= 2)
         write_updaters();
