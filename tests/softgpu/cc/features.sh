@@ -65,7 +65,7 @@ for flags in "${!groups[@]}"; do
         case_ "$(basename "$file")"
         compile_and_run "$file" "${options[@]}" -include "$features/managed.h"
         [ ! -x "${NVCC:-}" ] || grep -q -e --allow-removed "$file" ||
-            run 0 "$NVCC" -arch=sm_80 --extended-lambda -std=c++17 "${options[@]}" -include "$features/managed.h" -c "$file" -o program.o
+            run 0 "$NVCC" -arch=sm_90 --extended-lambda -std=c++17 "${options[@]}" -include "$features/managed.h" -c "$file" -o program.o
     done
 done
 libraries=$(realpath "$(dirname "$cc")/../lib/softgpu")
