@@ -190,6 +190,43 @@ report_instead(const struct scout_order *order, const struct request *request, c
     return ok;
 }
 
+/* Whether the host reads figures there: numbers, counts, and what it copies. Running statistics are none of these. */
+static bool
+has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
+{
+    enum { NUMBERS = 4 };
+    if (tensor->role != ROLE_STATISTICS)
+        return false;
+    bool any = tensor->type == SCOUT_INTEGER || tensor->hi - tensor->lo < NUMBERS * scout_type_bytes(tensor->type);
+    for (uint32_t i = 0; i < log->op_count && !any; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        any = op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&
+              op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo;
+    }
+    return any;
+}
+
+/* By gradients each rank has such memory for itself: a sum that the host reads there is that of the rank's own steps.
+ */
+static bool
+has_own_figures(const struct scout_log *log, const struct scout_finding *finding, struct error *error)
+{
+    char place[64];
+    uint32_t i = 0;
+    while (i < finding->tensor_count && !has_figures(log, &finding->tensors[i]))
+        ++i;
+    if (i == finding->tensor_count)
+        return false;
+    char *text = sites_explain(log, scout_tensor_place(&finding->tensors[i], place));
+    (void)error_set(
+        error, DDPRUN_EXIT_FAILURE,
+        "%s stays from step to step and nothing is trained by it: what the program prints of it would be of "
+        "one rank's batches; --by gradients runs it so",
+        text);
+    free(text);
+    return true;
+}
+
 /* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is
  * refused. */
 static bool
@@ -214,6 +251,7 @@ report_findings(const struct scout_order *order, const struct request *request, 
         scout_print(stdout, log, &finding);
     ok = ok && (finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",
                                            finding.is_open ? "" : "no gradients found: ", finding.reason));
+    ok = ok && !(request->either && has_own_figures(log, &finding, error));
     if (ok && request->prove)
         ok = scout_prove(order, log, &finding, &proofs, error);
     explain_proofs(log, &proofs);

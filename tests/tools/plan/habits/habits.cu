@@ -11,16 +11,17 @@
 #include <cublas_v2.h>
 
 static const char *const habits[] = {
-    /* The first seven have no place where all gradients could be averaged: their oracle is always by state. */
-    "in-backward",    "two-optimizers", "allocated",    "one-buffer", "gemm-update",
-    "delta-rule",     "device-weight",  "clip",         "ema",        "rmsprop",
-    "moments8",       "half",           "half-scaling", "dead-bias",  "target",
-    "batch-norm",     "dropout",        "noise",        "rnn",        "counter",
-    "shuffle-device", "shuffle-host",   "prefetch",     "last-batch", "host-softmax",
-    "host-loss",      "sums",           "history",      "late-loss",  "plateau",
-    "batch-hits",     "validation",     "test-pass",    "checkpoint", "leak",
-    "arena",          "managed",        "ring"};
-enum { FUSED = 7, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
+    /* The first eight have no place where all gradients could be averaged: their oracle is always by state. */
+    "in-backward",  "item-losses",    "two-optimizers", "allocated",    "one-buffer",
+    "gemm-update",  "delta-rule",     "device-weight",  "clip",         "ema",
+    "rmsprop",      "moments8",       "half",           "half-scaling", "dead-bias",
+    "target",       "batch-norm",     "dropout",        "noise",        "rnn",
+    "counter",      "shuffle-device", "shuffle-host",   "prefetch",     "last-batch",
+    "host-softmax", "host-loss",      "sums",           "history",      "late-loss",
+    "plateau",      "batch-hits",     "validation",     "test-pass",    "checkpoint",
+    "leak",         "arena",          "managed",        "ring",         "sums-loss",
+    "sums-hits"};
+enum { FUSED = 8, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
 static int steps = 60, rows = BATCH;
@@ -47,6 +48,18 @@ static bool
 is(const char *name)
 {
     return strcmp(habit, name) == 0;
+}
+
+static bool
+updates_in_backward(void)
+{
+    return is("in-backward") || is("item-losses");
+}
+
+static bool
+is_sums(void)
+{
+    return strncmp(habit, "sums", 4) == 0;
 }
 
 static bool
@@ -440,17 +453,17 @@ backward(void)
         output();
         judge(0);
     }
-    if (!is("in-backward"))
+    if (!updates_in_backward())
         backward_below();
     for (int t = is("two-optimizers") ? 1 : TENSORS - 1; t >= 0; --t) {
         if (is("allocated"))
             CHECK(cudaMalloc(&g[t], (size_t)counts[t] * sizeof(float)));
         if (is("one-buffer"))
             g[t] = g[0];
-        if (is("in-backward") && t == 1)
+        if (updates_in_backward() && t == 1)
             backward_below();
         backward_tensor(t);
-        if (is("in-backward") || is("one-buffer"))
+        if (updates_in_backward() || is("one-buffer"))
             update_tensor(t);
     }
     if (is("rnn")) {
@@ -475,7 +488,7 @@ update(void)
         RUN(find_overflow, counts[t])(found, half_g[t], counts[t]);
     if (is_half() && from_device(found) != 0)
         return;
-    for (int t = 0; t < TENSORS && !is("in-backward") && !is("one-buffer"); ++t)
+    for (int t = 0; t < TENSORS && !updates_in_backward() && !is("one-buffer"); ++t)
         if (!is("two-optimizers") || t < 2)
             update_tensor(t);
     for (int t = 0; t < TENSORS && is("allocated"); ++t)
@@ -492,11 +505,13 @@ update(void)
 static void
 add_and_print(int step)
 {
-    add_up<<<1, 1>>>(side, found, losses, y, labels, rows);
+    add_up<<<1, 1>>>(is("sums-hits") ? NULL : side, is("sums-loss") ? NULL : found, losses, y, labels, rows);
     if (step % BATCHES != BATCHES - 1)
         return;
-    printf("epoch %d loss %.6f hits %d of %d\n", step / BATCHES, from_device(side) / SAMPLES, from_device(found),
-           SAMPLES);
+    if (!is("sums-hits"))
+        printf("epoch %d loss %.6f\n", step / BATCHES, from_device(side) / SAMPLES);
+    if (!is("sums-loss"))
+        printf("epoch %d hits %d of %d\n", step / BATCHES, from_device(found), SAMPLES);
     CHECK(cudaMemset(side, 0, sizeof(float)));
     CHECK(cudaMemset(found, 0, sizeof(int)));
 }
@@ -531,15 +546,20 @@ print_figures(int step)
         note<<<1, 1>>>(other, loss, step);
     if (is("ring"))
         note<<<1, 1>>>(side, loss, step % RING);
-    if (is("sums"))
+    if (is_sums())
         add_and_print(step);
-    if (is("history") || is("ring") || is("sums") || is("host-softmax") || is("late-loss"))
+    if (is("history") || is("ring") || is_sums() || is("host-softmax") || is("late-loss"))
         return;
     if (is("managed"))
         CHECK(cudaDeviceSynchronize());
     if (is("host-loss"))
         CHECK(cudaMemcpy(host_y, y, sizeof(host_y), cudaMemcpyDeviceToHost));
-    value = is("host-loss") ? host_softmax(step) : is("managed") ? *loss : from_device(loss);
+    if (is("item-losses")) /* as many bytes as labels come */
+        CHECK(cudaMemcpy(host_y, losses, BATCH * sizeof(float), cudaMemcpyDeviceToHost));
+    value = is("item-losses") ? host_y[0][0]
+            : is("host-loss") ? host_softmax(step)
+            : is("managed")   ? *loss
+                              : from_device(loss);
     printf("step %d loss %.6f rate %g scale %g\n", step, value, rate, scale);
     if (is("plateau"))
         slow_down(value);
@@ -592,7 +612,7 @@ train(void)
         if (update_due())
             update();
         print_figures(step);
-        if (is("sums") && step % BATCHES == BATCHES - 1)
+        if (is_sums() && step % BATCHES == BATCHES - 1)
             border();
         if (is("target") && step % 50 == 49) {
             border();

@@ -354,8 +354,10 @@ add_up(float *loss_sum, int *hit_sum, const float *losses, const float *y, const
         int best = 0;
         for (int k = 1; k < CLASSES; ++k)
             best = y[row * CLASSES + k] > y[row * CLASSES + best] ? k : best;
-        *loss_sum += losses[row];
-        *hit_sum += best == labels[row];
+        if (loss_sum != NULL)
+            *loss_sum += losses[row];
+        if (hit_sum != NULL)
+            *hit_sum += best == labels[row];
     }
 }
 
