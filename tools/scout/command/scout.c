@@ -195,15 +195,14 @@ static bool
 has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
 {
     enum { NUMBERS = 4 };
-    if (tensor->role != ROLE_STATISTICS)
-        return false;
+    bool is_own = tensor->role == ROLE_STATISTICS;
     bool any = tensor->type == SCOUT_INTEGER || tensor->hi - tensor->lo < NUMBERS * scout_type_bytes(tensor->type);
-    for (uint32_t i = 0; i < log->op_count && !any; ++i) {
+    for (uint32_t i = 0; i < log->op_count && is_own && !any; ++i) {
         const struct scout_op *op = &log->ops[i];
         any = op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&
               op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo;
     }
-    return any;
+    return is_own && any;
 }
 
 /* By gradients each rank has such memory for itself: a sum that the host reads there is that of the rank's own steps.
@@ -211,20 +210,17 @@ has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
 static bool
 has_own_figures(const struct scout_log *log, const struct scout_finding *finding, struct error *error)
 {
-    char place[64];
-    uint32_t i = 0;
-    while (i < finding->tensor_count && !has_figures(log, &finding->tensors[i]))
-        ++i;
-    if (i == finding->tensor_count)
-        return false;
-    char *text = sites_explain(log, scout_tensor_place(&finding->tensors[i], place));
-    (void)error_set(
-        error, DDPRUN_EXIT_FAILURE,
-        "%s stays from step to step and nothing is trained by it: what the program prints of it would be of "
-        "one rank's batches; --by gradients runs it so",
-        text);
+    char place[64], *text = NULL;
+    for (uint32_t i = 0; i < finding->tensor_count && text == NULL; ++i)
+        if (has_figures(log, &finding->tensors[i]))
+            text = sites_explain(log, scout_tensor_place(&finding->tensors[i], place));
+    bool has =
+        text != NULL && !error_set(error, DDPRUN_EXIT_FAILURE,
+                                   "%s stays, and nothing is trained by it: what the program prints of it would be "
+                                   "of one rank's batches; --by gradients runs it so",
+                                   text);
     free(text);
-    return true;
+    return has;
 }
 
 /* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is

@@ -424,22 +424,15 @@ is_history(const struct finder *finder, const struct place *place)
     return is_row && moves > 0;
 }
 
-/* Whole numbers that reach nothing but themselves and the host: what steps change there may depend on data that did not
- * show it, as hits. A count of steps is a sum, too. */
-static bool
-is_counter(const struct finder *finder, const struct place *place)
-{
-    bool keeps;
-    return !place->leaves && place->type == SCOUT_INTEGER &&
-           (place->hi - place->lo == sizeof(int32_t) || width_of(finder, place, &keeps) > 0);
-}
-
 static bool
 judge_place(struct finder *finder, struct place *place)
 {
     const struct graph_memory *memory = &finder->graph->memories[place->memory];
     const struct scout_alloc *alloc = &finder->graph->log->allocs[memory->alloc];
-    bool is_remade = alloc->made_at > finder->finding->first || alloc->freed_at < finder->finding->end;
+    bool is_remade = alloc->made_at > finder->finding->first || alloc->freed_at < finder->finding->end, keeps = false;
+    /* Whole numbers for the host alone may depend on data that did not show it, as hits. A count is a sum, too. */
+    bool is_count = !place->leaves && place->type == SCOUT_INTEGER &&
+                    (place->hi - place->lo == sizeof(int32_t) || width_of(finder, place, &keeps) > 0);
     char text[64];
     if (alloc->memory == SCOUT_PINNED)
         return true;
@@ -452,7 +445,7 @@ judge_place(struct finder *finder, struct place *place)
     else if (is_remade)
         return refuse(finder->to, "%s stays from step to step, and is freed and made again",
                       name_place(finder, place, text));
-    else if (place->is_state || is_counter(finder, place))
+    else if (place->is_state || is_count)
         return judge_state(finder, place);
     else
         place->role = PLAY_STREAM;
@@ -563,33 +556,12 @@ judge_operation(const struct finder *finder, uint32_t at)
     return true;
 }
 
-/* Whether all that reads a copy from the host takes it for whole numbers, as labels: no host updates these. */
-static bool
-is_whole_numbers(const struct graph *graph, const struct graph_version *copy)
-{
-    bool any = false;
-    for (uint32_t e = 0; e < copy->out_count; ++e) {
-        const struct graph_version *to = &graph->versions[graph->edges[graph->outs[copy->first_out + e]].to];
-        const struct scout_effect *effect = to->op >= 0 ? graph_op(graph, to)->effect : NULL;
-        for (uint32_t s = 0; effect != NULL && s < effect->segment_count; ++s) {
-            const struct scout_segment *segment = &effect->segments[s];
-            if ((int32_t)graph->memory_of[segment->alloc] != copy->memory || segment->hi <= copy->lo ||
-                segment->lo >= copy->hi)
-                continue;
-            any = true;
-            if (segment->type != SCOUT_INTEGER)
-                return false;
-        }
-    }
-    return any;
-}
-
 /* Whether bytes that come from the host may be what it has made of those that went, in a later step: they come in front
- * of them, or stay. */
+ * of them, or stay, and are no whole numbers, as labels. */
 static bool
 may_be_updated(const struct finder *finder, const struct graph_version *sent, const struct graph_version *back)
 {
-    return back->from_host && back->bytes == sent->bytes && !is_whole_numbers(finder->graph, back) &&
+    return back->from_host && back->bytes == sent->bytes && back->type != SCOUT_INTEGER &&
            (position(finder, back) < position(finder, sent) || place_of(finder, back)->stays);
 }
 
