@@ -4,6 +4,7 @@
 #include "launcher/options/host_list.h"
 
 #include "base/protocol.h"
+#include "launcher/common/file_read.h"
 #include "launcher/common/xcalloc.h"
 
 #include <errno.h>
@@ -201,46 +202,13 @@ host_list_parse(const char *bytes, size_t length, const char *file, struct host_
 }
 
 static bool
-cannot_read(const char *path, struct error *error)
-{
-    return error_set(error, DDPRUN_EXIT_USAGE, "cannot read %.512s, in --hosts: %s; name a file of hosts", path,
-                     strerror(errno));
-}
-
-/* Read whole before any of it counts, and no more than a sane one holds: the name may be that of a device. malloc'ed;
- * NULL: error. */
-static char *
-read_file(const char *path, size_t *length_p, struct error *error)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        (void)cannot_read(path, error);
-        return NULL;
-    }
-    char *bytes = xcalloc(FILE_MOST_BYTES + 2, 1);
-    size_t length = fread(bytes, 1, FILE_MOST_BYTES + 1, file);
-    bool ok = true;
-    if (ferror(file) != 0)
-        ok = cannot_read(path, error);
-    else if (length > FILE_MOST_BYTES)
-        ok =
-            error_set(error, DDPRUN_EXIT_USAGE, "%.512s, in --hosts, is larger than 1 MiB; name a file of hosts", path);
-    fclose(file);
-    if (!ok) {
-        free(bytes);
-        return NULL;
-    }
-    *length_p = length;
-    return bytes;
-}
-
-static bool
 take_file(const char *path, struct host_list *list, struct error *error)
 {
     size_t length = 0;
-    char *bytes = read_file(path, &length, error);
+    char *bytes = file_read(path, FILE_MOST_BYTES, &length, NULL);
     if (bytes == NULL)
-        return false;
+        return error_set(error, DDPRUN_EXIT_USAGE, "cannot read %.512s, in --hosts: %s; name a file of hosts", path,
+                         file_why(errno));
     bool ok = host_list_parse(bytes, length, path, list, error);
     free(bytes);
     return ok;

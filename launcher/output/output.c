@@ -80,7 +80,7 @@ open_file(const char *dir, int rank, const char *ending, int *fd_p, struct error
     } else {
         /* What the ranks said before --max-restarts began anew is not lost. A FIFO without a reader is an error. */
         int anew = getenv(DDPRUN_ENV_RESTART) == NULL ? O_TRUNC : 0;
-        bool foreign = whole_file_is_foreign_link(path);
+        bool foreign = whole_file_is_foreign(path);
         *fd_p =
             foreign ? -1 : open(path, O_WRONLY | O_CREAT | anew | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
         errno = foreign ? ELOOP : errno;
@@ -89,7 +89,7 @@ open_file(const char *dir, int rank, const char *ending, int *fd_p, struct error
     }
     return *fd_p >= 0 ||
            error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s/rank-%d.%s, in --output: %s; name another folder",
-                     dir, rank, ending, whole_file_why(errno));
+                     dir, rank, ending, file_why(errno));
 }
 
 static int

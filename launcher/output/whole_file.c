@@ -5,6 +5,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/common/path_walk.h"
 #include "launcher/common/xcalloc.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE_BYTES = 4 << 20, LINKS_AT_MOST = 40 };
+enum { PIECE_BYTES = 4 << 20 };
 
 /* What a helper writes. */
 struct content {
@@ -29,44 +30,26 @@ struct content {
 
 /* ---- where a name leads ---- */
 
-/*
- * The file's own name behind links: malloc'ed. NULL with errno; ELOOP: a link belongs to another user, who may have put
- * it there to have this user's file overwritten. The kernel's own rule against that (protected_symlinks, proc(5)) is
- * not on everywhere, and sees no link that a program follows itself.
- */
+/* The file's own name behind links: malloc'ed. NULL with errno; ELOOP: it or a link on the way to it belongs to another
+ * user, who may want it overwritten, or read. */
 static char *
 follow_links(const char *path)
 {
-    char *name = xstrdup(path), target[PATH_MAX];
-    struct stat link, folder;
-    for (int i = 0; i < LINKS_AT_MOST && lstat(name, &link) == 0 && S_ISLNK(link.st_mode); ++i) {
-        char *copy = xstrdup(name), *dir = dirname(copy);
-        bool ours = link.st_uid == geteuid() || link.st_uid == 0;
-        bool foreign = !ours && (stat(dir, &folder) != 0 || (folder.st_mode & S_IWOTH) != 0);
-        ssize_t length = foreign ? -1 : readlink(name, target, sizeof(target) - 1);
-        int cause = foreign ? ELOOP : errno;
-        free(name);
-        name = NULL;
-        if (length >= 0) {
-            target[length] = '\0';
-            name = target[0] == '/' ? xstrdup(target) : xasprintf("%s/%s", dir, target);
-        }
-        free(copy);
-        if (name == NULL) {
-            errno = cause;
-            return NULL;
-        }
-    }
-    return name;
+    bool refused;
+    char *name = path_walk(path, PATH_WRITE, &refused);
+    if (!refused)
+        return name;
+    free(name);
+    errno = ELOOP;
+    return NULL;
 }
 
 bool
-whole_file_is_foreign_link(const char *path)
+whole_file_is_foreign(const char *path)
 {
     char *name = follow_links(path);
-    bool foreign = name == NULL && errno == ELOOP;
     free(name);
-    return foreign;
+    return name == NULL;
 }
 
 /* Of our own stdout and stderr, the one that the file is; -1: none. */
@@ -87,12 +70,12 @@ look_at_target(const void *data)
     const char *path = data;
     struct stat file;
     helper_takes_time();
-    char *name = follow_links(path), *copy = xstrdup(path);
-    int cause = name == NULL                                      ? errno
-                : stat(path, &file) == 0 && S_ISDIR(file.st_mode) ? EISDIR
-                : access(dirname(copy), W_OK | X_OK) != 0         ? errno
-                                                                  : 0;
-    free(name);
+    bool there = stat(path, &file) == 0;
+    char *copy = xstrdup(path);
+    int cause = there && S_ISDIR(file.st_mode)                                         ? EISDIR
+                : (!there || own_descriptor(&file) < 0) && whole_file_is_foreign(path) ? ELOOP
+                : access(dirname(copy), W_OK | X_OK) != 0                              ? errno
+                                                                                       : 0;
     free(copy);
     return cause;
 }
@@ -106,7 +89,7 @@ whole_file_check(const char *path, const char *option, struct error *error)
     if (cause == EISDIR)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in %s, is a folder; name a file", path, option);
     return error_set(error, DDPRUN_EXIT_USAGE, "cannot write to %s, in %s: %s; name another file", path, option,
-                     whole_file_why(cause));
+                     file_why(cause));
 }
 
 /* ---- writing, in the helper ---- */
@@ -175,15 +158,16 @@ write_file(const void *data)
 {
     const struct content *content = data;
     struct stat file;
-    char *name = follow_links(content->path);
-    if (name == NULL)
-        return errno;
     bool there = stat(content->path, &file) == 0;
     int own = there ? own_descriptor(&file) : -1, cause;
     if (own >= 0) {
         helper_takes_time();
-        cause = write_and_close(dup(own), content);
-    } else if (content->appends || (there && !S_ISREG(file.st_mode))) {
+        return write_and_close(dup(own), content);
+    }
+    char *name = follow_links(content->path);
+    if (name == NULL)
+        return errno;
+    if (content->appends || (there && !S_ISREG(file.st_mode))) {
         cause = write_into(name, content);
     } else {
         cause = replace_file(name, content);
@@ -217,23 +201,6 @@ whole_file_append(const char *path, bool anew, const char *text)
     return write_content(&(struct content){path, text, strlen(text), true, anew});
 }
 
-const char *
-whole_file_why(int cause)
-{
-    switch (cause) {
-    case ETIMEDOUT:
-        return "it took nothing for 2 s, as a FIFO without a reader or a file server that does not answer";
-    case ENXIO:
-        return "it is a FIFO without a reader";
-    case ELOOP:
-        return "a link there belongs to another user, in a folder that all may write to";
-    case EINTR:
-        return "a signal asked for the end";
-    default:
-        return strerror(cause);
-    }
-}
-
 /* ---- beside a job's work ---- */
 
 void
@@ -261,7 +228,7 @@ side_file_look(struct side_file *file, bool waits)
     int cause;
     while (helper_is_over(&file->helper, waits, &cause)) {
         if (cause != 0 && !file->failed)
-            message_line("cannot write %s, in %s: %s; %s", file->path, file->option, whole_file_why(cause), file->loss);
+            message_line("cannot write %s, in %s: %s; %s", file->path, file->option, file_why(cause), file->loss);
         file->failed = cause != 0;
         char *next = file->next;
         file->next = NULL;

@@ -3,13 +3,14 @@
  *
  * A helper (helper.h) does so, because the file may be a FIFO without a reader, or lie on a server that does not
  * answer. What it makes no progress with for two seconds is lost; ddprun's own stdout or stderr, also by a name such as
- * /dev/stdout, has the time that its reader takes. A link of another user's in a folder that all may write to is not
- * followed. Supervisor's thread.
+ * /dev/stdout, has the time that its reader takes. In folders that others may write to, no file of another user is
+ * written into, and no link of one is followed. Supervisor's thread.
  */
 #ifndef DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
 #define DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
 
 #include "launcher/common/error.h"
+#include "launcher/common/file_read.h"
 #include "launcher/common/helper.h"
 
 #include <stddef.h>
@@ -20,7 +21,7 @@ bool whole_file_check(const char *path, const char *option, struct error *error)
 
 /*
  * Puts `text` in the place of what the file holds: a reader finds the old or the new text, whole. A link stays one;
- * what is no regular file (a pipe, /dev/stdout) is written into. False with errno, for whole_file_why(); a regular file
+ * what is no regular file (a pipe, /dev/stdout) is written into. False with errno, for file_why(); a regular file
  * is then as it was.
  */
 bool whole_file_write(const char *path, const char *text) __attribute__((warn_unused_result));
@@ -30,11 +31,9 @@ bool whole_file_write_bytes(const char *path, const void *bytes, size_t count) _
 /* Puts `text` at the end of the file; `anew`: in the place of what it holds. False with errno. */
 bool whole_file_append(const char *path, bool anew, const char *text) __attribute__((warn_unused_result));
 
-/* Whether the name leads over a link of another user's in a folder that all may write to. May hang. */
-bool whole_file_is_foreign_link(const char *path);
-
-/* What errno of these functions means, for messages. */
-const char *whole_file_why(int cause);
+/* Whether that is a file of another user, or led to by a link of one, in a folder that is sticky or that others may
+ * write to (path_walk.h). May hang. */
+bool whole_file_is_foreign(const char *path);
 
 /* ---- beside a job's work ---- */
 

@@ -274,7 +274,7 @@ report_print(const struct report *report, const char *reason, struct report_file
     if (path == NULL) {
         file->failed = true;
         message_line("cannot write the report's file: %s; the whole report follows (--report names another file)",
-                     whole_file_why(errno));
+                     file_why(errno));
         print_all(parts);
         return;
     }

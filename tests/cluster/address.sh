@@ -100,7 +100,15 @@ job 2 "$ddprun" --secret-file "$work/pod/secret" --device softgpu --unannotated 
 succeeded "a secret through links, as Kubernetes has it"
 chmod 777 "$work/pod"
 job 2 "$ddprun" --secret-file "$work/pod/secret" --device softgpu --unannotated true
-check "a link that others can replace: refused" grep -q "^ddprun: other users can replace $work/pod/secret, through which" "$work/stderr"
+succeeded "a named secret is judged alone, as ssh judges keys"
+chmod 777 "${secret%/*}"
+job 2 "$ddprun" "$fake"
+check "the user's own secret, which others can replace: refused" grep -q "^ddprun: other users can replace $secret, through which" "$work/stderr"
+chmod 700 "${secret%/*}"
+rm -f "$work/fifo"
+mkfifo "$work/fifo"
+run env RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost "$ddprun" --secret-file "$work/fifo" "$fake"
+failed_with "a secret that is a FIFO" 2 "cannot read the secret $work/fifo: it is not a regular file"
 job 2 "$ddprun" -n 2 "$fake"
 check "-n beside the variables: refused at once, by each" [ "$(grep -c '^ddprun: -n 2 was given to ddprun, which was started 2 times by another launcher (WORLD_SIZE=2)' "$work/stderr")" -eq 2 ]
 

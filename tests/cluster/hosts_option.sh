@@ -85,6 +85,14 @@ refused "no number" "host h1 has no number of ranks" openmpi4 --hosts h1,h2 ./tr
 refused "a host twice" "host h1 is named twice" openmpi4 --hosts h1:2,h1:2 ./train
 refused "more ranks than there are" "-n 5 is more than the 4 ranks of --hosts" openmpi4 --hosts h1:2,h2:2 -n 5 ./train
 refused "no such file" "cannot read nowhere, in --hosts: No such file" openmpi4 --hosts file=nowhere ./train
+mkfifo "$work/fifo"
+for place in "$work/fifo" /dev/zero; do
+    refused "hosts from $place" "cannot read $place, in --hosts: it is not a regular file" openmpi4 --hosts "file=$place" ./train
+done
+exec {silent}<>"$work/fifo"
+refused "a pipe without a writer" "cannot read /dev/fd/$silent, in --hosts: it moved nothing for 2 s" openmpi4 --hosts "file=/dev/fd/$silent" ./train
+hosts openmpi4 --hosts file=<(cat hosts) ./train
+check "a pipe of the shell" [ "$code" -eq 5 ]
 refused "no program" "no program given" openmpi4 --hosts h1:2
 
 # Where hosts were chosen before.

@@ -17,6 +17,7 @@ parameters() { sed -n 's/^ddprun: .*bitwise identical on all ranks (hash \([0-9a
 # all-reduce. So plans have too many buckets.
 run "$ddprun" -n 2 -q "${paced[@]}" --steps 5
 sed -i -E '/^1048576 /!s/^([0-9]+) [0-9]+$/\1 \10/' "$work"/cache/ddprun/*
+seal_costs "$work"/cache/ddprun/*
 
 # Again if the machine was busy with something else.
 for ((try = 1; try <= 3; try++)); do

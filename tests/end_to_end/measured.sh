@@ -30,6 +30,7 @@ check 'the cost of an all-reduce is kept' [ -s "$(kept)" ]
 # Changed by hand, so that a run that believes the file shows it.
 file=$(kept)
 awk '$1 == 4096 { $2 += 1 } { print }' "$file" >"$work/kept"
+seal_costs "$work/kept"
 cp "$work/kept" "$file"
 run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 12
 succeeded 'a kept cost is used'
@@ -38,6 +39,7 @@ check 'and not measured again' cmp <(grep '^[0-9]' "$work/kept") <(grep '^[0-9]'
 # A network that is no longer what it was.
 for times in 0.1 10; do
     awk -v times=$times '/^[0-9]/ { $2 = int($2 * times) } { print }' "$work/kept" >"$file"
+    seal_costs "$file"
     cp "$file" "$work/other"
     run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 12
     failed_with "a kept cost of $times times what it is: one line, and the run ends well" 0 'an all-reduce of [0-9]* KiB takes .* measured again'
@@ -50,12 +52,29 @@ for broken in '' 'end' "$(head -n 1 "$work/kept")" "$(printf '%20000s' x)"; do
     printf '%s' "$broken" >"$file"
     run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
     failed_with "broken file $n: one line, and the run ends well" 0 'not a measurement of this machine'
-    check "broken file $n: measured again" grep -q '^ddprun all-reduce cost, version 4: host ' "$file"
+    check "broken file $n: measured again" grep -q '^ddprun all-reduce cost, version 5: host ' "$file"
 done
-for change in 's/version 4/version 9/' 's/: host /: another host /' 's/^4096 /1e3 /' 's/^4096 /9999999999 /' '/^end/d'; do
+for change in 's/version 5/version 9/' 's/: host /: another host /' 's/^4096 /1e3 /' 's/^4096 /9999999999 /'; do
     sed -E "$change" "$work/kept" >"$file"
+    seal_costs "$file"
     run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
     failed_with "kept file after $change: ignored" 0 'not a measurement of this machine'
+done
+for change in 's/^4096 /4095 /' '/^end/d'; do
+    sed -E "$change" "$work/kept" >"$file"
+    run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
+    failed_with "kept file after $change, its hash as it was: ignored" 0 'not a measurement of this machine'
+done
+for kind in link writable fifo; do
+    rm -f "$file"
+    case $kind in
+    link) ln -s "$work/kept" "$file" ;;
+    writable) cp "$work/kept" "$file" && chmod 666 "$file" ;;
+    fifo) mkfifo "$file" ;;
+    esac
+    run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
+    failed_with "a kept file that is a $kind: ignored" 0 'not a measurement of this machine'
+    check "a kept file that is a $kind: replaced" [ -f "$file" -a ! -L "$file" -a "$(stat -c %a "$file")" = 600 ]
 done
 
 rm -rf "$XDG_CACHE_HOME"

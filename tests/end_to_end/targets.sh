@@ -13,7 +13,7 @@ cd "$work" || exit 1
 soak=${DDPRUN_SOAK:-0}
 short=("$ladder" --layers 2 --width 16 --batch 8 --steps 6)
 long=("$ladder" --layers 2 --width 16 --batch 8 --steps 100000000)
-lost='^ddprun: .*cannot write .*: (it took nothing for 2 s|No space left on device)'
+lost='^ddprun: .*cannot write .*: (it moved nothing for 2 s|No space left on device)'
 other=65534 # a user that this one is not
 open=()     # descriptors that keep pipes open
 at_exit 'end_terminal'

@@ -175,7 +175,8 @@ inject_leave_output(struct run *run, struct job *job)
     run->fault_ns = job_now_ns();
 }
 
-/* The reader of stdout stops reading; then a rank dies. All processes must be gone before the reader reads again. */
+/* The reader of stdout stops reading; then a rank dies. All processes must be gone before the reader reads again, but
+ * for ddprun and its guardian, which stays until the job folder is removed. */
 void
 inject_kill_behind_full_pipe(struct run *run, struct job *job)
 {
@@ -188,7 +189,7 @@ inject_kill_behind_full_pipe(struct run *run, struct job *job)
         return;
     run->fault_ns = job_now_ns();
     for (int64_t until_ns = job_now_ns() + 60 * 1000 * MS;
-         job_now_ns() < until_ns && leftovers_processes(job->mark, job->pid) > 0;)
+         job_now_ns() < until_ns && leftovers_processes(job->mark, job->pid) > 1;)
         job_poll(job, 5000);
     run->gone_ns = job_now_ns();
     job->reads = true;

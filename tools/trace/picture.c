@@ -95,6 +95,5 @@ picture_end(struct picture *picture, const char *file, const char *option, struc
     int cause = errno;
     umask(mask);
     free(picture->text);
-    return ok ||
-           error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in %s: %s", file, option, whole_file_why(cause));
+    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in %s: %s", file, option, file_why(cause));
 }

@@ -15,19 +15,21 @@
 #include <xxhash.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILE_BYTES_AT_MOST = 16384 };
 
-/* A file is HEAD and its key, a line with bytes and nanoseconds for each sample, and END, which shows that it is whole.
- */
-#define HEAD "ddprun all-reduce cost, version 4: "
-#define END  "end\n"
+/* A file is HEAD and its key, a line with bytes and nanoseconds for each sample, and END with the hash (FNV-1a, 64
+ * bits) of all before it. */
+#define HEAD "ddprun all-reduce cost, version 5: "
+#define END  "end "
 
 static bool
 cache_path(const char *key, char *path, size_t bytes)
@@ -39,18 +41,23 @@ cache_path(const char *key, char *path, size_t bytes)
     return true;
 }
 
-/* The file's text, or NULL; NULL without errno when it is too long to be a cache of costs. */
+/* The file's text; "": it is too long, or it is not a file that this user alone may write. NULL: there is none. A FIFO
+ * is not waited for. */
 static char *
 read_file(const char *path)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno != ELOOP)
         return NULL;
     char *text = calloc(1, FILE_BYTES_AT_MOST + 1);
-    size_t length = text != NULL ? fread(text, 1, FILE_BYTES_AT_MOST, file) : 0;
+    bool own = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+               (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    ssize_t length = own && text != NULL ? read(fd, text, FILE_BYTES_AT_MOST) : 0;
     if (length == FILE_BYTES_AT_MOST)
         text[0] = '\0';
-    fclose(file);
+    if (fd >= 0)
+        close(fd);
     return text;
 }
 
@@ -67,6 +74,17 @@ take_number(const char **text_p, char behind, int64_t *number_p)
     return true;
 }
 
+enum { END_BYTES = sizeof(END) + 18 };
+
+static void
+print_end(char end[END_BYTES], const char *text, size_t length)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < length; ++i)
+        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
+    snprintf(end, END_BYTES, END "%016" PRIx64 "\n", hash);
+}
+
 /* False if the text is not sound, or not for the key. */
 static bool
 parse(const char *text, const char *key, struct cost_kept *kept)
@@ -75,14 +93,17 @@ parse(const char *text, const char *key, struct cost_kept *kept)
     size_t head = strlen(HEAD), length = strlen(key);
     if (strncmp(text, HEAD, head) != 0 || strncmp(text + head, key, length) != 0 || text[head + length] != '\n')
         return false;
+    const char *begin = text;
     text += head + length + 1;
-    for (; strcmp(text, END) != 0; ++kept->count) {
+    for (; strncmp(text, END, strlen(END)) != 0; ++kept->count) {
         int64_t bytes, ns;
         if (kept->count == COST_SAMPLES_AT_MOST || !take_number(&text, ' ', &bytes) || !take_number(&text, '\n', &ns))
             return false;
         kept->samples[kept->count] = (struct cost_sample){(uint64_t)bytes, ns};
     }
-    return kept->count > 0 && cost_fit(kept->samples, kept->count, &ignored);
+    char end[END_BYTES];
+    print_end(end, begin, (size_t)(text - begin));
+    return strcmp(text, end) == 0 && kept->count > 0 && cost_fit(kept->samples, kept->count, &ignored);
 }
 
 void
@@ -106,17 +127,22 @@ cost_cache_read(const char *key, struct cost_kept *kept)
 void
 cost_cache_write(const char *key, const struct cost_kept *kept)
 {
-    char path[PATH_MAX], beside[PATH_MAX + 32];
+    char path[PATH_MAX], beside[PATH_MAX + 32], text[FILE_BYTES_AT_MOST];
     if (!cache_path(key, path, sizeof(path)))
         return;
+    size_t room = sizeof(text) - END_BYTES;
+    size_t length = (size_t)snprintf(text, room, HEAD "%s\n", key);
+    for (size_t i = 0; i < kept->count && length < room; ++i)
+        length += (size_t)snprintf(text + length, room - length, "%" PRIu64 " %" PRId64 "\n", kept->samples[i].bytes,
+                                   kept->samples[i].ns);
+    if (length >= room)
+        return;
+    print_end(text + length, text, length);
     snprintf(beside, sizeof(beside), "%s.%d", path, (int)getpid());
-    FILE *file = fopen(beside, "wxe");
-    bool written = file != NULL && fprintf(file, HEAD "%s\n", key) > 0;
-    for (size_t i = 0; i < kept->count && written; ++i)
-        written = fprintf(file, "%" PRIu64 " %" PRId64 "\n", kept->samples[i].bytes, kept->samples[i].ns) > 0;
-    written = written && fputs(END, file) >= 0;
-    if (file != NULL)
-        written = fclose(file) == 0 && written;
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        written = close(fd) == 0 && written;
     if (!written || rename(beside, path) != 0) {
         message_warning("cost_cache", "cannot keep what an all-reduce costs in %s: %s; it is measured in each run",
                         path, strerror(errno));

@@ -108,7 +108,16 @@ sed 's/"made_by":"turn"/"made_by":"last"/' digits.json >changed.json
 refused "a plan that was changed" changed.json 'was changed since it was made: its hash is wrong; make it anew: ddprun scout --prove --json changed.json'
 by_plan 2 changed.json --unproved "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
 check "the same, --unproved, is not refused" test "$code" -ne 2
-refused "a folder" . 'is no plan of ddprun scout'
+refused "a folder" . 'cannot read the plan ., in --plan: it is a folder'
+mkfifo fifo.json
+refused "a FIFO" fifo.json 'cannot read the plan fifo.json, in --plan: it is not a regular file'
+refused "a device" /dev/zero 'cannot read the plan /dev/zero, in --plan: it is not a regular file'
+truncate -s 1G large.json
+refused "1 GB of zeros" large.json 'cannot read the plan large.json, in --plan: it is too large'
+by_plan 2 <(cat digits.json) "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
+ends "a plan from a pipe of the shell" 0 ''
+exec {silent}<>fifo.json
+refused "a pipe without a writer" "/dev/fd/$silent" 'it moved nothing for 2 s'
 install -m 000 digits.json locked.json
 [ "$(id -u)" -eq 0 ] || refused "a plan that another user may read" locked.json 'cannot read the plan locked.json'
 python3 -IS -c 'import json

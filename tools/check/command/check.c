@@ -260,7 +260,7 @@ show(const struct check *check, const struct check_verdict *verdict)
     if (close_stdout(stdout) != 0)
         return code != 0 ? code : DDPRUN_EXIT_USAGE;
     if (json != NULL && !check_write_json(json, &check->evidence, verdict, code)) {
-        message_line("cannot write %s, in --json: %s; the verdict stands above", json, whole_file_why(errno));
+        message_line("cannot write %s, in --json: %s; the verdict stands above", json, file_why(errno));
         return code != 0 ? code : DDPRUN_EXIT_USAGE;
     }
     return code;
@@ -383,7 +383,7 @@ report_error(const char *json, const struct error *error)
     struct error ignored; /* that the file cannot be written may be the very error */
     message_line("%s", error->text);
     if (json != NULL && whole_file_check(json, "--json", &ignored) && !check_write_json_error(json, error))
-        message_line("cannot write %s, in --json: %s", json, whole_file_why(errno));
+        message_line("cannot write %s, in --json: %s", json, file_why(errno));
 }
 
 static int

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { PLAN_MOST_BYTES = 128 << 20 }; /* of a file */
 struct auto_job {
     const char *program; /* its file */
     int ranks;

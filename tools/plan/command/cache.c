@@ -6,6 +6,7 @@
 #include "base/cache_folder.h"
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/common/file_read.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/elf_file.h"
@@ -25,8 +26,6 @@
 #define CACHE_VERSION "4 " DDPRUN_VERSION
 
 enum { STAMP_BYTES = 2 * ELF_BUILD_ID_BYTES + 1, KEPT = 256 /* plans of all programs */ };
-
-static const off_t most_bytes = 1 << 28;
 
 /* ---- what a file is ---- */
 
@@ -171,17 +170,16 @@ static bool
 read_plan(const char *path, struct json_object **plan, struct error *error)
 {
     struct stat file;
+    size_t count;
     *plan = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT)
+    char *text = file_read(path, PLAN_MOST_BYTES, &count, &file);
+    if (text == NULL && errno == ENOENT)
         return true;
-    if (fd < 0 || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || !is_own(&file)) {
-        if (fd >= 0)
-            close(fd);
+    bool own = text != NULL ? is_own(&file) : errno == EFBIG;
+    *plan = own && text != NULL ? json_tokener_parse(text) : NULL;
+    free(text);
+    if (!own)
         return refuse_foreign(path, error);
-    }
-    *plan = file.st_size < most_bytes ? json_object_from_fd(fd) : NULL;
-    close(fd);
     if (*plan == NULL || !is_whole(*plan)) {
         message_line("the kept plan %s is damaged; it is removed", path);
         json_object_put(*plan);
@@ -290,7 +288,7 @@ plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct
     if (!ok)
         return error_set(error, DDPRUN_EXIT_FAILURE,
                          "cannot write the plan %s: %s; make room there, or name another folder by XDG_CACHE_HOME",
-                         cache->path, whole_file_why(cause));
+                         cache->path, file_why(cause));
     remove_oldest(cache);
     return true;
 }

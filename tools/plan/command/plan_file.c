@@ -5,13 +5,13 @@
 
 #include "base/printable.h"
 #include "base/protocol.h"
+#include "launcher/common/file_read.h"
 #include "tools/plan/format/play_json.h"
 #include "tools/scout/command/report/proofs.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 bool
 plan_file_is_by_state(struct json_object *plan)
@@ -131,9 +131,12 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
 bool
 plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error)
 {
-    if (access(path, R_OK) != 0)
-        return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the plan %s, in --plan: %s", path, strerror(errno));
-    struct json_object *root = json_object_from_file(path);
+    size_t count;
+    char *text = file_read(path, PLAN_MOST_BYTES, &count, NULL);
+    if (text == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the plan %s, in --plan: %s", path, file_why(errno));
+    struct json_object *root = json_tokener_parse(text);
+    free(text);
     if (root == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout: it is not JSON, or cut",
                          path);

@@ -234,6 +234,5 @@ plan_write(const char *path, const struct scout_log *log, const struct scout_fin
     int cause = errno;
     umask(old);
     free(text);
-    return written ||
-           error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--json): %s", path, whole_file_why(cause));
+    return written || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--json): %s", path, file_why(cause));
 }

@@ -1,0 +1,24 @@
+/*
+ * file_read.h - reads files that options name: a plan, a list of hosts, a secret.
+ *
+ * A helper (helper.h) opens and reads, because the file may be a FIFO without a writer, or lie on a server that does
+ * not answer: signals that ask for the end are seen, and a helper without progress for two seconds is given up. Links
+ * of other users are not followed (path_walk.h). A file is a regular one; of `-`, which is stdin, /dev/stdin and
+ * /dev/fd/N it may be a pipe, as that of a shell's <(command). Supervisor's thread.
+ */
+#ifndef DDPRUN_LAUNCHER_COMMON_FILE_READ_H
+#define DDPRUN_LAUNCHER_COMMON_FILE_READ_H
+
+#include <stddef.h>
+#include <sys/stat.h>
+
+/*
+ * All of the file, malloc'ed, with a NUL behind its *count bytes; *status, unless `status` is NULL: what fstat() says
+ * of it. NULL with errno, for file_why(): EFBIG: it has more than `most` bytes.
+ */
+char *file_read(const char *path, size_t most, size_t *count, struct stat *status);
+
+/* What errno of this file and of output/whole_file.h means, for messages: "it is a folder". */
+const char *file_why(int cause);
+
+#endif
