@@ -53,6 +53,7 @@ make_shared_things(struct job *job, struct error *error)
     if ((job->signals.fd < 0 && !signals_take_over(&job->signals, error)) || !messages_open(&job->messages, error) ||
         !job_folder_make(&job->folder, error))
         return false;
+    guardian_start(job->folder.path);
     job->status_page = status_page_map(job->folder.path, job->place.rank_count, true);
     if (job->status_page == NULL)
         return error_set(error, DDPRUN_EXIT_FAILURE,
@@ -178,7 +179,6 @@ job_start(struct job *job, struct error *error)
 
     if (job->options.verbose)
         tell_start(job);
-    guardian_start(job->folder.path);
     struct rank_settings settings = job_settings(job, job->folder.path);
     options_settle_job(&job->options, status_page_options(job->status_page, count));
     bool ok = true;
@@ -242,6 +242,7 @@ job_end(struct job *job)
     if (job->trace_fd >= 0)
         close(job->trace_fd);
     job_folder_remove(&job->folder); /* now: a cluster's launcher may kill a process that has left its job */
+    guardian_dismiss();
     return job->cluster.world_size == 0 || leave_cluster(&job->cluster);
 }
 

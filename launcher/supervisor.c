@@ -611,7 +611,7 @@ supervisor_run(struct job *job, const struct error *error)
             judge_job(&s);
         over = s.ending && step_end(&s);
     }
-    guardian_dismiss();
+    guardian_forget_groups();
     supervisor_finish(&s);
     processes_reap();
     int exit_code = supervisor_net_leave(&s.net, s.failed ? s.reason.exit_code : 0);

@@ -119,13 +119,21 @@ hear(struct helper *helper, int *cause)
     return got == 0;
 }
 
+/* By another process: it may stay so. */
+static bool
+is_stopped(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+}
+
 static bool
 is_over(struct helper *helper, bool waits, int *cause)
 {
     *cause = helper->cause;
     if (helper->fd < 0 || hear(helper, cause))
         return true;
-    if (hurried && helper->until_ns == 0)
+    if (helper->until_ns == 0 && (hurried || is_stopped(helper->pid)))
         helper->until_ns = clock_ns() + LIMIT_NS;
     bool late = helper->until_ns != 0 && clock_ns() >= helper->until_ns;
     *cause = late ? ETIMEDOUT : waits && signals_end_is_pending() ? EINTR : 0;
@@ -134,12 +142,13 @@ is_over(struct helper *helper, bool waits, int *cause)
     return *cause != 0;
 }
 
-/* One that hangs in the system does not even end when it is killed. */
-static void
-reap(pid_t pid)
+bool
+helper_reap(pid_t pid, int *status)
 {
-    for (int i = 0; i < REAP_LOOKS && waitpid(pid, NULL, WNOHANG) == 0; ++i)
+    pid_t reaped = 0;
+    for (int i = 0; i < REAP_LOOKS && (reaped = waitpid(pid, status, WNOHANG)) == 0; ++i)
         poll(NULL, 0, 1);
+    return reaped == pid;
 }
 
 bool
@@ -154,7 +163,7 @@ helper_is_over(struct helper *helper, bool waits, int *cause)
     }
     if (helper->fd >= 0) {
         close(helper->fd);
-        reap(helper->pid);
+        (void)helper_reap(helper->pid, NULL);
     }
     *helper = (struct helper){0};
     return true;

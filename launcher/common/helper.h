@@ -37,6 +37,10 @@ bool helper_is_over(struct helper *helper, bool waits, int *cause);
 /* Begins, waits, and returns the cause. */
 int helper_do(helper_work work, const void *data);
 
+/* Takes the status of a child that was killed; NULL: of no interest. False: none within 0.1 s, as of a process that
+ * hangs in the system, and does not end even then. */
+bool helper_reap(pid_t pid, int *status);
+
 /* From now on no helper has more than the limit: the end was asked for. */
 void helper_hurry(void);
 
@@ -45,7 +49,8 @@ void helper_hurry(void);
 /* It makes progress: the limit begins anew. */
 void helper_goes_on(void);
 
-/* What it does may take long, and ends only with the work, or by a signal that asks for the end. */
+/* What it does may take long, and ends only with the work, or by a signal that asks for the end. One that is stopped
+ * has the limit again. */
 void helper_takes_time(void);
 
 #endif

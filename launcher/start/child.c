@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
+#include "launcher/common/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,10 +64,9 @@ reap_child(pid_t pid, bool in_time, struct child_result *result)
 {
     int status = 0;
     kill(-pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    bool reaped = helper_reap(pid, &status);
     result->text[result->length] = '\0';
-    if (!in_time) {
+    if (!in_time || !reaped) {
         result->end = CHILD_TOO_SLOW;
     } else if (WIFSIGNALED(status)) {
         result->end = CHILD_KILLED;

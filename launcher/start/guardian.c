@@ -6,17 +6,20 @@
  */
 #include "launcher/start/spawn.h"
 
+#include "launcher/common/helper.h"
 #include "launcher/options/options.h"
 #include "launcher/start/job_folder.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DISMISSED = 0 };
+enum { DISMISSED = 0, NO_GROUPS = -1 };
+enum { END_MS = 1000 };
 
 static pid_t guardian;
 static int fd = -1; /* to the guardian; messages are pid_t */
@@ -48,7 +51,9 @@ static void __attribute__((noreturn)) guard(int from, const char *folder)
             break;
         if (group == DISMISSED)
             _exit(0);
-        if (count < OPTIONS_MOST_RANKS)
+        if (group == NO_GROUPS)
+            count = 0;
+        else if (count < OPTIONS_MOST_RANKS)
             groups[count++] = group;
     }
     for (size_t i = 0; i < count; ++i)
@@ -83,14 +88,22 @@ guardian_add(pid_t group)
 }
 
 void
+guardian_forget_groups(void)
+{
+    guardian_add(NO_GROUPS);
+}
+
+void
 guardian_dismiss(void)
 {
-    pid_t dismissed = DISMISSED;
     if (guardian == 0)
         return;
-    (void)send(fd, &dismissed, sizeof(dismissed), MSG_NOSIGNAL);
+    guardian_add(DISMISSED);
+    (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, END_MS); /* the end of the guardian closes its end */
     close(fd);
-    while (waitpid(guardian, NULL, 0) < 0 && errno == EINTR) {
+    if (waitpid(guardian, NULL, WNOHANG) == 0) {
+        kill(guardian, SIGKILL);
+        (void)helper_reap(guardian, NULL);
     }
     guardian = 0;
     fd = -1;

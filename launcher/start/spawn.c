@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
+#include "launcher/common/helper.h"
 #include "launcher/start/environment.h"
 
 #include <errno.h>
@@ -199,7 +200,7 @@ spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct er
     struct outcome outcome = read_outcome(pipes.outcome[0], order->signals, order->limit_s);
     if (outcome.what != OUTCOME_RUNS) {
         kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
+        (void)helper_reap(pid, NULL);
         close_all(&pipes);
         return set_error(order, &outcome, error);
     }

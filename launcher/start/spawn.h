@@ -70,17 +70,20 @@ void file_limit_give_back(void);
  * session of its own, so that what is sent to ddprun's group does not reach it. One in a process; main thread.
  */
 
-/* Before the first rank. `folder`: path of the job folder. Where no process can be made, there is no guardian. */
+/* As soon as there is the job folder, whose path is `folder`. Where no process can be made, there is no guardian. */
 void guardian_start(const char *folder);
 
 /*
  * The process group of a rank. Async-signal-safe: the rank's process itself says it before its program runs. The number
- * must not be free before guardian_dismiss().
+ * must not be free before guardian_forget_groups().
  */
 void guardian_add(pid_t group);
 
-/* When no rank is left: the guardian kills no process, and has ended when this returns. Does nothing without a
- * guardian. */
+/* When no rank is left: the guardian kills no process, and still removes the folder. */
+void guardian_forget_groups(void);
+
+/* When the folder is removed. The guardian has ended when this returns; one that does not end within 1 s, as it is
+ * stopped, is killed. Does nothing without a guardian. */
 void guardian_dismiss(void);
 
 /* The guardian's process, which is no rank's; 0: no guardian runs. */

@@ -197,13 +197,32 @@ why=$(within 10 all_gone "$pids" || echo "processes are left ")
 end_job
 report "SIGKILL of the launcher ends the ranks and what they have started" "$why"
 report "and removes the job folder" "$(within 10 is_empty "$TMPDIR" || no_folders_left)"
+guardian() { # of the job
+    local child
+    for child in $(cat "/proc/$job/task/$job/children"); do
+        if [ "$(cat "/proc/$child/comm")" = ddprun-guardian ]; then echo "$child"; fi
+    done
+}
+# While ddprun makes its last files the guardian is still there: no reader takes the summary.
+mkfifo "$top/summary"
+start -n 2 --summary-json "$top/summary" "$fake" exit 0
+within 20 grep -q '^ddprun: ' "$err"
+kill -KILL "$job"
+end_job
+report "SIGKILL of the launcher after the ranks' end removes the job folder, too" "$(expect 137)$(within 10 is_empty "$TMPDIR" || no_folders_left)"
+new_pids
+start -n 2 "$fake" pid "$pids" await "$pids/go"
+within 20 files_in "$pids" 2
+stopped=$(guardian)
+kill -STOP "$stopped"
+touch "$pids/go"
+end_job
+report "a stopped guardian does not hold the end" "$(expect 0)$(is_alive "$stopped" && echo "the guardian is left ")$(no_folders_left)"
 # Where the guardian is killed, too, the folder stays until the next launcher.
 new_pids
 start -n 2 "$fake" pid "$pids" hang
 within 20 files_in "$pids" 2
-for child in $(cat "/proc/$job/task/$job/children"); do
-    if [ "$(cat "/proc/$child/comm")" = ddprun-guardian ]; then kill -KILL "$child"; fi
-done
+kill -KILL "$(guardian)"
 kill -KILL "$job"
 why=$(within 10 all_gone "$pids" || echo "processes are left ")
 end_job

@@ -29,6 +29,15 @@ hang_for_long(const void *data)
     return hang(data);
 }
 
+/* Another process stops what may take its time. */
+static int
+stop_for_long(const void *data)
+{
+    helper_takes_time();
+    raise(SIGSTOP);
+    return hang(data);
+}
+
 /* Longer than the limit in all, but never without progress. */
 static int
 go_on(const void *data)
@@ -63,6 +72,7 @@ TEST(says_how_the_work_ended)
     int cause = ENOSPC;
     ck_assert_int_eq(helper_do(go_on, &cause), ENOSPC);
     ck_assert_int_eq(helper_do(die, NULL), EIO);
+    ck_assert_int_eq(helper_do(stop_for_long, NULL), ETIMEDOUT);
 }
 
 TEST(what_hangs_is_ended)
