@@ -3,7 +3,9 @@
  */
 #include "launcher/start/job_folder.h"
 
+#include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/common/path_walk.h"
 #include "launcher/common/xcalloc.h"
 
 #include <dirent.h>
@@ -141,6 +143,20 @@ make_in(const char *place, struct job_folder *folder_p)
     return false;
 }
 
+/* The folder's name behind all links, malloc'ed; NULL with errno. */
+static char *
+find_folder(const char *name)
+{
+    struct stat folder;
+    char *place = realpath(name, NULL);
+    if (place != NULL && stat(place, &folder) == 0 && S_ISDIR(folder.st_mode))
+        return place;
+    int cause = place != NULL ? ENOTDIR : errno;
+    free(place);
+    errno = cause;
+    return NULL;
+}
+
 /* The user's own place for such folders, as the XDG Base Directory Specification has it: absolute, ours, closed to all
  * others. After su or sudo the variable may still name another user's. */
 static char *
@@ -148,60 +164,69 @@ runtime_place(void)
 {
     const char *wanted = getenv("XDG_RUNTIME_DIR");
     struct stat folder;
-    if (wanted == NULL || wanted[0] != '/')
-        return NULL;
-    char *place = realpath(wanted, NULL);
-    if (place != NULL && stat(place, &folder) == 0 && S_ISDIR(folder.st_mode) && folder.st_uid == geteuid() &&
-        (folder.st_mode & 077) == 0)
+    char *place = wanted != NULL && wanted[0] == '/' ? find_folder(wanted) : NULL;
+    if (place != NULL && stat(place, &folder) == 0 && folder.st_uid == geteuid() && (folder.st_mode & 077) == 0)
         return place;
     free(place);
     return NULL;
 }
 
-/*
- * In a folder that all users can write, another user could put a folder in the place of the job folder, unless the
- * sticky bit forbids that (inode(7)); the same holds for each folder on the way to it. The name of such a folder into
- * name[PATH_MAX], or false.
- */
-static bool
-is_open_to_all(const char *place, char name[PATH_MAX])
+/* The component of the way to the folder, or the folder, in which another user could put a folder in the place of the
+ * job folder: malloc'ed; NULL: there is none. */
+static char *
+find_replaceable(const char *place)
 {
     struct stat folder;
-    snprintf(name, PATH_MAX, "%s", place);
-    for (;;) {
-        if (stat(name, &folder) == 0 && (folder.st_mode & S_IWOTH) != 0 && (folder.st_mode & S_ISVTX) == 0)
-            return true;
-        char *slash = strrchr(name, '/');
-        if (slash == NULL || name[1] == '\0')
-            return false;
-        slash[slash == name ? 1 : 0] = '\0';
-    }
+    bool refused;
+    char *at = path_walk(place, PATH_KEPT, &refused);
+    if (refused || (stat(place, &folder) == 0 && others_can_replace(&folder, geteuid())))
+        return at;
+    free(at);
+    return NULL;
 }
 
+/* Where $TMPDIR is; another place, with a line, if another user can change it. Error: there is none. */
 static char *
 temporary_place(struct error *error)
 {
-    const char *wanted = getenv("TMPDIR");
-    char open_folder[PATH_MAX];
-    if (wanted == NULL || wanted[0] == '\0')
-        wanted = "/tmp";
-    char *place = realpath(wanted, NULL);
-    struct stat folder;
-    bool found = place != NULL && stat(place, &folder) == 0;
-    if (!found || !S_ISDIR(folder.st_mode)) {
+    static const char *const others[] = {"/dev/shm", "/tmp"};
+    const char *named = getenv("TMPDIR"), *wanted = named != NULL && named[0] != '\0' ? named : "/tmp";
+    char *place = find_folder(wanted);
+    if (place == NULL) {
         error_set(error, DDPRUN_EXIT_FAILURE, "cannot use %s for temporary files: %s; set TMPDIR to a folder", wanted,
-                  found ? "it is not a folder" : strerror(errno));
-        free(place);
+                  errno == ENOTDIR ? "it is not a folder" : strerror(errno));
         return NULL;
     }
-    if (!is_open_to_all(place, open_folder))
+    char *at = find_replaceable(place), *better = NULL;
+    for (size_t i = 0; at != NULL && better == NULL && i < sizeof(others) / sizeof(others[0]); ++i) {
+        char *open_there = find_replaceable(others[i]);
+        better = open_there == NULL && access(others[i], W_OK | X_OK) == 0 ? xstrdup(others[i]) : NULL;
+        free(open_there);
+    }
+    if (at == NULL)
         return place;
-    error_set(error, DDPRUN_EXIT_FAILURE,
-              "cannot use %s for temporary files: in %s every user could replace them; set its sticky bit (chmod "
-              "+t), or TMPDIR to another folder",
-              wanted, open_folder);
+    if (better != NULL)
+        message_line("another user can replace %s, so temporary files are not in %s, but in %s", at, wanted, better);
+    else
+        error_set(error, DDPRUN_EXIT_FAILURE,
+                  "cannot use %s for temporary files: another user can replace %s; set TMPDIR to another folder",
+                  wanted, at);
+    free(at);
     free(place);
-    return NULL;
+    return better;
+}
+
+/* Whether a job's first files fit in: a folder itself may need no room. */
+static bool
+has_room(const struct job_folder *folder)
+{
+    enum { ROOM_BYTES = 4 << 20 };
+    int fd = openat(folder->fd, "room", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool fits = fd >= 0 && posix_fallocate(fd, 0, ROOM_BYTES) == 0;
+    if (fd >= 0)
+        close(fd);
+    (void)unlinkat(folder->fd, "room", 0);
+    return fits;
 }
 
 bool
@@ -211,7 +236,11 @@ job_folder_make(struct job_folder *folder_p, struct error *error)
     bool made = false;
     if (place != NULL) {
         sweep(place);
-        made = make_in(place, folder_p); /* if not, because it is full, there is another place */
+        made = make_in(place, folder_p);
+        if (made && !has_room(folder_p)) {
+            job_folder_remove(folder_p);
+            made = false; /* there is another place */
+        }
         free(place);
     }
     if (made)

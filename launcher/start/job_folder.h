@@ -17,9 +17,9 @@ struct job_folder {
 };
 
 /*
- * Makes the folder in $XDG_RUNTIME_DIR if that is a place of this user's own, else in $TMPDIR, else in /tmp, and
- * removes what killed launchers of this user left there. Error (DDPRUN_EXIT_FAILURE): the place does not exist,
- * cannot be written, or is one where others could exchange our files.
+ * Makes the folder in $XDG_RUNTIME_DIR if that is a place of this user's own with room, else in $TMPDIR or /tmp; where
+ * another user could replace files there, in /dev/shm or /tmp, with a line. Removes what killed launchers of this user
+ * left there. Error (DDPRUN_EXIT_FAILURE): the place does not exist or cannot be written, or there is no safe one.
  */
 bool job_folder_make(struct job_folder *folder, struct error *error) __attribute__((warn_unused_result));
 

@@ -4,12 +4,16 @@
  */
 #include "launcher/start/job_folder.h"
 
+#include "base/status_page.h"
 #include "tests/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -120,27 +124,88 @@ TEST(a_runtime_folder_is_used_if_it_is_the_user_s_own)
     rmdir(runtime);
 }
 
-TEST(where_others_could_exchange_it_no_folder_is_made)
+/* With TMPDIR set to `wanted`: the job folder is not below `top`. */
+static bool
+is_made_elsewhere(const char *wanted, const char *top)
 {
     struct job_folder folder;
-    struct error error = {0};
-    char world_writable[64], inner[80];
-    snprintf(world_writable, sizeof(world_writable), "%s/world_writable", place);
-    snprintf(inner, sizeof(inner), "%s/inner", world_writable);
-    ck_assert_int_eq(mkdir(world_writable, 0700), 0);
-    ck_assert_int_eq(mkdir(inner, 0700), 0);
-    ck_assert_int_eq(chmod(world_writable, 0777), 0);
-    setenv("TMPDIR", world_writable, 1);
-    ck_assert(!job_folder_make(&folder, &error));
-    ck_assert_ptr_nonnull(strstr(error.text, "sticky bit"));
-    setenv("TMPDIR", inner, 1);
-    ck_assert(!job_folder_make(&folder, &error));
-    ck_assert_int_eq(chmod(world_writable, 01777), 0);
-    ck_assert(job_folder_make(&folder, &error));
-    job_folder_remove(&folder);
+    struct error error;
+    setenv("TMPDIR", wanted, 1);
+    ck_assert_msg(job_folder_make(&folder, &error), "%s", error.text);
     setenv("TMPDIR", place, 1);
+    bool elsewhere = strncmp(folder.path, top, strlen(top)) != 0;
+    job_folder_remove(&folder);
+    return elsewhere;
+}
+
+TEST(where_others_could_exchange_it_no_folder_is_made)
+{
+    char open_folder[64], inner[80];
+    snprintf(open_folder, sizeof(open_folder), "%s/open", place);
+    snprintf(inner, sizeof(inner), "%s/inner", open_folder);
+    ck_assert_int_eq(mkdir(open_folder, 0700), 0);
+    ck_assert_int_eq(mkdir(inner, 0700), 0);
+    ck_assert(!is_made_elsewhere(open_folder, open_folder));
+    ck_assert_int_eq(chmod(open_folder, 0777), 0);
+    ck_assert(is_made_elsewhere(open_folder, open_folder));
+    ck_assert(is_made_elsewhere(inner, open_folder));
+    ck_assert_int_eq(chmod(open_folder, 01777), 0);
+    ck_assert(!is_made_elsewhere(open_folder, open_folder));
+    ck_assert(!is_made_elsewhere(inner, open_folder));
+    if (geteuid() == 0) {
+        ck_assert_int_eq(chown(open_folder, 65534, 0), 0); /* sticky: its owner may still rename */
+        ck_assert(is_made_elsewhere(open_folder, open_folder));
+        ck_assert_int_eq(chown(open_folder, 0, 65534), 0);
+        ck_assert_int_eq(chmod(open_folder, 02770), 0); /* the folder of a project's group */
+        ck_assert(is_made_elsewhere(inner, open_folder));
+        ck_assert_int_eq(chown(open_folder, 0, 0), 0); /* of root's own group */
+        ck_assert(!is_made_elsewhere(inner, open_folder));
+    }
     rmdir(inner);
-    rmdir(world_writable);
+    rmdir(open_folder);
+}
+
+TEST(a_full_runtime_folder_is_left)
+{
+    char runtime[64];
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        return; /* only root can mount */
+    snprintf(runtime, sizeof(runtime), "%s/full", place);
+    ck_assert_int_eq(mkdir(runtime, 0700), 0);
+    ck_assert_int_eq(mount("none", runtime, "tmpfs", 0, "size=64k,mode=700"), 0);
+    ck_assert(!is_made_in(runtime));
+    ck_assert_int_eq(umount(runtime), 0);
+    ck_assert_int_eq(mount("none", runtime, "tmpfs", 0, "size=8m,mode=700"), 0);
+    ck_assert(is_made_in(runtime));
+    ck_assert_int_eq(umount(runtime), 0);
+    rmdir(runtime);
+}
+
+TEST(a_status_page_of_another_user_is_not_mapped)
+{
+    char page[80];
+    if (geteuid() != 0)
+        return;
+    snprintf(page, sizeof(page), "%s/" DDPRUN_STATUS_FILE, place);
+    void *made = status_page_map(place, 1, true);
+    ck_assert_ptr_nonnull(made);
+    status_page_unmap(made, 1);
+    ck_assert_int_eq(chmod(place, 0755), 0);
+    ck_assert_int_eq(chmod(page, 0666), 0);
+    ck_assert_int_eq(seteuid(65534), 0);
+    made = status_page_map(place, 1, false);
+    int cause = errno;
+    ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_ptr_null(made);
+    ck_assert_int_eq(cause, EPERM);
+    ck_assert_int_eq(chown(page, 65534, 0), 0);
+    ck_assert_int_eq(seteuid(65534), 0);
+    made = status_page_map(place, 1, false);
+    ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_ptr_nonnull(made);
+    status_page_unmap(made, 1);
+    ck_assert_int_eq(chmod(place, 0700), 0);
+    unlink(page);
 }
 
 TEST(prepared_names_are_not_followed)
