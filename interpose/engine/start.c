@@ -53,6 +53,9 @@ static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
     size_t world = engine_state.shard_world, rank = (size_t)engine_state.rendezvous.rank % world;
+    if (!memory_is_usable(first, sizeof(*first), true) || !memory_is_usable(count, sizeof(*count), true))
+        stop_job("DDP_SHARD of `%s` (%s:%d): %s; pass the addresses of two size_t", site->text, site->file, site->line,
+                 first == NULL || count == NULL ? "a null pointer" : "not memory that this process can write");
     size_t base = total / world, more = total % world; /* the first `more` ranks have one item more */
     *first = rank * base + (rank < more ? rank : more);
     *count = base + (rank < more);
@@ -81,9 +84,13 @@ require_host_memory(const void *value, const struct ddp_site *site)
     if (!atomic_load(&engine_state.driver_ready) && driver_was_used())
         device_ensure_driver(site);
     struct memory_facts facts = device_ask_about((CUdeviceptr)(uintptr_t)value);
-    if (value == NULL || (facts.type == CU_MEMORYTYPE_DEVICE && !facts.is_managed))
+    bool on_device = facts.type == CU_MEMORYTYPE_DEVICE && !facts.is_managed;
+    if (on_device || !memory_is_usable(value, sizeof(float), true))
         stop_job("DDP_MEAN `%s` (%s:%d): %s; pass a float or double in host memory, after cudaMemcpy", site->text,
-                 site->file, site->line, value == NULL ? "a null pointer" : "device memory");
+                 site->file, site->line,
+                 value == NULL ? "a null pointer"
+                 : on_device   ? "device memory"
+                               : "not memory that this process can write");
 }
 
 static double
@@ -117,9 +124,10 @@ average(void *value, int type, const struct ddp_site *site)
 static void
 mean(const char *label, void *value, int type, const struct ddp_site *site)
 {
-    if (label != NULL && label[0] == '\0')
-        stop_job("DDP_MEAN_AS `%s` (%s:%d): the label is empty; give the value a name, such as \"loss\"", site->text,
-                 site->file, site->line);
+    bool wild = label != NULL && !memory_is_usable(label, 1, false);
+    if (wild || (label != NULL && label[0] == '\0'))
+        stop_job("DDP_MEAN_AS `%s` (%s:%d): the label is %s; give the value a name, such as \"loss\"", site->text,
+                 site->file, site->line, wild ? "not memory of this process" : "empty");
     struct ddp_site called = {label != NULL ? label : site->text, site->file, site->line};
     require_host_memory(value, site);
     if (engine_state.rendezvous.world_size > 1)

@@ -47,7 +47,16 @@ ends no-operation "$here: operation 5 is invalid"
 ends byte "$here: elements of type uint8 are not reduced"
 ends null "$here: a null pointer"
 ends beyond "$here: 8000 bytes, but the allocation ends after 4000"
-ends not-ours "$here: 16 bytes from 0x10 on are not memory of this process"
+ends not-ours "$here: 16 bytes from 0x10 on are not memory that this process can write"
+ends read-only "$here: 16 bytes from 0x[0-9a-f]+ on are not memory that this process can write"
+ends wild-stream 'DDP_REDUCE \(.*reduces.cu:[0-9]+\): 0x10000 is not a stream'
+ends wild-step 'DDP_STEP \(.*reduces.cu:[0-9]+\): 0x10000 is not a stream'
+ends wild-ready 'DDP_GRADIENT_READY \(.*reduces.cu:[0-9]+\): 0x10000 is not a stream'
+for mode in wild-mean read-only-mean; do
+    ends $mode 'DDP_MEAN `.*` \(.*reduces.cu:[0-9]+\): not memory that this process can write; pass a float or double in host memory'
+done
+ends wild-label 'DDP_MEAN_AS `.*` \(.*reduces.cu:[0-9]+\): the label is not memory of this process'
+ends null-shard 'DDP_SHARD of `8` \(.*reduces.cu:[0-9]+\): a null pointer; pass the addresses of two size_t'
 ends captured "$here: the stream is being captured"
 ends gradient "$here: DDP_STEP averages this memory, gradient 1 of 1"
 call='DDP_REDUCE \(reduces.cu:[0-9]+\)'

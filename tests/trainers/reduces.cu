@@ -9,9 +9,9 @@
  *   steady: many calls of a few kinds, for runs that are looked at from outside
  *   centres: a parameter that the program changes by reductions alone, without a DDP_STEP
  *   zero: counts of 0, with a null pointer
- * Modes that end the job: mean-of-integers, no-type, no-operation, byte, null, beyond, gradient, captured, not-ours;
- * centres-differ: as centres, and the last rank adds to its parameter at the end;
- * and by ranks that differ: count, kind, place, swapped, at-steps, one-knows, fewer, other-call
+ * Modes that end the job: mean-of-integers, no-type, no-operation, byte, null, beyond, gradient, captured, not-ours,
+ * and those of call_wildly(); centres-differ: as centres, and the last rank adds to its parameter at the end; and by
+ * ranks that differ: count, kind, place, swapped, at-steps, one-knows, fewer, other-call
  */
 #include "common.h"
 #include "kernels.h"
@@ -373,6 +373,36 @@ reduce_captured(float *memory)
     DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, stream);
 }
 
+/* Addresses that lead nowhere, and memory that cannot be written. */
+static void
+call_wildly(float *memory)
+{
+    static const float constants[4] = {1, 2, 3, 4};
+    const uintptr_t nowhere = 0x10000;
+    size_t first, count, *nothing = NULL;
+    float value = 1;
+    if (is_mode("read-only"))
+        DDP_REDUCE(constants, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
+    else if (is_mode("wild-stream"))
+        DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, (cudaStream_t)nowhere);
+    else if (is_mode("wild-mean"))
+        DDP_MEAN((float *)nowhere);
+    else if (is_mode("read-only-mean"))
+        DDP_MEAN((float *)constants);
+    else if (is_mode("wild-label"))
+        DDP_MEAN_AS((const char *)nowhere, &value);
+    else if (is_mode("null-shard"))
+        DDP_SHARD(8, nothing, nothing);
+    else if (is_mode("wild-step") || is_mode("wild-ready")) {
+        DDP_SHARD(8, &first, &count);
+        DDP_GRADIENT(memory, COUNT, DDP_FLOAT32);
+        if (is_mode("wild-step"))
+            DDP_STEP((cudaStream_t)nowhere);
+        else
+            DDP_GRADIENT_READY(memory, (cudaStream_t)nowhere);
+    }
+}
+
 static void
 reduce_wrongly(float *memory)
 {
@@ -408,7 +438,8 @@ reduce_wrongly(float *memory)
             DDP_MEAN(&value);
         else
             DDP_REDUCE(memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
-    }
+    } else
+        call_wildly(memory);
 }
 
 /* Both kinds are known to all ranks, when the last one makes its calls in another order: from number 21 on. */

@@ -281,6 +281,8 @@ void reduce_calls_compare(const struct control_messages *all, size_t offset);
 size_t peek(uint64_t address, void *to, size_t bytes);
 /* The other way; returns how many could be written. */
 size_t poke(uint64_t address, const void *from, size_t bytes);
+/* Whether the first and the last of the bytes can be read, and `written`, if they are to be. */
+bool memory_is_usable(const void *from, size_t bytes, bool written);
 /* Whether a part of the process's memory [begin, end) is a file's, which other processes may map; its name. Each rank
  * would write its averages into the others'. */
 bool mapping_of_file(uint64_t begin, uint64_t end, char *file, size_t file_bytes);

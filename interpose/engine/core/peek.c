@@ -58,6 +58,18 @@ poke(uint64_t address, const void *from, size_t bytes)
     return copy_through_pipe(from, (char *)(uintptr_t)address, bytes);
 }
 
+bool
+memory_is_usable(const void *from, size_t bytes, bool written)
+{
+    const uint64_t begin = (uint64_t)(uintptr_t)from, ends[] = {begin, begin + bytes - 1};
+    char byte;
+    for (int i = 0; i < 2; ++i) {
+        if (peek(ends[i], &byte, 1) != 1 || (written && poke(ends[i], &byte, 1) != 1))
+            return false;
+    }
+    return true;
+}
+
 /* ---- whose memory it is ---- */
 
 /* Anonymous memory and descriptors without a name, which no other rank can open, have such names in the kernel's list;

@@ -76,11 +76,10 @@ refuse_operation(const struct reduction *reduction)
 static void
 refuse_host_range(const struct reduction *reduction, const struct memory_facts *facts)
 {
-    char byte;
-    if (facts->type == 0 &&
-        (peek(reduction->address, &byte, 1) != 1 || peek(reduction->address + reduction->bytes - 1, &byte, 1) != 1))
-        stop_job(MADE_FORMAT ": %zu bytes from %p on are not memory of this process", MADE(reduction), reduction->bytes,
-                 (void *)(uintptr_t)reduction->address);
+    void *at = (void *)(uintptr_t)reduction->address;
+    if (facts->type == 0 && !memory_is_usable(at, reduction->bytes, true))
+        stop_job(MADE_FORMAT ": %zu bytes from %p on are not memory that this process can write", MADE(reduction),
+                 reduction->bytes, at);
 }
 
 static void
