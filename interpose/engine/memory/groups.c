@@ -82,6 +82,8 @@ tensor_has_left(const struct tensor *tensor)
 void
 groups_annotations_changed(void)
 {
+    if (memory_state.annotations_changed) /* since then touches only leave their stream */
+        return;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         struct tensor *tensor = &memory_state.tensors[i];
         memory_state.groups[tensor->group].opaque_streams |= tensor->touched_by;

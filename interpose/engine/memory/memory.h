@@ -95,7 +95,10 @@ struct memory_state {
     size_t gradient_count GUARDED_BY(engine_mutex);
     size_t buffer_count GUARDED_BY(engine_mutex);
     size_t state_count GUARDED_BY(engine_mutex);
-    size_t freed_compared_count GUARDED_BY(engine_mutex); /* parameters and states without memory now */
+    /* Without memory now: tensors, the first of which is not before this one; parameters and states. */
+    size_t freed_count GUARDED_BY(engine_mutex), first_freed GUARDED_BY(engine_mutex);
+    size_t freed_compared_count GUARDED_BY(engine_mutex);
+    size_t compared_index GUARDED_BY(engine_mutex), compared_at GUARDED_BY(engine_mutex); /* of tensor_compared() */
     _Atomic uint64_t lowest, highest; /* bounds of all but parameters: read without lock, for a quick miss */
     bool annotations_changed GUARDED_BY(engine_mutex); /* the ranks must compare again at the next boundary */
     /* On annotations, so far: numbers of gradients in groups hold until the next. */
@@ -123,8 +126,9 @@ extern struct memory_state memory_state;
 enum { TENSOR_TEXT_BYTES = 256 };
 const char *tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES]);
 
-/* For the launcher: how many tensors are averaged, and their bytes. With lock held. */
-void tensor_report_averaged(void) WITH_LOCK;
+/* For the launcher: how many tensors are averaged, and their bytes; `added`: one more, NULL: all are looked at. With
+ * lock held. */
+void tensor_report_averaged(const struct tensor *added) WITH_LOCK;
 
 /* Number of tensors that are compared across ranks; takes the lock. With lock held: the index-th of them by annotation,
  * or NULL. */

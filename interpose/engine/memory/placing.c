@@ -10,20 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The bounds become wider only, until nothing is placed: the filter of launches knows the ranges themselves. */
 static void
-update_bounds(void) WITH_LOCK
+extend_bounds(const struct tensor *tensor) WITH_LOCK
 {
-    uint64_t lowest = UINT64_MAX, highest = 0;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
-        if ((tensor->role == TENSOR_PARAMETER && !tensor->averaged) || !tensor->placed)
-            continue;
-        lowest = tensor->address < lowest ? tensor->address : lowest;
-        highest = tensor->address + tensor->bytes > highest ? tensor->address + tensor->bytes : highest;
-    }
-    atomic_store(&memory_state.lowest, lowest);
-    atomic_store(&memory_state.highest, highest);
-    launch_filter_ranges_changed(NULL);
+    uint64_t end = tensor->address + tensor->bytes;
+    if ((tensor->role == TENSOR_PARAMETER && !tensor->averaged) || !tensor->placed)
+        return;
+    if (tensor->address < atomic_load(&memory_state.lowest))
+        atomic_store(&memory_state.lowest, tensor->address);
+    if (end > atomic_load(&memory_state.highest))
+        atomic_store(&memory_state.highest, end);
 }
 
 /* Whether one annotation may stand for the other: groups are compared where they count. */
@@ -38,7 +35,12 @@ is_of_same_group(const struct tensor *a, const struct tensor *b)
 static struct tensor *
 find_freed(const struct tensor *wanted) WITH_LOCK
 {
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+    if (memory_state.freed_count == 0)
+        return NULL;
+    while (memory_state.first_freed < engine_state.tensor_count &&
+           memory_state.tensors[memory_state.first_freed].placed)
+        ++memory_state.first_freed;
+    for (size_t i = memory_state.first_freed; i < engine_state.tensor_count; ++i) {
         bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
         struct tensor *tensor = &memory_state.tensors[backwards ? engine_state.tensor_count - 1 - i : i];
         if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
@@ -74,8 +76,9 @@ tensor_average_parameters(struct group *group)
         struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->averaged && tensor->placed && !tensor_is_shared(tensor) && !tensor->escaped && escape_has(tensor))
             escape_hold(tensor);
+        extend_bounds(tensor);
     }
-    update_bounds();
+    launch_filter_ranges_changed(NULL);
 }
 
 size_t
@@ -136,6 +139,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     wanted->copy = again ? tensor->copy : 0;
     wanted->anchor = again ? tensor->anchor : 0;
     *tensor = *wanted;
+    memory_state.freed_count -= again;
     memory_state.freed_compared_count -= again && tensor_is_compared(wanted);
     if (!again) {
         ++*count;
@@ -146,7 +150,8 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     engine_state.placements += tensor_is_sent(wanted);
     if (tensor_is_sent(wanted) && !tensor_is_shared(wanted) && !wanted->escaped && escape_has(wanted))
         escape_hold(&memory_state.tensors[at]);
-    update_bounds();
+    extend_bounds(wanted);
+    launch_filter_ranges_changed(NULL);
     return again ? PLACED_AGAIN : PLACED_NEW;
 }
 
@@ -155,9 +160,16 @@ tensor_unplace(struct tensor *tensor)
 {
     (void)ranges_remove(&memory_state.ranges, tensor->address);
     tensor->placed = false;
+    size_t at = (size_t)(tensor - memory_state.tensors);
+    memory_state.first_freed =
+        memory_state.freed_count++ == 0 || at < memory_state.first_freed ? at : memory_state.first_freed;
     memory_state.freed_compared_count += tensor_is_compared(tensor);
     engine_state.placements += tensor_is_sent(tensor);
-    update_bounds();
+    if (memory_state.ranges.count == 0) {
+        atomic_store(&memory_state.lowest, UINT64_MAX);
+        atomic_store(&memory_state.highest, 0);
+    }
+    launch_filter_ranges_changed(NULL);
 }
 
 void
@@ -165,7 +177,9 @@ tensor_drop(struct tensor *tensor)
 {
     enum tensor_role role = tensor->role;
     size_t index = tensor->index, at = (size_t)(tensor - memory_state.tensors);
+    memory_state.freed_count -= !tensor->placed;
     memory_state.freed_compared_count -= tensor_is_compared(tensor) && !tensor->placed;
+    memory_state.first_freed = memory_state.compared_index = memory_state.compared_at = 0;
     memmove(tensor, tensor + 1, (engine_state.tensor_count - at - 1) * sizeof(*tensor));
     --engine_state.tensor_count;
     ++engine_state.placements; /* others have moved in the table */

@@ -109,23 +109,28 @@ sent_bytes(const struct tensor *tensor)
 }
 
 void
-tensor_report_averaged(void)
+tensor_report_averaged(const struct tensor *added)
 {
-    uint64_t count = 0, parameters = 0, states = 0, bytes = 0, gradients = 0;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
-        count += tensor->averaged;
-        parameters += tensor->averaged && tensor->role == TENSOR_PARAMETER;
-        states += tensor->averaged && tensor->role == TENSOR_STATE;
-        bytes += tensor->averaged ? sent_bytes(tensor) : 0;
-        gradients += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
+    static struct {
+        uint64_t count, parameters, states, bytes, gradients;
+    } sum GUARDED_BY(engine_mutex);
+    const struct tensor *first = added != NULL ? added : memory_state.tensors;
+    size_t looked_at = added != NULL ? 1 : engine_state.tensor_count;
+    if (added == NULL)
+        memset(&sum, 0, sizeof(sum));
+    for (const struct tensor *tensor = first; tensor < first + looked_at; ++tensor) {
+        sum.count += tensor->averaged;
+        sum.parameters += tensor->averaged && tensor->role == TENSOR_PARAMETER;
+        sum.states += tensor->averaged && tensor->role == TENSOR_STATE;
+        sum.bytes += tensor->averaged ? sent_bytes(tensor) : 0;
+        sum.gradients += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
     }
     if (engine_state.options.sync_every > 0)
-        atomic_store(&engine_state.status->step_bytes, gradients > 0 ? gradients : bytes);
-    atomic_store(&engine_state.status->gradient_count, count);
-    atomic_store(&engine_state.status->averaged_parameter_count, parameters);
-    atomic_store(&engine_state.status->averaged_state_count, states);
-    atomic_store(&engine_state.status->gradient_bytes, bytes);
+        atomic_store(&engine_state.status->step_bytes, sum.gradients > 0 ? sum.gradients : sum.bytes);
+    atomic_store(&engine_state.status->gradient_count, sum.count);
+    atomic_store(&engine_state.status->averaged_parameter_count, sum.parameters);
+    atomic_store(&engine_state.status->averaged_state_count, sum.states);
+    atomic_store(&engine_state.status->gradient_bytes, sum.bytes);
 }
 
 size_t
@@ -151,10 +156,15 @@ tensor_compares_host(void)
 const struct tensor *
 tensor_compared(size_t index)
 {
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor_is_compared(tensor) && index-- == 0)
+    size_t *next = &memory_state.compared_index, *at = &memory_state.compared_at; /* callers ask in order */
+    if (index < *next)
+        *next = *at = 0;
+    for (; *at < engine_state.tensor_count; ++*at) {
+        const struct tensor *tensor = &memory_state.tensors[*at];
+        if (tensor_is_compared(tensor) && (*next)++ == index) {
+            --*next;
             return tensor;
+        }
     }
     return NULL;
 }

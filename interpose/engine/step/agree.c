@@ -225,7 +225,7 @@ agree_on_annotations(bool captured)
     trace_costs(all_reduce_cost());
     role_give();
     engine_lock();
-    tensor_report_averaged();
+    tensor_report_averaged(NULL);
     engine_unlock();
 }
 

@@ -171,7 +171,8 @@ place_or_stop(struct tensor *tensor)
     engine_lock();
     bool too_late = tensor_is_sent(tensor) && groups_have_sent();
     enum tensor_placing placing = tensor_place(tensor, &other);
-    tensor_report_averaged(); /* the launcher asks what became of them */
+    if (placing == PLACED_NEW)
+        tensor_report_averaged(tensor); /* the launcher asks what became of them */
     engine_unlock();
 
     if ((placing == PLACED_NEW && too_late) || placing == PLACED_TOO_LATE)
@@ -265,6 +266,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
         forgotten = *tensor;
         tensor_unplace(tensor);
         tensor_drop(tensor);
+        tensor_report_averaged(NULL);
     }
     engine_unlock();
     host_memory_forget(&forgotten);

@@ -87,7 +87,7 @@ prepare_kind(int id, bool of_parameters, const struct ddp_site *site)
     engine_lock();
     group->keeps_gradients = keeps_gradients;
     tensor_average_parameters(group);
-    tensor_report_averaged();
+    tensor_report_averaged(NULL);
     engine_unlock();
 }
 
@@ -113,7 +113,7 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
         const struct tensor *tensor = &memory_state.tensors[i];
         in_group += tensor->averaged && tensor->group == group;
     }
-    tensor_report_averaged();
+    tensor_report_averaged(NULL);
     engine_unlock();
     if (in_group == 0)
         stop_without_gradients(group, site);
