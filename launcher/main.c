@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* A descriptor below 3 that is closed would be taken by the next open, and ranks would write into it. */
@@ -51,6 +52,20 @@ check_setuid(struct error *error)
            error_set(error, DDPRUN_EXIT_USAGE,
                      "ddprun has other rights than its user (setuid, setgid or file capabilities) and would lend "
                      "them to every program; take them off its file: chmod u-s,g-s, setcap -r");
+}
+
+/* Error (DDPRUN_EXIT_USAGE): options, paths and messages have no room on the stack, of the main thread and of others.
+ */
+static bool
+check_stack(struct error *error)
+{
+    enum { LEAST_KIB = 256 };
+    struct rlimit limit;
+    return getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >> 10 >= LEAST_KIB ||
+           error_set(
+               error, DDPRUN_EXIT_USAGE,
+               "a process may have %llu KiB of stack here, and ddprun needs %d KiB; raise the limit: ulimit -s 8192",
+               (unsigned long long)(limit.rlim_cur >> 10), LEAST_KIB);
 }
 
 /* Says why nothing is started, also to the reader of --summary-json; returns the exit code. */
@@ -281,7 +296,7 @@ main(int argc, char **argv)
     open_standard_descriptors();
     options_mix(&check_command, check_rows);
     struct error error;
-    if (!check_setuid(&error)) {
+    if (!check_setuid(&error) || !check_stack(&error)) {
         message_line("%s", error.text);
         return error.exit_code;
     }

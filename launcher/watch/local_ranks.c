@@ -221,7 +221,8 @@ look_at_process(struct local_ranks *local)
 
 /*
  * A process of rank i that may be its trainer and lives although the rank's own has ended: the one that the status page
- * names, in the middle of its training; or, where nothing has trained, any of the rank's group. 0: no such process.
+ * names, in the middle of its training; a copy that the trainer has left in a session of its own, as daemon(3) does;
+ * or, where nothing has trained, any of the rank's group. 0: no such process.
  */
 static pid_t
 find_left(const struct local_ranks *local, int i)
@@ -232,16 +233,17 @@ find_left(const struct local_ranks *local, int i)
     struct process process;
     if (stage >= RANK_STAGE_ENDED)
         return 0;
-    if (stage >= RANK_STAGE_RANK)
-        return trainer != local->pids[i] && process_descends(trainer, getpid()) && process_read(trainer, 0, &process) &&
-                       !process.is_zombie
-                   ? trainer
-                   : 0;
+    bool midway = stage >= RANK_STAGE_RANK, has_name = midway && process_read(local->pids[i], 0, &process);
+    if (midway && trainer != local->pids[i])
+        return process_descends(trainer, getpid()) && process_read(trainer, 0, &process) && !process.is_zombie ? trainer
+                                                                                                               : 0;
     struct process_list processes = {0};
     process_list_read(&processes);
     for (size_t k = 0; k < processes.count; ++k) {
         const struct process *other = &processes.items[k];
-        if (other->group == local->pids[i] && other->pid != local->pids[i] && !other->is_zombie)
+        bool is_copy = has_name && other->parent == getpid() && getsid(other->pid) != getsid(0) &&
+                       strcmp(other->name, process.name) == 0;
+        if ((midway ? is_copy : other->group == local->pids[i]) && other->pid != local->pids[i] && !other->is_zombie)
             left = other->pid;
     }
     process_list_free(&processes);

@@ -49,6 +49,9 @@ left='^ddprun: rank [01] ended with exit code 0 and left process [0-9]+ \((sh|la
 # shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c '"$0" stage 3 step 5 sleep 300 step 9 stage 4 & wait' "$fake"
 report "a script that waits for its trainer" "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps')"
+new_pids
+run -n 2 "$fake" stage 3 step 5 daemon "$pids"
+report "a trainer that becomes a daemon" "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "daemons are left")"
 # A script that ends in the middle of its trainer's training, with one rank and with two.
 for ranks in 1 2; do
     new_pids

@@ -319,6 +319,14 @@ bad "--metrics in no folder" 2 "cannot write to" --metrics "$top/nowhere/metrics
 # shellcheck disable=SC2016 # the shells' own
 run_in_front timeout -k 1 "$limit" sh -c 'ulimit -Sn 40; exec "$@"' sh "$ddprun" --device softgpu -n 8 sh -c 'ulimit -Sn'
 report "a soft limit of open files" "$(expect 0)$([ "$(sed 's/^\[.\] //' "$out" | sort -u)" = 40 ] || cat "$out")"
+# shellcheck disable=SC2016 # the shells' own
+for kib in 64 128; do
+    run_in_front timeout -k 1 "$limit" sh -c 'ulimit -s "$0"; exec "$@"' $kib "$ddprun" -n 2 "$fake" exit 0
+    report "$kib KiB of stack" "$(expect 2 "$err" "^ddprun: a process may have $kib KiB of stack here, and ddprun needs 256 KiB; raise the limit")"
+done
+# shellcheck disable=SC2016
+run_in_front timeout -k 1 "$limit" sh -c 'ulimit -s "$0"; exec "$@"' 256 "$ddprun" -n 2 "$fake" exit 0
+report "256 KiB of stack" "$(expect 0)"
 for files in 6 8 12 14 20 27 45; do
     run_in_front timeout -k 1 "$limit" sh -c 'ulimit -n "$0"; exec "$@"' "$files" "$ddprun" -n 8 "$fake" exit 0
     report "at most $files open files" "$(expect 1 "$err" '^ddprun: ddprun needs to open 64 files .*raise the limit')$(grep -v '^ddprun' "$err")$(no_folders_left)"
