@@ -50,18 +50,3 @@ device_hash_compare(CUdeviceptr words, size_t count, int ranks, CUdeviceptr diff
         driver->cuLaunchKernel_p(kernels->compare, blocks, 1, 1, kernels->threads, 1, 1, 0, stream, arguments, NULL);
     return result == CUDA_SUCCESS || driver_fail(driver, result, "comparing hashes", error);
 }
-
-uint32_t
-hash_first_difference(const uint64_t *words, size_t count, int ranks, size_t tensor)
-{
-    uint32_t found = HASH_UNCOMPARED;
-    uint64_t mine = words[tensor];
-    for (int rank = 1; rank < ranks && mine != 0; ++rank) {
-        uint64_t theirs = words[(size_t)rank * count + tensor];
-        if (theirs != 0 && theirs != mine)
-            return (uint32_t)rank;
-        if (theirs == mine)
-            found = HASH_EQUAL;
-    }
-    return found;
-}

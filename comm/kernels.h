@@ -61,13 +61,10 @@ bool device_hash_add(struct hash_launch *launch, struct hash_range range) __attr
 bool device_hash_run(struct hash_launch *launch, const struct driver *driver, const struct kernels *kernels,
                      CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
 
-/* Device memory: words[rank * count + tensor], 0 where a rank has none; differs[tensor] becomes HASH_EQUAL,
- * HASH_UNCOMPARED or the first rank whose word differs from rank 0's. */
+/* Device memory: words[rank * count + tensor], 0 where a rank has none; differs[tensor] becomes
+ * hash_difference() of it. */
 bool device_hash_compare(CUdeviceptr words, size_t count, int ranks, CUdeviceptr differs, const struct driver *driver,
                          const struct kernels *kernels, CUstream stream, struct comm_error *error)
     __attribute__((warn_unused_result));
-
-/* The same on the host. */
-uint32_t hash_first_difference(const uint64_t *words, size_t count, int ranks, size_t tensor);
 
 #endif

@@ -195,21 +195,10 @@ ddprun_hash(const __grid_constant__ struct hash_launch launch)
     add_found(launch.ranges[i], &found);
 }
 
-/* words[rank * count + tensor], 0: no hash; each tensor's first rank that differs from rank 0. */
+/* differs[tensor]: hash_difference(). */
 extern "C" __global__ void
 ddprun_compare(const uint64_t *words, unsigned count, unsigned ranks, uint32_t *differs)
 {
-    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-        uint32_t found = HASH_UNCOMPARED;
-        for (unsigned rank = ranks - 1; rank > 0 && words[i] != 0; --rank) {
-            const uint64_t theirs = words[(uint64_t)rank * count + i];
-            if (theirs == 0)
-                continue;
-            if (theirs != words[i])
-                found = rank;
-            else if (found == HASH_UNCOMPARED)
-                found = HASH_EQUAL;
-        }
-        differs[i] = found;
-    }
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+        differs[i] = hash_difference(words, count, ranks, i);
 }

@@ -111,8 +111,39 @@ struct hash_launch {
 /* Blocks of threads in a launch, at most; and the blocks of memory that one of them takes at a time. */
 enum { HASH_GRID_AT_MOST = 256, HASH_THREADS = 256, HASH_BLOCKS_AT_ONCE = HASH_THREADS / HASH_COLUMNS };
 
-/* How a tensor compares across ranks: equal, the first rank that differs from rank 0, or not at all. */
+/* How a tensor compares across ranks: equal, not at all, or a rank that differs: the first that differs from rank 0;
+ * where more than half agree, with HASH_MAJORITY added, the first that differs from those. */
 #define HASH_EQUAL      UINT32_C(0)
 #define HASH_UNCOMPARED UINT32_MAX
+#define HASH_MAJORITY   (UINT32_C(1) << 30)
+
+/* words[rank * count + tensor], 0: no hash. By the vote of Boyer and Moore (MJRTY, 1991). */
+HASH_FUNCTION uint32_t
+hash_difference(const uint64_t *words, uint64_t count, uint32_t ranks, uint64_t tensor)
+{
+    const uint64_t zero = words[tensor];
+    uint64_t most = 0;
+    uint32_t votes = 0, known = 0, agree = 0, from_zero = 0, from_most = ranks;
+    for (uint32_t rank = 0; rank < ranks && zero != 0; ++rank) {
+        const uint64_t word = words[rank * count + tensor];
+        if (word == 0)
+            continue;
+        ++known;
+        if (votes == 0)
+            most = word;
+        votes += word == most ? 1 : -1;
+        if (word != zero && from_zero == 0)
+            from_zero = rank;
+    }
+    for (uint32_t rank = 0; rank < ranks && from_zero != 0; ++rank) {
+        const uint64_t word = words[rank * count + tensor];
+        agree += word == most;
+        if (word != 0 && word != most && from_most == ranks)
+            from_most = rank;
+    }
+    if (from_zero == 0)
+        return known > 1 ? HASH_EQUAL : HASH_UNCOMPARED;
+    return 2 * agree > known ? from_most | HASH_MAJORITY : from_zero;
+}
 
 #endif

@@ -248,6 +248,38 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
               waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "", end);
 }
 
+/* The rank of which nothing has been heard for longest; -1: all are heard. */
+static int
+find_silent(const struct hang *hang, const struct rank_view *views, uint64_t now_ns)
+{
+    int silent = -1;
+    for (int i = 0; i < hang->count; ++i) {
+        const struct watched *rank = &hang->ranks[i];
+        if (!views[i].stopped && rank->watch_ns != 0 && now_ns - rank->alive_ns > HANG_SILENCE_NS &&
+            (silent < 0 || rank->alive_ns < hang->ranks[silent].alive_ns))
+            silent = i;
+    }
+    return silent;
+}
+
+/* What a silent rank said last is old: it is shown with its age. */
+static void
+describe_silence(const struct hang *hang, const struct rank_view *views, int silent, uint64_t now_ns, bool ends,
+                 struct error *error)
+{
+    char place[TEXT_BYTES], step[RANK_STEP_BYTES], wait[TEXT_BYTES], end[TEXT_BYTES];
+    rank_describe_place(&views[silent], place, sizeof(place));
+    rank_describe_wait(&views[silent], wait, sizeof(wait));
+    describe_end(hang, ends, false, end);
+    error_set(
+        error, DDPRUN_EXIT_FAILURE,
+        "nothing has been heard of rank %d%s%s for %.0f s, when the last was that it %s: its host, or the network to "
+        "it, does not answer; all others wait%s",
+        silent, place, rank_describe_step(&views[silent], step), seconds(now_ns - hang->ranks[silent].alive_ns), wait,
+        end);
+    error->rank = silent;
+}
+
 static void
 describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct error *error)
 {
@@ -366,7 +398,10 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
     enum hang_outcome outcome = outcome_of(hang, idle, true, &hang->warned_of_all);
     if (outcome == HANG_END && find_different_places(hang, views, 0, error))
         return outcome; /* it ends in any case, and this explains it better */
-    if (outcome != HANG_NONE)
+    int silent = find_silent(hang, views, now_ns);
+    if (outcome != HANG_NONE && silent >= 0)
+        describe_silence(hang, views, silent, now_ns, outcome == HANG_END, error);
+    else if (outcome != HANG_NONE)
         describe_all_waiting(hang, views, waiter, outcome == HANG_END, error);
     return outcome;
 }

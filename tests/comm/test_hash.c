@@ -248,6 +248,33 @@ TEST(far_parts)
     ck_assert_uint_eq(found[0].sum, hash_part(0, (uint64_t)far.number * HASH_BLOCK, host, far.bytes));
 }
 
+/* One tensor of as many ranks as `words` has, up to the first negative one. */
+static uint32_t
+difference_of(const int *of)
+{
+    uint64_t words[8];
+    uint32_t ranks = 0;
+    for (; of[ranks] >= 0; ++ranks)
+        words[ranks] = (uint64_t)of[ranks];
+    return hash_difference(words, 1, ranks, 0);
+}
+#define DIFFERENCE_OF(...) difference_of((const int[]){__VA_ARGS__, -1})
+
+TEST(the_rank_that_differs_from_most_is_named)
+{
+    ck_assert_uint_eq(DIFFERENCE_OF(7, 7, 7), HASH_EQUAL);
+    ck_assert_uint_eq(DIFFERENCE_OF(7, 0, 7), HASH_EQUAL);
+    ck_assert_uint_eq(DIFFERENCE_OF(0, 7, 8), HASH_UNCOMPARED);
+    ck_assert_uint_eq(DIFFERENCE_OF(7, 0, 0), HASH_UNCOMPARED);
+    ck_assert_uint_eq(DIFFERENCE_OF(7, 8), 1);
+    ck_assert_uint_eq(DIFFERENCE_OF(7, 7, 8, 8), 2);
+    ck_assert_uint_eq(DIFFERENCE_OF(7, 8, 9), 1);
+    ck_assert_uint_eq(DIFFERENCE_OF(8, 7, 7), 0 | HASH_MAJORITY);
+    ck_assert_uint_eq(DIFFERENCE_OF(7, 8, 7, 7), 1 | HASH_MAJORITY);
+    ck_assert_uint_eq(DIFFERENCE_OF(7, 7, 0, 8), 3 | HASH_MAJORITY);
+    ck_assert_uint_eq(DIFFERENCE_OF(8, 9, 7, 7, 7), 0 | HASH_MAJORITY);
+}
+
 TEST(device_compares_as_host)
 {
     static uint64_t words[RANKS * TENSORS];
@@ -264,7 +291,7 @@ TEST(device_compares_as_host)
                                       &error));
         from_device(differs, device_differs, sizeof(differs));
         for (size_t i = 0; i < TENSORS; ++i)
-            ck_assert_uint_eq(differs[i], hash_first_difference(words, TENSORS, RANKS, i));
+            ck_assert_uint_eq(differs[i], hash_difference(words, TENSORS, RANKS, i));
     }
     require(driver.cuMemFree_p(device_differs));
 }

@@ -80,6 +80,11 @@ run "$ddprun" -n 2 --no-overlap --check-every 100 "$ladder" --steps 12 --fault d
 failed_with "a parameter that drifts, without overlap: compared after step 5" 1 "differs between ranks 0 and 1 after step 5:"
 
 # All ranks begin alike, and have one DDP_STEP in each step, between backward and the optimizer.
+for rank in 0 2; do
+    run "$ddprun" -n 4 --share-gpu --no-overlap --timeout "$timeout" "$ladder" --steps 12 --fault drift --fault-step 4 --fault-rank $rank
+    failed_with "a parameter that drifts on rank $rank of 4: that rank is named, and its memory" 1 \
+        "differs between rank $rank and most ranks, which agree, after step [0-9]+: .*; else the memory or the GPU of rank $rank may be at fault"
+done
 fault "DDP_PARAMETER before the initialisation" 1 "parameter 1 of 8 \(.t->layers\[l\].weight., 2304 float32, .* differs between ranks 0 and 1 at the first DDP_STEP: its annotation stands before its initialisation" init-late
 run "$ddprun" -n 2 --check-every 0 "$ladder" --fault init-late
 failed_with "the same with --check-every 0: compared when steps overlap" 1 "differs between ranks 0 and 1 after step [0-9]+:"

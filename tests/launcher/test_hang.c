@@ -224,6 +224,24 @@ TEST(a_network_that_stands_still_is_named)
     ck_assert_int_eq(play_on(5, 0), HANG_END);
 }
 
+/* What a silent host said last is old: it is shown with its age, and the others are not said to be beside it. */
+TEST(a_silent_host_is_shown_with_its_age)
+{
+    begin(60, 600);
+    for (int i = 0; i < RANKS; ++i)
+        wait_for(i, RANK_WAIT_COLLECTIVE, i == 2 ? "bucket 0 of step 8" : "bucket 0 of step 9");
+    ck_assert_int_eq(play_on(10, 0), HANG_NONE);
+    play.frozen = 1 << 2;
+    ck_assert_int_eq(play_on(55, 0), HANG_WARNING);
+    ck_assert_int_eq(play.error.rank, 2);
+    ck_assert_msg(strstr(play.error.text,
+                         "nothing has been heard of rank 2 (host h2, process 4002, GPU 2) after step 7 "
+                         "for 51 s, when the last was that it waits for bucket 0 of step 8") != NULL,
+                  "%s", play.error.text);
+    ck_assert_int_eq(play_on(540, 0), HANG_END);
+    ck_assert_ptr_nonnull(strstr(play.error.text, "nothing has been heard of rank 2"));
+}
+
 /* A rank that has ended is judged elsewhere, and no rank waits for it. */
 TEST(ranks_that_ended_do_not_hang)
 {

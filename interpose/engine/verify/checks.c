@@ -363,51 +363,65 @@ averages_parameters(void)
     return atomic_load(&engine_state.status->averaged_parameter_count) > 0;
 }
 
-static void
-stop_with_difference(size_t index, int rank, const struct comparison *comparison)
+/* Whom a difference is between; where most ranks agree, the rank that differs from them comes first. */
+enum { WHO_BYTES = 64 };
+static const char *
+describe_who(uint32_t differs, char who[WHO_BYTES])
 {
-    char text[TENSOR_TEXT_BYTES];
+    if ((differs & HASH_MAJORITY) != 0)
+        snprintf(who, WHO_BYTES, "rank %u and most ranks, which agree,", differs & ~HASH_MAJORITY);
+    else
+        snprintf(who, WHO_BYTES, "ranks 0 and %u", differs);
+    return who;
+}
+
+static void
+stop_with_difference(size_t index, uint32_t differs, const struct comparison *comparison)
+{
+    char text[TENSOR_TEXT_BYTES], who[WHO_BYTES], at_fault[80] = "";
     struct tensor tensor = get_compared(index);
     (void)tensor_describe(&tensor, text);
+    describe_who(differs, who);
+    if ((differs & HASH_MAJORITY) != 0 &&
+        atomic_load(&engine_state.status->check_count) > 0) /* all were alike before */
+        snprintf(at_fault, sizeof(at_fault), "; else the memory or the GPU of rank %u may be at fault",
+                 differs & ~HASH_MAJORITY);
     if (engine_state.services->by_plan)
-        stop_job_soon(
-            "%s differs between ranks 0 and %d after update %llu of --plan: all ranks must see the same batches "
-            "and decide alike; look for seeds of a rank's own, and for losses and other results by which the "
-            "program decides (a rank reads those of its own batches)",
-            text, rank, (unsigned long long)comparison->after_step);
+        stop_job_soon("%s differs between %s after update %llu of --plan: all ranks must see the same batches "
+                      "and decide alike; look for seeds of a rank's own, and for losses and other results by which the "
+                      "program decides (a rank reads those of its own batches)",
+                      text, who, (unsigned long long)comparison->after_step);
     else if (comparison->after_step == 0 && checks.final_known)
-        stop_job_soon(
-            "%s differs between ranks 0 and %d at the end of a program without DDP_STEP: what a rank computes "
-            "from its own data must go through DDP_REDUCE before it changes a parameter",
-            text, rank);
+        stop_job_soon("%s differs between %s at the end of a program without DDP_STEP: what a rank computes "
+                      "from its own data must go through DDP_REDUCE before it changes a parameter",
+                      text, who);
     else if (comparison->after_step == 0 && comparison->is_running)
-        stop_job_soon("%s differs between ranks 0 and %d at the first DDP_STEP, and has no gradient, or one of zeros: "
+        stop_job_soon("%s differs between %s at the first DDP_STEP, and has no gradient, or one of zeros: "
                       "running statistics, which forward writes? Annotate them with DDP_BUFFER instead; else its "
                       "annotation stands before its initialisation (move it behind that)",
-                      text, rank);
+                      text, who);
     else if (comparison->after_step == 0)
         stop_job_soon(
-            "%s differs between ranks 0 and %d at the first DDP_STEP: its annotation stands before its "
+            "%s differs between %s at the first DDP_STEP: its annotation stands before its "
             "initialisation (move it behind that), or the optimizer ran before DDP_STEP (call DDP_STEP between "
             "backward and the optimizer)",
-            text, rank);
+            text, who);
     else if (comparison->left_out > 0)
-        stop_job_soon("%s differs between ranks 0 and %d after step %llu: the work on gradients before DDP_STEP number "
+        stop_job_soon("%s differs between %s after step %llu: the work on gradients before DDP_STEP number "
                       "%llu is that of two steps or more, so DDP_STEP was left out; call it once in each step, between "
                       "backward and the optimizer",
-                      text, rank, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
+                      text, who, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
     else if (averages_parameters() && !tensor.averaged)
-        stop_job_soon(
-            "%s differs between ranks 0 and %d after step %llu: no DDP_STEP_PARAMETERS averages it (its group "
-            "is %d, and a state of integers is never averaged), and its gradient is not, either",
-            text, rank, (unsigned long long)comparison->after_step, tensor.group);
+        stop_job_soon("%s differs between %s after step %llu: no DDP_STEP_PARAMETERS averages it (its group "
+                      "is %d, and a state of integers is never averaged), and its gradient is not, either",
+                      text, who, (unsigned long long)comparison->after_step, tensor.group);
     else
         stop_job_soon(
-            "%s differs between ranks 0 and %d after step %llu: a gradient is missing among the annotations, a "
+            "%s differs between %s after step %llu: a gradient is missing among the annotations, a "
             "DDP_STEP does not stand between backward and the optimizer (behind it, one too many or one too "
             "few), or the update depends on something that is not the same on all ranks (optimizer state that one rank "
-            "alone has read: DDP_STATE)",
-            text, rank, (unsigned long long)comparison->after_step);
+            "alone has read: DDP_STATE)%s",
+            text, who, (unsigned long long)comparison->after_step, at_fault);
 }
 
 /* Ends the job soon if a parameter differs between ranks; the hash of all of them otherwise: `words` are rank 0's.
@@ -426,7 +440,7 @@ judge_differences(const uint32_t *differs, const uint64_t *words, size_t count, 
             found = i;
     }
     if (found < count) {
-        stop_with_difference(found, (int)differs[found], comparison);
+        stop_with_difference(found, differs[found], comparison);
         return false;
     }
     *hash_p = hash_bytes(words, count * sizeof(words[0]));
@@ -437,7 +451,7 @@ static void
 find_differences(const uint64_t *words, size_t count, uint32_t *differs)
 {
     for (size_t i = 0; i < count; ++i)
-        differs[i] = hash_first_difference(words, count, engine_state.rendezvous.world_size, i);
+        differs[i] = hash_difference(words, count, (uint32_t)engine_state.rendezvous.world_size, i);
 }
 
 /* Rank 0, once, where the hashes of a comparison are there. Nothing ends: one GPU would have the same result. */
@@ -565,18 +579,17 @@ enum { WORDS_BEFORE = 2 + REDUCE_WORDS };
 static bool
 leave_out_host(uint32_t *differs, size_t count)
 {
-    char text[TENSOR_TEXT_BYTES];
+    char text[TENSOR_TEXT_BYTES], who[WHO_BYTES];
     bool found = false;
     for (size_t i = 0; i < count; ++i) {
         struct tensor tensor = get_compared(i);
         if (tensor.kind != MEMORY_HOST || differs[i] == HASH_EQUAL || differs[i] == HASH_UNCOMPARED)
             continue;
         if (!found && engine_state.rendezvous.rank == 0)
-            message_warning(
-                "different_at_end",
-                "%s differs between ranks 0 and %u at the end of the program: either it was freed, then say "
-                "DDP_FORGET before that, or the last update was not the same on all ranks",
-                tensor_describe(&tensor, text), differs[i]);
+            message_warning("different_at_end",
+                            "%s differs between %s at the end of the program: either it was freed, then say "
+                            "DDP_FORGET before that, or the last update was not the same on all ranks",
+                            tensor_describe(&tensor, text), describe_who(differs[i], who));
         found = true;
         differs[i] = HASH_UNCOMPARED;
     }
