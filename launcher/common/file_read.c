@@ -92,8 +92,9 @@ file_read(const char *path, size_t most, size_t *count, struct stat *status)
     if (bytes != NULL) {
         memcpy(bytes, reading->bytes, reading->count);
         bytes[reading->count] = '\0';
-        *count = reading->count;
     }
+    if (bytes != NULL && count != NULL)
+        *count = reading->count;
     if (bytes != NULL && status != NULL)
         *status = reading->status;
     munmap(reading, room);

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 
 /*
- * All of the file, malloc'ed, with a NUL behind its *count bytes; *status, unless `status` is NULL: what fstat() says
- * of it. NULL with errno, for file_why(): EFBIG: it has more than `most` bytes.
+ * All of the file, malloc'ed, with a NUL behind its *count bytes; *status: what fstat() says of it. Both pointers may
+ * be NULL. NULL with errno, for file_why(): EFBIG: it has more than `most` bytes.
  */
 char *file_read(const char *path, size_t most, size_t *count, struct stat *status);
 

@@ -91,6 +91,14 @@ objcopy --remove-section .note.gnu.build-id changed
 by_plan 2 changed.json ./changed "${digits[@]}" --steps 40 --quiet
 ends "another build" 1 'was built anew since its plan was made'
 
+planned "a program without a build id" unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
+by_plan 2 unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
+ends "the same program, without a build id" 0 'bitwise identical'
+cp "$build/samples/digits_plain" changed # of another size
+objcopy --remove-section .note.gnu.build-id --remove-section .comment changed
+by_plan 2 unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
+ends "another file, without a build id, either" 1 'was built anew since its plan was made'
+
 # ---- plans ----
 refused() { # NAME PLAN PATTERN
     by_plan 2 "$2" "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet

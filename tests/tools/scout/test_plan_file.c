@@ -169,6 +169,15 @@ TEST(a_plan_of_another_version_is_for_unproved)
     ck_assert(is_taken(true));
 }
 
+TEST(a_plan_of_another_ddprun_is_for_unproved)
+{
+    json_object_object_add(json_object_object_get(plan, "turns"), "ddprun", json_object_new_string("0.0.1"));
+    play_json_seal(plan);
+    require_refused("the version of ddprun");
+    ck_assert_ptr_nonnull(strstr(error.text, "another version of ddprun"));
+    ck_assert(is_taken(true));
+}
+
 TEST(what_may_change_later_has_no_part_in_the_hash)
 {
     json_object_object_del(plan, "forecast");

@@ -6,7 +6,6 @@
 #include "base/cache_folder.h"
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/file_read.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/elf_file.h"
@@ -36,8 +35,7 @@ stamp_of(const char *path, char stamp[STAMP_BYTES])
     struct stat file;
     stamp[0] = '\0';
     if (stat(path, &file) == 0 && S_ISREG(file.st_mode) && file.st_size > 0)
-        snprintf(stamp, STAMP_BYTES, "%lld bytes, %lld.%09ld", (long long)file.st_size, (long long)file.st_mtim.tv_sec,
-                 file.st_mtim.tv_nsec);
+        snprintf(stamp, STAMP_BYTES, "%ld bytes, %ld.%09ld", file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
 }
 
 /* Its build-id; of a file without one, its stamp. */
@@ -170,9 +168,8 @@ static bool
 read_plan(const char *path, struct json_object **plan, struct error *error)
 {
     struct stat file;
-    size_t count;
     *plan = NULL;
-    char *text = file_read(path, PLAN_MOST_BYTES, &count, &file);
+    char *text = file_read(path, PLAN_MOST_BYTES, NULL, &file);
     if (text == NULL && errno == ENOENT)
         return true;
     bool own = text != NULL ? is_own(&file) : errno == EFBIG;
@@ -235,9 +232,7 @@ put_known(struct json_object *cached, struct json_object *plan)
     char is[STAMP_BYTES];
     for (size_t i = 0; json_object_is_type(objects, json_type_array) && i < json_object_array_length(objects); ++i) {
         struct json_object *object = json_object_array_get_idx(objects, i);
-        const char *path = play_text(object, "path"), *build = play_text(object, "build_id");
-        build_of(path, is);
-        add_known(to, path, build[0] != '\0' ? build : is);
+        add_known(to, play_text(object, "path"), play_text(object, "build_id"));
     }
     to = play_put_list(cached, "files");
     for (size_t i = 0; json_object_is_type(files, json_type_array) && i < json_object_array_length(files); ++i) {

@@ -131,8 +131,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
 bool
 plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error)
 {
-    size_t count;
-    char *text = file_read(path, PLAN_MOST_BYTES, &count, NULL);
+    char *text = file_read(path, PLAN_MOST_BYTES, NULL, NULL);
     if (text == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the plan %s, in --plan: %s", path, file_why(errno));
     struct json_object *root = json_tokener_parse(text);

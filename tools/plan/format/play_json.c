@@ -123,6 +123,7 @@ play_json_of(const struct play *play)
 {
     struct json_object *root = json_object_new_object();
     play_put_number(root, "version", PLAY_VERSION);
+    play_put_text(root, "ddprun", DDPRUN_VERSION);
     play_put_text(root, "by", kinds[play->plan.by]);
     play_put_number(root, "proof_rounds", play->plan.steps);
     play_put_number(root, "reduce_before", play->plan.average_before);
@@ -360,8 +361,8 @@ play_json_seal(struct json_object *plan)
 const char *
 play_json_damage(struct json_object *plan)
 {
-    struct json_object *version = json_object_object_get(json_object_object_get(plan, "turns"), "version");
-    if (json_object_get_uint64(version) != PLAY_VERSION)
+    struct json_object *turns = json_object_object_get(plan, "turns");
+    if (play_number(turns, "version") != PLAY_VERSION || strcmp(play_text(turns, "ddprun"), DDPRUN_VERSION) != 0)
         return "was made by another version of ddprun";
     return json_object_get_int64(json_object_object_get(plan, "hash")) == hash_plan(plan)
                ? NULL

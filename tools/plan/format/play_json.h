@@ -16,10 +16,11 @@ struct json_object *play_json_of(const struct play *play);
  * something is missing, or has no possible value. */
 bool play_json_read(struct json_object *from, struct play *play, char *why) __attribute__((warn_unused_result));
 
-/* Puts the hash of all that ranks follow, which is "turns" and the ends of the proofs that let a plan train, into a
- * plan of `ddprun scout --json`: when either has changed. Nothing else counts, as the forecast. */
+/* Puts the hash of all that ranks follow, which is "turns", of ddprun's version and of the ends of the proofs that let
+ * a plan train into a plan of `ddprun scout --json`: when any has changed. Nothing else counts, as the forecast. */
 void play_json_seal(struct json_object *plan);
-/* NULL: `turns` has this version, and the plan the hash of what it holds. Else what is wrong: static storage. */
+/* NULL: `turns` has this version, and that of ddprun, and the plan the hash of what it holds. Else what is wrong:
+ * static storage. */
 const char *play_json_damage(struct json_object *plan) __attribute__((warn_unused_result));
 
 /* ---- members of an object of JSON ---- */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FRAMES_SEEN = 24, FRAMES_KEPT = NAMES_FRAMES, BUILD_ID_BYTES = 64 };
@@ -116,6 +117,9 @@ put_object(const char *path, uintptr_t base)
         path = own;
     }
     (void)dl_iterate_phdr(read_build_id, &(struct note_search){base, hex});
+    struct stat file; /* without a build id, as the cache of plans knows files */
+    if (hex[0] == '\0' && stat(path, &file) == 0)
+        snprintf(hex, sizeof(hex), "%ld bytes, %ld.%09ld", file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
     struct scout_object object = {.path = (char *)path, .build_id = hex};
     (void)scout_writer_put(&scout_state.log, SCOUT_OBJECT, &object);
     if (names_new_object != NULL)
