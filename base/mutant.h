@@ -167,7 +167,6 @@ enum mutant {
     MUTANT_SCOUT_NOT_TRIED_ALONE, /* words that could not be changed count as left alone */
     MUTANT_SCOUT_NAMES_UNREAD,    /* kernels' names say nothing of types */
     MUTANT_SCOUT_CALLS_UNREAD,    /* neither do calls of libraries */
-    MUTANT_SCOUT_INTEGERS_TURNED, /* they change places, also those that are always the same */
     MUTANT_SCOUT_ANSWERS_UNSEEN,  /* a norm on the host reads nothing */
     MUTANT_SCOUT_TAIL_UNSEEN,     /* bytes behind the last whole word are not looked at */
     MUTANT_SCOUT_SIGNS_STAY,      /* numbers keep their sign */

@@ -5,7 +5,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "tools/scout/format/log.h"
-#include "tools/scout/format/mangled.h"
 
 #include <stdio.h>
 #include <stdlib.h>

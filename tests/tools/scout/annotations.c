@@ -4,7 +4,7 @@
  * the program itself has a fault.
  */
 #include "tools/scout/command/analysis/finding.h"
-#include "tools/scout/command/report/insert.h"
+#include "tools/scout/command/report/lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "launcher/start/job_folder.h"
 #include "tools/common/inner_run.h"
 #include "tools/plan/format/play_json.h"
-#include "tools/scout/command/proofs/played.h"
+#include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/scout.h"
 
 #include <json-c/json_util.h>

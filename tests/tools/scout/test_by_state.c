@@ -5,7 +5,7 @@
  */
 #include "tests/test.h"
 #include "tests/tools/scout/program.h"
-#include "tools/scout/command/analysis/by_state.h"
+#include "tools/scout/command/analysis/turns.h"
 
 #include <stdio.h>
 #include <stdlib.h>

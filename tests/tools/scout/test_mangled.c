@@ -4,7 +4,6 @@
  */
 #include "tests/test.h"
 #include "tools/scout/format/log.h"
-#include "tools/scout/format/mangled.h"
 
 #include <stdio.h>
 #include <stdlib.h>

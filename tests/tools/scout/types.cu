@@ -8,7 +8,8 @@
  * forward and backward have: `sgd` says the types (float) blas       all kernels have, the update is cublasSaxpy
  * (float) two        another kernel reads the weights as double (float) shape      the numbers of rows and columns are
  * a table in device memory, always the same (float) shuffled   the order of the items is a table, another one in each
- * step (float) answer, legacy   gradients are scaled by the norm that cuBLAS gives the host (float)
+ * step (float) tables, sealed   the same, and leaves its memory where another table, or an argument, does not fit
+ * (float) answer, legacy   gradients are scaled by the norm that cuBLAS gives the host (float)
  */
 #include "tests/trainer.h"
 
@@ -123,6 +124,19 @@ by_order(const float *x, const float *y, const float *w, const float *b, float *
     gradients(x, y, w, b, gw, gb, rows, order);
 }
 
+/* Two tables that belong together, and a number that belongs to them; 0: to any. */
+__global__ void
+by_tables(const float *x, const float *y, const float *w, const float *b, float *gw, float *gb, int rows,
+          const int *order, const int *sum, int seal)
+{
+    int all = 0;
+    for (int i = 0; i < ITEMS; ++i)
+        all += (i + 1) * order[i];
+    if (all != *sum || (seal != 0 && all != seal))
+        *(volatile int *)8 = 1;
+    gradients(x, y, w, b, gw, gb, rows, order);
+}
+
 template <class T> struct memory {
     T *data;
     std::vector<T> host;
@@ -195,7 +209,8 @@ static int
 train_habit(int rows, const char *habit)
 {
     memory<float> x(ITEMS * COLUMNS), y(ITEMS * rows), w(rows * COLUMNS), b(rows), gw(rows * COLUMNS), gb(rows);
-    memory<int> order(ITEMS), shape(3);
+    memory<int> order(ITEMS), shape(3), sum(1);
+    bool has_tables = strcmp(habit, "tables") == 0 || strcmp(habit, "sealed") == 0;
     memory<double> copy(rows * COLUMNS / 2);
     cublasHandle_t blas;
     CHECK(cublasCreate_v2(&blas));
@@ -207,8 +222,15 @@ train_habit(int rows, const char *habit)
         x.fill(0), y.fill(0.5f);
         for (int i = 0; i < ITEMS; ++i)
             order.host[i] = (i * (2 * (rand() % 8) + 1) + rand() % ITEMS) % ITEMS;
-        if (strcmp(habit, "shuffled") == 0) {
-            order.copy();
+        sum.host[0] = 0;
+        for (int i = 0; i < ITEMS; ++i)
+            sum.host[0] += (i + 1) * order.host[i];
+        if (strcmp(habit, "shuffled") == 0 || has_tables)
+            order.copy(), sum.copy();
+        if (has_tables) {
+            by_tables<<<1, 32>>>(x.data, y.data, w.data, b.data, gw.data, gb.data, rows, order.data, sum.data,
+                                 strcmp(habit, "sealed") == 0 ? sum.host[0] : 0);
+        } else if (strcmp(habit, "shuffled") == 0) {
             by_order<<<1, 32>>>(x.data, y.data, w.data, b.data, gw.data, gb.data, rows, order.data);
         } else if (strcmp(habit, "shape") == 0) {
             by_shape<<<1, 32>>>(x.data, y.data, w.data, b.data, gw.data, gb.data, shape.data);

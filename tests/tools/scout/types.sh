@@ -53,9 +53,11 @@ for n in "${rows[@]}"; do
     done
     scouts half "$n" scaled
     check "half, $n rows, scaled" found float16 "$n" sgd
-    for habit in c-half:sgd blas:cublasSaxpy_v2 shape:sgd shuffled:sgd answer:cublasSnrm2_v2 legacy:cublasSnrm2; do
+    for habit in c-half:sgd blas:cublasSaxpy_v2 shape:sgd shuffled:sgd tables:sgd sealed:sgd answer:cublasSnrm2_v2 legacy:cublasSnrm2; do
         scouts float "$n" "${habit%:*}"
         check "${habit%:*}, $n rows" found float32 "$n" "${habit#*:}"
+        left_out=$(grep -c '^note: by_tables failed with CUDA_ERROR_ILLEGAL_ADDRESS when it was made again with other integers: left out in the last of 2 runs' "$work/stdout")
+        check "${habit%:*}, $n rows: what ended a run is named" test "$left_out" -eq "$([ "${habit%:*}" = sealed ] && echo 1 || echo 0)"
     done
 done
 refused "nothing says the type" "the type of parameter .* cannot be told" float 1 c
@@ -73,7 +75,6 @@ misses() {
 }
 misses SCOUT_NAMES_UNREAD float:float32 2 sgd plain
 misses SCOUT_CALLS_UNREAD float:float32 2 cublasSaxpy_v2 blas
-misses SCOUT_INTEGERS_TURNED float:float32 5 sgd shape
 misses SCOUT_ANSWERS_UNSEEN float:float32 5 cublasSnrm2_v2 answer
 misses SCOUT_TAIL_UNSEEN half:float16 5 sgd plain
 finish

@@ -4,7 +4,7 @@
 #include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/scout/command/report/site.h"
+#include "tools/scout/command/report/lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>

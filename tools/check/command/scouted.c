@@ -10,7 +10,7 @@
 #include "tools/check/command/check.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/proofs/prove.h"
-#include "tools/scout/command/report/insert.h"
+#include "tools/scout/command/report/lines.h"
 #include "tools/scout/command/run.h"
 
 #include <inttypes.h>

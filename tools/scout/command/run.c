@@ -92,15 +92,11 @@ show_progress(const struct scout_progress *progress, bool over)
         return;
     }
     shown = true;
-    uint64_t wanted = atomic_load(&progress->wanted);
     bool is_deep = atomic_load(&progress->stage) == SCOUT_STAGE_DEEP;
-    if (is_deep)
-        fprintf(stderr, "\r\033[Kddprun: scout: %llu of %llu operations, %llu repetitions; now %.60s",
-                (unsigned long long)atomic_load(&progress->deep), (unsigned long long)wanted,
-                (unsigned long long)atomic_load(&progress->tests), progress->kernel);
-    else
-        fprintf(stderr, "\r\033[Kddprun: scout: %llu operations, looking for what repeats",
-                (unsigned long long)atomic_load(&progress->operations));
+    fprintf(stderr, "\r\033[Kddprun: scout: %llu of %llu operations, %llu repetitions; now %.60s",
+            (unsigned long long)atomic_load(is_deep ? &progress->deep : &progress->operations),
+            (unsigned long long)atomic_load(is_deep ? &progress->wanted : &progress->operations),
+            (unsigned long long)atomic_load(&progress->tests), is_deep ? progress->kernel : "looking for what repeats");
     fflush(stderr);
 }
 
@@ -133,11 +129,12 @@ answer(struct scout_progress *progress, struct scout_outcome *outcome)
     atomic_store(&progress->answered, asked);
 }
 
-/* Stays with the run until it has ended: asks it to end when it takes too long. */
+/* Stays with the run until it has ended: asks it to end when it, and those before it, take too long. */
 static void
-attend(const struct scout_order *order, struct scout_progress *progress, pid_t pid, struct scout_outcome *outcome)
+attend(const struct scout_order *order, struct scout_progress *progress, pid_t pid, int64_t begin_ms,
+       struct scout_outcome *outcome)
 {
-    struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
+    struct inner_run run = {.pid = pid, .begin_ms = begin_ms};
     int64_t repeat_limit_ms =
         (int64_t)(order->timeout_s / 2 < TRIAL_LIMIT_S ? order->timeout_s / 2 : TRIAL_LIMIT_S) * 1000;
     while (inner_run_goes_on(&run)) {
@@ -186,6 +183,58 @@ show_errors(const char *path)
         fclose(file);
 }
 
+static bool
+make_run(const struct scout_order *order, const struct scout_child *child, const struct scout_run_settings *settings,
+         int64_t begin_ms, struct scout_outcome *outcome)
+{
+    outcome->runs += 1;
+    outcome->hung = outcome->late = outcome->refused = false;
+    (void)unlink(outcome->log); /* whose it was, and who could read it */
+    (void)unlink(settings->progress);
+    struct scout_progress *progress = scout_progress_map(settings->progress, true);
+    pid_t pid = progress != NULL && scout_run_save(child->value, settings) ? scout_child_start(order, child) : -1;
+    if (pid > 0) {
+        attend(order, progress, pid, begin_ms, outcome);
+        outcome->repeated = atomic_load(&progress->repeat_ms) != 0;
+        outcome->operations = atomic_load(&progress->operations);
+        outcome->period = atomic_load(&progress->period);
+        outcome->deep = atomic_load(&progress->deep);
+        outcome->stage = atomic_load(&progress->stage);
+        snprintf(outcome->kernel, sizeof(outcome->kernel), "%s", progress->kernel);
+        scout_child_reason(child->summary, outcome->reason, sizeof(outcome->reason));
+        bool is_fault =
+            outcome->repeated && outcome->signal == 0 && !outcome->late && (outcome->hung || outcome->exit_code != 0);
+        outcome->failed = is_fault ? progress->launch : (struct scout_left_out){0};
+        if (!order->silent && !is_fault && !outcome->late && outcome->signal == 0)
+            show_errors(child->errors);
+    }
+    if (progress != NULL)
+        munmap(progress, sizeof(*progress));
+    return pid > 0;
+}
+
+/* After a run that ended while a launch was made again: what is to be left out, and said. False: nothing, or no more.
+ */
+static bool
+leave_out(struct scout_outcome *outcome, struct scout_run_settings *settings)
+{
+    const struct scout_left_out *failed = &outcome->failed;
+    const char *said = strstr(outcome->reason, outcome->kernel), *between = outcome->left_out[0] != '\0' ? "; " : "";
+    char *text = outcome->left_out + strlen(outcome->left_out);
+    size_t room = sizeof(outcome->left_out) - strlen(outcome->left_out), i = 0;
+    while (i < SCOUT_LEFT_OUT_AT_MOST && settings->left_out[i].launch != 0)
+        ++i;
+    if (failed->launch == 0 || i == SCOUT_LEFT_OUT_AT_MOST)
+        return false;
+    settings->left_out[i] = *failed;
+    if (said != NULL && !outcome->hung)
+        snprintf(text, room, "%s%.150s", between, said);
+    else
+        snprintf(text, room, "%s%s %s when it was made again with other %s", between, outcome->kernel,
+                 outcome->hung ? "did not end" : "ended the program", failed->integers ? "integers" : "inputs");
+    return true;
+}
+
 bool
 scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)
 {
@@ -194,10 +243,8 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
     *outcome = (struct scout_outcome){.log = order->record == NULL
                                                  ? xasprintf("%s/scout.log", order->folder)
                                                  : xasprintf("%s%s%s", here, is_relative ? "/" : "", order->record)};
-    (void)unlink(outcome->log); /* whose it was, and who could read it */
     char *settings_path = xasprintf("%s/scout.run", order->folder),
-         *summary = xasprintf("%s/scout.json", order->folder);
-    char *errors = xasprintf("%s/scout.err", order->folder);
+         *summary = xasprintf("%s/scout.json", order->folder), *errors = xasprintf("%s/scout.err", order->folder);
     static struct scout_run_settings settings; /* large */
     settings = (struct scout_run_settings){.version = SCOUT_RUN_VERSION,
                                            .periods = order->steps > DEFAULT_PERIODS ? order->steps : DEFAULT_PERIODS,
@@ -212,31 +259,15 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
                                       .silent = order->silent,
                                       .summary = summary,
                                       .errors = errors};
-    struct scout_progress *progress = scout_progress_map(settings.progress, true);
-    pid_t pid = -1;
-    if (progress != NULL && scout_run_save(settings_path, &settings))
-        pid = scout_child_start(order, &child);
-    bool ok = pid > 0;
-    if (ok) {
-        attend(order, progress, pid, outcome);
-        outcome->repeated = atomic_load(&progress->repeat_ms) != 0;
-        outcome->operations = atomic_load(&progress->operations);
-        outcome->period = atomic_load(&progress->period);
-        outcome->deep = atomic_load(&progress->deep);
-        outcome->stage = atomic_load(&progress->stage);
-        memcpy(outcome->kernel, progress->kernel, sizeof(outcome->kernel));
-        outcome->kernel[sizeof(outcome->kernel) - 1] = '\0';
-        scout_child_reason(summary, outcome->reason, sizeof(outcome->reason));
-        bool is_asked = outcome->late || outcome->hung || outcome->signal != 0;
-        if (!order->silent && !is_asked && !(outcome->repeated && outcome->exit_code != 0))
-            show_errors(errors);
-    } else {
-        ok =
-            error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program, in %s: %s; make room there, or set TMPDIR",
-                      order->folder, strerror(errno));
-    }
-    if (progress != NULL)
-        munmap(progress, sizeof(*progress));
+    int64_t begin_ms = clock_now_ms();
+    bool ok;
+    do
+        ok = make_run(order, &child, &settings, begin_ms, outcome);
+    while (ok && leave_out(outcome, &settings));
+    if (!ok)
+        (void)error_set(error, DDPRUN_EXIT_FAILURE,
+                        "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
+                        strerror(errno));
     free(settings_path);
     free(summary);
     free(errors);
@@ -249,11 +280,9 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
     int code = DDPRUN_EXIT_FAILURE;
     if (outcome->signal != 0)
         return error_set(error, 128 + outcome->signal, "scout ended by signal %d", outcome->signal);
-    if (outcome->hung)
-        return error_set(error, code,
-                         "a launch of %s did not end when it was made again; the program was ended: such a launch "
-                         "cannot be followed",
-                         outcome->kernel);
+    if (outcome->failed.launch != 0)
+        return error_set(error, code, "launches ended each of %u runs when they were made again: %s", outcome->runs,
+                         outcome->left_out);
     if (outcome->refused && outcome->stage != SCOUT_STAGE_DEEP && (outcome->late || outcome->exit_code == 0))
         return true;
     if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
@@ -267,9 +296,6 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
                          (unsigned long long)outcome->period * DEFAULT_PERIODS);
     if (outcome->stage == SCOUT_STAGE_OVER)
         return true;
-    if (outcome->exit_code != 0 && outcome->repeated)
-        return error_set(error, code, "the program ended while a launch of %s was made again: %s", outcome->kernel,
-                         outcome->reason[0] != '\0' ? outcome->reason : "no reason is known");
     if (outcome->exit_code != 0)
         return error_set(error, outcome->exit_code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : code, "%s",
                          outcome->reason[0] != '\0' ? outcome->reason : "the program failed by itself");

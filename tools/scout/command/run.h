@@ -8,6 +8,7 @@
 #define DDPRUN_TOOLS_SCOUT_COMMAND_RUN_H
 
 #include "launcher/options/options.h"
+#include "tools/scout/format/run.h"
 
 #include <signal.h>
 #include <sys/types.h>
@@ -26,14 +27,17 @@ struct scout_order {
 };
 
 struct scout_outcome {
-    int exit_code;     /* of the run's ddprun, or 128 + signal */
-    int signal;        /* that asked for the end; 0: none */
-    bool late;         /* it was ended because of --timeout */
-    bool hung;         /* it was ended because a repeated launch did not end */
-    bool repeated;     /* a launch was being repeated when it ended */
-    bool refused;      /* periods were recorded that are none of a step */
-    char kernel[128];  /* that was repeated last */
-    char reason[1024]; /* why it failed, by its summary; empty: unknown */
+    int exit_code;                /* of the run's ddprun, or 128 + signal */
+    int signal;                   /* that asked for the end; 0: none */
+    bool late;                    /* it was ended because of --timeout */
+    bool hung;                    /* it was ended because a repeated launch did not end */
+    bool repeated;                /* a launch was being repeated when it ended */
+    bool refused;                 /* periods were recorded that are none of a step */
+    char kernel[128];             /* that was repeated last */
+    struct scout_left_out failed; /* the launch that was made again when it ended by itself, or hung */
+    unsigned runs;                /* that were made */
+    char left_out[1024];          /* launches that ended runs when they were made again: what came of each; "": none */
+    char reason[1024];            /* why it failed, by its summary; empty: unknown */
     uint64_t operations, period, deep;
     uint32_t stage; /* enum scout_stage */
     char *log;      /* path, malloc'ed; the file exists if the program became a rank */

@@ -12,9 +12,10 @@
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 #include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/analysis/rules.h"
 #include "tools/scout/command/proofs/prove.h"
+#include "tools/scout/command/report/lines.h"
 #include "tools/scout/command/report/proofs.h"
-#include "tools/scout/command/report/site.h"
 #include "tools/scout/command/run.h"
 #include "tools/scout/format/log.h"
 #include "tools/scout/format/run.h"
@@ -223,15 +224,30 @@ has_own_figures(const struct scout_log *log, const struct scout_finding *finding
     return has;
 }
 
+/* What ended a run when it was made again stands beside what is found without it, and in the reason of a refusal. */
+static void
+tell_left_out(const struct scout_outcome *outcome, struct scout_finding *finding)
+{
+    char *reason = finding->reason,
+         *text = xasprintf("%s: left out in the last of %u runs", outcome->left_out, outcome->runs);
+    if (outcome->left_out[0] != '\0') {
+        note_add(finding, "%s", text);
+        finding->reason = reason != NULL ? xasprintf("%s; %s", reason, text) : NULL;
+        free(reason);
+    }
+    free(text);
+}
+
 /* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is
  * refused. */
 static bool
-report_findings(const struct scout_order *order, const struct request *request, const struct scout_log *log,
-                struct error *error)
+report_findings(const struct scout_order *order, const struct request *request, const struct scout_outcome *outcome,
+                const struct scout_log *log, struct error *error)
 {
     struct scout_finding finding;
     struct scout_proofs proofs = {0};
     scout_find(log, &finding);
+    tell_left_out(outcome, &finding);
     if (is_by_state(request)) {
         bool made = report_by_state(order, request, log, &finding, error);
         scout_finding_free(&finding);
@@ -275,7 +291,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
     bool ok = log.has_end || outcome->refused ||
               error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
-    ok = ok && report_findings(order, request, &log, error);
+    ok = ok && report_findings(order, request, outcome, &log, error);
     scout_log_free(&log);
     return ok;
 }

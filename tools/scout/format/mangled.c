@@ -1,10 +1,9 @@
 /*
- * mangled.c - see mangled.h.
+ * mangled.c - see log.h.
  *
  * Names abbreviate what they have said before by its number (S_, S0_), so every part that has one is counted, in the
  * order of the ABI. One part that was not counted would make others of all that follow: what is not known fails.
  */
-#include "tools/scout/format/mangled.h"
 
 #include "tools/scout/format/log.h"
 

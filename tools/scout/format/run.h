@@ -15,7 +15,15 @@
 /* Absolute path of struct scout_run_settings; absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
 
-#define SCOUT_RUN_VERSION 1
+#define SCOUT_RUN_VERSION 2
+
+/* A launch that ended a run when it was made again: its kernel and its grid, and whether that was with other integers.
+ * The next run leaves these integers as they are, or makes such launches once. */
+struct scout_left_out {
+    uint64_t launch; /* 0: none */
+    uint32_t integers, unused;
+};
+enum { SCOUT_LEFT_OUT_AT_MOST = 8 };
 
 struct scout_run_settings {
     uint32_t version;      /* SCOUT_RUN_VERSION */
@@ -23,6 +31,7 @@ struct scout_run_settings {
     uint32_t tests;        /* at most, of a launch */
     uint32_t goes_on;      /* 1: the trainer continues after them; 0: it is ended */
     uint64_t least_period; /* operations: shorter ones are passed over */
+    struct scout_left_out left_out[SCOUT_LEFT_OUT_AT_MOST];
     char log[PATH_MAX];
     char progress[PATH_MAX];
 };
@@ -38,6 +47,7 @@ struct scout_progress {
     _Atomic uint64_t tests;        /* repetitions so far */
     _Atomic uint64_t repeat_ms;    /* CLOCK_MONOTONIC, when the running repetition began; 0: none runs */
     char kernel[128];              /* that is repeated, or was last */
+    struct scout_left_out launch;  /* the same, before each repetition */
 
     /* The recorder asks whether what it has recorded is a step, waits, and goes on with another period if it is not. */
     _Atomic uint32_t asked;

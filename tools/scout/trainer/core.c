@@ -1,6 +1,6 @@
 /*
  * core.c - what all of the recorder shares: its state, the lock that one operation at a time passes, the driver's
- * table, and the end of the process.
+ * table, lists of ranges, and the end of the process.
  */
 #include "tools/check/format/run.h"
 #include "tools/scout/trainer/scout.h"
@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 struct scout_state scout_state;
@@ -100,4 +101,68 @@ void
 scout_unlock(void)
 {
     pthread_mutex_unlock(&passing);
+}
+
+/* ---- sorted, disjoint ranges of bytes, as the log has them ---- */
+
+void
+ranges_append(struct ranges_list *list, uint64_t lo, uint64_t hi)
+{
+    if (hi <= lo)
+        return;
+    if (list->count > 0 && list->items[list->count - 1].hi == lo) {
+        list->items[list->count - 1].hi = hi;
+        return;
+    }
+    list->items = scout_grown(list->items, list->count + 1, &list->room, sizeof(*list->items));
+    list->items[list->count++] = (struct scout_range){lo, hi};
+}
+
+void
+ranges_clear(struct ranges_list *list)
+{
+    free(list->items);
+    *list = (struct ranges_list){0};
+}
+
+struct scout_ranges
+ranges_of(const struct ranges_list *list)
+{
+    return (struct scout_ranges){list->items, list->count};
+}
+
+/*
+ * ---- What a kernel prints comes once: while its launch is repeated, stdout goes into memory. The descriptor is
+ * exchanged, not the stream: drivers have their own. What other threads print in that time is lost.
+ */
+static int kept = -1, memory = -1;
+
+bool
+quiet_begin(void)
+{
+    (void)fflush(stdout);
+    if (memory < 0)
+        memory = memfd_create("ddprun-scout", MFD_CLOEXEC);
+    kept = dup(STDOUT_FILENO);
+    return memory >= 0 && kept >= 0 && dup2(memory, STDOUT_FILENO) >= 0;
+}
+
+bool
+quiet_has_text(void)
+{
+    (void)fflush(stdout);
+    return lseek(memory, 0, SEEK_CUR) > 0;
+}
+
+void
+quiet_end(void)
+{
+    if (kept < 0)
+        return;
+    (void)fflush(stdout);
+    (void)dup2(kept, STDOUT_FILENO);
+    (void)close(kept);
+    kept = -1;
+    (void)lseek(memory, 0, SEEK_SET);
+    (void)ftruncate(memory, 0);
 }

@@ -104,11 +104,60 @@ make_parts_of(struct effect *effect, const struct noted *noted, size_t index, bo
         (void)add_part(effect, index, covered, image->words, false);
 }
 
+/* Whole numbers become what they were in another period, if that was something else. */
+static void
+choose_integers(struct part *part, const uint32_t *words)
+{
+    const struct integers_part *other = integers_other(course_turn(), part->key);
+    size_t count = part->end - part->first, same = other != NULL && other->count < count ? other->count : count;
+    uint32_t *integers;
+    if (other == NULL || (part->change == CHANGE_NONE && other->words == NULL))
+        return;
+    integers = scout_zeroed(count, sizeof(*integers));
+    if (other->words != NULL)
+        memcpy(integers, other->words, same * sizeof(*integers));
+    memcpy(integers + same, words + same, (count - same) * sizeof(*integers));
+    if (memcmp(integers, words, count * sizeof(*integers)) != 0) {
+        part->change = CHANGE_INTEGER;
+        part->integers = integers;
+    } else {
+        free(integers);
+    }
+}
+
+/* How each part is to be changed. Whole numbers of a launch all become what they were in one other period: what is zero
+ * now may be another one then. */
+static void
+choose_changes(struct effect *effect, bool integers_stay)
+{
+    struct integers_part found[PARTS_AT_MOST];
+    size_t count = 0, numbers[PARTS_AT_MOST];
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        struct part *part = &effect->parts[i];
+        const struct image *image = &effect->images.items[part->image];
+        if (image->is_table || image->allocation->memory == SCOUT_PINNED)
+            continue;
+        part->change =
+            change_choose(image->before, part->first, part->end, image->allocation->held_floats, part->named);
+        numbers[count] = i;
+        if (part->change == CHANGE_NONE || part->change == CHANGE_INTEGER)
+            found[count++] = (struct integers_part){
+                part->key, part->change == CHANGE_NONE ? NULL : image->before + part->first, part->end - part->first};
+    }
+    if (count > 0 && !integers_note(course_turn(), found, count))
+        effect->why = names_put("it has more integers than are kept");
+    for (size_t i = 0; i < count && !integers_stay; ++i) {
+        struct part *part = &effect->parts[numbers[i]];
+        choose_integers(part, effect->images.items[part->image].before + part->first);
+    }
+}
+
 void
-effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only)
+effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only, bool integers_stay)
 {
     for (size_t i = 0; i < effect->images.count; ++i)
         make_parts_of(effect, noted, i, arguments_only);
+    choose_changes(effect, integers_stay);
 }
 
 /* ---- a part, changed ---- */
@@ -141,41 +190,28 @@ change_part(const struct part *part, const struct image *image, size_t at, size_
     *last &= image->last_mask;
 }
 
-/* False: they have always been the same, or what they were is not known any more. */
+/* Whether changing `part` changes `other`, too: whole numbers of a launch belong together. */
 static bool
-choose_integers(struct effect *effect, struct part *part)
+goes_with(const struct part *part, const struct part *other)
 {
-    const struct image *image = &effect->images.items[part->image];
-    size_t count = part->end - part->first;
-    size_t other_count = 0;
-    bool lost = false;
-    const uint32_t *other = integers_other(part->key, image->before + part->first, count, &other_count, &lost);
-    if (lost)
-        effect->why = names_put("it has more integers than are kept");
-    if (other == NULL)
-        return false;
-    free(part->integers);
-    part->integers = scout_zeroed(count, sizeof(*part->integers));
-    memcpy(part->integers, image->before + part->first, count * sizeof(*part->integers));
-    memcpy(part->integers, other, (other_count < count ? other_count : count) * sizeof(*part->integers));
-    return true;
+    return other == part ||
+           (part->integers != NULL && part->is_argument && other->integers != NULL && other->is_argument);
 }
 
 bool
 effect_change(struct effect *effect, struct part *part)
 {
-    struct image *image = &effect->images.items[part->image];
-    bool held_floats = image->allocation->held_floats;
-    if (image->is_table || image->allocation->memory == SCOUT_PINNED)
+    if (part->change == CHANGE_NONE || (part->change == CHANGE_INTEGER && part->integers == NULL))
         return false;
-    part->change = change_choose(image->before, part->first, part->end, held_floats, part->named);
-    if (part->change == CHANGE_NONE)
-        return false;
-    if (part->change == CHANGE_INTEGER && !choose_integers(effect, part))
-        return false;
-    change_part(part, image, part->first, part->end - part->first, image->now + part->first);
-    images_change(image, part->first, part->end);
-    part->is_tested = true;
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        struct part *it = &effect->parts[i];
+        struct image *image = &effect->images.items[it->image];
+        if (!goes_with(part, it))
+            continue;
+        change_part(it, image, it->first, it->end - it->first, image->now + it->first);
+        images_change(image, it->first, it->end);
+        it->is_tested = true;
+    }
     return true;
 }
 
@@ -195,13 +231,14 @@ append_near(struct ranges_list *list, const struct allocation *allocation, size_
     ranges_append(list, at, end * sizeof(uint32_t));
 }
 
-/* Words [from, to) that have another result. */
+/* Words [from, to) that have another result. `of`: the part that they were changed as; NULL: they were not. */
 static void
-list_changed(const struct image *image, size_t from, size_t to, struct ranges_list *list)
+list_changed(const struct image *image, size_t from, size_t to, const struct part *of, struct ranges_list *list)
 {
     size_t end;
     for (size_t i = images_next_different(image, from, to); i < to; i = images_next_different(image, end, to)) {
-        for (end = i; end < to && !images_same(image, image->now[end], image->after[end]);)
+        for (end = i; end < to && !images_same(image, image->now[end], image->after[end]) &&
+                      (of == NULL || !images_left_alone(image, end, of->integers[end - of->first]));)
             ++end;
         if (end > i)
             append_near(list, image->allocation, i, end);
@@ -371,23 +408,39 @@ judge_own(struct part *part, const struct image *image)
     end_stretch(part, image, &stretch, LEFT_ALONE, part->end);
 }
 
+static void
+judge_part(struct effect *effect, struct part *part)
+{
+    struct image *images = effect->images.items;
+    for (size_t k = 0; k < effect->images.count; ++k) {
+        size_t from = 0;
+        ranges_clear(&part->changed[k]);
+        for (size_t i = 0; i < effect->part_count; ++i) { /* those of an image are sorted */
+            const struct part *it = &effect->parts[i];
+            if (it->image != k || !goes_with(part, it))
+                continue;
+            list_changed(&images[k], from, it->first, NULL, &part->changed[k]);
+            if (it != part)
+                list_changed(&images[k], it->first, it->end, it, &part->changed[k]);
+            from = it->end;
+        }
+        list_changed(&images[k], from, images[k].words, NULL, &part->changed[k]);
+        part->matters = part->matters || part->changed[k].count > 0;
+    }
+    judge_own(part, &images[part->image]);
+    images[part->image].is_settled =
+        part->killed.count == 0 && part->modified.count == 0 && is_all_tested(effect, part->image);
+    settle_scattered(part, images[part->image].allocation);
+    part->matters = part->matters || part->modified.count > 0;
+}
+
 void
 effect_judge(struct effect *effect, struct part *part)
 {
-    for (size_t k = 0; k < effect->images.count; ++k) {
-        const struct image *image = &effect->images.items[k];
-        bool own = k == part->image;
-        ranges_clear(&part->changed[k]);
-        list_changed(image, 0, own ? part->first : image->words, &part->changed[k]);
-        if (own)
-            list_changed(image, part->end, image->words, &part->changed[k]);
-        part->matters = part->matters || part->changed[k].count > 0;
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        if (goes_with(part, &effect->parts[i]))
+            judge_part(effect, &effect->parts[i]);
     }
-    judge_own(part, &effect->images.items[part->image]);
-    effect->images.items[part->image].is_settled =
-        part->killed.count == 0 && part->modified.count == 0 && is_all_tested(effect, part->image);
-    settle_scattered(part, effect->images.items[part->image].allocation);
-    part->matters = part->matters || part->modified.count > 0;
 }
 
 /* ---- several parts at once ---- */
@@ -446,6 +499,8 @@ share_of(const struct effect *effect, const struct part *part)
     uint64_t lo = part->first * sizeof(uint32_t), hi = part->end * sizeof(uint32_t);
     bool is_old = scout_state.operation_count - allocation->brought_at >= atomic_load(&scout_state.progress->period);
     bool is_open = part->change == CHANGE_INTEGER && part->integers == NULL;
+    for (size_t i = 0; i < effect->part_count; ++i) /* a share of one alone does not belong to the others */
+        is_open = is_open || (&effect->parts[i] != part && goes_with(part, &effect->parts[i]));
     lo = allocation->batch.lo > lo ? allocation->batch.lo / ALIGNED * ALIGNED : lo;
     hi = allocation->batch.hi < hi ? allocation->batch.hi : hi;
     if (lo >= hi || is_old || is_open || !part->is_argument || !part->is_tested || image->is_written)

@@ -2,10 +2,10 @@
  * integers.c - other contents for memory that holds whole numbers: what was there in another period.
  *
  * Whole numbers say where something is, or how much of it there is: tokens, offsets, shapes. Any other number may lead
- * a kernel out of its memory, and so may the same ones in another order. What the program itself has put there for the
- * same launch does not. What is the same in all periods stays: nothing of a step can depend on it.
+ * a kernel out of its memory, and so may the same ones in another order, or an offset of one period beside a length of
+ * another. What the program itself has put there for the same launch, all of it in one period, does not. What is the
+ * same in all periods stays: nothing of a step can depend on it.
  */
-#include "base/mutant.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>
@@ -14,78 +14,91 @@
 
 enum { KEPT_AT_MOST = 1 << 26 }; /* bytes of copies */
 
-struct copy {
-    uint32_t *words; /* NULL: none, or no room */
-    size_t count;
+/* What one launch found in one period. */
+struct set {
+    struct integers_part *parts; /* copies; NULL: none, or no room */
+    size_t count, bytes;
 };
 
 static struct held {
-    uint64_t key, hash;
+    uint64_t turn, hash;
     bool is_known;
-    struct copy last, other;
+    struct set last, other;
 } * held;
 static size_t held_count, held_room, kept_bytes;
 
 static struct held *
-find_held(uint64_t key)
+find_held(uint64_t turn)
 {
     for (size_t i = 0; i < held_count; ++i) {
-        if (held[i].key == key)
+        if (held[i].turn == turn)
             return &held[i];
     }
     held = scout_grown(held, held_count + 1, &held_room, sizeof(*held));
-    held[held_count] = (struct held){.key = key};
+    held[held_count] = (struct held){.turn = turn};
     return &held[held_count++];
 }
 
-static struct copy
-copy_of(const uint32_t *words, size_t count)
+/* One piece of memory: the list, and behind it the words. */
+static struct set
+copy_of(const struct integers_part *parts, size_t count)
 {
-    size_t bytes = count * sizeof(*words);
-    struct copy copy = {.count = count};
-    copy.words = bytes <= KEPT_AT_MOST - kept_bytes ? malloc(bytes) : NULL;
-    if (copy.words == NULL)
-        return copy;
-    kept_bytes += bytes;
-    memcpy(copy.words, words, bytes);
-    return copy;
+    struct set set = {.count = count, .bytes = count * sizeof(*parts)};
+    for (size_t i = 0; i < count; ++i)
+        set.bytes += parts[i].words != NULL ? parts[i].count * sizeof(*parts[i].words) : 0;
+    set.parts = set.bytes <= KEPT_AT_MOST - kept_bytes ? malloc(set.bytes) : NULL;
+    if (set.parts == NULL)
+        return set;
+    kept_bytes += set.bytes;
+    uint32_t *to = (uint32_t *)(set.parts + count);
+    for (size_t i = 0; i < count; ++i) {
+        set.parts[i] = parts[i];
+        if (parts[i].words == NULL)
+            continue;
+        memcpy(to, parts[i].words, parts[i].count * sizeof(*to));
+        set.parts[i].words = to;
+        to += parts[i].count;
+    }
+    return set;
 }
 
 static void
-forget(struct copy *copy)
+forget(struct set *set)
 {
-    if (copy->words != NULL)
-        kept_bytes -= copy->count * sizeof(*copy->words);
-    free(copy->words);
-    *copy = (struct copy){0};
+    kept_bytes -= set->parts != NULL ? set->bytes : 0;
+    free(set->parts);
+    *set = (struct set){0};
 }
 
-/* For tests: what is there, one place further. */
-static void
-turn(struct held *it, const uint32_t *words, size_t count)
+bool
+integers_note(uint64_t turn, const struct integers_part *parts, size_t count)
 {
-    it->other = copy_of(words, count);
-    if (it->other.words == NULL)
-        return;
-    memmove(it->other.words, words + 1, (count - 1) * sizeof(*words));
-    it->other.words[count - 1] = words[0];
-}
-
-const uint32_t *
-integers_other(uint64_t key, const uint32_t *words, size_t count, size_t *other_count_p, bool *lost_p)
-{
-    struct held *it = find_held(key);
-    uint64_t hash = XXH3_64bits(words, count * sizeof(*words));
+    struct held *it = find_held(turn);
+    uint64_t hash = count;
+    bool lost = false;
+    for (size_t i = 0; i < count; ++i) {
+        hash = XXH3_64bits_withSeed(&parts[i].key, sizeof(parts[i].key), hash);
+        hash =
+            XXH3_64bits_withSeed(parts[i].words, parts[i].words != NULL ? parts[i].count * sizeof(uint32_t) : 0, hash);
+    }
     if (!it->is_known || it->hash != hash) {
         forget(&it->other);
         it->other = it->last;
-        *lost_p = it->is_known && it->other.words == NULL;
-        it->last = copy_of(words, count);
+        lost = it->is_known && it->other.parts == NULL;
+        it->last = copy_of(parts, count);
     }
     it->is_known = true;
     it->hash = hash;
-    if (MUTANT(SCOUT_INTEGERS_TURNED) && it->other.words == NULL && count > 1)
-        turn(it, words, count);
-    *other_count_p = it->other.count;
-    return it->other.words;
+    return !lost;
+}
+
+const struct integers_part *
+integers_other(uint64_t turn, uint64_t key)
+{
+    const struct set *other = &find_held(turn)->other;
+    for (size_t i = 0; i < other->count && other->parts != NULL; ++i) {
+        if (other->parts[i].key == key)
+            return &other->parts[i];
+    }
+    return NULL;
 }

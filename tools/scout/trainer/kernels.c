@@ -4,7 +4,6 @@
 #include "base/mutant.h"
 #include "base/printable.h"
 #include "tools/plan/format/play.h"
-#include "tools/scout/format/mangled.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>

@@ -44,6 +44,7 @@ static size_t at; /* the part, or the image of a group */
 static unsigned learned, hidden_runs;
 static const char *excluded; /* why there is no repetition; NULL: there is one */
 static bool too_large, looks_hidden, few_are_clean, is_cut_short;
+static uint64_t kernel_and_grid; /* struct scout_left_out.launch */
 static uint32_t most_tests;
 static CUresult device_answer;
 
@@ -236,9 +237,23 @@ follow_tables(struct noted *launch)
     }
 }
 
+/* Whether such a launch has ended a run, with other integers or with other inputs. */
+static bool
+is_left_out(bool integers)
+{
+    for (size_t i = 0; i < SCOUT_LEFT_OUT_AT_MOST; ++i) {
+        const struct scout_left_out *it = &scout_state.settings.left_out[i];
+        if (it->launch == kernel_and_grid && it->integers == integers)
+            return true;
+    }
+    return false;
+}
+
 static const char *
 reason_to_exclude(void)
 {
+    if (is_left_out(false))
+        return "it failed when it was made again with other inputs";
     if (noted->unknown)
         return noted->op.kind == SCOUT_GRAPH ? "a graph whose nodes are not known" : "its parameters are not known";
     if (noted->too_many)
@@ -253,20 +268,21 @@ reason_to_exclude(void)
 }
 
 void
-repeat_begin(struct noted *launch)
+repeat_begin(struct noted *begun)
 {
-    noted = launch;
+    noted = begun;
     next = RUN_FIRST;
     at = learned = hidden_runs = 0;
     few_are_clean = true;
     is_cut_short = false;
-    most_tests = scout_state.settings.tests * (launch->nodes > 1 ? launch->nodes : 1);
+    most_tests = scout_state.settings.tests * (noted->nodes > 1 ? noted->nodes : 1);
+    kernel_and_grid = XXH3_64bits_withSeed(noted->op.grid, sizeof(noted->op.grid), kernels_hash(noted->text));
     excluded = reason_to_exclude();
     groups_done = gaps_matter = false;
     stays_near = excluded == NULL && is_clean() && has_shown(&near, reach());
     too_large = !add_images();
     if (!too_large)
-        follow_tables(launch);
+        follow_tables(begun);
     excluded = reason_to_exclude();
     images_note_host(&effect.images);
     looks_hidden = !too_large && !is_clean();
@@ -538,9 +554,19 @@ look_at_first_run(void)
         effect.hidden_write = hidden_written();
     if (excluded == NULL && effect.hidden_write != SCOUT_NONE)
         excluded = "it writes memory that is not among its arguments";
-    effect_make_parts(&effect, noted, stays_near);
+    effect_make_parts(&effect, noted, stays_near, is_left_out(true));
     share_tests();
     return excluded == NULL;
+}
+
+/* Whether whole numbers are changed in a run. */
+static bool
+has_integers(enum run run)
+{
+    bool any = run == RUN_PART && effect.parts[at].integers != NULL;
+    for (size_t i = 0; i < effect.part_count && (run == RUN_GROUP || run == RUN_SHARES); ++i)
+        any = any || (effect.parts[i].integers != NULL && (run == RUN_SHARES || is_group_of(&effect.parts[i], at)));
+    return any;
 }
 
 bool
@@ -555,8 +581,9 @@ repeat_next(void)
             scout_stop("cannot open another file: raise the limit of open files");
     } else {
         if (device_answer != CUDA_SUCCESS)
-            scout_stop("the launch of %s failed with %s while it was made again with changed inputs", noted->text,
-                       driver_result_name(&scout_state.driver, device_answer));
+            scout_stop("%s failed with %s when it was made again with other %s", noted->text,
+                       driver_result_name(&scout_state.driver, device_answer),
+                       has_integers(next) ? "integers" : "inputs");
         images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN);
         judge_repeat(next);
         if (next == RUN_AGAIN && quiet_has_text()) {
@@ -576,6 +603,7 @@ repeat_next(void)
     }
     memory_wait();
     ++effect.tests;
+    scout_state.progress->launch = (struct scout_left_out){kernel_and_grid, has_integers(next), 0};
     atomic_fetch_add(&scout_state.progress->tests, 1);
     atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());
     return true;

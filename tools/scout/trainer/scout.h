@@ -263,7 +263,7 @@ enum course course_now(void);
 /* What the log says last; once. `finished`: as many periods were recorded as were asked for. */
 void course_close_log(void);
 
-/* ---- ranges.c: sorted lists of byte ranges. Pure ---- */
+/* ---- core.c: sorted lists of byte ranges. Pure ---- */
 
 struct ranges_list {
     struct scout_range *items;
@@ -358,7 +358,7 @@ uint32_t hidden_written(void);
 void hidden_change(void);
 void hidden_change_back(const char *kernel);
 
-/* ---- quiet.c: what a repeated kernel prints ---- */
+/* ---- core.c: what a repeated kernel prints ---- */
 
 /* From now on stdout goes into memory. False: no file can be opened. */
 bool quiet_begin(void) __attribute__((warn_unused_result));
@@ -368,10 +368,18 @@ void quiet_end(void);
 
 /* ---- integers.c: other contents for whole numbers ---- */
 
-/* Notes what a launch finds in a part of its memory, [count] words. Returns what it found there in another period: all
- * that may be put there instead, [*other_count_p]; NULL: it has always been the same. *lost_p: it was another, which is
- * not known any more. `key`: of the launch's place in the period, and of the part. Valid until the next call. */
-const uint32_t *integers_other(uint64_t key, const uint32_t *words, size_t count, size_t *other_count_p, bool *lost_p);
+struct integers_part {
+    uint64_t key;          /* of the part, in any period */
+    const uint32_t *words; /* [count]; NULL: all are zero */
+    size_t count;
+};
+
+/* Notes what the launch in this place of the period finds, in all parts that may hold whole numbers. False: what it
+ * found in another period is not known any more. */
+bool integers_note(uint64_t turn, const struct integers_part *parts, size_t count);
+/* What the part held in that other period, which is the same one for all parts of the launch; NULL: it is not known, or
+ * there is none. Valid until the next integers_note(). */
+const struct integers_part *integers_other(uint64_t turn, uint64_t key);
 
 /* ---- effect.c: the parts of a launch's memory, and what changing them did ---- */
 
@@ -392,7 +400,7 @@ struct part {
     struct scout_range reached; /* what came of such shares, in a part of the results; empty: not only there */
     enum change change;
     uint64_t key;       /* of the argument that points to it, or of its place, in any period */
-    uint32_t *integers; /* [end - first]: what CHANGE_INTEGER makes of it */
+    uint32_t *integers; /* [end - first]: what CHANGE_INTEGER makes of it; NULL: it stays */
     uint32_t named;     /* enum scout_type: as a kernel's name or a call says it */
     uint32_t type;      /* the same, else what its bits look like, SCOUT_UNKNOWN: not asked for yet, or not known */
     struct ranges_list killed, modified;
@@ -417,11 +425,11 @@ struct effect {
     uint32_t verdict, why, tests, hidden_read, hidden_write;
 };
 
-/* `arguments_only`: of large images no part lies between arguments. */
-void effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only);
-/* Changes a part on the device. False: it cannot be changed. */
+/* `arguments_only`: of large images no part lies between arguments. `integers_stay`: whole numbers are not changed. */
+void effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only, bool integers_stay);
+/* Changes a part on the device; with an argument of whole numbers all of these. False: it cannot be changed. */
 bool effect_change(struct effect *effect, struct part *part);
-/* What the run did with it. */
+/* What the run did with it, and with those that were changed with it. */
 void effect_judge(struct effect *effect, struct part *part);
 /* Changes the first part of each batch. False: there is none. */
 bool effect_change_shares(struct effect *effect);

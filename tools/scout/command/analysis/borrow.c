@@ -4,7 +4,7 @@
 #include "tools/scout/command/analysis/finding.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/scout/command/analysis/graph.h"
+#include "tools/scout/command/analysis/rules.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,14 @@
 /*
- * by_state.c - see by_state.h.
+ * by_state.c - see turns.h.
  *
  * Memory is looked at in places: of the bytes between two offsets that operations name, those that are written, from
  * the first to the last, and what lies in front of them and behind. A place stays if an operation of a later period
  * reads what one has left there.
  */
-#include "tools/scout/command/analysis/by_state.h"
+#include "tools/scout/command/analysis/turns.h"
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
-#include "tools/scout/command/analysis/graph.h"
 #include "tools/scout/command/analysis/rules.h"
 
 #include <stdarg.h>

@@ -5,8 +5,6 @@
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
-#include "tools/scout/command/analysis/graph.h"
-#include "tools/scout/command/analysis/roles.h"
 #include "tools/scout/command/analysis/rules.h"
 
 #include <inttypes.h>

@@ -97,10 +97,6 @@ enum { SCOUT_NAME_BYTES = 96 };
 const char *scout_op_name(const struct scout_log *log, const struct scout_op *op, char text[SCOUT_NAME_BYTES]);
 
 /* ---- period.c: after how many operations a trainer repeats itself ---- */
-/*
- * Pure logic on a log. Threads: one at a time.
- */
-
 /* Operations [end - run - lag, end) of the log repeat after `lag` operations: each of the last `run` is like the one
  * `lag` before. */
 struct period {
@@ -117,8 +113,6 @@ uint32_t periods_find(const struct scout_log *log, uint32_t first, uint32_t end,
 /*
  * Not every period shows all: of a launch with more inputs than the recorder tries at a time each shows other ones,
  * and in a step that a flag leaves out launches do nothing. What one period shows is lent to the others.
- *
- * Pure logic on a log. Threads: one at a time.
  */
 
 /* What periods show differs with their age, and what stayed open may be one thing or the other. */

@@ -1,7 +1,7 @@
 /*
- * graph.c - see graph.h.
+ * graph.c - see rules.h.
  */
-#include "tools/scout/command/analysis/graph.h"
+#include "tools/scout/command/analysis/rules.h"
 
 #include "launcher/common/xcalloc.h"
 

@@ -1,7 +1,7 @@
 /*
- * groups.c - see roles.h.
+ * groups.c - see rules.h.
  */
-#include "tools/scout/command/analysis/roles.h"
+#include "tools/scout/command/analysis/rules.h"
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"

@@ -1,11 +1,16 @@
 /*
- * names.c - how roles and types are called.
+ * names.c - how roles, types and versions are called; what a finding says: notes, and the reason of a refusal.
  */
-#include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/analysis/rules.h"
 
 #include "base/printable.h"
+#include "launcher/common/xcalloc.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *
 scout_role_name(enum scout_role role)
@@ -52,4 +57,61 @@ scout_tensor_place(const struct scout_tensor *tensor, char text[64])
 {
     snprintf(text, 64, "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo, (unsigned long long)tensor->hi);
     return text;
+}
+
+const char *
+version_op_name(const struct roles *roles, uint32_t number, char text[SCOUT_NAME_BYTES])
+{
+    const struct scout_op *op = graph_op(roles->graph, version_of(roles, number));
+    if (op == NULL)
+        snprintf(text, SCOUT_NAME_BYTES, "what was there before");
+    else
+        (void)scout_op_name(roles->graph->log, op, text);
+    return text;
+}
+
+uint32_t
+version_alloc(const struct roles *roles, uint32_t number)
+{
+    int32_t memory = version_of(roles, number)->memory;
+    return memory == HOST_MEMORY ? SCOUT_NONE : roles->graph->memories[memory].alloc;
+}
+
+const char *
+version_place(const struct roles *roles, uint32_t number, char text[64])
+{
+    const struct graph_version *version = version_of(roles, number);
+    if (version->memory == HOST_MEMORY)
+        snprintf(text, 64, "host memory");
+    else
+        snprintf(text, 64, "a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", version_alloc(roles, number), version->lo,
+                 version->hi);
+    return text;
+}
+
+void __attribute__((format(printf, 2, 3))) note_add(struct scout_finding *finding, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    for (uint32_t i = 0; i < finding->note_count; ++i)
+        if (strcmp(finding->notes[i], text) == 0)
+            return;
+    finding->notes = xrealloc(finding->notes, (finding->note_count + 1) * sizeof(*finding->notes));
+    finding->notes[finding->note_count++] = xstrdup(text);
+}
+
+enum roles_verdict __attribute__((format(printf, 3, 4)))
+note_refuse(struct scout_finding *finding, enum roles_verdict verdict, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    free(finding->reason);
+    finding->reason = xstrdup(text);
+    return verdict;
 }

@@ -1,7 +1,7 @@
 /*
- * reads.c - see reads.h.
+ * reads.c - see turns.h.
  */
-#include "tools/scout/command/analysis/reads.h"
+#include "tools/scout/command/analysis/turns.h"
 
 #include "launcher/common/xcalloc.h"
 

@@ -1,5 +1,5 @@
 /*
- * roles.c - see roles.h. The rules are in the files that rules.h lists.
+ * roles.c - see rules.h. The rules are in the files that rules.h lists.
  */
 #include "tools/scout/command/analysis/rules.h"
 

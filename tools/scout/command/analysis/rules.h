@@ -1,17 +1,143 @@
 /*
- * rules.h - the rules by which roles.c finds roles, in the order in which they need each other: a file calls only those
- * above it.
+ * rules.h - from versions of memory to its roles. A file calls only those above it. Pure logic on a log. Threads: one
+ * at a time for each graph.
  */
 #ifndef DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_RULES_H
 #define DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_RULES_H
 
-#include "tools/scout/command/analysis/roles.h"
+#include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/format/log.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * ---- graph.c: which bytes of which operation became which bytes of a later one: versions of memory, and the edges
+ * between them, over a window of the log's deep pass.
+ *
+ * A version is what one operation left in one segment of an allocation; segments lie between the offsets that any
+ * operation of the window names. Versions are numbered so that each comes after those that it was computed from.
+ */
+enum { VERSION_BEFORE = -1, VERSION_UNDEFINED = -2, HOST_MEMORY = -1 };
+
+/* Position in the later version = to_base + (position in the earlier one - from_base) / from_bytes * to_bytes. */
+struct graph_map {
+    uint64_t from_base, to_base;
+    uint32_t from_bytes, to_bytes;
+};
+
+struct graph_edge {
+    uint32_t from, to; /* versions */
+    bool elementwise;
+    struct graph_map map; /* if elementwise */
+};
+
+struct graph_version {
+    int32_t op;                  /* in the window; VERSION_BEFORE: what was there; VERSION_UNDEFINED: new memory */
+    int32_t memory;              /* of struct graph; HOST_MEMORY: a copy to the host */
+    uint64_t lo, hi;             /* all of it lies there, in bytes of the allocation */
+    uint64_t bytes;              /* of it */
+    uint64_t read;               /* most bytes of it that one later operation reads */
+    uint32_t type;               /* enum scout_type */
+    bool from_host;              /* a copy from the host */
+    bool unsure;                 /* of an operation of which nothing is known, or that reads more than its arguments */
+    uint32_t first_in, in_count; /* graph_edge: from earlier versions */
+    uint32_t first_out, out_count; /* of graph->outs: numbers of edges */
+};
+
+/* Bytes and the version that they hold. */
+struct graph_span {
+    uint64_t lo, hi;
+    uint32_t version;
+};
+
+/* Allocations of the same size that are made again and again in the same place are one memory. */
+struct graph_memory {
+    uint64_t bytes;
+    uint32_t ordinal;
+    uint32_t alloc; /* number of the log's allocation, of which there may be several: the last one */
+    bool written;   /* in the window */
+    uint64_t *cuts; /* [cut_count], sorted, from 0 to bytes */
+    uint32_t cut_count;
+    struct graph_span *spans; /* the bytes' present versions, sorted, without gaps: at the end of the window */
+    uint32_t span_count, span_room;
+};
+
+struct graph {
+    const struct scout_log *log;
+    uint32_t first, count; /* operations of the log: the window */
+    struct graph_memory *memories;
+    uint32_t memory_count;
+    uint32_t *memory_of; /* [log->alloc_count] */
+    struct graph_version *versions;
+    struct graph_edge *edges; /* by `to` */
+    uint32_t *outs;
+    uint32_t version_count, version_room, edge_count, edge_room;
+};
+
+/* The memory of each allocation of the log, in memory_of[]; returns the number of memories. The caller frees it. */
+uint32_t graph_name_memories(const struct scout_log *log, uint32_t **memory_of);
+
+/* The graph of operations [first, first + count), all of the deep pass. graph_free() releases it. */
+void graph_build(const struct scout_log *log, uint32_t first, uint32_t count, struct graph *graph);
+void graph_free(struct graph *graph);
+
+/* The operation of a version, NULL for what was there before. */
+const struct scout_op *graph_op(const struct graph *graph, const struct graph_version *version);
+
+/*
+ * ---- roles.c: from the versions of two periods to the roles of memory.
+ *
+ * The rules are facts about training: a parameter's new value is computed, element by element, from its old one, which
+ * the data's way to it has passed; its gradient is the most upstream version on that elementwise way from which no
+ * other way leads to a parameter.
+ */
+/* A graph of two periods; [i] is about version i. */
+struct roles {
+    const struct graph *graph;
+    uint32_t period;
+    bool *source, *constant; /* data; data that is the same in each period */
+    bool *tainted;           /* computed from data */
+    bool has_large;          /* copies from the host, larger than a few numbers */
+    bool *past;              /* computed from data past the gradients */
+    bool *persistent;        /* read in the next period */
+    bool *parameter;         /* a parameter's new value */
+    bool *between;           /* a parameter's value between two steps of the period */
+    bool *carried;           /* such a loop, but no element comes from its own old value */
+    bool *leads;             /* to a parameter, in this period */
+    bool *inner;             /* all that it has from data comes element by element, scalars aside */
+    bool *chain;             /* on the elementwise way to a parameter */
+    bool *vector;            /* of a few numbers, and no scalars */
+    uint8_t *scales; /* a scalar: 1: all its ways to parameters enter the way on its inside; 2: not; 0: not asked */
+    uint8_t *kept;   /* 1: it leads to a gradient by its own place only; 2: not; 0: not asked */
+    bool *gradient;
+};
+
+enum roles_verdict { ROLES_FOUND, ROLES_NO_LOOP, ROLES_REFUSED };
+
+/* Fills in tensors, notes and, with ROLES_REFUSED or ROLES_NO_LOOP, the reason of `finding`. */
+enum roles_verdict roles_find(const struct graph *graph, uint32_t period, struct scout_finding *finding);
+
+/* ---- types.c: of which type tensors are ---- */
+/* Gives each tensor of a finding whose roles were found its type. ROLES_REFUSED, with the finding's reason: two types
+ * are said of a tensor, or of a parameter or gradient none is known. `graph`: of the finding's period and the next. */
+enum roles_verdict types_find(const struct graph *graph, struct scout_finding *finding);
+
+/* ---- groups.c: which gradients are complete together, and before which operation they must be averaged ---- */
+/* Adds groups to a finding whose tensors are known, and joins tensors that lie side by side. `graph`: of its period and
+ * the next. */
+void groups_find(const struct graph *graph, uint32_t period, struct scout_finding *finding);
+
+/*
+ * ---- rules.c: the rules by which roles.c finds roles, in the order in which they need each other: a file calls only
+ * those above it.
+ */
 /* What is not larger than SCALAR_BYTES may be a few scalars: norms, flags, counts; if it is larger than an element,
  * which is one number, only if it is computed from gradients. */
 enum { SCALAR_BYTES = 256, DATA_BYTES = 64, ELEMENT_BYTES = 8 };
 
-/* ---- versions.c ---- */
+/* ---- names.c ---- */
 static inline const struct graph_version *
 version_of(const struct roles *roles, uint32_t number)
 {
@@ -47,12 +173,12 @@ uint32_t version_alloc(const struct roles *roles, uint32_t number);
 /* "a3[0:4096]" */
 const char *version_place(const struct roles *roles, uint32_t number, char text[64]);
 
-/* ---- notes.c: what a finding says: notes, and the reason of a refusal ---- */
+/* ---- names.c: what a finding says: notes, and the reason of a refusal ---- */
 void note_add(struct scout_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 enum roles_verdict note_refuse(struct scout_finding *finding, enum roles_verdict verdict, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- sources.c: where data comes from, and what is computed from it ---- */
+/* ---- stays.c: where data comes from, and what is computed from it ---- */
 /* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch.
  */
 bool source_is_small(const struct graph_version *version);

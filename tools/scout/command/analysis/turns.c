@@ -6,7 +6,6 @@
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/finding.h"
-#include "tools/scout/command/analysis/graph.h"
 #include "tools/scout/command/analysis/rules.h"
 
 #include <stdarg.h>

@@ -1,21 +1,64 @@
 /*
- * turns.h - what ranks that take turns leave out. All run the same program on the same data; of a round's periods each
- * rank plays one, drops the others' operations, and all make one update, from averaged gradients.
- *
- * Dropped is only what leads to gradients: an operation that writes gradients, scratch (overwritten before a later
- * period reads it) and memory that each rank has for itself (statistics, carried state). What writes memory that is the
- * same on all ranks, as counters, random state and rates, is made by all in each period; it may not read what was
- * dropped. The update is made in the last period of a round.
- *
- * Pure logic on a log. Threads: one at a time.
+ * turns.h - what ranks that take turns play, by gradients or by state. Pure logic on a log. Threads: one at a time.
  */
 #ifndef DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_TURNS_H
 #define DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_TURNS_H
 
 #include "tools/plan/format/play.h"
 #include "tools/scout/command/analysis/finding.h"
-#include "tools/scout/command/analysis/reads.h"
+#include "tools/scout/command/analysis/rules.h"
 
+/*
+ * ---- reads.c: what the host reads in a period, and which step has written it: an owner read
+ * (tools/plan/trainer/reads.c) brings what the rank has whose step that was.
+ *
+ * Of a plan of whatever kind: `parts` says of each operation of the period whether one rank makes it. What all ranks
+ * make, and what all have received, is the same on all.
+ */
+/* What an operation of the period brings to the host. */
+struct reads_of {
+    enum play_reads kind;
+    uint32_t writer; /* operation of the period that has written the bytes last, */
+    uint32_t back;   /* so many periods before */
+};
+
+/* Bytes that an operation which one rank makes writes in each period. */
+struct reads_written {
+    uint32_t alloc; /* of the log */
+    uint64_t lo, hi;
+    uint32_t writer; /* operation of the period */
+    bool moves;      /* not the same bytes in each period */
+    bool unread;     /* a number in managed memory that nothing on the device reads: for the host */
+};
+
+struct reads {
+    struct reads_of *of;           /* [period] */
+    struct reads_written *written; /* by writer */
+    uint32_t written_count;
+};
+
+/* What becomes of a version's memory by state; NULL: by gradients. */
+enum reads_class { READS_OF_STEP, READS_OF_STATE, READS_OF_SUM, READS_OF_LAST };
+
+/*
+ * `graph`: of whole periods. `parts`: [period]; of PLAY_BY_TURN are operations that one rank makes. `classes`: enum
+ * reads_class of each version, by state: a step finds state as the round began, so that its reads are of its own rank;
+ * what a sum is within a round no rank has; and none of them is looked up between steps, for a round ends there.
+ * reads_free() releases it.
+ */
+void reads_find(const struct graph *graph, uint32_t period, const enum play_part *parts, const unsigned char *classes,
+                struct reads *reads);
+void reads_free(struct reads *reads);
+
+/*
+ * ---- turns.c: what ranks that take turns leave out. All run the same program on the same data; of a round's periods
+ * each rank plays one, drops the others' operations, and all make one update, from averaged gradients.
+ *
+ * Dropped is only what leads to gradients: an operation that writes gradients, scratch (overwritten before a later
+ * period reads it) and memory that each rank has for itself (statistics, carried state). What writes memory that is the
+ * same on all ranks, as counters, random state and rates, is made by all in each period; it may not read what was
+ * dropped. The update is made in the last period of a round.
+ */
 /* Bytes that are the same on all ranks when a round ends. */
 struct turns_range {
     uint32_t alloc; /* of the log */
@@ -36,5 +79,45 @@ struct turns {
 /* Of a finding that was found, with one group. turns_free() releases it. */
 void turns_find(const struct scout_log *log, const struct scout_finding *finding, struct turns *turns);
 void turns_free(struct turns *turns);
+
+/*
+ * ---- by_state.c: what ranks average that take turns by state. Of a round's periods rank r makes period r completely,
+ * update included, from the state at the round's begin, and drops the others; what its period has changed in the state
+ * is averaged. No gradient has to be found: what stays on the device across the border of a period has a class.
+ *
+ *     constant   no operation of the period writes it
+ *     state      numbers with a fraction that are computed from themselves by way of other memory and of data, or that
+ *                are computed from such: parameters, momentum, running statistics
+ *     stream     written, and not computed from state: counters, random states, batches that are loaded ahead. All
+ *                ranks make its operations in each period, and what writes that which they read
+ *     sum        computed from state, element by element from itself, and read by nothing else: whole numbers
+ *     last       overwritten, and read by the host alone in a later period
+ *     hidden     carried from period to period, or whole numbers that are computed from data: --per-rank names it, and
+ *                each rank has its own
+ */
+/* Bytes that have a class. */
+struct by_state_range {
+    enum play_role role;
+    uint32_t type;       /* enum scout_type, of what changes */
+    bool is_overwritten; /* of what changes: no element comes from its own old value */
+    bool may_be_sum;     /* of what changes: nothing but the host reads it, and a trial has to show what it is */
+    uint32_t width;      /* bytes of an element, of a sum; 0: of a history, of any kind, each written by one rank */
+    uint32_t alloc;      /* of the log */
+    uint64_t lo, hi;
+};
+
+struct by_state {
+    char *reason;          /* why ranks cannot take turns by state; NULL: they can */
+    enum play_part *parts; /* [finding->period] */
+    struct by_state_range *ranges;
+    uint32_t range_count;
+    struct reads reads;
+};
+
+/* Of a finding whose period is known, whether roles were found or not. `per_rank`: allocations that are each rank's
+ * own, "a3,a7"; NULL: none. by_state_free() releases it. */
+void by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
+                   struct by_state *by_state);
+void by_state_free(struct by_state *by_state);
 
 #endif

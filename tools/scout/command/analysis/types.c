@@ -1,16 +1,15 @@
 /*
- * types.c - see roles.h.
+ * types.c - see rules.h.
  *
  * Evidence, the best first: a kernel's name or a call of a library says it of its argument; the parameter or gradient
  * of as many bytes has the type; so has what other launches of the same kernel get as the same argument; the bits look
  * like it, which is a guess.
  */
-#include "tools/scout/command/analysis/roles.h"
+#include "tools/scout/command/analysis/rules.h"
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
-#include "tools/scout/command/analysis/rules.h"
-#include "tools/scout/format/mangled.h"
+#include "tools/scout/format/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "tools/check/format/element.h"
 #include "tools/plan/format/play_json.h"
-#include "tools/scout/command/proofs/played.h"
+#include "tools/scout/command/proofs/prove.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * played.c - see played.h.
+ * played.c - see prove.h.
  */
-#include "tools/scout/command/proofs/played.h"
+#include "tools/scout/command/proofs/prove.h"
 
 #include "base/clock.h"
 #include "base/protocol.h"

@@ -4,7 +4,7 @@
  */
 #include "launcher/common/xcalloc.h"
 #include "tools/check/format/element.h"
-#include "tools/scout/command/proofs/played.h"
+#include "tools/scout/command/proofs/prove.h"
 
 #include <float.h>
 #include <inttypes.h>

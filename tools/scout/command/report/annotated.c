@@ -1,13 +1,13 @@
 /*
- * annotated.c - see insert.h.
+ * annotated.c - see lines.h.
  *
  * Memory that is made again in each step is annotated in each: annotations and tensors are compared by memory, not by
  * allocation, and bytes that are annotated twice count once.
  */
-#include "tools/scout/command/report/insert.h"
+#include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/scout/command/analysis/graph.h"
+#include "tools/scout/command/analysis/rules.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

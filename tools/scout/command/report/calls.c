@@ -1,7 +1,7 @@
 /*
- * calls.c - see calls.h.
+ * calls.c - see lines.h.
  */
-#include "tools/scout/command/report/calls.h"
+#include "tools/scout/command/report/lines.h"
 
 #include <ctype.h>
 #include <string.h>

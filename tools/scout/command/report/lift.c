@@ -1,9 +1,7 @@
 /*
- * lift.c - see lift.h.
+ * lift.c - see lines.h.
  */
-#include "tools/scout/command/report/lift.h"
-
-#include "tools/scout/command/report/calls.h"
+#include "tools/scout/command/report/lines.h"
 
 #include <ctype.h>
 #include <stdio.h>

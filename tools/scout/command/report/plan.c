@@ -7,8 +7,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "tools/plan/format/play_json.h"
-#include "tools/scout/command/report/insert.h"
-#include "tools/scout/command/report/site.h"
+#include "tools/scout/command/report/lines.h"
 
 #include <errno.h>
 #include <json-c/json.h>

@@ -1,10 +1,9 @@
 /*
- * print.c - see plan.h.
+ * print.c - see proofs.h.
  */
 #include "tools/scout/command/report/proofs.h"
 
-#include "tools/scout/command/report/insert.h"
-#include "tools/scout/command/report/site.h"
+#include "tools/scout/command/report/lines.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -77,47 +76,23 @@ print_groups(FILE *out, const struct scout_log *log, const struct scout_finding 
     }
 }
 
-static size_t
-folder_length(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? (size_t)(slash - path) : 0;
-}
-
-/* Files of one folder that are read, as a folder of images: in one line, at the first of them. False: they are few. */
-static bool
-print_folder(FILE *out, const struct scout_log *log, uint32_t number)
-{
-    enum { MANY = 4 };
-    const char *path = log->files[number].path;
-    size_t length = folder_length(path);
-    uint64_t bytes = 0;
-    uint32_t count = 0, first = number;
-    for (uint32_t i = log->file_count; i-- > 0;) {
-        const struct scout_file *file = &log->files[i];
-        if (file->writes || folder_length(file->path) != length || strncmp(file->path, path, length) != 0)
-            continue;
-        bytes += file->bytes;
-        count += 1;
-        first = i;
-    }
-    if (count < MANY)
-        return false;
-    if (first == number)
-        fprintf(out, "reads %" PRIu32 " files in %.*s, %" PRIu64 " bytes\n", count, (int)length, path, bytes);
-    return true;
-}
-
 /* What the host did: files, and calls that make each run another one. */
 static void
 print_host(FILE *out, const struct scout_log *log, struct sites *sites)
 {
+    enum { SHOWN = 4 };
+    uint32_t shown = 0, more = 0;
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < log->file_count; ++i) {
         if (log->files[i].writes)
             fprintf(out, "writes %s\n", log->files[i].path);
-        else if (!print_folder(out, log, i))
+        else if (shown++ < SHOWN)
             fprintf(out, "reads %s, %" PRIu64 " bytes\n", log->files[i].path, log->files[i].bytes);
+        else
+            more += 1, bytes += log->files[i].bytes;
     }
+    if (more > 0)
+        fprintf(out, "reads %" PRIu32 " more files, %" PRIu64 " bytes\n", more, bytes);
     for (uint32_t i = 0; i < log->clock_count; ++i) {
         struct site_place place;
         bool again = false;
@@ -152,4 +127,97 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     else if (finding->found)
         lines_print(out, log, finding, sites);
     sites_close(sites);
+}
+
+/* ---- of turns by state, which class all memory has that stays ---- */
+
+static const char *const classes[] = {
+    [PLAY_CHANGES] = "state", [PLAY_STREAM] = "stream",     [PLAY_SUM] = "sum",
+    [PLAY_LAST] = "last",     [PLAY_PER_RANK] = "per rank", [PLAY_UNWRITTEN] = "constant"};
+
+static const char *
+type_text(const struct by_state_range *range)
+{
+    if (range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK)
+        return scout_type_name(range->type); /* of floats the numbers are the same */
+    return range->role == PLAY_SUM ? "integer" : "";
+}
+
+static void
+print_class(FILE *out, const struct scout_log *log, const struct by_state *by_state, enum play_role role,
+            struct sites *sites)
+{
+    char place[256], memory[64];
+    for (uint32_t i = 0; i < by_state->range_count; ++i) {
+        const struct by_state_range *range = &by_state->ranges[i];
+        if (range->role != role)
+            continue;
+        snprintf(memory, sizeof(memory), "a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", range->alloc, range->lo, range->hi);
+        (void)sites_text(sites, log->allocs[range->alloc].site, place, sizeof(place));
+        fprintf(out, "  %-12s %-9s %12" PRIu64 "  %-26s %s\n", classes[role], type_text(range), range->hi - range->lo,
+                memory, place);
+    }
+}
+
+void
+by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
+               const struct by_state *by_state)
+{
+    static const enum play_role order[] = {PLAY_CHANGES, PLAY_PER_RANK, PLAY_SUM,
+                                           PLAY_STREAM,  PLAY_LAST,     PLAY_UNWRITTEN};
+    char name[SCOUT_NAME_BYTES];
+    uint32_t turn = 0;
+    struct sites *sites = sites_open(log);
+    for (uint32_t i = 0; i < finding->period; ++i)
+        turn += by_state->parts[i] != PLAY_BY_ALL;
+    fprintf(out, "a step is %" PRIu32 " operations, of which ranks make %" PRIu32 " by turns; it begins with %s\n",
+            finding->period, turn, scout_op_name(log, &log->ops[finding->first], name));
+    fprintf(out, "  %-12s %-9s %12s  %-26s %s\n", "class", "type", "bytes", "memory", "allocated at");
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); ++i)
+        print_class(out, log, by_state, order[i], sites);
+    sites_close(sites);
+}
+
+/* ---- proofs ---- */
+
+const char *
+proof_end_name(enum proof_end end)
+{
+    static const char *const names[] = {[PROOF_NOT_ASKED] = "not asked for",
+                                        [PROOF_PASSED] = "passed",
+                                        [PROOF_FAILED] = "failed",
+                                        [PROOF_IMPOSSIBLE] = "not possible here"};
+    return names[end];
+}
+
+const struct proof *
+proofs_missing(const struct scout_proofs *proofs)
+{
+    const struct proof *all[] = {&proofs->halves, &proofs->turns, &proofs->complete};
+    bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->needs_halves && !proofs->by_state;
+    if (proofs->own.end == PROOF_FAILED || proofs->own.end == PROOF_IMPOSSIBLE)
+        return &proofs->own;
+    for (int i = 0; i < 3; ++i)
+        if (all[i]->end == PROOF_FAILED)
+            return all[i];
+    for (int i = 2; i >= 0; --i)
+        if (all[i]->end == PROOF_IMPOSSIBLE && !suffices)
+            return all[i];
+    return NULL;
+}
+
+static void
+print(FILE *out, const char *name, const struct proof *proof)
+{
+    if (proof->end != PROOF_NOT_ASKED)
+        fprintf(out, "proof (%s): %s: %s\n", name, proof_end_name(proof->end), proof->text);
+}
+
+void
+proofs_print(FILE *out, const struct scout_proofs *proofs)
+{
+    print(out, "c", &proofs->halves);
+    print(out, "complete", &proofs->complete);
+    print(out, "d", &proofs->turns);
+    print(out, "per rank", &proofs->own);
 }

@@ -5,8 +5,8 @@
 #define DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_PROOFS_H
 
 #include "launcher/common/error.h"
-#include "tools/scout/command/analysis/by_state.h"
 #include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/analysis/turns.h"
 
 #include <stdbool.h>
 #include <stdio.h>

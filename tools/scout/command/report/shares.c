@@ -1,7 +1,7 @@
 /*
- * shares.c - see spots.h.
+ * shares.c - see lines.h.
  */
-#include "tools/scout/command/report/spots.h"
+#include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
 

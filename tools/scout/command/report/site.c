@@ -1,7 +1,7 @@
 /*
- * site.c - see site.h.
+ * site.c - see lines.h.
  */
-#include "tools/scout/command/report/site.h"
+#include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
 
@@ -19,15 +19,15 @@
 
 enum { FRAMES_AT_MOST = 24 };
 
-struct stack {
+struct site_frames {
     struct site_place *frames; /* NULL: not looked up */
     uint32_t count;
 };
 
 struct sites {
     const struct scout_log *log;
-    void **objects;       /* a Dwfl * for each object of the log, NULL: not opened */
-    struct stack *stacks; /* one for each site of the log */
+    void **objects;             /* a Dwfl * for each object of the log, NULL: not opened */
+    struct site_frames *stacks; /* one for each site of the log */
 };
 
 struct sites *
@@ -233,7 +233,7 @@ sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p)
     *count_p = 0;
     if (site >= sites->log->site_count)
         return &none;
-    struct stack *stack = &sites->stacks[site];
+    struct site_frames *stack = &sites->stacks[site];
     const struct scout_site *from = &sites->log->sites[site];
     if (stack->frames == NULL) {
         stack->frames = xcalloc(FRAMES_AT_MOST, sizeof(*stack->frames));

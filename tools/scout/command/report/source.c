@@ -1,7 +1,7 @@
 /*
- * source.c - see source.h.
+ * source.c - see lines.h.
  */
-#include "tools/scout/command/report/source.h"
+#include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
 

@@ -1,0 +1,272 @@
+/*
+ * lines.h - from what was found to the lines that annotate a program, each with its place in the source. What a part
+ * needs stands above it.
+ */
+#ifndef DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_LINES_H
+#define DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_LINES_H
+
+#include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/format/log.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/*
+ * ---- site.c: where in the source a call of a scouted program stands.
+ *
+ * By debug information (libdw), where the build has libdw and the object has debug information; else the function, if
+ * its symbol is there; else object and offset.
+ */
+struct site_place {
+    char file[256];    /* "" if it is not known */
+    int line, column;  /* column: 0 if it is not known */
+    char function[96]; /* "" if it is not known */
+    char text[384];    /* "train.cu:31", "main in train", "train+0x1234" */
+};
+
+/* Objects that are open; one for each log. */
+struct sites;
+
+struct sites *sites_open(const struct scout_log *log);
+void sites_close(struct sites *sites);
+
+/* The innermost frame of a call site that is the program's own: no stub that a compiler made. False: nothing is known
+ * of it, and text is "?". */
+bool sites_find(struct sites *sites, uint32_t site, struct site_place *place);
+
+/* As sites_find(), with the line that calls it where that is known: "model.c:25 from train.c:80". Returns `text`. */
+const char *sites_text(struct sites *sites, uint32_t site, char *text, size_t room);
+
+/* The frames of the program's own sources, innermost first, inlined calls among them: no stub, no header of a toolkit
+ * or of the system, nothing without a source line. *count_p: how many. Valid until sites_close(). */
+const struct site_place *sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p);
+
+/* A text for users with what its numbers mean: behind the first mention of each allocation of the log, a3 or a3[0:64],
+ * where the program made it, and how large: "a3[0:64] (train.cu:41, 4096 bytes)". free() releases it. */
+char *sites_explain(const struct scout_log *log, const char *text);
+
+/*
+ * ---- source.c: the statements of a source file of C, C++ or CUDA, as far as lines can be put between them.
+ *
+ * No compiler: comments, texts and the preprocessor's lines are passed over, blocks and statements are told from
+ * braces, semicolons and the words of control. What cannot be followed has no statement, and no line is put there.
+ */
+enum { NODE_NONE = UINT32_MAX };
+
+/* A statement, or a block of them. Parents come before their children. */
+struct source_node {
+    size_t begin, end; /* in the text */
+    uint32_t parent;   /* NODE_NONE: the file */
+    bool is_block;
+    bool is_loop; /* for, while, do */
+};
+
+struct source {
+    char *path;
+    char *text;
+    struct source_node *nodes;
+    uint32_t count;
+};
+
+/* The files that were read; zeroed: none. */
+struct sources {
+    struct source **files;
+    uint32_t count;
+};
+
+/* NULL: it cannot be read. Valid until sources_close(). */
+const struct source *sources_open(struct sources *sources, const char *path);
+void sources_close(struct sources *sources);
+
+/* The innermost statement of a line; of several, the one around the column. NODE_NONE: which one is not known. */
+uint32_t source_statement(const struct source *source, int line, int column);
+/* The number of the line that `at` stands in, from 1. */
+int source_line(const struct source *source, size_t at);
+/* The place of a line's column, both from 1. */
+size_t source_place(const struct source *source, int line, int column);
+/* Of node `inner`: the outermost node around it in the innermost block that holds `other`, too. NODE_NONE: no block
+ * does. */
+uint32_t source_beside(const struct source *source, uint32_t inner, uint32_t other);
+/* The statement that is the function around a node: its header has parameters, its block is no class's. */
+uint32_t source_function(const struct source *source, uint32_t node);
+/* The block among a statement's children; NODE_NONE. */
+uint32_t source_block(const struct source *source, uint32_t node);
+/* Whether a line can be put in front of a statement: it begins its line. */
+bool source_begins_line(const struct source *source, uint32_t node);
+
+/* Behind blanks, comments and the preprocessor's lines. */
+size_t source_skip(const char *text, size_t at);
+/* Behind the token at `at`; a text counts as one. */
+size_t source_token(const char *text, size_t at);
+/* Behind the bracket that closes the one at `at`; `at` if none does. */
+size_t source_close(const char *text, size_t at);
+/* Behind "<int>", if one begins there; not beyond `end`. */
+size_t source_skip_angles(const char *text, size_t at, size_t end);
+bool source_is_word(char character);
+
+/*
+ * ---- lift.c: how memory is called in the functions around the call that allocates or copies it.
+ *
+ * From `cudaMalloc(&memory, count * sizeof(float))` in a helper, `tensor->value = allocate(count)` in its caller, and
+ * `tensor_create(layer->weights, n)` in the next comes `layer->weights->value`, with `n * sizeof(float)` bytes: a
+ * parameter becomes the argument, a result what it is assigned to, a member that of the object. By the source's text:
+ * what cannot be followed has no name.
+ */
+enum { LIFT_BYTES = 256 };
+
+/* Expressions, "" what is not known. Of a copy the memory is where it goes to. */
+struct lifted {
+    char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES], source[LIFT_BYTES];
+    bool source_is_passed; /* each function has got it from its caller */
+};
+
+/* As frame `depth` of a call's stack says it. False: not known there, not even the bytes. */
+bool lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
+    __attribute__((warn_unused_result));
+
+/* Takes the brackets away that are around all of an expression, in its own memory. */
+char *lift_bare(char *expression);
+
+/* Whether a name of an expression is declared among the statements in [begin, end) of the text. */
+bool lift_uses_local(const struct source *source, const char *expression, size_t begin, size_t end);
+
+/* ---- calls.c: calls in a source's text, with their arguments and the object of a method. For lift.c ---- */
+enum { ARGUMENTS_AT_MOST = 24 };
+
+/* A part of a source's text. */
+struct span {
+    size_t begin, end;
+};
+
+struct call {
+    struct span name, object; /* object: "layer->weight." in front of a method, "" without one */
+    struct span arguments[ARGUMENTS_AT_MOST];
+    uint32_t count;
+    bool makes; /* a constructor: the object is what it makes */
+};
+
+/* The part without comments, and with one blank for each gap. False: no room. */
+bool call_copy_span(const char *text, struct span span, char to[LIFT_BYTES]);
+/* Whether a part of a text is this word. */
+bool call_is_word(const char *text, struct span span, const char *word, size_t length);
+/* Whether an expression needs no brackets where it replaces a name. */
+bool call_is_primary(const char *expression);
+/* Where the expression that ends before `end` begins: "net->w[i]" of "float *net->w[i]". */
+size_t call_begin_of_postfix(const char *text, size_t begin, size_t end);
+/* A call "name(", "name<int>(", of a constructor "name object(", in a part of the text. False: none, or which of
+ * several is not known. */
+bool call_find(const char *text, struct span in, const char *name, bool makes, size_t place, struct call *call);
+/* What stands between a function's header and its body: ": weight(n), bias(m)". The member that is made in this line.
+ */
+bool call_find_member(const struct source *source, struct span in, int line, struct call *call);
+/* The part of a statement that is its own, in front of statements inside it. */
+struct span call_own_part(const struct source *source, uint32_t node);
+
+/* ---- insert.c: the lines that annotate a program, each with the place in its source ---- */
+struct insertion {
+    char *file;
+    int line;   /* the text goes in front of this line */
+    char *text; /* without indentation and the last line's end */
+};
+
+struct insertions {
+    struct insertion *items; /* by file and line; those of one line in their order */
+    uint32_t count;
+    bool *placed;        /* [tensor_count]: has a line */
+    bool *placed_steps;  /* [group_count] */
+    uint32_t *group_of;  /* [group_count]: the number that lines give a group of the finding */
+    uint32_t groups;     /* of lines */
+    uint32_t forgotten;  /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
+    bool has_no_records; /* several are not shown in open_copy */
+    uint32_t open_copy;  /* an operation that brings data and has no line; SCOUT_NONE */
+};
+
+/* Looks the places up in debug information and in the sources, as far as there are any. */
+void insertions_find(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
+                     struct insertions *insertions);
+void insertions_free(struct insertions *insertions);
+
+/* Whether a tensor has an annotation of its own. */
+bool insertions_wants(const struct scout_finding *finding, const struct scout_tensor *tensor);
+
+/* ---- lines.c: the annotation lines that a finding comes to, and where they stand ---- */
+/* The patch-like listing. */
+void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites);
+
+/* ---- annotated.c ---- */
+/*
+ * The annotations of a program, held against what was found: what is missing, what is superfluous.
+ *
+ * Threads: one at a time.
+ */
+
+/* One line for each difference; one line if there is none. */
+void annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
+
+/*
+ * Of a program whose steps are equal on all ranks, what these leave open: parameters without an annotation, where
+ * gradients of more elements are annotated, and a step behind an operation that trains with gradients. Returns how many
+ * lines it has printed.
+ */
+uint32_t annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
+                              struct sites *sites);
+
+/* ---- spots.c: where a line can stand in a source, and what the search for lines knows. For insert.c and shares.c ----
+ */
+struct search {
+    struct sites *sites;
+    const struct scout_log *log;
+    const struct scout_finding *finding;
+    struct sources sources;
+    struct insertions *to;
+    uint32_t *memory_of; /* of each allocation */
+    uint32_t start;      /* operations before the first step */
+};
+
+struct stack {
+    const struct site_place *frames;
+    uint32_t count;
+};
+
+/* Where lines go, and between what: behind a statement that is the whole body of a loop they need braces. */
+struct spot {
+    const struct source *source;
+    uint32_t node;
+    size_t behind; /* 0: in front of the node; else behind this place */
+    bool needs_braces;
+    char loops[LIFT_BYTES];             /* "for (...) " around the line, "" without one */
+    const struct site_place *from, *to; /* of a boundary: the calls of the last write and of the first read */
+};
+
+/* The frames of a call site. */
+struct stack spot_stack(const struct search *search, uint32_t site);
+/* Whether two frames are one place of the sources. */
+bool spot_is_same(const struct site_place *a, const struct site_place *b);
+/* The frames of two stacks that are calls of one function: *a_p, *b_p. Inside them the stacks have nothing in common.
+ * False: the stacks have no function in common, or are one. */
+bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p);
+/* Whether two stacks have the same frames from the call outwards to frame `depth`. */
+bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth);
+/* Adds a line in front of line `line`, once. */
+void spot_add(struct insertions *to, const char *file, int line, const char *text);
+/* Adds an #include in front of the file, or of its first #include behind a byte-order mark. */
+void spot_add_include(struct search *search, const struct spot *spot, const char *text);
+/* Whether a whole line can be put there. */
+bool spot_is_usable(const struct spot *spot);
+/* Adds text at a spot, with the header that it needs. */
+void spot_add_text(struct search *search, const struct spot *spot, const char *text);
+/* The statement of a frame; NODE_NONE: not known. */
+uint32_t spot_node(struct search *search, const struct site_place *place, const struct source **source_p);
+/* Behind the statement of a frame; in a function's header, at the begin of its body. */
+bool spot_find_behind(struct search *search, const struct site_place *place, struct spot *spot);
+/* Behind the statement `set`, for what is said at the statement `made` of the same function. */
+bool spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
+                           const struct lifted *said, struct spot *spot);
+
+/* ---- shares.c: the lines that give each rank its share of the data ---- */
+/* All data, or none: labels that are not shared as their images are wrong. */
+void shares_place(struct search *search);
+
+#endif
