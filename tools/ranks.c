@@ -75,12 +75,15 @@ set_date(const struct rank_settings *settings, char ***environment)
     free(date);
 }
 
-/* What ddprun and the engine say to each other is not the program's. Rank 0 of a plan writes the user's files. */
+/* What ddprun and the engine say to each other is not the program's. Rank 0 of a plan writes the user's files, and so
+ * does a program that is scouted: both see a date of their own. */
 static bool
 redirect_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
 {
-    bool is_writer = settings->options->plan != NULL && settings->place.first_rank + index == 0 &&
-                     !is_set(*environment, DDPRUN_ENV_CHECK_RUN);
+    bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN) && !is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
+    bool is_writer = (is_scouted && !is_set(*environment, DDPRUN_ENV_CHECK_FILES)) ||
+                     (settings->options->plan != NULL && settings->place.first_rank + index == 0 &&
+                      !is_set(*environment, DDPRUN_ENV_CHECK_RUN));
     const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
     char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
     char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);
@@ -102,29 +105,22 @@ redirect_files(const struct rank_settings *settings, int index, char ***environm
 }
 
 static bool
-add_files(const struct rank_settings *settings, int index, char ***environment, bool redirects, struct error *error)
+prepare(const struct rank_settings *settings, int index, char ***environment, struct error *error)
 {
+    bool is_played = is_set(*environment, DDPRUN_ENV_SCOUT_PLAY),
+         is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN);
+    if (!is_played && !is_scouted && !is_set(*environment, DDPRUN_ENV_CHECK_RUN))
+        return true;
+    if (is_scouted && !is_played)
+        environment_set(environment, FILES_ENV_NOTES, "1");
     char *library = installation_library("libddprun-files.so"); /* without it a program would write the user's files */
-    bool ok = !redirects || (installation_check(library, "the library that keeps a check's files apart", error) &&
-                             redirect_files(settings, index, environment, error));
+    bool ok = installation_check(library, "the library that keeps a check's files apart", error) &&
+              redirect_files(settings, index, environment, error);
     if (ok)
         environment_add_preload(environment, library);
     free(library);
-    return ok;
-}
-
-static bool
-prepare(const struct rank_settings *settings, int index, char ***environment, struct error *error)
-{
-    bool is_played = is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
-    bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN) && !is_played;
-    bool is_for_check = is_scouted && is_set(*environment, DDPRUN_ENV_CHECK_FILES);
-    bool redirects = is_set(*environment, DDPRUN_ENV_CHECK_RUN) || is_played || is_for_check;
-    if (is_scouted)
-        environment_set(environment, FILES_ENV_NOTES, "1");
-    return (!redirects && !is_scouted) || (add_files(settings, index, environment, redirects, error) &&
-                                           installation_check(environment_get(*environment, DDPRUN_ENV_ENGINE),
-                                                              "the engine that this run loads", error));
+    return ok && installation_check(environment_get(*environment, DDPRUN_ENV_ENGINE), "the engine that this run loads",
+                                    error);
 }
 
 const struct rank_equipment tools_equipment = {.choose = choose, .prepare = prepare};

@@ -29,6 +29,7 @@ enum {
     TESTS_AT_MOST = 24,  /* of a launch */
     DEFAULT_PERIODS = 3, /* two that can be compared, wherever in a period the recording begins */
     TRIAL_LIMIT_S = 60,  /* of one repetition */
+    DAY_S = 86400,
 };
 
 static struct word_list
@@ -66,13 +67,12 @@ scout_child_start(const struct scout_order *order, const struct scout_child *chi
 {
     static char date[64];
     struct word_list command = command_of(order, child);
-    if (date[0] == '\0')
-        snprintf(date, sizeof(date), "%lld000000 0", (long long)time(NULL));
+    if (date[0] == '\0') /* all runs, and those of other scouts of the day, draw the same */
+        snprintf(date, sizeof(date), "%lld000000 0", (long long)time(NULL) / DAY_S * DAY_S);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         setenv(child->variable, child->value, 1);
-        if (strcmp(child->variable, DDPRUN_ENV_SCOUT_PLAY) == 0) /* runs that are compared begin alike */
-            setenv(FILES_ENV_DATE, date, 0);
+        setenv(FILES_ENV_DATE, date, 0);
         inner_run_become(command.list, parent, child->errors, false, scout_sets, &order->old_mask);
     }
     words_free(command.list);
