@@ -1,6 +1,7 @@
 /*
- * draws.cu [FILE] - a net of two layers whose weights and data are drawn anew in each run: from std::random_device, and
- * from the date. Annotated as it has to be. What it drew goes to FILE, a line for each run.
+ * draws.cu [FILE [bias]] - a net of two layers whose weights and data are drawn anew in each run: from
+ * std::random_device, and from the date. Annotated as it has to be. What it drew goes to FILE, a line for each run.
+ * bias: each item has one, which is updated by the delta, as the gradients of weights are computed from it.
  */
 #include "tests/tools/frame.h"
 
@@ -9,10 +10,10 @@
 enum { BATCH = 16, INPUTS = 12, HIDDEN = 20, OUTPUTS = 6, STEPS = 40, TENSORS = 2 };
 
 __global__ void
-forward(float *y, const float *x, const float *w, int in, int out, int bends)
+forward(float *y, const float *x, const float *w, const float *b, int in, int out, int bends)
 {
     int k = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    float sum = 0;
+    float sum = b != NULL && k < BATCH * out ? b[k] : 0;
     for (int i = 0; k < BATCH * out && i < in; ++i)
         sum += x[k / out * in + i] * w[i * out + k % out];
     if (k < BATCH * out)
@@ -78,6 +79,7 @@ main(int argc, char **argv)
         DDP_PARAMETER(w[i], counts[i], DDP_FLOAT32);
         DDP_GRADIENT(g[i], counts[i], DDP_FLOAT32);
     }
+    float *b = argc > 2 ? floats(BATCH * HIDDEN, 0.3f) : NULL;
     FILE *drawn = argc > 1 ? fopen(argv[1], "a") : NULL;
     if (drawn != NULL && (fprintf(drawn, "%a\n", host[0]) < 0 || fclose(drawn) != 0))
         return 1;
@@ -88,8 +90,8 @@ main(int argc, char **argv)
         for (int k = 0; k < BATCH * OUTPUTS; ++k)
             host[k] = normal(random);
         CHECK(cudaMemcpy(wanted, host, BATCH * OUTPUTS * sizeof(float), cudaMemcpyHostToDevice));
-        RUN(forward, BATCH * HIDDEN)(h, x, w[0], INPUTS, HIDDEN, 1);
-        RUN(forward, BATCH * OUTPUTS)(y, h, w[1], HIDDEN, OUTPUTS, 0);
+        RUN(forward, BATCH * HIDDEN)(h, x, w[0], b, INPUTS, HIDDEN, 1);
+        RUN(forward, BATCH * OUTPUTS)(y, h, w[1], NULL, HIDDEN, OUTPUTS, 0);
         RUN(output_delta, BATCH * OUTPUTS)(y, wanted);
         RUN(weight_gradient, counts[1])(g[1], h, y, HIDDEN, OUTPUTS);
         RUN(hidden_delta, BATCH * HIDDEN)(d, y, w[1], h);
@@ -97,6 +99,8 @@ main(int argc, char **argv)
         DDP_STEP(0);
         for (int i = 0; i < TENSORS; ++i)
             RUN(sgd, counts[i])(w[i], g[i], 0.05f, counts[i]);
+        if (b != NULL)
+            RUN(sgd, BATCH * HIDDEN)(b, d, 0.05f, BATCH * HIDDEN);
     }
     CHECK(cudaDeviceSynchronize());
     return 0;

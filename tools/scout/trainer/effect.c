@@ -211,6 +211,7 @@ effect_change(struct effect *effect, struct part *part)
         change_part(it, image, it->first, it->end - it->first, image->now + it->first);
         images_change(image, it->first, it->end);
         it->is_tested = true;
+        effect->has_integers = effect->has_integers || it->integers != NULL;
     }
     return true;
 }
@@ -521,6 +522,7 @@ effect_change_shares(struct effect *effect)
             continue;
         change_part(part, image, first, end - first, image->now + first);
         images_change(image, first, end);
+        effect->has_integers = effect->has_integers || part->integers != NULL;
         any = true;
     }
     return any;

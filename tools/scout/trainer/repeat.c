@@ -559,16 +559,6 @@ look_at_first_run(void)
     return excluded == NULL;
 }
 
-/* Whether whole numbers are changed in a run. */
-static bool
-has_integers(enum run run)
-{
-    bool any = run == RUN_PART && effect.parts[at].integers != NULL;
-    for (size_t i = 0; i < effect.part_count && (run == RUN_GROUP || run == RUN_SHARES); ++i)
-        any = any || (effect.parts[i].integers != NULL && (run == RUN_SHARES || is_group_of(&effect.parts[i], at)));
-    return any;
-}
-
 bool
 repeat_next(void)
 {
@@ -583,7 +573,7 @@ repeat_next(void)
         if (device_answer != CUDA_SUCCESS)
             scout_stop("%s failed with %s when it was made again with other %s", noted->text,
                        driver_result_name(&scout_state.driver, device_answer),
-                       has_integers(next) ? "integers" : "inputs");
+                       effect.has_integers ? "integers" : "inputs");
         images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN);
         judge_repeat(next);
         if (next == RUN_AGAIN && quiet_has_text()) {
@@ -593,6 +583,7 @@ repeat_next(void)
         }
     }
     next = following(next);
+    effect.has_integers = false;
     if (next != RUN_END && effect.tests < most_tests)
         images_restore(&effect.images, false);
     while (next != RUN_END && effect.tests < most_tests && !prepare_repeat(next))
@@ -603,7 +594,7 @@ repeat_next(void)
     }
     memory_wait();
     ++effect.tests;
-    scout_state.progress->launch = (struct scout_left_out){kernel_and_grid, has_integers(next), 0};
+    scout_state.progress->launch = (struct scout_left_out){kernel_and_grid, effect.has_integers, 0};
     atomic_fetch_add(&scout_state.progress->tests, 1);
     atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());
     return true;

@@ -422,6 +422,7 @@ struct effect {
     size_t base_count;
     struct elementwise_found *found;
     size_t found_count, found_room;
+    bool has_integers; /* that are changed in the run */
     uint32_t verdict, why, tests, hidden_read, hidden_write;
 };
 

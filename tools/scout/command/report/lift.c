@@ -65,7 +65,16 @@ is_declared(const struct source *source, const char *name, size_t length, size_t
     return false;
 }
 
-/* The next name of an expression that stands for itself: no member, no function, no number. False: none. */
+/* A type of the language, which is the same everywhere. */
+static bool
+is_type(const char *word, size_t length)
+{
+    char padded[LIFT_BYTES];
+    snprintf(padded, sizeof(padded), " %.*s ", (int)length, word);
+    return strstr(" float double int char short long unsigned signed bool size_t ", padded) != NULL;
+}
+
+/* The next name of an expression that stands for itself: no member, no function, no type, no number. False: none. */
 static bool
 next_name(const char *expression, size_t *at, struct span *name)
 {
@@ -78,7 +87,8 @@ next_name(const char *expression, size_t *at, struct span *name)
                                                         strncmp(expression + before - 2, "::", 2) == 0)));
         size_t next = source_skip(expression, end);
         bool is_name = isalpha((unsigned char)expression[begin]) || expression[begin] == '_';
-        if (is_name && !is_member && expression[next] != '(' && strncmp(expression + next, "::", 2) != 0) {
+        if (is_name && !is_member && !is_type(expression + begin, end - begin) && expression[next] != '(' &&
+            strncmp(expression + next, "::", 2) != 0) {
             *name = (struct span){begin, end};
             return true;
         }
@@ -122,6 +132,16 @@ parameter_name(const char *text, struct span span)
     return name;
 }
 
+/* Whether a variable of the file has the name. */
+static bool
+is_of_file(const struct source *source, const char *name, size_t length)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < source->count && !found; ++i)
+        found = source->nodes[i].parent == NODE_NONE && declares(source->text, call_own_part(source, i), name, length);
+    return found;
+}
+
 /* Whether the function is a method whose class, if it is in this file, declares the name. */
 static bool
 is_member(const struct passage *passage, const char *name, size_t length)
@@ -131,10 +151,8 @@ is_member(const struct passage *passage, const char *name, size_t length)
     if (parent == NODE_NONE) {
         size_t before = passage->parameters.name.begin;
         bool is_method = before > 1 && strncmp(source->text + before - 2, "::", 2) == 0;
-        for (uint32_t i = 0; i < source->count && is_method; ++i) /* a variable of the file? */
-            if (source->nodes[i].parent == NODE_NONE && declares(source->text, call_own_part(source, i), name, length))
-                return false;
-        return is_method && !isupper((unsigned char)name[0]) && strncmp(name, "sizeof", length) != 0;
+        return is_method && !isupper((unsigned char)name[0]) && strncmp(name, "sizeof", length) != 0 &&
+               !is_of_file(source, name, length);
     }
     for (uint32_t i = 0; i < source->count; ++i)
         if (source->nodes[i].parent == parent && declares(source->text, call_own_part(source, i), name, length))
@@ -215,7 +233,8 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
     }
     if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1))
         return pass_constant(passage, name, length, to);
-    if (is_of_template(inner, passage->function, name, length))
+    if (is_of_template(inner, passage->function, name, length) || strncmp(name, "this", length) == 0 ||
+        (inner != passage->outer && is_of_file(inner, name, length) && !is_of_file(passage->outer, name, length)))
         return false;
     text[0] = '\0';
     if (is_member(passage, name, length)) {

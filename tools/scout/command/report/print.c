@@ -81,18 +81,15 @@ static void
 print_host(FILE *out, const struct scout_log *log, struct sites *sites)
 {
     enum { SHOWN = 4 };
-    uint32_t shown = 0, more = 0;
-    uint64_t bytes = 0;
+    uint32_t shown = 0;
     for (uint32_t i = 0; i < log->file_count; ++i) {
         if (log->files[i].writes)
             fprintf(out, "writes %s\n", log->files[i].path);
         else if (shown++ < SHOWN)
             fprintf(out, "reads %s, %" PRIu64 " bytes\n", log->files[i].path, log->files[i].bytes);
-        else
-            more += 1, bytes += log->files[i].bytes;
     }
-    if (more > 0)
-        fprintf(out, "reads %" PRIu32 " more files, %" PRIu64 " bytes\n", more, bytes);
+    if (shown > SHOWN)
+        fprintf(out, "reads %" PRIu32 " more files\n", shown - SHOWN);
     for (uint32_t i = 0; i < log->clock_count; ++i) {
         struct site_place place;
         bool again = false;

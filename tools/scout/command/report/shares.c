@@ -139,10 +139,13 @@ place_share(struct search *search, const struct scout_op *op, bool adds)
         struct lifted said;
         struct spot spot;
         bool is_own = true;
-        for (uint32_t i = 0; i < log->op_count && is_own; ++i) {
-            struct stack other = spot_stack(search, log->ops[i].site);
-            is_own =
-                log->ops[i].kind != SCOUT_COPY || is_of_steps(search, i) || !spot_is_same_chain(&stack, &other, depth);
+        for (uint32_t i = 0, at, unused; i < log->op_count && is_own; ++i) {
+            const struct scout_op *it = &log->ops[i];
+            struct stack other = spot_stack(search, it->site);
+            is_own = it->kind != SCOUT_COPY || is_of_steps(search, i) || !spot_is_same_chain(&stack, &other, depth);
+            (void)spot_find_parting(&stack, &other, &at, &unused);
+            for (uint32_t a = 0; a < it->argument_count && at < depth && is_own; ++a) /* the same call reads it */
+                is_own = search->memory_of[it->arguments[a].alloc] != search->memory_of[op->to.alloc];
         }
         if (is_own && lift(&search->sources, stack.frames, depth, &said) && said.memory[0] != '\0' &&
             said.bytes[0] != '\0' && spot_find_behind(search, &stack.frames[depth], &spot)) {
