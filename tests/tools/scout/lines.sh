@@ -68,6 +68,20 @@ if is_wanted framework; then
     check "framework: the first ones by name" test "$(grep -c '^reads ' "$work/framework.out")" -eq 5
 fi
 
+# Memory of classes: a member is named with its object, and what `this` is, is to be said by hand.
+if is_wanted methods; then
+    mkdir -p "$work/methods.d/tests/tools/scout"
+    cp "$sources/tests/trainer.h" "$work/methods.d/tests"
+    cp "$sources/tests/tools/scout/methods.cu" "$work/methods.d/tests/tools/scout"
+    sed 's/SELF gpu_/this->gpu_/' "$sources/tests/tools/scout/methods.cu" >"$work/methods.d/this.cu"
+    compile "$work/methods.d" "$work/methods_plain" -I. tests/tools/scout/methods.cu
+    compile "$work/methods.d" "$work/methods_this" -I. this.cu
+    run "$ddprun" -q scout "$work/methods_this"
+    check "methods: this is said by hand" test "$(grep -c '^by hand: [pg]' "$work/stdout")" -eq 2 -a "$(grep -Ec '^\+.*this->' "$work/stdout")" -eq 0
+    check "methods: the share stands in front of the call" grep -q '^+ .*DDP_SHARD' "$work/stdout"
+    pasted methods "$work/methods.d" "$work/methods_plain" "$work/methods.d" "-I. tests/tools/scout/methods.cu"
+fi
+
 # The annotations of a copy of the sources are taken out.
 matrix=$work/matrix.d
 mkdir -p "$matrix/tests/tools/scout"
