@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { LATEST = 20 /* of these, which rank is the last counts */ };
@@ -64,45 +65,82 @@ waiting_median(double *values, size_t count)
     return (values[(known - 1) / 2] + values[known / 2]) / 2.0;
 }
 
-/* The rank that was last in more than half of them, if there is one (Boyer and Moore's vote). */
+/* The rank that was last in more than half of them (Boyer and Moore's vote); -1: none was. In *hits_p in how many. */
 static int
-most_often_last(const struct last_rank *boundaries, size_t count)
+most_often_last(const struct last_rank *boundaries, size_t count, size_t *hits_p)
 {
     int rank = -1;
-    size_t lead = 0;
+    size_t lead = 0, hits = 0;
     for (size_t i = 0; i < count; ++i) {
         if (lead == 0)
             rank = boundaries[i].rank;
         lead += boundaries[i].rank == rank ? 1 : -(size_t)1;
     }
-    return rank;
+    for (size_t i = 0; i < count; ++i)
+        hits += boundaries[i].rank == rank;
+    *hits_p = hits;
+    return 2 * hits > count ? rank : -1;
+}
+
+/* By how much it was the last in three of four of them; 0: in fewer. */
+static double
+gap_of(const struct last_rank *boundaries, size_t count, int rank)
+{
+    double gaps[LATEST];
+    for (size_t i = 0; i < count; ++i)
+        gaps[i] = boundaries[i].rank == rank ? last_rank_gap(&boundaries[i]) : 0;
+    qsort(gaps, count, sizeof(gaps[0]), compare_doubles);
+    return gaps[count / 4];
 }
 
 struct waiting
 waiting_of(const struct last_rank *boundaries, size_t count, double least)
 {
-    size_t latest = count < LATEST ? count : LATEST, hits = 0;
-    struct waiting found = {.straggler = -1};
-    double exposed[WAITING_WINDOW], gaps[LATEST];
+    struct waiting found = {.straggler = -1, .now_latest = count < LATEST ? count : LATEST};
+    struct last_rank counted[WAITING_WINDOW];
+    double exposed[WAITING_WINDOW];
     for (size_t i = 0; i < count; ++i) {
         if (boundaries[i].control)
             continue;
+        counted[found.count] = boundaries[i];
         exposed[found.count++] = boundaries[i].waited;
         found.waiting += last_rank_waiting(&boundaries[i]);
     }
     found.exposed = waiting_median(exposed, found.count);
     found.waiting /= found.count > 0 ? (double)found.count : 1;
-    int rank = most_often_last(boundaries, latest);
-    for (size_t i = 0; i < latest; ++i) {
-        bool is_last = boundaries[i].rank == rank;
-        hits += is_last;
-        gaps[i] = is_last ? last_rank_gap(&boundaries[i]) : 0;
-    }
-    qsort(gaps, latest, sizeof(gaps[0]), compare_doubles);
-    if (found.count >= WAITING_LEAST && boundaries[0].count > 1 && gaps[latest / 4] >= least) {
-        found.straggler = rank;
-        found.last_count = hits;
-        found.latest_count = latest;
-    }
+    found.last = most_often_last(counted, found.count, &found.last_count);
+    int rank = most_often_last(boundaries, found.now_latest, &found.now_count);
+    bool is_known = found.count >= WAITING_LEAST && boundaries[0].count > 1;
+    if (!is_known || rank < 0 || gap_of(boundaries, found.now_latest, rank) < least)
+        return found;
+    found.straggler = found.last = rank;
+    found.last_count = 0;
+    for (size_t i = 0; i < found.count; ++i)
+        found.last_count += counted[i].rank == rank;
     return found;
+}
+
+const char *
+waiting_ms_text(double ms, char text[32])
+{
+    snprintf(text, 32, ms < 1000.0 ? "%.3g" : "%.0f", ms);
+    return text;
+}
+
+const char *
+waiting_text(const struct waiting *waiting, double ms, char text[WAITING_TEXT_BYTES])
+{
+    char mean[32], now[48] = "";
+    waiting_ms_text(waiting->waiting / ms, mean);
+    if (4 * waiting->last_count < 3 * waiting->count)
+        snprintf(now, sizeof(now), ", and in %zu of the latest %zu", waiting->now_count, waiting->now_latest);
+    if (waiting->straggler >= 0)
+        snprintf(text, WAITING_TEXT_BYTES, "waiting for rank %d: %s ms per step, the last in %zu of %zu steps%s",
+                 waiting->straggler, mean, waiting->last_count, waiting->count, now);
+    else if (waiting->last >= 0)
+        snprintf(text, WAITING_TEXT_BYTES, "waiting for each other: %s ms per step; rank %d is the last in %zu of %zu",
+                 mean, waiting->last, waiting->last_count, waiting->count);
+    else
+        snprintf(text, WAITING_TEXT_BYTES, "waiting for each other: %s ms per step", mean);
+    return text;
 }

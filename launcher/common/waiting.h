@@ -35,12 +35,15 @@ double last_rank_waiting(const struct last_rank *last);
 /* WAITING_WINDOW: figures are of so many last steps at most; with fewer than WAITING_LEAST nothing is said of ranks. */
 enum { WAITING_WINDOW = 64, WAITING_LEAST = 8 };
 
+/* Times of all of it are of the same `count` boundaries, which are no control steps. */
 struct waiting {
-    size_t count;   /* of boundaries that are no control steps, which what follows is of */
-    double exposed; /* the median; NAN: there are none */
-    double waiting; /* for another rank: the mean, for a median does not see what happens now and then */
-    int straggler;  /* the rank that they waited for, in control steps, too; -1: none */
-    size_t last_count, latest_count; /* in so many of the latest so many it was the last */
+    size_t count;
+    double exposed;    /* the median; NAN: there are none */
+    double waiting;    /* for another rank: the mean, for a median does not see what happens now and then */
+    int straggler;     /* the rank that they waited for, by the latest of them, control steps too; -1: none */
+    int last;          /* the straggler, or else the rank that was the last in more than half of them; -1: none */
+    size_t last_count; /* in so many of them it was the last, */
+    size_t now_count, now_latest; /* and the straggler in so many of the latest so many */
 };
 
 /*
@@ -50,6 +53,16 @@ struct waiting {
  * late, each waits for others, and no single one is to blame.
  */
 struct waiting waiting_of(const struct last_rank *boundaries, size_t count, double least);
+
+/*
+ * The sentence about it, the same wherever a user reads one: "waiting for rank 3: 58 ms per step, the last in 60 of 64
+ * steps", "waiting for each other: 11 ms per step". `ms`: what one millisecond is in the figures' unit.
+ */
+enum { WAITING_TEXT_BYTES = 160 };
+const char *waiting_text(const struct waiting *waiting, double ms, char text[WAITING_TEXT_BYTES]);
+
+/* "12.1", "0.08": a time in milliseconds, with three digits. */
+const char *waiting_ms_text(double ms, char text[32]);
 
 /* Sorts the values that are known, and leaves out those that are NAN; the mean of two in the middle. NAN: there are
  * none. */

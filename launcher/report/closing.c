@@ -39,7 +39,7 @@ static void
 close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
     struct pace pace = pace_of(ranks, count);
-    char line[LINE_BYTES] = "", ms[32], waiting[PACE_TEXT_BYTES];
+    char line[LINE_BYTES] = "", ms[32], waiting[WAITING_TEXT_BYTES];
     if (pace.count == 0)
         return;
     printable_append(line, LINE_BYTES, "exposed communication: %s ms per step (median of ",
@@ -59,10 +59,7 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
         printable_append(line, LINE_BYTES, "; collectives slow the step's own work by %s ms",
                          pace_ms_text(ranks[0].slowed_ns, ms));
     if (pace.waits)
-        printable_append(line, LINE_BYTES, "; %s", pace_waiting_text(&pace, waiting));
-    if (pace.straggler >= 0)
-        printable_append(line, LINE_BYTES, ", the last in %" PRIu64 " of %" PRIu64 " steps", pace.last_count,
-                         pace.latest_count);
+        printable_append(line, LINE_BYTES, "; %s", waiting_text(&pace.waited, 1e6, waiting));
     say("%s", line);
 }
 

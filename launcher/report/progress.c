@@ -66,7 +66,7 @@ progress_compose(const struct rank_view *ranks, int count, double steps_per_s, c
 {
     struct pace pace = pace_of(ranks, count);
     double exposed = (double)pace.exposed_ns * 1e-9 * steps_per_s;
-    char waiting[PACE_TEXT_BYTES];
+    char waiting[WAITING_TEXT_BYTES];
     if (verdict_least_steps(ranks, count) > 0)
         snprintf(text, bytes, "step %" PRIu64, verdict_least_steps(ranks, count));
     else
@@ -78,7 +78,7 @@ progress_compose(const struct rank_view *ranks, int count, double steps_per_s, c
     if (pace.count > 0 && steps_per_s > 0.0)
         printable_append(text, bytes, ", exposed %.1f %%", exposed < 1.0 ? 100.0 * exposed : 100.0);
     if (pace.waits)
-        printable_append(text, bytes, ", %s", pace_waiting_text(&pace, waiting));
+        printable_append(text, bytes, ", %s", waiting_text(&pace.waited, 1e6, waiting));
     for (unsigned i = 0; i < ranks[0].mean_count; ++i) {
         const struct mean_view *mean = &ranks[0].means[i];
         printable_append(text, bytes, ", %s", mean->name);

@@ -6,7 +6,6 @@
 #include "launcher/common/waiting.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define LEAST_WAITING_NS 1e6
@@ -88,8 +87,7 @@ find_exposed(const struct rank_view *ranks, int count, struct pace *pace)
         pace->exposed_ns = (uint64_t)llround(waiting.exposed);
         pace->waiting_ns = (uint64_t)llround(waiting.waiting);
         pace->straggler = waiting.straggler;
-        pace->last_count = waiting.last_count;
-        pace->latest_count = waiting.latest_count;
+        pace->waited = waiting;
         pace->waits = waiting.straggler >= 0 || waiting.waiting >= least_ns;
     }
     uint64_t bound_ns = ranks[0].exposed_bound_ns;
@@ -101,8 +99,9 @@ pace_now(const struct rank_view *ranks, int count)
 {
     const struct rank_view *first = &ranks[0];
     struct pace pace = {.straggler = -1, .bound_ns = UINT64_MAX, .waiting_ns = UINT64_MAX};
-    if (first->step > 1 && first->training_us > 0)
-        pace.steps_per_s = (double)(first->step - 1) * 1e6 / (double)first->training_us;
+    uint64_t from = first->training_step > 0 ? first->training_step : 1;
+    if (first->step > from && first->training_us > 0)
+        pace.steps_per_s = (double)(first->step - from) * 1e6 / (double)first->training_us;
     /* One call, before the loop, is of each step's batch. Calls for evaluation do not make a step; where there are
      * fewer than steps, what they share out is not a batch. */
     uint64_t calls_each_step = first->shard_calls == 1 ? 1 : first->step > 0 ? first->shard_calls / first->step : 0;
@@ -140,29 +139,12 @@ pace_of(const struct rank_view *ranks, int count)
     bool doubtful = pace.straggler >= 0 && is_quick && ranks[0].pace_looks >= LOOKS_LEAST &&
                     4 * ranks[pace.straggler].pace_stragglers < 3 * ranks[0].pace_looks;
     if (doubtful)
-        pace.straggler = -1;
+        pace.straggler = pace.waited.straggler = -1;
     return pace;
 }
 
 const char *
 pace_ms_text(uint64_t ns, char text[32])
 {
-    double ms = (double)ns * 1e-6;
-    snprintf(text, 32, ms < 1000.0 ? "%.3g" : "%.0f", ms);
-    return text;
-}
-
-const char *
-pace_waiting_text(const struct pace *pace, char text[PACE_TEXT_BYTES])
-{
-    char ms[32];
-    text[0] = '\0';
-    if (!pace->waits)
-        return text;
-    pace_ms_text(pace->waiting_ns, ms);
-    if (pace->straggler >= 0)
-        snprintf(text, PACE_TEXT_BYTES, "waiting for rank %d: %s ms per step", pace->straggler, ms);
-    else
-        snprintf(text, PACE_TEXT_BYTES, "waiting for each other: %s ms per step", ms);
-    return text;
+    return waiting_ms_text((double)ns * 1e-6, text);
 }

@@ -8,18 +8,19 @@
 #define DDPRUN_LAUNCHER_WATCH_PACE_H
 
 #include "launcher/common/rank_view.h"
+#include "launcher/common/waiting.h"
 
 struct pace {
-    double steps_per_s;             /* mean from the first boundary to the last; 0: not known */
-    double items_per_s;             /* of DDP_SHARD, over all ranks; 0: not known */
-    uint64_t count;                 /* boundaries, without control steps, that what follows is of; 0: it is not known */
+    double steps_per_s; /* mean from the end of start-up (training_step) to the last boundary; 0: not known */
+    double items_per_s; /* of DDP_SHARD, over all ranks; 0: not known */
+    uint64_t count;     /* boundaries, without control steps, that what follows is of; 0: it is not known */
     uint64_t first_step, last_step; /* of them; 0: medians of each rank are all that is known */
     uint64_t exposed_ns,
-        bound_ns;        /* the network's part, and its lower bound, which is no more; UINT64_MAX: not known */
-    uint64_t waiting_ns; /* for another rank, on top of that; UINT64_MAX: not known */
-    bool waits;          /* that is worth a word: there is a straggler, or it is 1 ms and a tenth of a step */
-    int straggler;       /* the rank that they waited for, -1: none; */
-    uint64_t last_count, latest_count; /* in so many of the latest so many it was the last */
+        bound_ns;          /* the network's part, and its lower bound, which is no more; UINT64_MAX: not known */
+    uint64_t waiting_ns;   /* for another rank, on top of that; UINT64_MAX: not known */
+    bool waits;            /* that is worth a word: there is a straggler, or it is 1 ms and a tenth of a step */
+    int straggler;         /* the rank that they waited for; -1: none */
+    struct waiting waited; /* the same in nanoseconds, for its sentence (waiting_text()) */
 };
 
 /* Where 20 steps take less than a second, names a straggler only if pace_note() has found it in three of four looks, or
@@ -32,12 +33,7 @@ struct pace pace_of(const struct rank_view *ranks, int count);
  */
 void pace_note(struct rank_view *ranks, int count);
 
-enum { PACE_TEXT_BYTES = 96 };
-
-/* "waiting for rank 3: 58 ms per step", or nothing if it is not worth a word. */
-const char *pace_waiting_text(const struct pace *pace, char text[PACE_TEXT_BYTES]);
-
-/* "12.1", "0.08": milliseconds with three digits. */
+/* waiting_ms_text() of nanoseconds. */
 const char *pace_ms_text(uint64_t ns, char text[32]);
 
 #endif

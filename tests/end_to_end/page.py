@@ -173,12 +173,14 @@ def agree(path, summary_path, closing_path, timeline_path):
         complain("the closing line names another straggler than %s" % summary["waited_for"])
 
     # the page: each place where a word has a figure
-    lead = re.search(r"a step takes ([^,]+), of which ([^(]+) \([^)]*\) is exposed communication; medians of steps (\d+) to (\d+)", sections["verdict"])
-    if not lead or not first <= int(lead[3]) <= int(lead[4]) <= last:
+    lead = re.search(r"A step takes ([^<]+)</strong>, of which ([^(]+) \([^)]*\) is exposed communication and ([^(]+) \([^)]*\) waiting for other ranks; "
+                     r"medians of steps (\d+) to (\d+)\. Without averaging it would take ([^:]+): the efficiency is ([^.]+)\.", sections["verdict"])
+    if not lead or not first <= int(lead[4]) <= int(lead[5]) <= last:
         complain("the verdict is not of steps %d to %d: %s" % (first, last, lead and lead[0]))
         return
     step_us = us_of(lead[1])
     shown_as("exposed in the verdict", us_of(lead[2]), exposed_us)
+    shown_as("waiting in the verdict", us_of(lead[3]), waiting_us)
     for name in ("exposed", "waiting"):
         tile = re.search(r"<data id='run-%s_ms' value='([^']*)'>(.*?)</data>" % name, sections["verdict"])
         shown_as(name + " in its tile", us_of(tile[2]), 1000 * summary[name + "_ms"])
@@ -187,15 +189,23 @@ def agree(path, summary_path, closing_path, timeline_path):
         complain("there are %d ranks in the table of steps" % len(exposed))
     for rank, shown in exposed.items():
         shown_as("exposed of rank %s" % rank, us_of(shown), exposed_us)
-    among = re.search(r"wait for each other is (.*?) of a step", sections["step-times"])
-    if among:
-        shown_as("waiting under the steps of ranks", us_of(among[1]), waiting_us)
+    sentence = re.search(r"<p id='run-waiting'>Of these steps, (waiting for (?:rank (\d+)|each other): (\S+) ms per step(?:.*?the last in (\d+) of (\d+))?)", sections["step-times"])
+    shown_as("waiting under the steps of ranks", us_of(sentence[3] + " ms"), waiting_us)
+    if sentence[2] != (None if summary["waited_for"] is None else str(summary["waited_for"])):
+        complain("'%s' is beside %s in the summary" % (sentence[1], summary["waited_for"]))
+    named = re.search(r"rank (\d+)", sentence[1])
+    if named:
+        share = 100 * int(sentence[4]) / int(sentence[5])
+        if abs(share - float(cells(sections["step-times"], "Last in")[named[1]].split("\u00a0")[0])) > 0.51:
+            complain("'%s' is above %s" % (sentence[1], cells(sections["step-times"], "Last in")))
     own = [name for name in cells(sections["prediction"], "Step") if "this run, measured" in name]
     if len(own) != 1:
         complain("%d rows of the prediction are this run" % len(own))
         return
     shown_as("this run's step beside predictions", us_of(cells(sections["prediction"], "Step")[own[0]]), step_us)
     shown_as("this run's exposed beside predictions", us_of(cells(sections["prediction"], "Exposed")[own[0]]), exposed_us)
+    if cells(sections["prediction"], "")[own[0]] != lead[7]:
+        complain("the efficiency is %s in the verdict, and %s below" % (lead[7], cells(sections["prediction"], "")[own[0]]))
 
     # the timeline: the same steps. Its events on the device are others than the summary's, and a busy machine may come between.
     steps, controls = {}, set()
@@ -274,7 +284,7 @@ def known(folder):
             line(of, ddprun_trace=1, job=7, rank=rank, world=4, host="h%d" % rank, at_ns=1000, unix_ns=1700000000000000000)
             line(of, exchange=1, about="a", begin_ns=1000, end_ns=2000)
             line(of, plan=1, group=0, after_step=0, at_ns=2000, tensors=[{"name": "w", "place": "t.c:1", "type": "float32", "elements": 4,
-                 "bytes": 16}], buckets=[{"bytes": 16, "tensors": [0]}])
+                 "bytes": 16}], buckets=[{"bytes": 16, "tensors": [0]}, {"bytes": 16, "tensors": []}])
             for step in range(1, 21):
                 boundary = 1000000000 + step * STEP_US * 1000 - (KEPT_US - late + NETWORK_US) * 1000
                 wait = KEPT_US - late + NETWORK_US
@@ -303,8 +313,8 @@ def grouped(folder):
             line(of, end=True, at_ns=5000)
 
 
-GROUPS = {"verdict": ["2 ranks made 100 steps a second, all of 2 gradient groups counted: from one step of group 1 to the next it takes 20.0 ms, "
-                      "of which 800 \u00b5s (4.0 %) is exposed"],
+GROUPS = {"verdict": ["A step takes 20.0 ms, of which 800 \u00b5s (4.0 %) is exposed communication and 0 \u00b5s (0.0 %) waiting for other ranks; "
+                      "medians of steps 2 to 40, from one step of group 1 to its next", "2 ranks made 100 steps a second after start-up, those of 2 gradient groups"],
           "step-times": ["Of 2 gradient groups, group 1, which has most bytes", "0h16.2 ms3.00 ms800 \u00b5s0 \u00b5s20.0 ms"],
           "timeline": ["took 20.0 ms, of which 800 \u00b5s", "the first row is group 1"],
           "buckets": ["Buckets of group 0", "014.00 KiB905 \u00b5s1.00 ms", "w0t.c:1float32416 bytes0", "Buckets of group 1",
@@ -315,9 +325,10 @@ GROUPS = {"verdict": ["2 ranks made 100 steps a second, all of 2 gradient groups
 def hold_to_known(path, wanted=None):
     page = Page()
     page.feed(open(path, encoding="utf-8").read())
-    wanted = wanted or {"verdict": ["50.0 steps a second", "a step takes 20.0 ms, of which 500 \u00b5s (2.5 %) is exposed", "for rank 2, a step"],
+    wanted = wanted or {"verdict": ["50.0 steps a second", "A step takes 20.0 ms, of which 500 \u00b5s (2.5 %) is exposed", "for rank 2, a step",
+              "The largest loss of time: waiting for rank 2: 4 ms per step, the last in 20 of 20 steps; look at rank 2 (h2)"],
               "step-times": ["2h214.0 ms5.50 ms500 \u00b5s0 \u00b5s20.0 ms", "0h010.0 ms5.50 ms500 \u00b5s4.00 ms20.0 ms",
-                             "Rank 2 (h2) keeps the others waiting: it is the last in 20 of the latest 20 steps", "would be done 4.00 ms earlier"],
+                             "waiting for rank 2: 4 ms per step, the last in 20 of 20 steps. Without it, the others would be done 4.00 ms earlier"],
               "timeline": ["took 20.0 ms, of which 500 \u00b5s is exposed", "promised 400 \u00b5s", "at least 300 \u00b5s"],
               "buckets": ["wt.c:1float32416 bytes0"]}
     for section, texts in wanted.items():

@@ -80,29 +80,29 @@ TEST_GROUP(pace, .setup = set_up);
 
 TEST(the_last_rank_is_named_with_what_it_costs)
 {
-    char text[PACE_TEXT_BYTES];
+    char text[WAITING_TEXT_BYTES];
     set_waits(20, 2 * MS, 58 * MS, always_2);
     ck_pace(2 * MS, 58 * MS, 2);
     struct pace pace = pace_of(ranks, RANKS);
     ck_assert_uint_eq(pace.count, 20);
     ck_assert_uint_eq(pace.first_step, 1);
     ck_assert_uint_eq(pace.last_step, 20);
-    ck_assert_uint_eq(pace.last_count, 20);
-    ck_assert_uint_eq(pace.latest_count, 20);
-    ck_assert_str_eq(pace_waiting_text(&pace, text), "waiting for rank 2: 58 ms per step");
+    ck_assert_uint_eq(pace.waited.last_count, 20);
+    ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text),
+                     "waiting for rank 2: 58 ms per step, the last in 20 of 20 steps");
     set_waits(20, 2 * MS, 58 * MS, mostly_2);
     ck_pace(2 * MS, 58 * MS, 2);
-    ck_assert_uint_eq(pace_of(ranks, RANKS).last_count, 16);
+    ck_assert_uint_eq(pace_of(ranks, RANKS).waited.last_count, 16);
 }
 
 /* What a rank is late is not the network's, whichever rank it is; but none is to blame. */
 TEST(ranks_that_take_turns_are_not_named)
 {
-    char text[PACE_TEXT_BYTES];
+    char text[WAITING_TEXT_BYTES];
     set_waits(40, 2 * MS, 40 * MS, in_turns);
     ck_pace(2 * MS, 40 * MS, -1); /* each of the other three */
     struct pace pace = pace_of(ranks, RANKS);
-    ck_assert_str_eq(pace_waiting_text(&pace, text), "waiting for each other: 40 ms per step");
+    ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text), "waiting for each other: 40 ms per step");
     set_waits(40, 2 * MS, 40 * MS, half_2);
     ck_pace(2 * MS, 40 * MS, -1);
 }
@@ -142,11 +142,13 @@ TEST(an_early_rank_accuses_no_rank)
 
 TEST(little_is_not_said)
 {
-    char text[PACE_TEXT_BYTES];
+    char text[WAITING_TEXT_BYTES];
     set_waits(20, 2 * MS, 9 * MS, always_2);
     ck_pace(2 * MS, 9 * MS, -1); /* of 100 ms */
     struct pace pace = pace_of(ranks, RANKS);
-    ck_assert_str_eq(pace_waiting_text(&pace, text), "");
+    ck_assert(!pace.waits);
+    ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text),
+                     "waiting for each other: 9 ms per step; rank 2 is the last in 20 of 20");
     set_waits(20, 2 * MS, 11 * MS, always_2);
     ck_pace(2 * MS, 11 * MS, 2);
     for (int i = 0; i < RANKS; ++i)
@@ -230,6 +232,20 @@ TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
     ck_pace(2 * MS, 58 * MS, -1);
 }
 
+/* By the latest 20 it is named, and the sentence is of all steps that its figures are of. */
+TEST(a_rank_that_has_become_late_is_said_with_both_counts)
+{
+    char text[WAITING_TEXT_BYTES];
+    set_waits(60, 2 * MS, 30 * MS, in_turns);
+    for (uint64_t b = 41; b <= 60; ++b) {
+        for (int i = 0; i < RANKS; ++i)
+            set_wait(i, b, 2 * MS + (i == 1 ? 0 : 30 * MS));
+    }
+    struct pace pace = pace_of(ranks, RANKS);
+    ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text),
+                     "waiting for rank 1: 30 ms per step, the last in 30 of 60 steps, and in 20 of the latest 20");
+}
+
 /* Control steps of a trial, every other one: they say who comes last, and not what a step exposes. */
 TEST(control_steps_expose_nothing_and_have_a_straggler)
 {
@@ -242,7 +258,7 @@ TEST(control_steps_expose_nothing_and_have_a_straggler)
     ck_pace(2 * MS, 58 * MS, 2);
     struct pace pace = pace_of(ranks, RANKS);
     ck_assert_uint_eq(pace.count, 32);
-    ck_assert_uint_eq(pace.last_count, 20);
+    ck_assert_uint_eq(pace.waited.last_count, 32);
     for (uint64_t b = 22; b <= 36; b += 2) {
         for (int i = 0; i < RANKS; ++i)
             ranks[i].exposed_steps[rank_exposed_place(b)] =

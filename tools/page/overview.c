@@ -75,22 +75,38 @@ window_text(const struct facts *facts, char text[96])
     return text;
 }
 
+/* What a step takes, and loses: of the window. What it would take without that is the model's, of the same steps. */
+static void
+put_step(FILE *out, const struct facts *facts, const struct model *model)
+{
+    char time[FIGURE_BYTES], lost[FIGURE_BYTES], part[FIGURE_BYTES], window[96];
+    struct prediction alone, own;
+    html_put(out, "<p class='lead'><strong>A step takes %s</strong>", figure_time(facts->step_us, time));
+    if (!isnan(facts->exposed_us))
+        html_put(out, ", of which %s (%s) is exposed communication", figure_time(facts->exposed_us, lost),
+                 figure_percent(facts->exposed_us / facts->step_us, part));
+    if (!isnan(facts->waiting_us) && facts->rank_count > 1)
+        html_put(out, " and %s (%s) waiting for other ranks", figure_time(facts->waiting_us, lost),
+                 figure_percent(facts->waiting_us / facts->step_us, part));
+    if (facts->counted > 0)
+        html_put(out, "; medians of %s", window_text(facts, window));
+    if (facts->group_count > 1)
+        html_put(out, ", from one step of group %d to its next", facts->group);
+    if (model != NULL && facts->world > 1 && model_predict(model, 1, NULL, &alone) &&
+        model_predict(model, (unsigned)facts->world, NULL, &own))
+        html_put(out, ". Without averaging it would take %s: the efficiency is %s", figure_time(alone.step_us, time),
+                 figure_percent(own.efficiency, part));
+    fputs(".</p>\n", out);
+}
+
 static void
 put_speed(FILE *out, const struct facts *facts)
 {
-    char rate[FIGURE_BYTES], time[FIGURE_BYTES], exposed[FIGURE_BYTES], part[FIGURE_BYTES], window[96];
-    html_put(out, "<p class='lead'>%d rank%s made <strong>%s steps a second</strong>", facts->world,
+    char rate[FIGURE_BYTES];
+    html_put(out, "<p class='lead'>%d rank%s made %s steps a second after start-up", facts->world,
              facts->world == 1 ? "" : "s", figure_plain(facts->steps_per_s, rate));
     if (facts->group_count > 1)
-        html_put(out, ", all of %zu gradient groups counted: from one step of group %d to the next it takes %s",
-                 facts->group_count, facts->group, figure_time(facts->step_us, time));
-    else
-        html_put(out, ": a step takes %s", figure_time(facts->step_us, time));
-    if (!isnan(facts->exposed_us))
-        html_put(out, ", of which %s (%s) is exposed communication", figure_time(facts->exposed_us, exposed),
-                 figure_percent(facts->exposed_us / facts->step_us, part));
-    if (facts->counted > 0)
-        html_put(out, "; medians of %s", window_text(facts, window));
+        html_put(out, ", those of %zu gradient groups", facts->group_count);
     fputs(".</p>\n", out);
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
     if (!isnan(batches) && !isnan(each))
@@ -108,8 +124,8 @@ put_loss(FILE *out, const struct facts *facts, const struct loss *loss, const ch
     html_text(out, loss->what);
     fputs("; <strong>", out);
     html_text(out, loss->advice);
-    html_put(out, "</strong>, which saves about %s of a step (%s).</p>\n", figure_time(loss->gain_us, gain),
-             figure_percent(loss->gain_us / facts->step_us, part));
+    html_put(out, "</strong>, which saves %s %s of a step (%s).</p>\n", loss->at_most ? "up to" : "about",
+             figure_time(loss->gain_us, gain), figure_percent(loss->gain_us / facts->step_us, part));
 }
 
 static void
@@ -120,10 +136,10 @@ put_losses(FILE *out, const struct facts *facts, const struct model *model)
     size_t count = model != NULL ? model_losses(model, losses, SENTENCES) : 0;
     for (size_t i = 0; i < count && i < SENTENCES; ++i)
         put_loss(out, facts, &losses[i], names[i]);
-    if (count == 0)
-        fputs("<p class='lead'>No loss was found that an option or a change is known to save.</p>\n", out);
-    else if (count < SENTENCES)
-        fputs("<p class='lead'>Nothing else was found that would save a hundredth of a step.</p>\n", out);
+    if (model == NULL)
+        fputs("<p class='lead'>What saves some of it is not known, as there is no prediction below.</p>\n", out);
+    else if (count == 0)
+        fputs("<p class='lead'>No option of ddprun is known to save a hundredth of a step.</p>\n", out);
 }
 
 /* A tile with a figure; `id`: the member of the summary that it is, whose value readers of the page find there. */
@@ -158,8 +174,8 @@ put_waits(FILE *out, const struct facts *facts)
         snprintf(note, sizeof(note), "a step; planned %s, at least %s", figure_time(facts->predicted_us, planned),
                  bound);
     put_tile(out, "Exposed communication", "exposed_ms", exposed_ms, figure_time(exposed_ms * 1e3, text), note);
-    if (facts->straggler >= 0)
-        snprintf(note, sizeof(note), "for rank %d, a step; %s", facts->ranks[facts->straggler].run->rank,
+    if (facts->waited.straggler >= 0)
+        snprintf(note, sizeof(note), "for rank %d, a step; %s", facts->ranks[facts->waited.straggler].run->rank,
                  window_text(facts, window));
     else
         snprintf(note, sizeof(note), "for each other, a step; mean of %s", window_text(facts, window));
@@ -174,7 +190,7 @@ put_tiles(FILE *out, const struct facts *facts)
     double steps = facts_number(facts->summary, "steps"), overlapped = facts_number(facts->summary, "overlapped_steps");
     fputs("<dl class='tiles'>\n", out);
     put_tile(out, "Steps per second", "steps_per_second", facts->steps_per_s, figure_plain(facts->steps_per_s, text),
-             "mean of the whole job");
+             "mean after start-up");
     double items = facts_number(facts->summary, "items_per_second");
     if (!isnan(items))
         put_tile(out, "Items per second", "items_per_second", items, figure_plain(items, text),
@@ -199,6 +215,7 @@ section_overview(FILE *out, const struct facts *facts, const struct model *model
     put_end(out, facts);
     put_remarks(out, facts->trace);
     fputs("</header>\n<section id='verdict' aria-label='Verdict'>\n", out);
+    put_step(out, facts, model);
     put_speed(out, facts);
     put_losses(out, facts, model);
     put_tiles(out, facts);

@@ -5,8 +5,8 @@
 #ifndef DDPRUN_TOOLS_PAGE_SECTIONS_H
 #define DDPRUN_TOOLS_PAGE_SECTIONS_H
 
-#include "tools/page/facts.h"
 #include "tools/predict/predict.h"
+#include "tools/trace/facts.h"
 
 #include <stdio.h>
 

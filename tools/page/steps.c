@@ -109,21 +109,12 @@ put_curve(FILE *out, const struct facts *facts)
 static void
 put_straggler(FILE *out, const struct facts *facts)
 {
-    char text[FIGURE_BYTES];
-    if (facts->straggler >= 0) {
-        const struct rank_facts *rank = &facts->ranks[facts->straggler];
-        html_put(out, "<p><strong>Rank %d (", rank->run->rank);
-        html_text(out, rank->run->host);
-        html_put(out,
-                 ") keeps the others waiting</strong>: it is the last in %zu of the latest %zu steps; without it, the "
-                 "others would be done %s earlier in a step.</p>\n",
-                 facts->last_count, facts->latest_count, figure_time(rank->kept_us, text));
-    } else {
-        html_put(out,
-                 "<p>No single rank is the last in most steps by a tenth of the step. What ranks wait for each other "
-                 "is %s of a step.</p>\n",
-                 figure_time(facts->waiting_us, text));
-    }
+    char text[FIGURE_BYTES], waiting[WAITING_TEXT_BYTES];
+    html_put(out, "<p id='run-waiting'>Of these steps, %s", facts_waiting_text(facts, waiting));
+    if (facts->waited.straggler >= 0)
+        html_put(out, ". Without it, the others would be done %s earlier in a step",
+                 figure_time(facts->ranks[facts->waited.straggler].kept_us, text));
+    fputs(".</p>\n", out);
 }
 
 static void
@@ -172,7 +163,7 @@ put_ranks(FILE *out, const struct facts *facts)
     for (size_t r = 0; r < shown; ++r)
         put_rank(out, facts, &facts->ranks[r], longest_us);
     html_table_end(out, shown, facts->rank_count, "ranks");
-    if (facts->rank_count > 1)
+    if (facts->rank_count > 1 && !isnan(facts->waiting_us))
         put_straggler(out, facts);
 }
 

@@ -42,12 +42,25 @@ add_straggler(const struct model *model, struct found *found)
     struct loss *loss = rank != NULL ? add_loss(found, rank->ahead_us, rank->ahead_us) : NULL;
     if (loss == NULL)
         return;
-    snprintf(loss->what, sizeof(loss->what), "rank %d (%s) was the last in %zu of %zu steps: the others wait for it",
-             rank->rank, rank->host, model->last_count, model->latest_count);
-    snprintf(
-        loss->advice, sizeof(loss->advice),
-        "look at rank %d: its host's load, its GPU's clock and temperature, its data loader, its share of the batch",
-        rank->rank);
+    snprintf(loss->what, sizeof(loss->what), "%s", model->waiting);
+    snprintf(loss->advice, sizeof(loss->advice),
+             "look at rank %d (%s): its host's load, its GPU's clock and temperature, its data loader, its share of "
+             "the batch",
+             rank->rank, rank->host);
+}
+
+/* Of ranks that are late in turns. */
+static void
+add_waiting(const struct model *model, struct found *found)
+{
+    struct loss *loss = model->straggler == NULL ? add_loss(found, model->waiting_us, model->waiting_us) : NULL;
+    if (loss == NULL)
+        return;
+    loss->at_most = true;
+    snprintf(loss->what, sizeof(loss->what), "%s", model->waiting);
+    snprintf(loss->advice, sizeof(loss->advice),
+             "let steps take equally long: batches of one size, cores that no other "
+             "process uses");
 }
 
 /* What buckets planned from measured times leave exposed, with so many thousandths of the bytes. NAN: not known. */
@@ -109,12 +122,11 @@ size_t
 model_losses(const struct model *model, struct loss *losses, size_t room)
 {
     struct found found = {.losses = losses, .room = room};
-    double step_us = model->own_us + model->exposed_us + model->checks_us +
-                     (model->straggler != NULL ? model->straggler->ahead_us : 0.0);
-    found.least_us = LEAST_GAIN * step_us;
+    found.least_us = LEAST_GAIN * model->measured_step_us;
     if (model->ranks == 1) /* which loses nothing to others */
         return 0;
     add_straggler(model, &found);
+    add_waiting(model, &found);
     add_buckets(model, &found);
     add_network(model, &found);
     add_checks(model, &found);

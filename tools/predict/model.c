@@ -1,7 +1,7 @@
 /*
  * model.c - a model of a step, from a trace.
  *
- * Medians over the steps of steps.h. The rank that waited least at a boundary came last, and waited for the network
+ * Medians over the steps of steps.c. The rank that waited least at a boundary came last, and waited for the network
  * alone; a bucket's collective contains the wait for ranks that come later, so of all ranks its least time counts.
  */
 #include "tools/predict/model.h"
@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define WAITING_LEAST_US 1e3
 
 enum { COMMUNICATORS = 8 };
 
@@ -243,48 +241,27 @@ take_exposed(struct model *model, const struct looked_at *at, const size_t *last
     free(exposed);
 }
 
-/* The middle of the ranks' durations, of each step; the median. */
-static double
-step_median(const struct looked_at *at)
-{
-    double *steps = xcalloc(at->step_count, sizeof(*steps)), *ranks = xcalloc(at->run_count, sizeof(*ranks));
-    for (size_t s = 0; s < at->step_count; ++s) {
-        for (size_t r = 0; r < at->run_count; ++r) {
-            const struct trace_step *step = at->steps[s * at->run_count + r];
-            ranks[r] = fmax(step->released_us, 0.0) - step->begin_us;
-        }
-        steps[s] = waiting_median(ranks, at->run_count);
-    }
-    double median = waiting_median(steps, at->step_count);
-    free(ranks);
-    free(steps);
-    return median;
-}
-
+/* Who was last, and what that cost, is the trace's other figures'; here only which rank waited for the network alone.
+ */
 static void
-take_waits(struct model *model, const struct looked_at *at)
+take_waits(struct model *model, const struct looked_at *at, const struct facts *facts)
 {
-    struct last_rank boundaries[WAITING_WINDOW]; /* the latest first */
     size_t *last = xcalloc(at->step_count, sizeof(*last));
     for (size_t s = 0; s < at->step_count; ++s) {
-        const struct trace_step *const *row = &at->steps[s * at->run_count];
         struct last_rank found = last_rank_none();
         for (size_t r = 0; r < at->run_count; ++r)
-            last_rank_add(&found, (int)r, fmax(row[r]->released_us, 0.0));
+            last_rank_add(&found, (int)r, fmax(at->steps[s * at->run_count + r]->released_us, 0.0));
         last[s] = (size_t)found.rank;
-        boundaries[at->step_count - 1 - s] = found;
-        model->of_rank[last[s]].ahead_us += last_rank_gap(&found) / (double)at->step_count;
     }
-    model->measured_step_us = step_median(at);
-    struct waiting waiting =
-        waiting_of(boundaries, at->step_count, fmax(0.1 * model->measured_step_us, WAITING_LEAST_US));
-    model->measured_exposed_us = waiting.exposed;
-    if (waiting.straggler >= 0)
-        model->straggler = &model->of_rank[waiting.straggler];
-    model->last_count = waiting.last_count;
-    model->latest_count = waiting.latest_count;
     take_exposed(model, at, last);
     free(last);
+    for (size_t r = 0; r < at->run_count; ++r)
+        model->of_rank[r].ahead_us = facts->ranks[r].kept_us;
+    model->measured_step_us = facts->step_us;
+    model->measured_exposed_us = facts->exposed_us;
+    model->waiting_us = facts->rank_count > 1 ? fmax(0.0, facts->waiting_us) : 0.0; /* a NAN is not */
+    model->straggler = facts->waited.straggler >= 0 ? &model->of_rank[facts->waited.straggler] : NULL;
+    (void)facts_waiting_text(facts, model->waiting);
 }
 
 /* What the group's last trial of steps with and without overlap found. */
@@ -444,17 +421,17 @@ take_last_words(struct model *model, const struct looked_at *at)
 }
 
 struct model *
-model_of_trace(const struct trace *trace, char *why, size_t size)
+model_of_facts(const struct facts *facts, char *why, size_t size)
 {
     struct looked_at at = {0};
     struct model *model = NULL;
-    const char *missing = steps_look(trace, &at);
+    const char *missing = steps_look(facts, &at);
     if (missing == NULL) {
         model = xcalloc(1, sizeof(*model));
         model->ranks = (unsigned)at.runs[0]->world;
         model->step_count = at.step_count;
         take_rank_times(model, &at);
-        take_waits(model, &at);
+        take_waits(model, &at, facts);
         take_own(model);
         take_trial(model, &at);
         if (model->ranks > 1)
@@ -473,11 +450,17 @@ model_of_trace(const struct trace *trace, char *why, size_t size)
     return NULL;
 }
 
-void
-model_measured(struct model *model, double step_us, double exposed_us)
+struct model *
+model_of_trace(const struct trace *trace, char *why, size_t size)
 {
-    model->measured_step_us = step_us > 0.0 ? step_us : model->measured_step_us;
-    model->measured_exposed_us = exposed_us >= 0.0 ? exposed_us : model->measured_exposed_us;
+    struct facts facts;
+    snprintf(why, size, "the trace has no rank");
+    if (trace->run_count == 0)
+        return NULL;
+    facts_find(trace, NULL, &facts);
+    struct model *model = model_of_facts(&facts, why, size);
+    facts_free(&facts);
+    return model;
 }
 
 void

@@ -7,7 +7,7 @@
 #include "bucketing/cost.h"
 #include "bucketing/plan.h"
 #include "tools/predict/predict.h"
-#include "tools/trace/read.h"
+#include "tools/trace/facts.h"
 
 enum { MODEL_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
 
@@ -22,13 +22,14 @@ struct model {
     unsigned ranks;
     struct model_rank *of_rank;         /* [rank_count] */
     size_t rank_count;                  /* that have a trace */
-    const struct model_rank *straggler; /* NULL: none; the last in so many of the latest so many steps */
-    size_t last_count, latest_count;
+    const struct model_rank *straggler; /* NULL: none */
+    char waiting[WAITING_TEXT_BYTES];   /* the sentence about it, and what ranks waited for each other: */
+    double waiting_us;
 
     double own_us;     /* of a step, without a straggler and without averaging */
     double slowed_us;  /* of own_us: what collectives beside it have cost backward, by the last trial; 0: not known */
     double exposed_us; /* what the last rank waited for averages; checks are not in it */
-    double measured_step_us, measured_exposed_us; /* as users see them: of all ranks, with all that a step waits for */
+    double measured_step_us, measured_exposed_us; /* as users see them (tools/trace/facts.h) */
     double checks_us;                             /* what it waited for checks: of each step, if all had some */
     uint64_t check_every;
     size_t step_count;         /* looked at */
@@ -63,7 +64,7 @@ bool model_exposed(const struct model *model, const struct cost *cost, unsigned 
 /* ---- steps.c ---- */
 /*
  * The steps of a trace that a model is made of: those of the last job, of the group with the most bytes, of the last
- * of its plans of buckets that has enough.
+ * of its plans of buckets that has enough; in the window of the trace's other figures, if that has enough.
  */
 
 /* Of a plan: all is checked in three of its first steps, and the next one waits for that. They do not count. */
@@ -73,6 +74,7 @@ enum { STEPS_ENOUGH = 8 };
 
 /* Points into the trace. */
 struct looked_at {
+    uint64_t first, last;          /* the window of steps */
     bool overlapped;               /* its steps do */
     const struct trace_run **runs; /* one of each rank, of the last job */
     size_t run_count;
@@ -83,7 +85,7 @@ struct looked_at {
 };
 
 /* NULL; or what is missing, for the user. steps_free() in any case. */
-const char *steps_look(const struct trace *trace, struct looked_at *at) __attribute__((warn_unused_result));
+const char *steps_look(const struct facts *facts, struct looked_at *at) __attribute__((warn_unused_result));
 void steps_free(struct looked_at *at);
 
 #endif

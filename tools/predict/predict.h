@@ -8,7 +8,7 @@
 #ifndef DDPRUN_TOOLS_PREDICT_PREDICT_H
 #define DDPRUN_TOOLS_PREDICT_PREDICT_H
 
-#include "tools/trace/read.h"
+#include "tools/trace/facts.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,12 +23,11 @@ struct link {
 struct model;
 
 /* The caller owns the model. NULL: `why`, of `size` bytes, says what the trace lacks. */
-struct model *model_of_trace(const struct trace *trace, char *why, size_t size);
+struct model *model_of_facts(const struct facts *facts, char *why, size_t size);
 void model_free(struct model *model);
 
-/* What a step of the trace's ranks takes and exposes, where the caller shows other figures of them than the model has
- * found; NAN: not known, which changes nothing. */
-void model_measured(struct model *model, double step_us, double exposed_us);
+/* The same of a trace whose figures the caller does not need. */
+struct model *model_of_trace(const struct trace *trace, char *why, size_t size);
 
 /* Items that DDP_SHARD shares out by one call; 0: not known. */
 uint64_t model_batch(const struct model *model);
@@ -54,6 +53,7 @@ bool model_predict(const struct model *model, unsigned ranks, const struct link 
 struct loss {
     char what[200], advice[200]; /* advice: the option or change that saves gain_us */
     double lost_us, gain_us;     /* of a step */
+    bool at_most;                /* it saves so much at most */
 };
 
 /* The losses whose advice saves at least a hundredth of a step, greatest gain first, at most `room`; returns how many.

@@ -12,8 +12,9 @@ static bool
 is_usable(const struct looked_at *at, const struct trace_step *step, const struct trace_plan *plan, uint64_t until)
 {
     return step->group == at->group && !step->in_graph && !step->control && step->overlapped == at->overlapped &&
-           step->number > plan->after_step + STEPS_FIRST && step->number <= until && step->begin_us < 0.0 &&
-           step->bucket_count > 0 && step->bucket_count <= plan->bucket_count;
+           step->number > plan->after_step + STEPS_FIRST && step->number <= until && step->number >= at->first &&
+           step->number <= at->last && step->begin_us < 0.0 && step->bucket_count > 0 &&
+           step->bucket_count <= plan->bucket_count;
 }
 
 static const struct trace_step *
@@ -59,22 +60,20 @@ take_steps(struct looked_at *at, const struct trace_plan *plan, uint64_t until)
     free(from);
 }
 
-/* The last plan of the group with enough steps; or else with any. */
+/* The last plan of the group with so many steps in the window. */
 static bool
-take_plan(struct looked_at *at)
+take_plan(struct looked_at *at, size_t enough)
 {
     const struct trace_run *run = at->runs[0];
-    for (size_t enough = STEPS_ENOUGH; enough > 0; enough /= STEPS_ENOUGH) {
-        uint64_t until = UINT64_MAX;
-        for (size_t p = run->plan_count; p-- > 0;) {
-            const struct trace_plan *plan = &run->plans[p];
-            if (plan->group != at->group)
-                continue;
-            take_steps(at, plan, until);
-            if (at->step_count >= enough)
-                return true;
-            until = plan->after_step;
-        }
+    uint64_t until = UINT64_MAX;
+    for (size_t p = run->plan_count; p-- > 0;) {
+        const struct trace_plan *plan = &run->plans[p];
+        if (plan->group != at->group)
+            continue;
+        take_steps(at, plan, until);
+        if (at->step_count >= enough)
+            return true;
+        until = plan->after_step;
     }
     return false;
 }
@@ -103,16 +102,22 @@ has_graph(const struct trace_run *run)
 }
 
 const char *
-steps_look(const struct trace *trace, struct looked_at *at)
+steps_look(const struct facts *facts, struct looked_at *at)
 {
-    at->runs = xcalloc(trace->run_count + 1, sizeof(*at->runs));
-    at->run_count = trace_last_job(trace, at->runs);
-    if (at->run_count == 0)
-        return "the trace has no rank";
-    const struct trace_run *run = at->runs[0];
-    at->group = trace_main_group(run);
+    const struct trace_run *run = facts->first;
+    at->run_count = facts->rank_count;
+    at->runs = xcalloc(at->run_count, sizeof(*at->runs));
+    for (size_t r = 0; r < at->run_count; ++r)
+        at->runs[r] = facts->ranks[r].run;
+    at->group = facts->group;
     at->overlapped = does_overlap(at);
-    if (take_plan(at))
+    at->first = facts->first_counted;
+    at->last = facts->last_counted;
+    if (take_plan(at, STEPS_ENOUGH))
+        return NULL;
+    at->first = 0;
+    at->last = UINT64_MAX;
+    if (take_plan(at, STEPS_ENOUGH) || take_plan(at, 1))
         return NULL;
     if (has_graph(run))
         return "its steps are in CUDA graphs, which have no times";

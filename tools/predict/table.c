@@ -192,8 +192,8 @@ print_losses(const struct model *model)
     if (count > 0)
         printf("\nWhat a step loses on these %u ranks:\n", model->ranks);
     for (size_t i = 0; i < count; ++i)
-        printf("- %s;\n  %.3f ms of a step would be saved: %s.\n", losses[i].what, losses[i].gain_us / 1e3,
-               losses[i].advice);
+        printf("- %s;\n  %s%.3f ms of a step would be saved: %s.\n", losses[i].what, losses[i].at_most ? "up to " : "",
+               losses[i].gain_us / 1e3, losses[i].advice);
 }
 
 /* Why there is one table only. */

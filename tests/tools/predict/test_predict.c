@@ -246,8 +246,8 @@ TEST(a_straggler_is_named_with_what_it_costs)
     slow.own_us[2] = slow.own_us[0];
     slow.own_us[1] = 25000;
     ck_assert_uint_ge(losses_of(&slow, losses), 1);
-    ck_assert_ptr_nonnull(strstr(losses[0].what, "rank 1 (here)"));
-    ck_assert_ptr_nonnull(strstr(losses[0].advice, "look at rank 1"));
+    ck_assert_str_eq(losses[0].what, "waiting for rank 1: 5 ms per step, the last in 30 of 30 steps");
+    ck_assert_ptr_nonnull(strstr(losses[0].advice, "look at rank 1 (here)"));
     NEAR(losses[0].gain_us, 5000);
     NEAR(predicted(&slow, 3, NULL).step_us, 26100);
     ck_assert_double_lt(predicted(&slow, 4, NULL).step_us, 22500); /* of ranks that are equally fast */
@@ -416,8 +416,14 @@ TEST(a_trial_says_what_overlap_costs)
 TEST(others_are_scaled_to_what_was_measured)
 {
     struct prediction two, eight;
-    struct model *model = model_of(&plain);
-    model_measured(model, 23100, 2600);
+    struct trace trace = make(&plain);
+    struct facts facts;
+    char why[200];
+    facts_find(&trace, NULL, &facts);
+    facts.step_us = 23100;
+    facts.exposed_us = 2600;
+    struct model *model = model_of_facts(&facts, why, sizeof(why));
+    facts_free(&facts);
     ck_assert(model_predict(model, 2, NULL, &two) && model_predict(model, 8, NULL, &eight));
     NEAR(two.step_us, 23100);
     NEAR(two.exposed_us, 2600);

@@ -1,13 +1,14 @@
 /*
- * facts.h - what a page says of a run, found in its trace: the steps of all ranks side by side, and who waited.
+ * facts.h - what a page and a prediction say of a run, found in its trace: the steps of all ranks side by side, and who
+ * waited. One set of figures, of one window of steps.
  *
  * Of the last job in the trace, and of the gradient group with most bytes. Figures are of the steps of one window: that
  * of the job's summary, or else the last that all ranks have; control steps of trials do not count. What is exposed and
  * what is waiting, launcher/common/waiting.h says; what the launcher has in its summary is taken from there. Times are
  * microseconds. One thread.
  */
-#ifndef DDPRUN_TOOLS_PAGE_FACTS_H
-#define DDPRUN_TOOLS_PAGE_FACTS_H
+#ifndef DDPRUN_TOOLS_TRACE_FACTS_H
+#define DDPRUN_TOOLS_TRACE_FACTS_H
 
 #include "launcher/common/waiting.h"
 #include "tools/trace/clocks.h"
@@ -49,8 +50,7 @@ struct facts {
     double steps_per_s;                   /* mean of the whole job */
     double step_us;                       /* the median of the ranks' middle */
     double exposed_us, waiting_us, bound_us, predicted_us;
-    int straggler;                          /* index; -1: none */
-    size_t last_count, latest_count;        /* in so many of the latest so many it was the last */
+    struct waiting waited;                  /* the same, by indices of ranks, as the table of ranks counts it */
     const struct trace_plan *plan;          /* of the group, the last one; NULL: none */
     const struct trace_overlap *overlap;    /* of the group, where overlap was switched last; NULL: nowhere */
     const struct trace_run *first;          /* the run of the lowest rank */
@@ -58,9 +58,12 @@ struct facts {
     const char *program;                    /* "": not known */
 };
 
-/* `clocks`: of the trace. Both stay until facts_free(). */
+/* `clocks`: of the trace, or NULL. Both stay until facts_free(). */
 void facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts);
 void facts_free(struct facts *facts);
+
+/* waiting_text() of these figures. */
+const char *facts_waiting_text(const struct facts *facts, char text[WAITING_TEXT_BYTES]);
 
 /* A member of an object, such as the summary, as a number; NAN: not known. As a text: "". */
 double facts_number(struct json_object *object, const char *name);

@@ -1,7 +1,7 @@
 /*
  * facts.c - see facts.h.
  */
-#include "tools/page/facts.h"
+#include "tools/trace/facts.h"
 
 #include "launcher/common/xcalloc.h"
 
@@ -79,7 +79,8 @@ take_ranks(struct facts *facts, const struct run_clock *clocks)
     facts->rank_count = trace_last_job(trace, runs);
     facts->ranks = xcalloc(facts->rank_count, sizeof(facts->ranks[0]));
     for (size_t r = 0; r < facts->rank_count; ++r)
-        facts->ranks[r] = (struct rank_facts){.run = runs[r], .clock = &clocks[runs[r] - trace->runs]};
+        facts->ranks[r] =
+            (struct rank_facts){.run = runs[r], .clock = clocks != NULL ? &clocks[runs[r] - trace->runs] : NULL};
     facts->first = runs[0];
     free(runs);
 }
@@ -168,6 +169,16 @@ count_steps(struct facts *facts, uint64_t first, uint64_t last)
     return facts->counted;
 }
 
+/* As the last step that is no control step. */
+static bool
+is_of_last_kind(const struct facts *facts, size_t i)
+{
+    size_t last = facts->step_count - 1;
+    while (last > i && facts->steps[last].control)
+        --last;
+    return facts->steps[i].control || facts->steps[i].overlapped == facts->steps[last].overlapped;
+}
+
 /* As the launcher had it; or the last, where it had none, or the trace has left most of them out. */
 static void
 take_window(struct facts *facts)
@@ -177,7 +188,8 @@ take_window(struct facts *facts)
         count_steps(facts, (uint64_t)first, (uint64_t)last) >= WAITING_LEAST)
         return;
     uint64_t from = 0;
-    for (size_t i = facts->step_count, count = 0; i-- > 0 && count < WAITING_WINDOW; ++count)
+    for (size_t i = facts->step_count, count = 0; i-- > 0 && count < WAITING_WINDOW && is_of_last_kind(facts, i);
+         ++count)
         from = facts->steps[i].number;
     (void)count_steps(facts, from, UINT64_MAX);
 }
@@ -231,24 +243,50 @@ said_or(const struct facts *facts, const char *name, double unit, double shown)
     return isnan(said) || facts->group_count > 1 ? shown : said * unit;
 }
 
+/* The launcher has looked at the job while it ran: its word counts. */
+static int
+straggler_of(const struct facts *facts, int shown)
+{
+    json_object *said;
+    if (facts->group_count > 1 || !json_object_object_get_ex(facts->summary, "waited_for", &said))
+        return shown;
+    double rank = facts_number(facts->summary, "waited_for");
+    for (size_t r = 0; r < facts->rank_count; ++r) {
+        if (facts->ranks[r].run->rank == rank)
+            return (int)r;
+    }
+    return -1;
+}
+
 static void
 take_waiting(struct facts *facts)
 {
     struct last_rank latest[WAITING_WINDOW];
+    struct waiting *waited = &facts->waited;
     size_t count = 0;
     for (size_t i = facts->step_count; i-- > 0 && count < WAITING_WINDOW;) {
         const struct step_facts *step = &facts->steps[i];
         if (step->number >= facts->first_counted && step->number <= facts->last_counted)
             latest[count++] = step->last;
     }
-    struct waiting waiting = {.exposed = NAN, .waiting = NAN, .straggler = -1};
+    *waited = (struct waiting){.exposed = NAN, .waiting = NAN, .straggler = -1, .last = -1};
     if (count > 0)
-        waiting = waiting_of(latest, count, fmax(0.1 * facts->step_us, WAITING_LEAST_US));
-    facts->exposed_us = said_or(facts, "exposed_ms", 1e3, waiting.exposed);
-    facts->waiting_us = said_or(facts, "waiting_ms", 1e3, waiting.waiting);
-    facts->straggler = waiting.straggler;
-    facts->last_count = waiting.last_count;
-    facts->latest_count = waiting.latest_count;
+        *waited = waiting_of(latest, count, fmax(0.1 * facts->step_us, WAITING_LEAST_US));
+    waited->exposed = facts->exposed_us = said_or(facts, "exposed_ms", 1e3, waited->exposed);
+    waited->waiting = facts->waiting_us = said_or(facts, "waiting_ms", 1e3, waited->waiting);
+    waited->straggler = straggler_of(facts, waited->straggler);
+    waited->last = waited->straggler >= 0 ? waited->straggler : waited->last;
+    waited->count = facts->counted;
+    waited->last_count = waited->last >= 0 ? facts->ranks[waited->last].last_count : 0;
+}
+
+const char *
+facts_waiting_text(const struct facts *facts, char text[WAITING_TEXT_BYTES])
+{
+    struct waiting waited = facts->waited;
+    waited.straggler = waited.straggler >= 0 ? facts->ranks[waited.straggler].run->rank : -1;
+    waited.last = waited.last >= 0 ? facts->ranks[waited.last].run->rank : -1;
+    return waiting_text(&waited, 1e3, text);
 }
 
 static void
