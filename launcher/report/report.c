@@ -59,7 +59,7 @@ add_head(const struct report_subject *subject, char *text, size_t bytes)
 static bool
 is_waiting(const struct rank_view *view)
 {
-    return view->wait == RANK_WAIT_EXCHANGE || view->wait == RANK_WAIT_COLLECTIVE;
+    return view->wait == RANK_WAIT_EXCHANGE || (view->wait == RANK_WAIT_COLLECTIVE && !rank_wait_is_over(view));
 }
 
 static void

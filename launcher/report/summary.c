@@ -125,13 +125,15 @@ static struct json_object *
 describe_nonfinite(const struct summary *summary)
 {
     struct nonfinite_first first = nonfinite_first(summary->ranks, summary->rank_count);
-    if (first.rank < 0 || !(first.stays || summary->exit_code != 0))
+    char text[NONFINITE_TEXT_BYTES];
+    if (!nonfinite_text(summary->ranks, summary->rank_count, summary->exit_code != 0, text))
         return NULL;
     struct json_object *object = json_object_new_object();
     add_index(object, "rank", first.rank);
     add_index(object, "ranks", first.ranks);
     add_count(object, "step", summary->ranks[first.rank].nonfinite_step);
     add_text(object, "what", summary->ranks[first.rank].nonfinite_what);
+    add_text(object, "text", text);
     return object;
 }
 
@@ -151,6 +153,31 @@ add_warnings(struct json_object *array, const struct warnings *warnings, int ran
         add_text(object, "text", warning->text);
         json_object_array_add(array, object);
     }
+}
+
+static uint64_t
+count_of(const struct warnings *warnings)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < WARNINGS_AT_MOST; ++i)
+        count += warnings->all[i].count;
+    return count;
+}
+
+uint64_t
+summary_nonfinite_step(const struct summary *summary)
+{
+    int rank = nonfinite_rank(summary->ranks, summary->rank_count, summary->exit_code > 0);
+    return rank >= 0 ? summary->ranks[rank].nonfinite_step : 0;
+}
+
+uint64_t
+summary_warning_count(const struct summary *summary)
+{
+    uint64_t count = count_of(message_warnings());
+    for (int i = 0; i < summary->rank_count; ++i)
+        count += count_of(&summary->ranks[i].warnings);
+    return count;
 }
 
 static struct json_object *

@@ -29,6 +29,12 @@ struct summary {
  */
 char *summary_attempts(const struct summary *summary);
 
+/* The step in which nonfinite_rank() had its first infinite value or NaN; 0: none had. */
+uint64_t summary_nonfinite_step(const struct summary *summary);
+
+/* How many warnings there were, of all ranks and of ddprun itself. */
+uint64_t summary_warning_count(const struct summary *summary);
+
 /* All that the file holds; the caller's, for json_object_put(). */
 struct json_object *summary_describe(const struct summary *summary);
 

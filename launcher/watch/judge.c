@@ -7,6 +7,7 @@
 #include "launcher/watch/verdict.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define MS            UINT64_C(1000000)
 #define LEFT_EARLY_NS (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
@@ -82,12 +83,31 @@ is_settled(struct judge *judge, const struct rank_view *views, uint64_t now_ns)
     return now_ns - judge->follows_since_ns >= (may_have_left ? 2 * FOLLOWS_NS : FOLLOWS_NS);
 }
 
+/* Where a rank's own --timeout has ended the job, the rank that did not come is named first, and that one behind it. */
+static void
+name_missing(const struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct error *error)
+{
+    char place[160], step[RANK_STEP_BYTES], doing[512];
+    int missing = hang_suspect(judge->hang, views, now_ns);
+    if (missing < 0 || missing == error->rank || error->rank < 0 ||
+        strstr(views[error->rank].failure, "for the other ranks") == NULL)
+        return;
+    rank_describe_place(&views[missing], place, sizeof(place));
+    rank_describe_activity(&views[missing], doing, sizeof(doing));
+    struct error waiter = *error;
+    (void)error_set(error, waiter.exit_code, "rank %d%s%s keeps the others waiting: %s; %s", missing, place,
+                    rank_describe_step(&views[missing], step), doing, waiter.text);
+    error->rank = missing;
+}
+
 enum judgement
 judge_ends(struct judge *judge, struct rank_view *views, uint64_t now_ns, struct error *error)
 {
     find_early_leavers(judge, views, now_ns);
     bool over = all_ended(judge, views);
     bool failed = over ? verdict_find_at_end(views, judge->count, error) : verdict_find(views, judge->count, error);
+    if (failed)
+        name_missing(judge, views, now_ns, error);
     if (failed)
         return over || is_settled(judge, views, now_ns) ? JUDGED_FAILED : JUDGED_IN_DOUBT;
     return over ? JUDGED_OVER : JUDGED_GOES_ON;

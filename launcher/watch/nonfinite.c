@@ -27,12 +27,12 @@ nonfinite_first(const struct rank_view *ranks, int count)
     return first;
 }
 
-/* Once in a job; true. */
-static bool
-say_first(struct rank_view *ranks, int count, char text[NONFINITE_TEXT_BYTES])
+bool
+nonfinite_text(const struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES])
 {
-    ranks[0].nonfinite_said = true;
     struct nonfinite_first first = nonfinite_first(ranks, count);
+    if (first.rank < 0 || !(first.stays || failed))
+        return false;
     const struct rank_view *rank = &ranks[first.rank];
     if (first.ranks == 1)
         snprintf(text, NONFINITE_TEXT_BYTES,
@@ -73,6 +73,15 @@ nonfinite_have_looked(struct rank_view *ranks, int count)
 }
 
 bool
+nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES])
+{
+    if (ranks[0].nonfinite_said || !nonfinite_text(ranks, count, failed, text))
+        return false;
+    ranks[0].nonfinite_said = true;
+    return true;
+}
+
+bool
 nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES])
 {
     if (ranks[0].nonfinite_said || !nonfinite_first(ranks, count).stays)
@@ -83,14 +92,12 @@ nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NO
     }
     if (!nonfinite_have_looked(ranks, count) && now_ns - ranks[0].nonfinite_since_ns < PATIENCE_NS)
         return false;
-    return say_first(ranks, count, text);
+    return nonfinite_last(ranks, count, false, text);
 }
 
-bool
-nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES])
+int
+nonfinite_rank(const struct rank_view *ranks, int count, bool failed)
 {
     struct nonfinite_first first = nonfinite_first(ranks, count);
-    if (ranks[0].nonfinite_said || first.rank < 0 || !(first.stays || failed))
-        return false;
-    return say_first(ranks, count, text);
+    return first.stays || failed ? first.rank : -1;
 }

@@ -56,6 +56,13 @@ rank_describe_wait(const struct rank_view *view, char *text, size_t bytes)
     }
 }
 
+bool
+rank_wait_is_over(const struct rank_view *view)
+{
+    return view->wait != RANK_WAIT_EXCHANGE && view->wait_step > 0 && view->wait_step <= view->step &&
+           view->wait_ns < UINT64_C(1000000000);
+}
+
 /* A call that ends when the device has done what was enqueued. */
 static bool
 is_for_device(const struct rank_view *view)
@@ -76,7 +83,7 @@ rank_describe_activity(const struct rank_view *view, char *text, size_t bytes)
         snprintf(text, bytes, "its program has ended cleanly, and its exit handlers run");
     else if (view->stage < RANK_STAGE_RANK)
         snprintf(text, bytes, "it has not used CUDA yet");
-    else if (view->wait == RANK_WAIT_DEVICE)
+    else if (view->wait == RANK_WAIT_DEVICE && !rank_wait_is_over(view))
         snprintf(text, bytes, "its GPU has not reached %s%s", view->wait_for, kernel);
     else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
         snprintf(text, bytes, "it is in %s (%.1f s), waiting for its GPU%s", view->call, since, kernel);

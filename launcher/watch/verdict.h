@@ -75,6 +75,9 @@ void rank_describe_activity(const struct rank_view *view, char *text, size_t byt
 /* " (host a, process 12, GPU 3)", as far as it is known. */
 void rank_describe_place(const struct rank_view *view, char *text, size_t bytes);
 
+/* Its engine looked at collectives a moment ago, and it has made that step since: the view has two moments. */
+bool rank_wait_is_over(const struct rank_view *view);
+
 /* Nothing on the host keeps the rank from continuing: its device has to end its work. */
 bool rank_is_on_device(const struct rank_view *view);
 
@@ -92,11 +95,18 @@ struct nonfinite_first {
 };
 struct nonfinite_first nonfinite_first(const struct rank_view *ranks, int count);
 
+/* That rank, where a finding stays, or the job has `failed`: else, or where there is none, -1. */
+int nonfinite_rank(const struct rank_view *ranks, int count, bool failed);
+
+enum { NONFINITE_TEXT_BYTES = 768 };
+
+/* The sentence about nonfinite_rank(), the same wherever a user reads one; false: there is none. */
+bool nonfinite_text(const struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES]);
+
 /*
  * Called at each look at the ranks: true once, with a line for the user, when a finding stays and each rank that has
  * not ended has looked twice since then, or has not done so for ten seconds.
  */
-enum { NONFINITE_TEXT_BYTES = 768 };
 bool nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES]);
 
 /* From nonfinite_begin_looks() on: whether each rank that has not ended, and whose engine looks at all, has looked

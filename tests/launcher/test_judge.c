@@ -6,6 +6,7 @@
  * Scenes are played on synthetic views and a synthetic clock.
  */
 #include "launcher/watch/hang.h"
+#include "launcher/watch/verdict.h"
 
 #include "base/protocol.h"
 
@@ -126,6 +127,37 @@ TEST(without_a_cause_what_follows_is_the_reason)
     ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
     ck_assert_int_eq(error.rank, 2);
     judge_free(judge);
+}
+
+TEST(the_rank_that_is_missing_is_named_before_one_that_waited_for_it)
+{
+    begin();
+    views[0].wait = views[2].wait = RANK_WAIT_COLLECTIVE;
+    ck_assert_int_eq(judge_running(judge, views, now_ns, &error), JUDGED_GOES_ON);
+    views[2].stage = RANK_STAGE_FAILED;
+    snprintf(views[2].failure, sizeof(views[2].failure), "bucket 0 of step 6 has waited 5 s for the other ranks");
+    ck_assert_int_eq(ends_after(5000), JUDGED_FAILED);
+    ck_assert_int_eq(error.rank, 1);
+    ck_assert_str_eq(error.text, "rank 1 (process 4001) after step 5 keeps the others waiting: it computes or waits on "
+                                 "the host, outside CUDA; rank 2 after step 5: bucket 0 of step 6 has waited 5 s for "
+                                 "the other ranks");
+    judge_free(judge);
+}
+
+/* The engine looks at collectives now and then, and steps go on meanwhile. */
+TEST(no_collective_of_a_step_that_is_over_is_told)
+{
+    char text[256];
+    begin();
+    views[1].wait = RANK_WAIT_DEVICE;
+    views[1].wait_step = 4;
+    views[1].wait_ns = 20 * MS;
+    snprintf(views[1].wait_for, sizeof(views[1].wait_for), "bucket 0 of step 4");
+    rank_describe_activity(&views[1], text, sizeof(text));
+    ck_assert_ptr_null(strstr(text, "bucket"));
+    views[1].wait_ns = 2000 * MS; /* hosts run ahead of their devices */
+    rank_describe_activity(&views[1], text, sizeof(text));
+    ck_assert_str_eq(text, "its GPU has not reached bucket 0 of step 4");
 }
 
 TEST(who_trains_unseen_fails_the_job)

@@ -4,6 +4,8 @@
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
 
+#include <json-c/json.h>
+
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -47,6 +49,18 @@ put_end(FILE *out, const struct facts *facts)
         return;
     html_put(out, "<p class='bad'>The job failed with exit code %.0f: ", code);
     html_text(out, reason);
+    fputs("</p>\n", out);
+}
+
+/* Not only of a job that failed: one that trains on has lost its parameters, too. */
+static void
+put_nonfinite(FILE *out, const struct facts *facts)
+{
+    json_object *nonfinite;
+    if (!json_object_object_get_ex(facts->summary, "nonfinite", &nonfinite) || nonfinite == NULL)
+        return;
+    fputs("<p class='bad' id='run-nonfinite'>", out);
+    html_text(out, facts_string(nonfinite, "text"));
     fputs("</p>\n", out);
 }
 
@@ -213,6 +227,7 @@ section_overview(FILE *out, const struct facts *facts, const struct model *model
     put_date(out, facts);
     fputs("</p>\n", out);
     put_end(out, facts);
+    put_nonfinite(out, facts);
     put_remarks(out, facts->trace);
     fputs("</header>\n<section id='verdict' aria-label='Verdict'>\n", out);
     put_step(out, facts, model);

@@ -433,6 +433,56 @@ batches_per_step(const struct trace *trace, const struct trace_run *run)
     return 1;
 }
 
+static const char *
+text_of(json_object *object, const char *name)
+{
+    json_object *found;
+    const char *text = json_object_object_get_ex(object, name, &found) ? json_object_get_string(found) : NULL;
+    return text != NULL ? text : "";
+}
+
+/* A mark of the launcher's line, where the rank released that step; 0, or a step that it does not have: its last one.
+ */
+static void
+put_told(struct writing *w, const char *name, const char *text, uint64_t step)
+{
+    int64_t at_ns = clock_common(w->clock, w->run->at_ns);
+    for (size_t i = 0; i < w->run->step_count; ++i) {
+        if (!w->run->steps[i].in_graph && (step == 0 || w->run->steps[i].number <= step))
+            at_ns = after_boundary(w, &w->run->steps[i], w->run->steps[i].released_us);
+    }
+    begin_event(w, "i", TRACK_HOST, name, at_ns);
+    fprintf(w->out, ",\"s\":\"p\",\"args\":{\"step\":%" PRIu64 ",\"text\":", step);
+    put_text(w->out, text);
+    fputs("}}", w->out);
+}
+
+/* What the launcher has said at the end: the first NaN, on its rank, and why the job failed. */
+static void
+put_end(struct writing *w, const struct run_clock *clocks)
+{
+    json_object *summary, *nonfinite, *value;
+    for (size_t i = 0; i < w->trace->run_count; ++i) {
+        const struct trace_run *told = &w->trace->runs[i];
+        if (!json_object_object_get_ex(told->told, "summary", &summary))
+            continue;
+        w->run = told;
+        w->clock = &clocks[i];
+        if (json_object_object_get_ex(summary, "exit_code", &value) && json_object_get_int(value) != 0)
+            put_told(w, "the job failed", text_of(summary, "reason"), 0);
+        if (!json_object_object_get_ex(summary, "nonfinite", &nonfinite) || nonfinite == NULL)
+            continue;
+        for (size_t r = 0; r < w->trace->run_count; ++r) {
+            w->run = &w->trace->runs[r];
+            w->clock = &clocks[r];
+            if (w->run->job == told->job && json_object_object_get_ex(nonfinite, "rank", &value) &&
+                json_object_get_int(value) == w->run->rank && json_object_object_get_ex(nonfinite, "step", &value))
+                put_told(w, "infinite value or NaN", text_of(nonfinite, "text"),
+                         (uint64_t)json_object_get_int64(value));
+        }
+    }
+}
+
 static int64_t
 earliest(const struct trace *trace, const struct run_clock *clocks)
 {
@@ -465,6 +515,7 @@ chrome_write(FILE *out, const struct trace *trace, const struct run_clock *clock
         w->batches = batches_per_step(trace, w->run);
         put_run(w);
     }
+    put_end(w, clocks);
     fputs("\n]}\n", out);
     free(w->buckets);
     free(w);
