@@ -196,7 +196,9 @@ restart(struct job *job, char **argv, int exit_code)
     char *own = xasprintf("%d:%u:%s", (int)getpid(), made + 1, job->attempts != NULL ? job->attempts : "");
     snprintf(number, sizeof(number), "%u", made + 1);
     if (is_first)
-        message_line("restart %u of %u", made + 1, options->max_restarts);
+        message_line("restart %u of %u: DDPRUN_RESTART=%u tells %s to continue from its checkpoint; ddprun cannot see "
+                     "whether it does",
+                     made + 1, options->max_restarts, made + 1, options->program[0]);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
     environment_set(&job->inherited, DDPRUN_ENV_RESTARTED, own);
     environment_unset(job->inherited, "PMIX_NAMESPACE"); /* the job of one process that this one was, and has left */

@@ -395,6 +395,15 @@ relays_left(struct supervisor *s, uint64_t until_ns)
     }
 }
 
+/* There is a core for each rank, and nothing says which. */
+static bool
+is_unbound(const struct job *job)
+{
+    cpu_set_t own;
+    return !job->in_cluster && job->place.world_size > 1 && strcmp(job->placement.what, "none") == 0 &&
+           sched_getaffinity(0, sizeof(own), &own) == 0 && job->place.world_size <= CPU_COUNT(&own);
+}
+
 static void
 close_job(const struct supervisor *s, double seconds)
 {
@@ -405,6 +414,7 @@ close_job(const struct supervisor *s, double seconds)
         .restarts = s->job->restarts,
         .summary = !s->job->options.quiet,
         .verbose = s->job->options.verbose,
+        .unbound = is_unbound(s->job),
         .interrupted = s->interrupted,
     };
     closing_say(&closing, message_line);
@@ -421,6 +431,7 @@ summarize(struct supervisor *s, double seconds)
         .reason = s->failed ? s->reason.text : NULL,
         .seconds = seconds,
         .restarts = s->job->restarts,
+        .unbound = is_unbound(s->job),
         .attempts = s->job->attempts,
     };
     const struct trace_summary trace = {&s->job->options, s->job->begun_unix_ns, &summary};

@@ -44,6 +44,13 @@ follow_links(const char *path)
     return NULL;
 }
 
+/* "-" is standard output. */
+static const char *
+meant(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "/dev/stdout" : path;
+}
+
 bool
 whole_file_is_foreign(const char *path)
 {
@@ -67,7 +74,7 @@ own_descriptor(const struct stat *file)
 static int
 look_at_target(const void *data)
 {
-    const char *path = data;
+    const char *path = meant(data);
     struct stat file;
     helper_takes_time();
     bool there = stat(path, &file) == 0;
@@ -156,8 +163,9 @@ write_into(const char *name, const struct content *content)
 static int
 write_file(const void *data)
 {
-    const struct content *content = data;
+    struct content of = *(const struct content *)data, *content = &of;
     struct stat file;
+    of.path = meant(of.path);
     bool there = stat(content->path, &file) == 0;
     int own = there ? own_descriptor(&file) : -1, cause;
     if (own >= 0) {

@@ -247,6 +247,8 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)
         printable_append(line, LINE_BYTES, "; effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)",
                          rank->shard_total);
+    if (closing->unbound && pace.waits)
+        printable_append(line, LINE_BYTES, "; ranks wait for each other and are bound to no cores: try --bind core");
     if (closing->restarts > 0)
         printable_append(line, LINE_BYTES, "; restarts: %u", closing->restarts);
     say("%s", line);

@@ -21,6 +21,7 @@ struct closing {
     unsigned restarts; /* of --max-restarts, before this attempt */
     bool summary;      /* not only warnings */
     bool verbose;      /* also what is left out of four lines */
+    bool unbound;      /* ranks are bound to no cores, and there is one for each */
     bool interrupted;  /* a signal asked for the end: how far it came is said, and nothing if there was no step */
 };
 

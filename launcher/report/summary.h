@@ -20,6 +20,7 @@ struct summary {
     const char *reason;   /* of a failure; NULL or "": none */
     double seconds;       /* from the first rank's start to the end */
     unsigned restarts;    /* of --max-restarts, so far */
+    bool unbound;         /* ranks are bound to no cores, and there is one for each */
     const char *attempts; /* summary_attempts() of the attempt before; NULL: none */
 };
 

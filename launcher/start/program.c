@@ -183,6 +183,13 @@ check_content(const char *path, int fd, int depth, struct program *program, stru
 }
 
 static bool
+is_source(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && (strcmp(dot, ".cu") == 0 || strcmp(dot, ".c") == 0 || strcmp(dot, ".cpp") == 0);
+}
+
+static bool
 check_file(const char *path, int depth, struct program *program, struct error *error)
 {
     struct stat file;
@@ -192,6 +199,12 @@ check_file(const char *path, int depth, struct program *program, struct error *e
         return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is a folder; name the program in it", path);
     if (!S_ISREG(file.st_mode))
         return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is not a regular file; name a program", path);
+    if (access(path, X_OK) != 0 && is_source(path))
+        return error_set(
+            error, DDPRUN_EXIT_NOT_RUN,
+            "cannot start %s: it is a source; compile it first, and start what that makes: nvcc -o train %s, "
+            "or softgpu-cc -o train %s for the stand-in",
+            path, path, path);
     if (access(path, X_OK) != 0)
         return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is not executable; chmod +x it", path);
 

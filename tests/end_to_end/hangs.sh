@@ -101,7 +101,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     SOFTGPU_LINK=latency_us=20000000 run "$ddprun" -n 3 --hang-warning 0 --timeout "$patience" "$hangs" --how parameter
     ended "a rank's own limit while ranks connect" 1
     says "a rank's own limit while ranks connect" \
-        "^ddprun: rank [02] before its first step: a call of NCCL has waited $patience s for the other ranks" \
+        "^ddprun: $place before its first step keeps the others waiting: .*; rank [02] before its first step: a call of NCCL has waited $patience s for the other ranks" \
         "^  $place before its first step:" '^ +thread [0-9]+ \(hangs\) is stopped:|ptrace is not permitted'
 
     # Before the process is the rank, and before it has loaded any library of ddprun.
@@ -157,7 +157,7 @@ says "a call that one rank leaves out, and little time: both places" '^ddprun: .
 # A rank's own limit comes first where the user has set it so; the report then names who kept it waiting.
 run "$ddprun" -n 3 --bucket-mb 0.02 --hang-warning 0 --timeout "$patience" "$hangs" --how host
 ended "a rank's own limit" 1
-says "a rank's own limit: the culprit's report" '^ddprun: rank [02] after step 8: bucket [0-9] of step 8 has waited '"$patience"' s for the other ranks' \
+says "a rank's own limit: the culprit's report" "^ddprun: $place after step 7 keeps the others waiting: .*; rank [02] after step 8: bucket [0-9] of step 8 has waited $patience s for the other ranks" \
     "^  $place after step 7:" 'computes or waits on the host'
 
 # What only takes long: rank 0 writes a checkpoint until it has been warned of; then the job continues to its end.

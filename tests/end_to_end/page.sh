@@ -68,6 +68,12 @@ check "a job that failed: who, where, and the steps of each rank" python3 "$here
 run "$ddprun" -n 2 --page "$page" "$ladder" "${shape[@]}" --steps 60 --fault exit --fault-rank 1 --fault-step 1
 check "a job that failed before its first step has a page" grep -q "<section id='failure'.*" "$page"
 
+# Of all ranks alike one line is enough; tensors of one name have an index.
+sed -i '/"end":true/d' "$work/kept"/rank-*.jsonl
+run "$ddprun" report "$work/kept" -o "$page"
+check "no rank has an end: one line" [ "$(grep -c 'of 2 of 2 ranks the trace has no end' "$work/stderr")" -eq 1 ]
+check "tensors of one name have an index" grep -q 'gradient\[5\]' "$page"
+
 # What is whole is shown, the rest is named, on the page too.
 { head -n 20 "$trace/rank-2.jsonl" && printf '{"step":'; } >"$work/half"
 mv "$work/half" "$trace/rank-2.jsonl"

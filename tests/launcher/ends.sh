@@ -127,7 +127,7 @@ report "orphans of ranks are taken away when they end" "$(expect 0)"
 
 # ---- restarts ----
 run -n 1 --max-restarts 2 "$fake" env DDPRUN_RESTART exit 7
-why=$(expect 7 "$err" '^ddprun: restart 2 of 2' "$out" '^DDPRUN_RESTART=2')
+why=$(expect 7 "$err" "^ddprun: restart 2 of 2: DDPRUN_RESTART=2 tells $fake to continue from its checkpoint; ddprun cannot see whether it does\$" "$out" '^DDPRUN_RESTART=2')
 [ "$(grep -c '^DDPRUN_RESTART' "$out")" = 3 ] || why+="$(grep -c '^DDPRUN_RESTART' "$out") runs "
 report "--max-restarts" "$why$(no_folders_left)"
 DDPRUN_RESTART=2 _DDPRUN_RESTARTED=1:2 run -n 1 --max-restarts 1 "$fake" env DDPRUN_RESTART env _DDPRUN_RESTARTED exit 7

@@ -58,6 +58,8 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "no such command" 127 "not found, in the folders of .PATH" no-such-command-here
     bad "a folder" 127 "it is a folder" "$top/folder"
     bad "not executable" 127 "not executable" "$top/script"
+    touch "$top/train.cu"
+    bad "a source" 127 "it is a source; compile it first, .*nvcc -o train $top/train.cu" "$top/train.cu"
     bad "neither program nor script" 127 "neither an ELF program nor a script" "$top/text"
     bad "script without interpreter" 127 "/no/such/interpreter" "$top/script_lost"
     bad "script with line ends of Windows" 127 "line ends of Windows" "$top/script_crlf"

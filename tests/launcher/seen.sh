@@ -56,7 +56,7 @@ top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, 
        "gradient_bytes": int, "gradient_elements": int, "parameter_elements": int, "buckets": int, "reduce_calls": int, "reduce_bytes": int, "frees_in_backward": int, "loads_in_backward": int, "steps_per_second": (float, maybe),
        "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe), "exposed_planned_ms": (float, maybe),
        "slowed_ms": (float, maybe), "overlap_off_step": (int, maybe), "waiting_ms": (float, maybe), "waited_for": (int, maybe),
-       "measured_steps": int, "first_measured": (int, maybe), "last_measured": (int, maybe),
+       "unbound": bool, "measured_steps": int, "first_measured": (int, maybe), "last_measured": (int, maybe),
        "nonfinite": (dict, maybe), "warnings": list, "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
 attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
@@ -139,6 +139,8 @@ else
 fi
 run_command "$ddprun" --summary-json /dev/stdout "$fake" exit 0
 report "--summary-json into what is no file" "$(expect 0 "$out" '"exit_code": *0')"
+run_command "$ddprun" --summary-json - --metrics - "$fake" exit 0
+report "- is standard output" "$(expect 0 "$out" '"exit_code": *0' "$out" '^ddprun_exit_code{.*} 0$')$(ls ./- 2>/dev/null)"
 ln -s end.json "$top/link.json"
 (umask 027 && run_command "$ddprun" --summary-json "$top/link.json" "$fake" exit 0 && exit "$rc")
 rc=$?

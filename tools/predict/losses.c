@@ -58,9 +58,9 @@ add_waiting(const struct model *model, struct found *found)
         return;
     loss->at_most = true;
     snprintf(loss->what, sizeof(loss->what), "%s", model->waiting);
-    snprintf(loss->advice, sizeof(loss->advice),
-             "let steps take equally long: batches of one size, cores that no other "
-             "process uses");
+    snprintf(loss->advice, sizeof(loss->advice), "%s",
+             model->unbound ? "--bind core gives each rank cores of its own, which nothing does here"
+                            : "let steps take equally long: batches of one size, cores that no other process uses");
 }
 
 /* What buckets planned from measured times leave exposed, with so many thousandths of the bytes. NAN: not known. */

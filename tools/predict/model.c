@@ -397,6 +397,7 @@ take_items(struct model *model, const struct trace_run *run)
     if (!json_object_object_get_ex(run->told, "summary", &summary))
         return;
     double steps_per_s = said(summary, "steps_per_second");
+    model->unbound = said(summary, "unbound") > 0.0;
     model->batch = (uint64_t)fmin(said(summary, "batch_per_pass"), 1e18);
     if (steps_per_s > 0.0)
         model->items = said(summary, "items_per_second") / steps_per_s;

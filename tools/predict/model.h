@@ -25,6 +25,7 @@ struct model {
     const struct model_rank *straggler; /* NULL: none */
     char waiting[WAITING_TEXT_BYTES];   /* the sentence about it, and what ranks waited for each other: */
     double waiting_us;
+    bool unbound; /* ranks are bound to no cores, and there is one for each */
 
     double own_us;     /* of a step, without a straggler and without averaging */
     double slowed_us;  /* of own_us: what collectives beside it have cost backward, by the last trial; 0: not known */

@@ -167,6 +167,27 @@ take_tensors(struct trace_run *run, int group, json_object *line)
     }
 }
 
+/* Several tensors of one name, as those of an array of layers, get its index: "p.g[0]", "p.g[1]". */
+static void
+number_names(struct trace_tensor *tensors, size_t count)
+{
+    enum { MOST = 1024 }; /* of them comparisons are quick */
+    bool *done = xcalloc(count + 1, sizeof(*done));
+    for (size_t i = 0; i < count && count <= MOST; ++i) {
+        size_t index = 0;
+        for (size_t k = i + 1; k < count && !done[i]; ++k) {
+            if (done[k] || strcmp(tensors[i].name, tensors[k].name) != 0)
+                continue;
+            size_t length = strnlen(tensors[k].name, sizeof(tensors[k].name) - 12);
+            snprintf(tensors[k].name + length, 12, "[%zu]", ++index);
+            done[k] = true;
+        }
+        if (index > 0)
+            snprintf(tensors[i].name + strnlen(tensors[i].name, sizeof(tensors[i].name) - 12), 12, "[0]");
+    }
+    free(done);
+}
+
 static void
 take_plan(struct trace_run *run, json_object *line)
 {
@@ -361,6 +382,8 @@ trace_take_file(struct trace *trace, int rank, const char *name, const char *tex
         int64_t version = object != NULL ? whole(object, "ddprun_trace", -1) : -1;
         if (object == NULL) {
             remark(trace, "%s, line %zu, is cut or is not JSON: the lines before it are shown", name, line_number);
+            if (trace->run_count > before)
+                trace->runs[trace->run_count - 1].cut = true;
             return;
         }
         if (version >= 0 && version != TRACE_VERSION)
@@ -376,8 +399,6 @@ trace_take_file(struct trace *trace, int rank, const char *name, const char *tex
         if (version >= 0 ? version != TRACE_VERSION : trace->run_count == before)
             return;
     }
-    if (trace->run_count > before && !trace->runs[trace->run_count - 1].ended)
-        remark(trace, "%s has no end: the rank runs still, or was killed", name);
 }
 
 /* All that is in it now; *bytes_p of them, malloc'ed. NULL with errno. It may still grow: a mapping could shrink. */
@@ -478,6 +499,18 @@ look_for_ranks(struct trace *trace)
         missing += !found;
         first = !found && first < 0 ? rank : first;
     }
+    int unended = 0, last = -1;
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        bool is_last = i + 1 == trace->run_count || trace->runs[i + 1].rank != trace->runs[i].rank;
+        if (is_last && !trace->runs[i].ended && !trace->runs[i].cut) {
+            ++unended;
+            last = trace->runs[i].rank;
+        }
+    }
+    if (unended == 1)
+        remark(trace, "rank-%d.jsonl has no end: the rank runs still, or was killed", last);
+    else if (unended > 1)
+        remark(trace, "of %d of %d ranks the trace has no end: they run still, or were killed", unended, trace->world);
     if (missing > 0)
         remark(trace, "%d of %d ranks have no trace of this job here, the first of them rank %d", missing, trace->world,
                first);
@@ -509,6 +542,8 @@ trace_read(const char *folder, struct trace *trace, struct error *error)
         struct trace_run *run = &trace->runs[i];
         if (run->step_count > 1)
             qsort(run->steps, run->step_count, sizeof(run->steps[0]), compare_steps);
+        for (int g = 0; g < TRACE_GROUPS; ++g)
+            number_names(run->tensors[g], run->tensor_counts[g]);
     }
     look_for_ranks(trace);
     return true;

@@ -112,7 +112,7 @@ struct trace_run {
     int rank, world;
     char host[65];
     int64_t at_ns, unix_ns;   /* the rank's clock, and the time of day */
-    bool ended;               /* its last line is there */
+    bool ended, cut;          /* its last line is there; or a line is not whole, which a remark names */
     uint64_t bucket_bytes;    /* of --bucket-mb; 0: not given, or not known */
     uint64_t check_every;     /* of --check-every; 0: never, or not known */
     bool overlap, verify;     /* not --no-overlap, or not known; --verify */

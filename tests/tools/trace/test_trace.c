@@ -173,7 +173,7 @@ static const struct broken {
 } broken[] = {
     {HEAD STEP "{\"step\":2,\"gro", "line 3, is cut or is not JSON", 1},
     {HEAD STEP "[]\n" STEP, "line 3, is cut or is not JSON", 1},
-    {HEAD STEP, "has no end", 1},
+    {HEAD STEP, NULL, 1},
     {STEP, "does not begin as a trace", 0},
     {"{\"ddprun_trace\":2}\n" STEP, "is of version 2", 0},
     {HEAD "{\"step\":1,\"group\":900,\"boundary_ns\":1000,\"released_us\":2.5}\n{\"end\":true}\n", NULL, 0},
