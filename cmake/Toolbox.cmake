@@ -48,6 +48,7 @@ pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(JSON REQUIRED IMPORTED_TARGET json-c)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 
 # CUDA and NCCL: headers only. Nothing here links a CUDA library; all of them are opened or interposed at run time.

@@ -23,6 +23,7 @@ libunwind-dev   | module libunwind     | call stacks in messages
 libdw-dev       | module libdw         | source lines in stacks of reports, and in what the scout prints
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | JSON that ddprun reads and writes
+zlib1g-dev      | module zlib         | timelines that are compressed
 libssl-dev      | module libcrypto     | keyed hashes: hosts of a job prove that they belong together
 libopenblas-dev | module openblas      | matrix products of the stand-in
 check           | module check         | unit tests

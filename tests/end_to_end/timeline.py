@@ -106,7 +106,7 @@ def check_waits(folder, events):
         if event["ph"] != "X" or "waited_us" not in event.get("args", {}):
             continue
         args = event["args"]
-        of = waited[(args["group"], int(event["name"].split()[1]))]
+        of = waited[(args["group"], args["step"])]
         if len(of) < len(ranks):
             continue
         count += 1
@@ -127,10 +127,11 @@ def check_plan(folder, events):
     for event in events:
         if (event["pid"], event.get("tid")) in tracks and event["ph"] in "Xi" and event["name"] != "another plan of buckets":
             step = event["args"]["step"] if event["ph"] == "X" else event["args"]["after_step"]
-            shown.add((event["pid"], event["name"], event["args"]["group"], step))
+            name = event["name"] + (" %s overlap" % event["args"]["overlap"] if event["ph"] == "X" else "")
+            shown.add((event["pid"], name, event["args"]["group"], step))
     for rank, line in lines_of(folder):
         if line.get("control"):
-            name = "control step %d, %s overlap" % (line["step"], "with" if line["overlapped"] else "without")
+            name = "control step %s overlap" % ("with" if line["overlapped"] else "without")
             wanted.add((rank, name, line["group"], line["step"]))
         elif "trial" in line:
             wanted.add((rank, "result of a trial", line["group"], line["after_step"]))
@@ -141,6 +142,22 @@ def check_plan(folder, events):
     return len(wanted)
 
 
+def check_names(events):
+    """One name, and so one colour, for each kind of slice; numbers are arguments. The parts of a step fill what they are named for."""
+    parts = {}
+    for event in events:
+        if event["ph"] == "X" and event["dur"] < 0:
+            complain("%s has a negative length" % event)
+        if event["ph"] == "X" and event["name"] in ("step", "round") and not event["args"]["step"] > 0:
+            complain("%s has no number" % event)
+        if event["ph"] == "X" and event["name"] in ("exposed communication", "waits for other ranks"):
+            parts.setdefault(event["name"], []).append(event["dur"])
+    for name, of in (("exposed communication", "exposed_us"), ("waits for other ranks", "waiting_us")):
+        wanted = sum(e["args"][of] for e in events if e["ph"] == "X" and of in e.get("args", {}) and e["args"]["waited_us"] > 0)
+        if parts.get(name) and abs(sum(parts[name]) - wanted) > 0.02 * wanted + 50:
+            complain("%s is %.0f us in slices, and %.0f by the steps" % (name, sum(parts[name]), wanted))
+
+
 def main():
     events = json.load(open(sys.argv[2], encoding="utf-8"))["traceEvents"]
     tracks = check_tracks(events)
@@ -149,6 +166,7 @@ def main():
         complain("no step says what it waited for")
     if buckets == 0 or flows != buckets:
         complain("%d buckets, %d flows" % (buckets, flows))
+    check_names(events)
     planned = check_plan(sys.argv[1], events)
     print("%d events, %d tracks, %d flows, %d of trials, %d complaints" % (len(events), len(tracks), flows, planned, len(wrong)))
     sys.exit(1 if wrong else 0)

@@ -97,7 +97,7 @@ run "$ddprun" trace "$trace" -o "$work/timeline.json"
 ! command -v python3 >/dev/null ||
     check "overlap does not pay: the timeline is what the trace says" python3 "$(dirname "$0")/timeline.py" "$trace" "$work/timeline.json"
 check "overlap does not pay: ... with control steps, and where overlap went off" bash -c \
-    "[ \$(grep -c '\"name\":\"control step [0-9]*, without overlap\"' '$work/timeline.json') -eq 48 ] &&
+    "[ \$(grep -c '\"name\":\"control step\".*\"overlap\":\"without\"' '$work/timeline.json') -eq 48 ] &&
      [ \$(grep -c '\"name\":\"overlap is off\"' '$work/timeline.json') -eq 2 ]"
 run "$ddprun" report "$trace" -o "$work/page.html"
 check "overlap does not pay: the page marks 24 control steps" [ "$(grep -c "<circle class='control'" "$work/page.html")" -eq 24 ]

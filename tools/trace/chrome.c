@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Tracks of a process, as they are shown from above: of the trainer one for each group, for groups may step on streams
  * of their own; one for each communicator; what the host does; and which buckets are in force, with or without overlap.
@@ -78,6 +79,21 @@ begin_event(const struct writing *w, const char *phase, unsigned track, const ch
     put_text(w->out, name);
 }
 
+/* What the device does has a colour of its own, where a viewer takes it ("cname", Chrome's trace events). */
+static void
+put_colour(const struct writing *w, const char *name)
+{
+    static const char *const colours[][2] = {{"backward", "thread_state_running"},
+                                             {"exposed communication", "terrible"},
+                                             {"waits for other ranks", "thread_state_iowait"},
+                                             {"step", "grey"},
+                                             {"control step", "thread_state_unknown"}};
+    for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]); ++i) {
+        if (strcmp(colours[i][0], name) == 0)
+            fprintf(w->out, ",\"cname\":\"%s\"", colours[i][1]);
+    }
+}
+
 /* A slice; its "args" may follow, and a brace. False: there is none, for nothing of it is left. */
 static bool
 begin_slice(struct writing *w, unsigned track, const char *name, int64_t begin_ns, int64_t end_ns)
@@ -87,6 +103,7 @@ begin_slice(struct writing *w, unsigned track, const char *name, int64_t begin_n
         return false;
     w->ends_ns[track] = end_ns;
     begin_event(w, "X", track, name, begin_ns);
+    put_colour(w, name);
     fprintf(w->out, ",\"dur\":%.3f", us(w, end_ns) - us(w, begin_ns));
     return true;
 }
@@ -98,6 +115,7 @@ inner_slice(const struct writing *w, unsigned track, const char *name, int64_t b
     if (end_ns <= begin_ns)
         return;
     begin_event(w, "X", track, name, begin_ns);
+    put_colour(w, name);
     fprintf(w->out, ",\"dur\":%.3f}", us(w, end_ns) - us(w, begin_ns));
 }
 
@@ -266,52 +284,38 @@ put_buckets(struct writing *w)
 static void
 put_graph_step(struct writing *w, const struct trace_step *step, const struct trace_step *next)
 {
-    char name[64];
-    snprintf(name, sizeof(name), "step %llu, in a CUDA graph, as launched", (unsigned long long)step->number);
     int64_t begin_ns = clock_common(w->clock, step->entered_ns);
     int64_t end_ns = next != NULL && next->entered_ns > 0 ? clock_common(w->clock, next->entered_ns) : begin_ns + 1000;
-    if (step->entered_ns > 0 && begin_slice(w, TRACK_GRAPHS, name, begin_ns, end_ns))
-        fputs("}", w->out);
+    if (step->entered_ns > 0 && begin_slice(w, TRACK_GRAPHS, "step in a CUDA graph, as launched", begin_ns, end_ns))
+        fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 "}}", step->number);
 }
 
 static void
 put_control(struct writing *w, const struct trace_step *step, int64_t begin_ns, int64_t released_ns)
 {
-    char name[64];
-    snprintf(name, sizeof(name), "control step %llu, %s overlap", (unsigned long long)step->number,
-             step->overlapped ? "with" : "without");
-    if (begin_slice(w, TRACK_PLAN, name, begin_ns, released_ns))
-        fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d}}", (unsigned long long)step->number, step->group);
+    if (begin_slice(w, TRACK_PLAN, "control step", begin_ns, released_ns))
+        fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 ",\"group\":%d,\"overlap\":\"%s\"}}", step->number,
+                step->group, step->overlapped ? "with" : "without");
 }
 
-/* Where ranks take turns, a step is a round. */
-static void
-name_step(const struct writing *w, const struct trace_step *step, char name[64])
-{
-    unsigned long long number = step->number, batches = w->batches;
-    if (batches > 1)
-        snprintf(name, 64, "round %llu (batches %llu to %llu)", number, (number - 1) * batches + 1, number * batches);
-    else
-        snprintf(name, 64, "step %llu", number);
-}
-
+/* All steps have one name, and so one colour; which one it is is an argument. Where ranks take turns, it is a round. */
 static void
 put_step(struct writing *w, const struct trace_step *step)
 {
-    char name[64];
     unsigned track = TRACK_TRAINER + (unsigned)step->group;
+    uint64_t first = (step->number - 1) * w->batches + 1;
     int64_t boundary_ns = after_boundary(w, step, 0), released_ns = after_boundary(w, step, step->released_us);
     int64_t backward_ns = isnan(step->backward_us) ? boundary_ns : after_boundary(w, step, step->backward_us);
     int64_t begin_ns = isnan(step->begin_us) ? backward_ns : after_boundary(w, step, step->begin_us);
     begin_ns = begin_ns > w->ends_ns[track] ? begin_ns : w->ends_ns[track];
-    name_step(w, step, name);
-    if (!begin_slice(w, track, name, begin_ns, released_ns))
+    if (!begin_slice(w, track, w->batches > 1 ? "round" : "step", begin_ns, released_ns))
         return;
     struct last_rank last = waits_of(w->trace, w->run, step);
-    fprintf(w->out, ",\"args\":{\"group\":%d,\"overlapped\":%s,\"waited_us\":%.3f", step->group,
-            step->overlapped ? "true" : "false", fmax(step->released_us, 0));
+    fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 ",\"group\":%d,\"overlapped\":%s,\"waited_us\":%.3f", step->number,
+            step->group, step->overlapped ? "true" : "false", fmax(step->released_us, 0));
     if (w->batches > 1)
-        fprintf(w->out, ",\"own_batch\":%" PRIu64, (step->number - 1) * w->batches + (unsigned)w->run->rank + 1);
+        fprintf(w->out, ",\"first_batch\":%" PRIu64 ",\"last_batch\":%" PRIu64 ",\"own_batch\":%" PRIu64, first,
+                first + w->batches - 1, first + (unsigned)w->run->rank);
     if (last.rank >= 0)
         fprintf(w->out, ",\"exposed_us\":%.3f,\"waiting_us\":%.3f,\"waited_for_rank\":%d", last.waited,
                 fmax(step->released_us, 0) - last.waited, last.rank);
@@ -320,8 +324,11 @@ put_step(struct writing *w, const struct trace_step *step)
         put_control(w, step, begin_ns, released_ns);
     boundary_ns = clamp(boundary_ns, begin_ns, released_ns);
     backward_ns = clamp(backward_ns, begin_ns, boundary_ns);
+    int64_t came_ns = last.rank < 0 ? boundary_ns : after_boundary(w, step, step->released_us - last.waited);
+    came_ns = clamp(came_ns, boundary_ns, released_ns);
     inner_slice(w, track, "backward", backward_ns, boundary_ns);
-    inner_slice(w, track, "waits for averages", boundary_ns, released_ns);
+    inner_slice(w, track, "waits for other ranks", boundary_ns, came_ns);
+    inner_slice(w, track, last.rank < 0 ? "waits for averages" : "exposed communication", came_ns, released_ns);
     for (size_t k = 0; k < step->bucket_count; ++k)
         keep_bucket(w, step, &step->buckets[k], begin_ns, released_ns);
     if (step->entered_ns > 0 && begin_slice(w, TRACK_HOST, "DDP_STEP", clock_common(w->clock, step->entered_ns),

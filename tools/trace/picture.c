@@ -6,22 +6,25 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/options/option_rows.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "tools/common/tool_options.h"
 
 #include <json-c/json.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #define OPTION_TARGET struct picture_request
 const struct option_row picture_rows[] = {{.name = "output",
                                            .letter = 'o',
                                            .argument = "FILE",
                                            TEXT(file, "a file"),
-                                           .help = "write to FILE, for its owner alone to read; -: to standard output"},
+                                           .help = "write to FILE, for its owner alone to read; -: to standard output; .gz: by gzip"},
                                           HELP_ROW,
                                           {0}};
 
@@ -82,11 +85,41 @@ picture_begin(struct picture *picture)
     picture->out = open_memstream(&picture->text, &picture->bytes);
 }
 
+/* By gzip (RFC 1952), where the file's name says so. False: it is still as it was. */
+static bool
+compress_for(const char *file, struct picture *picture)
+{
+    enum { GZIP_WINDOW = 15 + 16 }; /* deflateInit2(): the largest window, and gzip's header */
+    size_t length = strlen(file);
+    if (length < 3 || strcmp(file + length - 3, ".gz") != 0)
+        return true;
+    z_stream stream = {0};
+    if (picture->bytes > UINT_MAX ||
+        deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        errno = ENOMEM;
+        return false;
+    }
+    uLong room = deflateBound(&stream, (uLong)picture->bytes);
+    char *packed = xcalloc(1, room);
+    stream.next_in = (Bytef *)picture->text;
+    stream.avail_in = (uInt)picture->bytes;
+    stream.next_out = (Bytef *)packed;
+    stream.avail_out = (uInt)room;
+    bool ok = deflate(&stream, Z_FINISH) == Z_STREAM_END;
+    picture->bytes = stream.total_out;
+    (void)deflateEnd(&stream);
+    free(picture->text);
+    picture->text = packed;
+    errno = ok ? 0 : EIO;
+    return ok;
+}
+
 bool
 picture_end(struct picture *picture, const char *file, const char *option, struct error *error)
 {
     bool ok = picture->out != NULL && !ferror(picture->out);
     ok = picture->out != NULL && fclose(picture->out) == 0 && ok;
+    ok = ok && compress_for(file, picture);
     mode_t mask = umask(077);
     if (ok && strcmp(file, "-") == 0)
         ok = fwrite(picture->text, 1, picture->bytes, stdout) == picture->bytes;

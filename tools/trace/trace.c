@@ -64,13 +64,13 @@ const struct command trace_command = {
     .brief = "a timeline of what --trace DIR has written",
     .usage = "Usage: ddprun trace DIR -o FILE\n\n"
              "Makes a timeline of what ddprun --trace DIR has written: a file of Chrome's trace\n"
-             "events, which https://ui.perfetto.dev and chrome://tracing open. It has a process for\n"
-             "each rank, with tracks for steps and backward, collectives, and what the host waits\n"
-             "for; all ranks on one clock.\n",
+             "events, which https://ui.perfetto.dev opens; compressed by gzip, which that opens, too,\n"
+             "where FILE ends in .gz. It has a process for each rank, with tracks for steps and\n"
+             "backward, collectives, and what the host waits for; all ranks on one clock.\n",
     .notes = "Exit codes: 0: written, with a line for each file that is missing or not whole;\n"
              "1: there is no trace that can be read, or FILE cannot be written; 2: wrong options.\n",
     .wants = "folder",
-    .example = "ddprun trace DIR -o timeline.json",
+    .example = "ddprun trace DIR -o timeline.json.gz",
     .mixes = true,
     .rows = picture_rows,
     .run = run_trace,

@@ -74,7 +74,7 @@ check "the last lines count rounds and batches" grep -q '20 steps (each a round 
 check "so does the summary" grep -q '"batches": *40, *"batches_per_step": *2' <(tr '\n' ' ' <end.json)
 check "so does the page" grep -q 'id=.turns.>.* round of 2 of the program.s 40 batches' page.html
 run "$ddprun" trace trace -o timeline.json
-check "so does the timeline, which has the batch of each rank" [ "$(sed -nE 's/.*"round 20 \(batches 39 to 40\)".*"own_batch":([0-9]+).*/\1/p' timeline.json | sort | tr '\n' ' ')" = '39 40 ' ]
+check "so does the timeline, which has the batch of each rank" [ "$(sed -nE 's/.*"round".*"step":20,.*"first_batch":39,"last_batch":40,"own_batch":([0-9]+).*/\1/p' timeline.json | sort | tr '\n' ' ')" = '39 40 ' ]
 
 # ---- what does not fit ----
 by_plan 2 digits.json "$build/samples/digits_plain" --data "$data" --batch 36 --steps 40 --quiet
