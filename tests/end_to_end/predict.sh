@@ -105,6 +105,7 @@ judge "from a trace of 2 ranks: 4 ranks" "$two_4" "$four" 0
 for words in 'without averaging' 'rank has a batch as large as it has here' 'ready is measured' 'each link 51.2 MB/s and 1000 us' 'buckets are planned'; do
     check "assumptions: $words" grep -q "$words" <<<"$of_one"
 done
+check "a trace: one run has no range" grep -q 'A trace is one run' "$work/stdout"
 check "a trace: what an all-reduce costs was measured" grep -q 'all-reduce: measured on 2 ranks' "$work/stdout"
 two_was_busy=$busy
 
@@ -166,6 +167,8 @@ check "... kept, of 48 on each rank" hold 2 'near($4, 48 * $1 * $3)'
 check "... steps a second are those of the step" hold 1 'near($3, 1000 / $2)'
 check "... speed-up is the efficiency of each rank" hold 1 'near($5, $1 * $6)'
 check "... in both" hold 2 'near($5, $1 * $6)'
+check "... each figure has a range" [ "$(grep -c '^Ranges of [2-5] rehearsals, the batch ' "$work/stdout")" -eq 2 ]
+check "... and none is above what so many ranks can do" awk 'NF == 7 && $1 + 0 > 0 && ($6 > $1 + 0.005 || $7 > 1.0005) { bad = 1 } END { exit bad }' "$work/stdout"
 check "... and it says how many are worth it" grep -Eq '^With the batch kept, (up to [24] ranks are|none of these numbers of ranks is) worth it' "$work/stdout"
 check "... each share was rehearsed" [ "$(grep -c 'the share of the batch that each of [24] ranks has' "$work/stderr")" -eq 2 ]
 run "$ddprun" -q predict -n 2,64 --steps 40 --link "$link" "$ladder" --layers 4 --width 32 --batch 48

@@ -3,12 +3,14 @@
  */
 #include "tools/predict/request.h"
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/command.h"
 #include "launcher/start/job_folder.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/range.h"
 #include "tools/common/tool_options.h"
 
 #include <stdlib.h>
@@ -54,35 +56,79 @@ model_from(const char *folder, const struct predict_request *request, struct err
 static bool
 predict_from(const struct predict_request *request, struct error *error)
 {
+    struct table *table = table_new();
     struct model *model = model_from(request->folder, request, error);
     struct forecasts forecasts = {.request = request, .kept = model, .shares = model != NULL ? model_ranks(model) : 1};
-    bool ok = model != NULL && table_print(&forecasts, error);
+    bool more, ok = model != NULL && table_add(table, &forecasts, &more, error);
+    if (ok)
+        table_print(table, &forecasts);
     model_free(model);
+    free(table);
     return ok;
+}
+
+static void
+say_rehearsal(const struct rehearsal *rehearsal)
+{
+    if (rehearsal->options->quiet)
+        return;
+    if (rehearsal->number > 0 && rehearsal->shares == 1)
+        message_line("predict: once more, for the range of what is predicted: %u of at most %d", rehearsal->number + 1,
+                     RANGE_MOST_VALUES);
+    else if (rehearsal->number == 0 && rehearsal->shares == 1)
+        message_line("predict: runs the program for %u steps on %s", rehearsal->request->steps,
+                     rehearsal->request->has_link ? "one rank" : "two ranks");
+    else if (rehearsal->number == 0)
+        message_line("predict: the same with the share of the batch that each of %u ranks has", rehearsal->shares);
 }
 
 /* The program's model where DDP_SHARD gives the share of one of so many ranks. */
 static struct model *
 rehearse_share(struct rehearsal *rehearsal, unsigned shares, struct error *error)
 {
-    char *trace = xasprintf("%s/trace-%u", rehearsal->folder, shares);
+    char *trace = xasprintf("%s/trace-%u-%u", rehearsal->folder, rehearsal->number, shares);
     rehearsal->shares = shares;
     rehearsal->trace = trace;
-    if (!rehearsal->options->quiet && shares == 1)
-        message_line("predict: runs the program for %u steps on %s", rehearsal->request->steps,
-                     rehearsal->request->has_link ? "one rank" : "two ranks");
-    else if (!rehearsal->options->quiet)
-        message_line("predict: the same with the share of the batch that each of %u ranks has", shares);
+    say_rehearsal(rehearsal);
     struct model *model = rehearse(rehearsal, error) ? model_from(trace, rehearsal->request, error) : NULL;
     free(trace);
     return model;
 }
 
-/* Once with the whole batch, and where the program shares it out, once for each number of ranks that it is enough for.
- */
+/* Once with the whole batch, and where the program shares it out, once for each number of ranks that it is enough for:
+ * what changes on the machine meanwhile, changes all of them. */
+static bool
+rehearse_all(struct rehearsal *rehearsal, struct forecasts *forecasts, struct error *error)
+{
+    const struct predict_request *request = rehearsal->request;
+    forecasts->kept = rehearse_share(rehearsal, 1, error);
+    bool ok = forecasts->kept != NULL;
+    for (size_t i = 0; ok && i < request->count_count; ++i) {
+        unsigned ranks = request->counts[i];
+        if (ranks < 2 || ranks > model_batch(forecasts->kept))
+            continue;
+        forecasts->shared[i] = rehearse_share(rehearsal, ranks, error);
+        ok = forecasts->shared[i] != NULL;
+    }
+    return ok;
+}
+
+static void
+forget(struct forecasts *forecasts)
+{
+    for (size_t i = 0; i < forecasts->request->count_count; ++i) {
+        model_free(forecasts->shared[i]);
+        forecasts->shared[i] = NULL;
+    }
+    model_free(forecasts->kept);
+    forecasts->kept = NULL;
+}
+
+/* Until rehearsals agree, or a minute is over. */
 static bool
 predict_by_run(const struct options *options, const struct predict_request *request, struct error *error)
 {
+    enum { LIMIT_MS = 60000 };
     struct job_folder folder = {.fd = -1};
     struct rehearsal rehearsal = {.options = options, .request = request};
     struct forecasts forecasts = {.request = request, .shares = 1};
@@ -90,19 +136,18 @@ predict_by_run(const struct options *options, const struct predict_request *requ
     if (!job_folder_make(&folder, error))
         return false;
     rehearsal.folder = folder.path;
-    forecasts.kept = rehearse_share(&rehearsal, 1, error);
-    bool ok = forecasts.kept != NULL;
-    for (size_t i = 0; ok && i < request->count_count; ++i) {
-        unsigned ranks = request->counts[i];
-        if (ranks < 2 || ranks > model_batch(forecasts.kept))
-            continue;
-        forecasts.shared[i] = rehearse_share(&rehearsal, ranks, error);
-        ok = forecasts.shared[i] != NULL;
+    struct table *table = table_new();
+    int64_t begin_ms = clock_now_ms(), took_ms = 0;
+    bool more = true, ok = true;
+    for (; ok && more && took_ms + took_ms / (rehearsal.number > 0 ? rehearsal.number : 1) <= LIMIT_MS; ++rehearsal.number) {
+        forget(&forecasts);
+        ok = rehearse_all(&rehearsal, &forecasts, error) && table_add(table, &forecasts, &more, error);
+        took_ms = clock_now_ms() - begin_ms;
     }
-    ok = ok && table_print(&forecasts, error);
-    for (size_t i = 0; i < request->count_count; ++i)
-        model_free(forecasts.shared[i]);
-    model_free(forecasts.kept);
+    if (ok)
+        table_print(table, &forecasts);
+    forget(&forecasts);
+    free(table);
     job_folder_remove(&folder);
     return ok;
 }

@@ -4,20 +4,33 @@
 #include "tools/predict/request.h"
 
 #include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+#include "tools/common/range.h"
 #include "tools/predict/model.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define WORTH_IT 0.5 /* of what so many ranks could do */
 
-/* One way to use more ranks. */
+/* One way to use so many ranks, as each rehearsal found it. */
+struct row {
+    unsigned ranks;
+    double items; /* of a step, on all ranks; 0: not known */
+    struct range step_us, exposed_us, speed_up;
+};
+
 struct scaling {
     const char *name;
-    struct prediction rows[PREDICT_MOST_COUNTS];
-    double items[PREDICT_MOST_COUNTS]; /* of a step, on all ranks; 0: not known */
-    double speed_up[PREDICT_MOST_COUNTS];
+    struct row rows[PREDICT_MOST_COUNTS];
     size_t count;
+};
+
+struct table {
+    struct scaling shared, kept;
+    struct range alone_us; /* a step with the batch kept, and without averaging */
+    unsigned rehearsals;
 };
 
 static const struct link *
@@ -45,48 +58,99 @@ alone_us(const struct model *model)
     return model->own_us - model->slowed_us;
 }
 
+/* Takes what this rehearsal has of it. */
+static void
+add_row(struct scaling *scaling, const struct prediction *found, double alone_us, double times, double items)
+{
+    size_t i = 0;
+    while (i < scaling->count && scaling->rows[i].ranks != found->ranks)
+        ++i;
+    struct row *row = &scaling->rows[i];
+    scaling->count += i == scaling->count;
+    row->ranks = found->ranks;
+    row->items = items;
+    range_add(&row->step_us, found->step_us, INFINITY);
+    range_add(&row->exposed_us, found->exposed_us, INFINITY);
+    range_add(&row->speed_up, alone_us / found->step_us * times, found->ranks);
+}
+
 static bool
-find_kept(const struct forecasts *forecasts, struct scaling *scaling, struct error *error)
+add_kept(const struct forecasts *forecasts, struct scaling *scaling, struct error *error)
 {
     const struct predict_request *request = forecasts->request;
     const struct model *model = forecasts->kept;
+    struct prediction found;
     scaling->name = "kept";
     for (size_t i = 0; i < request->count_count; ++i) {
         unsigned ranks = request->counts[i];
-        if (!predict(forecasts, model, ranks, &scaling->rows[i], error))
+        if (!predict(forecasts, model, ranks, &found, error))
             return false;
-        scaling->items[i] = model->items / forecasts->shares * ranks;
-        scaling->speed_up[i] = alone_us(model) / scaling->rows[i].step_us * ranks;
-        scaling->count = i + 1;
+        add_row(scaling, &found, alone_us(model), ranks, model->items / forecasts->shares * ranks);
     }
     return true;
 }
 
 /* Speed-up is over one rank that has the whole batch. Rows that were not looked at are left out. */
 static bool
-find_shared(const struct forecasts *forecasts, struct scaling *scaling, struct error *error)
+add_shared(const struct forecasts *forecasts, struct scaling *scaling, struct error *error)
 {
     const struct predict_request *request = forecasts->request;
     const struct model *whole = forecasts->kept;
+    struct prediction found;
     scaling->name = "shared out";
-    if (whole == NULL || whole->batch == 0 || forecasts->shares > 1)
+    if (whole->batch == 0 || forecasts->shares > 1)
         return true;
     for (size_t i = 0; i < request->count_count; ++i) {
         const struct model *model = request->counts[i] == 1 ? whole : forecasts->shared[i];
-        size_t at = scaling->count;
-        if (model == NULL)
-            continue;
-        if (!predict(forecasts, model, request->counts[i], &scaling->rows[at], error))
+        if (model != NULL && !predict(forecasts, model, request->counts[i], &found, error))
             return false;
-        scaling->items[at] = whole->items;
-        scaling->speed_up[at] = alone_us(whole) / scaling->rows[at].step_us;
-        scaling->rows[at].efficiency = scaling->speed_up[at] / request->counts[i];
-        ++scaling->count;
+        if (model != NULL)
+            add_row(scaling, &found, alone_us(whole), 1, whole->items);
     }
     return true;
 }
 
+static bool
+is_noisy(const struct scaling *scaling)
+{
+    bool noisy = false;
+    for (size_t i = 0; i < scaling->count; ++i)
+        noisy = noisy || range_is_noisy(&scaling->rows[i].step_us) || range_is_noisy(&scaling->rows[i].speed_up);
+    return noisy;
+}
+
+struct table *
+table_new(void)
+{
+    return xcalloc(1, sizeof(struct table));
+}
+
+bool
+table_add(struct table *table, const struct forecasts *forecasts, bool *more_p, struct error *error)
+{
+    if (!add_shared(forecasts, &table->shared, error) || !add_kept(forecasts, &table->kept, error))
+        return false;
+    range_add(&table->alone_us, alone_us(forecasts->kept), INFINITY);
+    ++table->rehearsals;
+    *more_p = table->rehearsals < RANGE_MOST_VALUES &&
+              (table->rehearsals < RANGE_LEAST_VALUES || is_noisy(&table->shared) || is_noisy(&table->kept));
+    return true;
+}
+
 /* ---- what is printed ---- */
+
+/* More than its ranks could do in each rehearsal: that is no result. */
+static bool
+is_known(const struct row *row)
+{
+    return !range_is_impossible(&row->speed_up, row->ranks);
+}
+
+static double
+efficiency_of(const struct row *row)
+{
+    return range_middle(&row->speed_up) / row->ranks;
+}
 
 static void
 print_rows(const struct scaling *scaling)
@@ -94,42 +158,75 @@ print_rows(const struct scaling *scaling)
     printf("%8s %12s %12s %10s %12s %10s %12s\n", "ranks", "step ms", "exposed ms", "steps/s", "items/s", "speed-up",
            "efficiency");
     for (size_t i = 0; i < scaling->count; ++i) {
-        const struct prediction *row = &scaling->rows[i];
-        char items[32] = "-";
-        if (scaling->items[i] > 0.0)
-            snprintf(items, sizeof(items), "%.1f", scaling->items[i] * 1e6 / row->step_us);
-        printf("%8u %12.3f %12.3f %10.2f %12s %10.2f %12.3f\n", row->ranks, row->step_us / 1e3, row->exposed_us / 1e3,
-               1e6 / row->step_us, items, scaling->speed_up[i], row->efficiency);
+        const struct row *row = &scaling->rows[i];
+        double step_us = range_middle(&row->step_us);
+        char items[32] = "-", speed_up[32] = "-", efficiency[32] = "-";
+        if (row->items > 0.0)
+            snprintf(items, sizeof(items), "%.1f", row->items * 1e6 / step_us);
+        if (is_known(row)) {
+            snprintf(speed_up, sizeof(speed_up), "%.2f", range_middle(&row->speed_up));
+            snprintf(efficiency, sizeof(efficiency), "%.3f", efficiency_of(row));
+        }
+        printf("%8u %12.3f %12.3f %10.2f %12s %10s %12s\n", row->ranks, step_us / 1e3,
+               range_middle(&row->exposed_us) / 1e3, 1e6 / step_us, items, speed_up, efficiency);
     }
+}
+
+static void
+print_range(const struct range *range, double unit, int digits)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "%.*f-%.*f", digits, range_low(range) / unit, digits, range_high(range) / unit);
+    printf(" %20s", text);
+}
+
+/* How far rehearsals lie apart; and whether they say anything. */
+static void
+print_ranges(const struct scaling *scaling, unsigned rehearsals)
+{
+    if (scaling->count == 0)
+        return;
+    printf("Ranges of %u rehearsals, the batch %s\n%8s %20s %20s %20s\n", rehearsals, scaling->name, "ranks", "step ms",
+           "exposed ms", "efficiency");
+    for (size_t i = 0; i < scaling->count; ++i) {
+        const struct row *row = &scaling->rows[i];
+        printf("%8u", row->ranks);
+        print_range(&row->step_us, 1e3, 3);
+        print_range(&row->exposed_us, 1e3, 3);
+        print_range(&row->speed_up, row->ranks, 3);
+        printf("\n");
+    }
+    printf("\n");
 }
 
 /* The greatest number of ranks that bring half of what they could, and what the next one would. */
 static void
 print_worth(const struct scaling *scaling)
 {
-    size_t best = SIZE_MAX, next = SIZE_MAX;
+    const struct row *best = NULL, *next = NULL;
     for (size_t i = 0; i < scaling->count; ++i) {
-        const struct prediction *row = &scaling->rows[i];
-        if (row->ranks > 1 && row->efficiency >= WORTH_IT &&
-            (best == SIZE_MAX || row->ranks > scaling->rows[best].ranks))
-            best = i;
+        const struct row *row = &scaling->rows[i];
+        if (row->ranks > 1 && is_known(row) && efficiency_of(row) >= WORTH_IT &&
+            (best == NULL || row->ranks > best->ranks))
+            best = row;
     }
     for (size_t i = 0; i < scaling->count; ++i) {
-        unsigned ranks = scaling->rows[i].ranks, least = best == SIZE_MAX ? 1 : scaling->rows[best].ranks;
-        if (ranks > least && (next == SIZE_MAX || ranks < scaling->rows[next].ranks))
-            next = i;
+        const struct row *row = &scaling->rows[i];
+        if (is_known(row) && row->ranks > (best != NULL ? best->ranks : 1) &&
+            (next == NULL || row->ranks < next->ranks))
+            next = row;
     }
-    if (best != SIZE_MAX)
-        printf("With the batch %s, up to %u ranks are worth it: %.2f times as many items per second as one rank, at an "
-               "efficiency of %.0f %%.",
-               scaling->name, scaling->rows[best].ranks, scaling->speed_up[best],
-               100.0 * scaling->rows[best].efficiency);
-    else if (next != SIZE_MAX)
+    if (best != NULL)
+        printf("With the batch %s, up to %u ranks are worth it: %.2f times as many items per second as one rank (%.2f to "
+               "%.2f), at an efficiency of %.0f %%.",
+               scaling->name, best->ranks, range_middle(&best->speed_up), range_low(&best->speed_up),
+               range_high(&best->speed_up), 100.0 * efficiency_of(best));
+    else if (next != NULL)
         printf("With the batch %s, none of these numbers of ranks is worth it.", scaling->name);
-    if (next != SIZE_MAX)
-        printf(" %u ranks: %.2f times, at %.0f %%.", scaling->rows[next].ranks, scaling->speed_up[next],
-               100.0 * scaling->rows[next].efficiency);
-    if (best != SIZE_MAX || next != SIZE_MAX)
+    if (next != NULL)
+        printf(" %u ranks: %.2f times, at %.0f %%.", next->ranks, range_middle(&next->speed_up),
+               100.0 * efficiency_of(next));
+    if (best != NULL || next != NULL)
         printf("\n");
 }
 
@@ -153,22 +250,36 @@ print_link(const struct model *model, const struct link *link)
            (double)model->bytes / 1e6);
 }
 
+static unsigned
+most_of(const struct predict_request *request)
+{
+    unsigned most = 0;
+    for (size_t i = 0; i < request->count_count; ++i)
+        most = request->counts[i] > most ? request->counts[i] : most;
+    return most;
+}
+
 static void
-print_assumptions(const struct forecasts *forecasts)
+print_assumptions(const struct table *table, const struct forecasts *forecasts)
 {
     const struct model *model = forecasts->kept;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     printf(
         "\nAssumptions:\n"
-        "- without averaging a step takes %.3f ms: median of %zu steps of %u rank%s (%s); with the batch kept, each\n"
+        "- without averaging a step takes %.3f ms: median of %zu steps of %u rank%s (%s)%s; with the batch kept, each\n"
         "  rank has a batch as large as it has here; all are equally fast%s.\n"
         "- each rank has a GPU of its own, and as many CPU cores as a rank had here; with fewer it is slower.\n"
         "- gradients: %zu, of %.2f MB; %s.\n",
-        alone_us(model) / 1e3, model->step_count, model->ranks, model->ranks == 1 ? "" : "s", model->of_rank[0].host,
+        range_middle(&table->alone_us) / 1e3, model->step_count, model->ranks, model->ranks == 1 ? "" : "s",
+        model->of_rank[0].host, table->rehearsals > 1 ? ", in each rehearsal" : "",
         model->straggler != NULL ? ": the straggler in the trace is left out" : "", model->gradient_count,
         (double)model->bytes / 1e6,
         !model->overlapped       ? "steps do not overlap here: all of them are sent after backward"
         : model->ready_by_bucket ? "when each is ready is known of buckets, and spread over their gradients by bytes"
                                  : "when each is ready is measured");
+    if (forecasts->request->folder == NULL && cores > 0 && most_of(forecasts->request) > (unsigned long)cores)
+        printf("- this machine has %ld cores: what more ranks than that take from each other on one machine is not known.\n",
+               cores);
     print_link(model, link_of(forecasts));
     if (link_of(forecasts) != NULL || model->ranks < 2)
         printf("- buckets are planned for each number of ranks; one all-reduce at a time; checks cost nothing.\n");
@@ -209,26 +320,35 @@ print_unshared(const struct forecasts *forecasts)
             "as here.\n\n");
 }
 
-bool
-table_print(const struct forecasts *forecasts, struct error *error)
+void
+table_print(const struct table *table, const struct forecasts *forecasts)
 {
-    static struct scaling shared, kept; /* large */
-    if (!find_shared(forecasts, &shared, error) || !find_kept(forecasts, &kept, error))
-        return false;
-    if (shared.count > 0) {
+    const struct scaling *shared = &table->shared, *kept = &table->kept;
+    if (shared->count > 0) {
         printf("The batch shared out, as ddprun -n does it: %llu items for all ranks together (DDP_SHARD)\n",
                (unsigned long long)model_batch(forecasts->kept));
-        print_rows(&shared);
+        print_rows(shared);
         printf("\nThe batch kept: as many items for each rank\n");
     } else {
         print_unshared(forecasts);
     }
-    print_rows(&kept);
+    print_rows(kept);
     printf("\n");
-    print_worth(&shared);
-    print_worth(&kept);
-    print_assumptions(forecasts);
-    if (forecasts->request->folder != NULL || shared.count == 0)
+    if (table->rehearsals > 1) {
+        print_ranges(shared, table->rehearsals);
+        print_ranges(kept, table->rehearsals);
+        if (is_noisy(shared) || is_noisy(kept))
+            printf("The machine was too noisy for one value: rehearsals differ by more than a tenth. A speed-up beyond the\n"
+                   "number of ranks is cut to that, and left out where all rehearsals had it. Repeat this with nothing else\n"
+                   "running.\n\n");
+    } else if (forecasts->request->folder != NULL) {
+        printf("A trace is one run, so these figures have no range.\n\n");
+    } else {
+        printf("One rehearsal took most of a minute: these figures have no range.\n\n");
+    }
+    print_worth(shared);
+    print_worth(kept);
+    print_assumptions(table, forecasts);
+    if (forecasts->request->folder != NULL || shared->count == 0)
         print_losses(forecasts->kept);
-    return true;
 }

@@ -2,6 +2,7 @@
  * test_predict.c - the model of a step, on traces made up so that the answer is known: times are chosen, and what
  * follows from them is computed here by hand.
  */
+#include "tools/common/range.h"
 #include "tools/predict/predict.h"
 #include "tools/predict/request.h"
 
@@ -143,6 +144,43 @@ static const struct made plain = {
     .ranks = 2, .own_us = {20000, 20000}, .layer_us = 3000, .latency_us = 100, .byte_us = 0.001, .measured = true};
 
 #define NEAR(value, wanted) ck_assert_double_eq_tol((value), (wanted), 0.002 * (wanted) + 1.0)
+
+/* ---- several rehearsals ---- */
+
+TEST(a_range_has_a_middle_and_is_cut_where_nothing_can_be_more)
+{
+    struct range range = {0};
+    range_add(&range, 1.9, 2);
+    ck_assert_double_eq(range_middle(&range), 1.9);
+    range_add(&range, 1.8, 2);
+    range_add(&range, 1.85, 2);
+    ck_assert_double_eq(range_middle(&range), 1.85);
+    ck_assert(range_low(&range) == 1.8 && range_high(&range) == 1.9 && !range_is_noisy(&range));
+    range_add(&range, 8.15, 2); /* 4.08 times as much as two ranks can do */
+    ck_assert_double_eq(range_high(&range), 2);
+    ck_assert(range_is_noisy(&range) && !range_is_impossible(&range, 2));
+    range_add(&range, 1.8, 2);
+    range_add(&range, 0.1, 2); /* a sixth is left out */
+    ck_assert(range.count == RANGE_MOST_VALUES && range_low(&range) == 1.8);
+}
+
+TEST(a_range_of_what_cannot_be_is_none)
+{
+    struct range range = {0};
+    range_add(&range, 2.5, 2);
+    range_add(&range, 2.6, 2);
+    ck_assert(range_is_noisy(&range) && range_is_impossible(&range, 2));
+}
+
+TEST(values_a_tenth_apart_are_noisy)
+{
+    struct range range = {0};
+    range_add(&range, 100, INFINITY);
+    range_add(&range, 109, INFINITY);
+    ck_assert(!range_is_noisy(&range));
+    range_add(&range, 111, INFINITY);
+    ck_assert(range_is_noisy(&range));
+}
 
 /* ---- other numbers of ranks ---- */
 

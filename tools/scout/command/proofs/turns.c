@@ -5,6 +5,7 @@
 #include "tools/scout/command/proofs/prove.h"
 
 #include "base/clock.h"
+#include "tools/common/range.h"
 #include "tools/plan/format/play_json.h"
 
 #include <inttypes.h>
@@ -157,25 +158,14 @@ by_size(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Takes one more pair into the range. */
-static void
-widen(struct rehearsal *rehearsal, int ranks, uint64_t round_ns, uint64_t period_ns)
-{
-    uint64_t times = (uint64_t)ranks * 100 * period_ns / round_ns, most = (uint64_t)ranks * 100;
-    uint32_t capped = (uint32_t)(times < most ? times : most);
-    rehearsal->low = rehearsal->count == 0 || capped < rehearsal->low ? capped : rehearsal->low;
-    rehearsal->high = capped > rehearsal->high ? capped : rehearsal->high;
-    rehearsal->is_noisy = times > most || rehearsal->high * 10 > rehearsal->low * 11;
-    rehearsal->count += 1;
-}
-
 bool
 scout_rehearse(const struct scout_order *order, struct json_object *turns, struct rehearsal *rehearsal,
                struct error *error)
 {
-    enum { LEAST_PAIRS = 2, MOST_PAIRS = 5, LIMIT_MS = 30000 };
+    enum { LIMIT_MS = 30000 };
     struct play play;
-    uint64_t rounds[MOST_PAIRS] = {0}, periods[MOST_PAIRS] = {0};
+    struct range times = {0};
+    uint64_t rounds[RANGE_MOST_VALUES] = {0}, periods[RANGE_MOST_VALUES] = {0};
     int64_t begin_ms = clock_now_ms();
     *rehearsal = (struct rehearsal){0};
     bool ok = true, more = play_json_read(turns, &play, rehearsal->why);
@@ -186,10 +176,17 @@ scout_rehearse(const struct scout_order *order, struct json_object *turns, struc
             rehearse(order, &play, PLAY_REHEARSAL, &rounds[i], rehearsal->why, error) &&
             (rehearsal->why[0] != '\0' || rehearse(order, &play, PLAY_ONE_PROCESS, &periods[i], rehearsal->why, error));
         more = ok && rehearsal->why[0] == '\0' && rounds[i] > 0 && periods[i] > 0;
-        if (more)
-            widen(rehearsal, order->ranks, rounds[i], periods[i]);
-        more = more && rehearsal->count < MOST_PAIRS && clock_now_ms() - begin_ms < LIMIT_MS &&
-               (rehearsal->count < LEAST_PAIRS || rehearsal->is_noisy);
+        if (more) {
+            range_add(&times, order->ranks * (double)periods[i] / (double)rounds[i], order->ranks);
+            ++rehearsal->count;
+        }
+        more = more && rehearsal->count < RANGE_MOST_VALUES && clock_now_ms() - begin_ms < LIMIT_MS &&
+               (rehearsal->count < RANGE_LEAST_VALUES || range_is_noisy(&times));
+    }
+    if (times.count > 0) {
+        rehearsal->low = (uint32_t)(100 * range_low(&times));
+        rehearsal->high = (uint32_t)(100 * range_high(&times));
+        rehearsal->is_noisy = range_is_noisy(&times);
     }
     qsort(rounds, rehearsal->count, sizeof(rounds[0]), by_size);
     qsort(periods, rehearsal->count, sizeof(periods[0]), by_size);

@@ -1,0 +1,48 @@
+/*
+ * range.c - see range.h.
+ */
+#include "tools/common/range.h"
+
+void
+range_add(struct range *range, double value, double most)
+{
+    double kept = value < most ? value : most;
+    size_t at = range->count;
+    if (at == RANGE_MOST_VALUES)
+        return;
+    range->highest = at == 0 || value > range->highest ? value : range->highest;
+    for (; at > 0 && range->values[at - 1] > kept; --at)
+        range->values[at] = range->values[at - 1];
+    range->values[at] = kept;
+    ++range->count;
+}
+
+double
+range_low(const struct range *range)
+{
+    return range->values[0];
+}
+
+double
+range_middle(const struct range *range)
+{
+    return (range->values[(range->count - 1) / 2] + range->values[range->count / 2]) / 2.0;
+}
+
+double
+range_high(const struct range *range)
+{
+    return range->values[range->count - 1];
+}
+
+bool
+range_is_noisy(const struct range *range)
+{
+    return range->highest > range_high(range) || range_high(range) > 1.1 * range_low(range);
+}
+
+bool
+range_is_impossible(const struct range *range, double most)
+{
+    return range->highest > most && range_low(range) >= most;
+}
