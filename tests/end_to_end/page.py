@@ -1,7 +1,7 @@
 """page.py - what tests of `ddprun report` need: a look at a page, and traces that no program writes.
 
 page.py look PAGE [SUMMARY]        holds the page to what it must be, and its figures to those of a --summary-json
-page.py agree PAGE SUMMARY STDERR TIMELINE   holds the figures of one run to each other, wherever they are shown
+page.py agree PAGE SUMMARY STDERR TIMELINE TRACE   holds the figures of one run to each other, wherever they are shown
 page.py write FOLDER hostile|long  writes a trace: with hostile names, or of 8 ranks and 10,000 steps
 page.py known FOLDER               writes a trace without a summary, of four ranks and 20 steps, in which rank 2 is late
 page.py failed PAGE RANK STEP       holds the page of a job in which RANK crashed after STEP steps to that
@@ -18,7 +18,7 @@ import re
 import statistics
 import sys
 
-SECTIONS = ["verdict", "step-times", "timeline", "means", "buckets", "prediction", "settings"]
+SECTIONS = ["verdict", "step-times", "spread", "timeline", "means", "buckets", "prediction", "settings"]
 ALONE = {"meta", "link", "br", "img", "input"}
 AT_MOST = 2 << 20
 HOSTILE = ["</script><script>alert(1)</script>", "'\"><img src=http://a.example/x onerror=alert(1)>", "&lt;b&gt; \u202e \x07 ]]>", "-->",
@@ -150,7 +150,20 @@ def cells(section, heading):
     return {row[0]: row[names.index(heading)] for row in split}
 
 
-def agree(path, summary_path, closing_path, timeline_path):
+def durations_of(folder):
+    """Of each step that all ranks have, without control steps: what it took, the middle of the ranks."""
+    ranks = []
+    for path in sorted(os.listdir(folder)):
+        lines = [json.loads(one) for one in open("%s/%s" % (folder, path), encoding="utf-8")]
+        ranks.append({one["step"]: one for one in lines if "released_us" in one and "graph" not in one})
+    for step in sorted(set.intersection(*(set(r) for r in ranks))):
+        if not any(r[step].get("control") for r in ranks):
+            known = [max(0, r[step]["released_us"]) - r[step]["interval_us"] for r in ranks if r[step].get("interval_us") is not None]
+            if known:
+                yield statistics.median(known)
+
+
+def agree(path, summary_path, closing_path, timeline_path, trace_path):
     text = open(path, encoding="utf-8").read()
     sections = {s: text[text.index("<section id='%s'" % s):].split("</section>")[0] for s in SECTIONS}
     summary = json.load(open(summary_path, encoding="utf-8"))
@@ -184,6 +197,15 @@ def agree(path, summary_path, closing_path, timeline_path):
     for name in ("exposed", "waiting"):
         tile = re.search(r"<data id='run-%s_ms' value='([^']*)'>(.*?)</data>" % name, sections["verdict"])
         shown_as(name + " in its tile", us_of(tile[2]), 1000 * summary[name + "_ms"])
+    durations = sorted(durations_of(trace_path))
+    said = re.search(r"Of all (\d+) steps in the trace, the first ones too: (.*?)\.</p>", sections["spread"])
+    if not said or int(said[1]) != len(durations):
+        complain("percentiles are of %s steps, and the trace has %d" % (said and said[1], len(durations)))
+    for share, shown in re.findall(r"<strong>p(\d+)</strong> ([^,<]+)", said[2]):
+        shown_as("p" + share, us_of(html.unescape(shown)), durations[max(0, math.ceil(len(durations) * int(share) / 100) - 1)])
+    bars = [int(n) for n in re.findall(r"<title>(\d+) from ", sections["spread"])]
+    if sum(bars) != len(durations):
+        complain("the bars are of %d steps, and the trace has %d" % (sum(bars), len(durations)))
     exposed = cells(sections["step-times"], "Exposed")
     if len(exposed) != summary["ranks"]:
         complain("there are %d ranks in the table of steps" % len(exposed))
@@ -342,7 +364,7 @@ def main():
     if sys.argv[1] == "look":
         look(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
     elif sys.argv[1] == "agree":
-        agree(*sys.argv[2:6])
+        agree(*sys.argv[2:7])
     elif sys.argv[1] == "failed":
         failed(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     elif sys.argv[1] == "known":

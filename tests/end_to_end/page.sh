@@ -25,7 +25,7 @@ succeeded "four ranks: a page is made"
 check "... without a message" [ ! -s "$work/stderr" ]
 looked "four ranks" "$work/summary"
 run "$ddprun" trace "$trace" -o "$work/timeline.json"
-check "page, closing lines, summary and timeline have one value for each word" python3 "$here/page.py" agree "$page" "$work/summary" "$work/closing" "$work/timeline.json"
+check "page, closing lines, summary and timeline have one value for each word" python3 "$here/page.py" agree "$page" "$work/summary" "$work/closing" "$work/timeline.json" "$trace"
 check "only the user may read it" [ "$(stat -c %a "$page")" = 600 ]
 check "... and it names the program" grep -q '<h1>ladder</h1>' "$page"
 check "arguments are in a trace only if they are asked for" bash -c "! grep -q arguments '$trace/rank-0.jsonl'"
@@ -126,10 +126,14 @@ refused() {
     check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
     check "$name: one line" bash -c "[ \$(wc -l <'$work/stderr') -eq 1 ] && grep -q '$message' '$work/stderr'"
 }
+run "$ddprun" report "$work/known" "$work/grouped"
+succeeded "two runs are compared"
+check "... figure by figure" bash -c "grep -Eq '^ranks +4 +2 +-50.0 %$' '$work/stdout' && grep -Eq '^exposed communication a step +500.µs +800.µs +\\+60.0 %$' '$work/stdout'"
 mkdir "$work/empty"
 refused "no folder" 2 'no folder given, after report' report
 refused "no file" 2 'no file for the page' report "$work/kept"
-refused "two folders" 2 'report takes one folder' report a b -o c
+refused "three folders" 2 'report takes one folder' report a b c
+refused "a run that is not there" 2 'cannot read the trace in' report "$work/known" "$work/none"
 refused "an unknown option" 2 'unknown option --what of report' report --what
 refused "a folder that is not there" 2 'cannot read the trace in' report "$work/none" -o "$work/t"
 refused "an empty folder" 1 'no trace in' report "$work/empty" -o "$work/t"

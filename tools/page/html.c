@@ -186,3 +186,12 @@ figure_count(uint64_t count, char text[FIGURE_BYTES])
     text[at] = '\0';
     return text;
 }
+
+int
+figure_width(const char *figure)
+{
+    int width = 0;
+    for (; *figure != '\0'; ++figure)
+        width += ((unsigned char)*figure & 0xc0) != 0x80; /* UTF-8: what goes on in a character */
+    return width;
+}

@@ -38,6 +38,8 @@ const char *figure_time(double us, char text[FIGURE_BYTES]);
 const char *figure_bytes(double bytes, char text[FIGURE_BYTES]);
 const char *figure_percent(double part, char text[FIGURE_BYTES]);
 const char *figure_plain(double value, char text[FIGURE_BYTES]);
+/* How wide it is, in characters. */
+int figure_width(const char *figure);
 /* A whole number with a comma for each three digits. */
 const char *figure_count(uint64_t count, char text[FIGURE_BYTES]);
 

@@ -32,6 +32,7 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     section_failure(out, &facts);
     section_warnings(out, &facts);
     section_steps(out, &facts);
+    section_spread(out, &facts);
     section_timeline(out, &facts);
     section_means(out, &facts);
     section_buckets(out, &facts);
@@ -64,12 +65,26 @@ page_make(const char *folder, const char *file, const char *option, struct error
     return ok;
 }
 
+/* Two folders are compared, on standard output. */
+static int
+run_compare(char *const folders[2])
+{
+    struct error error;
+    if (page_compare(folders, &error))
+        return close_stdout(stdout);
+    message_line("%s", error.text);
+    return error.exit_code;
+}
+
 static int
 run_report(const struct command *command, const struct options *options)
 {
     struct picture_request request;
     struct error error;
     int exit_code;
+    char *const *words = options->program;
+    if (words[1] != NULL && words[1][0] != '-' && words[2] != NULL && words[2][0] != '-' && words[3] == NULL)
+        return run_compare(words + 1);
     if (!picture_take(command, "page", options->program, &request, &exit_code))
         return exit_code;
     if (!page_make(request.folder, request.file, "-o", &error)) {
@@ -82,11 +97,13 @@ run_report(const struct command *command, const struct options *options)
 const struct command report_command = {
     .name = "report",
     .brief = "one HTML page of the same: what cost time, stragglers, curves",
-    .usage = "Usage: ddprun report DIR -o FILE\n\n"
+    .usage = "Usage: ddprun report DIR -o FILE\n"
+             "       ddprun report DIR DIR\n\n"
              "Makes one HTML page of what ddprun --trace DIR has written: how fast the run was,\n"
              "what cost time and what saves it, step times by rank, one step's timeline,\n"
              "stragglers, curves of DDP_MEAN, buckets and tensors, other numbers of ranks, and\n"
-             "the settings. The page needs no network and no script.\n",
+             "the settings. The page needs no network and no script. Of two folders it prints the\n"
+             "figures of the two runs side by side, with the difference.\n",
     .notes = "ddprun --page FILE makes it at the end of a run.\n\n"
              "Exit codes: 0: written, with what is missing named on the page and here;\n"
              "1: there is no trace that can be read, or FILE cannot be written; 2: wrong options.\n",

@@ -21,6 +21,9 @@ extern const struct command report_command;
 bool page_make(const char *folder, const char *file, const char *option, struct error *error)
     __attribute__((warn_unused_result));
 
+/* Prints the figures of two traces side by side. Error: one of them cannot be read, or has no steps. */
+bool page_compare(char *const folders[2], struct error *error) __attribute__((warn_unused_result));
+
 /* The page of a trace with a run; for page_make() and the fuzzer. */
 void page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks);
 

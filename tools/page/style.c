@@ -69,6 +69,7 @@ const char page_style[] =
     ".pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,300px),1fr));gap:8px 40px}\n"
     ".good{color:var(--good)}.bad{color:var(--bad)}\n"
     "footer{font-size:13px;margin-top:22px}\n"
+    "@media (max-width:760px){.wide{min-width:0;padding:0}}\n"
     "@media (max-width:520px){main{padding:20px 12px 32px}section{padding:16px 14px}h1{font-size:25px}"
     ".lead{font-size:17px}}\n"
     "@media print{body{background:#fff}section{break-inside:avoid;border-color:#ccc}}\n";

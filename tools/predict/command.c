@@ -139,7 +139,8 @@ predict_by_run(const struct options *options, const struct predict_request *requ
     struct table *table = table_new();
     int64_t begin_ms = clock_now_ms(), took_ms = 0;
     bool more = true, ok = true;
-    for (; ok && more && took_ms + took_ms / (rehearsal.number > 0 ? rehearsal.number : 1) <= LIMIT_MS; ++rehearsal.number) {
+    for (; ok && more && took_ms + took_ms / (rehearsal.number > 0 ? rehearsal.number : 1) <= LIMIT_MS;
+         ++rehearsal.number) {
         forget(&forecasts);
         ok = rehearse_all(&rehearsal, &forecasts, error) && table_add(table, &forecasts, &more, error);
         took_ms = clock_now_ms() - begin_ms;

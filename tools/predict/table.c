@@ -217,10 +217,11 @@ print_worth(const struct scaling *scaling)
             next = row;
     }
     if (best != NULL)
-        printf("With the batch %s, up to %u ranks are worth it: %.2f times as many items per second as one rank (%.2f to "
-               "%.2f), at an efficiency of %.0f %%.",
-               scaling->name, best->ranks, range_middle(&best->speed_up), range_low(&best->speed_up),
-               range_high(&best->speed_up), 100.0 * efficiency_of(best));
+        printf(
+            "With the batch %s, up to %u ranks are worth it: %.2f times as many items per second as one rank (%.2f to "
+            "%.2f), at an efficiency of %.0f %%.",
+            scaling->name, best->ranks, range_middle(&best->speed_up), range_low(&best->speed_up),
+            range_high(&best->speed_up), 100.0 * efficiency_of(best));
     else if (next != NULL)
         printf("With the batch %s, none of these numbers of ranks is worth it.", scaling->name);
     if (next != NULL)
@@ -278,7 +279,8 @@ print_assumptions(const struct table *table, const struct forecasts *forecasts)
         : model->ready_by_bucket ? "when each is ready is known of buckets, and spread over their gradients by bytes"
                                  : "when each is ready is measured");
     if (forecasts->request->folder == NULL && cores > 0 && most_of(forecasts->request) > (unsigned long)cores)
-        printf("- this machine has %ld cores: what more ranks than that take from each other on one machine is not known.\n",
+        printf("- this machine has %ld cores: what more ranks than that take from each other on one machine is not "
+               "known.\n",
                cores);
     print_link(model, link_of(forecasts));
     if (link_of(forecasts) != NULL || model->ranks < 2)
@@ -338,8 +340,10 @@ table_print(const struct table *table, const struct forecasts *forecasts)
         print_ranges(shared, table->rehearsals);
         print_ranges(kept, table->rehearsals);
         if (is_noisy(shared) || is_noisy(kept))
-            printf("The machine was too noisy for one value: rehearsals differ by more than a tenth. A speed-up beyond the\n"
-                   "number of ranks is cut to that, and left out where all rehearsals had it. Repeat this with nothing else\n"
+            printf("The machine was too noisy for one value: rehearsals differ by more than a tenth. A speed-up beyond "
+                   "the\n"
+                   "number of ranks is cut to that, and left out where all rehearsals had it. Repeat this with nothing "
+                   "else\n"
                    "running.\n\n");
     } else if (forecasts->request->folder != NULL) {
         printf("A trace is one run, so these figures have no range.\n\n");

@@ -294,8 +294,8 @@ static void
 put_control(struct writing *w, const struct trace_step *step, int64_t begin_ns, int64_t released_ns)
 {
     if (begin_slice(w, TRACK_PLAN, "control step", begin_ns, released_ns))
-        fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 ",\"group\":%d,\"overlap\":\"%s\"}}", step->number,
-                step->group, step->overlapped ? "with" : "without");
+        fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 ",\"group\":%d,\"overlap\":\"%s\"}}", step->number, step->group,
+                step->overlapped ? "with" : "without");
 }
 
 /* All steps have one name, and so one colour; which one it is is an argument. Where ranks take turns, it is a round. */

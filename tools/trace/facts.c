@@ -320,6 +320,22 @@ take_plan(struct facts *facts)
     free(plans);
 }
 
+double
+facts_percentile(const struct facts *facts, unsigned hundredths)
+{
+    double *values = xcalloc(facts->step_count + 1, sizeof(*values));
+    size_t count = 0;
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        if (!facts->steps[i].control && !isnan(facts->steps[i].middle_us))
+            values[count++] = facts->steps[i].middle_us;
+    }
+    (void)waiting_median(values, count); /* which sorts them */
+    size_t rank = (count * hundredths + 99) / 100;
+    double found = count > 0 ? values[rank > 0 ? rank - 1 : 0] : NAN;
+    free(values);
+    return found;
+}
+
 void
 facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts)
 {

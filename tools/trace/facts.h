@@ -62,6 +62,10 @@ struct facts {
 void facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts);
 void facts_free(struct facts *facts);
 
+/* The duration that so many hundredths of the steps did not exceed, of all steps but control steps (nearest rank); 0:
+ * the least. NAN: there are none. */
+double facts_percentile(const struct facts *facts, unsigned hundredths);
+
 /* waiting_text() of these figures. */
 const char *facts_waiting_text(const struct facts *facts, char text[WAITING_TEXT_BYTES]);
 

@@ -5,8 +5,8 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/options/option_rows.h"
 #include "launcher/common/xcalloc.h"
+#include "launcher/options/option_rows.h"
 #include "launcher/output/whole_file.h"
 #include "tools/common/tool_options.h"
 
@@ -20,13 +20,14 @@
 #include <zlib.h>
 
 #define OPTION_TARGET struct picture_request
-const struct option_row picture_rows[] = {{.name = "output",
-                                           .letter = 'o',
-                                           .argument = "FILE",
-                                           TEXT(file, "a file"),
-                                           .help = "write to FILE, for its owner alone to read; -: to standard output; .gz: by gzip"},
-                                          HELP_ROW,
-                                          {0}};
+const struct option_row picture_rows[] = {
+    {.name = "output",
+     .letter = 'o',
+     .argument = "FILE",
+     TEXT(file, "a file"),
+     .help = "write to FILE, for its owner alone to read; -: to standard output; .gz: by gzip"},
+    HELP_ROW,
+    {0}};
 
 bool
 picture_take(const struct command *command, const char *what, char **words, struct picture_request *request,
