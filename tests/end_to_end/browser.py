@@ -1,6 +1,6 @@
 """browser.py CHROMIUM PAGE FOLDER - looks at a page of `ddprun report` in headless Chromium, over the DevTools protocol by a pipe.
 
-At 400 and 1600 pixels of width, light and dark: no message on the console, no request but for the page itself, nothing wider than
+At 400, 500 and 1200 pixels of width, light and dark: no message on the console, no request but for the page itself, nothing wider than
 the window except inside a box that scrolls, every section with something in it, and text that stands out from what is behind it.
 Pictures go to FOLDER. Prints what is wrong; exit code 1.
 """
@@ -160,13 +160,13 @@ def main():
         browser.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             browser.call(domain + ".enable")
-        for width in (400, 1600):
+        for width in (400, 500, 1200):
             for scheme in ("light", "dark"):
                 look(browser, page, folder, width, scheme)
         browser.session = None
         browser.call("Browser.close")
         browser.process.wait(30)
-    print("4 looks, %d complaints" % len(wrong))
+    print("6 looks, %d complaints%s" % (len(wrong), ", as " + wrong[0] if wrong else ""))
     sys.exit(1 if wrong else 0)
 
 

@@ -179,7 +179,7 @@ section_steps(FILE *out, const struct facts *facts)
                  facts->group_count, facts->group);
     if (facts->graph_steps > 0)
         html_put(out, "<p class='caption'>%zu steps are in CUDA graphs, and have no times.</p>\n", facts->graph_steps);
-    if (facts->step_count > 0) {
+    if (!isnan(facts_percentile(facts, 50))) {
         put_curve(out, facts);
         put_ranks(out, facts);
     } else {

@@ -259,7 +259,7 @@ put_lane(struct picture *picture, const struct rank_facts *rank)
 static void
 put_axis(const struct picture *picture, int height, bool labels)
 {
-    enum { TICKS_AT_LEAST = 3, MOST_TICKS = 20, END_PERCENT = 97 };
+    enum { TICKS_AT_LEAST = 2, MOST_TICKS = 20, END_PERCENT = 97 };
     char text[FIGURE_BYTES];
     double all_us = (double)(picture->end_ns - picture->begin_ns) / 1e3, tick_us = chart_tick(all_us, TICKS_AT_LEAST);
     for (int i = 0; i < MOST_TICKS && i * tick_us <= all_us; ++i) {
@@ -267,7 +267,7 @@ put_axis(const struct picture *picture, int height, bool labels)
         if (!labels)
             html_put(picture->out, "<line class='grid' x1='%.3f%%' x2='%.3f%%' y1='0' y2='%d'/>\n", x, x,
                      height - AXIS_HEIGHT + 4);
-        else
+        else if (x <= END_PERCENT || tick_us > all_us / 4) /* else it lies over the one before, on narrow screens */
             html_put(picture->out, "<text class='tick' x='%.3f%%' y='%d' text-anchor='%s'>%s</text>\n", x, height - 6,
                      us == 0           ? "start"
                      : x > END_PERCENT ? "end"

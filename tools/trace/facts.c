@@ -105,6 +105,8 @@ take_step(const struct facts *facts, uint64_t number, double *durations, struct 
         step->control = step->last.control = step->control || own->control;
     }
     step->middle_us = waiting_median(durations, facts->rank_count);
+    if (isnan(step->middle_us))
+        step->least_us = step->most_us = NAN;
     return true;
 }
 

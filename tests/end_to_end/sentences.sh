@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# sentences.sh BUILD - twelve kinds of runs: each sentence of page, closing lines, summary and `predict DIR` beside the figure that it
+# is of, and no word with two values (sentences.py). And that this is seen: a figure of each that is changed.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+command -v python3 >/dev/null || skip "there is no python3 here, which reads pages"
+sentences=$(dirname "$0")/sentences.py
+trainers=$build/tests/trainers
+paced=("$trainers/paced" --layers 4 --kib 16 --layer-us 4000 --forward-us 4000 --steps 70)
+
+# kind NAME CODE OPTIONS... -- COMMAND...: a run, and what is said of it, held to its figures.
+kind() {
+    local name=$1 wanted=$2 options=()
+    shift 2
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    rm -rf "$work/trace" "$work/page.html" "$work/summary"
+    run "$ddprun" --device softgpu "${options[@]}" --trace "$work/trace" --page "$work/page.html" --summary-json "$work/summary" "${@:2}"
+    check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
+    cp "$work/stderr" "$work/closing"
+    run "$ddprun" predict -n 2,3,4 "$work/trace"
+    cp "$work/stdout" "$work/predict"
+    held "$name"
+}
+chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+[ -n "$chromium" ] || printf '# skipped: Chromium is not installed; pages are not looked at\n'
+held() {
+    [ -z "$chromium" ] || check "$1: Chromium shows it at three widths, light and dark" python3 "$(dirname "$0")/browser.py" "$chromium" "$work/page.html" "$work/shown"
+    check "$1: one value for each word" python3 "$sentences" "$1" "$work/page.html" "$work/summary" "$work/closing" "$work/predict"
+}
+
+late=$(patient 30000) # much later than a busy machine makes the others
+kind balanced 0 -n 3 -- "${paced[@]}"
+kind slow 0 -n 3 -- "${paced[@]}" --late-us "$late" --late-rank 1
+
+# What is changed is seen: each of these would be a sentence of another window, or of another computation.
+changed() { # FILE PATTERN REPLACEMENT
+    cp "$work/$1" "$work/kept"
+    sed -E -i "s/$2/$3/" "$work/$1"
+    check "seen: another figure in the $1 ($2)" bash -c "! cmp -s '$work/$1' '$work/kept' && ! python3 '$sentences' slow '$work/page.html' '$work/summary' '$work/closing' '$work/predict' >/dev/null"
+    cp "$work/kept" "$work/$1"
+}
+changed page.html '(A step takes )[0-9.]+' '\17.77'
+changed page.html '(the efficiency is )[0-9.]+' '\11.5'
+changed page.html '(Of these steps, waiting for rank 1: )[0-9.]+' '\17.77'
+changed page.html '(the last in )[0-9]+ of ([0-9]+ steps. Without)' '\11 of \2'
+changed closing '(exposed communication: )[0-9.]+' '\177.7'
+changed closing 'waiting for rank 1' 'waiting for rank 2'
+changed summary '("steps_per_second": )[0-9.]+' '\11.5'
+changed predict '(without averaging a step takes )[0-9.]+' '\17.77'
+changed predict '^( +3 +)[0-9.]+' '\17.777'
+held slow
+
+kind turns 0 -n 3 -- "${paced[@]}" --late-us "$late" --late-rank -1
+SOFTGPU_LINK=latency_us=8000,gbytes_per_s=1 kind link 0 -n 2 -- "${paced[@]}"
+kind host 0 -n 2 -- "${paced[@]}" --host-from 0
+kind nan 0 -n 4 -- "$trainers/sick" --rank 2 --tensor 3 --step 20 --steps 60
+kind failed 139 -n 2 -- "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80 --fault crash --fault-rank 1 --fault-step 60
+kind hung 1 -n 2 --bucket-mb 0.02 --hang-warning 0 --timeout "$patience" -- "$trainers/hangs" --how host
+kind restarted 0 -n 2 --max-restarts 1 -- sh -c 'if [ -z "$DDPRUN_RESTART" ]; then exec "$0" "$@" --fault exit --fault-rank 1 --fault-step 5; fi; exec "$0" "$@"' \
+    "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80
+kind graphs 0 -n 2 -- "$trainers/graphs"
+
+run "$ddprun" -q --device softgpu scout --prove --json "$work/plan.json" "$build/samples/digits_plain" --data "$data" --batch 24 --steps 40 --quiet
+succeeded "a plan is made"
+kind plan 0 -n 2 --share-gpu --plan "$work/plan.json" -- "$build/samples/digits_plain" --data "$data" --batch 24 --steps 160 --quiet
+
+# One rank averages nothing, so there is nothing to show.
+run "$ddprun" --device softgpu -n 1 --page "$work/none" --summary-json "$work/summary" "$trainers/ladder" --steps 20
+succeeded "one rank: ends well"
+check "one rank: no page, and it is said why" bash -c "[ ! -e '$work/none' ] && grep -q 'no page, in --page: .*a job of one rank has none' '$work/stderr'"
+check "one rank: nothing is exposed, and no rank is waited for" bash -c "grep -q '\"exposed_ms\": null' '$work/summary' && ! grep -Eq 'exposed|waiting for' '$work/stderr'"
+finish
