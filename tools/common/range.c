@@ -3,6 +3,8 @@
  */
 #include "tools/common/range.h"
 
+#include <math.h>
+
 void
 range_add(struct range *range, double value, double most)
 {
@@ -10,6 +12,7 @@ range_add(struct range *range, double value, double most)
     size_t at = range->count;
     if (at == RANGE_MOST_VALUES)
         return;
+    range->most = most;
     range->highest = at == 0 || value > range->highest ? value : range->highest;
     for (; at > 0 && range->values[at - 1] > kept; --at)
         range->values[at] = range->values[at - 1];
@@ -18,31 +21,37 @@ range_add(struct range *range, double value, double most)
 }
 
 double
-range_low(const struct range *range)
-{
-    return range->values[0];
-}
-
-double
 range_middle(const struct range *range)
 {
     return (range->values[(range->count - 1) / 2] + range->values[range->count / 2]) / 2.0;
 }
 
+static double
+margin(const struct range *range)
+{
+    return fmax((range->values[range->count - 1] - range->values[0]) / 2.0, range_middle(range) / 20.0);
+}
+
+double
+range_low(const struct range *range)
+{
+    return fmax(0.0, range->values[0] - margin(range));
+}
+
 double
 range_high(const struct range *range)
 {
-    return range->values[range->count - 1];
+    return fmin(range->most, range->values[range->count - 1] + margin(range));
 }
 
 bool
 range_is_noisy(const struct range *range)
 {
-    return range->highest > range_high(range) || range_high(range) > 1.1 * range_low(range);
+    return range->highest > range->most || range->values[range->count - 1] > 1.1 * range->values[0];
 }
 
 bool
-range_is_impossible(const struct range *range, double most)
+range_is_impossible(const struct range *range)
 {
-    return range->highest > most && range_low(range) >= most;
+    return range->values[0] >= range->most && range->highest > range->most;
 }

@@ -14,13 +14,15 @@ enum { RANGE_MOST_VALUES = 5, RANGE_LEAST_VALUES = 2 };
 struct range {
     double values[RANGE_MOST_VALUES]; /* sorted */
     size_t count;
-    double highest; /* before it was cut */
+    double highest; /* before it was cut, */
+    double most;    /* to this */
 };
 
 /* Takes one more value; of what cannot be more than `most` (INFINITY: nothing bounds it), that. */
 void range_add(struct range *range, double value, double most);
 
-/* Of at least one value. */
+/* Of at least one value: the middle one, and where the next is to be expected. The next of few values is often outside
+ * of them: so half of their spread more on both sides, and a twentieth of the middle at least. */
 double range_low(const struct range *range);
 double range_middle(const struct range *range);
 double range_high(const struct range *range);
@@ -29,6 +31,6 @@ double range_high(const struct range *range);
 bool range_is_noisy(const struct range *range);
 
 /* All values were more than can be. */
-bool range_is_impossible(const struct range *range, double most);
+bool range_is_impossible(const struct range *range);
 
 #endif

@@ -408,7 +408,6 @@ take_last_words(struct model *model, const struct looked_at *at)
 {
     const struct trace_step *last = at->steps[(at->step_count - 1) * at->run_count];
     model->overlapped = at->overlapped || model->ranks == 1; /* which could */
-    model->measured = last->measured;
     model->check_every = at->runs[0]->check_every;
     model->fixed = at->runs[0]->bucket_bytes > 0;
     model->verify = at->runs[0]->verify;

@@ -143,7 +143,7 @@ table_add(struct table *table, const struct forecasts *forecasts, bool *more_p, 
 static bool
 is_known(const struct row *row)
 {
-    return !range_is_impossible(&row->speed_up, row->ranks);
+    return !range_is_impossible(&row->speed_up);
 }
 
 static double

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Tracks of a process, as they are shown from above: of the trainer one for each group, for groups may step on streams
  * of their own; one for each communicator; what the host does; and which buckets are in force, with or without overlap.
@@ -79,21 +78,6 @@ begin_event(const struct writing *w, const char *phase, unsigned track, const ch
     put_text(w->out, name);
 }
 
-/* What the device does has a colour of its own, where a viewer takes it ("cname", Chrome's trace events). */
-static void
-put_colour(const struct writing *w, const char *name)
-{
-    static const char *const colours[][2] = {{"backward", "thread_state_running"},
-                                             {"exposed communication", "terrible"},
-                                             {"waits for other ranks", "thread_state_iowait"},
-                                             {"step", "grey"},
-                                             {"control step", "thread_state_unknown"}};
-    for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]); ++i) {
-        if (strcmp(colours[i][0], name) == 0)
-            fprintf(w->out, ",\"cname\":\"%s\"", colours[i][1]);
-    }
-}
-
 /* A slice; its "args" may follow, and a brace. False: there is none, for nothing of it is left. */
 static bool
 begin_slice(struct writing *w, unsigned track, const char *name, int64_t begin_ns, int64_t end_ns)
@@ -103,7 +87,6 @@ begin_slice(struct writing *w, unsigned track, const char *name, int64_t begin_n
         return false;
     w->ends_ns[track] = end_ns;
     begin_event(w, "X", track, name, begin_ns);
-    put_colour(w, name);
     fprintf(w->out, ",\"dur\":%.3f", us(w, end_ns) - us(w, begin_ns));
     return true;
 }
@@ -115,7 +98,6 @@ inner_slice(const struct writing *w, unsigned track, const char *name, int64_t b
     if (end_ns <= begin_ns)
         return;
     begin_event(w, "X", track, name, begin_ns);
-    put_colour(w, name);
     fprintf(w->out, ",\"dur\":%.3f}", us(w, end_ns) - us(w, begin_ns));
 }
 
@@ -298,7 +280,8 @@ put_control(struct writing *w, const struct trace_step *step, int64_t begin_ns, 
                 step->overlapped ? "with" : "without");
 }
 
-/* All steps have one name, and so one colour; which one it is is an argument. Where ranks take turns, it is a round. */
+/* All steps have one name, and so one colour in a viewer, which takes it from the name; which one it is is an argument.
+ * Where ranks take turns, it is a round. */
 static void
 put_step(struct writing *w, const struct trace_step *step)
 {

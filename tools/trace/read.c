@@ -122,7 +122,6 @@ take_step(struct trace_run *run, json_object *line)
                               .overlapped = truth(line, "overlapped"),
                               .in_graph = whole(line, "graph", -1) >= 0,
                               .control = truth(line, "control"),
-                              .measured = !isnan(number(line, "predicted_us")),
                               .boundary_ns = time_of(line, "boundary_ns"),
                               .error_ns = time_of(line, "error_ns"),
                               .entered_ns = time_of(line, "entered_ns"),

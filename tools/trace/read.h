@@ -32,7 +32,6 @@ struct trace_step {
     bool overlapped;
     bool in_graph; /* without times but entered_ns */
     bool control;  /* of a trial: it overlaps where others do not, or the other way round */
-    bool measured; /* its buckets were planned from measured times */
     int64_t boundary_ns, error_ns, entered_ns, left_ns;
     double begin_us, backward_us, released_us; /* to the boundary; NAN: not known */
     double predicted_us, bound_us;             /* of what is exposed: the plan's, and any plan's; NAN: not known */
