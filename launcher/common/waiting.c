@@ -113,8 +113,13 @@ waiting_of(const struct last_rank *boundaries, size_t count, double least)
     bool is_known = found.count >= WAITING_LEAST && boundaries[0].count > 1;
     if (!is_known || rank < 0 || gap_of(boundaries, found.now_latest, rank) < least)
         return found;
+    size_t latest = found.now_latest;
     found.straggler = found.last = rank;
-    found.last_count = 0;
+    found.last_count = found.now_count = found.now_latest = 0;
+    for (size_t i = 0; i < latest; ++i) {
+        found.now_latest += !boundaries[i].control;
+        found.now_count += !boundaries[i].control && boundaries[i].rank == rank;
+    }
     for (size_t i = 0; i < found.count; ++i)
         found.last_count += counted[i].rank == rank;
     return found;

@@ -43,7 +43,7 @@ struct waiting {
     int straggler;     /* the rank that they waited for, by the latest of them, control steps too; -1: none */
     int last;          /* the straggler, or else the rank that was the last in more than half of them; -1: none */
     size_t last_count; /* in so many of them it was the last, */
-    size_t now_count, now_latest; /* and the straggler in so many of the latest so many */
+    size_t now_count, now_latest; /* and the straggler in so many of the latest so many of them */
 };
 
 /*

@@ -20,14 +20,13 @@
 #include <zlib.h>
 
 #define OPTION_TARGET struct picture_request
-const struct option_row picture_rows[] = {
-    {.name = "output",
-     .letter = 'o',
-     .argument = "FILE",
-     TEXT(file, "a file"),
-     .help = "write to FILE, for its owner alone to read; -: to standard output; .gz: by gzip"},
-    HELP_ROW,
-    {0}};
+const struct option_row picture_rows[] = {{.name = "output",
+                                           .letter = 'o',
+                                           .argument = "FILE",
+                                           TEXT(file, "a file"),
+                                           .help = "write to FILE, for its owner alone; -: standard output; .gz: gzip"},
+                                          HELP_ROW,
+                                          {0}};
 
 bool
 picture_take(const struct command *command, const char *what, char **words, struct picture_request *request,
