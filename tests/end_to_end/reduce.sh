@@ -49,9 +49,6 @@ ends null "$here: a null pointer"
 ends beyond "$here: 8000 bytes, but the allocation ends after 4000"
 ends not-ours "$here: 16 bytes from 0x10 on are not memory that this process can write"
 ends read-only "$here: 16 bytes from 0x[0-9a-f]+ on are not memory that this process can write"
-ends wild-stream 'DDP_REDUCE \(.*reduces.cu:[0-9]+\): 0x10000 is not a stream'
-ends wild-step 'DDP_STEP \(.*reduces.cu:[0-9]+\): 0x10000 is not a stream'
-ends wild-ready 'DDP_GRADIENT_READY \(.*reduces.cu:[0-9]+\): 0x10000 is not a stream'
 for mode in wild-mean read-only-mean; do
     ends $mode 'DDP_MEAN `.*` \(.*reduces.cu:[0-9]+\): not memory that this process can write; pass a float or double in host memory'
 done

@@ -375,16 +375,14 @@ reduce_captured(float *memory)
 
 /* Addresses that lead nowhere, and memory that cannot be written. */
 static void
-call_wildly(float *memory)
+call_wildly(void)
 {
     static const float constants[4] = {1, 2, 3, 4};
     const uintptr_t nowhere = 0x10000;
-    size_t first, count, *nothing = NULL;
+    size_t *nothing = NULL;
     float value = 1;
     if (is_mode("read-only"))
         DDP_REDUCE(constants, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
-    else if (is_mode("wild-stream"))
-        DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, (cudaStream_t)nowhere);
     else if (is_mode("wild-mean"))
         DDP_MEAN((float *)nowhere);
     else if (is_mode("read-only-mean"))
@@ -393,14 +391,6 @@ call_wildly(float *memory)
         DDP_MEAN_AS((const char *)nowhere, &value);
     else if (is_mode("null-shard"))
         DDP_SHARD(8, nothing, nothing);
-    else if (is_mode("wild-step") || is_mode("wild-ready")) {
-        DDP_SHARD(8, &first, &count);
-        DDP_GRADIENT(memory, COUNT, DDP_FLOAT32);
-        if (is_mode("wild-step"))
-            DDP_STEP((cudaStream_t)nowhere);
-        else
-            DDP_GRADIENT_READY(memory, (cudaStream_t)nowhere);
-    }
 }
 
 static void
@@ -439,7 +429,7 @@ reduce_wrongly(float *memory)
         else
             DDP_REDUCE(memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
     } else
-        call_wildly(memory);
+        call_wildly();
 }
 
 /* Both kinds are known to all ranks, when the last one makes its calls in another order: from number 21 on. */

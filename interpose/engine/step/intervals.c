@@ -116,7 +116,6 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 
     device_refuse_after_reset("DDP_GRADIENT_READY", site);
     CUcontext before = context_enter();
-    context_require(stream, before, "DDP_GRADIENT_READY", site);
     struct capture *capture;
     enum capture_state state = capture_find(stream, &capture);
     if (state == CAPTURE_ACTIVE)
